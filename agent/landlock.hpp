@@ -1,0 +1,32 @@
+// Landlock domains: the base domain of callgate's own threads, and the target's domain from a plan.
+//
+// Attaches rights to inodes through O_PATH descriptors opened here, before the fork. A grant whose path has
+// vanished since the plan is left out (its calls are then answered on behalf). landlock(7).
+#pragma once
+
+#include <boost/system/result.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "agent/unique_fd.hpp"
+#include "rules/plan.hpp"
+
+namespace callgate::agent {
+
+/// The kernel's Landlock ABI, 0 where it has none. CALLGATE_LANDLOCK_ABI may only lower it (tests of old ABIs).
+[[nodiscard]] int kernel_landlock_abi();
+
+/// LANDLOCK_ACCESS_FS_* for operations, limited to what `abi` knows; file rights only where `directory` is false.
+[[nodiscard]] std::uint64_t landlock_access(rules::OperationSet operations, bool directory, int abi);
+
+/// The ruleset of the target's domain. Errors: errno of landlock_create_ruleset, open, landlock_add_rule.
+/// `left_out` receives the grants that no longer exist.
+[[nodiscard]] boost::system::result<UniqueFd> make_target_ruleset(const rules::Plan& plan,
+                                                                  std::vector<std::string>& left_out);
+
+/// Puts the calling thread (single-threaded: the whole process) into the base domain: REFER only, granted on "/".
+/// Needs NO_NEW_PRIVS, which it sets.
+[[nodiscard]] boost::system::result<void> enter_base_domain();
+
+}  // namespace callgate::agent

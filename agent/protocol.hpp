@@ -1,0 +1,49 @@
+// What supervisor and guardian say to each other: fixed-size messages over two pipes.
+//
+// Both ends are ours; the target never holds a copy (CLOEXEC, closed before execve). A short read or an
+// unknown kind means that the other side is gone.
+#pragma once
+
+#include <cstdint>
+
+namespace callgate::agent {
+
+/// Supervisor → guardian.
+struct Order {
+    enum class Kind : std::uint32_t {
+        signal,     // pass `value` (a signal number) on to the command
+        terminate,  // SIGTERM to the whole tree
+        end,        // stop and SIGKILL the whole tree
+    };
+    Kind kind = Kind::signal;
+    std::int32_t value = 0;
+};
+
+/// Guardian → supervisor.
+struct Event {
+    enum class Kind : std::uint32_t {
+        armed,        // value: the listener's number in the agent, pid: the agent
+        arm_failed,   // value: errno, detail: ArmStep; the command never ran
+        exec_failed,  // value: errno of execve
+        executed,     // the command runs
+        stopped,      // value: the signal that stopped the command
+        continued,
+        exited,       // value: exit code
+        signaled,     // value: the signal that killed it
+        lingering,    // value: how many processes are left after the command ended
+        ended,        // no process of the tree is left
+    };
+    Kind kind = Kind::ended;
+    std::int32_t pid = 0;
+    std::int32_t value = 0;
+    std::int32_t detail = 0;
+    /// Usage of the whole tree (with `ended`): microseconds of CPU, KiB of the largest process, processes reaped.
+    std::uint64_t cpu_us = 0, max_rss_kb = 0, processes = 0;
+};
+
+/// Which step of arming failed (detail of arm_failed).
+enum class ArmStep : std::int32_t {
+    process_group, working_directory, descriptors, limits, capabilities, no_new_privs, landlock, filter, handshake
+};
+
+}  // namespace callgate::agent

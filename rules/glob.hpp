@@ -1,0 +1,60 @@
+// Globs of rule sets: on bytes, anchored at both ends.
+//
+// `*` and `?` stay within one path component, `[a-z]` `[!a-z]` classes, `{a,b}` alternatives (may nest),
+// `**` crosses components; a trailing `/**` also matches the directory itself ("/usr/**" matches "/usr").
+// `\` quotes the next byte. An attacker controls the text that is matched (up to 64 KiB): matching is
+// bounded by pattern length × text length, never exponential, and does not allocate.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace callgate::rules {
+
+/// What a pattern is made for: in a `path` a star stops at '/', in `text` (argv, abstract names) it does not.
+enum class GlobKind { path, text };
+
+class Glob {
+public:
+    /// Compiles a pattern. On a syntax error (unclosed class or brace, more than 256 alternatives, trailing
+    /// backslash) returns nothing and says why in `error`.
+    static std::optional<Glob> compile(std::string_view pattern, GlobKind kind, std::string& error);
+    /// A glob that matches exactly `path`, whatever bytes it holds.
+    static Glob literal(std::string_view path);
+    /// A glob that matches `directory` and everything beneath it.
+    static Glob beneath(std::string_view directory);
+
+    [[nodiscard]] bool matches(std::string_view text) const;
+
+    /// The pattern as it was written (after variables).
+    [[nodiscard]] const std::string& text() const;
+
+    /// One alternative without braces.
+    struct Branch {
+        /// The longest literal directory or file that every match equals or lies beneath: "/" at least.
+        std::string head;
+        /// What follows `head` is nothing: the branch is one literal path.
+        bool literal = false;
+        /// What follows `head` is exactly "/**": the branch is a whole hierarchy.
+        bool hierarchy = false;
+        /// The text after `head` ("" , "/**", "/**/.env", "/*.txt"): the residue that moves are compared by.
+        std::string residue;
+    };
+    [[nodiscard]] const std::vector<Branch>& branches() const;
+
+    /// Whether some path at or beneath `directory` could match (conservative: true where unsure).
+    [[nodiscard]] bool may_match_beneath(std::string_view directory) const;
+    /// Whether every path at or beneath `directory` matches.
+    [[nodiscard]] bool covers_hierarchy(std::string_view directory) const;
+
+    bool operator==(const Glob& other) const { return text() == other.text(); }
+
+private:
+    struct Compiled;
+    std::shared_ptr<const Compiled> compiled_;
+};
+
+}  // namespace callgate::rules

@@ -1,0 +1,118 @@
+// A rule set sorted into tiers: what Landlock and the filter hold alone, and what is contested.
+//
+// Pure: what it must know of the machine comes in as values (ABI, the tree of files at start). What an
+// older Landlock ABI cannot hold is contested instead, never dropped.
+//
+// Soundness. A grant is made only for a hierarchy in which no deny, ask or kill rule (nor an allow that
+// depends on `program`, nor a built-in rule) can decide for that operation. So whatever the kernel does
+// under the grants alone is allowed by the rules: continuing a call can only land there. Landlock attaches
+// grants to inodes: moving a granted directory keeps its grant, so `rename` and `link` are never continued.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rules/operation.hpp"
+#include "rules/rule_set.hpp"
+
+namespace callgate::rules {
+
+/// What the plan asks about files as they are at start.
+class FileTree {
+public:
+    enum class Kind { absent, file, directory };
+    struct Entry {
+        std::string name;
+        bool directory = false;
+        bool symbolic_link = false;
+    };
+    virtual ~FileTree() = default;
+    /// The kind of the object at an absolute path, not following a final symbolic link (a link: `file`).
+    [[nodiscard]] virtual Kind kind(const std::string& path) const = 0;
+    /// The entries of a directory; nothing where it cannot be read or has more than `limit`.
+    [[nodiscard]] virtual std::optional<std::vector<Entry>> entries(const std::string& directory,
+                                                                    std::size_t limit) const = 0;
+};
+
+enum class RecordMode : std::uint8_t { minimal, contested, all };
+
+struct PlanInput {
+    /// 1..7 and beyond. What is not held by this ABI is contested.
+    int landlock_abi = 0;
+    RecordMode record = RecordMode::contested;
+    const FileTree* tree = nullptr;
+};
+
+/// Operations that Landlock allows at and beneath `path` (a directory), or on `path` itself (a file).
+struct Grant {
+    std::string path;
+    bool directory = false;
+    OperationSet operations;
+    /// Ids of the rules that it rests on ("default" where the default allows).
+    std::vector<std::string> rules;
+    /// EXECUTE needs READ_FILE: reads beneath are granted by Landlock although a rule contests some of them.
+    bool trap_only_read = false;
+};
+
+enum class Tier : std::uint8_t { filter, landlock, contested };
+
+/// Where one rule landed, and why (for `callgate plan`).
+struct RuleTier {
+    const Rule* rule = nullptr;
+    Tier tier = Tier::contested;
+    std::string why;
+};
+
+/// Why requests of one operation are trapped.
+struct Contest {
+    Operation operation = Operation::read;
+    /// Ids of rules, "default", or "record".
+    std::vector<std::string> because;
+    std::string why;
+};
+
+struct Plan {
+    int landlock_abi = 0;
+    RecordMode record = RecordMode::contested;
+    std::vector<Grant> grants;
+    /// TCP ports that are allowed to every host (Landlock from ABI 4).
+    std::vector<PortRange> connect_ports, bind_ports;
+    /// Every TCP connect or bind is allowed: the right is then not handled by Landlock.
+    bool all_connect = false, all_bind = false;
+    /// Operations for which some request may be contested or must be recorded: their calls are trapped.
+    OperationSet trapped;
+    std::vector<Contest> contests;
+    std::vector<RuleTier> tiers;
+    /// Some hierarchy is trap-only: no read-only open is continued.
+    bool trap_only = false;
+    /// Sockets that can be made at all.
+    bool udp = false, unix_datagram = false;
+
+    [[nodiscard]] const Contest* contest(Operation operation) const;
+};
+
+[[nodiscard]] Plan make_plan(const RuleSet& rules, const PlanInput& input);
+
+/// Which operations the grants allow by path, for the way of a call: immutable but for `forget`.
+class StaticGrants {
+public:
+    explicit StaticGrants(const Plan& plan);
+    StaticGrants(StaticGrants&&) noexcept;
+    ~StaticGrants();
+    /// Whether Landlock alone allows all of `operations` on the object at `path`, created, removed or renamed
+    /// names included (for create and remove the grant must be on a directory strictly above). Any thread,
+    /// no allocation, cost of the depth of `path`.
+    [[nodiscard]] bool allow(OperationSet operations, std::string_view path) const;
+    /// Grants at or beneath `path` no longer stand for what lies at that name (it was removed or renamed).
+    /// Any thread.
+    void forget(std::string_view path) const;
+
+private:
+    struct Table;
+    std::unique_ptr<const Table> table_;
+};
+
+}  // namespace callgate::rules

@@ -1,0 +1,90 @@
+// One line of the audit log as a value, and its JSON.
+//
+// Bytes that the target chose (paths, arguments, names) are escaped here, once: what is not valid UTF-8 is
+// escaped and given whole in base64, control, bidirectional and other format characters become \u escapes.
+// So a line is always one line, and safe on a terminal.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "rules/request.hpp"
+#include "rules/verdict.hpp"
+
+namespace callgate::audit {
+
+enum class Mechanism : std::uint8_t { error, on_behalf, continued, kill };  // "errno", "on_behalf", "continue", "kill"
+enum class Tier : std::uint8_t { kernel, contested };
+
+/// Who asked: numbers from the kernel, the executable by readlink.
+struct Caller {
+    int pid = 0;                  // thread group id where known, else the thread's
+    int parent = 0;               // 0: not known
+    std::uint64_t start_time = 0; // clock ticks since boot, field 22 of /proc/PID/stat; 0: not known
+    std::string_view executable;
+    std::uint32_t uid = 0;
+};
+
+/// The arguments as the target gave them: everything the evaluator's decoder used.
+struct CallInput {
+    std::optional<int> directory_fd;        // absent where the path is absolute or relative to cwd
+    std::string_view working_directory;     // "" where it was not used
+    std::string_view path;
+    std::string_view second_path;           // rename, link, symlink
+    std::vector<std::string_view> flags;    // "O_RDONLY", ...
+    std::optional<std::uint32_t> mode;
+};
+
+/// Identity of a file object where it exists.
+struct FileIdentity {
+    std::uint64_t inode = 0, device = 0;
+};
+
+struct Decision {
+    std::string_view call;  // "openat"
+    Caller caller;
+    CallInput input;
+    rules::Operation operation = rules::Operation::read;  // the one that the verdict is about
+    rules::OperationSet operations;                       // all of the call
+    rules::Object object;
+    std::optional<rules::FileObject> second_object;       // rename, link: the new name
+    std::optional<FileIdentity> identity;
+    rules::Verdict verdict;
+    /// Replaces the rule's reason: why a failure denied ("overload", "target memory unreadable", ...).
+    std::string_view reason;
+    Mechanism mechanism = Mechanism::error;
+    Tier tier = Tier::contested;
+    std::int64_t duration_ns = 0;
+};
+
+/// A second record: what came of a decision where it is not what was decided.
+struct ActFailed { std::uint64_t of_sequence = 0; int error = 0; };
+struct AnswerLost { std::uint64_t of_sequence = 0; std::string_view why; };
+
+struct RunStart {
+    std::vector<std::string> command;
+    std::string workdir, rules_sha256, mode, kernel;
+    int landlock_abi = 0;
+    std::vector<std::string> degraded;
+    std::vector<std::string> profiles;
+    int pid = 0;
+};
+
+struct Counts {
+    std::uint64_t allow = 0, ask = 0, deny = 0, kill = 0, would_deny = 0, would_ask = 0, would_kill = 0;
+};
+
+struct RunEnd {
+    std::string outcome;  // cli.md: "exited", "signaled", ...
+    std::optional<int> exit_code;
+    std::optional<int> signal;
+    std::int64_t duration_ms = 0;
+    Counts counts;
+};
+
+}  // namespace callgate::audit
