@@ -1,0 +1,43 @@
+// What the rules must know of this machine and user: files as they are at start, places, names.
+//
+// The pure layers (rules/) take these as values and functions; tests inject others.
+#pragma once
+
+#include <boost/system/result.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rules/loader.hpp"
+#include "rules/plan.hpp"
+
+namespace callgate {
+
+/// The file tree of this machine, read through openat(2) and getdents, never following links.
+class RealFileTree : public rules::FileTree {
+public:
+    [[nodiscard]] Kind kind(const std::string& path) const override;
+    [[nodiscard]] std::optional<std::vector<Entry>> entries(const std::string& directory,
+                                                            std::size_t limit) const override;
+};
+
+/// Directories of cli.md, *Places*. Each absolute and canonical where it exists.
+struct Places {
+    std::string home;     // HOME, else the passwd entry; "" where neither is known
+    std::string config;   // $XDG_CONFIG_HOME/callgate, else ~/.config/callgate
+    std::string state;    // $XDG_STATE_HOME/callgate, else ~/.local/state/callgate
+    std::string runtime;  // $XDG_RUNTIME_DIR/callgate, else /run/user/UID/callgate if ours, else /tmp/callgate-UID
+    std::string binary;   // this program
+};
+[[nodiscard]] Places find_places();
+
+/// A LoadContext whose functions read this machine. `tree` must outlive it.
+[[nodiscard]] rules::LoadContext machine_context(const Places& places, const std::string& workdir,
+                                                 const std::string& tmp, const rules::FileTree& tree);
+
+/// Rules of invariant 9 for these places and the rule files that were loaded: no read, write, connect on state,
+/// runtime and pending-rule directories, no write on rule files and binary.
+[[nodiscard]] std::vector<rules::Rule> built_in_rules(const Places& places, const std::vector<std::string>& rule_files,
+                                                      const std::string& audit_file);
+
+}  // namespace callgate

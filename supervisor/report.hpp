@@ -1,0 +1,60 @@
+// What a run leaves behind for people and programs: denials gathered as they happen, the footer on stderr,
+// the JSON report (cli.md, Report).
+//
+// Thread-safe: receivers note denials; the bound of distinct denials kept is 256 (the rest is counted).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "supervisor/audit/record.hpp"
+
+namespace callgate {
+
+struct RunOutcome {
+    std::string outcome;  // "exited", "signaled", "exec_failed", "timeout", "cancelled", "killed_by_rule", "setup_error"
+    int exit_status = 125;                 // callgate's own
+    std::optional<int> exit_code;          // the command's
+    std::optional<int> signal;
+    std::int64_t duration_ms = 0;
+    std::uint64_t cpu_ms = 0, max_rss_kb = 0, processes = 0, notifications = 0;
+    std::uint64_t ended_background = 0;    // processes that were left running and were ended
+    std::string error;                     // "" none
+};
+
+struct RunFacts {
+    std::string run, mode, workdir, rules_sha256;
+    std::vector<std::string> command, degraded;
+    int landlock_abi = 0;
+    std::string audit_file;                // "" where there is none
+    bool audited = true;
+};
+
+class RunReport {
+public:
+    RunReport();
+    ~RunReport();
+    /// Counts the decision; a denial (deny, kill, ask that was denied) is kept by operation, object and rule.
+    void note(const audit::Decision& decision);
+    [[nodiscard]] audit::Counts counts() const;
+    /// The footer: what was denied, how often, by which rule, and the option that would allow it (`hints`), each
+    /// line prefixed "callgate: ", terminal-safe. "" where nothing was denied or ended.
+    [[nodiscard]] std::string footer(const RunFacts& facts, const RunOutcome& outcome, bool hints) const;
+    /// One JSON object with a newline.
+    [[nodiscard]] std::string json(const RunFacts& facts, const RunOutcome& outcome, std::uint64_t records,
+                                   const std::string& head) const;
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+/// The option of `callgate run` that would allow this denial, shell-quoted: "--read '/home/u/x y'",
+/// "--connect 127.0.0.1:80", "--except secrets=/home/u/.ssh/config" where a deny rule decided; "" where none can
+/// (built-in rules, failures).
+[[nodiscard]] std::string hint(const audit::Decision& decision);
+
+}  // namespace callgate

@@ -1,0 +1,68 @@
+// One run, wired together: guardian, listener, receivers, event loop, audit log, report.
+//
+// Owns everything that lives as long as the run. `run_session` is called once per process, on the main thread,
+// while the process is still single-threaded.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/guardian.hpp"
+#include "rules/limits.hpp"
+#include "rules/plan.hpp"
+#include "rules/rule_set.hpp"
+
+namespace callgate {
+
+enum class Mode : std::uint8_t { enforce, audit };
+
+/// Where the audit log goes.
+struct AuditTarget {
+    enum class Kind : std::uint8_t { directory, file, descriptor, none };
+    Kind kind = Kind::directory;
+    std::string path;
+    int descriptor = -1;
+};
+
+/// Where a report or a status line goes: nothing, a file, or a descriptor.
+struct OutputTarget {
+    std::string path;
+    int descriptor = -1;
+    [[nodiscard]] bool wanted() const { return !path.empty() || descriptor >= 0; }
+};
+
+struct SessionConfig {
+    std::string run;                        // "k3f9": made by the caller, names tmp, log, report
+    std::vector<std::string> command;
+    std::vector<std::string> environment;   // final, "NAME=value"
+    std::vector<std::string> executables;   // absolute candidates in PATH order (agent::Arming)
+    std::string workdir;                    // canonical
+    std::string directory;                  // where the command starts (--cwd, default workdir)
+    std::string temporary_directory;        // exists, 0700; removed at the end
+    std::shared_ptr<const rules::RuleSet> rules;
+    rules::Plan plan;
+    std::vector<std::string> profiles;      // names, for run.start
+    std::string rules_sha256;
+    std::vector<std::string> degraded;
+    rules::Limits limits;                   // already merged with the options; only enforceable ones
+    Mode mode = Mode::enforce;
+    AuditTarget audit;
+    OutputTarget report, status;
+    agent::Background background = agent::Background::end;
+    std::chrono::milliseconds grace{2000};
+    std::vector<int> pass;
+    bool keep_capabilities = false;
+    bool die_with_parent = false;
+    int nice = 0;
+    std::optional<int> io_priority;
+    bool quiet = false, hints = true, verbose = false, json = false;
+};
+
+/// Runs the command; returns callgate's exit status (cli.md). Never throws; its own failures are one line on
+/// stderr and 125.
+[[nodiscard]] int run_session(SessionConfig config);
+
+}  // namespace callgate
