@@ -1,0 +1,100 @@
+# Packages that the project needs, and how they are installed (sourced by ./dev).
+#
+# An entry is PACKAGE or PACKAGE=FILE: where the file exists, the package counts as installed (another package may
+# provide it). The tests use the distribution's tool chains only: an ordinary user cannot read root's home.
+
+packages_build='g++ gcc cmake ninja-build pkg-config=/usr/bin/pkg-config libseccomp-dev libssl-dev nlohmann-json3-dev
+    doctest-dev libcli11-dev python3'
+packages_test='redis-server redis-tools sqlite3 nodejs=/usr/bin/node npm=/usr/bin/npm cargo=/usr/bin/cargo
+    golang-go=/usr/bin/go git make tar xz-utils curl python3-venv python3-pip python3-pytest acl strace gdb tmux
+    util-linux procps'
+packages_bench='libbenchmark-dev hyperfine'
+packages_lint='clang clang-tidy clang-format'
+
+# distribution ID VERSION: sets `supported`, and completes the lists with names that differ between distributions.
+choose_distribution() {
+    local id=$1 version=$2
+    supported=0
+    case $id in
+        debian) [ -z "$version" ] || [ "${version%%.*}" -ge 12 ] && supported=1 ;;
+        ubuntu) [ -n "$version" ] && [ "${version%%.*}" -ge 24 ] && supported=1 ;;
+    esac
+    # Debian 12's unversioned Boost, 1.74, lacks boost::system::result.
+    if [ "$id $version" = 'debian 12' ]; then
+        packages_build+=' libboost1.81-dev'
+    else
+        packages_build+=' libboost-dev'
+    fi
+    case "$id $version" in
+        'debian 12'|'ubuntu 24.04') packages_lint+=' clang-14 clang-format-14' ;;
+    esac
+}
+
+# missing_packages LIST: those that are neither installed nor provided.
+missing_packages() {
+    local entry name file wanted=() installed
+    for entry in $1; do
+        name=${entry%%=*} file=${entry#*=}
+        if [ "$file" != "$entry" ] && [ -e "$file" ]; then continue; fi
+        wanted+=("$name")
+    done
+    [ ${#wanted[@]} -gt 0 ] || return 0
+    installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${wanted[@]}" 2>/dev/null |
+        sed -n 's/^installed //p' || true)
+    for name in "${wanted[@]}"; do
+        grep -qxF -- "$name" <<<"$installed" || echo "$name"
+    done
+}
+
+# ensure_packages GROUP...: installs what is missing; no apt call where nothing is.
+ensure_packages() {
+    local group list='' id='' version=''
+    if [ "${CALLGATE_NO_DEPS:-}" = 1 ]; then return 0; fi
+    if [ -r /etc/os-release ]; then
+        id=$(. /etc/os-release; echo "${ID:-}") version=$(. /etc/os-release; echo "${VERSION_ID:-}")
+    fi
+    choose_distribution "$id" "$version"
+    for group in $*; do
+        case $group in
+            build) list+=" $packages_build" ;;
+            test) list+=" $packages_test" ;;
+            bench) list+=" $packages_bench" ;;
+            lint) list+=" $packages_lint" ;;
+            *) fail "deps: unknown group $group; known: build, test, bench, lint" ;;
+        esac
+    done
+    if [ $supported = 0 ]; then
+        say "cannot install packages on ${id:-this system} ${version}: Debian 12 or newer and Ubuntu 24.04 or newer are supported."
+        say "install what these Debian packages hold, then run again with CALLGATE_NO_DEPS=1:"
+        printf '  %s\n' $(for entry in $list; do echo "${entry%%=*}"; done | sort -u) >&2
+        exit 1
+    fi
+    local missing
+    mapfile -t missing < <(missing_packages "$list" | sort -u)
+    [ ${#missing[@]} -eq 0 ] || install_packages "${missing[@]}"
+}
+
+install_packages() {
+    local as_root=()
+    say "installing with apt: $*"
+    if [ "$(id -u)" != 0 ]; then
+        command -v sudo >/dev/null || fail 'not root, and no sudo: install these packages, then run again'
+        as_root=(sudo)
+    fi
+    # RUNLEVEL=1: invoke-rc.d starts no daemon. stdin is closed to apt: nothing may ask.
+    local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -y -q
+        -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300)
+    "${apt[@]}" update </dev/null >&2 || fail 'apt-get update failed (see above)'
+    "${apt[@]}" install --no-install-recommends "$@" </dev/null >&2 ||
+        fail "apt-get install failed (see above); wanted: $*"
+    case " $* " in *' redis-server '*) rest_redis "${as_root[@]}" ;; esac
+}
+
+# The tests start servers of their own; the service that came with the package we just installed must not stay on.
+rest_redis() {
+    if [ -d /run/systemd/system ]; then
+        "$@" systemctl disable --now redis-server.service >&2 || say 'could not switch redis-server.service off'
+    elif [ -x /usr/sbin/update-rc.d ]; then
+        "$@" /usr/sbin/update-rc.d redis-server disable >/dev/null 2>&1 || true
+    fi
+}
