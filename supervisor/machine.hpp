@@ -6,6 +6,7 @@
 #include <boost/system/result.hpp>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "rules/loader.hpp"
@@ -30,6 +31,13 @@ struct Places {
     std::string binary;   // this program
 };
 [[nodiscard]] Places find_places();
+
+/// `path` (absolute) without symbolic links, "." and ".."; what does not exist is kept as it is written, and a link
+/// to it is followed. Beneath /proc nothing is followed: those links answer for the process that asks.
+[[nodiscard]] std::string canonical(const std::string& path);
+
+/// LoadContext::read_file: regular files only, never waits for a FIFO or a device. Index 1: why not.
+[[nodiscard]] std::variant<std::string, std::string> read_regular_file(const std::string& path, std::size_t limit);
 
 /// A LoadContext whose functions read this machine. `tree` must outlive it.
 [[nodiscard]] rules::LoadContext machine_context(const Places& places, const std::string& workdir,

@@ -1,0 +1,312 @@
+#include "supervisor/machine.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <netdb.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "agent/unique_fd.hpp"
+#include "rules/address.hpp"
+
+namespace callgate {
+
+namespace {
+
+/// openat2(2) that refuses every symbolic link on the way; with O_PATH|O_NOFOLLOW a final one is opened
+/// itself.
+UniqueFd open_without_links(const std::string& path, std::uint64_t flags) {
+    open_how how{};
+    how.flags = flags | O_CLOEXEC | O_NOFOLLOW;
+    how.resolve = RESOLVE_NO_SYMLINKS;
+    return UniqueFd(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof how)));
+}
+
+struct CloseDirectory {
+    void operator()(DIR* directory) const { ::closedir(directory); }
+};
+
+rules::FileTree::Entry make_entry(int directory, const dirent& found) {
+    rules::FileTree::Entry entry{.name = found.d_name};
+    if (found.d_type != DT_UNKNOWN) {
+        entry.directory = found.d_type == DT_DIR;
+        entry.symbolic_link = found.d_type == DT_LNK;
+        return entry;
+    }
+    struct stat status {};
+    if (::fstatat(directory, found.d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) return entry;
+    entry.directory = S_ISDIR(status.st_mode);
+    entry.symbolic_link = S_ISLNK(status.st_mode);
+    return entry;
+}
+
+/// An absolute directory from the environment; the base directory specification ignores relative ones.
+std::string absolute_variable(const char* variable) {
+    const char* value = std::getenv(variable);
+    return value != nullptr && value[0] == '/' ? value : "";
+}
+
+std::string home_directory() {
+    if (std::string home = absolute_variable("HOME"); !home.empty()) return canonical(home);
+    const passwd* entry = ::getpwuid(::getuid());
+    if (entry == nullptr || entry->pw_dir == nullptr || entry->pw_dir[0] != '/') return "";
+    return canonical(entry->pw_dir);
+}
+
+/// Whether lstat(2) shows a directory of this user at `path` (never through a link that a stranger planted).
+bool is_our_directory(const std::string& path) {
+    struct stat status {};
+    return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
+}
+
+std::string runtime_directory() {
+    if (const std::string base = absolute_variable("XDG_RUNTIME_DIR"); !base.empty())
+        return canonical(base + "/callgate");
+    const std::string user = std::to_string(::getuid());
+    if (is_our_directory("/run/user/" + user)) return "/run/user/" + user + "/callgate";
+    return canonical("/tmp/callgate-" + user);
+}
+
+std::string under_home(const char* variable, const std::string& home, const char* beneath) {
+    if (const std::string base = absolute_variable(variable); !base.empty())
+        return canonical(base + "/callgate");
+    return home.empty() ? "" : canonical(home + beneath);
+}
+
+/// Why a file that is not regular cannot be a rule file.
+std::string kind_message(mode_t mode) {
+    if (S_ISDIR(mode)) return "is a directory, not a file";
+    if (S_ISFIFO(mode)) return "is a FIFO, not a regular file";
+    if (S_ISSOCK(mode)) return "is a socket, not a regular file";
+    return "is a device, not a regular file";
+}
+
+std::vector<rules::IpAddress> resolve_host(const std::string& host) {
+    addrinfo hints{};
+    hints.ai_family = AF_UNSPEC;
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* list = nullptr;
+    std::vector<rules::IpAddress> addresses;
+    if (::getaddrinfo(host.c_str(), nullptr, &hints, &list) != 0) return addresses;
+    for (const addrinfo* one = list; one != nullptr; one = one->ai_next) {
+        rules::IpAddress address;
+        if (one->ai_family == AF_INET) {
+            std::array<std::uint8_t, 4> bytes{};
+            std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in*>(one->ai_addr)->sin_addr, 4);
+            address = rules::make_ipv4(bytes);
+        } else if (one->ai_family == AF_INET6) {
+            std::array<std::uint8_t, 16> bytes{};
+            std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in6*>(one->ai_addr)->sin6_addr, 16);
+            address = rules::make_ipv6(bytes);
+        } else {
+            continue;
+        }
+        if (std::find(addresses.begin(), addresses.end(), address) == addresses.end())
+            addresses.push_back(address);
+    }
+    ::freeaddrinfo(list);
+    return addresses;
+}
+
+/// What canonical() still has to walk, and what it has walked.
+struct Walk {
+    std::string done;     // absolute without a final slash; "" is the root
+    std::string pending;  // components, separated by slashes
+    int links = 0;
+
+    std::string next() {
+        const std::size_t begin = std::min(pending.find_first_not_of('/'), pending.size());
+        const std::size_t end = std::min(pending.find('/', begin), pending.size());
+        std::string component = pending.substr(begin, end - begin);
+        pending.erase(0, end);
+        return component;
+    }
+};
+
+constexpr int link_limit = 40;  // as the kernel's MAXSYMLINKS
+
+/// Follows the link at `at`, if there is one; procfs is left alone, because its links answer for whoever
+/// asks.
+bool follow(Walk& walk, const std::string& at) {
+    if (walk.done == "/proc" || walk.done.starts_with("/proc/")) return false;
+    char target[4096];
+    const ssize_t length = ::readlink(at.c_str(), target, sizeof target);
+    if (length <= 0 || length == static_cast<ssize_t>(sizeof target) || ++walk.links > link_limit)
+        return false;
+    walk.pending.insert(0, std::string(target, static_cast<std::size_t>(length)) + "/");
+    if (target[0] == '/') walk.done.clear();
+    return true;
+}
+
+rules::Rule built_in_rule(std::string id, rules::OperationSet operations, std::string reason) {
+    rules::Rule rule;
+    rule.id = std::move(id);
+    rule.action = rules::Action::deny;
+    rule.operations = operations;
+    rule.reason = std::move(reason);
+    rule.built_in = true;
+    rule.source.file = "built-in";
+    return rule;
+}
+
+void add_directories(std::vector<rules::Rule>& all, const Places& places) {
+    constexpr rules::OperationSet closed =
+        rules::write_operations | rules::OperationSet{rules::Operation::read};
+    rules::Rule files = built_in_rule("callgate-directories", closed, "callgate's own files");
+    rules::Rule sockets =
+        built_in_rule("callgate-sockets", rules::network_operations, "callgate's own sockets");
+    std::vector<std::string> directories = {places.state, places.runtime};
+    if (!places.config.empty()) directories.push_back(places.config + "/pending");
+    for (const std::string& directory : directories) {
+        if (directory.empty()) continue;
+        files.when.path.push_back(rules::Glob::beneath(directory));
+        sockets.when.unix_socket.push_back(rules::Glob::beneath(directory));
+    }
+    if (files.when.path.empty()) return;
+    all.push_back(std::move(files));
+    all.push_back(std::move(sockets));
+}
+
+/// The file, and where it is a link also the link's own name: replacing that one replaces the rules too.
+void add_file(rules::Rule& rule, const std::string& file) {
+    const std::string resolved = canonical(file);
+    rule.when.path.push_back(rules::Glob::literal(resolved));
+    const std::size_t slash = file.rfind('/');
+    if (slash == std::string::npos) return;
+    const std::string parent = canonical(file.substr(0, slash));
+    const std::string name = (parent == "/" ? "" : parent) + file.substr(slash);
+    if (name != resolved) rule.when.path.push_back(rules::Glob::literal(name));
+}
+
+}  // namespace
+
+std::string canonical(const std::string& path) {
+    Walk walk{.done = "", .pending = path};
+    while (true) {
+        const std::string component = walk.next();
+        if (component.empty()) break;
+        if (component == ".") continue;
+        if (component == "..") {
+            walk.done.erase(std::min(walk.done.rfind('/'), walk.done.size()));
+            continue;
+        }
+        std::string at = walk.done + "/" + component;
+        if (!follow(walk, at)) walk.done = std::move(at);
+    }
+    return walk.done.empty() ? "/" : walk.done;
+}
+
+std::variant<std::string, std::string> read_regular_file(const std::string& path, std::size_t limit) {
+    using Answer = std::variant<std::string, std::string>;
+    const auto failed = [](std::string message) {
+        return Answer(std::in_place_index<1>, std::move(message));
+    };
+    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (!file && errno == ENXIO) return failed("is a socket or a device, not a regular file");
+    if (!file) return failed(std::string("cannot be read: ") + std::strerror(errno));
+    struct stat status {};
+    if (::fstat(file.get(), &status) != 0)
+        return failed(std::string("cannot be read: ") + std::strerror(errno));
+    if (!S_ISREG(status.st_mode)) return failed(kind_message(status.st_mode));
+    const std::string too_large = "is larger than " + std::to_string(limit) + " bytes";
+    if (static_cast<std::uint64_t>(status.st_size) > limit) return failed(too_large);
+    // One byte more than the limit: the file may grow, and those of procfs state no size.
+    std::string text;
+    text.resize(std::min(limit, std::max<std::size_t>(static_cast<std::size_t>(status.st_size), 4096)) + 1);
+    std::size_t filled = 0;
+    while (true) {
+        const ssize_t count = ::read(file.get(), text.data() + filled, text.size() - filled);
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return failed(std::string("cannot be read: ") + std::strerror(errno));
+        if (count == 0) break;
+        filled += static_cast<std::size_t>(count);
+        if (filled > limit) return failed(too_large);
+        if (filled == text.size()) text.resize(std::min(text.size() * 2, limit + 1));
+    }
+    text.resize(filled);
+    return Answer(std::in_place_index<0>, std::move(text));
+}
+
+rules::FileTree::Kind RealFileTree::kind(const std::string& path) const {
+    const UniqueFd object = open_without_links(path, O_PATH);
+    struct stat status {};
+    if (!object || ::fstat(object.get(), &status) != 0) return Kind::absent;
+    return S_ISDIR(status.st_mode) ? Kind::directory : Kind::file;
+}
+
+std::optional<std::vector<rules::FileTree::Entry>> RealFileTree::entries(const std::string& directory,
+                                                                         std::size_t limit) const {
+    UniqueFd fd = open_without_links(directory, O_RDONLY | O_DIRECTORY);
+    if (!fd) return std::nullopt;
+    const std::unique_ptr<DIR, CloseDirectory> stream(::fdopendir(fd.get()));
+    if (!stream) return std::nullopt;
+    const int number = fd.release();  // the stream closes it
+    std::vector<Entry> all;
+    errno = 0;
+    for (const dirent* found = ::readdir(stream.get()); found != nullptr; found = ::readdir(stream.get())) {
+        const std::string_view name = found->d_name;
+        if (name == "." || name == "..") continue;
+        if (all.size() == limit) return std::nullopt;
+        all.push_back(make_entry(number, *found));
+        errno = 0;
+    }
+    if (errno != 0) return std::nullopt;
+    return all;
+}
+
+Places find_places() {
+    Places places;
+    places.home = home_directory();
+    places.config = under_home("XDG_CONFIG_HOME", places.home, "/.config/callgate");
+    places.state = under_home("XDG_STATE_HOME", places.home, "/.local/state/callgate");
+    places.runtime = runtime_directory();
+    char binary[4096];
+    const ssize_t length = ::readlink("/proc/self/exe", binary, sizeof binary);
+    if (length > 0) places.binary.assign(binary, static_cast<std::size_t>(length));
+    return places;
+}
+
+rules::LoadContext machine_context(const Places& places, const std::string& workdir, const std::string& tmp,
+                                   const rules::FileTree& tree) {
+    rules::LoadContext context;
+    context.workdir = workdir;
+    context.home = places.home;
+    context.tmp = tmp;
+    context.config = places.config;
+    context.read_file = read_regular_file;
+    context.tree = &tree;
+    context.canonical = canonical;
+    context.resolve = resolve_host;
+    return context;
+}
+
+std::vector<rules::Rule> built_in_rules(const Places& places, const std::vector<std::string>& rule_files,
+                                        const std::string& audit_file) {
+    std::vector<rules::Rule> all;
+    add_directories(all, places);
+    // What later runs will trust: besides the files that were loaded, the profiles and rules that could be.
+    rules::Rule trusted =
+        built_in_rule("callgate-rules", rules::write_operations, "rules of this and later runs");
+    if (!places.config.empty()) trusted.when.path.push_back(rules::Glob::beneath(places.config));
+    for (const std::string& file : rule_files) add_file(trusted, file);
+    if (!places.binary.empty()) trusted.when.path.push_back(rules::Glob::literal(places.binary));
+    if (!trusted.when.path.empty()) all.push_back(std::move(trusted));
+    if (!audit_file.empty()) {
+        constexpr rules::OperationSet closed =
+            rules::write_operations | rules::OperationSet{rules::Operation::read};
+        rules::Rule audit = built_in_rule("callgate-audit", closed, "the audit log");
+        audit.when.path.push_back(rules::Glob::literal(canonical(audit_file)));
+        all.push_back(std::move(audit));
+    }
+    return all;
+}
+
+}  // namespace callgate
