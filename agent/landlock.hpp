@@ -1,7 +1,8 @@
 // Landlock domains: the base domain of callgate's own threads, and the target's domain from a plan.
 //
 // Attaches rights to inodes through O_PATH descriptors opened here, before the fork. A grant whose path has
-// vanished since the plan is left out (its calls are then answered on behalf). landlock(7).
+// vanished since the plan, or leads through a symbolic link by now, is left out (its calls are then answered
+// on behalf). An attacker controls what lies at those paths, never the paths. landlock(7).
 #pragma once
 
 #include <boost/system/result.hpp>
@@ -20,8 +21,18 @@ namespace callgate::agent {
 /// LANDLOCK_ACCESS_FS_* for operations, limited to what `abi` knows; file rights only where `directory` is false.
 [[nodiscard]] std::uint64_t landlock_access(rules::OperationSet operations, bool directory, int abi);
 
-/// The ruleset of the target's domain. Errors: errno of landlock_create_ruleset, open, landlock_add_rule.
-/// `left_out` receives the grants that no longer exist.
+/// Landlock knows single ports only: beyond this many for one operation, whole ranges stay contested.
+inline constexpr std::uint32_t max_port_rules = 1024;
+
+struct PortSplit {
+    std::vector<rules::PortRange> held, left_out;
+};
+/// Which of the ranges become Landlock rules, in order while they fit.
+[[nodiscard]] PortSplit split_ports(const std::vector<rules::PortRange>& ranges);
+
+/// The ruleset of the target's domain. Errors: errno of landlock_create_ruleset, open, landlock_add_rule;
+/// EOPNOTSUPP where the plan's ABI is 0.
+/// `left_out` receives the paths that no longer exist, and "connect 8000-9999" for ranges beyond the bound.
 [[nodiscard]] boost::system::result<UniqueFd> make_target_ruleset(const rules::Plan& plan,
                                                                   std::vector<std::string>& left_out);
 

@@ -1,0 +1,40 @@
+// Landlock constants and structures that the build machine's <linux/landlock.h> may not know yet (Debian 12: ABI 2).
+//
+// Device ioctls (ABI 5, 1 << 15) are never handled: rule sets have no operation for them, so who may open a
+// device may use it; TIOCSTI and its kind are the filter's business. Values: include/uapi/linux/landlock.h.
+#pragma once
+
+#include <linux/landlock.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace callgate::agent::landlock {
+
+inline constexpr std::uint64_t fs_truncate = 1ULL << 14;           // ABI 3
+inline constexpr std::uint64_t net_bind_tcp = 1ULL << 0;           // ABI 4
+inline constexpr std::uint64_t net_connect_tcp = 1ULL << 1;        // ABI 4
+inline constexpr std::uint64_t scope_abstract_socket = 1ULL << 0;  // ABI 6
+inline constexpr std::uint64_t scope_signal = 1ULL << 1;           // ABI 6
+inline constexpr int rule_net_port = 2;
+
+/// struct landlock_ruleset_attr of ABI 6. Older kernels take a prefix of it.
+struct RulesetAttributes {
+    std::uint64_t handled_fs = 0;
+    std::uint64_t handled_net = 0;
+    std::uint64_t scoped = 0;
+};
+
+/// struct landlock_net_port_attr
+struct NetPort {
+    std::uint64_t allowed = 0;
+    std::uint64_t port = 0;
+};
+
+/// How much of RulesetAttributes a kernel of this ABI knows.
+[[nodiscard]] constexpr std::size_t attributes_size(int abi) {
+    if (abi >= 6) return 24;
+    return abi >= 4 ? 16 : 8;
+}
+
+}  // namespace callgate::agent::landlock
