@@ -10,15 +10,19 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "rules/operation.hpp"
 #include "rules/rule_set.hpp"
 
 namespace callgate::rules {
+
+struct Limits;
 
 /// What the plan asks about files as they are at start.
 class FileTree {
@@ -46,7 +50,8 @@ struct PlanInput {
     const FileTree* tree = nullptr;
 };
 
-/// Operations that Landlock allows at and beneath `path` (a directory), or on `path` itself (a file).
+/// Operations that Landlock allows at and beneath `path` (a directory), or on `path` itself (a file). Whoever
+/// opens `path` must follow no symbolic link in any component: what became a link since is left out.
 struct Grant {
     std::string path;
     bool directory = false;
@@ -69,7 +74,7 @@ struct RuleTier {
 /// Why requests of one operation are trapped.
 struct Contest {
     Operation operation = Operation::read;
-    /// Ids of rules, "default", or "record".
+    /// Ids of rules, "default", "record", or "landlock" (what this ABI cannot hold).
     std::vector<std::string> because;
     std::string why;
 };
@@ -82,6 +87,8 @@ struct Plan {
     std::vector<PortRange> connect_ports, bind_ports;
     /// Every TCP connect or bind is allowed: the right is then not handled by Landlock.
     bool all_connect = false, all_bind = false;
+    /// What Landlock then holds of TCP is what the rules say: no host, address or program decides, nothing asks.
+    bool connect_exact = false, bind_exact = false;
     /// Operations for which some request may be contested or must be recorded: their calls are trapped.
     OperationSet trapped;
     std::vector<Contest> contests;
@@ -90,11 +97,26 @@ struct Plan {
     bool trap_only = false;
     /// Sockets that can be made at all.
     bool udp = false, unix_datagram = false;
+    /// `minimal` only: no rule could allow a unix socket's connect or bind, so the filter must refuse
+    /// socket(AF_UNIX) (EACCES; socketpair stays), and connect is untrapped on the strength of that.
+    bool unix_closed = false;
+    /// What this ABI holds. Where `refer` is not held (before 2) the kernel refuses every rename and link across
+    /// directories: they are answered on behalf. Where truncation is not held (before 3), an open with O_TRUNC, an
+    /// openat2 (its flags lie in memory) and truncate must not be continued, whatever `StaticGrants` says of
+    /// modify. TCP from 4, ioctls on devices from 5, abstract sockets of and signals to strangers from 6.
+    bool refer_held = false, truncation_held = false, tcp_held = false, ioctl_held = false;
+    bool abstract_held = false, signals_held = false;
 
     [[nodiscard]] const Contest* contest(Operation operation) const;
 };
 
 [[nodiscard]] Plan make_plan(const RuleSet& rules, const PlanInput& input);
+
+/// Rules that this version cannot enforce, each with the reason (a sentence without a full stop): to be reported as
+/// errors, never ignored.
+[[nodiscard]] std::vector<std::pair<const Rule*, std::string>> unenforceable(const RuleSet& rules);
+/// The names of stated limits that this version cannot enforce.
+[[nodiscard]] std::vector<std::string> unenforceable(const Limits& limits);
 
 /// Which operations the grants allow by path, for the way of a call: immutable but for `forget`.
 class StaticGrants {
@@ -102,13 +124,15 @@ public:
     explicit StaticGrants(const Plan& plan);
     StaticGrants(StaticGrants&&) noexcept;
     ~StaticGrants();
-    /// Whether Landlock alone allows all of `operations` on the object at `path`, created, removed or renamed
+    /// Whether Landlock alone allows all of `operations` (never metadata, connect, bind) on the object at `path`, created, removed or renamed
     /// names included (for create and remove the grant must be on a directory strictly above). Any thread,
     /// no allocation, cost of the depth of `path`.
     [[nodiscard]] bool allow(OperationSet operations, std::string_view path) const;
     /// Grants at or beneath `path` no longer stand for what lies at that name (it was removed or renamed).
     /// Any thread.
     void forget(std::string_view path) const;
+    /// Whether a Landlock grant may be attached to what lies at or beneath `path`, and so would travel with it.
+    [[nodiscard]] bool may_carry(std::string_view path) const;
 
 private:
     struct Table;
