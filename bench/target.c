@@ -1,0 +1,174 @@
+/* What is measured: small loops of one call each. Prints nanoseconds per call, the median of twenty batches.
+ *
+ *   target read COUNT FILE          openat(O_RDONLY) and close
+ *   target create COUNT DIRECTORY   openat(O_CREAT|O_EXCL) of a new name, and close; the files are left for the caller
+ *   target connect COUNT PORT       connect of a new TCP socket to 127.0.0.1
+ *   target threads COUNT FILE       as read, in 64 threads of COUNT calls each; the batch is the whole
+ *   target spawn COUNT COMMAND...   fork, exec and wait for the end
+ *   target serve                    prints a port, then accepts and closes until stdin ends
+ *
+ * The same binary runs bare, under bench/floor/ and under callgate.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { BATCHES = 20, THREADS = 64 };
+
+static void die(const char *what) {
+    fprintf(stderr, "target: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+static int64_t now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int compare(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* One call of the measured kind, `n` counting from 0; the time that counts, in ns. */
+typedef int64_t (*step)(long n, char **arguments);
+
+static int64_t open_once(const char *path, int flags) {
+    int64_t start = now();
+    int fd = open(path, flags, 0600);
+    if (fd < 0) die(path);
+    close(fd);
+    return now() - start;
+}
+
+static int64_t step_read(long n, char **arguments) {
+    (void)n;
+    return open_once(arguments[0], O_RDONLY | O_CLOEXEC);
+}
+
+static int64_t step_create(long n, char **arguments) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/f%ld", arguments[0], n);
+    return open_once(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC);
+}
+
+static int64_t step_connect(long n, char **arguments) {
+    (void)n;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(arguments[0]))};
+    /* Reset instead of TIME_WAIT: the ports of a long run would not suffice. */
+    struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once) != 0) die("socket");
+    int64_t start = now();
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) die("connect");
+    int64_t spent = now() - start;
+    close(fd);
+    return spent;
+}
+
+static int64_t step_spawn(long n, char **arguments) {
+    (void)n;
+    pid_t child;
+    int status;
+    int64_t start = now();
+    if (posix_spawnp(&child, arguments[0], NULL, NULL, arguments, environ) != 0) die(arguments[0]);
+    if (waitpid(child, &status, 0) != child) die("waitpid");
+    int64_t spent = now() - start;
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) die("the command failed");
+    return spent;
+}
+
+static double in_batches(step one, long count, char **arguments) {
+    double batch[BATCHES];
+    long size = count / BATCHES > 0 ? count / BATCHES : 1, n = 0;
+    for (int b = 0; b < BATCHES; b++) {
+        int64_t spent = 0;
+        for (long i = 0; i < size; i++) spent += one(n++, arguments);
+        batch[b] = (double)spent / (double)size;
+    }
+    qsort(batch, BATCHES, sizeof batch[0], compare);
+    return (batch[BATCHES / 2 - 1] + batch[BATCHES / 2]) / 2;
+}
+
+struct crew {
+    pthread_barrier_t start;
+    long count;
+    const char *path;
+};
+
+static void *crew_member(void *data) {
+    struct crew *crew = data;
+    pthread_barrier_wait(&crew->start);
+    for (long i = 0; i < crew->count; i++) open_once(crew->path, O_RDONLY | O_CLOEXEC);
+    return NULL;
+}
+
+static double in_threads(long count, const char *path) {
+    struct crew crew = {.count = count, .path = path};
+    pthread_t members[THREADS];
+    pthread_barrier_init(&crew.start, NULL, THREADS + 1);
+    for (int i = 0; i < THREADS; i++)
+        if (pthread_create(&members[i], NULL, crew_member, &crew) != 0) die("pthread_create");
+    pthread_barrier_wait(&crew.start);
+    int64_t start = now();
+    for (int i = 0; i < THREADS; i++) pthread_join(members[i], NULL);
+    return (double)(now() - start) / (double)(count * THREADS);
+}
+
+static int serve(void) {
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t size = sizeof address;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (listener < 0 || bind(listener, (struct sockaddr *)&address, size) != 0 || listen(listener, 4096) != 0 ||
+        getsockname(listener, (struct sockaddr *)&address, &size) != 0)
+        die("serve");
+    printf("%d\n", ntohs(address.sin_port));
+    fflush(stdout);
+    struct pollfd watched[2] = {{.fd = listener, .events = POLLIN}, {.fd = 0, .events = POLLIN}};
+    for (;;) {
+        if (poll(watched, 2, -1) < 0 && errno != EINTR) die("poll");
+        if (watched[1].revents) return 0;
+        if (watched[0].revents) {
+            int peer = accept(listener, NULL, NULL);
+            if (peer >= 0) close(peer);
+        }
+    }
+}
+
+int main(int argc, char **argv) {
+    static const struct { const char *name; step one; } loops[] = {
+        {"read", step_read}, {"create", step_create}, {"connect", step_connect}, {"spawn", step_spawn}};
+    if (argc == 2 && strcmp(argv[1], "serve") == 0) return serve();
+    if (argc >= 4) {
+        long count = atol(argv[2]);
+        if (strcmp(argv[1], "threads") == 0) {
+            printf("%.1f\n", in_threads(count, argv[3]));
+            return 0;
+        }
+        for (size_t i = 0; i < sizeof loops / sizeof loops[0]; i++)
+            if (strcmp(argv[1], loops[i].name) == 0) {
+                printf("%.1f\n", in_batches(loops[i].one, count, argv + 3));
+                return 0;
+            }
+    }
+    fputs("usage: target read|create|connect|threads|spawn COUNT OBJECT..., target serve\n", stderr);
+    return 2;
+}
