@@ -9,25 +9,19 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "rules/diagnostic.hpp"
 #include "rules/limits.hpp"
 #include "rules/plan.hpp"
 #include "rules/rule_set.hpp"
 
 namespace callgate::rules {
-
-/// One finding about a file. `file` "" where it is about options.
-struct Diagnostic {
-    enum class Severity { error, warning };
-    Severity severity = Severity::error;
-    Source source;
-    std::string message;
-    /// "FILE:LINE:COLUMN: error: MESSAGE", safe for a terminal.
-    [[nodiscard]] std::string text() const;
-};
 
 /// What the loader must know of the machine; all values, so that tests inject them.
 struct LoadContext {
@@ -42,6 +36,10 @@ struct LoadContext {
     std::function<std::string(const std::string&)> canonical;
     /// Addresses of a literal host name, resolved at start; empty where there are none.
     std::function<std::vector<IpAddress>(const std::string& host)> resolve;
+    /// Hard links of an object, 0 where unknown; may be empty. For the warning about literal denies.
+    std::function<unsigned long(const std::string&)> link_count;
+    /// The kernel's Landlock ABI where it is known, for warnings.
+    std::optional<int> landlock_abi;
     /// True: examples are evaluated and warnings are collected (`callgate check`).
     bool check = false;
 };

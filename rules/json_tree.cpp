@@ -1,0 +1,283 @@
+#include "rules/json_tree.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+
+namespace callgate::rules {
+namespace {
+
+/// Reads the text for nlohmann's lexer and tells how far it has come.
+class CountingIterator {
+public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = char;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const char*;
+    using reference = const char&;
+
+    CountingIterator(const char* at, const char** furthest) : at_(at), furthest_(furthest) {}
+    reference operator*() const { return *at_; }
+    CountingIterator& operator++() {
+        *furthest_ = ++at_;
+        return *this;
+    }
+    CountingIterator operator++(int) {
+        CountingIterator before = *this;
+        ++*this;
+        return before;
+    }
+    bool operator==(const CountingIterator& other) const { return at_ == other.at_; }
+
+private:
+    const char* at_;
+    const char** furthest_;
+};
+
+/// Walks forward over the text and knows line and column.
+class Cursor {
+public:
+    explicit Cursor(std::string_view text) : text_(text) {
+        if (text.starts_with("\xef\xbb\xbf")) offset_ = line_start_ = 3;
+    }
+
+    void advance_to(std::size_t offset) {
+        for (; offset_ < offset && offset_ < text_.size(); ++offset_) {
+            if (text_[offset_] != '\n') continue;
+            ++line_;
+            line_start_ = offset_ + 1;
+        }
+    }
+
+    /// Over blanks, comments and separators to the next token. The lexer has accepted them already.
+    void skip_to_token() {
+        while (offset_ < text_.size()) {
+            if (std::string_view(" \t\r\n,:").find(text_[offset_]) != std::string_view::npos)
+                advance_to(offset_ + 1);
+            else if (text_.substr(offset_, 2) == "//")
+                advance_to(std::min(text_.find('\n', offset_), text_.size()));
+            else if (text_.substr(offset_, 2) == "/*")
+                advance_to(std::min(text_.find("*/", offset_ + 2), text_.size() - 2) + 2);
+            else
+                return;
+        }
+    }
+
+    [[nodiscard]] int line() const { return line_; }
+    [[nodiscard]] int column() const { return static_cast<int>(offset_ - line_start_) + 1; }
+    [[nodiscard]] std::size_t offset() const { return offset_; }
+
+private:
+    std::string_view text_;
+    std::size_t offset_ = 0, line_start_ = 0;
+    int line_ = 1;
+};
+
+/// Builds the tree from the parser's events. Tokens are found again in the text: the events carry no positions.
+class Builder : public nlohmann::json_sax<nlohmann::json> {
+public:
+    Builder(std::string_view text, Findings& findings)
+        : furthest(text.data()), text_(text), cursor_(text), findings_(findings) {}
+
+    const char* furthest;
+    JsonValue root;
+
+    bool null() override { return literal(JsonValue::Kind::null, false); }
+    bool boolean(bool value) override { return literal(JsonValue::Kind::boolean, value); }
+    bool number_integer(number_integer_t) override { return number(); }
+    bool number_unsigned(number_unsigned_t) override { return number(); }
+    bool number_float(number_float_t, const string_t&) override { return number(); }
+    bool string(string_t& value) override;
+    bool binary(binary_t&) override { return false; }
+    bool start_object(std::size_t) override { return open(JsonValue::Kind::object); }
+    bool start_array(std::size_t) override { return open(JsonValue::Kind::array); }
+    bool end_object() override { return close(); }
+    bool end_array() override { return close(); }
+    bool key(string_t& value) override;
+    bool parse_error(std::size_t position, const std::string& last,
+                     const nlohmann::detail::exception& error) override;
+
+private:
+    JsonValue& place(JsonValue::Kind kind);
+    bool literal(JsonValue::Kind kind, bool value);
+    bool number();
+    bool open(JsonValue::Kind kind);
+    bool close();
+    void end_token() { cursor_.advance_to(static_cast<std::size_t>(furthest - text_.data())); }
+    void refuse_nul(const std::string& value, int line, int column);
+
+    std::string_view text_;
+    Cursor cursor_;
+    Findings& findings_;
+    std::vector<JsonValue*> open_;
+    std::vector<std::unordered_set<std::string>> keys_;
+};
+
+JsonValue& Builder::place(JsonValue::Kind kind) {
+    cursor_.skip_to_token();
+    JsonValue* value = &root;
+    if (!open_.empty()) {
+        JsonValue& parent = *open_.back();
+        value = parent.kind == JsonValue::Kind::object ? &parent.members.back().value : &parent.items.emplace_back();
+    }
+    value->kind = kind;
+    value->line = cursor_.line();
+    value->column = cursor_.column();
+    return *value;
+}
+
+bool Builder::literal(JsonValue::Kind kind, bool value) {
+    place(kind).boolean = value;
+    end_token();
+    return true;
+}
+
+bool Builder::number() {
+    JsonValue& value = place(JsonValue::Kind::number);
+    // The lexer has read one character beyond the number.
+    const std::size_t end = std::min(text_.find_first_not_of("+-.0123456789eE", cursor_.offset()), text_.size());
+    value.text = text_.substr(cursor_.offset(), end - cursor_.offset());
+    cursor_.advance_to(end);
+    return true;
+}
+
+void Builder::refuse_nul(const std::string& value, int line, int column) {
+    if (value.find('\0') != std::string::npos)
+        findings_.error(line, column, "the string holds a NUL character, which no name can hold");
+}
+
+bool Builder::string(string_t& value) {
+    JsonValue& made = place(JsonValue::Kind::string);
+    made.text = value;
+    refuse_nul(value, made.line, made.column);
+    end_token();
+    return true;
+}
+
+bool Builder::open(JsonValue::Kind kind) {
+    JsonValue& value = place(kind);
+    if (open_.size() == deepest_nesting) {
+        findings_.error(value.line, value.column,
+                        "nested deeper than " + std::to_string(deepest_nesting) + " levels");
+        return false;
+    }
+    open_.push_back(&value);
+    keys_.emplace_back();
+    end_token();
+    return true;
+}
+
+bool Builder::close() {
+    open_.pop_back();
+    keys_.pop_back();
+    end_token();
+    return true;
+}
+
+bool Builder::key(string_t& value) {
+    cursor_.skip_to_token();
+    const int line = cursor_.line();
+    const int column = cursor_.column();
+    refuse_nul(value, line, column);
+    if (!keys_.back().insert(value).second)
+        findings_.error(line, column, "the key " + in_quotes(value) + " stands twice in one object");
+    open_.back()->members.push_back({value, line, column, {}});
+    end_token();
+    return true;
+}
+
+bool Builder::parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) {
+    // "[json.exception...] parse error at line 3, column 5: MESSAGE": the position is told by us.
+    std::string message = error.what();
+    if (const std::size_t column = message.find(", column "); column != std::string::npos)
+        message = message.substr(std::min(message.find(": ", column), message.size() - 2) + 2);
+    else if (const std::size_t bracket = message.find("] "); bracket != std::string::npos)
+        message = message.substr(bracket + 2);
+    cursor_.skip_to_token();
+    const bool within_token = message.find(" - unexpected ") == std::string::npos;
+    if (within_token && position > 0) cursor_.advance_to(position - 1);
+    findings_.error(cursor_.line(), cursor_.column(), message);
+    return false;
+}
+
+/// Where the first byte stands that is NUL or not UTF-8. The parser takes a NUL for the end of the text, and
+/// does not look at bytes in comments.
+bool check_bytes(std::string_view text, Findings& findings) {
+    for (std::size_t offset = 0; offset < text.size();) {
+        const std::size_t length = utf8_length(text, offset);
+        if (length != 0 && text[offset] != '\0') {
+            offset += length;
+            continue;
+        }
+        Cursor cursor(text);
+        cursor.advance_to(offset);
+        findings.error(cursor.line(), cursor.column(),
+                       length == 0 ? "invalid UTF-8: byte " + printable(text.substr(offset, 1))
+                                   : std::string("a NUL byte: expected JSON text"));
+        return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+const JsonMember* JsonValue::member(std::string_view key) const {
+    const auto found = std::find_if(members.begin(), members.end(), [&](const auto& one) { return one.key == key; });
+    return found == members.end() ? nullptr : &*found;
+}
+
+std::optional<JsonValue> parse_json(std::string_view text, Findings& findings) {
+    if (text.size() > largest_text) {
+        findings.error(1, 1, "the text has " + std::to_string(text.size()) + " bytes; at most 1 MiB is read");
+        return std::nullopt;
+    }
+    if (!check_bytes(text, findings)) return std::nullopt;
+    Builder builder(text, findings);
+    const CountingIterator first(text.data(), &builder.furthest);
+    const CountingIterator last(text.data() + text.size(), &builder.furthest);
+    if (!nlohmann::json::sax_parse(first, last, &builder, nlohmann::json::input_format_t::json, true, true))
+        return std::nullopt;
+    return std::move(builder.root);
+}
+
+std::string canonical_json(const JsonValue& value) {
+    using Kind = JsonValue::Kind;
+    std::string result;
+    switch (value.kind) {
+        case Kind::null: return "null";
+        case Kind::boolean: return value.boolean ? "true" : "false";
+        case Kind::number: return value.text;
+        case Kind::string: return nlohmann::json(value.text).dump();
+        case Kind::array:
+            for (const JsonValue& item : value.items) {
+                if (!result.empty()) result += ',';
+                result += canonical_json(item);
+            }
+            return '[' + result + ']';
+        case Kind::object: break;
+    }
+    std::vector<const JsonMember*> sorted;
+    for (const JsonMember& member : value.members) sorted.push_back(&member);
+    std::sort(sorted.begin(), sorted.end(), [](const auto* left, const auto* right) { return left->key < right->key; });
+    for (const JsonMember* member : sorted) {
+        if (!result.empty()) result += ',';
+        result += nlohmann::json(member->key).dump() + ':' + canonical_json(member->value);
+    }
+    return '{' + result + '}';
+}
+
+std::string describe(const JsonValue& value) {
+    using Kind = JsonValue::Kind;
+    switch (value.kind) {
+        case Kind::null: return "null";
+        case Kind::boolean: return value.boolean ? "true" : "false";
+        case Kind::number: return value.text.size() <= 40 ? value.text : value.text.substr(0, 40) + "...";
+        case Kind::string: return in_quotes(value.text);
+        case Kind::array: return "a list";
+        case Kind::object: return "an object";
+    }
+    return {};
+}
+
+}  // namespace callgate::rules
