@@ -21,13 +21,16 @@ public:
     struct Options {
         std::string run;   // "k3f9"
         std::string mode;  // "enforce", "audit"
+        /// A log in a directory goes on in `<name>.2.jsonl`, `.3.jsonl`, ... beyond this many bytes.
+        std::uint64_t segment_bytes = 64ULL << 20;
     };
     /// Makes the log in `directory` (created with its parents, 0700, if absent), named
-    /// `<UTC time>-<run>.jsonl`. Errors: what open(2) and mkdir(2) give; EPERM where the directory is not ours
-    /// or is writable by others.
-    static boost::system::result<std::unique_ptr<Log>> in_directory(const std::string& directory, Options options);
-    /// --audit FILE: appends to a new file at exactly this path; an existing regular file is continued (a torn
-    /// last line is set aside and recorded as `recovered`), a symbolic link or special file is refused.
+    /// `<UTC time>-<run>.jsonl`. Errors: what open(2) and mkdir(2) give; EPERM where the directory is not
+    /// ours or is writable by others.
+    static boost::system::result<std::unique_ptr<Log>> in_directory(const std::string& directory,
+                                                                    Options options);
+    /// --audit FILE: appends to a new file at exactly this path; an existing regular file is continued (a
+    /// torn last line is set aside and recorded as `recovered`), a symbolic link or special file is refused.
     static boost::system::result<std::unique_ptr<Log>> at_file(const std::string& path, Options options);
     /// --audit fd:N
     static boost::system::result<std::unique_ptr<Log>> on_descriptor(UniqueFd fd, Options options);
@@ -43,7 +46,7 @@ public:
 
     /// fdatasync, off the answering path (called by the event loop after denials and at the end).
     void sync();
-    [[nodiscard]] const std::string& path() const;   // "" for a descriptor
+    [[nodiscard]] const std::string& path() const;  // "" for a descriptor
     [[nodiscard]] std::uint64_t records() const;
     [[nodiscard]] int descriptor() const;
 

@@ -18,25 +18,30 @@
 
 namespace callgate::audit {
 
-enum class Mechanism : std::uint8_t { error, on_behalf, continued, kill };  // "errno", "on_behalf", "continue", "kill"
+enum class Mechanism : std::uint8_t {
+    error,
+    on_behalf,
+    continued,
+    kill
+};  // "errno", "on_behalf", "continue", "kill"
 enum class Tier : std::uint8_t { kernel, contested };
 
 /// Who asked: numbers from the kernel, the executable by readlink.
 struct Caller {
-    int pid = 0;                  // thread group id where known, else the thread's
-    int parent = 0;               // 0: not known
-    std::uint64_t start_time = 0; // clock ticks since boot, field 22 of /proc/PID/stat; 0: not known
+    int pid = 0;                   // thread group id where known, else the thread's
+    int parent = 0;                // 0: not known
+    std::uint64_t start_time = 0;  // clock ticks since boot, field 22 of /proc/PID/stat; 0: not known
     std::string_view executable;
     std::uint32_t uid = 0;
 };
 
 /// The arguments as the target gave them: everything the evaluator's decoder used.
 struct CallInput {
-    std::optional<int> directory_fd;        // absent where the path is absolute or relative to cwd
-    std::string_view working_directory;     // "" where it was not used
+    std::optional<int> directory_fd;     // absent where the path is absolute or relative to cwd
+    std::string_view working_directory;  // "" where it was not used
     std::string_view path;
-    std::string_view second_path;           // rename, link, symlink
-    std::vector<std::string_view> flags;    // "O_RDONLY", ...
+    std::string_view second_path;         // rename, link, symlink
+    std::vector<std::string_view> flags;  // "O_RDONLY", ...
     std::optional<std::uint32_t> mode;
 };
 
@@ -52,7 +57,7 @@ struct Decision {
     rules::Operation operation = rules::Operation::read;  // the one that the verdict is about
     rules::OperationSet operations;                       // all of the call
     rules::Object object;
-    std::optional<rules::FileObject> second_object;       // rename, link: the new name
+    std::optional<rules::FileObject> second_object;  // rename, link: the new name
     std::optional<FileIdentity> identity;
     rules::Verdict verdict;
     /// Replaces the rule's reason: why a failure denied ("overload", "target memory unreadable", ...).
@@ -63,11 +68,23 @@ struct Decision {
 };
 
 /// A second record: what came of a decision where it is not what was decided.
-struct ActFailed { std::uint64_t of_sequence = 0; int error = 0; };
-struct AnswerLost { std::uint64_t of_sequence = 0; std::string_view why; };
+struct ActFailed {
+    std::uint64_t of_sequence = 0;
+    int error = 0;
+};
+struct AnswerLost {
+    std::uint64_t of_sequence = 0;
+    std::string_view why;
+};
+
+/// A log was continued whose last line was torn (by a crash, a full disk): it was moved to another file.
+struct Recovered {
+    std::uint64_t bytes = 0;
+    std::string set_aside;
+};
 
 struct RunStart {
-    std::vector<std::string> command;
+    std::vector<std::string> command;  // secrets are taken out when it is recorded
     std::string workdir, rules_sha256, mode, kernel;
     int landlock_abi = 0;
     std::vector<std::string> degraded;

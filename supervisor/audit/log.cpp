@@ -1,0 +1,218 @@
+#include "supervisor/audit/log.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cerrno>
+#include <mutex>
+#include <utility>
+
+#include "supervisor/audit/format.hpp"
+#include "supervisor/audit/log_file.hpp"
+
+namespace callgate::audit {
+
+struct Log::State {
+    explicit State(Options chosen) : options(std::move(chosen)) {}
+
+    /// Formats on the caller's thread, then numbers and writes under the lock.
+    template <typename Record>
+    Result<std::uint64_t> append(const Record& record);
+    /// Writes one line whole, or not at all where that is possible. Returns 0 or an errno. Under `lock`.
+    int write_line(std::string_view line);
+    void cut_back(std::size_t written);
+    /// Goes on in the next segment. Returns 0 or an errno. Under `lock`.
+    int rotate();
+    [[nodiscard]] bool segment_is_full(std::size_t more) const {
+        return directory.valid() && segment_size > 0 && segment_size + more > options.segment_bytes;
+    }
+
+    const Options options;
+    UniqueFd directory;      // valid only in directory mode
+    std::string stem, path;  // "<time>-<run>", the first segment's path
+    bool regular = true;
+
+    std::mutex lock;
+    UniqueFd fd;
+    std::vector<UniqueFd> retired;  // full segments that are not yet synced
+    std::uint64_t segment_size = 0;
+    unsigned segment = 1;
+    bool torn = false;  // the file's last line has no end and could not be cut off
+    bool directory_synced = true;
+    std::atomic<std::uint64_t> records = 0;
+    std::atomic<std::uint64_t> synced_records = 0;
+    std::atomic<int> lost =
+        0;  // errno of a failed fdatasync: what was written may be gone, so nothing follows it
+
+    std::mutex sync_lock;  // one fdatasync at a time; taken before `lock`
+};
+
+namespace {
+
+void set_append(int fd) {
+    const int flags = ::fcntl(fd, F_GETFL);
+    if (flags >= 0 && (flags & O_APPEND) == 0) static_cast<void>(::fcntl(fd, F_SETFL, flags | O_APPEND));
+}
+
+std::string utc_now() {
+    const std::time_t now = ::time(nullptr);
+    std::tm parts{};
+    ::gmtime_r(&now, &parts);
+    char text[32];
+    return {text, std::strftime(text, sizeof text, "%Y%m%dT%H%M%SZ", &parts)};
+}
+
+/// Errors of fdatasync that mean loss; a pipe or a terminal only says that it cannot.
+bool means_loss(int error) { return error == EIO || error == ENOSPC || error == EDQUOT; }
+
+}  // namespace
+
+template <typename Record>
+Result<std::uint64_t> Log::State::append(const Record& record) {
+    thread_local Buffer line(16384);
+    const std::size_t sequence_at = format(line, {options.run, options.mode}, record);
+    if (line.size() - head_room + 20 > longest_line) return last_error(EMSGSIZE);
+
+    const std::lock_guard guard(lock);
+    if (const int error = lost.load(std::memory_order_relaxed); error != 0) return last_error(error);
+    if (segment_is_full(line.size())) {
+        if (const int error = rotate(); error != 0) return last_error(error);
+    }
+    const std::uint64_t sequence = records.load(std::memory_order_relaxed) + 1;
+    std::size_t start = put_sequence(line, sequence_at, sequence);
+    if (torn) line.data()[--start] = '\n';
+    if (const int error = write_line(line.view().substr(start)); error != 0) return last_error(error);
+    torn = false;
+    records.store(sequence, std::memory_order_relaxed);
+    return sequence;
+}
+
+int Log::State::write_line(std::string_view line) {
+    std::size_t written = 0;
+    while (written < line.size()) {
+        const ssize_t got = ::write(fd.get(), line.data() + written, line.size() - written);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) {
+            const int error = got < 0 ? errno : ENOSPC;
+            if (written > 0) cut_back(written);
+            return error;
+        }
+        written += static_cast<std::size_t>(got);
+    }
+    segment_size += line.size();
+    return 0;
+}
+
+void Log::State::cut_back(std::size_t written) {
+    torn = true;
+    if (!regular) return;
+    // O_APPEND leaves the offset behind what was written; a larger file has somebody else's bytes after ours.
+    const off_t end = ::lseek(fd.get(), 0, SEEK_CUR);
+    struct stat status {};
+    if (end < 0 || ::fstat(fd.get(), &status) != 0 || status.st_size != end) return;
+    if (::ftruncate(fd.get(), end - static_cast<off_t>(written)) == 0) torn = false;
+}
+
+int Log::State::rotate() {
+    Result<UniqueFd> next = create_log(directory.get(), stem + '.' + std::to_string(segment + 1) + ".jsonl");
+    if (!next) return next.error().value();
+    retired.push_back(std::exchange(fd, std::move(*next)));
+    ++segment;
+    segment_size = 0;
+    torn = false;
+    directory_synced = false;
+    return 0;
+}
+
+Log::Log(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Log::~Log() = default;
+
+Result<std::unique_ptr<Log>> Log::in_directory(const std::string& directory, Options options) {
+    if (options.run.empty() || options.run.find('/') != std::string::npos) return last_error(EINVAL);
+    Result<UniqueFd> opened = open_private_directory(directory);
+    if (!opened) return opened.error();
+    auto state = std::make_unique<State>(std::move(options));
+    state->directory = std::move(*opened);
+    state->stem = utc_now() + '-' + state->options.run;
+    Result<UniqueFd> file = create_log(state->directory.get(), state->stem + ".jsonl");
+    if (!file) return file.error();
+    state->fd = std::move(*file);
+    state->path = directory + (directory.back() == '/' ? "" : "/") + state->stem + ".jsonl";
+    state->directory_synced = false;
+    return std::unique_ptr<Log>(new Log(std::move(state)));
+}
+
+Result<std::unique_ptr<Log>> Log::at_file(const std::string& path, Options options) {
+    auto state = std::make_unique<State>(std::move(options));
+    state->path = path;
+    Recovered recovered;
+    if (Result<UniqueFd> fresh = create_log(AT_FDCWD, path)) {
+        state->fd = std::move(*fresh);
+    } else if (fresh.error().value() != EEXIST) {
+        return fresh.error();
+    } else {
+        Result<ContinuedLog> continued = continue_log(path);
+        if (!continued) return continued.error();
+        state->fd = std::move(continued->fd);
+        recovered = {continued->torn_bytes, std::move(continued->set_aside)};
+    }
+    if (recovered.bytes > 0) {
+        if (const auto noted = state->append(recovered); !noted) return noted.error();
+    }
+    return std::unique_ptr<Log>(new Log(std::move(state)));
+}
+
+Result<std::unique_ptr<Log>> Log::on_descriptor(UniqueFd fd, Options options) {
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) return last_error(errno);
+    const int access = ::fcntl(fd.get(), F_GETFL) & O_ACCMODE;
+    if (access == O_RDONLY) return last_error(EBADF);
+    auto state = std::make_unique<State>(std::move(options));
+    state->regular = S_ISREG(status.st_mode);
+    if (state->regular) set_append(fd.get());
+    static_cast<void>(::fcntl(fd.get(), F_SETFD, FD_CLOEXEC));
+    state->fd = std::move(fd);
+    return std::unique_ptr<Log>(new Log(std::move(state)));
+}
+
+Result<std::uint64_t> Log::record(const Decision& decision) { return state_->append(decision); }
+Result<std::uint64_t> Log::record(const ActFailed& what) { return state_->append(what); }
+Result<std::uint64_t> Log::record(const AnswerLost& what) { return state_->append(what); }
+Result<std::uint64_t> Log::record(const RunStart& start) { return state_->append(start); }
+Result<std::uint64_t> Log::record(const RunEnd& end) { return state_->append(end); }
+
+void Log::sync() {
+    const std::lock_guard one(state_->sync_lock);
+    std::vector<UniqueFd> retired;
+    bool new_name = false;
+    int current = -1;
+    std::uint64_t reached = 0;
+    {
+        const std::lock_guard guard(state_->lock);
+        retired.swap(state_->retired);
+        new_name = !std::exchange(state_->directory_synced, true);
+        current = state_->fd.get();
+        reached = state_->records.load(std::memory_order_relaxed);
+    }
+    if (retired.empty() && !new_name && reached == state_->synced_records.load(std::memory_order_relaxed))
+        return;
+    // Rotation may retire `current` meanwhile, but only the next sync, which waits for this one, closes it.
+    retired.emplace_back();
+    for (const UniqueFd& full : retired) {
+        const int fd = full.valid() ? full.get() : current;
+        if (::fdatasync(fd) != 0 && means_loss(errno)) state_->lost = errno;
+    }
+    if (new_name && state_->directory.valid()) static_cast<void>(::fsync(state_->directory.get()));
+    state_->synced_records = reached;
+}
+
+const std::string& Log::path() const { return state_->path; }
+std::uint64_t Log::records() const { return state_->records; }
+
+int Log::descriptor() const {
+    const std::lock_guard guard(state_->lock);
+    return state_->fd.get();
+}
+
+}  // namespace callgate::audit
