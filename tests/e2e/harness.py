@@ -1,0 +1,416 @@
+"""What every end-to-end test needs: users, a private place per test, and one way to run a command.
+
+A `Box` is one test's place: a tree that belongs to the test's user, a home, a state directory. `Box.run` starts
+callgate (or, with `supervised=False`, the bare command: the control), waits with a deadline, and gives back the exit
+status, the output, the report and the audit records. Nothing here sleeps in place of a condition: `until` polls
+with a deadline. Processes are ended by the pid that started them.
+"""
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pwd
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any, Callable
+
+SOAK = os.environ.get("CALLGATE_SOAK") == "1"
+DEADLINE = 120.0 if SOAK else 60.0
+
+
+@dataclasses.dataclass(frozen=True)
+class User:
+    """Who runs the command. `made` accounts are removed at the end of the session."""
+
+    kind: str  # "root", "user"
+    name: str
+    uid: int
+    gid: int
+    home: str
+
+    def popen_identity(self) -> dict[str, Any]:
+        if os.geteuid() != 0:
+            return {}
+        return {"user": self.uid, "group": self.gid, "extra_groups": []}
+
+
+@dataclasses.dataclass
+class Result:
+    args: list[str]
+    code: int
+    out: bytes
+    err: bytes
+    report: dict[str, Any] | None = None
+    audit: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return self.out.decode("utf-8", "backslashreplace")
+
+    @property
+    def errors(self) -> str:
+        return self.err.decode("utf-8", "backslashreplace")
+
+    def decisions(self, **wanted: str) -> list[dict[str, Any]]:
+        """Audit records of decisions whose `callgate` members equal `wanted`."""
+        return [
+            one
+            for one in self.audit
+            if "verdict" in one.get("callgate", {})
+            and all(one["callgate"].get(key) == value for key, value in wanted.items())
+        ]
+
+    def describe(self) -> str:
+        return (
+            f"$ {' '.join(self.args)}\nexit {self.code}\n--- stdout\n{self.text[-4000:]}\n--- stderr\n{self.errors[-4000:]}"
+            f"\n--- report\n{json.dumps(self.report)[:3000]}"
+        )
+
+
+def until(condition: Callable[[], Any], what: str, seconds: float = DEADLINE) -> Any:
+    """The first true value of `condition`; fails the test when `seconds` have passed without one."""
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds:.0f} s: {what}")
+        time.sleep(0.005)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process exists and is no zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
+
+
+def children(pid: int) -> list[int]:
+    """Direct children, of any of its threads."""
+    found: list[int] = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            found += [int(one) for one in Path(f"/proc/{pid}/task/{task}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        pass
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        for one in children(waiting.pop()):
+            if one not in found:
+                found.append(one)
+                waiting.append(one)
+    return found
+
+
+def marked(marker: str) -> list[int]:
+    """Living processes whose environment holds `marker`: finds survivors wherever they were re-parented."""
+    wanted = marker.encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            environment = Path(f"/proc/{entry}/environ").read_bytes()
+        except OSError:
+            continue
+        if wanted in environment.split(b"\0") and alive(int(entry)):
+            found.append(int(entry))
+    return found
+
+
+def as_user(user: User, action: Callable[[], None]) -> None:
+    """Runs `action` in a child with the user's identity; its exception fails the caller."""
+    if os.geteuid() != 0 or user.uid == os.geteuid():
+        action()
+        return
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            os.setgroups([])
+            os.setgid(user.gid)
+            os.setuid(user.uid)
+            action()
+            status = 0
+        except BaseException as error:  # the child must never return into the test runner
+            os.write(writing, repr(error).encode())
+        finally:
+            os._exit(status)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        message = pipe.read()
+    _, status = os.waitpid(pid, 0)
+    if status != 0:
+        raise AssertionError(f"as {user.name}: {message.decode()}")
+
+
+class Stage:
+    """The session's place: copies of the binary and the programs that any user can execute, and the accounts."""
+
+    def __init__(self) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="cg-e2e-", dir="/tmp"))
+        self.root.chmod(0o755)
+        self.bin = self.root / "bin"
+        self.bin.mkdir(mode=0o755)
+        self.bin.chmod(0o755)
+        self.made: list[str] = []
+        self.boxes = 0
+        binary = os.environ.get("CALLGATE")
+        self.callgate: Path | None = None
+        if binary and os.access(binary, os.X_OK):
+            self.callgate = self.bin / "callgate"
+            self._copy(Path(binary), self.callgate)
+        programs = Path(os.environ.get("PROGRAMS", ""))
+        for program in sorted(programs.iterdir()) if programs.is_dir() and str(programs) != "." else []:
+            if program.is_file() and os.access(program, os.X_OK):
+                self._copy(program, self.bin / program.name)
+
+    @staticmethod
+    def _copy(source: Path, target: Path) -> None:
+        shutil.copyfile(source, target)
+        target.chmod(0o755)
+
+    def users(self) -> dict[str, User]:
+        me = pwd.getpwuid(os.geteuid())
+        if me.pw_uid != 0:
+            return {"user": User("user", me.pw_name, me.pw_uid, me.pw_gid, me.pw_dir)}
+        return {"root": User("root", "root", 0, 0, me.pw_dir), "user": self._make_user()}
+
+    def _make_user(self) -> User:
+        for number in range(1, 100):
+            name = f"cg-test-{number}"
+            try:
+                pwd.getpwnam(name)
+                continue
+            except KeyError:
+                pass
+            home = self.root / "homes" / name
+            home.parent.mkdir(mode=0o755, exist_ok=True)
+            home.parent.chmod(0o755)
+            done = subprocess.run(
+                ["useradd", "--system", "--user-group", "--create-home", "--home-dir", str(home), "--shell", "/bin/bash", name],
+                capture_output=True, text=True, check=False,
+            )
+            if done.returncode == 9:  # another test session made it in between
+                continue
+            if done.returncode != 0:
+                raise AssertionError(f"useradd {name}: {done.stderr}")
+            self.made.append(name)
+            entry = pwd.getpwnam(name)
+            return User("user", name, entry.pw_uid, entry.pw_gid, str(home))
+        raise AssertionError("no free name for a test account")
+
+    def box(self, user: User) -> "Box":
+        self.boxes += 1
+        return Box(self, user, self.root / f"box{self.boxes}")
+
+    def close(self) -> None:
+        for name in self.made:
+            subprocess.run(["userdel", name], capture_output=True, check=False)
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+SYSTEM_RULES: list[dict[str, Any]] = [
+    {"id": "system", "allow": ["read", "execute"],
+     "path": ["/usr/**", "/bin/**", "/sbin/**", "/lib/**", "/lib64/**", "/etc/**"]},
+    {"id": "proc", "allow": "read", "path": ["/proc/**", "/sys/**"]},
+    {"id": "devices", "allow": ["read", "modify"],
+     "path": ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts/**"]},
+]
+
+
+def rule_set(*rules: dict[str, Any], default: str = "deny", system: bool = True, **more: Any) -> dict[str, Any]:
+    """A rule set that stands by itself: what a dynamically linked program needs, and `rules`."""
+    return {"version": 1, "default": default, "rules": [*(SYSTEM_RULES if system else []), *rules], **more}
+
+
+class Box:
+    """One test's place, owned by its user."""
+
+    def __init__(self, stage: Stage, user: User, root: Path) -> None:
+        self.stage, self.user, self.root = stage, user, root
+        self.tree, self.home, self.state = root / "tree", root / "home", root / "state"
+        root.mkdir(mode=0o755)
+        root.chmod(0o755)
+        self.own(root)
+        for one in (self.tree, self.home, self.state):
+            one.mkdir()
+            one.chmod(0o700 if one == self.state else 0o755)
+            self.own(one)
+        self.running: list[subprocess.Popen[bytes]] = []
+        self.counter = 0
+
+    def own(self, path: Path) -> None:
+        if os.geteuid() == 0:
+            os.chown(path, self.user.uid, self.user.gid, follow_symlinks=False)
+
+    def file(self, path: Path, content: bytes = b"", mode: int = 0o644) -> Path:
+        for parent in reversed(path.parents):
+            if self.root in parent.parents and not parent.exists():
+                self.directory(parent)
+        path.write_bytes(content)
+        path.chmod(mode)
+        self.own(path)
+        return path
+
+    def directory(self, path: Path, mode: int = 0o755) -> Path:
+        path.mkdir(exist_ok=True)
+        path.chmod(mode)
+        self.own(path)
+        return path
+
+    def program(self, name: str) -> str:
+        path = self.stage.bin / name
+        if not path.exists():
+            raise AssertionError(f"{name} is not in PROGRAMS: build it, or name its directory")
+        return str(path)
+
+    def rules_file(self, rules: dict[str, Any] | str) -> Path:
+        self.counter += 1
+        text = rules if isinstance(rules, str) else json.dumps(rules, indent=1)
+        return self.file(self.root / f"rules{self.counter}.json", text.encode())
+
+    def environment(self, extra: dict[str, str] | None = None) -> dict[str, str]:
+        return {
+            "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": str(self.home), "LANG": "C.UTF-8",
+            "USER": self.user.name, "LOGNAME": self.user.name, "TERM": "dumb",
+            "XDG_STATE_HOME": str(self.state), **(extra or {}),
+        }
+
+    def command(self, args: list[str], rules: dict[str, Any] | str | None = None, options: list[str] = (),  # type: ignore[assignment]
+                audit: bool = True, report_fd: int | None = None) -> tuple[list[str], Path | None]:
+        """The line that runs `args` supervised, and where its log will be."""
+        if self.stage.callgate is None:
+            raise AssertionError("CALLGATE names no program")
+        line = [str(self.stage.callgate), "run"]
+        if rules is not None:
+            line += ["-R", str(self.rules_file(rules))]
+        log = None
+        if audit:
+            self.counter += 1
+            log = self.state / f"run{self.counter}.jsonl"
+            line += ["--audit", str(log)]
+        if report_fd is not None:
+            line += ["--report", f"fd:{report_fd}"]
+        return [*line, *options, "--", *args], log
+
+    def start(self, line: list[str], **keywords: Any) -> subprocess.Popen[bytes]:
+        """Starts one process as the box's user; it is ended with the box."""
+        keywords.setdefault("cwd", self.tree)
+        keywords["env"] = keywords.get("env") or self.environment()
+        process = subprocess.Popen(line, **self.user.popen_identity(), **keywords)
+        self.running.append(process)
+        return process
+
+    def run(self, args: list[str], rules: dict[str, Any] | str | None = None, *, supervised: bool = True,
+            options: list[str] = (), stdin: bytes | None = b"", env: dict[str, str] | None = None,  # type: ignore[assignment]
+            cwd: Path | None = None, timeout: float = DEADLINE, audit: bool = True,
+            pass_fds: tuple[int, ...] = ()) -> Result:
+        if not supervised:
+            return self.wait(self.start(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        cwd=cwd or self.tree, env=self.environment(env), pass_fds=pass_fds),
+                             args, stdin, timeout)
+        reading, writing = os.pipe()
+        try:
+            line, log = self.command(args, rules, options, audit, writing)
+            process = self.start(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 cwd=cwd or self.tree, env=self.environment(env), pass_fds=(*pass_fds, writing))
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        with os.fdopen(reading, "rb") as pipe:
+            reports: list[bytes] = []
+            collector = threading.Thread(target=lambda: reports.append(pipe.read()), daemon=True)
+            collector.start()
+            result = self.wait(process, line, stdin, timeout)
+            collector.join(10)
+            if collector.is_alive():
+                raise AssertionError("the report descriptor stayed open after callgate had ended\n" + result.describe())
+        if reports and reports[0].strip():
+            result.report = json.loads(reports[0])
+        if log is not None:
+            result.audit = read_log(log)
+        return result
+
+    def wait(self, process: subprocess.Popen[bytes], line: list[str], stdin: bytes | None, timeout: float) -> Result:
+        try:
+            out, err = process.communicate(stdin, timeout)
+        except subprocess.TimeoutExpired as expired:
+            stacks = "\n".join(wait_channel(pid) for pid in [process.pid, *descendants(process.pid)])
+            process.kill()
+            out, err = process.communicate()
+            raise AssertionError(
+                f"still running after {timeout:.0f} s\n{stacks}\n{Result(line, -1, out, err).describe()}") from expired
+        return Result(line, process.returncode, out, err)
+
+    def close(self) -> None:
+        for process in self.running:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream:
+                    stream.close()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+def wait_channel(pid: int) -> str:
+    """One line on what a process waits for, for the message of a run that hangs."""
+    try:
+        name = Path(f"/proc/{pid}/comm").read_text().strip()
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        call = Path(f"/proc/{pid}/syscall").read_text().split()[0]
+    except OSError:
+        return f"{pid}: gone"
+    return f"{pid} {name}: state {state}, in system call {call}"
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """Every whole line of a log; a torn last line (crash) is left out."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1] if line.strip()]
+
+
+def read_until(descriptor: int, wanted: bytes, seconds: float = DEADLINE) -> bytes:
+    """Reads a descriptor until `wanted` has come."""
+    seen = b""
+    end = time.monotonic() + seconds
+    while wanted not in seen:
+        left = end - time.monotonic()
+        if left <= 0 or not select.select([descriptor], [], [], left)[0]:
+            raise AssertionError(f"{wanted!r} did not come; so far: {seen!r}")
+        try:
+            piece = os.read(descriptor, 65536)
+        except OSError:  # a pty whose other side is closed
+            piece = b""
+        if not piece:
+            raise AssertionError(f"ended before {wanted!r}; so far: {seen!r}")
+        seen += piece
+    return seen
+
+
+def kill_group_of(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Signals the process group that `pid` leads (started with start_new_session by the test itself)."""
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        pass
