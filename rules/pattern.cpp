@@ -1,0 +1,133 @@
+#include "rules/pattern.hpp"
+
+#include <array>
+
+namespace callgate::rules {
+namespace {
+
+constexpr std::array<std::string_view, 4> variable_names{"workdir", "home", "tmp", "config"};
+constexpr std::string_view expected_start = "expected a pattern that begins with \"/\", \"~/\", \"${...}\" or \"**/\"";
+
+/// Without a final slash, so that "${tmp}/x" has one.
+std::string_view trimmed(std::string_view path) {
+    while (path.ends_with('/')) path.remove_suffix(1);
+    return path;
+}
+
+bool begins_well(std::string_view pattern) {
+    return pattern.starts_with('/') || pattern.starts_with('~') || pattern.starts_with("${") ||
+           pattern.starts_with("**/");
+}
+
+}  // namespace
+
+std::string quote_glob(std::string_view literal) {
+    std::string result;
+    result.reserve(literal.size());
+    for (const char byte : literal) {
+        if (std::string_view("\\*?[]{},").find(byte) != std::string_view::npos) result += '\\';
+        result += byte;
+    }
+    return result;
+}
+
+const std::string* PatternMaker::variable(std::string_view name, std::string& error) const {
+    const std::array<const std::string*, 4> values{&context_.workdir, &context_.home, &context_.tmp,
+                                                   &context_.config};
+    for (std::size_t index = 0; index < values.size(); ++index) {
+        if (variable_names[index] != name) continue;
+        if (!values[index]->empty()) return values[index];
+        error = "${" + std::string(name) + "} is not known here";
+        return nullptr;
+    }
+    error = "unknown variable ${" + std::string(name.substr(0, 40)) + "}: ";
+    const std::optional<std::string> near = nearest(name, variable_names);
+    error += near ? "did you mean ${" + *near + "}?" : "expected ${workdir}, ${home}, ${tmp} or ${config}";
+    return nullptr;
+}
+
+std::optional<std::string> PatternMaker::substitute(std::string_view text, bool tilde, bool quote,
+                                                    std::string& error) const {
+    std::string result;
+    const auto put = [&](std::string_view name) {
+        const std::string* value = variable(name, error);
+        if (value != nullptr) result += quote ? quote_glob(trimmed(*value)) : std::string(trimmed(*value));
+        return value != nullptr;
+    };
+    std::size_t at = 0;
+    if (tilde && text.starts_with('~')) {
+        if (text.size() > 1 && text[1] != '/') {
+            error = "homes of other users are not known: expected \"~/\"";
+            return std::nullopt;
+        }
+        if (!put("home")) return std::nullopt;
+        at = 1;
+    }
+    while (at < text.size()) {
+        if (text.substr(at, 2) == "${") {
+            const std::size_t end = text.find('}', at);
+            if (end == std::string_view::npos) {
+                error = "a \"${\" is not closed by \"}\"";
+                return std::nullopt;
+            }
+            if (!put(text.substr(at + 2, end - at - 2))) return std::nullopt;
+            at = end + 1;
+            continue;
+        }
+        // A quoted byte is copied with its quote, so that "\${" stays text.
+        const std::size_t length = quote && text[at] == '\\' && at + 1 < text.size() ? 2 : 1;
+        result += text.substr(at, length);
+        at += length;
+    }
+    return result;
+}
+
+std::optional<std::string> PatternMaker::expand_literal(std::string_view text, bool tilde, std::string& error) const {
+    return substitute(text, tilde, false, error);
+}
+
+std::string PatternMaker::canonical(const std::string& path) {
+    if (!context_.canonical) return path;
+    if (const auto known = canonical_.find(path); known != canonical_.end()) return known->second;
+    std::string result = context_.canonical(path);
+    // What does not exist comes back as it is: its parent may still be reached through a link.
+    const std::size_t slash = path.rfind('/');
+    if (result == path && slash != std::string::npos && slash > 0) {
+        const std::string parent = path.substr(0, slash);
+        if (const std::string found = canonical(parent); found != parent)
+            result = (found == "/" ? "" : found) + path.substr(slash);
+    }
+    return canonical_[path] = result;
+}
+
+std::optional<std::vector<Glob>> PatternMaker::make(std::string_view pattern, bool unix_socket, std::string& error) {
+    std::vector<Glob> result;
+    if (unix_socket && pattern.starts_with('@')) {
+        std::optional<Glob> glob = Glob::compile(pattern, GlobKind::text, error);
+        if (!glob) return std::nullopt;
+        result.push_back(std::move(*glob));
+        return result;
+    }
+    if (!begins_well(pattern)) {
+        error = expected_start;
+        if (unix_socket) error += ", or with \"@\" for the abstract namespace";
+        return std::nullopt;
+    }
+    std::optional<std::string> text = substitute(pattern, true, true, error);
+    if (!text) return std::nullopt;
+    if (text->empty()) *text = "/";
+    std::optional<Glob> glob = Glob::compile(*text, GlobKind::path, error);
+    if (!glob) return std::nullopt;
+    result.push_back(*glob);
+    for (const Glob::Branch& branch : glob->branches()) {
+        const std::string resolved = canonical(branch.head);
+        if (resolved == branch.head) continue;
+        const std::string beside = (resolved == "/" ? "" : quote_glob(resolved)) + branch.residue;
+        std::optional<Glob> other = Glob::compile(beside.empty() ? "/" : beside, GlobKind::path, error);
+        if (!other) return std::nullopt;
+        result.push_back(std::move(*other));
+    }
+    return result;
+}
+
+}  // namespace callgate::rules

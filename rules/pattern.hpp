@@ -1,0 +1,46 @@
+// Patterns as rule files write them: variables put in, and the canonical name beside the written one.
+//
+// A variable's value is a name of this machine, never pattern text: its bytes are quoted, so that a work
+// directory called "a[b]*" means itself.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rules/glob.hpp"
+#include "rules/loader.hpp"
+
+namespace callgate::rules {
+
+/// `literal` with every byte that means something in a pattern quoted by a backslash.
+[[nodiscard]] std::string quote_glob(std::string_view literal);
+
+class PatternMaker {
+public:
+    explicit PatternMaker(const LoadContext& context) : context_(context) {}
+
+    /// A pattern of `path`, `program` or `unix`: must begin with '/', "~", "${...}" or "**/" ('@' where `unix_socket`).
+    /// Gives the glob, and one more for each literal head that passes through a symbolic link. On failure
+    /// nothing is returned and `error` says why.
+    [[nodiscard]] std::optional<std::vector<Glob>> make(std::string_view pattern, bool unix_socket, std::string& error);
+
+    /// A name or a value with variables put in; no wildcard means anything. "~" only where `tilde`.
+    [[nodiscard]] std::optional<std::string> expand_literal(std::string_view text, bool tilde,
+                                                            std::string& error) const;
+
+    /// The canonical form of an absolute path whose last components may not exist.
+    [[nodiscard]] std::string canonical(const std::string& path);
+
+private:
+    [[nodiscard]] std::optional<std::string> substitute(std::string_view text, bool tilde, bool quote,
+                                                        std::string& error) const;
+    [[nodiscard]] const std::string* variable(std::string_view name, std::string& error) const;
+
+    const LoadContext& context_;
+    std::map<std::string, std::string> canonical_;
+};
+
+}  // namespace callgate::rules
