@@ -2,8 +2,8 @@
 //
 // It ends every descendant when the supervisor is gone (its end of `orders` closes), passes signals on, reaps,
 // and tells the supervisor what became of the command. The target cannot signal, trace or limit it (Landlock
-// scopes and the filter). Without a terminal relay it sits in a process group of its own and ignores terminal
-// signals, while the command rejoins callgate's group (architecture.md, Processes).
+// scopes and the filter). Without a terminal relay it sits in a process group of its own with all signals blocked,
+// while the command stays in callgate's group (architecture.md, Processes).
 #pragma once
 
 #include <linux/filter.h>
@@ -16,7 +16,10 @@
 #include <string>
 #include <vector>
 
+#include "agent/capabilities.hpp"
+#include "agent/processes.hpp"
 #include "agent/protocol.hpp"
+#include "agent/signals.hpp"
 #include "agent/unique_fd.hpp"
 
 namespace callgate::agent {
@@ -34,6 +37,8 @@ struct Arming {
     std::vector<std::string> environment;  // "NAME=value"
     /// Candidates for execve in PATH order, absolute; tried until one is not ENOENT/ENOTDIR/EACCES, as execvpe does.
     std::vector<std::string> executables;
+    /// What the command inherits of signals. Make the Arming (or take this) before changing any.
+    SignalState signals = SignalState::current();
     UniqueFd working_directory;            // O_PATH; the command starts there
     std::vector<int> pass;                 // descriptors beyond 0..2 that stay open
     std::vector<Limit> limits;
@@ -44,7 +49,7 @@ struct Arming {
     std::optional<int> io_priority;        // ioprio_set value
     Background background = Background::end;
     std::string temporary_directory;       // removed by the guardian if the supervisor is gone; "" none
-    /// Where and how a report is written if the supervisor is lost: descriptor or -1, and the text up to `}`.
+    /// Where a report is written if the supervisor is lost, descriptor or -1, and its whole text.
     int report = -1;
     std::string lost_report;
 };
@@ -58,18 +63,8 @@ struct Guardian {
     UniqueFd go;      // write end
 };
 
-/// Forks guardian and agent. Single-threaded callers only. Errors: errno of pipe2, fork, pidfd_open.
+/// Forks guardian and agent. Single-threaded callers only; nothing of `arming` need outlive the call. Errors: errno
+/// of pipe2, fork, pidfd_open; EBADF where a descriptor of `pass` is not open. The caller reaps `pid`.
 [[nodiscard]] boost::system::result<Guardian> start_guardian(const Arming& arming);
-
-/// Ends all descendants of `root` (not `root` itself): SIGSTOP until nothing new appears, then SIGKILL. Returns how
-/// many were killed. Used by the guardian, and by the supervisor when the guardian is gone.
-std::size_t end_descendants(pid_t root);
-
-/// All descendants of `root`, from one reading of /proc.
-[[nodiscard]] std::vector<pid_t> descendants(pid_t root);
-
-/// Drops every capability of the calling thread: effective, permitted, inheritable, ambient; with CAP_SETPCAP also
-/// bounding, and securebits NOROOT locked. Idempotent.
-[[nodiscard]] boost::system::result<void> drop_capabilities();
 
 }  // namespace callgate::agent

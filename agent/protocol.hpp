@@ -19,7 +19,9 @@ struct Order {
     std::int32_t value = 0;
 };
 
-/// Guardian → supervisor.
+/// Guardian → supervisor, in this order: armed, executed, then any of stopped and continued, then exited or signaled,
+/// lingering, ended. After arm_failed or exec_failed only `ended` follows. A command that was killed before its
+/// first instruction is `signaled` without `executed`.
 struct Event {
     enum class Kind : std::uint32_t {
         armed,        // value: the listener's number in the agent, pid: the agent

@@ -1,0 +1,201 @@
+#include "agent/arm.hpp"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <linux/ioprio.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace callgate::agent {
+namespace {
+
+constexpr unsigned long wait_killable = 1UL << 5U;  // SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, Linux 5.19
+constexpr int status_not_executable = 126;
+constexpr int status_not_found = 127;
+
+void tell(int pipe, Event::Kind kind, int value, int detail = 0) {
+    Event event;
+    event.kind = kind;
+    event.pid = ::getpid();
+    event.value = value;
+    event.detail = detail;
+    // Smaller than PIPE_BUF: whole or not at all. If nobody reads any more the handshake ends this process.
+    static_cast<void>(::write(pipe, &event, sizeof event) == 0);
+}
+
+int error_of(long returned) { return returned < 0 ? errno : 0; }
+int error_of(const boost::system::result<void>& done) { return done ? 0 : done.error().value(); }
+
+// The command's own descriptors pass execve although callgate may have marked them.
+int release_passed(const std::vector<int>& passed) {
+    for (const int fd : passed) {
+        const int flags = ::fcntl(fd, F_GETFD);
+        if (flags < 0 || ::fcntl(fd, F_SETFD, flags & ~FD_CLOEXEC) < 0) return errno;
+    }
+    return 0;
+}
+
+int set_descriptors(const PreparedCommand& command) {
+    if (const int error = close_all_but(command.kept())) return error;
+    if (const int error = fill_standard_descriptors()) return error;
+    return release_passed(command.arming().pass);
+}
+
+int set_limit(int resource, const rlimit& value) {
+    return error_of(::setrlimit(static_cast<__rlimit_resource_t>(resource), &value));
+}
+
+// No core of a program that may hold secrets, but a debugger inside may raise the limit again.
+int forbid_core() {
+    rlimit core{};
+    if (::getrlimit(RLIMIT_CORE, &core) != 0) return errno;
+    core.rlim_cur = 0;
+    return set_limit(RLIMIT_CORE, core);
+}
+
+int set_limits(const Arming& arming) {
+    if (const int error = forbid_core()) return error;
+    for (const Limit& limit : arming.limits) {
+        if (const int error = set_limit(limit.resource, limit.value)) return error;
+    }
+    if (arming.nice != 0) {
+        errno = 0;
+        if (::nice(arming.nice) == -1 && errno != 0) return errno;
+    }
+    if (!arming.io_priority) return 0;
+    return error_of(::syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, *arming.io_priority));
+}
+
+int enter_landlock(const Arming& arming) {
+    if (arming.landlock_ruleset < 0) return 0;
+    if (::syscall(SYS_landlock_restrict_self, arming.landlock_ruleset, 0U) != 0) return errno;
+    ::close(arming.landlock_ruleset);
+    return 0;
+}
+
+// Returns the listener, -1 where there is no filter; `error` is 0 or errno.
+int install_filter(const Arming& arming, int& error) {
+    error = 0;
+    if (arming.filter == nullptr) return -1;
+    sock_fprog program{};
+    program.len = static_cast<unsigned short>(arming.filter->size());
+    program.filter = const_cast<sock_filter*>(arming.filter->data());  // the kernel only reads it
+    const long listener = ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+                                    SECCOMP_FILTER_FLAG_NEW_LISTENER | wait_killable, &program);
+    error = error_of(listener);
+    return static_cast<int>(listener);
+}
+
+bool wait_for_go(int pipe) {
+    char byte = 0;
+    for (;;) {
+        const ssize_t got = ::read(pipe, &byte, 1);
+        if (got < 0 && errno == EINTR) continue;
+        return got == 1;
+    }
+}
+
+[[noreturn]] void give_up(const PreparedCommand& command, ArmStep step, int error) {
+    tell(command.channels().status, Event::Kind::arm_failed, error, static_cast<int>(step));
+    ::_exit(125);
+}
+
+}  // namespace
+
+PreparedCommand::PreparedCommand(const Arming& arming, AgentChannels channels)
+    : arming_(arming), channels_(channels), kept_(arming.pass) {
+    kept_.push_back(channels.status);
+    kept_.push_back(channels.go);
+    if (arming.landlock_ruleset >= 0) kept_.push_back(arming.landlock_ruleset);
+    std::sort(kept_.begin(), kept_.end());
+    arguments_.push_back(nullptr);
+    for (const std::string& argument : arming.command) arguments_.push_back(const_cast<char*>(argument.c_str()));
+    arguments_.push_back(nullptr);
+    for (const std::string& variable : arming.environment)
+        environment_.push_back(const_cast<char*>(variable.c_str()));
+    environment_.push_back(nullptr);
+}
+
+int PreparedCommand::execute() const {
+    int result = ENOENT;
+    for (const std::string& path : arming_.executables) {
+        ::execve(path.c_str(), arguments_.data() + 1, environment_.data());
+        if (errno == ENOEXEC) {
+            // As execvpe does: a text without "#!" is the shell's.
+            char shell[] = "/bin/sh";
+            arguments_[0] = shell;
+            char* const name = std::exchange(arguments_[1], const_cast<char*>(path.c_str()));
+            ::execve(shell, arguments_.data(), environment_.data());
+            const int error = errno;
+            arguments_[1] = name;
+            return error;
+        }
+        if (errno == EACCES) result = EACCES;
+        else if (errno != ENOENT && errno != ENOTDIR) return errno;
+    }
+    return result;
+}
+
+int close_all_but(const std::vector<int>& kept) {
+    unsigned first = 3;
+    for (const int fd : kept) {
+        const auto number = static_cast<unsigned>(fd);
+        if (number < first) continue;
+        if (number > first && ::syscall(SYS_close_range, first, number - 1, 0U) != 0) return errno;
+        first = number + 1;
+    }
+    return error_of(::syscall(SYS_close_range, first, ~0U, 0U));
+}
+
+int fill_standard_descriptors() {
+    for (int fd = 0; fd <= 2; ++fd) {
+        const int flags = ::fcntl(fd, F_GETFD);
+        if (flags >= 0 && (flags & FD_CLOEXEC) == 0) continue;
+        const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (null < 0) return errno;
+        if (null == fd) {
+            if (::fcntl(fd, F_SETFD, 0) < 0) return errno;
+            continue;
+        }
+        if (::dup2(null, fd) < 0) return errno;
+        ::close(null);
+    }
+    return 0;
+}
+
+void arm_and_execute(const PreparedCommand& command) {
+    const Arming& arming = command.arming();
+    const auto require = [&](ArmStep step, int error) {
+        if (error != 0) give_up(command, step, error);
+    };
+    arming.signals.restore_dispositions();
+    arming.signals.restore_mask();
+    if (arming.working_directory)
+        require(ArmStep::working_directory, error_of(::fchdir(arming.working_directory.get())));
+    require(ArmStep::descriptors, set_descriptors(command));
+    require(ArmStep::limits, set_limits(arming));
+    if (!arming.keep_capabilities) require(ArmStep::capabilities, error_of(drop_capabilities()));
+    require(ArmStep::no_new_privs, error_of(::prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL)));
+    require(ArmStep::landlock, enter_landlock(arming));
+    int error = 0;
+    const int listener = install_filter(arming, error);
+    require(ArmStep::filter, error);
+
+    const AgentChannels channels = command.channels();
+    tell(channels.status, Event::Kind::armed, listener);
+    if (!wait_for_go(channels.go)) give_up(command, ArmStep::handshake, EPIPE);
+    // A copy of the listener here would keep calls waiting for ever once the supervisor is gone.
+    if (listener >= 0) ::close(listener);
+    ::close(channels.go);
+    error = command.execute();
+    tell(channels.status, Event::Kind::exec_failed, error);
+    ::_exit(error == ENOENT || error == ENOTDIR ? status_not_found : status_not_executable);
+}
+
+}  // namespace callgate::agent

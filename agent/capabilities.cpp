@@ -1,0 +1,65 @@
+#include "agent/capabilities.hpp"
+
+#include <linux/capability.h>
+#include <linux/securebits.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+
+namespace callgate::agent {
+namespace {
+
+using boost::system::error_code;
+using boost::system::result;
+
+error_code last_error() { return {errno, boost::system::system_category()}; }
+
+using Sets = std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3>;
+
+bool may_change_bounding_set() {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    Sets sets{};
+    if (::syscall(SYS_capget, &header, sets.data()) != 0) return false;
+    return (sets[CAP_TO_INDEX(CAP_SETPCAP)].effective & CAP_TO_MASK(CAP_SETPCAP)) != 0;
+}
+
+// Asks the kernel where its capabilities end rather than /proc, which need not be mounted.
+result<void> empty_bounding_set() {
+    for (unsigned long capability = 0; capability < 64; ++capability) {
+        const int held = ::prctl(PR_CAPBSET_READ, capability, 0UL, 0UL, 0UL);
+        if (held < 0) break;
+        if (held == 1 && ::prctl(PR_CAPBSET_DROP, capability, 0UL, 0UL, 0UL) != 0) return last_error();
+    }
+    return {};
+}
+
+// So that execve by uid 0 gains nothing. Bits that somebody locked otherwise stay: the bounding set is empty.
+result<void> lock_no_root() {
+    const int bits = ::prctl(PR_GET_SECUREBITS, 0UL, 0UL, 0UL, 0UL);
+    if (bits < 0) return last_error();
+    const unsigned long wanted = static_cast<unsigned long>(bits) | SECBIT_NOROOT | SECBIT_NOROOT_LOCKED;
+    if ((bits & SECBIT_NOROOT_LOCKED) != 0 || wanted == static_cast<unsigned long>(bits)) return {};
+    if (::prctl(PR_SET_SECUREBITS, wanted, 0UL, 0UL, 0UL) != 0) return last_error();
+    return {};
+}
+
+}  // namespace
+
+result<void> drop_capabilities() {
+    if (::prctl(PR_CAP_AMBIENT, static_cast<unsigned long>(PR_CAP_AMBIENT_CLEAR_ALL), 0UL, 0UL, 0UL) != 0)
+        return last_error();
+    if (may_change_bounding_set()) {
+        if (auto emptied = empty_bounding_set(); !emptied) return emptied;
+        if (auto locked = lock_no_root(); !locked) return locked;
+    }
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    const Sets none{};
+    if (::syscall(SYS_capset, &header, none.data()) != 0) return last_error();
+    return {};
+}
+
+}  // namespace callgate::agent

@@ -1,0 +1,215 @@
+#include "agent/guard.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include "agent/processes.hpp"
+#include "agent/removal.hpp"
+
+namespace callgate::agent {
+namespace {
+
+// What a command left running has this long between SIGTERM and SIGKILL (cli.md, --background).
+constexpr std::chrono::milliseconds background_grace{200};
+constexpr std::uint64_t forked_but_not_executed = 0x40;  // PF_FORKNOEXEC of linux/sched.h
+
+std::uint64_t microseconds(const timeval& time) {
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000U + static_cast<std::uint64_t>(time.tv_usec);
+}
+
+bool is_end(int code) { return code == CLD_EXITED || code == CLD_KILLED || code == CLD_DUMPED; }
+
+int same_class(int code) {
+    if (is_end(code)) return WEXITED;
+    return code == CLD_CONTINUED ? WCONTINUED : WSTOPPED;
+}
+
+void drain(int signals) {
+    signalfd_siginfo info{};
+    while (::read(signals, &info, sizeof info) == sizeof info) {
+    }
+}
+
+void write_all(int fd, const std::string& text) {
+    for (std::size_t done = 0; done < text.size();) {
+        const ssize_t written = ::write(fd, text.data() + done, text.size() - done);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return;
+        done += static_cast<std::size_t>(written);
+    }
+}
+
+}  // namespace
+
+Guard::Guard(const Arming& arming, GuardChannels channels, pid_t command)
+    : arming_(arming), channels_(std::move(channels)), command_(command) {}
+
+int Guard::run() {
+    for (;;) {
+        children_left_ = reap();
+        if (!descendants_left()) break;
+        wait_for_something();
+        keep_deadline();
+    }
+    finish();
+    return 0;
+}
+
+void Guard::wait_for_something() {
+    int timeout = -1;
+    if (deadline_) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now());
+        timeout = left.count() > 0 ? static_cast<int>(left.count()) : 0;
+    }
+    std::array<pollfd, 3> waiting{{{channels_.orders.get(), POLLIN, 0},
+                                   {channels_.children.get(), POLLIN, 0},
+                                   {channels_.status.get(), POLLIN, 0}}};
+    if (::poll(waiting.data(), waiting.size(), timeout) <= 0) return;
+    if (waiting[2].revents != 0) take_status();
+    if (waiting[1].revents != 0) drain(channels_.children.get());
+    if (waiting[0].revents != 0) take_order();
+}
+
+void Guard::take_order() {
+    Order order;
+    const ssize_t got = ::read(channels_.orders.get(), &order, sizeof order);
+    if (got < 0 && errno == EINTR) return;
+    if (got != sizeof order) lost();
+    switch (order.kind) {
+        case Order::Kind::signal:
+            // Unreaped, the number can belong to nobody else.
+            if (!command_reaped_) ::kill(command_, order.value);
+            return;
+        case Order::Kind::terminate:
+            signal_descendants(::getpid(), SIGTERM);
+            signal_descendants(::getpid(), SIGCONT);
+            return;
+        case Order::Kind::end: end_descendants(::getpid()); return;
+    }
+    lost();
+}
+
+void Guard::take_status() {
+    while (channels_.status) {
+        Event event;
+        const ssize_t got = ::read(channels_.status.get(), &event, sizeof event);
+        if (got < 0) {
+            if (errno == EINTR) continue;
+            return;
+        }
+        if (got != sizeof event) return status_closed();
+        if (event.kind == Event::Kind::armed) armed_ = true;
+        else failed_ = true;
+        send(event);
+    }
+}
+
+// Closed by execve, or by the agent's death before it: only the kernel knows which.
+void Guard::status_closed() {
+    channels_.status.reset();
+    if (!armed_ || failed_) return;
+    const auto agent = read_process(command_);
+    if (!agent || (agent->flags & forked_but_not_executed) == 0) tell(Event::Kind::executed, 0);
+}
+
+bool Guard::reap() {
+    for (;;) {
+        siginfo_t seen{};
+        if (::waitid(P_ALL, 0, &seen, WEXITED | WSTOPPED | WCONTINUED | WNOHANG | WNOWAIT) != 0)
+            return errno != ECHILD;
+        if (seen.si_pid == 0) return true;
+        // What the agent said last is passed on while it is still there to be asked whether it executed.
+        if (seen.si_pid == command_ && is_end(seen.si_code)) take_status();
+        siginfo_t change{};
+        const int wanted = same_class(seen.si_code);
+        if (::waitid(P_PID, static_cast<id_t>(seen.si_pid), &change, wanted | WNOHANG) != 0) continue;
+        if (change.si_pid == 0) continue;
+        if (is_end(change.si_code)) ++reaped_;
+        if (change.si_pid == command_) command_changed(change.si_code, change.si_status);
+    }
+}
+
+void Guard::command_changed(int code, int status) {
+    switch (code) {
+        case CLD_STOPPED:
+        case CLD_TRAPPED:
+            if (!failed_) tell(Event::Kind::stopped, status);
+            return;
+        case CLD_CONTINUED:
+            if (!failed_) tell(Event::Kind::continued, 0);
+            return;
+        default: break;
+    }
+    command_reaped_ = true;
+    channels_.status.reset();
+    if (failed_) return;
+    tell(code == CLD_EXITED ? Event::Kind::exited : Event::Kind::signaled, status);
+    command_ended();
+}
+
+void Guard::command_ended() {
+    tell(Event::Kind::lingering, static_cast<int>(descendants(::getpid()).size()));
+    if (arming_.background == Background::wait) return;
+    signal_descendants(::getpid(), SIGTERM);
+    signal_descendants(::getpid(), SIGCONT);
+    deadline_ = Clock::now() + background_grace;
+}
+
+void Guard::keep_deadline() {
+    if (!deadline_ || Clock::now() < *deadline_) return;
+    end_descendants(::getpid());
+    // One that is hard to see (a number that wrapped while /proc was read) is looked for again.
+    deadline_ = Clock::now() + background_grace;
+}
+
+void Guard::finish() {
+    rusage usage{};
+    ::getrusage(RUSAGE_CHILDREN, &usage);
+    Event event;
+    event.kind = Event::Kind::ended;
+    event.pid = command_;
+    event.cpu_us = microseconds(usage.ru_utime) + microseconds(usage.ru_stime);
+    event.max_rss_kb = static_cast<std::uint64_t>(usage.ru_maxrss);
+    event.processes = reaped_;
+    send(event);
+}
+
+void Guard::lost() {
+    for (;;) {
+        end_descendants(::getpid());
+        int error = 0;
+        while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+        }
+        error = errno;
+        if (error == ECHILD) break;
+    }
+    if (!arming_.temporary_directory.empty())
+        static_cast<void>(remove_tree(arming_.temporary_directory).has_value());
+    if (arming_.report >= 0) write_all(arming_.report, arming_.lost_report);
+    ::_exit(0);
+}
+
+void Guard::tell(Event::Kind kind, int value) {
+    Event event;
+    event.kind = kind;
+    event.pid = command_;
+    event.value = value;
+    send(event);
+}
+
+void Guard::send(const Event& event) {
+    // A reader that is gone also closes `orders`, which ends everything.
+    while (::write(channels_.events.get(), &event, sizeof event) < 0 && errno == EINTR) {
+    }
+}
+
+}  // namespace callgate::agent

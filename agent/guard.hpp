@@ -1,0 +1,57 @@
+// The guardian's life: one loop over orders, children and the agent's status pipe.
+//
+// Runs in its own process, single-threaded, every signal blocked. It owns the pipe ends that it is given. The target
+// controls what it reaps and how many processes there are, never what it is told to do.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "agent/guardian.hpp"
+#include "agent/protocol.hpp"
+
+namespace callgate::agent {
+
+struct GuardChannels {
+    UniqueFd orders;  // read end
+    UniqueFd events;  // write end
+    UniqueFd status;  // read end, non-blocking: what the agent says
+    UniqueFd children;  // signalfd for SIGCHLD
+};
+
+class Guard {
+public:
+    Guard(const Arming& arming, GuardChannels channels, pid_t command);
+
+    /// Until no process of the tree is left, or the supervisor is gone. Returns the exit status.
+    int run();
+
+private:
+    using Clock = std::chrono::steady_clock;
+
+    void wait_for_something();
+    void take_order();
+    void take_status();
+    void status_closed();
+    /// Reaps whatever has changed. False when there is no child left.
+    bool reap();
+    void command_changed(int code, int status);
+    void command_ended();
+    void keep_deadline();
+    [[nodiscard]] bool descendants_left() const { return children_left_ || !command_reaped_; }
+    void end_all();
+    void finish();
+    [[noreturn]] void lost();
+    void tell(Event::Kind kind, int value);
+    void send(const Event& event);
+
+    const Arming& arming_;
+    GuardChannels channels_;
+    const pid_t command_;
+    bool armed_ = false, failed_ = false;
+    bool command_reaped_ = false, children_left_ = true;
+    std::uint64_t reaped_ = 0;
+    std::optional<Clock::time_point> deadline_;
+};
+
+}  // namespace callgate::agent

@@ -1,0 +1,166 @@
+#include "agent/guardian.hpp"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+
+#include "agent/arm.hpp"
+#include "agent/guard.hpp"
+
+namespace callgate::agent {
+namespace {
+
+using boost::system::error_code;
+using boost::system::result;
+
+error_code last_error() { return {errno, boost::system::system_category()}; }
+
+struct Pipe {
+    UniqueFd read, write;
+};
+
+// Never in 0..2, where the command's own descriptors go.
+result<UniqueFd> above_standard(int fd) {
+    if (fd > 2) return UniqueFd(fd);
+    const UniqueFd low(fd);
+    UniqueFd high(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
+    if (!high) return last_error();
+    return high;
+}
+
+result<Pipe> make_pipe() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return last_error();
+    auto read = above_standard(ends[0]);
+    auto write = above_standard(ends[1]);
+    if (!read) return read.error();
+    if (!write) return write.error();
+    return Pipe{std::move(*read), std::move(*write)};
+}
+
+struct Pipes {
+    Pipe orders, events, go, status;
+};
+
+result<Pipes> make_pipes() {
+    Pipes pipes;
+    for (Pipe* each : {&pipes.orders, &pipes.events, &pipes.go, &pipes.status}) {
+        auto made = make_pipe();
+        if (!made) return made.error();
+        *each = std::move(*made);
+    }
+    const int flags = ::fcntl(pipes.status.read.get(), F_GETFL);
+    if (flags < 0 || ::fcntl(pipes.status.read.get(), F_SETFL, flags | O_NONBLOCK) != 0) return last_error();
+    return pipes;
+}
+
+// Every signal waits while both sides of a fork are not what they should be yet.
+class SignalsBlocked {
+public:
+    SignalsBlocked() {
+        sigset_t all;
+        ::sigfillset(&all);
+        ::sigprocmask(SIG_SETMASK, &all, &before_);
+    }
+    SignalsBlocked(const SignalsBlocked&) = delete;
+    SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+    ~SignalsBlocked() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+private:
+    sigset_t before_{};
+};
+
+void tell_failure(int events, int error) {
+    Event event;
+    event.kind = Event::Kind::arm_failed;
+    event.value = error;
+    event.detail = static_cast<std::int32_t>(ArmStep::process_group);
+    static_cast<void>(::write(events, &event, sizeof event) == 0);
+    event = {};
+    static_cast<void>(::write(events, &event, sizeof event) == 0);
+}
+
+UniqueFd child_signals() {
+    sigset_t set;
+    ::sigemptyset(&set);
+    ::sigaddset(&set, SIGCHLD);
+    return UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+// Nothing of the supervisor's stays open here: a pipe held by the guardian would never end for its reader.
+int let_go_of_descriptors(const Arming& arming, const GuardChannels& channels) {
+    std::vector<int> kept{channels.orders.get(), channels.events.get(), channels.status.get(),
+                          channels.children.get()};
+    if (arming.report >= 0) kept.push_back(arming.report);
+    std::sort(kept.begin(), kept.end());
+    for (int fd = 0; fd <= 2; ++fd) {
+        if (fd != arming.report) ::close(fd);
+    }
+    if (const int error = fill_standard_descriptors()) return error;
+    return close_all_but(kept);
+}
+
+// In a group of its own SIGKILL to callgate's group leaves it; not dumpable, nobody of the same user traces it.
+int become_guardian(const Arming& arming, const GuardChannels& channels) {
+    if (!channels.children) return EMFILE;
+    if (::setpgid(0, 0) != 0) return errno;
+    if (::prctl(PR_SET_NAME, "callgate-guard", 0UL, 0UL, 0UL) != 0) return errno;
+    if (::prctl(PR_SET_DUMPABLE, 0UL, 0UL, 0UL, 0UL) != 0) return errno;
+    return let_go_of_descriptors(arming, channels);
+}
+
+[[noreturn]] void guardian(const Arming& arming, const PreparedCommand& command, Pipes pipes) {
+    // An ignored SIGCHLD, inherited from callgate's caller, would reap the command behind our back.
+    ::signal(SIGCHLD, SIG_DFL);
+    pid_t agent = -1;
+    if (::prctl(PR_SET_CHILD_SUBREAPER, 1UL, 0UL, 0UL, 0UL) == 0) agent = ::fork();
+    if (agent == 0) arm_and_execute(command);
+    if (agent < 0) {
+        tell_failure(pipes.events.write.get(), errno);
+        ::_exit(125);
+    }
+    GuardChannels channels{std::move(pipes.orders.read), std::move(pipes.events.write),
+                           std::move(pipes.status.read), child_signals()};
+    if (const int error = become_guardian(arming, channels)) {
+        ::kill(agent, SIGKILL);
+        ::waitpid(agent, nullptr, 0);
+        tell_failure(channels.events.get(), error);
+        ::_exit(125);
+    }
+    // `pipes` still names the ends that were closed by number: the process ends here, so no destructor runs.
+    ::_exit(Guard(arming, std::move(channels), agent).run());
+}
+
+}  // namespace
+
+result<Guardian> start_guardian(const Arming& arming) {
+    // A number that is free now could be taken by one of our own pipes and passed on in its place.
+    for (const int fd : arming.pass) {
+        if (::fcntl(fd, F_GETFD) < 0) return last_error();
+    }
+    auto pipes = make_pipes();
+    if (!pipes) return pipes.error();
+    const PreparedCommand command(arming, {pipes->status.write.get(), pipes->go.read.get()});
+    Guardian started;
+    {
+        const SignalsBlocked blocked;
+        started.pid = ::fork();
+        if (started.pid == 0) guardian(arming, command, std::move(*pipes));
+        if (started.pid < 0) return last_error();
+    }
+    started.orders = std::move(pipes->orders.write);
+    started.events = std::move(pipes->events.read);
+    started.go = std::move(pipes->go.write);
+    started.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, started.pid, 0U)));
+    if (!started.pidfd) return last_error();  // the closed pipes end both
+    return started;
+}
+
+}  // namespace callgate::agent

@@ -1,0 +1,45 @@
+// The processes beneath one process, as /proc shows them, and how to end them all.
+//
+// The target controls how many there are, what they are called, and that they fork, stop, ignore signals, leave
+// their session or their parent while they are counted. It cannot leave the tree: orphans fall to the nearest
+// subreaper. A process is signalled through a pidfd whose identity is checked again after it was opened, so that
+// a reused number never hits a stranger.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace callgate::agent {
+
+struct Process {
+    pid_t pid = 0, parent = 0;
+    char state = '?';             // proc(5): R, S, D, T, Z, ...
+    std::uint64_t flags = 0;      // PF_* of linux/sched.h
+    std::uint64_t threads = 0;
+    std::uint64_t start_time = 0;  // ticks since boot
+    /// Whether some thread still runs: the first one may be a zombie already while others go on.
+    [[nodiscard]] bool alive() const { return (state != 'Z' && state != 'X') || threads > 1; }
+};
+
+/// Nothing where it is gone or cannot be read.
+[[nodiscard]] std::optional<Process> read_process(pid_t pid);
+
+/// Calls `visit` for each descendant of `root`, zombies included, as soon as one reading of /proc shows it.
+void for_each_descendant(pid_t root, const std::function<void(const Process&)>& visit);
+
+/// All living descendants of `root`, from one reading of /proc.
+[[nodiscard]] std::vector<pid_t> descendants(pid_t root);
+
+/// Sends a signal to every living descendant.
+void signal_descendants(pid_t root, int signal);
+
+/// Ends all descendants of `root` (not `root` itself): SIGSTOP until nothing new appears, then SIGKILL. Returns how
+/// many were killed. Zombies remain for their parents to reap.
+std::size_t end_descendants(pid_t root);
+
+}  // namespace callgate::agent
