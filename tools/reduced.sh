@@ -1,8 +1,9 @@
 #!/bin/bash
-# Says which counts a plain test run reduces against --soak. The tests state both where they use them, as
-# scaled(REDUCED, SOAK, "what"), so that this list cannot drift from them.
+# Says which counts a plain test run reduces against --soak. They are read where the tests state them, as
+# `NAME = 200 if SOAK else 20`, so that this list cannot drift from them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-lines=$(grep -hoP 'scaled\(\s*\d[\d_]*\s*,\s*\d[\d_]*\s*,\s*"[^"]+"' tests/e2e/*.py 2>/dev/null |
-    sed -E 's/scaled\(\s*([0-9_]+)\s*,\s*([0-9_]+)\s*,\s*"([^"]+)"/  \3: \1 of \2/' | sort -u || true)
+pattern='\b(\w+)\s*[=:,(]\s*([0-9_]+) if (\w+\.)?SOAK else ([0-9_]+).*'
+lines=$(grep -HoP "$pattern" tests/e2e/*.py 2>/dev/null | sed -E "s#^tests/e2e/(test_)?([a-z_]+)\.py:#\2: #
+    s/(\w+): (\w+)\s*[=:,(]\s*([0-9_]+) if (\w+\.)?SOAK else ([0-9_]+).*/  \1: \2 \5 of \3/" | tr -d _ | sort -u || true)
 [ -z "$lines" ] || printf 'dev: reduced against ./dev test --soak:\n%s\n' "$lines" >&2
