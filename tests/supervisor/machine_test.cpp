@@ -187,7 +187,6 @@ TEST_CASE("a name of the machine itself resolves to loopback addresses") {
     const callgate::RealFileTree tree;
     const auto context = callgate::machine_context({}, "/work", "/tmp/t", tree);
     CHECK_FALSE(context.resolve("localhost").empty());
-    CHECK(context.resolve("no-such-name.invalid").empty());
     CHECK(context.workdir == "/work");
     CHECK(context.tmp == "/tmp/t");
 }

@@ -1,0 +1,46 @@
+// What a user gave on the command line and in CALLGATE_* variables, parsed but not yet understood.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "supervisor/cli/option_table.hpp"
+
+namespace callgate::cli {
+
+class Arguments {
+public:
+    /// Whether the flag or option was given.
+    [[nodiscard]] bool has(std::string_view name) const { return values_.contains(name); }
+    /// The last value given.
+    [[nodiscard]] std::optional<std::string> value(std::string_view name) const;
+    /// All values, in order.
+    [[nodiscard]] const std::vector<std::string>& values(std::string_view name) const;
+    /// What is no option: the command and its arguments, or the verb's own arguments.
+    [[nodiscard]] const std::vector<std::string>& rest() const { return rest_; }
+    /// "--timeout" or "CALLGATE_TIMEOUT": where the value came from, for messages.
+    [[nodiscard]] std::string origin(std::string_view name) const;
+
+    void set(std::string_view name, std::vector<std::string> values, bool from_environment);
+    void set_rest(std::vector<std::string> rest) { rest_ = std::move(rest); }
+
+private:
+    std::map<std::string_view, std::vector<std::string>> values_;
+    std::map<std::string_view, std::string> from_environment_;
+    std::vector<std::string> rest_;
+};
+
+/// The value of a variable, or nothing; injected so that tests need no environment.
+using Environment = std::optional<std::string> (*)(const std::string& name);
+[[nodiscard]] std::optional<std::string> process_environment(const std::string& name);
+
+/// Parses what follows the verb. An option beats its variable; a variable of a repeatable option holds one
+/// value per line. Throws Failure: an unknown option (with the nearest), a missing or empty value, an option
+/// that this version has not, a wrong number of arguments.
+[[nodiscard]] Arguments parse(const VerbSpec& verb, std::vector<std::string> words,
+                              Environment environment = process_environment);
+
+}  // namespace callgate::cli

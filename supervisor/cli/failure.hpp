@@ -1,0 +1,34 @@
+// Wrong use, or something missing at start: one line on stderr, exit status 125, and nothing ran.
+//
+// Thrown only before a run starts; `dispatch` catches it. The message holds bytes that the user typed: it is
+// made safe for a terminal where it is printed, not where it is thrown.
+#pragma once
+
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace callgate::cli {
+
+/// callgate's own failure (cli.md, Exit status).
+inline constexpr int exit_failure = 125;
+/// A finding: a failed example, a feature that `run` needs and that is missing.
+inline constexpr int exit_finding = 1;
+
+class Failure : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
+};
+
+/// "; did you mean PREFIXnear?", or "" where no word is near.
+[[nodiscard]] std::string suggestion(std::string_view word, std::span<const std::string_view> known,
+                                     std::string_view prefix = "");
+
+/// One line on stderr, prefixed "callgate: " and safe for a terminal.
+void say(std::string_view message);
+
+/// Text on stdout, whole; throws Failure where it cannot be written.
+void print(std::string_view text);
+
+}  // namespace callgate::cli

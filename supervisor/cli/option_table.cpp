@@ -1,0 +1,225 @@
+#include "supervisor/cli/option_table.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "supervisor/cli/verbs.hpp"
+
+namespace callgate::cli {
+
+namespace {
+
+using enum Arity;
+
+constexpr OptionSpec json_option{.name = "json", .help = "print JSON"};
+
+constexpr std::array help_options = {
+    OptionSpec{.name = "help", .letter = 'h', .help = "show this text"},
+};
+
+constexpr std::array allow_options = {
+    OptionSpec{"read", 'r', many, "PATH", "allow reading; a directory means everything beneath it", "",
+               "FILE"},
+    OptionSpec{"write", 'w', many, "PATH", "allow reading and writing", "", "FILE"},
+    OptionSpec{"execute", 'x', many, "PATH", "allow reading and executing", "", "FILE"},
+    OptionSpec{"deny", 'd', many, "PATH",
+               "deny reading, writing and unix sockets (execution stays as it is in this version)", "",
+               "FILE"},
+    OptionSpec{"connect", 'c', many, "HOST[:PORT][/udp]",
+               "allow connecting; HOST is a name, an address, a block such as 10.0.0.0/8, or unix:PATH"},
+    OptionSpec{"bind", 0, many, "PORT[/udp]", "allow listening on a port or on ports such as 8000-8999"},
+    OptionSpec{"except", 0, many, "RULE=PATTERN", "what matches PATTERN is left out of that rule"},
+    OptionSpec{"default", 0, one, "VERDICT", "allow, ask or deny what no rule decides", "", "allow ask deny"},
+};
+
+constexpr std::array rule_options = {
+    OptionSpec{"profile", 'p', many, "NAME",
+               "a shipped or own profile (default: agent; see callgate profiles)"},
+    OptionSpec{"rules", 'R', many, "FILE", "a rule set; replaces the default profile", "", "FILE"},
+    OptionSpec{"rules-json", 0, many, "TEXT", "a rule set given in place"},
+    OptionSpec{"no-user-rules", 0, flag, "", "leave out your own accepted rules"},
+    OptionSpec{"workdir", 0, one, "DIR", "the work directory (default: the current one)", "", "DIR"},
+    OptionSpec{
+        "record", 0, one, "WHAT",
+        "minimal: the kernel denies alone where it can, unrecorded; contested (default): every denial is "
+        "recorded; all: static allowances too",
+        "", "minimal contested all"},
+};
+
+constexpr std::array limit_options = {
+    OptionSpec{"timeout", 0, one, "DURATION", "end the whole tree after 90s, 10m, 1h (exit status 124)"},
+    OptionSpec{"grace", 0, one, "DURATION", "time between SIGTERM and the end of the tree (default: 2s)"},
+    OptionSpec{"open-files", 0, one, "N", "descriptors of each process"},
+    OptionSpec{"file-size", 0, one, "SIZE", "largest file that a process can write: 100M, 2G"},
+    OptionSpec{"memory", 0, one, "SIZE", "", "limits on memory come later; try --file-size or --timeout"},
+    OptionSpec{"processes", 0, one, "N", "", "limits on processes come later"},
+    OptionSpec{"cpu", 0, one, "DURATION", "", "limits on processor time come later; try --timeout"},
+    OptionSpec{"disk", 0, one, "SIZE", "", "limits on disk space come later; try --file-size"},
+    OptionSpec{"idle-timeout", 0, one, "DURATION", "", "it comes later; try --timeout"},
+};
+
+constexpr std::array surroundings_options = {
+    OptionSpec{"env", 0, many, "NAME[=VALUE]", "pass one more environment variable, or set one"},
+    OptionSpec{"keep-env", 0, flag, "", "pass every variable that holds no credential"},
+    OptionSpec{"cwd", 0, one, "DIR", "where the command starts (default: the work directory)", "", "DIR"},
+    OptionSpec{"pass-fd", 0, many, "N", "pass descriptor N on (0, 1 and 2 always are)"},
+    OptionSpec{"background", 0, one, "WHAT", "end (default) or wait for what the command leaves running", "",
+               "end wait"},
+    OptionSpec{"die-with-parent", 0, flag, "", "end the run when the process that started callgate ends"},
+    OptionSpec{"keep-capabilities", 0, flag, "", "do not drop capabilities (recorded as degraded)"},
+    OptionSpec{"nice", 0, one, "N", "add N to the nice value"},
+    OptionSpec{"ionice", 0, one, "CLASS[:N]", "idle, best-effort:0-7 or realtime:0-7"},
+    OptionSpec{"private-home", 0, flag, "", "", "the command sees your home as the rules allow it"},
+};
+
+constexpr std::array decision_options = {
+    OptionSpec{"ask", 0, one, "WHO", "auto or never; nobody can be asked yet, so a question is a denial", "",
+               "auto never"},
+    OptionSpec{"ask-timeout", 0, one, "SECONDS", "",
+               "nobody can be asked yet, so a question is denied at once"},
+    OptionSpec{"mode", 0, one, "MODE", "enforce", "", "enforce"},
+    OptionSpec{"require", 0, many, "FEATURE[,..]",
+               "fail at the start where one is missing (see callgate doctor)"},
+};
+
+constexpr std::array output_options = {
+    OptionSpec{"audit", 0, one, "FILE|fd:N", "where the log goes (default: the state directory)", "", "FILE"},
+    OptionSpec{"no-audit", 0, flag, "", "keep no log"},
+    OptionSpec{"report", 0, one, "FILE|fd:N", "write one JSON object about the run at its end", "", "FILE"},
+    OptionSpec{"status", 0, one, "fd:N", "write one JSON line when the command itself has ended"},
+    OptionSpec{"quiet", 'q', flag, "", "no footer about denials"},
+    OptionSpec{"verbose", 'v', flag, "", "say more: warnings about rules, what the kernel holds"},
+    OptionSpec{"no-hints", 0, flag, "", "leave the options that would allow it out of the footer"},
+    OptionSpec{"json", 0, flag, "", "the footer as JSON"},
+    OptionSpec{"syslog", 0, flag, "", "", "the log goes to files; see --audit"},
+    OptionSpec{"sign-key", 0, one, "FILE", "", "the log is not signed yet"},
+};
+
+constexpr std::array run_groups = {
+    OptionGroup{"Allow and deny", allow_options},
+    OptionGroup{"Rules", rule_options},
+    OptionGroup{"Decisions", decision_options},
+    OptionGroup{"Limits", limit_options},
+    OptionGroup{"Surroundings", surroundings_options},
+    OptionGroup{"Record and output", output_options},
+    OptionGroup{"Other", help_options},
+};
+
+constexpr std::array json_options = {json_option};
+constexpr std::array inspect_groups = {
+    OptionGroup{"Allow and deny", allow_options},
+    OptionGroup{"Rules", rule_options},
+    OptionGroup{"Output", json_options},
+    OptionGroup{"Other", help_options},
+};
+constexpr std::array json_groups = {OptionGroup{"Options", json_options}, OptionGroup{"Other", help_options}};
+constexpr std::array plain_groups = {OptionGroup{"Options", help_options}};
+
+constexpr std::array check_options = {
+    OptionSpec{"workdir", 0, one, "DIR", "what ${workdir} stands for (default: the current directory)", "",
+               "DIR"},
+    json_option,
+};
+constexpr std::array check_groups = {OptionGroup{"Options", check_options},
+                                     OptionGroup{"Other", help_options}};
+
+constexpr std::array audit_options = {
+    OptionSpec{"verdict", 0, one, "VERDICT", "allow, ask, deny or kill", "", "allow ask deny kill"},
+    OptionSpec{"operation", 0, one, "OPERATION", "read, modify, create, delete, metadata, execute, ...", "",
+               "read write modify create delete metadata execute connect bind"},
+    OptionSpec{"rule", 0, one, "ID", "decided by this rule, or by default"},
+    OptionSpec{"object", 0, one, "GLOB", "a path, an address with its port, or @name"},
+    OptionSpec{"program", 0, one, "GLOB", "asked by this executable"},
+    OptionSpec{"since", 0, one, "TIME", "2026-11-20T10:11, or a span before now such as 10m"},
+    OptionSpec{"until", 0, one, "TIME", "the same"},
+};
+constexpr std::array audit_output = {
+    OptionSpec{"follow", 'f', flag, "", "tail: go on until the run has ended"},
+    OptionSpec{"lines", 'n', one, "N", "tail: how many lines (default: 10)"},
+    OptionSpec{"by", 0, one, "WHAT", "summary: rule (default), object or program", "", "rule object program"},
+    json_option,
+};
+constexpr std::array audit_groups = {
+    OptionGroup{"Which records", audit_options},
+    OptionGroup{"Output", audit_output},
+    OptionGroup{"Other", help_options},
+};
+
+constexpr std::string_view run_text =
+    "Runs COMMAND and all that it starts under a rule set. What the rules contest waits until it is decided; "
+    "every decision is recorded before it takes effect. Options after COMMAND belong to the command.\n"
+    "Every option has a variable: --no-user-rules is CALLGATE_NO_USER_RULES=1; one that can be given several "
+    "times holds one value per line.\n"
+    "Exit status: the command's own; 128+N when signal N ended it; 124 after --timeout; 125 where callgate "
+    "failed and nothing ran; 126 and 127 where the command cannot be executed or found.";
+
+constexpr std::array all_verbs = {
+    VerbSpec{"run", "[OPTIONS] [--] COMMAND [ARG...]", "run a command, supervised", run_text,
+             "callgate run python3 main.py\n"
+             "callgate run -r ~/data -c 127.0.0.1:5432 -- ./report --all\n"
+             "callgate run -p build --timeout 10m make -j2",
+             run_groups, true, 1, 1, run},
+    VerbSpec{
+        "check", "FILE...", "validate rule sets and run their examples",
+        "Prints every error with file, line and column, and what is likely a mistake. Exit status: 0 good, 1 "
+        "errors or failed examples, 125 wrong use.",
+        "callgate check rules.json", check_groups, false, 1, 1000000, check},
+    VerbSpec{"explain", "[OPTIONS] OPERATION OBJECT [by PROGRAM]", "show what a run would decide, and why",
+             "OPERATION is read, write, modify, create, delete, metadata, execute, connect or bind. OBJECT "
+             "is a path, "
+             "HOST:PORT[/udp], unix:PATH or @name.",
+             "callgate explain read ~/.ssh/id_ed25519\n"
+             "callgate explain -c 127.0.0.1:5432 connect 127.0.0.1:5432 by /usr/bin/psql",
+             inspect_groups, false, 2, 4, explain},
+    VerbSpec{"plan", "[OPTIONS]", "show what the kernel decides alone, what is contested, and why", "",
+             "callgate plan\ncallgate plan -R rules.json --record minimal --json", inspect_groups, false, 0,
+             0, plan},
+    VerbSpec{
+        "audit", "show|tail|summary|ls|last [OPTIONS] [LOG]", "read the logs of runs",
+        "LOG is a file or the name of a run, as in the log's name; without it the newest log.",
+        "callgate audit show --verdict deny\ncallgate audit summary --by object k3f9\ncallgate audit tail -f",
+        audit_groups, false, 1, 2, audit_log},
+    VerbSpec{"profiles", "[NAME]", "list the rule sets that can be named, or print one", "",
+             "callgate profiles\ncallgate profiles agent", json_groups, false, 0, 1, profiles},
+    VerbSpec{"doctor", "[--json]", "show what this machine offers, what is missing, and what follows",
+             "Exit status: 0 where `callgate run` works, 1 where it does not.", "callgate doctor",
+             json_groups, false, 0, 0, doctor},
+    VerbSpec{"completion", "bash|zsh|fish", "print completions for a shell", "",
+             "callgate completion bash > ~/.local/share/bash-completion/completions/callgate\n"
+             "callgate completion fish > ~/.config/fish/completions/callgate.fish",
+             plain_groups, false, 1, 1, completion},
+};
+
+constexpr std::array<std::string_view, 7> later_verbs = {"approve", "grants", "revoke", "rules",
+                                                         "ps",      "stop",   "exec"};
+constexpr std::array<std::string_view, 6> later_audit_verbs = {"verify", "replay", "suggest",
+                                                               "report", "export", "prune"};
+
+}  // namespace
+
+std::span<const VerbSpec> verbs() { return all_verbs; }
+
+const VerbSpec* find_verb(std::string_view name) {
+    const auto found = std::find_if(all_verbs.begin(), all_verbs.end(),
+                                    [name](const VerbSpec& verb) { return verb.name == name; });
+    return found == all_verbs.end() ? nullptr : &*found;
+}
+
+std::span<const std::string_view> missing_verbs() { return later_verbs; }
+std::span<const std::string_view> missing_audit_verbs() { return later_audit_verbs; }
+
+std::vector<const OptionSpec*> options(const VerbSpec& verb) {
+    std::vector<const OptionSpec*> all;
+    for (const OptionGroup& group : verb.groups)
+        for (const OptionSpec& option : group.options) all.push_back(&option);
+    return all;
+}
+
+std::string variable(std::string_view option) {
+    std::string name = "CALLGATE_";
+    for (const char one : option)
+        name += one == '-' ? '_' : static_cast<char>(one >= 'a' && one <= 'z' ? one - 'a' + 'A' : one);
+    return name;
+}
+
+}  // namespace callgate::cli

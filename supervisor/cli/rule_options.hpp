@@ -1,0 +1,73 @@
+// The rule options of `run`, `explain` and `plan`, understood and loaded.
+//
+// What the user types here is trusted (it is the user's own rule set); rule files may be a stranger's and are
+// bounded by the loader.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "rules/loader.hpp"
+#include "rules/plan.hpp"
+#include "supervisor/cli/arguments.hpp"
+#include "supervisor/machine.hpp"
+
+namespace callgate::cli {
+
+/// What the rule options name.
+struct RuleChoice {
+    rules::RuleSources sources;         // without built-in rules
+    std::vector<std::string> profiles;  // names
+    std::vector<std::string> files;     // -R files and the user's accepted rules
+    bool host_static = false;           // a --connect named a host: its addresses are those of the start
+};
+
+/// Throws Failure: unknown profile (with the nearest), a rule file that cannot be read, a bad address or
+/// port.
+[[nodiscard]] RuleChoice read_rule_options(const Arguments& arguments, const rules::LoadContext& context);
+
+[[nodiscard]] rules::RecordMode read_record_mode(const Arguments& arguments);
+
+/// Absolute and canonical. Throws Failure where it is no directory, or where `refuse_wide` and it is the
+/// home, "/" or above the home without having been named by --workdir.
+[[nodiscard]] std::string choose_workdir(const Arguments& arguments, const Places& places, bool refuse_wide);
+
+/// Whether callgate run would refuse this work directory unless it were named.
+[[nodiscard]] bool is_wide(const std::string& workdir, const Places& places);
+
+/// `path` as the user means it: "~/" is the home, a relative one begins at the current directory; canonical.
+[[nodiscard]] std::string absolute(const std::string& path, const std::string& home);
+
+struct CompiledRules {
+    RuleChoice choice;
+    rules::LoadedRules loaded;
+    rules::Plan plan;
+};
+
+/// Loads, adds the built-in rules and makes the plan. Errors of rule files are said one by one (warnings too
+/// where `warnings`), then Failure is thrown.
+[[nodiscard]] CompiledRules compile_rules(const Arguments& arguments, const Places& places,
+                                          const rules::LoadContext& context, const std::string& audit_file,
+                                          bool warnings);
+
+/// The machine's files, with the run's private directory as if it were there (for verbs that run nothing).
+class TreeWithTmp : public RealFileTree {
+public:
+    explicit TreeWithTmp(std::string tmp) : tmp_(std::move(tmp)) {}
+    [[nodiscard]] Kind kind(const std::string& path) const override {
+        return path == tmp_ ? Kind::directory : RealFileTree::kind(path);
+    }
+    [[nodiscard]] std::optional<std::vector<Entry>> entries(const std::string& directory,
+                                                            std::size_t limit) const override {
+        if (directory == tmp_) return std::vector<Entry>{};
+        return RealFileTree::entries(directory, limit);
+    }
+
+private:
+    std::string tmp_;
+};
+
+/// $TMPDIR or /tmp, canonical, then callgate-UID-RUN.
+[[nodiscard]] std::string private_directory_name(const std::string& run);
+
+}  // namespace callgate::cli

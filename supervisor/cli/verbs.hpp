@@ -1,0 +1,25 @@
+// The verbs: each gets its parsed arguments and returns callgate's exit status; wrong use throws Failure.
+#pragma once
+
+#include "supervisor/cli/arguments.hpp"
+
+namespace callgate::cli {
+
+[[nodiscard]] int run(const Arguments& arguments);
+[[nodiscard]] int check(const Arguments& arguments);
+[[nodiscard]] int explain(const Arguments& arguments);
+[[nodiscard]] int plan(const Arguments& arguments);
+[[nodiscard]] int audit_log(const Arguments& arguments);
+[[nodiscard]] int profiles(const Arguments& arguments);
+[[nodiscard]] int doctor(const Arguments& arguments);
+[[nodiscard]] int completion(const Arguments& arguments);
+
+/// The help of one verb, at most 80 columns wide.
+[[nodiscard]] std::string help(const VerbSpec& verb);
+/// The help of the program.
+[[nodiscard]] std::string help();
+
+/// The whole program: `words` is what follows its name. Catches everything; returns the exit status.
+[[nodiscard]] int dispatch(std::vector<std::string> words) noexcept;
+
+}  // namespace callgate::cli
