@@ -2,8 +2,11 @@
 //
 // `*` and `?` stay within one path component, `[a-z]` `[!a-z]` classes, `{a,b}` alternatives (may nest),
 // `**` crosses components; a trailing `/**` also matches the directory itself ("/usr/**" matches "/usr").
-// `\` quotes the next byte. An attacker controls the text that is matched (up to 64 KiB): matching is
-// bounded by pattern length × text length, never exponential, and does not allocate.
+// `\` quotes the next byte. Braces are multiplied out first, as text; in a path, repeated slashes count as
+// one, a final one does not count, a component that is `**` alone stands for any number of components (also
+// none), and a leading `**` begins at the root. No wildcard stands for an empty component: "/*" does not
+// match "/". An attacker controls the text that is matched (up to 64 KiB): matching is bounded by pattern
+// length × text length, never exponential, and does not allocate.
 #pragma once
 
 #include <memory>
@@ -29,12 +32,17 @@ public:
 
     [[nodiscard]] bool matches(std::string_view text) const;
 
-    /// The pattern as it was written (after variables).
+    /// The pattern as it was written (after variables); of `literal` and `beneath` with wildcard bytes
+    /// quoted.
     [[nodiscard]] const std::string& text() const;
+    [[nodiscard]] GlobKind kind() const;
+    /// False where no resolved path can match, because of a component "." or "..".
+    [[nodiscard]] bool can_match() const;
 
     /// One alternative without braces.
     struct Branch {
-        /// The longest literal directory or file that every match equals or lies beneath: "/" at least.
+        /// The longest literal directory or file that every match equals or lies beneath: "/" at least. Of a
+        /// text: the whole text where it is literal, else nothing.
         std::string head;
         /// What follows `head` is nothing: the branch is one literal path.
         bool literal = false;
@@ -44,6 +52,10 @@ public:
         std::string residue;
     };
     [[nodiscard]] const std::vector<Branch>& branches() const;
+    /// Whether the branch with this index matches a text that begins with its head, where `rest` is what
+    /// follows (of a path that equals the head: nothing; beneath it: from the '/' on). For those who found
+    /// the head.
+    [[nodiscard]] bool residue_matches(std::size_t branch, std::string_view rest) const;
 
     /// Whether some path at or beneath `directory` could match (conservative: true where unsure).
     [[nodiscard]] bool may_match_beneath(std::string_view directory) const;

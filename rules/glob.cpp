@@ -1,0 +1,239 @@
+#include "rules/glob.hpp"
+
+#include <algorithm>
+
+#include "rules/glob_program.hpp"
+
+namespace callgate::rules {
+
+struct Glob::Compiled {
+    std::string text;
+    GlobKind kind = GlobKind::path;
+    bool can_match = true;
+    std::vector<Branch> branches;
+    std::vector<GlobProgram>
+        programs;  // one for each branch; empty where the branch is literal or a hierarchy
+
+    void add_text(const GlobElements& elements);
+    void add_path(const GlobElements& elements);
+    void add_head(std::string head, bool hierarchy);
+};
+
+namespace {
+
+using Kind = GlobElement::Kind;
+
+bool is_literal(const GlobElements& elements) {
+    return std::all_of(elements.begin(), elements.end(),
+                       [](const GlobElement& element) { return element.kind == Kind::byte; });
+}
+
+bool is_double_star(const GlobElements& elements) {
+    return elements.size() == 1 && elements.front().kind == Kind::double_star;
+}
+
+std::string literal_bytes(const GlobElements& elements) {
+    std::string bytes;
+    for (const GlobElement& element : elements) bytes += element.byte;
+    return bytes;
+}
+
+/// The components of a path pattern; empty ones and repeated `**` are left out.
+std::vector<GlobElements> split_components(const GlobElements& elements) {
+    std::vector<GlobElements> components(1);
+    const auto finish = [&components] {
+        const std::size_t count = components.size();
+        const bool repeated =
+            count > 1 && is_double_star(components.back()) && is_double_star(components[count - 2]);
+        if (components.back().empty() || repeated) components.pop_back();
+    };
+    for (const GlobElement& element : elements) {
+        if (element.kind != Kind::byte || element.byte != '/') {
+            components.back().push_back(element);
+            continue;
+        }
+        finish();
+        components.emplace_back();
+    }
+    finish();
+    return components;
+}
+
+/// What follows `head` in `path`: "" where they are equal. Nothing where `path` is neither `head` nor beneath
+/// it.
+std::optional<std::string_view> rest_beneath(std::string_view path, std::string_view head) {
+    if (head == "/") {
+        if (!path.starts_with('/')) return std::nullopt;
+        return path.size() == 1 ? path.substr(1) : path;
+    }
+    if (!path.starts_with(head)) return std::nullopt;
+    const std::string_view rest = path.substr(head.size());
+    if (!rest.empty() && rest.front() != '/') return std::nullopt;
+    return rest;
+}
+
+std::string_view without_final_slashes(std::string_view path) {
+    while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
+    return path;
+}
+
+}  // namespace
+
+void Glob::Compiled::add_text(const GlobElements& elements) {
+    Branch branch;
+    branch.literal = is_literal(elements);
+    if (branch.literal) {
+        branch.head = literal_bytes(elements);
+    } else {
+        branch.residue = pattern_text(elements);
+    }
+    programs.push_back(branch.literal ? GlobProgram() : GlobProgram::for_text(elements));
+    branches.push_back(std::move(branch));
+}
+
+void Glob::Compiled::add_path(const GlobElements& elements) {
+    const std::vector<GlobElements> components = split_components(elements);
+    const auto wild = std::find_if_not(components.begin(), components.end(), is_literal);
+    Branch branch;
+    for (auto component = components.begin(); component != wild; ++component) {
+        branch.head += '/' + literal_bytes(*component);
+    }
+    if (branch.head.empty()) branch.head = "/";
+    const std::vector<GlobElements> residue(wild, components.end());
+    for (const GlobElements& component : residue) branch.residue += '/' + pattern_text(component);
+    branch.literal = residue.empty();
+    branch.hierarchy = residue.size() == 1 && is_double_star(residue.front());
+    const bool general = !branch.literal && !branch.hierarchy;
+    programs.push_back(general ? GlobProgram::for_components(residue) : GlobProgram());
+    branches.push_back(std::move(branch));
+    const bool relative =
+        std::any_of(components.begin(), components.end(), [](const GlobElements& component) {
+            const std::string bytes = is_literal(component) ? literal_bytes(component) : "";
+            return bytes == "." || bytes == "..";
+        });
+    can_match = can_match || !relative;
+}
+
+void Glob::Compiled::add_head(std::string head, bool hierarchy) {
+    Branch branch;
+    branch.head = std::move(head);
+    branch.literal = !hierarchy;
+    branch.hierarchy = hierarchy;
+    branch.residue = hierarchy ? "/**" : "";
+    branches.push_back(std::move(branch));
+    programs.emplace_back();
+}
+
+std::optional<Glob> Glob::compile(std::string_view pattern, GlobKind kind, std::string& error) {
+    if (pattern.size() > longest_pattern) {
+        error = "a pattern is longer than 4096 bytes";
+        return std::nullopt;
+    }
+    if (kind == GlobKind::path && pattern.find('\0') != std::string_view::npos) {
+        error = "a path cannot hold a NUL byte";
+        return std::nullopt;
+    }
+    const std::optional<std::vector<std::string>> alternatives = expand_braces(pattern, error);
+    if (!alternatives) return std::nullopt;
+    auto compiled = std::make_shared<Compiled>();
+    compiled->text = pattern;
+    compiled->kind = kind;
+    compiled->can_match = kind == GlobKind::text;
+    for (const std::string& alternative : *alternatives) {
+        const bool anchored =
+            alternative.starts_with('/') || alternative.starts_with("**/") || alternative == "**";
+        if (kind == GlobKind::path && !anchored) {
+            error = "a path pattern begins with `/` or `**/`";
+            return std::nullopt;
+        }
+        const std::optional<GlobElements> elements = parse_elements(alternative, kind, error);
+        if (!elements) return std::nullopt;
+        kind == GlobKind::path ? compiled->add_path(*elements) : compiled->add_text(*elements);
+    }
+    Glob glob;
+    glob.compiled_ = std::move(compiled);
+    return glob;
+}
+
+Glob Glob::literal(std::string_view path) {
+    auto compiled = std::make_shared<Compiled>();
+    compiled->text = quote_pattern(path);
+    compiled->kind = path.starts_with('/') ? GlobKind::path : GlobKind::text;
+    compiled->add_head(std::string(path), false);
+    Glob glob;
+    glob.compiled_ = std::move(compiled);
+    return glob;
+}
+
+Glob Glob::beneath(std::string_view directory) {
+    directory = without_final_slashes(directory);
+    auto compiled = std::make_shared<Compiled>();
+    compiled->text = (directory == "/" ? "" : quote_pattern(directory)) + "/**";
+    compiled->add_head(std::string(directory), true);
+    Glob glob;
+    glob.compiled_ = std::move(compiled);
+    return glob;
+}
+
+bool Glob::residue_matches(std::size_t branch, std::string_view rest) const {
+    const Branch& which = compiled_->branches[branch];
+    if (which.literal) return rest.empty();
+    return which.hierarchy || compiled_->programs[branch].matches(rest);
+}
+
+bool Glob::matches(std::string_view text) const {
+    if (!compiled_) return false;
+    for (std::size_t index = 0; index < compiled_->branches.size(); ++index) {
+        const Branch& branch = compiled_->branches[index];
+        if (branch.literal) {
+            if (text == branch.head) return true;
+        } else if (compiled_->kind == GlobKind::text) {
+            if (compiled_->programs[index].matches(text)) return true;
+        } else if (const auto rest = rest_beneath(text, branch.head); rest && residue_matches(index, *rest)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const std::string& Glob::text() const {
+    static const std::string nothing;
+    return compiled_ ? compiled_->text : nothing;
+}
+
+GlobKind Glob::kind() const { return compiled_ ? compiled_->kind : GlobKind::text; }
+
+bool Glob::can_match() const { return compiled_ && compiled_->can_match; }
+
+const std::vector<Glob::Branch>& Glob::branches() const {
+    static const std::vector<Branch> none;
+    return compiled_ ? compiled_->branches : none;
+}
+
+bool Glob::may_match_beneath(std::string_view directory) const {
+    if (!compiled_) return false;
+    directory = without_final_slashes(directory);
+    if (compiled_->kind == GlobKind::text || !directory.starts_with('/')) return true;
+    for (std::size_t index = 0; index < compiled_->branches.size(); ++index) {
+        const Branch& branch = compiled_->branches[index];
+        if (rest_beneath(branch.head, directory)) return true;
+        const auto rest = rest_beneath(directory, branch.head);
+        if (!rest || branch.literal) continue;
+        if (branch.hierarchy || compiled_->programs[index].may_match_beneath(*rest)) return true;
+    }
+    return false;
+}
+
+bool Glob::covers_hierarchy(std::string_view directory) const {
+    if (!compiled_ || compiled_->kind == GlobKind::text) return false;
+    directory = without_final_slashes(directory);
+    for (std::size_t index = 0; index < compiled_->branches.size(); ++index) {
+        const Branch& branch = compiled_->branches[index];
+        const auto rest = rest_beneath(directory, branch.head);
+        if (!rest || branch.literal) continue;
+        if (branch.hierarchy || compiled_->programs[index].covers(*rest)) return true;
+    }
+    return false;
+}
+
+}  // namespace callgate::rules

@@ -1,0 +1,210 @@
+#include "rules/glob_program.hpp"
+
+#include <array>
+#include <bit>
+#include <utility>
+
+namespace callgate::rules {
+
+namespace {
+constexpr std::size_t word_bits = 64;
+// A leading '/' may be added to a pattern, and `**` between components makes up to three tokens of four
+// bytes.
+constexpr std::size_t most_states = longest_pattern + word_bits;
+
+bool is_double_star(const GlobElements& component) {
+    return component.size() == 1 && component.front().kind == GlobElement::Kind::double_star;
+}
+}  // namespace
+
+/// The states that are alive: state i means that the tokens from i on are still to be matched.
+class GlobProgram::States {
+public:
+    explicit States(std::size_t tokens) : words_(tokens / word_bits + 1) { clear(); }
+    void clear() {
+        for (std::size_t word = 0; word < words_; ++word) bits_[word] = 0;
+    }
+    void set(std::size_t index) { bits_[index / word_bits] |= std::uint64_t{1} << index % word_bits; }
+    [[nodiscard]] bool test(std::size_t index) const {
+        return (bits_[index / word_bits] >> index % word_bits & 1) != 0;
+    }
+    [[nodiscard]] bool any() const {
+        for (std::size_t word = 0; word < words_; ++word) {
+            if (bits_[word] != 0) return true;
+        }
+        return false;
+    }
+    template <typename Visit>
+    void each(Visit visit) const {
+        for (std::size_t word = 0; word < words_; ++word) {
+            for (std::uint64_t rest = bits_[word]; rest != 0; rest &= rest - 1) {
+                visit(word * word_bits + static_cast<std::size_t>(std::countr_zero(rest)));
+            }
+        }
+    }
+
+private:
+    std::size_t words_;
+    std::array<std::uint64_t, most_states / word_bits + 1> bits_;  // only `words_` of them are ever touched
+};
+
+GlobProgram GlobProgram::for_text(const GlobElements& elements) {
+    GlobProgram program;
+    program.add(elements, false);
+    program.finish();
+    return program;
+}
+
+GlobProgram GlobProgram::for_components(const std::vector<GlobElements>& components) {
+    GlobProgram program;
+    bool after_double_star = false;
+    for (const GlobElements& component : components) {
+        if (is_double_star(component)) {
+            after_double_star = true;  // several in a row are one
+            continue;
+        }
+        program.add(Kind::byte, '/');
+        if (after_double_star) program.add(Kind::directories);
+        program.add(component, true);
+        after_double_star = false;
+    }
+    if (after_double_star) {
+        program.add(Kind::tail);
+        program.add(Kind::any_sequence);
+    }
+    program.finish();
+    return program;
+}
+
+void GlobProgram::add(const GlobElements& elements, bool path) {
+    for (const GlobElement& element : elements) {
+        switch (element.kind) {
+            case GlobElement::Kind::byte:
+                add(Kind::byte, element.byte);
+                break;
+            case GlobElement::Kind::any:
+                add(path ? Kind::any_in_component : Kind::any);
+                break;
+            case GlobElement::Kind::star:
+                add(path ? Kind::star : Kind::any_sequence);
+                break;
+            case GlobElement::Kind::double_star:
+                add(Kind::any_sequence);
+                break;
+            case GlobElement::Kind::set:
+                tokens_.push_back({Kind::set, 0, static_cast<std::uint16_t>(sets_.size())});
+                sets_.push_back(element.set);
+                break;
+        }
+    }
+}
+
+void GlobProgram::finish() {
+    std::size_t first = tokens_.size();
+    while (first > 0 && tokens_[first - 1].kind == Kind::byte) --first;
+    for (std::size_t index = first; index < tokens_.size(); ++index) suffix_ += tokens_[index].byte;
+    add(Kind::end);
+    tokens_.shrink_to_fit();
+}
+
+/// Makes a state alive, and those that are reached from it without a byte.
+void GlobProgram::enter(std::size_t index, States& states) const {
+    while (true) {
+        states.set(index);
+        switch (tokens_[index].kind) {
+            case Kind::star:
+            case Kind::any_sequence:
+            case Kind::directories:
+                ++index;
+                break;
+            case Kind::tail:
+                index = tokens_.size() - 1;
+                break;
+            default:
+                return;
+        }
+    }
+}
+
+void GlobProgram::step(const States& from, char byte, States& to) const {
+    to.clear();
+    from.each([&](std::size_t index) {
+        const Token& token = tokens_[index];
+        switch (token.kind) {
+            case Kind::byte:
+                if (byte == token.byte) enter(index + 1, to);
+                break;
+            case Kind::any:
+                enter(index + 1, to);
+                break;
+            case Kind::any_in_component:
+                if (byte != '/') enter(index + 1, to);
+                break;
+            case Kind::set:
+                if (sets_[token.set].test(static_cast<unsigned char>(byte))) enter(index + 1, to);
+                break;
+            case Kind::star:
+                if (byte != '/') enter(index, to);
+                break;
+            case Kind::any_sequence:
+                enter(index, to);
+                break;
+            case Kind::directories:
+                to.set(index);  // not `enter`: what follows begins only after a '/'
+                if (byte == '/') enter(index + 1, to);
+                break;
+            case Kind::tail:
+                if (byte == '/') enter(index + 1, to);
+                break;
+            case Kind::end:
+                break;
+        }
+    });
+}
+
+const GlobProgram::States* GlobProgram::run(std::string_view text, States& one, States& other) const {
+    States* now = &one;
+    States* next = &other;
+    enter(0, *now);
+    for (const char byte : text) {
+        step(*now, byte, *next);
+        if (!next->any()) return nullptr;
+        std::swap(now, next);
+    }
+    return now;
+}
+
+bool GlobProgram::matches(std::string_view text) const {
+    if (!text.ends_with(suffix_)) return false;
+    States one(tokens_.size());
+    States other(tokens_.size());
+    const States* alive = run(text, one, other);
+    return alive != nullptr && alive->test(tokens_.size() - 1);
+}
+
+bool GlobProgram::may_match_beneath(std::string_view text) const {
+    States one(tokens_.size());
+    States other(tokens_.size());
+    const States* alive = run(text, one, other);
+    if (alive == nullptr) return false;
+    if (alive->test(tokens_.size() - 1)) return true;
+    States& next = alive == &one ? other : one;
+    step(*alive, '/', next);
+    return next.any();
+}
+
+bool GlobProgram::covers(std::string_view text) const {
+    States one(tokens_.size());
+    States other(tokens_.size());
+    const States* alive = run(text, one, other);
+    const std::size_t end = tokens_.size() - 1;
+    if (alive == nullptr || !alive->test(end)) return false;
+    const auto lives = [&](std::size_t back, Kind kind) {
+        return end >= back && tokens_[end - back].kind == kind && alive->test(end - back);
+    };
+    if (lives(1, Kind::any_sequence) || lives(2, Kind::tail)) return true;
+    // "/**/*": whatever follows, its last component is matched by the star.
+    return lives(2, Kind::directories) && tokens_[end - 1].kind == Kind::star;
+}
+
+}  // namespace callgate::rules

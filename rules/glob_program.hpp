@@ -1,0 +1,96 @@
+// The wildcard part of one glob branch as a small nondeterministic automaton.
+//
+// Private to rules/glob. A branch has no braces and no literal head any more; for paths the text is what
+// follows the head: "" for the head itself, else "/" and more. The states are a bitset on the stack, so that
+// whatever text an attacker chooses costs at most pattern length x text length and allocates nothing.
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rules/glob.hpp"
+
+namespace callgate::rules {
+
+using ByteSet = std::bitset<256>;
+
+/// The longest pattern; it bounds the states of a program.
+inline constexpr std::size_t longest_pattern = 4096;
+
+/// One thing that a pattern says, as it was read.
+struct GlobElement {
+    enum class Kind : std::uint8_t { byte, any, set, star, double_star };
+    Kind kind = Kind::byte;
+    char byte = 0;
+    ByteSet set;
+};
+using GlobElements = std::vector<GlobElement>;
+
+/// The alternatives of a pattern, its braces multiplied out. Nothing, and why in `error`, where there are
+/// more than 256, they are too long altogether, or a brace is not closed.
+[[nodiscard]] std::optional<std::vector<std::string>> expand_braces(std::string_view pattern,
+                                                                    std::string& error);
+
+/// The elements of a pattern without braces. In a path a class never holds '/'.
+[[nodiscard]] std::optional<GlobElements> parse_elements(std::string_view pattern, GlobKind kind,
+                                                         std::string& error);
+
+/// Elements as a pattern again, quoted where needed: equal elements give equal text.
+[[nodiscard]] std::string pattern_text(const GlobElements& elements);
+
+/// `bytes` quoted, so that as a pattern it matches only itself.
+[[nodiscard]] std::string quote_pattern(std::string_view bytes);
+
+class GlobProgram {
+public:
+    GlobProgram() = default;
+    /// For text: a star crosses everything.
+    static GlobProgram for_text(const GlobElements& elements);
+    /// For the components of a path that follow its head. A component that is `**` alone stands for any
+    /// number of components, also none.
+    static GlobProgram for_components(const std::vector<GlobElements>& components);
+
+    [[nodiscard]] bool matches(std::string_view text) const;
+    /// Whether `text`, or some text that goes on with '/' after it, could match (true where unsure).
+    [[nodiscard]] bool may_match_beneath(std::string_view text) const;
+    /// Whether `text` and every text that goes on with '/' after it matches (false where unsure).
+    [[nodiscard]] bool covers(std::string_view text) const;
+
+private:
+    enum class Kind : std::uint8_t {
+        byte,
+        any,               // one byte
+        any_in_component,  // one byte but '/'
+        set,
+        star,          // bytes but '/'
+        any_sequence,  // bytes
+        directories,   // nothing, or bytes that end in '/'
+        tail,          // nothing, or '/' and what follows
+        end
+    };
+    struct Token {
+        Kind kind = Kind::end;
+        char byte = 0;
+        std::uint16_t set = 0;
+    };
+    class States;
+
+    void add(Kind kind, char byte = 0) { tokens_.push_back({kind, byte, 0}); }
+    void add(const GlobElements& elements, bool path);
+    void finish();
+    /// What is alive after `text`, in one of the two; null where nothing is.
+    const States* run(std::string_view text, States& one, States& other) const;
+    void step(const States& from, char byte, States& to) const;
+    void enter(std::size_t index, States& states) const;
+
+    std::vector<Token> tokens_;
+    std::vector<ByteSet> sets_;
+    /// Every match ends in these bytes: most texts are refused by them alone.
+    std::string suffix_;
+};
+
+}  // namespace callgate::rules

@@ -1,0 +1,235 @@
+#include "rules/rule_set.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+
+#include "rules/endpoint_index.hpp"
+#include "rules/head_index.hpp"
+#include "rules/rule_match.hpp"
+
+namespace callgate::rules {
+
+namespace {
+
+/// Rules in order of strictness, then of file: the greater wins. Zero is no rule at all.
+using Rank = std::uint64_t;
+
+constexpr Rank rank_of(Action action) { return (static_cast<Rank>(action) + 1) << 32; }
+constexpr Rank rank_of(Action action, std::uint32_t rule) { return rank_of(action) | (UINT32_MAX - rule); }
+constexpr Action action_of(Rank rank) { return static_cast<Action>((rank >> 32) - 1); }
+
+int default_error(Operation operation) {
+    switch (operation) {
+        case Operation::connect:
+            return ECONNREFUSED;
+        case Operation::execute:
+            return EPERM;
+        default:
+            return EACCES;
+    }
+}
+
+OperationSet operations_of(const Object& object) {
+    return std::holds_alternative<FileObject>(object) ? file_operations : network_operations;
+}
+
+template <typename Visit>
+void each_operation(OperationSet set, Visit visit) {
+    for (unsigned rest = set.bits(); rest != 0; rest &= rest - 1) {
+        visit(static_cast<Operation>(std::countr_zero(rest)));
+    }
+}
+
+}  // namespace
+
+struct RuleSet::Index {
+    /// What is needed of every rule on the way of a search, densely.
+    struct Digest {
+        OperationSet operations;
+        Action action = Action::deny;
+        /// No condition but those that the name index tests.
+        bool only_name = false;
+    };
+
+    std::vector<Rule> rules;
+    Action fallback = Action::deny;
+    std::vector<Digest> digests;
+    HeadIndex files, sockets;
+    /// Rules for every file, for every unix socket.
+    std::vector<std::uint32_t> all_files, all_sockets;
+    EndpointIndex endpoints;
+    bool needs_program = false, opens_udp = false, opens_unix_datagram = false;
+
+    class Search;
+
+    Index(std::vector<Rule> all, Action otherwise);
+    void add(std::uint32_t number, const Rule& rule);
+    void add_network(std::uint32_t number, const Rule& rule);
+    [[nodiscard]] Rank fallback_rank(const Request& request, Operation operation) const;
+    [[nodiscard]] Verdict verdict(Rank rank, Operation operation) const;
+};
+
+RuleSet::Index::Index(std::vector<Rule> all, Action otherwise) : rules(std::move(all)), fallback(otherwise) {
+    digests.reserve(rules.size());
+    for (std::uint32_t number = 0; number < rules.size(); ++number) add(number, rules[number]);
+    files.freeze();
+    sockets.freeze();
+}
+
+void RuleSet::Index::add(std::uint32_t number, const Rule& rule) {
+    const Conditions& when = rule.when;
+    digests.push_back({rule.operations, rule.action, when.program.empty() && !when.argv && !rule.except});
+    needs_program = needs_program || !when.program.empty() || (rule.except && !rule.except->program.empty());
+    if (rule.operations.intersects(network_operations)) add_network(number, rule);
+    const bool network = !when.host.empty() || !when.address.empty() || !when.port.empty();
+    if (!rule.operations.intersects(file_operations) || network) return;
+    for (const Glob& glob : when.path) files.add(number, glob);
+    if (when.path.empty() && when.unix_socket.empty() && !when.protocol.stated()) all_files.push_back(number);
+}
+
+void RuleSet::Index::add_network(std::uint32_t number, const Rule& rule) {
+    const Conditions& when = rule.when;
+    const bool opens = rule.action == Action::allow || rule.action == Action::ask;
+    opens_udp = opens_udp || (opens && when.protocol.udp);
+    opens_unix_datagram = opens_unix_datagram || (opens && when.protocol.datagram);
+    if (when.path.empty() && when.unix_socket.empty()) endpoints.add(number, when);
+    if (!when.host.empty() || !when.address.empty() || !when.port.empty()) return;
+    for (const Glob& glob : when.unix_socket) sockets.add(number, glob);
+    if (when.unix_socket.empty() && when.path.empty()) all_sockets.push_back(number);
+}
+
+Rank RuleSet::Index::fallback_rank(const Request& request, Operation operation) const {
+    if (fallback == Action::ask) {
+        const auto* file = std::get_if<FileObject>(&request.object);
+        if (operation == Operation::execute || (file != nullptr && file->nameless))
+            return rank_of(Action::deny);
+    }
+    return rank_of(fallback);
+}
+
+Verdict RuleSet::Index::verdict(Rank rank, Operation operation) const {
+    Verdict verdict;
+    verdict.action = action_of(rank);
+    verdict.operation = operation;
+    if (const auto number = UINT32_MAX - static_cast<std::uint32_t>(rank); number < rules.size()) {
+        verdict.decided_by = DecidedBy::rule;
+        verdict.rule = &rules[number];
+    }
+    if (verdict.action == Action::allow) return verdict;
+    const bool stated = verdict.rule != nullptr && verdict.rule->error;
+    verdict.error = stated ? *verdict.rule->error : default_error(operation);
+    return verdict;
+}
+
+/// One evaluation: the strictest rule of each operation, as far as it has been found.
+class RuleSet::Index::Search {
+public:
+    Search(const Index& index, const Request& request) : index_(index), request_(request) {}
+
+    void operator()(const FileObject& file) { names(index_.all_files, index_.files, file.path); }
+    void operator()(const UnixObject& socket) { names(index_.all_sockets, index_.sockets, socket.name); }
+    void operator()(const Endpoint& endpoint) {
+        index_.endpoints.search(endpoint, [this](std::uint32_t number) {
+            offer(number, [&](Operation operation) {
+                return rule_matches(index_.rules[number], request_, operation, index_.fallback);
+            });
+        });
+    }
+
+    /// The strictest verdict over the operations; of equals that of the first operation.
+    [[nodiscard]] Verdict strictest() const {
+        Rank strictest = 0;
+        Operation about = Operation::read;
+        each_operation(request_.operations, [&](Operation operation) {
+            const Rank found = best_[static_cast<std::size_t>(operation)];
+            const Rank rank = found != 0 ? found : index_.fallback_rank(request_, operation);
+            if (rank <= strictest) return;
+            strictest = rank;
+            about = operation;
+        });
+        return index_.verdict(strictest, about);
+    }
+
+private:
+    void names(const std::vector<std::uint32_t>& every, const HeadIndex& heads, std::string_view name) {
+        for (const std::uint32_t number : every) offer_named(number);
+        heads.search(
+            name, [this](std::uint32_t number) { return worth(number); },
+            [this](std::uint32_t number) { offer_named(number); });
+    }
+
+    /// Whether the rule would win for some operation, if it matches.
+    [[nodiscard]] bool worth(std::uint32_t number) const {
+        const Digest& digest = index_.digests[number];
+        const Rank rank = rank_of(digest.action, number);
+        bool wins = false;
+        each_operation(digest.operations & request_.operations, [&](Operation operation) {
+            wins = wins || rank > best_[static_cast<std::size_t>(operation)];
+        });
+        return wins;
+    }
+
+    /// For a rule whose `path` or `unix` is absent or known to match.
+    void offer_named(std::uint32_t number) {
+        const Rule& rule = index_.rules[number];
+        if (!may_decide(rule, request_.object, index_.fallback) || !covers_protocol(rule, request_.object))
+            return;
+        offer(number, [&](Operation operation) {
+            return index_.digests[number].only_name ||
+                   (other_conditions_hold(rule.when, request_, operation) &&
+                    !(rule.except && conditions_hold(*rule.except, request_, operation)));
+        });
+    }
+
+    /// Lets the rule win wherever it is stricter and `matches(operation)`.
+    template <typename Matches>
+    void offer(std::uint32_t number, Matches matches) {
+        const Digest& digest = index_.digests[number];
+        const Rank rank = rank_of(digest.action, number);
+        each_operation(digest.operations & request_.operations, [&](Operation operation) {
+            Rank& best = best_[static_cast<std::size_t>(operation)];
+            if (rank > best && matches(operation)) best = rank;
+        });
+    }
+
+    const Index& index_;
+    const Request& request_;
+    std::array<Rank, operation_count> best_{};
+};
+
+RuleSet::RuleSet(std::vector<Rule> rules, Action fallback)
+    : index_(std::make_unique<const Index>(std::move(rules), fallback)) {}
+RuleSet::RuleSet(RuleSet&&) noexcept = default;
+RuleSet& RuleSet::operator=(RuleSet&&) noexcept = default;
+RuleSet::~RuleSet() = default;
+
+Verdict RuleSet::evaluate(const Request& request) const {
+    if (request.operations.empty() || !operations_of(request.object).contains_all(request.operations)) {
+        // Nothing asked, or asked of an object that knows no such operation: a decoder's mistake must not
+        // allow.
+        Verdict refused;
+        refused.error = EACCES;
+        return refused;
+    }
+    Index::Search search(*index_, request);
+    std::visit(search, request.object);
+    return search.strictest();
+}
+
+std::vector<const Rule*> RuleSet::matching(const Request& request, Operation operation) const {
+    std::vector<const Rule*> all;
+    for (const Rule& rule : index_->rules) {
+        if (rule_matches(rule, request, operation, index_->fallback)) all.push_back(&rule);
+    }
+    return all;
+}
+
+std::span<const Rule> RuleSet::rules() const { return index_->rules; }
+Action RuleSet::fallback() const { return index_->fallback; }
+bool RuleSet::needs_program() const { return index_->needs_program; }
+bool RuleSet::opens_udp() const { return index_->opens_udp; }
+bool RuleSet::opens_unix_datagram() const { return index_->opens_unix_datagram; }
+
+}  // namespace callgate::rules
