@@ -1,0 +1,47 @@
+#include "supervisor/calls/arguments.hpp"
+
+#include <fcntl.h>
+
+#include "supervisor/kernel/target_memory.hpp"
+
+namespace callgate::calls {
+
+Result<GivenPath> read_path_argument(CallContext& context, const PathArgument& argument, std::string& text,
+                                     std::string& directory, EmptyPath empty) {
+    GivenPath given;
+    given.text = &text;
+    const auto read = kernel::read_path(context.thread(), context.word(argument.path), text);
+    if (!read) return read.error();
+    if (text.empty() && empty == EmptyPath::refuse) return errno_code(ENOENT);
+    if (!text.empty() && text.front() == '/') return given;
+    const int number = argument.directory < 0 ? AT_FDCWD : context.integer(argument.directory);
+    auto base = number == AT_FDCWD ? kernel::working_directory(context.thread())
+                                   : kernel::descriptor_pin(context.thread(), number);
+    if (!base) return base.error();
+    given.base = std::move(*base);
+    if (number != AT_FDCWD) given.directory_fd = number;
+    given.directory = &directory;
+    return given;
+}
+
+audit::CallInput input_of(const GivenPath& given) {
+    audit::CallInput input;
+    input.path = *given.text;
+    input.directory_fd = given.directory_fd;
+    if (given.directory != nullptr) {
+        bool nameless = false;
+        if (auto path = directory_path(given.base.get(), nameless)) *given.directory = std::move(*path);
+        input.working_directory = *given.directory;
+    }
+    return input;
+}
+
+void refuse_natively(CallContext& context, int error, bool may_continue) {
+    if (may_continue) {
+        context.call.let_continue();
+    } else {
+        context.fail(error);
+    }
+}
+
+}  // namespace callgate::calls

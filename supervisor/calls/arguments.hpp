@@ -1,0 +1,45 @@
+// Reading the path arguments of a call and resolving them, with the errno the kernel would give.
+#pragma once
+
+#include <string>
+
+#include "agent/unique_fd.hpp"
+#include "supervisor/calls/resolve.hpp"
+#include "supervisor/calls/supervision.hpp"
+#include "supervisor/calls/table.hpp"
+
+namespace callgate::calls {
+
+/// A path argument as the caller gave it, read once, and a handle on where it starts.
+struct GivenPath {
+    std::string* text = nullptr;          // in the thread's scratch
+    UniqueFd base;                        // valid for relative paths
+    std::optional<int> directory_fd;      // as given, where it was used
+    std::string* directory = nullptr;     // the starting directory's path for the record, where it was used
+
+    [[nodiscard]] PathRequest request(pid_t thread, Follow follow, std::uint64_t resolve = 0) const {
+        return {thread, base.get(), *text, follow, resolve};
+    }
+};
+
+/// Reads argument `argument` of the call into `text`. Errors: EFAULT, ENAMETOOLONG; EBADF and ENOTDIR of the directory
+/// descriptor; ESRCH where the caller is gone. An empty path is ENOENT unless `allow_empty`, where the base is the
+/// descriptor itself.
+enum class EmptyPath : std::uint8_t { refuse, allow };
+[[nodiscard]] Result<GivenPath> read_path_argument(CallContext& context, const PathArgument& argument,
+                                                   std::string& text, std::string& directory,
+                                                   EmptyPath empty = EmptyPath::refuse);
+
+/// The record's view of one path argument.
+[[nodiscard]] audit::CallInput input_of(const GivenPath& given);
+
+/// Identity for the record.
+[[nodiscard]] inline audit::FileIdentity identity_of(const struct stat& status) {
+    return {status.st_ino, status.st_dev};
+}
+
+/// A change whose path leads nowhere, or that the kernel refuses by itself: where Landlock alone holds the call it is
+/// continued, so that the kernel gives its own errno; `error` is the answer where it must not be.
+void refuse_natively(CallContext& context, int error, bool may_continue);
+
+}  // namespace callgate::calls

@@ -1,0 +1,88 @@
+// mkdir, mknod, symlink and their *at forms: a new name in a pinned directory.
+//
+// An attacker controls the path (and a link's text), copied once, and may move or replace directories meanwhile. The
+// name is judged beneath the pinned directory's own path, and made in that very directory; the kernel refuses an
+// existing name by itself. Directories of the run do not move between judging and acting (Supervision::names).
+// Continued only where Landlock alone permits it. What a link's text says does not matter: whoever follows it is
+// judged on where it leads.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <mutex>
+
+#include "supervisor/calls/arguments.hpp"
+#include "supervisor/calls/decide.hpp"
+#include "supervisor/kernel/target_memory.hpp"
+
+namespace callgate::calls {
+
+namespace {
+
+using rules::Operation;
+
+/// Judges `create` at the place of the call's path and runs `act(parent, leaf)`, which returns 0 or sets errno.
+template <class Act>
+void create_name(CallContext& context, const PathArgument& argument, std::optional<std::uint32_t> mode,
+                 std::string_view link_text, Act act) {
+    auto given = read_path_argument(context, argument, context.scratch.path, context.scratch.directory);
+    if (!given) return refuse_natively(context, given.error().value(), true);
+    const auto place = resolve_place(given->request(context.thread(), Follow::no));
+    if (!context.call.waiting()) return;
+    if (!place) return refuse_natively(context, place.error().value(), true);
+    struct stat there {};
+    if (place->special || ::fstatat(place->parent.get(), place->leaf.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0) {
+        return refuse_natively(context, EEXIST, true);
+    }
+    Subject subject;
+    subject.operations = Operation::create;
+    subject.object = rules::FileObject{place->path};
+    subject.input = input_of(*given);
+    subject.input.mode = mode;
+    subject.input.second_path = link_text;
+    if (context.run.grants.allow(Operation::create, place->path)) return let_continue(context, subject);
+
+    const std::shared_lock<std::shared_mutex> names(context.run.names);
+    std::uint64_t sequence = 0;
+    if (decide(context, subject, &sequence) == Ruling::refused) return;
+    if (mode) {
+        const auto caller = kernel::status(context.thread());
+        if (!caller) return;
+        use_umask(context.scratch, caller->umask);
+    }
+    if (act(place->parent.get(), place->leaf.c_str()) != 0) {
+        const int error = errno;
+        note_failed_act(context, sequence, error);
+        return context.fail(error);
+    }
+    if (!context.call.succeed(0)) note_lost_answer(context, sequence);
+}
+
+}  // namespace
+
+void handle_mkdir(CallContext& context) {
+    const auto mode = static_cast<mode_t>(context.word(context.entry.mode));
+    create_name(context, context.entry.first, mode & 07777, {},
+                [mode](int parent, const char* leaf) { return ::mkdirat(parent, leaf, mode); });
+}
+
+void handle_mknod(CallContext& context) {
+    const auto mode = static_cast<mode_t>(context.word(context.entry.mode));
+    const auto device = static_cast<dev_t>(static_cast<unsigned>(context.word(context.entry.mode + 1)));
+    create_name(context, context.entry.first, mode, {}, [mode, device](int parent, const char* leaf) {
+        return ::mknodat(parent, leaf, mode, device);
+    });
+}
+
+void handle_symlink(CallContext& context) {
+    // The text of the link comes before the path: symlinkat(target, newdirfd, linkpath).
+    std::string& text = context.scratch.second_path;
+    const auto read = kernel::read_path(context.thread(), context.word(context.entry.first.path), text);
+    if (!read) return refuse_natively(context, read.error().value(), true);
+    if (text.empty()) return refuse_natively(context, ENOENT, true);
+    create_name(context, context.entry.second, std::nullopt, text, [&text](int parent, const char* leaf) {
+        return ::symlinkat(text.c_str(), parent, leaf);
+    });
+}
+
+}  // namespace callgate::calls

@@ -1,0 +1,175 @@
+#include "supervisor/calls/decide.hpp"
+
+#include <sys/stat.h>
+
+#include <csignal>
+#include <ctime>
+
+#include "supervisor/calls/table.hpp"
+
+namespace callgate::calls {
+
+namespace {
+
+constexpr std::string_view no_one_to_ask = "no one to ask";
+
+/// Who asks, for the record: costs two small reads of /proc, so only where something is recorded.
+audit::Caller caller_of(CallContext& context) {
+    audit::Caller caller;
+    caller.pid = context.thread();
+    caller.uid = context.run.uid;
+    if (context.run.log != nullptr) {
+        if (const auto found = kernel::identity(context.thread())) {
+            caller.parent = found->parent;
+            caller.start_time = found->start_time;
+        }
+    }
+    if (context.scratch.executable.empty()) kernel::executable(context.thread(), context.scratch.executable);
+    caller.executable = context.scratch.executable;
+    return caller;
+}
+
+audit::Mechanism mechanism_of(rules::Action action) {
+    switch (action) {
+        case rules::Action::allow: return audit::Mechanism::on_behalf;
+        case rules::Action::kill: return audit::Mechanism::kill;
+        default: return audit::Mechanism::error;
+    }
+}
+
+audit::Decision make_decision(CallContext& context, const Subject& subject, const rules::Verdict& verdict) {
+    audit::Decision decision;
+    decision.call = context.entry.name;
+    decision.caller = caller_of(context);
+    decision.input = subject.input;
+    decision.operation = verdict.operation;
+    decision.operations = subject.operations | subject.second_operations;
+    decision.object = subject.object;
+    decision.second_object = subject.second_object;
+    decision.identity = subject.identity;
+    decision.verdict = verdict;
+    decision.mechanism = mechanism_of(verdict.action);
+    decision.duration_ns = now_ns() - context.started_ns;
+    return decision;
+}
+
+/// Writes the record. False: it could not be written, and the call was denied for that.
+bool put_on_record(CallContext& context, const audit::Decision& decision, std::uint64_t* sequence) {
+    if (context.run.log == nullptr) {
+        context.run.report.note(decision);
+        return true;
+    }
+    const auto written = context.run.log->record(decision);
+    if (written) {
+        context.run.report.note(decision);
+        if (sequence != nullptr) *sequence = *written;
+        if (decision.verdict.action != rules::Action::allow && context.run.sync_log) context.run.sync_log();
+        return true;
+    }
+    int none = 0;
+    context.run.log_error.compare_exchange_strong(none, written.error().value());
+    audit::Decision unrecorded = decision;
+    unrecorded.verdict.action = rules::Action::deny;
+    unrecorded.verdict.decided_by = rules::DecidedBy::failure;
+    unrecorded.verdict.rule = nullptr;
+    unrecorded.reason = "the decision could not be recorded";
+    context.run.report.note(unrecorded);
+    context.fail(EACCES);
+    return false;
+}
+
+int error_of(const rules::Verdict& verdict) { return verdict.error != 0 ? verdict.error : EACCES; }
+
+}  // namespace
+
+std::int64_t now_ns() {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+void use_umask(Scratch& scratch, unsigned mask) {
+    if (scratch.umask == mask) return;
+    ::umask(static_cast<mode_t>(mask));
+    scratch.umask = mask;
+}
+
+rules::Verdict judge(CallContext& context, const Subject& subject) {
+    if (context.run.rules.needs_program()) {
+        kernel::executable(context.thread(), context.scratch.executable);
+    }
+    rules::Request request{subject.operations, subject.object, context.scratch.executable, {}};
+    rules::Verdict verdict = context.run.rules.evaluate(request);
+    if (!subject.second_object) return verdict;
+    request.operations = subject.second_operations;
+    request.object = *subject.second_object;
+    const rules::Verdict second = context.run.rules.evaluate(request);
+    return second.action > verdict.action ? second : verdict;
+}
+
+Ruling decide(CallContext& context, const Subject& subject, std::uint64_t* sequence) {
+    return rule_on(context, subject, judge(context, subject), sequence);
+}
+
+Ruling rule_on(CallContext& context, const Subject& subject, const rules::Verdict& verdict, std::uint64_t* sequence) {
+    if (!context.call.waiting()) return Ruling::refused;  // it died: whatever was read belongs to nobody
+    audit::Decision decision = make_decision(context, subject, verdict);
+    if (verdict.action == rules::Action::ask) {
+        decision.verdict.action = rules::Action::deny;
+        decision.reason = no_one_to_ask;
+    }
+    if (!put_on_record(context, decision, sequence)) return Ruling::refused;
+    switch (decision.verdict.action) {
+        case rules::Action::allow: return Ruling::proceed;
+        case rules::Action::kill:
+            // The caller first, and before any answer: it must not run on until the tree is stopped.
+            ::kill(context.thread(), SIGKILL);
+            context.run.kill_tree();
+            return Ruling::refused;
+        default: context.fail(error_of(decision.verdict)); return Ruling::refused;
+    }
+}
+
+void let_continue(CallContext& context, const Subject& subject) {
+    if (context.run.plan.record == rules::RecordMode::all) {
+        rules::Verdict verdict = judge(context, subject);
+        verdict.action = rules::Action::allow;
+        audit::Decision decision = make_decision(context, subject, verdict);
+        decision.mechanism = audit::Mechanism::continued;
+        decision.tier = audit::Tier::kernel;
+        if (!put_on_record(context, decision, nullptr)) return;
+    }
+    context.call.let_continue();
+}
+
+void deny_failure(CallContext& context, const Subject& subject, int error, std::string_view reason) {
+    rules::Verdict verdict;
+    verdict.action = rules::Action::deny;
+    verdict.decided_by = rules::DecidedBy::failure;
+    verdict.error = error;
+    for (int index = 0; index < rules::operation_count; ++index) {
+        if (subject.operations.contains(static_cast<rules::Operation>(index))) {
+            verdict.operation = static_cast<rules::Operation>(index);
+            break;
+        }
+    }
+    audit::Decision decision = make_decision(context, subject, verdict);
+    decision.reason = reason;
+    if (put_on_record(context, decision, nullptr)) context.fail(error);
+}
+
+void note_failed_act(CallContext& context, std::uint64_t sequence, int error) {
+    if (context.run.log == nullptr || sequence == 0) return;
+    const auto written = context.run.log->record(audit::ActFailed{sequence, error});
+    int none = 0;
+    if (!written) context.run.log_error.compare_exchange_strong(none, written.error().value());
+}
+
+void note_lost_answer(CallContext& context, std::uint64_t sequence) {
+    if (context.run.log == nullptr || sequence == 0) return;
+    const auto written = context.run.log->record(audit::AnswerLost{sequence, "the caller no longer waits"});
+    int none = 0;
+    if (!written) context.run.log_error.compare_exchange_strong(none, written.error().value());
+}
+
+}  // namespace callgate::calls

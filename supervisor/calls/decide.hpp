@@ -1,0 +1,53 @@
+// Judging one decoded call and putting the decision on record, before anything of it happens.
+//
+// The only way from a decoded call to an act: `decide` evaluates (the one evaluator), writes the record, and only
+// then lets the handler act. If the record cannot be written, the call is denied (architecture.md, invariants 3, 4).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "rules/request.hpp"
+#include "rules/verdict.hpp"
+#include "supervisor/audit/record.hpp"
+#include "supervisor/calls/supervision.hpp"
+
+namespace callgate::calls {
+
+/// What is judged. Views are kept alive by the handler until the decision was made.
+struct Subject {
+    rules::OperationSet operations;
+    rules::Object object;
+    std::optional<rules::FileObject> second_object;  // rename, link: the new name
+    rules::OperationSet second_operations;
+    std::optional<audit::FileIdentity> identity;
+    audit::CallInput input;
+};
+
+/// What the handler does after judging.
+enum class Ruling : std::uint8_t {
+    proceed,  // on record; act now
+    refused,  // already answered
+};
+
+/// Evaluates and records; answers at once where it is denied. `sequence` receives the record's number (0: none).
+[[nodiscard]] Ruling decide(CallContext& context, const Subject& subject, std::uint64_t* sequence = nullptr);
+
+/// As `decide`, for a verdict that was found another way (moves, terminals of the run).
+[[nodiscard]] Ruling rule_on(CallContext& context, const Subject& subject, const rules::Verdict& verdict,
+                             std::uint64_t* sequence = nullptr);
+
+/// Lets the kernel go on with a call that Landlock and the filter alone permit: recorded only with `--record all`.
+void let_continue(CallContext& context, const Subject& subject);
+
+/// Denies because something failed on our side (unreadable, overload): on record with the reason.
+void deny_failure(CallContext& context, const Subject& subject, int error, std::string_view reason);
+
+/// A second record: the judged act failed with `error`, or its answer no longer reached the caller.
+void note_failed_act(CallContext& context, std::uint64_t sequence, int error);
+void note_lost_answer(CallContext& context, std::uint64_t sequence);
+
+/// The verdict of the rules; the strictest over both objects.
+[[nodiscard]] rules::Verdict judge(CallContext& context, const Subject& subject);
+
+}  // namespace callgate::calls

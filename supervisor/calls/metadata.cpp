@@ -1,0 +1,205 @@
+// truncate, chmod, chown, utimens and their relatives: a change of an object that exists.
+//
+// An attacker controls path and arguments, copied once; the object is pinned (or, for descriptor forms, the very open
+// file description is taken with pidfd_getfd), judged by its own path and changed through that pin. Landlock mediates
+// none of these but truncation, so none but truncate is ever continued: the answer is always ours.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <utime.h>
+
+#include <array>
+#include <charconv>
+
+#include "supervisor/calls/arguments.hpp"
+#include "supervisor/calls/decide.hpp"
+#include "supervisor/kernel/target_memory.hpp"
+
+namespace callgate::calls {
+
+namespace {
+
+using rules::Operation;
+
+/// "N" for /proc/self/fd/N.
+struct PinName {
+    explicit PinName(int fd) { *std::to_chars(text, text + sizeof text - 1, fd).ptr = 0; }
+    char text[16];
+};
+
+void finish(CallContext& context, std::uint64_t sequence, int result) {
+    if (result != 0) {
+        const int error = errno;
+        note_failed_act(context, sequence, error);
+        return context.fail(error);
+    }
+    if (!context.call.succeed(0)) note_lost_answer(context, sequence);
+}
+
+/// Judges `operation` on the object of the call's first path and runs `act(object)`: 0, or -1 with errno.
+template <class Act>
+void change_object(CallContext& context, Operation operation, Follow follow, EmptyPath empty, Act act) {
+    auto given =
+        read_path_argument(context, context.entry.first, context.scratch.path, context.scratch.directory, empty);
+    if (!given) return context.fail(given.error().value());
+    auto object = given->text->empty() ? describe(std::move(given->base))
+                                       : resolve_object(given->request(context.thread(), follow));
+    if (!context.call.waiting()) return;
+    if (!object) return context.fail(object.error().value());
+    if (object->anonymous) return finish(context, 0, act(*object));
+    Subject subject;
+    subject.operations = operation;
+    subject.object = rules::FileObject{object->path, object->nameless};
+    subject.identity = identity_of(object->status);
+    if (!given->text->empty()) subject.input = input_of(*given);
+    std::uint64_t sequence = 0;
+    if (decide(context, subject, &sequence) == Ruling::refused) return;
+    if (in_own_proc(object->path)) {
+        errno = EACCES;
+        return finish(context, sequence, -1);
+    }
+    finish(context, sequence, act(*object));
+}
+
+/// The same for descriptor `number` of the caller: `act(fd)` on the description taken.
+template <class Act>
+void change_descriptor(CallContext& context, int number, Act act) {
+    const auto copy = kernel::descriptor_copy(context.thread(), number);
+    if (!copy) return context.fail(copy.error().value());
+    auto object = describe(UniqueFd(::fcntl(copy->get(), F_DUPFD_CLOEXEC, 0)));
+    if (!context.call.waiting()) return;
+    if (!object) return context.fail(object.error().value());
+    if (object->anonymous) return finish(context, 0, act(copy->get()));
+    Subject subject;
+    subject.operations = Operation::metadata;
+    subject.object = rules::FileObject{object->path, object->nameless};
+    subject.identity = identity_of(object->status);
+    subject.input.directory_fd = number;
+    std::uint64_t sequence = 0;
+    if (decide(context, subject, &sequence) == Ruling::refused) return;
+    finish(context, sequence, act(copy->get()));
+}
+
+Follow follow_of(int flags) { return (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Follow::no : Follow::yes; }
+EmptyPath empty_of(int flags) { return (flags & AT_EMPTY_PATH) != 0 ? EmptyPath::allow : EmptyPath::refuse; }
+
+int chmod_pin(const Object& object, mode_t mode) {
+    if (object.symbolic_link()) {
+        errno = EOPNOTSUPP;  // what fchmodat2(2) says of links
+        return -1;
+    }
+    return ::fchmodat(kernel::own_descriptors(), PinName(object.pin.get()).text, mode, 0);
+}
+
+/// Times as utimensat(2) takes them, from any of the older forms. `present` false: now.
+struct Times {
+    bool present = false;
+    std::array<timespec, 2> values{};
+    [[nodiscard]] const timespec* get() const { return present ? values.data() : nullptr; }
+};
+
+Result<Times> read_times(CallContext& context, std::uint64_t address) {
+    Times times;
+    times.present = address != 0;
+    if (!times.present) return times;
+    const std::string_view name = context.entry.name;
+    if (name == "utimensat") {
+        const auto read = kernel::read_object<std::array<timespec, 2>>(context.thread(), address);
+        if (!read) return read.error();
+        times.values = *read;
+        return times;
+    }
+    if (name == "utime") {
+        const auto read = kernel::read_object<utimbuf>(context.thread(), address);
+        if (!read) return read.error();
+        times.values = {timespec{read->actime, 0}, timespec{read->modtime, 0}};
+        return times;
+    }
+    const auto read = kernel::read_object<std::array<timeval, 2>>(context.thread(), address);
+    if (!read) return read.error();
+    for (std::size_t index = 0; index < 2; ++index) {
+        const timeval& value = (*read)[index];
+        if (value.tv_usec < 0 || value.tv_usec >= 1'000'000) return errno_code(EINVAL);
+        times.values[index] = {value.tv_sec, value.tv_usec * 1000};
+    }
+    return times;
+}
+
+}  // namespace
+
+void handle_truncate(CallContext& context) {
+    const auto length = static_cast<off_t>(context.word(1));
+    if (length < 0) return context.fail(EINVAL);
+    auto given =
+        read_path_argument(context, context.entry.first, context.scratch.path, context.scratch.directory);
+    if (!given) return context.fail(given.error().value());
+    const auto object = resolve_object(given->request(context.thread(), Follow::yes));
+    if (!context.call.waiting()) return;
+    if (!object) return context.fail(object.error().value());
+    if (object->directory()) return context.fail(EISDIR);
+    if (!S_ISREG(object->status.st_mode)) return context.fail(EINVAL);
+    Subject subject;
+    subject.operations = Operation::modify;
+    subject.object = rules::FileObject{object->path, object->nameless};
+    subject.identity = identity_of(object->status);
+    subject.input = input_of(*given);
+    if (context.run.plan.truncation_held && context.run.grants.allow(Operation::modify, object->path)) {
+        return let_continue(context, subject);
+    }
+    std::uint64_t sequence = 0;
+    if (decide(context, subject, &sequence) == Ruling::refused) return;
+    const std::string path = "/proc/self/fd/" + std::string(PinName(object->pin.get()).text);
+    finish(context, sequence, ::truncate(path.c_str(), length));
+}
+
+void handle_chmod(CallContext& context) {
+    const int flags = context.entry.flags < 0 ? 0 : context.integer(context.entry.flags);
+    if ((flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) != 0) return context.fail(EINVAL);
+    const auto mode = static_cast<mode_t>(context.word(context.entry.mode)) & 07777;
+    change_object(context, Operation::metadata, follow_of(flags), empty_of(flags),
+                  [mode](const Object& object) { return chmod_pin(object, mode); });
+}
+
+void handle_chown(CallContext& context) {
+    const bool at = context.entry.flags >= 0;
+    const int flags = at ? context.integer(context.entry.flags)
+                         : (context.entry.name == "lchown" ? AT_SYMLINK_NOFOLLOW : 0);
+    if ((flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) != 0) return context.fail(EINVAL);
+    const int owner = context.entry.first.path + 1;
+    const auto uid = static_cast<uid_t>(context.word(owner));
+    const auto gid = static_cast<gid_t>(context.word(owner + 1));
+    change_object(context, Operation::metadata, follow_of(flags), empty_of(flags), [uid, gid](const Object& object) {
+        return ::fchownat(object.pin.get(), "", uid, gid, AT_EMPTY_PATH);
+    });
+}
+
+void handle_times(CallContext& context) {
+    const int path = context.entry.first.path;
+    const auto times = read_times(context, context.word(path + 1));
+    if (!times) return context.fail(times.error().value());
+    const int flags = context.entry.flags < 0 ? 0 : context.integer(context.entry.flags);
+    if ((flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) != 0) return context.fail(EINVAL);
+    if (context.word(path) == 0 && context.entry.first.directory >= 0) {  // futimens: the descriptor itself
+        if (flags != 0) return context.fail(EINVAL);
+        return change_descriptor(context, context.integer(context.entry.first.directory),
+                                 [&times](int fd) { return ::futimens(fd, times->get()); });
+    }
+    change_object(context, Operation::metadata, follow_of(flags), empty_of(flags), [&times](const Object& object) {
+        return static_cast<int>(
+            ::syscall(SYS_utimensat, object.pin.get(), "", times->get(), AT_EMPTY_PATH));
+    });
+}
+
+void handle_fchmod(CallContext& context) {
+    const auto mode = static_cast<mode_t>(context.word(1)) & 07777;
+    change_descriptor(context, context.integer(0), [mode](int fd) { return ::fchmod(fd, mode); });
+}
+
+void handle_fchown(CallContext& context) {
+    const auto uid = static_cast<uid_t>(context.word(1));
+    const auto gid = static_cast<gid_t>(context.word(2));
+    change_descriptor(context, context.integer(0), [uid, gid](int fd) { return ::fchown(fd, uid, gid); });
+}
+
+}  // namespace callgate::calls

@@ -1,0 +1,289 @@
+// rename, link and their relatives: an object gets another name.
+//
+// An attacker controls both paths, copied once, and may swap what stands at them. Names are judged beneath the pinned
+// directories' own paths; the object of a link is pinned. Never continued: the kernel would read the paths again, and
+// Landlock compares its own rights, not the rules (rules.md, moving never widens). Renames of directories hold
+// Supervision::names exclusively, so that no name that was judged elsewhere moves before it is acted on.
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <memory>
+#include <mutex>
+
+#include "supervisor/calls/arguments.hpp"
+#include "supervisor/calls/decide.hpp"
+
+namespace callgate::calls {
+
+namespace {
+
+using rules::MovedKind;
+using rules::Operation;
+using rules::OperationSet;
+using rules::Verdict;
+
+constexpr std::size_t max_entries = 10'000;  // rules.md: of a directory that is moved
+constexpr int max_depth = 128;
+
+MovedKind kind_of(const struct stat& status) {
+    if (S_ISDIR(status.st_mode)) return MovedKind::directory;
+    return S_ISSOCK(status.st_mode) ? MovedKind::socket : MovedKind::file;
+}
+
+Verdict stricter(const Verdict& one, const Verdict& other) { return other.action > one.action ? other : one; }
+
+Verdict refusal(int error) {
+    Verdict verdict;
+    verdict.action = rules::Action::deny;
+    verdict.decided_by = rules::DecidedBy::failure;
+    verdict.operation = Operation::create;
+    verdict.error = error;
+    return verdict;
+}
+
+/// Judges every entry of a moved directory by the name it would get.
+class PlantedEntries {
+public:
+    PlantedEntries(CallContext& context) : context_(context) {}
+
+    Verdict judge(UniqueFd directory, const std::string& new_path, int depth = 0) {
+        Verdict worst;
+        worst.action = rules::Action::allow;
+        if (depth > max_depth) return refusal(EXDEV);
+        const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(directory.release()), &::closedir);
+        if (!entries) return refusal(EXDEV);
+        while (const dirent* entry = ::readdir(entries.get())) {
+            const std::string_view name = entry->d_name;
+            if (name == "." || name == "..") continue;
+            if (++seen_ > max_entries) return refusal(EXDEV);
+            const std::string path = new_path + "/" + entry->d_name;
+            UniqueFd below(::openat(::dirfd(entries.get()), entry->d_name,
+                                    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+            if (!below && errno != ENOTDIR && errno != ELOOP) return refusal(EXDEV);
+            worst = stricter(worst, context_.run.moves.planted(path, below.valid(), context_.scratch.executable));
+            if (below) worst = stricter(worst, judge(std::move(below), path, depth + 1));
+            if (worst.action >= rules::Action::deny) return worst;
+        }
+        return worst;
+    }
+
+private:
+    CallContext& context_;
+    std::size_t seen_ = 0;
+};
+
+/// One rename while it is decided.
+struct Rename {
+    CallContext& context;
+    unsigned flags;
+    Place& old_place;
+    Place& new_place;
+    struct stat old_status {};
+    struct stat new_status {};
+    bool replaces = false;
+
+    [[nodiscard]] bool exchanges() const { return (flags & RENAME_EXCHANGE) != 0; }
+    [[nodiscard]] bool of_directory() const {
+        return S_ISDIR(old_status.st_mode) || (replaces && S_ISDIR(new_status.st_mode));
+    }
+
+    /// fs/namei.c, do_renameat2: what the kernel refuses before any security hook; 0 none.
+    int look() {
+        if (::fstatat(old_place.parent.get(), bare(old_place).c_str(), &old_status, AT_SYMLINK_NOFOLLOW) != 0) {
+            return errno;
+        }
+        replaces =
+            ::fstatat(new_place.parent.get(), bare(new_place).c_str(), &new_status, AT_SYMLINK_NOFOLLOW) == 0;
+        if (!replaces && exchanges()) return errno;
+        if (replaces && (flags & RENAME_NOREPLACE) != 0) return EEXIST;
+        if (!S_ISDIR(old_status.st_mode) && (old_place.trailing_slash || (new_place.trailing_slash && !exchanges()))) {
+            return ENOTDIR;
+        }
+        return 0;
+    }
+
+    static std::string bare(const Place& place) {
+        return place.trailing_slash ? place.leaf.substr(0, place.leaf.size() - 1) : place.leaf;
+    }
+
+    [[nodiscard]] OperationSet at_old() const {
+        OperationSet set = Operation::remove;
+        if (exchanges() || (flags & RENAME_WHITEOUT) != 0) set |= Operation::create;
+        return set;
+    }
+    [[nodiscard]] OperationSet at_new() const {
+        OperationSet set = Operation::create;
+        if (replaces) set |= Operation::remove;
+        return set;
+    }
+
+    Verdict judge_direction(const Place& from, const Place& to, const struct stat& status) {
+        const auto moved = context.run.moves.judge({from.path, to.path, kind_of(status)});
+        if (!moved.allowed) return moved.verdict;
+        Verdict verdict;
+        verdict.action = rules::Action::allow;
+        if (!S_ISDIR(status.st_mode) || !context.run.moves.may_plant(from.path, to.path)) return verdict;
+        UniqueFd directory(::openat(from.parent.get(), bare(from).c_str(),
+                                    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        if (!directory) return refusal(errno);
+        return PlantedEntries(context).judge(std::move(directory), to.path);
+    }
+
+    Verdict judge(const Subject& subject) {
+        Verdict verdict = calls::judge(context, subject);
+        if (verdict.action > rules::Action::allow) return verdict;
+        const Verdict moved = judge_direction(old_place, new_place, old_status);
+        if (moved.action > rules::Action::allow) return moved;
+        if (!exchanges()) return verdict;
+        const Verdict back = judge_direction(new_place, old_place, new_status);
+        return back.action > rules::Action::allow ? back : verdict;
+    }
+
+    int act() const {
+        return static_cast<int>(::syscall(SYS_renameat2, old_place.parent.get(), old_place.leaf.c_str(),
+                                          new_place.parent.get(), new_place.leaf.c_str(), flags));
+    }
+
+    /// What was judged as a file may have been exchanged for a directory by a change that Landlock alone holds: it is
+    /// moved back where its entries would have had to be judged.
+    bool moved_something_else() const {
+        if (of_directory() || !context.run.moves.may_plant(old_place.path, new_place.path)) return false;
+        struct stat now {};
+        if (::fstatat(new_place.parent.get(), bare(new_place).c_str(), &now, AT_SYMLINK_NOFOLLOW) != 0) return false;
+        if (!S_ISDIR(now.st_mode)) return false;
+        ::syscall(SYS_renameat2, new_place.parent.get(), bare(new_place).c_str(), old_place.parent.get(),
+                  bare(old_place).c_str(), RENAME_NOREPLACE);
+        return true;
+    }
+
+    void run(const GivenPath& given_old, const GivenPath& given_new) {
+        if (const int error = look()) return context.fail(error);
+        Subject subject;
+        subject.operations = at_old();
+        subject.object = rules::FileObject{old_place.path};
+        subject.second_object = rules::FileObject{new_place.path};
+        subject.second_operations = at_new();
+        subject.identity = identity_of(old_status);
+        subject.input = input_of(given_old);
+        subject.input.second_path = *given_new.text;
+        std::uint64_t sequence = 0;
+        if (rule_on(context, subject, judge(subject), &sequence) == Ruling::refused) return;
+        if (of_directory()) {
+            context.run.grants.forget(old_place.path);
+            context.run.grants.forget(new_place.path);
+        }
+        int error = act() == 0 ? 0 : errno;
+        if (error == 0 && moved_something_else()) error = EBUSY;
+        if (error != 0) {
+            note_failed_act(context, sequence, error);
+            return context.fail(error);
+        }
+        if (!context.call.succeed(0)) note_lost_answer(context, sequence);
+    }
+};
+
+/// Whether a name is a directory's now: decides how the names are locked; looked at again under the lock.
+bool is_directory(const Place& place) {
+    struct stat status {};
+    return ::fstatat(place.parent.get(), Rename::bare(place).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+           S_ISDIR(status.st_mode);
+}
+
+}  // namespace
+
+void handle_rename(CallContext& context) {
+    const auto flags = context.entry.flags < 0 ? 0U : static_cast<unsigned>(context.integer(context.entry.flags));
+    constexpr unsigned known = RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT;
+    if ((flags & ~known) != 0) return context.fail(EINVAL);
+    if ((flags & RENAME_EXCHANGE) != 0 && (flags & (RENAME_NOREPLACE | RENAME_WHITEOUT)) != 0) {
+        return context.fail(EINVAL);
+    }
+    Scratch& scratch = context.scratch;
+    auto given_old = read_path_argument(context, context.entry.first, scratch.path, scratch.directory);
+    if (!given_old) return context.fail(given_old.error().value());
+    auto given_new = read_path_argument(context, context.entry.second, scratch.second_path, scratch.directory_second);
+    if (!given_new) return context.fail(given_new.error().value());
+
+    for (;;) {
+        auto old_place = resolve_place(given_old->request(context.thread(), Follow::no));
+        if (!old_place) return context.fail(old_place.error().value());
+        auto new_place = resolve_place(given_new->request(context.thread(), Follow::no));
+        if (!new_place) return context.fail(new_place.error().value());
+        if (!context.call.waiting()) return;
+        Rename rename{context, flags, *old_place, *new_place};
+        if (old_place->special || new_place->special) {  // the kernel refuses by itself
+            const int result = rename.act();
+            return result == 0 ? static_cast<void>(context.call.succeed(0)) : context.fail(errno);
+        }
+        if (is_directory(*old_place) || is_directory(*new_place)) {
+            const std::unique_lock<std::shared_mutex> names(context.run.names);
+            // While others moved directories, the pinned ones may have got other names.
+            bool nameless = false;
+            const auto head = directory_path(old_place->parent.get(), nameless);
+            const auto tail = directory_path(new_place->parent.get(), nameless);
+            if (!head || !tail) return context.fail(ENOENT);
+            const auto renamed = [](const std::string& parent, const Place& place) {
+                return (parent == "/" ? parent : parent + "/") + Rename::bare(place) != place.path;
+            };
+            if (renamed(*head, *old_place) || renamed(*tail, *new_place)) continue;
+            return rename.run(*given_old, *given_new);
+        }
+        const std::shared_lock<std::shared_mutex> names(context.run.names);
+        return rename.run(*given_old, *given_new);
+    }
+}
+
+void handle_link(CallContext& context) {
+    const int flags = context.entry.flags < 0 ? 0 : context.integer(context.entry.flags);
+    if ((flags & ~(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH)) != 0) return context.fail(EINVAL);
+    Scratch& scratch = context.scratch;
+    const EmptyPath empty = (flags & AT_EMPTY_PATH) != 0 ? EmptyPath::allow : EmptyPath::refuse;
+    auto given_old = read_path_argument(context, context.entry.first, scratch.path, scratch.directory, empty);
+    if (!given_old) return context.fail(given_old.error().value());
+    auto given_new = read_path_argument(context, context.entry.second, scratch.second_path, scratch.directory_second);
+    if (!given_new) return context.fail(given_new.error().value());
+    const Follow follow = (flags & AT_SYMLINK_FOLLOW) != 0 ? Follow::yes : Follow::no;
+    audit::CallInput input = given_old->text->empty() ? audit::CallInput{} : input_of(*given_old);
+    input.second_path = *given_new->text;
+
+    const std::shared_lock<std::shared_mutex> names(context.run.names);
+    const auto object = given_old->text->empty() ? describe(std::move(given_old->base))
+                                                 : resolve_object(given_old->request(context.thread(), follow));
+    if (!object) return context.fail(object.error().value());
+    const auto place = resolve_place(given_new->request(context.thread(), Follow::no));
+    if (!context.call.waiting()) return;
+    if (!place) return context.fail(place.error().value());
+    struct stat there {};
+    if (place->special || ::fstatat(place->parent.get(), place->leaf.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0) {
+        return context.fail(EEXIST);
+    }
+    if (object->directory()) return context.fail(EPERM);
+    Subject subject;
+    subject.operations = Operation::create;
+    subject.object = rules::FileObject{place->path};
+    subject.identity = identity_of(object->status);
+    subject.input = input;
+    Verdict verdict = judge(context, subject);
+    // An object without a name (O_TMPFILE) gets its first one: nothing it had can be widened.
+    if (verdict.action == rules::Action::allow && !object->nameless && !object->anonymous) {
+        const auto moved = context.run.moves.judge({object->path, place->path, kind_of(object->status)});
+        if (!moved.allowed) verdict = moved.verdict;
+    }
+    std::uint64_t sequence = 0;
+    if (rule_on(context, subject, verdict, &sequence) == Ruling::refused) return;
+    char pin[16];
+    *std::to_chars(pin, pin + sizeof pin - 1, object->pin.get()).ptr = 0;
+    if (::linkat(kernel::own_descriptors(), pin, place->parent.get(), place->leaf.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+        const int error = errno;
+        note_failed_act(context, sequence, error);
+        return context.fail(error);
+    }
+    if (!context.call.succeed(0)) note_lost_answer(context, sequence);
+}
+
+}  // namespace callgate::calls

@@ -1,0 +1,69 @@
+// unlink, rmdir, unlinkat: a name in a pinned directory goes.
+//
+// An attacker controls the path, copied once, and may swap what stands at the name until it is removed: a rule on
+// `delete` is about the name, which is judged beneath the pinned directory's own path and removed in that very
+// directory, never by walking a path again. Continued only where Landlock alone permits it.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <mutex>
+
+#include "supervisor/calls/arguments.hpp"
+#include "supervisor/calls/decide.hpp"
+
+namespace callgate::calls {
+
+namespace {
+
+/// The errno of fs/namei.c for the kind of what stands there; 0 none.
+int refused_by_kind(const struct stat& there, bool directory_wanted) {
+    if (directory_wanted && !S_ISDIR(there.st_mode)) return ENOTDIR;
+    if (!directory_wanted && S_ISDIR(there.st_mode)) return EISDIR;
+    return 0;
+}
+
+void remove_name(CallContext& context, int flags) {
+    if ((flags & ~AT_REMOVEDIR) != 0) return context.fail(EINVAL);
+    auto given =
+        read_path_argument(context, context.entry.first, context.scratch.path, context.scratch.directory);
+    if (!given) return refuse_natively(context, given.error().value(), true);
+    const auto place = resolve_place(given->request(context.thread(), Follow::no));
+    if (!context.call.waiting()) return;
+    if (!place) return refuse_natively(context, place.error().value(), true);
+    const bool directory_wanted = (flags & AT_REMOVEDIR) != 0;
+    struct stat there {};
+    if (place->special || ::fstatat(place->parent.get(), place->leaf.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) {
+        return refuse_natively(context, place->special ? EBUSY : errno, true);
+    }
+    if (const int error = refused_by_kind(there, directory_wanted)) return refuse_natively(context, error, true);
+
+    Subject subject;
+    subject.operations = rules::Operation::remove;
+    subject.object = rules::FileObject{place->path};
+    subject.identity = identity_of(there);
+    subject.input = input_of(*given);
+    // A directory that is made again under this name has no grant of the old one's.
+    if (directory_wanted) context.run.grants.forget(place->path);
+    if (context.run.grants.allow(rules::Operation::remove, place->path)) return let_continue(context, subject);
+
+    const std::shared_lock<std::shared_mutex> names(context.run.names);
+    std::uint64_t sequence = 0;
+    if (decide(context, subject, &sequence) == Ruling::refused) return;
+    if (::unlinkat(place->parent.get(), place->leaf.c_str(), flags) != 0) {
+        const int error = errno;
+        note_failed_act(context, sequence, error);
+        return context.fail(error);
+    }
+    if (!context.call.succeed(0)) note_lost_answer(context, sequence);
+}
+
+}  // namespace
+
+void handle_unlink(CallContext& context) {
+    remove_name(context, context.entry.flags < 0 ? 0 : context.integer(context.entry.flags));
+}
+
+void handle_rmdir(CallContext& context) { remove_name(context, AT_REMOVEDIR); }
+
+}  // namespace callgate::calls

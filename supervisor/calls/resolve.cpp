@@ -1,0 +1,240 @@
+#include "supervisor/calls/resolve.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <climits>
+#include <memory>
+
+#include "supervisor/kernel/target.hpp"
+
+namespace callgate::calls {
+
+namespace {
+
+constexpr std::string_view deleted_mark = " (deleted)";
+
+UniqueFd pin_at(int base, const char* path, Follow follow, std::uint64_t resolve, int& error) {
+    open_how how{};
+    how.flags = O_PATH | O_CLOEXEC;
+    if (follow == Follow::no) how.flags |= O_NOFOLLOW;
+    how.resolve = resolve | RESOLVE_NO_MAGICLINKS;
+    UniqueFd pin(static_cast<int>(::syscall(SYS_openat2, base, path, &how, sizeof how)));
+    error = pin ? 0 : errno;
+    return pin;
+}
+
+/// Only objects of file systems without a device (procfs, devpts, tmpfs ...) can be procfs: a cheap test first.
+bool in_procfs(int fd, const struct stat& status) {
+    if (major(status.st_dev) != 0) return false;
+    struct statfs info {};
+    return ::fstatfs(fd, &info) == 0 && info.f_type == PROC_SUPER_MAGIC;
+}
+
+/// Whether a fast resolution that failed can be believed: not where a link on the way may have led through our own
+/// /proc/self.
+bool failure_is_certain(int base, const char* path, Follow follow, std::uint64_t resolve, int error) {
+    if (error == ELOOP) return (resolve & RESOLVE_NO_SYMLINKS) != 0;
+    int again = 0;
+    const UniqueFd pin = pin_at(base, path, follow, resolve | RESOLVE_NO_SYMLINKS, again);
+    return !pin && again == error;
+}
+
+WalkOptions walk_options(const PathRequest& request) {
+    return {.thread = request.thread, .follow = request.follow, .resolve = request.resolve};
+}
+
+dev_t memfd_device() {
+    static const dev_t device = [] {
+        const UniqueFd fd(::memfd_create("probe", MFD_CLOEXEC));
+        struct stat info {};
+        return fd && ::fstat(fd.get(), &info) == 0 ? info.st_dev : dev_t{0};
+    }();
+    return device;
+}
+
+/// "NAME (deleted)" is what the kernel writes for a name that is gone; a file may also be called that.
+bool name_is_gone(const std::string& path, const struct stat& status) {
+    if (!path.ends_with(deleted_mark)) return false;
+    struct stat there {};
+    if (::lstat(path.c_str(), &there) != 0) return true;
+    return there.st_ino != status.st_ino || there.st_dev != status.st_dev;
+}
+
+std::string name_in_parent(int parent, const struct stat& child) {
+    const UniqueFd readable(::openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!readable) return {};
+    std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(::fcntl(readable.get(), F_DUPFD_CLOEXEC, 0)),
+                                                &::closedir);
+    if (!entries) return {};
+    while (const dirent* entry = ::readdir(entries.get())) {
+        struct stat info {};
+        const std::string_view name = entry->d_name;
+        if (name == "." || name == "..") continue;
+        if (::fstatat(parent, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+        if (info.st_ino == child.st_ino && info.st_dev == child.st_dev) return entry->d_name;
+    }
+    return {};
+}
+
+/// A path longer than the kernel writes, put together upwards by ".." and inode.
+Result<std::string> long_path(int directory) {
+    std::string path;
+    UniqueFd current(::fcntl(directory, F_DUPFD_CLOEXEC, 0));
+    struct stat here {};
+    if (!current || ::fstat(current.get(), &here) != 0) return errno_code();
+    for (;;) {
+        std::string head;
+        if (kernel::path_of(current.get(), head) && !head.empty() && head.front() == '/') {
+            return head == "/" ? path : head + path;
+        }
+        UniqueFd up(::openat(current.get(), "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
+        if (!up) return errno_code();
+        const std::string name = name_in_parent(up.get(), here);
+        if (name.empty()) return errno_code(ENAMETOOLONG);
+        path.insert(0, "/" + name);
+        current = std::move(up);
+        if (::fstat(current.get(), &here) != 0) return errno_code();
+    }
+}
+
+Result<Place> make_place(UniqueFd parent, std::string_view leaf, bool trailing_slash) {
+    Place place;
+    bool nameless = false;
+    auto path = directory_path(parent.get(), nameless);
+    if (!path) return path.error();
+    place.parent = std::move(parent);
+    place.path = std::move(*path);
+    if (place.path.empty() || place.path.back() != '/') place.path += '/';
+    place.path += leaf;
+    place.leaf = leaf;
+    if (trailing_slash) place.leaf += '/';
+    place.trailing_slash = trailing_slash;
+    return place;
+}
+
+/// The object by walking, and its path by parent and leaf where the kernel cannot write it.
+Result<Object> walked_object(const PathRequest& request) {
+    auto walked = walk(request.base, request.path, walk_options(request));
+    if (!walked) return walked.error();
+    if (!walked->object) return errno_code(ENOENT);
+    UniqueFd again(::fcntl(walked->object.get(), F_DUPFD_CLOEXEC, 0));
+    auto object = describe(std::move(walked->object));
+    if (object || object.error().value() != ENAMETOOLONG || !walked->parent || !again) return object;
+    auto place = make_place(std::move(walked->parent), walked->leaf, false);
+    if (!place) return place.error();
+    Object named;
+    if (::fstat(again.get(), &named.status) != 0) return errno_code();
+    named.pin = std::move(again);
+    named.path = std::move(place->path);
+    return named;
+}
+
+}  // namespace
+
+Result<std::string> directory_path(int directory, bool& nameless) {
+    std::string path;
+    auto read = kernel::path_of(directory, path);
+    if (!read && read.error().value() == ENAMETOOLONG) {
+        auto built = long_path(directory);
+        if (!built) return built.error();
+        path = std::move(*built);
+    } else if (!read) {
+        return read.error();
+    }
+    struct stat info {};
+    if (::fstat(directory, &info) != 0) return errno_code();
+    nameless = info.st_nlink == 0 || path.empty() || path.front() != '/' || name_is_gone(path, info);
+    return path;
+}
+
+Result<Object> describe(UniqueFd pin) {
+    Object object;
+    if (::fstat(pin.get(), &object.status) != 0) return errno_code();
+    auto read = kernel::path_of(pin.get(), object.path);
+    if (!read && read.error().value() == ENAMETOOLONG && object.directory()) {
+        auto built = long_path(pin.get());
+        if (!built) return built.error();
+        object.path = std::move(*built);
+    } else if (!read) {
+        return read.error();
+    }
+    if (object.path.empty() || object.path.front() != '/') {
+        // "pipe:[7]", "socket:[8]", "anon_inode:..." have no name; "(unreachable)/..." has one that is not ours.
+        object.anonymous = !object.path.starts_with("(unreachable)");
+        object.nameless = !object.anonymous;
+        object.path.clear();
+    } else if (object.status.st_nlink == 0 || name_is_gone(object.path, object.status)) {
+        object.anonymous = object.status.st_dev == memfd_device();
+        object.nameless = !object.anonymous;
+    }
+    object.pin = std::move(pin);
+    return object;
+}
+
+Result<Object> resolve_object(const PathRequest& request) {
+    if (request.path.empty()) return errno_code(ENOENT);
+    const std::string path(request.path);
+    const int base = path.front() == '/' ? AT_FDCWD : request.base;
+    int error = 0;
+    UniqueFd pin = pin_at(base, path.c_str(), request.follow, request.resolve, error);
+    if (!pin) {
+        if (failure_is_certain(base, path.c_str(), request.follow, request.resolve, error)) return errno_code(error);
+        return walked_object(request);
+    }
+    auto object = describe(std::move(pin));
+    if (!object && object.error().value() == ENAMETOOLONG) return walked_object(request);
+    if (object && in_procfs(object->pin.get(), object->status)) return walked_object(request);
+    return object;
+}
+
+Result<Place> resolve_place(const PathRequest& request) {
+    std::string_view path = request.path;
+    if (path.empty()) return errno_code(ENOENT);
+    const std::size_t last = path.find_last_not_of('/');
+    const bool trailing_slash = last != std::string_view::npos && last + 1 < path.size();
+    std::string_view leaf = "/";
+    std::string_view head = path;
+    if (last != std::string_view::npos) {
+        const std::string_view stripped = path.substr(0, last + 1);
+        const std::size_t slash = stripped.rfind('/');
+        leaf = slash == std::string_view::npos ? stripped : stripped.substr(slash + 1);
+        head = slash == std::string_view::npos ? std::string_view(".") : stripped.substr(0, slash + 1);
+    }
+    PathRequest parent_request = request;
+    parent_request.path = head;
+    parent_request.follow = Follow::yes;
+    auto parent = resolve_object(parent_request);
+    if (!parent) return parent.error();
+    if (!parent->directory()) return errno_code(ENOTDIR);
+    auto place = make_place(std::move(parent->pin), leaf, trailing_slash);
+    if (place) place->special = leaf == "." || leaf == ".." || leaf == "/";
+    return place;
+}
+
+Result<Place> resolve_creation(const PathRequest& request) {
+    auto walked = walk(request.base, request.path, walk_options(request));
+    if (!walked) return walked.error();
+    if (walked->object) return errno_code(EEXIST);
+    return make_place(std::move(walked->parent), walked->leaf, walked->trailing_slash);
+}
+
+bool in_own_proc(std::string_view path) {
+    constexpr std::string_view proc = "/proc/";
+    if (!path.starts_with(proc)) return false;
+    path.remove_prefix(proc.size());
+    const std::string_view number = path.substr(0, path.find('/'));
+    if (number.empty() || std::isdigit(static_cast<unsigned char>(number.front())) == 0) return false;
+    const std::string own = "/proc/self/task/" + std::string(number);
+    return ::access(own.c_str(), F_OK) == 0;
+}
+
+}  // namespace callgate::calls

@@ -1,0 +1,76 @@
+// From a path in a call to a pinned object and the name that rules are asked about.
+//
+// An attacker controls the path and, through siblings, the names on the way. What counts afterwards is the pin: an
+// O_PATH descriptor on the very object (or on the directory that a name is to be made in), and the path that the
+// kernel gives for that pin. A name that the pin no longer has (" (deleted)") is checked and never believed.
+#pragma once
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "agent/unique_fd.hpp"
+#include "supervisor/calls/walk.hpp"
+#include "supervisor/kernel/result.hpp"
+
+namespace callgate::calls {
+
+/// An existing object.
+struct Object {
+    UniqueFd pin;           // O_PATH
+    struct stat status {};
+    std::string path;       // absolute and resolved; empty for an anonymous object
+    /// It has no name left (`st_nlink` 0, or only names that are not known): only a default of allow allows it.
+    bool nameless = false;
+    /// It never had a name in a file system: a pipe, socket, memfd or anonymous inode of the caller's tree.
+    bool anonymous = false;
+
+    [[nodiscard]] bool directory() const { return S_ISDIR(status.st_mode); }
+    [[nodiscard]] bool symbolic_link() const { return S_ISLNK(status.st_mode); }
+    /// Whether opening it may block or have effects of its own.
+    [[nodiscard]] bool may_block() const {
+        return S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode);
+    }
+};
+
+/// A name in a pinned directory, existing or not.
+struct Place {
+    UniqueFd parent;      // O_PATH directory
+    std::string leaf;     // with a trailing slash where the path had one; ".", ".." or "/" as such
+    std::string path;     // parent's path + "/" + leaf, without trailing slash
+    bool trailing_slash = false;
+    /// The last component is ".", ".." or nothing: the kernel refuses every change there by itself.
+    bool special = false;
+};
+
+struct PathRequest {
+    pid_t thread = 0;
+    int base = -1;              // O_PATH handle that a relative path starts from
+    std::string_view path;
+    Follow follow = Follow::yes;
+    std::uint64_t resolve = 0;  // RESOLVE_*
+};
+
+/// The object that `request` reaches. Errors as the kernel gives them to the caller.
+[[nodiscard]] Result<Object> resolve_object(const PathRequest& request);
+
+/// The place of the last component, which is not followed: for mkdir, unlink, rename and the like.
+[[nodiscard]] Result<Place> resolve_place(const PathRequest& request);
+
+/// The place that O_CREAT without O_EXCL would create at: a dangling last link is followed. EEXIST where it exists
+/// after all.
+[[nodiscard]] Result<Place> resolve_creation(const PathRequest& request);
+
+/// Fills status, path, nameless and anonymous from the pin.
+[[nodiscard]] Result<Object> describe(UniqueFd pin);
+
+/// The path of a pinned directory, whatever its length; "" and nameless where it has none.
+[[nodiscard]] Result<std::string> directory_path(int directory, bool& nameless);
+
+/// Whether `path` lies in this process's own /proc directory, or a thread's of ours.
+[[nodiscard]] bool in_own_proc(std::string_view path);
+
+}  // namespace callgate::calls

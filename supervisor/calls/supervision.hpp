@@ -1,0 +1,95 @@
+// What every call of a run shares, and what the handling of one call has at hand.
+//
+// `Supervision` outlives all receivers; everything in it is immutable, thread-safe, or a short lock. A `CallContext`
+// belongs to the one thread that handles the call.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "rules/move.hpp"
+#include "rules/plan.hpp"
+#include "rules/rule_set.hpp"
+#include "supervisor/audit/log.hpp"
+#include "supervisor/audit/record.hpp"
+#include "supervisor/calls/resolve.hpp"
+#include "supervisor/kernel/pending_call.hpp"
+#include "supervisor/kernel/target.hpp"
+#include "supervisor/report.hpp"
+
+namespace callgate::calls {
+
+struct Supervision {
+    const rules::RuleSet& rules;
+    const rules::Plan& plan;
+    const rules::StaticGrants& grants;
+    const rules::MoveJudge& moves;
+    audit::Log* log = nullptr;  // null: --no-audit
+    RunReport& report;
+    pid_t guardian = -1;
+    uid_t uid = 0;
+    bool keep_capabilities = false;
+
+    /// Held shared from judging a name to acting on it, exclusively by renames of directories: so that no directory
+    /// moves between the two.
+    std::shared_mutex names;
+
+    /// A `kill` verdict: ends the whole tree. Any thread.
+    std::function<void()> kill_tree;
+    /// A denial was recorded: sync the log soon. Any thread, cheap.
+    std::function<void()> sync_log;
+    /// errno of the first record that could not be written, 0 none.
+    std::atomic<int> log_error{0};
+    std::atomic<std::uint64_t> notifications{0};
+};
+
+/// How a handler says that what it does next may block: others go on receiving meanwhile, and the call is
+/// interrupted when its caller dies or has a signal to handle.
+class Blocking {
+public:
+    virtual ~Blocking() = default;
+    /// False: too many are blocked already (the call is to be denied).
+    virtual bool enter() = 0;
+    virtual void leave() = 0;
+    enum class Interruption : std::uint8_t { none, signal, gone };
+    /// Why a blocking call of ours returned EINTR.
+    virtual Interruption interruption() = 0;
+};
+
+/// Buffers that live as long as the receiving thread, so that a call allocates little.
+struct Scratch {
+    std::string path, second_path, executable, directory, directory_second;
+    std::vector<std::string_view> flags;
+    unsigned umask = 0;
+};
+
+struct CallEntry;
+
+struct CallContext {
+    Supervision& run;
+    kernel::PendingCall& call;
+    Blocking& blocking;
+    Scratch& scratch;
+    const CallEntry& entry;
+    std::int64_t started_ns = 0;
+
+    [[nodiscard]] pid_t thread() const { return call.notification().thread; }
+    [[nodiscard]] int integer(int index) const { return call.notification().integer(index); }
+    [[nodiscard]] std::uint64_t word(int index) const {
+        return call.notification().arguments[static_cast<std::size_t>(index)];
+    }
+    /// Answers with an errno of the kernel's own; nothing is recorded.
+    void fail(int error) { call.fail(error); }
+};
+
+/// Monotonic clock, nanoseconds.
+[[nodiscard]] std::int64_t now_ns();
+
+/// Sets this thread's umask (its own: receivers unshare CLONE_FS).
+void use_umask(Scratch& scratch, unsigned mask);
+
+}  // namespace callgate::calls

@@ -1,0 +1,84 @@
+#include "supervisor/calls/terminals.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "agent/guardian.hpp"
+#include "rules/rule.hpp"
+
+namespace callgate::calls {
+
+namespace {
+
+constexpr unsigned first_slave_major = 136;
+
+const rules::Rule& run_terminals() {
+    static const rules::Rule rule = [] {
+        rules::Rule made;
+        made.id = "run-terminals";
+        made.action = rules::Action::allow;
+        made.operations = {rules::Operation::read, rules::Operation::modify};
+        made.reason = "a terminal that the run made";
+        made.built_in = true;
+        made.source.file = "built-in";
+        return made;
+    }();
+    return rule;
+}
+
+/// Whether descriptor `name` of `process` is the master of slave `index`.
+bool is_master(pid_t process, const char* name, int index) {
+    const std::string base = "/proc/" + std::to_string(process);
+    char target[64];
+    const ssize_t length = ::readlink((base + "/fd/" + name).c_str(), target, sizeof target);
+    if (length < 4 || std::string_view(target, static_cast<std::size_t>(length)).rfind("ptmx") == std::string_view::npos) {
+        return false;
+    }
+    const UniqueFd fd(::open((base + "/fdinfo/" + name).c_str(), O_RDONLY | O_CLOEXEC));
+    char text[512] = {};
+    if (!fd || ::read(fd.get(), text, sizeof text - 1) <= 0) return false;
+    const char* at = std::strstr(text, "tty-index:");
+    return at != nullptr && std::atoi(at + std::strlen("tty-index:")) == index;
+}
+
+bool holds_master(pid_t process, int index) {
+    const std::string path = "/proc/" + std::to_string(process) + "/fd";
+    const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(path.c_str()), &::closedir);
+    if (!entries) return false;
+    while (const dirent* entry = ::readdir(entries.get())) {
+        if (entry->d_name[0] != '.' && is_master(process, entry->d_name, index)) return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+std::optional<rules::Verdict> terminal_of_run(CallContext& context, const Object& object) {
+    if (!S_ISCHR(object.status.st_mode)) return std::nullopt;
+    const unsigned kind = major(object.status.st_rdev);
+    if (kind < first_slave_major || kind > first_slave_major + 7) return std::nullopt;
+    struct statfs info {};
+    if (::fstatfs(object.pin.get(), &info) != 0 || info.f_type != DEVPTS_SUPER_MAGIC) return std::nullopt;
+    const int index = static_cast<int>((kind - first_slave_major) * 256 + minor(object.status.st_rdev));
+    for (const pid_t process : agent::descendants(context.run.guardian)) {
+        if (!holds_master(process, index)) continue;
+        rules::Verdict verdict;
+        verdict.action = rules::Action::allow;
+        verdict.decided_by = rules::DecidedBy::rule;
+        verdict.rule = &run_terminals();
+        verdict.operation = rules::Operation::modify;
+        return verdict;
+    }
+    return std::nullopt;
+}
+
+}  // namespace callgate::calls

@@ -1,0 +1,83 @@
+#include "supervisor/kernel/listener.hpp"
+
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace callgate::kernel {
+
+namespace {
+
+// Missing from the headers of Debian 12 (kernel-facts 2). The flags go by value.
+constexpr unsigned long ioctl_set_flags = SECCOMP_IOW(4, __u64);
+constexpr unsigned long sync_wake_up = 1;
+
+short poll_now(int fd) {
+    pollfd entry{fd, POLLIN, 0};
+    return ::poll(&entry, 1, 0) > 0 ? entry.revents : short{0};
+}
+
+}  // namespace
+
+Result<Notification> Listener::receive() {
+    seccomp_notif raw;
+    std::memset(&raw, 0, sizeof raw);  // the kernel refuses a buffer that is not zero
+    if (::ioctl(fd_.get(), SECCOMP_IOCTL_NOTIF_RECV, &raw) != 0) return errno_code();
+    Notification notification;
+    notification.id = raw.id;
+    notification.thread = static_cast<pid_t>(raw.pid);
+    notification.call = static_cast<std::uint32_t>(raw.data.nr);
+    for (std::size_t index = 0; index < 6; ++index) notification.arguments[index] = raw.data.args[index];
+    return notification;
+}
+
+Result<void> Listener::answer(std::uint64_t id, const Answer& answer) {
+    seccomp_notif_resp raw{};
+    raw.id = id;
+    if (answer.let_continue) {
+        raw.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+    } else if (answer.error != 0) {
+        raw.error = -answer.error;
+    } else {
+        raw.val = answer.value;
+    }
+    if (::ioctl(fd_.get(), SECCOMP_IOCTL_NOTIF_SEND, &raw) != 0) return errno_code();
+    return {};
+}
+
+Result<int> Listener::add_descriptor(std::uint64_t id, int fd, bool close_on_exec) {
+    seccomp_notif_addfd raw{};
+    raw.id = id;
+    raw.srcfd = static_cast<__u32>(fd);
+    raw.newfd_flags = close_on_exec ? O_CLOEXEC : 0;
+    const int number = ::ioctl(fd_.get(), SECCOMP_IOCTL_NOTIF_ADDFD, &raw);
+    if (number < 0) return errno_code();
+    return number;
+}
+
+bool Listener::waiting(std::uint64_t id) {
+    return ::ioctl(fd_.get(), SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
+}
+
+bool Listener::finished() { return (poll_now(fd_.get()) & POLLHUP) != 0; }
+
+bool Listener::pending() { return (poll_now(fd_.get()) & POLLIN) != 0; }
+
+bool Listener::wake_synchronously(bool on) {
+    return ::ioctl(fd_.get(), ioctl_set_flags, on ? sync_wake_up : 0UL) == 0;
+}
+
+Result<UniqueFd> take_listener(pid_t pid, int number) {
+    UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    if (!process) return errno_code();
+    UniqueFd listener(static_cast<int>(::syscall(SYS_pidfd_getfd, process.get(), number, 0)));
+    if (!listener) return errno_code();
+    return listener;
+}
+
+}  // namespace callgate::kernel

@@ -1,0 +1,78 @@
+// The seccomp notification descriptor: the only code that knows its ioctls (seccomp_unotify(2),
+// include/uapi/linux/seccomp.h).
+//
+// A Listener owns the descriptor; no other process may hold a copy (kernel-facts 3). An attacker controls the
+// arguments inside a notification, never `id`, `thread` or `call`. All functions may be called by any thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+
+#include "agent/unique_fd.hpp"
+#include "supervisor/kernel/result.hpp"
+
+namespace callgate::kernel {
+
+/// One stopped system call.
+struct Notification {
+    std::uint64_t id = 0;
+    pid_t thread = 0;  // thread id of the caller
+    std::uint32_t call = 0;
+    std::array<std::uint64_t, 6> arguments{};
+
+    /// An int argument: the kernel ignores the high half (kernel-facts 40).
+    [[nodiscard]] int integer(int index) const {
+        return static_cast<int>(static_cast<std::uint32_t>(arguments[static_cast<std::size_t>(index)]));
+    }
+};
+
+/// What the kernel is told. `value` counts only with `error` 0; `error` is a positive errno (512: restart, see
+/// kernel-facts 10b).
+struct Answer {
+    bool let_continue = false;
+    std::int64_t value = 0;
+    int error = 0;
+};
+
+/// The seam over the kernel, so that protocol errors can be tested with a fake.
+class NotificationSource {
+public:
+    virtual ~NotificationSource() = default;
+    /// Blocks for the next notification. ENOENT: the whole tree is gone, or one caller died meanwhile (ask
+    /// `finished`); EINTR: a signal.
+    virtual Result<Notification> receive() = 0;
+    /// ENOENT: the caller died or was interrupted, EINPROGRESS: already answered.
+    virtual Result<void> answer(std::uint64_t id, const Answer& answer) = 0;
+    /// Installs a copy of `fd` in the caller and returns its number there. EMFILE: the caller's limit.
+    virtual Result<int> add_descriptor(std::uint64_t id, int fd, bool close_on_exec) = 0;
+    /// Whether the caller still waits for an answer.
+    virtual bool waiting(std::uint64_t id) = 0;
+    /// Whether every task that could notify is gone.
+    virtual bool finished() = 0;
+    /// Whether a notification is waiting to be received.
+    virtual bool pending() = 0;
+    /// SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP on or off; false where the kernel has it not (before 6.6).
+    virtual bool wake_synchronously(bool on) = 0;
+};
+
+class Listener final : public NotificationSource {
+public:
+    explicit Listener(UniqueFd fd) : fd_(std::move(fd)) {}
+    Result<Notification> receive() override;
+    Result<void> answer(std::uint64_t id, const Answer& answer) override;
+    Result<int> add_descriptor(std::uint64_t id, int fd, bool close_on_exec) override;
+    bool waiting(std::uint64_t id) override;
+    bool finished() override;
+    bool pending() override;
+    bool wake_synchronously(bool on) override;
+
+private:
+    UniqueFd fd_;
+};
+
+/// Takes the listener numbered `number` out of process `pid`, by pidfd_getfd(2). Errors: its errno.
+[[nodiscard]] Result<UniqueFd> take_listener(pid_t pid, int number);
+
+}  // namespace callgate::kernel

@@ -1,0 +1,48 @@
+// One stopped call and the duty to answer it: exactly once; destroyed unanswered, it denies.
+//
+// Used by one thread at a time; may be moved to another.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "agent/unique_fd.hpp"
+#include "supervisor/kernel/listener.hpp"
+
+namespace callgate::kernel {
+
+class PendingCall {
+public:
+    PendingCall(NotificationSource& source, const Notification& notification)
+        : source_(&source), notification_(notification) {}
+    PendingCall(PendingCall&& other) noexcept
+        : source_(std::exchange(other.source_, nullptr)), notification_(other.notification_) {}
+    PendingCall& operator=(PendingCall&&) = delete;
+    ~PendingCall();
+
+    [[nodiscard]] const Notification& notification() const { return notification_; }
+    [[nodiscard]] bool waiting() const { return source_ != nullptr && source_->waiting(notification_.id); }
+    [[nodiscard]] bool answered() const { return source_ == nullptr; }
+
+    /// Each returns whether the answer reached the caller (false: it died or was interrupted).
+    bool let_continue() { return send({.let_continue = true}); }
+    bool fail(int error) { return send({.error = error}); }
+    bool succeed(std::int64_t value) { return send({.value = value}); }
+    /// Makes the kernel restart the call, or end it with EINTR, as a signal would. Only while one is pending
+    /// (kernel-facts 10b).
+    bool interrupt() { return send({.error = restart_call}); }
+
+    /// Hands `fd` over and answers with its number there. The descriptor is closed before the answer, so that the
+    /// caller never sees a second holder (kernel-facts 13). An ADDFD that fails is answered with its errno, which
+    /// is returned through `error` (0 otherwise).
+    bool hand_over(UniqueFd fd, bool close_on_exec, int& error);
+
+private:
+    static constexpr int restart_call = 512;  // ERESTARTSYS
+    bool send(const Answer& answer);
+
+    NotificationSource* source_;
+    Notification notification_;
+};
+
+}  // namespace callgate::kernel

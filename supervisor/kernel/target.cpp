@@ -1,0 +1,185 @@
+#include "supervisor/kernel/target.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string_view>
+
+namespace callgate::kernel {
+
+namespace {
+
+constexpr unsigned pidfd_thread = O_EXCL;  // PIDFD_THREAD, Linux 6.9
+
+/// A small /proc file in one read.
+template <std::size_t Size>
+Result<std::string_view> read_small(const char* path, char (&buffer)[Size]) {
+    UniqueFd fd(::open(path, O_RDONLY | O_CLOEXEC));
+    if (!fd) return errno_code();
+    const ssize_t got = ::read(fd.get(), buffer, Size - 1);
+    if (got < 0) return errno_code();
+    buffer[got] = 0;
+    return std::string_view(buffer, static_cast<std::size_t>(got));
+}
+
+/// The number after "Name:\t" at the start of a line; `column` skips earlier numbers of the line.
+std::uint64_t field(std::string_view text, std::string_view name, int base = 10, int column = 0) {
+    std::size_t at = text.find(name);
+    while (at != std::string_view::npos && at != 0 && text[at - 1] != '\n') at = text.find(name, at + 1);
+    if (at == std::string_view::npos) return 0;
+    at += name.size();
+    std::uint64_t value = 0;
+    for (int index = 0; index <= column; ++index) {
+        while (at < text.size() && (text[at] == ' ' || text[at] == '\t')) ++at;
+        const auto parsed = std::from_chars(text.data() + at, text.data() + text.size(), value, base);
+        at = static_cast<std::size_t>(parsed.ptr - text.data());
+    }
+    return value;
+}
+
+Result<UniqueFd> open_pidfd(pid_t thread) {
+    UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, thread, pidfd_thread)));
+    if (handle) return handle;
+    if (errno != EINVAL) return errno_code();
+    // Before 6.9 only leaders have one; a thread then stands for its group, whose descriptor table it shares (one
+    // with a table of its own is told apart by kcmp in descriptor_copy's caller: it is refused).
+    handle.reset(static_cast<int>(::syscall(SYS_pidfd_open, thread, 0)));
+    if (handle) return handle;
+    const auto found = status(thread);
+    if (!found) return found.error();
+    constexpr int kcmp_files = 2;
+    if (::syscall(SYS_kcmp, thread, found->process, kcmp_files, 0, 0) != 0) return errno_code(EPERM);
+    handle.reset(static_cast<int>(::syscall(SYS_pidfd_open, found->process, 0)));
+    if (!handle) return errno_code();
+    return handle;
+}
+
+}  // namespace
+
+ProcPath::ProcPath(pid_t thread, const char* rest) {
+    std::snprintf(text, sizeof text, "/proc/%d/%s", static_cast<int>(thread), rest);
+}
+
+Result<UniqueFd> working_directory(pid_t thread) {
+    UniqueFd handle(::open(ProcPath(thread, "cwd").text, O_PATH | O_CLOEXEC | O_DIRECTORY));
+    if (!handle) return errno_code();
+    return handle;
+}
+
+Result<UniqueFd> descriptor_pin(pid_t thread, int number) {
+    if (number < 0) return errno_code(EBADF);
+    char rest[24];
+    std::snprintf(rest, sizeof rest, "fd/%d", number);
+    UniqueFd handle(::open(ProcPath(thread, rest).text, O_PATH | O_CLOEXEC));
+    if (!handle) return errno_code(errno == ENOENT ? EBADF : errno);
+    return handle;
+}
+
+Result<UniqueFd> descriptor_copy(pid_t thread, int number) {
+    if (number < 0) return errno_code(EBADF);
+    auto process = open_pidfd(thread);
+    if (!process) return process.error();
+    UniqueFd copy(static_cast<int>(::syscall(SYS_pidfd_getfd, process->get(), number, 0)));
+    if (!copy) return errno_code();
+    return copy;
+}
+
+Result<Status> status(pid_t thread) {
+    char buffer[4096];
+    const auto text = read_small(ProcPath(thread, "status").text, buffer);
+    if (!text) return text.error();
+    Status found;
+    found.process = static_cast<pid_t>(field(*text, "Tgid:"));
+    found.parent = static_cast<pid_t>(field(*text, "PPid:"));
+    found.umask = static_cast<unsigned>(field(*text, "Umask:", 8));
+    found.real_uid = static_cast<uid_t>(field(*text, "Uid:"));
+    found.effective_uid = static_cast<uid_t>(field(*text, "Uid:", 10, 1));
+    found.fs_uid = static_cast<uid_t>(field(*text, "Uid:", 10, 3));
+    found.fs_gid = static_cast<gid_t>(field(*text, "Gid:", 10, 3));
+    const auto blocked = field(*text, "SigBlk:", 16);
+    const auto ignored = field(*text, "SigIgn:", 16);
+    found.pending = (field(*text, "SigPnd:", 16) | field(*text, "ShdPnd:", 16)) & ~blocked & ~ignored;
+    if (found.process == 0) return errno_code(ESRCH);
+    return found;
+}
+
+Result<Identity> identity(pid_t thread) {
+    char buffer[1024];
+    const auto text = read_small(ProcPath(thread, "stat").text, buffer);
+    if (!text) return text.error();
+    const std::size_t end = text->rfind(')');
+    if (end == std::string_view::npos) return errno_code(ESRCH);
+    Identity found;
+    found.process = thread;
+    // After the name: state ppid pgrp session tty_nr ...; starttime is the 20th of them.
+    std::size_t at = end + 2;
+    for (int index = 0; index <= 19 && at < text->size(); ++index) {
+        const std::size_t stop = std::min(text->find(' ', at), text->size());
+        const char* first = text->data() + at;
+        const char* last = text->data() + stop;
+        if (index == 1) std::from_chars(first, last, found.parent);
+        if (index == 4) std::from_chars(first, last, found.controlling_terminal);
+        if (index == 19) std::from_chars(first, last, found.start_time);
+        at = stop + 1;
+    }
+    return found;
+}
+
+void executable(pid_t thread, std::string& into) {
+    char buffer[PATH_MAX];
+    const ssize_t length = ::readlink(ProcPath(thread, "exe").text, buffer, sizeof buffer);
+    into.assign(buffer, length > 0 ? static_cast<std::size_t>(length) : 0);
+}
+
+bool descriptors_exhausted(pid_t thread) {
+    rlimit limit{};
+    if (::prlimit(thread, RLIMIT_NOFILE, nullptr, &limit) != 0) return false;
+    struct stat directory {};
+    const ProcPath path(thread, "fd");
+    // Since Linux 6.2 the size of /proc/PID/fd is the number of open descriptors.
+    if (::stat(path.text, &directory) != 0 || static_cast<rlim_t>(directory.st_size) < limit.rlim_cur) return false;
+    std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(path.text), &::closedir);
+    if (!entries) return false;
+    rlim_t below = 0;
+    while (const dirent* entry = ::readdir(entries.get())) {
+        if (entry->d_name[0] != '.' && std::strtoull(entry->d_name, nullptr, 10) < limit.rlim_cur) ++below;
+    }
+    return below >= limit.rlim_cur;
+}
+
+bool descends_from(pid_t process, pid_t ancestor) {
+    for (int depth = 0; process > 1 && depth < 4096; ++depth) {
+        if (process == ancestor) return true;
+        const auto found = identity(process);
+        if (!found) return false;
+        process = found->parent;
+    }
+    return false;
+}
+
+int own_descriptors() {
+    static const int handle = ::open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return handle;
+}
+
+Result<void> path_of(int fd, std::string& into) {
+    char name[16];
+    *std::to_chars(name, name + sizeof name - 1, fd).ptr = 0;
+    char buffer[PATH_MAX];
+    const ssize_t length = ::readlinkat(own_descriptors(), name, buffer, sizeof buffer);
+    if (length < 0) return errno_code();
+    into.assign(buffer, static_cast<std::size_t>(length));
+    return {};
+}
+
+}  // namespace callgate::kernel

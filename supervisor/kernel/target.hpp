@@ -1,0 +1,70 @@
+// What the kernel says of a stopped thread: handles on what it refers to, and facts from /proc/TID.
+//
+// Handles are opened before memory is read and `waiting` is asked afterwards (kernel-facts 24): from then on only
+// the handles count, so a sibling that swaps a descriptor or the working directory changes nothing. Thread ids,
+// not process ids: a thread may have its own descriptor table, working directory and umask.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "agent/unique_fd.hpp"
+#include "supervisor/kernel/result.hpp"
+
+namespace callgate::kernel {
+
+/// "/proc/TID/<rest>" in a small buffer.
+struct ProcPath {
+    ProcPath(pid_t thread, const char* rest);
+    char text[64];
+};
+
+/// An O_PATH handle on the thread's working directory. ESRCH, EACCES (not dumpable).
+[[nodiscard]] Result<UniqueFd> working_directory(pid_t thread);
+
+/// An O_PATH handle on what descriptor `number` of the thread refers to. EBADF where it has none.
+[[nodiscard]] Result<UniqueFd> descriptor_pin(pid_t thread, int number);
+
+/// The very open file description, by pidfd_getfd(2): shares offset, flags and socket with the thread. EBADF; ESRCH.
+[[nodiscard]] Result<UniqueFd> descriptor_copy(pid_t thread, int number);
+
+struct Status {
+    pid_t process = 0;       // thread group id
+    pid_t parent = 0;
+    unsigned umask = 022;
+    uid_t real_uid = 0, effective_uid = 0, fs_uid = 0;
+    gid_t fs_gid = 0;
+    std::uint64_t pending = 0;  // signals: pending to the thread or its group, and not blocked
+};
+/// From /proc/TID/status (about 10 µs: only where something of it is needed).
+[[nodiscard]] Result<Status> status(pid_t thread);
+
+struct Identity {
+    pid_t process = 0;
+    pid_t parent = 0;
+    std::uint64_t start_time = 0;
+    int controlling_terminal = 0;  // tty_nr
+};
+/// From /proc/TID/stat and, for a thread that is no leader, its group's.
+[[nodiscard]] Result<Identity> identity(pid_t thread);
+
+/// The executable's path; empty where it cannot be read.
+void executable(pid_t thread, std::string& into);
+
+/// Whether the thread has as many descriptors open as RLIMIT_NOFILE lets it: what openat(2) answers with EMFILE before
+/// it creates anything.
+[[nodiscard]] bool descriptors_exhausted(pid_t thread);
+
+/// Whether process `process` is a descendant of `ancestor`, by the chain of parents. False where it is gone.
+[[nodiscard]] bool descends_from(pid_t process, pid_t ancestor);
+
+/// Makes this thread's /proc/self/fd cheap to reach: a handle on it, opened once in the process.
+[[nodiscard]] int own_descriptors();
+
+/// The path of what `fd` (ours) refers to, as the kernel names it, whatever its length. Errors of readlink(2).
+[[nodiscard]] Result<void> path_of(int fd, std::string& into);
+
+}  // namespace callgate::kernel

@@ -1,0 +1,70 @@
+#include "supervisor/kernel/target_memory.hpp"
+
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+
+namespace callgate::kernel {
+
+namespace {
+
+constexpr std::uint64_t page = 4096;
+
+/// One process_vm_readv: the number of bytes that could be read, at least 1.
+Result<std::size_t> read_some(pid_t thread, std::uint64_t address, void* into, std::size_t size) {
+    const iovec local{into, size};
+    const iovec remote{reinterpret_cast<void*>(address), size};  // NOLINT: an address of the target's
+    const ssize_t got = ::process_vm_readv(thread, &local, 1, &remote, 1, 0);
+    if (got < 0) return errno_code();
+    if (got == 0) return errno_code(EFAULT);
+    return static_cast<std::size_t>(got);
+}
+
+}  // namespace
+
+Result<void> read_memory(pid_t thread, std::uint64_t address, std::span<std::byte> into) {
+    while (!into.empty()) {
+        const auto got = read_some(thread, address, into.data(), into.size());
+        if (!got) return got.error();
+        into = into.subspan(*got);
+        address += *got;
+    }
+    return {};
+}
+
+Result<void> read_path(pid_t thread, std::uint64_t address, std::string& into) {
+    char buffer[PATH_MAX];
+    std::size_t length = 0;
+    while (length < sizeof buffer) {
+        // Most paths are short: the first read stops at the end of the page or after 256 bytes, so that it costs
+        // little and does not fail where the next page is missing.
+        const std::uint64_t to_page_end = page - (address + length) % page;
+        const std::size_t want = std::min({static_cast<std::size_t>(to_page_end), sizeof buffer - length,
+                                           length == 0 ? std::size_t{256} : sizeof buffer});
+        const auto got = read_some(thread, address + length, buffer + length, want);
+        if (!got) return got.error();
+        if (const void* end = std::memchr(buffer + length, 0, *got)) {
+            into.assign(buffer, static_cast<std::size_t>(static_cast<const char*>(end) - buffer));
+            return {};
+        }
+        length += *got;
+    }
+    return errno_code(ENAMETOOLONG);
+}
+
+Result<void> write_memory(pid_t thread, std::uint64_t address, std::span<const std::byte> from) {
+    while (!from.empty()) {
+        const iovec local{const_cast<std::byte*>(from.data()), from.size()};
+        const iovec remote{reinterpret_cast<void*>(address), from.size()};  // NOLINT: an address of the target's
+        const ssize_t put = ::process_vm_writev(thread, &local, 1, &remote, 1, 0);
+        if (put < 0) return errno_code();
+        if (put == 0) return errno_code(EFAULT);
+        from = from.subspan(static_cast<std::size_t>(put));
+        address += static_cast<std::uint64_t>(put);
+    }
+    return {};
+}
+
+}  // namespace callgate::kernel
