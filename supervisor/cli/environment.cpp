@@ -1,0 +1,155 @@
+#include "supervisor/cli/environment.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace callgate::cli {
+
+namespace {
+
+constexpr std::array<std::string_view, 33> passed_names = {"PATH",
+                                                           "HOME",
+                                                           "USER",
+                                                           "LOGNAME",
+                                                           "SHELL",
+                                                           "LANG",
+                                                           "LANGUAGE",
+                                                           "TERM",
+                                                           "TZ",
+                                                           "COLORTERM",
+                                                           "PWD",
+                                                           "NO_COLOR",
+                                                           "COLUMNS",
+                                                           "LINES",
+                                                           "EDITOR",
+                                                           "VISUAL",
+                                                           "PAGER",
+                                                           "VIRTUAL_ENV",
+                                                           "SHLVL",
+                                                           "CLICOLOR",
+                                                           "CI",
+                                                           "FORCE_COLOR",
+                                                           "CLICOLOR_FORCE",
+                                                           "TERM_PROGRAM",
+                                                           "MANPATH",
+                                                           "SOURCE_DATE_EPOCH",
+                                                           "LESS",
+                                                           "LS_COLORS",
+                                                           "HOSTNAME",
+                                                           "TERMINFO",
+                                                           "TERMINFO_DIRS",
+                                                           "XDG_DATA_DIRS",
+                                                           "XDG_CONFIG_DIRS"};
+
+constexpr std::array<std::string_view, 9> credential_parts = {
+    "KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH", "COOKIE", "PRIVATE", "CALLGATE_"};
+
+/// Addresses of sockets through which the host can be commanded.
+constexpr std::array<std::string_view, 7> socket_names = {"GPG_AGENT_INFO",  "DBUS_SESSION_BUS_ADDRESS",
+                                                          "DISPLAY",         "WAYLAND_DISPLAY",
+                                                          "SESSION_MANAGER", "DOCKER_HOST",
+                                                          "CONTAINER_HOST"};
+
+std::string upper(std::string_view text) {
+    std::string folded(text);
+    for (char& one : folded)
+        if (one >= 'a' && one <= 'z') one = static_cast<char>(one - 'a' + 'A');
+    return folded;
+}
+
+/// scheme://user:password@host
+bool is_url_with_password(std::string_view value) {
+    const std::size_t scheme = value.find("://");
+    if (scheme == std::string_view::npos) return false;
+    const std::string_view authority = value.substr(scheme + 3, value.find('/', scheme + 3) - scheme - 3);
+    const std::size_t at = authority.rfind('@');
+    return at != std::string_view::npos && authority.substr(0, at).find(':') != std::string_view::npos;
+}
+
+std::string substitute(std::string_view value, const std::map<std::string, std::string>& variables) {
+    std::string text;
+    while (true) {
+        const std::size_t begin = value.find("${");
+        const std::size_t end = begin == std::string_view::npos ? begin : value.find('}', begin);
+        if (end == std::string_view::npos) return text + std::string(value);
+        const auto found = variables.find(std::string(value.substr(begin + 2, end - begin - 2)));
+        text += value.substr(0, begin);
+        text += found == variables.end() ? std::string(value.substr(begin, end + 1 - begin)) : found->second;
+        value.remove_prefix(end + 1);
+    }
+}
+
+bool names_it(const std::vector<std::string>& list, std::string_view name) {
+    return std::any_of(list.begin(), list.end(), [name](const std::string& one) {
+        return one.ends_with('*') ? name.starts_with(std::string_view(one).substr(0, one.size() - 1))
+                                  : one == name;
+    });
+}
+
+std::string_view name_of(std::string_view variable) { return variable.substr(0, variable.find('=')); }
+
+void set(std::vector<std::string>& all, std::string_view name, const std::string& value) {
+    const std::string text = std::string(name) + "=" + value;
+    for (std::string& one : all) {
+        if (name_of(one) != name) continue;
+        one = text;
+        return;
+    }
+    all.push_back(text);
+}
+
+}  // namespace
+
+bool passed_by_default(std::string_view name) {
+    return name.starts_with("LC_") ||
+           std::find(passed_names.begin(), passed_names.end(), name) != passed_names.end();
+}
+
+bool holds_credential(std::string_view name, std::string_view value) {
+    const std::string folded = upper(name);
+    const auto within = [&folded](std::string_view part) { return folded.find(part) != std::string::npos; };
+    return std::any_of(credential_parts.begin(), credential_parts.end(), within) ||
+           std::find(socket_names.begin(), socket_names.end(), folded) != socket_names.end() ||
+           is_url_with_password(value);
+}
+
+std::vector<std::string> make_environment(const EnvironmentChoice& choice) {
+    std::vector<std::string> all;
+    for (const std::string& variable : choice.current) {
+        const std::size_t equals = variable.find('=');
+        if (equals == std::string::npos || equals == 0) continue;
+        const std::string_view name = name_of(variable);
+        const std::string_view value = std::string_view(variable).substr(equals + 1);
+        const bool named =
+            names_it(choice.rules.pass, name) ||
+            std::find(choice.options.begin(), choice.options.end(), name) != choice.options.end();
+        if (named || passed_by_default(name) || (choice.keep && !holds_credential(name, value)))
+            all.push_back(variable);
+    }
+    set(all, "TMPDIR", choice.temporary_directory);
+    set(all, "PWD", choice.directory);
+    for (const auto& [name, value] : choice.rules.set) set(all, name, substitute(value, choice.variables));
+    for (const std::string& option : choice.options) {
+        const std::size_t equals = option.find('=');
+        if (equals != std::string::npos) set(all, name_of(option), option.substr(equals + 1));
+    }
+    return all;
+}
+
+std::vector<std::string> executable_candidates(const std::string& command,
+                                               std::span<const std::string> environment) {
+    if (command.find('/') != std::string::npos) return {command};
+    std::string path = "/bin:/usr/bin";
+    for (const std::string& variable : environment)
+        if (variable.starts_with("PATH=")) path = variable.substr(5);
+    std::vector<std::string> all;
+    for (std::size_t begin = 0; begin <= path.size();) {
+        const std::size_t end = std::min(path.find(':', begin), path.size());
+        const std::string directory = path.substr(begin, end - begin);
+        all.push_back(directory.empty() ? "./" + command : directory + "/" + command);
+        begin = end + 1;
+    }
+    return all;
+}
+
+}  // namespace callgate::cli
