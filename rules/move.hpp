@@ -1,13 +1,14 @@
-// "Moving never widens" and "nothing is planted" (rules.md): what a rename, exchange or link may do besides its
-// `delete` and `create`, which the caller evaluates by themselves.
+// "Moving never widens" and "nothing is planted" (rules.md): what a rename, exchange or link may do besides
+// its `delete` and `create`, which the caller evaluates by themselves.
 //
-// A name decides what may be done to an object, so giving an object another name can free it. Compared are the
-// residues of all rules beneath both names: what is left of a pattern after the name. `**/.env` leaves the same
-// residue everywhere, so such a move is fine; a literal deny beneath the old name is lost at the new one, so it is
-// refused. The comparison does not depend on who asks: what one program moves, another may open.
+// A name decides what may be done to an object, so giving an object another name can free it. Compared are
+// the residues of all rules beneath both names: what is left of a pattern after the name. `**/.env` leaves
+// the same residue everywhere, so such a move is fine; a literal deny beneath the old name is lost at the new
+// one, so it is refused. The comparison does not depend on who asks: what one program moves, another may
+// open.
 //
-// A static grant lies on an inode and travels with it. So what may carry a grant is also not moved to where less
-// is allowed: the kernel would allow there what the rules deny.
+// A static grant lies on an inode and travels with it. So what may carry a grant is also not moved to where
+// less is allowed: the kernel would allow there what the rules deny.
 //
 // An attacker controls both names (any bytes but NUL). Pure; any thread; the cost is that of the rules whose
 // literal heads touch one of the names.
@@ -33,14 +34,15 @@ struct MoveRequest {
 struct MoveVerdict {
     enum class Because : std::uint8_t {
         nothing,
-        restriction_lost,   // a deny, ask or kill that holds at or beneath the old name does not at the new one
+        restriction_lost,   // a deny, ask or kill that holds at or beneath the old name does not at the new
+                            // one
         allowance_gained,   // an allow (or ask) holds at or beneath the new name that did not at the old one
         grant_would_travel  // a static grant lies on it, and less is allowed at the new name
     };
     bool allowed = true;
     Because because = Because::nothing;
-    /// Where not allowed: deny, naming the rule and operation that decided. `error` is the rule's own, else EXDEV:
-    /// programs then copy instead, which is judged by itself.
+    /// Where not allowed: deny, naming the rule and operation that decided. `error` is the rule's own, else
+    /// EXDEV: programs then copy instead, which is judged by itself.
     Verdict verdict;
 };
 

@@ -87,7 +87,8 @@ struct Plan {
     std::vector<PortRange> connect_ports, bind_ports;
     /// Every TCP connect or bind is allowed: the right is then not handled by Landlock.
     bool all_connect = false, all_bind = false;
-    /// What Landlock then holds of TCP is what the rules say: no host, address or program decides, nothing asks.
+    /// What Landlock then holds of TCP is what the rules say: no host, address or program decides, nothing
+    /// asks.
     bool connect_exact = false, bind_exact = false;
     /// Operations for which some request may be contested or must be recorded: their calls are trapped.
     OperationSet trapped;
@@ -100,10 +101,11 @@ struct Plan {
     /// `minimal` only: no rule could allow a unix socket's connect or bind, so the filter must refuse
     /// socket(AF_UNIX) (EACCES; socketpair stays), and connect is untrapped on the strength of that.
     bool unix_closed = false;
-    /// What this ABI holds. Where `refer` is not held (before 2) the kernel refuses every rename and link across
-    /// directories: they are answered on behalf. Where truncation is not held (before 3), an open with O_TRUNC, an
-    /// openat2 (its flags lie in memory) and truncate must not be continued, whatever `StaticGrants` says of
-    /// modify. TCP from 4, ioctls on devices from 5, abstract sockets of and signals to strangers from 6.
+    /// What this ABI holds. Where `refer` is not held (before 2) the kernel refuses every rename and link
+    /// across directories: they are answered on behalf. Where truncation is not held (before 3), an open with
+    /// O_TRUNC, an openat2 (its flags lie in memory) and truncate must not be continued, whatever
+    /// `StaticGrants` says of modify. TCP from 4, ioctls on devices from 5, abstract sockets of and signals
+    /// to strangers from 6.
     bool refer_held = false, truncation_held = false, tcp_held = false, ioctl_held = false;
     bool abstract_held = false, signals_held = false;
 
@@ -112,8 +114,8 @@ struct Plan {
 
 [[nodiscard]] Plan make_plan(const RuleSet& rules, const PlanInput& input);
 
-/// Rules that this version cannot enforce, each with the reason (a sentence without a full stop): to be reported as
-/// errors, never ignored.
+/// Rules that this version cannot enforce, each with the reason (a sentence without a full stop): to be
+/// reported as errors, never ignored.
 [[nodiscard]] std::vector<std::pair<const Rule*, std::string>> unenforceable(const RuleSet& rules);
 /// The names of stated limits that this version cannot enforce.
 [[nodiscard]] std::vector<std::string> unenforceable(const Limits& limits);
@@ -124,14 +126,15 @@ public:
     explicit StaticGrants(const Plan& plan);
     StaticGrants(StaticGrants&&) noexcept;
     ~StaticGrants();
-    /// Whether Landlock alone allows all of `operations` (never metadata, connect, bind) on the object at `path`, created, removed or renamed
-    /// names included (for create and remove the grant must be on a directory strictly above). Any thread,
-    /// no allocation, cost of the depth of `path`.
+    /// Whether Landlock alone allows all of `operations` (never metadata, connect, bind) on the object at
+    /// `path`, created, removed or renamed names included (for create and remove the grant must be on a
+    /// directory strictly above). Any thread, no allocation, cost of the depth of `path`.
     [[nodiscard]] bool allow(OperationSet operations, std::string_view path) const;
     /// Grants at or beneath `path` no longer stand for what lies at that name (it was removed or renamed).
     /// Any thread.
     void forget(std::string_view path) const;
-    /// Whether a Landlock grant may be attached to what lies at or beneath `path`, and so would travel with it.
+    /// Whether a Landlock grant may be attached to what lies at or beneath `path`, and so would travel with
+    /// it.
     [[nodiscard]] bool may_carry(std::string_view path) const;
 
 private:

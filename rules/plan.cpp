@@ -1,0 +1,259 @@
+#include "rules/plan.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "rules/plan_parts.hpp"
+
+namespace callgate::rules {
+
+namespace planning {
+
+namespace {
+
+constexpr OperationSet exchanged{Operation::metadata, Operation::modify};
+
+bool covers_everything(const Conditions& when) {
+    if (names_asker(when)) return false;
+    return when.path.empty() || std::any_of(when.path.begin(), when.path.end(),
+                                            [](const Glob& glob) { return glob.covers_hierarchy("/"); });
+}
+
+/// What the kernel must not be left to decide alone, whatever is recorded: what it cannot say or hold.
+class FileReasons {
+public:
+    FileReasons(const RuleSet& rules, const PathPlan& paths, int abi)
+        : rules_(rules), paths_(paths), abi_(abi) {}
+
+    /// `unix_mixed`: some unix sockets may be reached and others not, by name.
+    [[nodiscard]] Reasons contested(Operation operation, bool unix_mixed) const;
+    [[nodiscard]] Reasons minimal(Operation operation, bool unix_mixed) const;
+
+private:
+    [[nodiscard]] bool whole(Operation operation) const;
+    void decisions(Operation operation, Reasons& reasons) const;
+    void older_abi(Operation operation, Reasons& reasons) const;
+    void verdicts(Operation operation, Reasons& reasons) const;
+    void losses(Operation operation, Reasons& reasons) const;
+    void renames(bool unix_mixed, Reasons& reasons) const;
+
+    const RuleSet& rules_;
+    const PathPlan& paths_;
+    int abi_;
+};
+
+/// Whether there is nothing to decide, and nothing that Landlock would refuse.
+bool FileReasons::whole(Operation operation) const {
+    const bool held = !held_by_path.contains(operation) || paths_.held_at("/").contains(operation);
+    return held && wholly_allowed(rules_, operation);
+}
+
+Reasons FileReasons::contested(Operation operation, bool unix_mixed) const {
+    Reasons reasons;
+    older_abi(operation, reasons);
+    decisions(operation, reasons);
+    if (operation != Operation::create) return reasons;
+    Reasons others;
+    for (const Operation other :
+         {Operation::read, Operation::modify, Operation::metadata, Operation::execute})
+        decisions(other, others);
+    for (const std::string& id : others.because)
+        reasons.add(id, "a rename could free what is decided call by call");
+    if (unix_mixed) reasons.add("default", "a rename could free unix sockets");
+    return reasons;
+}
+
+void FileReasons::decisions(Operation operation, Reasons& reasons) const {
+    if (whole(operation)) return;
+    bool all = rules_.fallback() == Action::allow;
+    for (const Rule& rule : rules_.rules()) {
+        if (!rule.operations.contains(operation)) continue;
+        if (restricts(rule)) {
+            const std::string what = std::string(name(rule.action)) + ' ' + std::string(name(operation));
+            reasons.add(rule.id, "rule " + rule.id + " may " + what);
+        } else if (covers_everything(rule.when) && !rule.except) {
+            all = true;
+        }
+    }
+    const bool asks = rules_.fallback() == Action::ask && operation != Operation::execute;
+    if (!all)
+        reasons.add("default", std::string("the default ") + (asks ? "asks" : "denies") +
+                                   " what no rule allows, and that goes on record");
+    if (reasons.empty()) reasons.add("landlock", "Landlock does not hold all that is allowed");
+}
+
+void FileReasons::older_abi(Operation operation, Reasons& reasons) const {
+    if (operation == Operation::create && abi_ < 2)
+        reasons.add("landlock", "before ABI 2 Landlock refuses every rename and link across directories");
+    if (operation == Operation::modify && abi_ < 3 && !wholly_allowed(rules_, operation))
+        reasons.add("landlock", "before ABI 3 Landlock does not hold truncation");
+}
+
+Reasons FileReasons::minimal(Operation operation, bool unix_mixed) const {
+    if (operation == Operation::metadata) return contested(operation, false);  // mediated by nobody else
+    Reasons reasons;
+    older_abi(operation, reasons);
+    if (!whole(operation)) {
+        verdicts(operation, reasons);
+        losses(operation, reasons);
+    }
+    if (operation == Operation::create) renames(unix_mixed, reasons);
+    return reasons;
+}
+
+void FileReasons::verdicts(Operation operation, Reasons& reasons) const {
+    for (const Rule& rule : rules_.rules()) {
+        if (!rule.operations.contains(operation)) continue;
+        if (rule.action == Action::ask) reasons.add(rule.id, "rule " + rule.id + " asks");
+        if (rule.action == Action::kill) reasons.add(rule.id, "rule " + rule.id + " kills");
+        // EACCES is what Landlock itself answers.
+        if (rule.action == Action::deny && rule.error && *rule.error != EACCES)
+            reasons.add(rule.id, "rule " + rule.id + " states an errno");
+    }
+    if (rules_.fallback() == Action::ask && operation != Operation::execute)
+        reasons.add("default", "the default asks");
+}
+
+void FileReasons::losses(Operation operation, Reasons& reasons) const {
+    for (const Loss& loss : paths_.losses) {
+        if (!loss.operations.contains(operation)) continue;
+        const std::string allow = loss.allow == nullptr ? "default" : loss.allow->id;
+        reasons.add(loss.by.empty() ? allow : loss.by,
+                    "what " + allow + " allows is not all held: " + loss.why);
+    }
+    if (operation != Operation::read) return;
+    for (const Grant& grant : paths_.grants)
+        if (grant.trap_only_read)
+            for (const std::string& id : grant.rules)
+                reasons.add(id, "execution beneath " + grant.path + " opens it to reading");
+}
+
+/// Landlock compares what it holds itself when something moves (REFER). Whatever else a name decides, a
+/// rename could free, so then every rename must be judged.
+void FileReasons::renames(bool unix_mixed, Reasons& reasons) const {
+    for (const Operation other : {Operation::read, Operation::modify, Operation::execute})
+        for (const std::string& id : minimal(other, false).because)
+            reasons.add(id, "a rename could free what is decided call by call");
+    for (const Rule& rule : rules_.rules())
+        if (rule.operations.intersects(exchanged) && !rule.operations.contains_all(exchanged))
+            reasons.add(rule.id, "a rename could free metadata, which Landlock does not compare");
+    if (unix_mixed)
+        reasons.add("default", "a rename could free unix sockets, which Landlock does not compare");
+    for (const Grant& grant : paths_.grants)
+        if (!grant.directory &&
+            paths_.held_at(grant.path.substr(0, std::max<std::size_t>(1, grant.path.rfind('/'))))
+                .contains(Operation::create))
+            reasons.add(grant.rules.front(), "a rename could put something else at " + grant.path);
+}
+
+void add_contest(Plan& plan, Operation operation, Reasons reasons) {
+    if (plan.record == RecordMode::all) {
+        reasons.because.insert(reasons.because.begin(), "record");
+        reasons.why.insert(reasons.why.begin(), "every call is recorded");
+    }
+    if (reasons.empty()) return;
+    plan.trapped |= operation;
+    plan.contests.push_back({operation, std::move(reasons.because), listed(reasons.why)});
+}
+
+void hold_what_abi_holds(Plan& plan) {
+    plan.refer_held = plan.landlock_abi >= 2;
+    plan.truncation_held = plan.landlock_abi >= 3;
+    plan.tcp_held = plan.landlock_abi >= 4;
+    plan.ioctl_held = plan.landlock_abi >= 5;
+    plan.abstract_held = plan.signals_held = plan.landlock_abi >= 6;
+}
+
+Reasons joined(const Reasons& one, const Reasons& other) {
+    Reasons both = one;
+    both.because.insert(both.because.end(), other.because.begin(), other.because.end());
+    both.why.insert(both.why.end(), other.why.begin(), other.why.end());
+    return both;
+}
+
+void plan_contests(Plan& plan, const RuleSet& rules, const PathPlan& paths, const NetworkPlan& connect,
+                   const NetworkPlan& bind) {
+    const FileReasons files(rules, paths, plan.landlock_abi);
+    const bool minimal = plan.record == RecordMode::minimal;
+    plan.unix_closed = minimal && connect.unix_shut && bind.unix_shut;
+    const bool unix_mixed = !(connect.unix_shut && bind.unix_shut) &&
+                            !(connect.minimal_unix.empty() && bind.minimal_unix.empty());
+    for (int index = 0; index < operation_count; ++index) {
+        const auto operation = static_cast<Operation>(index);
+        if (file_operations.contains(operation)) {
+            add_contest(
+                plan, operation,
+                minimal ? files.minimal(operation, unix_mixed) : files.contested(operation, unix_mixed));
+            continue;
+        }
+        const NetworkPlan& network = operation == Operation::connect ? connect : bind;
+        const Reasons& unix_reasons = plan.unix_closed ? Reasons{} : network.minimal_unix;
+        add_contest(plan, operation, minimal ? joined(network.minimal, unix_reasons) : network.contested);
+    }
+}
+
+}  // namespace
+
+bool names_asker(const Conditions& conditions) { return !conditions.program.empty() || conditions.argv; }
+
+bool wholly_allowed(const RuleSet& rules, Operation operation) {
+    bool allowed = rules.fallback() == Action::allow;
+    for (const Rule& rule : rules.rules()) {
+        if (!rule.operations.contains(operation)) continue;
+        if (restricts(rule)) return false;
+        allowed = allowed || (covers_everything(rule.when) && !rule.except);
+    }
+    return allowed;
+}
+
+void Reasons::add(const std::string& id, const std::string& sentence) {
+    if (std::find(because.begin(), because.end(), id) == because.end()) because.push_back(id);
+    if (std::find(why.begin(), why.end(), sentence) == why.end()) why.push_back(sentence);
+}
+
+std::string listed(const std::vector<std::string>& words) {
+    constexpr std::size_t shown = 3;
+    std::string text;
+    for (std::size_t index = 0; index < words.size() && index < shown; ++index) {
+        if (index > 0) text += index + 1 == words.size() ? " and " : ", ";
+        text += words[index];
+    }
+    if (words.size() > shown) text += " and " + std::to_string(words.size() - shown) + " more";
+    return text;
+}
+
+}  // namespace planning
+
+const Contest* Plan::contest(Operation operation) const {
+    const auto found = std::find_if(contests.begin(), contests.end(), [operation](const Contest& contest) {
+        return contest.operation == operation;
+    });
+    return found == contests.end() ? nullptr : &*found;
+}
+
+Plan make_plan(const RuleSet& rules, const PlanInput& input) {
+    using namespace planning;
+    Plan plan;
+    plan.landlock_abi = input.landlock_abi;
+    plan.record = input.record;
+    plan.udp = rules.opens_udp();
+    plan.unix_datagram = rules.opens_unix_datagram();
+    hold_what_abi_holds(plan);
+    const PathPlan paths = plan_paths(rules, input.landlock_abi >= 1 ? input.tree : nullptr);
+    const NetworkPlan connect = plan_network(rules, Operation::connect, input.landlock_abi);
+    const NetworkPlan bind = plan_network(rules, Operation::bind, input.landlock_abi);
+    plan.connect_ports = connect.ports;
+    plan.bind_ports = bind.ports;
+    plan.all_connect = connect.all;
+    plan.all_bind = bind.all;
+    plan.connect_exact = connect.exact;
+    plan.bind_exact = bind.exact;
+    plan.grants = paths.grants;
+    plan.trap_only = std::any_of(plan.grants.begin(), plan.grants.end(),
+                                 [](const Grant& grant) { return grant.trap_only_read; });
+    plan_contests(plan, rules, paths, connect, bind);
+    for (const Rule& rule : rules.rules()) plan.tiers.push_back(tier_of(rule, rules, plan, paths));
+    return plan;
+}
+
+}  // namespace callgate::rules

@@ -1,0 +1,73 @@
+// The inside of make_plan: paths and ports, each worked out by itself and put together in plan.cpp.
+//
+// Private to rules/plan*.cpp. Pure values; pointers point into the rule set of the call.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rules/plan.hpp"
+
+namespace callgate::rules::planning {
+
+/// What Landlock can hold by path.
+inline constexpr OperationSet held_by_path{Operation::read, Operation::modify, Operation::create,
+                                           Operation::remove, Operation::execute};
+
+/// Whether `path` is `directory` or lies beneath it; both absolute, without a final slash except "/".
+[[nodiscard]] bool at_or_beneath(std::string_view path, std::string_view directory);
+/// '/' sorts before every other byte, so that what lies beneath a directory directly follows it.
+struct PathOrder {
+    [[nodiscard]] bool operator()(std::string_view left, std::string_view right) const;
+};
+[[nodiscard]] bool names_asker(const Conditions& conditions);
+[[nodiscard]] inline bool restricts(const Rule& rule) { return rule.action != Action::allow; }
+/// "a", "a and b", "a, b and 3 more"
+[[nodiscard]] std::string listed(const std::vector<std::string>& words);
+
+/// Something that the rules may allow and no grant holds: it is decided call by call.
+struct Loss {
+    std::string path;
+    OperationSet operations;
+    const Rule* allow = nullptr;  // null: the default
+    std::string by;               // id of the rule that may restrict it; "" where the reason is another
+    std::string why;              // follows "is decided call by call: "
+};
+
+struct PathPlan {
+    std::vector<Grant> grants;  // sorted, each directory before what lies beneath it
+    std::vector<Loss> losses;   // those that no other grant makes good
+    /// What the grants hold at `path` and, of a directory, beneath it.
+    [[nodiscard]] OperationSet held_at(std::string_view path) const;
+};
+[[nodiscard]] PathPlan plan_paths(const RuleSet& rules, const FileTree* tree);
+
+/// Whether everything is allowed for `operation`, at any path, by whoever asks.
+[[nodiscard]] bool wholly_allowed(const RuleSet& rules, Operation operation);
+
+/// Why an operation is trapped, as it is gathered.
+struct Reasons {
+    std::vector<std::string> because;
+    std::vector<std::string> why;
+    void add(const std::string& id, const std::string& sentence);
+    [[nodiscard]] bool empty() const { return why.empty(); }
+};
+
+/// One network operation.
+struct NetworkPlan {
+    std::vector<PortRange> ports;
+    bool all = false, exact = false;
+    /// No rule could allow it on any unix socket.
+    bool unix_shut = false;
+    /// Why it is contested when every decision goes on record, and what remains with `minimal`.
+    Reasons contested, minimal, minimal_unix;  // minimal_unix: of unix sockets, unless they are closed
+};
+[[nodiscard]] NetworkPlan plan_network(const RuleSet& rules, Operation operation, int abi);
+/// Whether the rule, or part of it, concerns datagram sockets alone.
+[[nodiscard]] bool only_datagrams(const Rule& rule);
+
+[[nodiscard]] RuleTier tier_of(const Rule& rule, const RuleSet& rules, const Plan& plan,
+                               const PathPlan& paths);
+
+}  // namespace callgate::rules::planning
