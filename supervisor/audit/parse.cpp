@@ -1,0 +1,119 @@
+// One line of a log to a value. The only reader of JSON in this folder; it believes nothing about the
+// members.
+
+#include <nlohmann/json.hpp>
+
+#include "supervisor/audit/reader.hpp"
+
+namespace callgate::audit {
+
+namespace {
+
+using nlohmann::json;
+
+/// The member at a path of names, or null.
+template <typename... Names>
+const json& member(const json& value, const char* name, Names... rest) {
+    static const json null;
+    if (!value.is_object()) return null;
+    const auto found = value.find(name);
+    if (found == value.end()) return null;
+    if constexpr (sizeof...(rest) == 0) {
+        return *found;
+    } else {
+        return member(*found, rest...);
+    }
+}
+
+std::string text(const json& value) { return value.is_string() ? value.get<std::string>() : std::string(); }
+
+std::uint64_t number(const json& value) {
+    return value.is_number_unsigned() ? value.get<std::uint64_t>() : 0;
+}
+
+std::optional<int> small_number(const json& value) {
+    if (!value.is_number_integer()) return std::nullopt;
+    const auto wide = value.get<std::int64_t>();
+    if (wide < INT32_MIN || wide > INT32_MAX) return std::nullopt;
+    return static_cast<int>(wide);
+}
+
+std::vector<std::string> texts(const json& value) {
+    std::vector<std::string> all;
+    if (!value.is_array()) return all;
+    for (const json& one : value) all.push_back(text(one));
+    return all;
+}
+
+std::string object_of(const json& record) {
+    if (const json& path = member(record, "file", "path"); path.is_string()) return text(path);
+    if (const json& address = member(record, "destination", "address"); address.is_string())
+        return text(address);
+    const std::string ip = text(member(record, "destination", "ip"));
+    if (ip.empty()) return {};
+    const std::string port = std::to_string(number(member(record, "destination", "port")));
+    const bool udp = text(member(record, "network", "transport")) == "udp";
+    return (ip.find(':') == std::string::npos ? ip : '[' + ip + ']') + ':' + port + (udp ? "/udp" : "");
+}
+
+Counts counts_of(const json& value) {
+    const auto count = [&value](const char* name) { return number(member(value, name)); };
+    return {.allow = count("allow"),
+            .ask = count("ask"),
+            .deny = count("deny"),
+            .kill = count("kill"),
+            .would_deny = count("would_deny"),
+            .would_ask = count("would_ask"),
+            .would_kill = count("would_kill")};
+}
+
+void read_decision(Entry& entry, const json& record, const json& ours) {
+    entry.verdict = text(member(ours, "verdict"));
+    entry.decided_by = text(member(ours, "decided_by"));
+    entry.mechanism = text(member(ours, "mechanism"));
+    entry.operation = text(member(ours, "operation"));
+    entry.operations = texts(member(ours, "operations"));
+    entry.rule = text(member(record, "rule", "name"));
+    entry.object = object_of(record);
+    entry.domain = text(member(record, "destination", "domain"));
+    entry.program = text(member(record, "process", "executable"));
+}
+
+void read_run(Entry& entry, const json& ours) {
+    entry.of_sequence = number(member(ours, "of_sequence"));
+    entry.torn_bytes = number(member(ours, "torn_bytes"));
+    entry.command = texts(member(ours, "command"));
+    entry.outcome = text(member(ours, "outcome"));
+    entry.exit_code = small_number(member(ours, "exit_code"));
+    entry.signal = small_number(member(ours, "signal"));
+    if (const json& counts = member(ours, "counts"); counts.is_object()) entry.counts = counts_of(counts);
+}
+
+}  // namespace
+
+std::optional<Entry> parse_record(std::string_view line, std::string& problem) {
+    const json record = json::parse(line, nullptr, false);
+    if (record.is_discarded()) {
+        problem = "not JSON";
+        return std::nullopt;
+    }
+    const json& ours = member(record, "callgate");
+    Entry entry;
+    entry.time = text(member(record, "@timestamp"));
+    entry.action = text(member(record, "event", "action"));
+    entry.sequence = number(member(record, "event", "sequence"));
+    if (!ours.is_object() || entry.time.empty() || entry.action.empty() || entry.sequence == 0) {
+        problem = "not a record of callgate (it lacks @timestamp, event.action, event.sequence or callgate)";
+        return std::nullopt;
+    }
+    entry.run = text(member(ours, "run"));
+    entry.mode = text(member(ours, "mode"));
+    entry.pid = small_number(member(record, "process", "pid")).value_or(0);
+    entry.error = text(member(ours, "errno"));
+    entry.reason = text(member(ours, "reason"));
+    read_decision(entry, record, ours);
+    read_run(entry, ours);
+    return entry;
+}
+
+}  // namespace callgate::audit
