@@ -38,7 +38,8 @@ void parse_program(const ParseState& state, const JsonValue& value, Conditions& 
 }
 
 void parse_unix(const ParseState& state, const JsonValue& value, Conditions& into) {
-    parse_patterns(state, value, true, "a pattern of socket paths or \"@name\", or a list of them", into.unix_socket);
+    parse_patterns(state, value, true, "a pattern of socket paths or \"@name\", or a list of them",
+                   into.unix_socket);
 }
 
 void parse_hosts(const ParseState& state, const JsonValue& value, Conditions& into) {
@@ -50,14 +51,16 @@ void parse_hosts(const ParseState& state, const JsonValue& value, Conditions& in
         std::optional<HostPattern> host = parse_host(*text, error);
         if (!host) return state.error(one, "host " + in_quotes(*text) + ": " + error);
         if (host->suffix)
-            return state.error(one, "host " + in_quotes(*text) +
-                                        ": this version cannot yet enforce \"*.suffix\"; expected a full name");
+            return state.error(one,
+                               "host " + in_quotes(*text) +
+                                   ": this version cannot yet enforce \"*.suffix\"; expected a full name");
         into.host.push_back(std::move(*host));
     });
 }
 
 void parse_addresses(const ParseState& state, const JsonValue& value, Conditions& into) {
-    constexpr std::string_view what = "an address such as \"192.0.2.1\" or \"2001:db8::/32\", or a list of them";
+    constexpr std::string_view what =
+        "an address such as \"192.0.2.1\" or \"2001:db8::/32\", or a list of them";
     for_each_value(state, value, what, [&](const JsonValue& one) {
         const std::string* text = want_text(state, one, what);
         if (text == nullptr) return;
@@ -139,7 +142,8 @@ const ConditionKind* find_kind(std::string_view key) {
 
 bool is_condition(std::string_view key) { return find_kind(key) != nullptr; }
 
-void parse_condition(const ParseState& state, const JsonMember& member, OperationSet operations, Conditions& into) {
+void parse_condition(const ParseState& state, const JsonMember& member, OperationSet operations,
+                     Conditions& into) {
     const ConditionKind& kind = *find_kind(member.key);
     if (const OperationSet strange = operations - kind.for_operations; !strange.empty())
         state.error(member, in_quotes(member.key) + " has no meaning for " + names(strange) + ": it is for " +

@@ -36,7 +36,8 @@ std::uint32_t decode(std::string_view sequence) {
     const auto byte = [&](std::size_t index) { return static_cast<std::uint32_t>(sequence[index]) & 0xffU; };
     constexpr std::array<std::uint32_t, 5> lead_mask{0, 0x7f, 0x1f, 0x0f, 0x07};
     std::uint32_t point = byte(0) & lead_mask[sequence.size()];
-    for (std::size_t index = 1; index < sequence.size(); ++index) point = (point << 6U) | (byte(index) & 0x3fU);
+    for (std::size_t index = 1; index < sequence.size(); ++index)
+        point = (point << 6U) | (byte(index) & 0x3fU);
     return point;
 }
 
@@ -107,7 +108,8 @@ std::string Diagnostic::text() const {
     std::string result;
     if (!source.file.empty()) {
         result += printable(source.file) + ':';
-        if (source.line > 0) result += std::to_string(source.line) + ':' + std::to_string(source.column) + ':';
+        if (source.line > 0)
+            result += std::to_string(source.line) + ':' + std::to_string(source.column) + ':';
         result += ' ';
     }
     result += severity == Severity::error ? "error: " : "warning: ";

@@ -1,7 +1,7 @@
 // One finding about a rule file, and how it is shown.
 //
-// An attacker may have written every byte of a message's quoted part: `text` lets no control, bidirectional or
-// other invisible character through, so that a finding can be printed on a terminal.
+// An attacker may have written every byte of a message's quoted part: `text` lets no control, bidirectional
+// or other invisible character through, so that a finding can be printed on a terminal.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +32,8 @@ struct Diagnostic {
 /// Length of the well-formed UTF-8 sequence at `offset`, 0 where there is none.
 [[nodiscard]] std::size_t utf8_length(std::string_view text, std::size_t offset);
 
-/// Collects the findings of one file. Holds at most `most` errors: a hostile file of a megabyte could otherwise
-/// make hundreds of thousands.
+/// Collects the findings of one file. Holds at most `most` errors: a hostile file of a megabyte could
+/// otherwise make hundreds of thousands.
 class Findings {
 public:
     static constexpr std::size_t most = 1000;

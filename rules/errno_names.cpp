@@ -9,14 +9,16 @@ namespace {
 
 // Not among them: what programs answer by asking again (EINTR, EAGAIN), and the kernel's restart codes.
 constexpr std::array<std::string_view, 26> words{
-    "EACCES",      "EPERM",        "ENOENT",       "EROFS",         "ECONNREFUSED",    "ENETUNREACH", "EHOSTUNREACH",
-    "ENETDOWN",    "ETIMEDOUT",    "ECONNRESET",   "EADDRNOTAVAIL", "EADDRINUSE",      "ENOTDIR",     "EISDIR",
-    "EEXIST",      "ENODEV",       "ENXIO",        "EBUSY",         "EIO",             "ENOSPC",      "EDQUOT",
-    "EFBIG",       "EINVAL",       "ENOSYS",       "EOPNOTSUPP",    "EPROTONOSUPPORT"};
+    "EACCES",       "EPERM",          "ENOENT",    "EROFS",      "ECONNREFUSED",  "ENETUNREACH",
+    "EHOSTUNREACH", "ENETDOWN",       "ETIMEDOUT", "ECONNRESET", "EADDRNOTAVAIL", "EADDRINUSE",
+    "ENOTDIR",      "EISDIR",         "EEXIST",    "ENODEV",     "ENXIO",         "EBUSY",
+    "EIO",          "ENOSPC",         "EDQUOT",    "EFBIG",      "EINVAL",        "ENOSYS",
+    "EOPNOTSUPP",   "EPROTONOSUPPORT"};
 constexpr std::array<int, words.size()> numbers{
-    EACCES,   EPERM,     ENOENT,     EROFS,         ECONNREFUSED, ENETUNREACH, EHOSTUNREACH, ENETDOWN, ETIMEDOUT,
-    ECONNRESET, EADDRNOTAVAIL, EADDRINUSE, ENOTDIR, EISDIR,       EEXIST,      ENODEV,       ENXIO,    EBUSY,
-    EIO,      ENOSPC,    EDQUOT,     EFBIG,         EINVAL,       ENOSYS,      EOPNOTSUPP,   EPROTONOSUPPORT};
+    EACCES,     EPERM,          ENOENT,        EROFS,      ECONNREFUSED, ENETUNREACH, EHOSTUNREACH, ENETDOWN,
+    ETIMEDOUT,  ECONNRESET,     EADDRNOTAVAIL, EADDRINUSE, ENOTDIR,      EISDIR,      EEXIST,       ENODEV,
+    ENXIO,      EBUSY,          EIO,           ENOSPC,     EDQUOT,       EFBIG,       EINVAL,       ENOSYS,
+    EOPNOTSUPP, EPROTONOSUPPORT};
 
 }  // namespace
 

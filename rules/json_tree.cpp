@@ -74,7 +74,8 @@ private:
     int line_ = 1;
 };
 
-/// Builds the tree from the parser's events. Tokens are found again in the text: the events carry no positions.
+/// Builds the tree from the parser's events. Tokens are found again in the text: the events carry no
+/// positions.
 class Builder : public nlohmann::json_sax<nlohmann::json> {
 public:
     Builder(std::string_view text, Findings& findings)
@@ -119,7 +120,8 @@ JsonValue& Builder::place(JsonValue::Kind kind) {
     JsonValue* value = &root;
     if (!open_.empty()) {
         JsonValue& parent = *open_.back();
-        value = parent.kind == JsonValue::Kind::object ? &parent.members.back().value : &parent.items.emplace_back();
+        value = parent.kind == JsonValue::Kind::object ? &parent.members.back().value
+                                                       : &parent.items.emplace_back();
     }
     value->kind = kind;
     value->line = cursor_.line();
@@ -136,7 +138,8 @@ bool Builder::literal(JsonValue::Kind kind, bool value) {
 bool Builder::number() {
     JsonValue& value = place(JsonValue::Kind::number);
     // The lexer has read one character beyond the number.
-    const std::size_t end = std::min(text_.find_first_not_of("+-.0123456789eE", cursor_.offset()), text_.size());
+    const std::size_t end =
+        std::min(text_.find_first_not_of("+-.0123456789eE", cursor_.offset()), text_.size());
     value.text = text_.substr(cursor_.offset(), end - cursor_.offset());
     cursor_.advance_to(end);
     return true;
@@ -187,7 +190,8 @@ bool Builder::key(string_t& value) {
     return true;
 }
 
-bool Builder::parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) {
+bool Builder::parse_error(std::size_t position, const std::string&,
+                          const nlohmann::detail::exception& error) {
     // "[json.exception...] parse error at line 3, column 5: MESSAGE": the position is told by us.
     std::string message = error.what();
     if (const std::size_t column = message.find(", column "); column != std::string::npos)
@@ -223,7 +227,8 @@ bool check_bytes(std::string_view text, Findings& findings) {
 }  // namespace
 
 const JsonMember* JsonValue::member(std::string_view key) const {
-    const auto found = std::find_if(members.begin(), members.end(), [&](const auto& one) { return one.key == key; });
+    const auto found =
+        std::find_if(members.begin(), members.end(), [&](const auto& one) { return one.key == key; });
     return found == members.end() ? nullptr : &*found;
 }
 
@@ -245,21 +250,27 @@ std::string canonical_json(const JsonValue& value) {
     using Kind = JsonValue::Kind;
     std::string result;
     switch (value.kind) {
-        case Kind::null: return "null";
-        case Kind::boolean: return value.boolean ? "true" : "false";
-        case Kind::number: return value.text;
-        case Kind::string: return nlohmann::json(value.text).dump();
+        case Kind::null:
+            return "null";
+        case Kind::boolean:
+            return value.boolean ? "true" : "false";
+        case Kind::number:
+            return value.text;
+        case Kind::string:
+            return nlohmann::json(value.text).dump();
         case Kind::array:
             for (const JsonValue& item : value.items) {
                 if (!result.empty()) result += ',';
                 result += canonical_json(item);
             }
             return '[' + result + ']';
-        case Kind::object: break;
+        case Kind::object:
+            break;
     }
     std::vector<const JsonMember*> sorted;
     for (const JsonMember& member : value.members) sorted.push_back(&member);
-    std::sort(sorted.begin(), sorted.end(), [](const auto* left, const auto* right) { return left->key < right->key; });
+    std::sort(sorted.begin(), sorted.end(),
+              [](const auto* left, const auto* right) { return left->key < right->key; });
     for (const JsonMember* member : sorted) {
         if (!result.empty()) result += ',';
         result += nlohmann::json(member->key).dump() + ':' + canonical_json(member->value);
@@ -270,12 +281,18 @@ std::string canonical_json(const JsonValue& value) {
 std::string describe(const JsonValue& value) {
     using Kind = JsonValue::Kind;
     switch (value.kind) {
-        case Kind::null: return "null";
-        case Kind::boolean: return value.boolean ? "true" : "false";
-        case Kind::number: return value.text.size() <= 40 ? value.text : value.text.substr(0, 40) + "...";
-        case Kind::string: return in_quotes(value.text);
-        case Kind::array: return "a list";
-        case Kind::object: return "an object";
+        case Kind::null:
+            return "null";
+        case Kind::boolean:
+            return value.boolean ? "true" : "false";
+        case Kind::number:
+            return value.text.size() <= 40 ? value.text : value.text.substr(0, 40) + "...";
+        case Kind::string:
+            return in_quotes(value.text);
+        case Kind::array:
+            return "a list";
+        case Kind::object:
+            return "an object";
     }
     return {};
 }

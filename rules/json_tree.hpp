@@ -1,7 +1,8 @@
 // JSON text as a tree in which every key and value knows its line and column.
 //
-// The text may be hostile. Bounded before anything is built: size, bytes that are not UTF-8, NUL. Bounded while
-// reading, without recursion: nesting. So the tree is at most `deepest` deep and proportional to the text.
+// The text may be hostile. Bounded before anything is built: size, bytes that are not UTF-8, NUL. Bounded
+// while reading, without recursion: nesting. So the tree is at most `deepest` deep and proportional to the
+// text.
 #pragma once
 
 #include <cstddef>
@@ -37,8 +38,8 @@ struct JsonMember {
     JsonValue value;
 };
 
-/// Reads one JSON text (comments `//` and `/* */` allowed). Syntax errors, duplicate keys and strings that hold
-/// a NUL go to `findings`. Nothing is returned where the text could not be read to its end.
+/// Reads one JSON text (comments `//` and `/* */` allowed). Syntax errors, duplicate keys and strings that
+/// hold a NUL go to `findings`. Nothing is returned where the text could not be read to its end.
 [[nodiscard]] std::optional<JsonValue> parse_json(std::string_view text, Findings& findings);
 
 /// The tree without comments, blanks and order of keys: what a hash of a rule file is made of.

@@ -27,8 +27,10 @@ namespace callgate::rules {
 struct LoadContext {
     /// Absolute, resolved: for ${workdir}, ${home}, ${tmp}, ${config}.
     std::string workdir, home, tmp, config;
-    /// Reads a whole file, at most `limit` bytes; an error message otherwise (a directory, a FIFO, too large, absent).
-    std::function<std::variant<std::string, std::string /*error*/>(const std::string& path, std::size_t limit)>
+    /// Reads a whole file, at most `limit` bytes; an error message otherwise (a directory, a FIFO, too large,
+    /// absent).
+    std::function<std::variant<std::string, std::string /*error*/>(const std::string& path,
+                                                                   std::size_t limit)>
         read_file;  // index 0: text, index 1: error
     /// Files as they are at start, for `expand`.
     const FileTree* tree = nullptr;
@@ -46,9 +48,16 @@ struct LoadContext {
 
 /// What the user named: in this order they are merged.
 struct RuleSources {
-    struct File { std::string path; };
-    struct Profile { std::string name; };
-    struct Text { std::string json; std::string label; };
+    struct File {
+        std::string path;
+    };
+    struct Profile {
+        std::string name;
+    };
+    struct Text {
+        std::string json;
+        std::string label;
+    };
     std::vector<std::variant<File, Profile, Text>> parts;
     /// Rules made by options (-r, -w, -x, -d, -c, --bind), already complete but for merging.
     std::vector<Rule> option_rules;
@@ -75,11 +84,16 @@ struct LoadedRules {
 [[nodiscard]] LoadedRules load(const RuleSources& sources, const LoadContext& context);
 
 /// Shipped profiles: name, one-line description, JSON text as shipped.
-struct ShippedProfile { std::string_view name; std::string_view description; std::string_view json; };
+struct ShippedProfile {
+    std::string_view name;
+    std::string_view description;
+    std::string_view json;
+};
 [[nodiscard]] std::span<const ShippedProfile> shipped_profiles();
 [[nodiscard]] std::string_view rules_schema();
 
 /// The nearest word by edit distance (at most a third of its length, at least 1), or nothing.
-[[nodiscard]] std::optional<std::string> nearest(std::string_view word, std::span<const std::string_view> known);
+[[nodiscard]] std::optional<std::string> nearest(std::string_view word,
+                                                 std::span<const std::string_view> known);
 
 }  // namespace callgate::rules

@@ -14,8 +14,8 @@ std::size_t distance(std::string_view left, std::string_view right) {
     for (std::size_t row = 1; row <= left.size(); ++row) {
         for (std::size_t column = 1; column <= right.size(); ++column) {
             const std::size_t change = left[row - 1] == right[column - 1] ? 0 : 1;
-            std::size_t best = std::min({cost[row - 1][column] + 1, cost[row][column - 1] + 1,
-                                         cost[row - 1][column - 1] + change});
+            std::size_t best = std::min(
+                {cost[row - 1][column] + 1, cost[row][column - 1] + 1, cost[row - 1][column - 1] + change});
             const bool swapped = row > 1 && column > 1 && left[row - 1] == right[column - 2] &&
                                  left[row - 2] == right[column - 1];
             if (swapped) best = std::min(best, cost[row - 2][column - 2] + 1);

@@ -6,7 +6,8 @@ namespace callgate::rules {
 namespace {
 
 constexpr std::array<std::string_view, 4> variable_names{"workdir", "home", "tmp", "config"};
-constexpr std::string_view expected_start = "expected a pattern that begins with \"/\", \"~/\", \"${...}\" or \"**/\"";
+constexpr std::string_view expected_start =
+    "expected a pattern that begins with \"/\", \"~/\", \"${...}\" or \"**/\"";
 
 /// Without a final slash, so that "${tmp}/x" has one.
 std::string_view trimmed(std::string_view path) {
@@ -82,7 +83,8 @@ std::optional<std::string> PatternMaker::substitute(std::string_view text, bool 
     return result;
 }
 
-std::optional<std::string> PatternMaker::expand_literal(std::string_view text, bool tilde, std::string& error) const {
+std::optional<std::string> PatternMaker::expand_literal(std::string_view text, bool tilde,
+                                                        std::string& error) const {
     return substitute(text, tilde, false, error);
 }
 
@@ -100,7 +102,8 @@ std::string PatternMaker::canonical(const std::string& path) {
     return canonical_[path] = result;
 }
 
-std::optional<std::vector<Glob>> PatternMaker::make(std::string_view pattern, bool unix_socket, std::string& error) {
+std::optional<std::vector<Glob>> PatternMaker::make(std::string_view pattern, bool unix_socket,
+                                                    std::string& error) {
     std::vector<Glob> result;
     if (unix_socket && pattern.starts_with('@')) {
         std::optional<Glob> glob = Glob::compile(pattern, GlobKind::text, error);

@@ -22,10 +22,11 @@ class PatternMaker {
 public:
     explicit PatternMaker(const LoadContext& context) : context_(context) {}
 
-    /// A pattern of `path`, `program` or `unix`: must begin with '/', "~", "${...}" or "**/" ('@' where `unix_socket`).
-    /// Gives the glob, and one more for each literal head that passes through a symbolic link. On failure
-    /// nothing is returned and `error` says why.
-    [[nodiscard]] std::optional<std::vector<Glob>> make(std::string_view pattern, bool unix_socket, std::string& error);
+    /// A pattern of `path`, `program` or `unix`: must begin with '/', "~", "${...}" or "**/" ('@' where
+    /// `unix_socket`). Gives the glob, and one more for each literal head that passes through a symbolic
+    /// link. On failure nothing is returned and `error` says why.
+    [[nodiscard]] std::optional<std::vector<Glob>> make(std::string_view pattern, bool unix_socket,
+                                                        std::string& error);
 
     /// A name or a value with variables put in; no wildcard means anything. "~" only where `tilde`.
     [[nodiscard]] std::optional<std::string> expand_literal(std::string_view text, bool tilde,

@@ -13,7 +13,7 @@ constexpr std::array<std::string_view, 17> rule_keys{
     "protocol", "unix",  "program", "argv", "expand", "except", "reason", "errno"};
 constexpr std::array<std::string_view, 8> condition_keys{"path",     "host", "address", "port",
                                                          "protocol", "unix", "program", "argv"};
-constexpr std::array<std::string_view, 8> limit_keys{"memory", "processes", "cpu",  "wall",
+constexpr std::array<std::string_view, 8> limit_keys{"memory", "processes",  "cpu",  "wall",
                                                      "idle",   "open_files", "disk", "file_size"};
 constexpr std::array<std::string_view, 2> environment_keys{"pass", "set"};
 constexpr std::array<std::string_view, 4> example_keys{"allow", "ask", "deny", "kill"};
@@ -22,12 +22,18 @@ constexpr std::array<std::string_view, 4> example_keys{"allow", "ask", "deny", "
 
 std::span<const std::string_view> known_keys(KeyPlace place) {
     switch (place) {
-        case KeyPlace::file: return file_keys;
-        case KeyPlace::rule: return rule_keys;
-        case KeyPlace::condition: return condition_keys;
-        case KeyPlace::limit: return limit_keys;
-        case KeyPlace::environment: return environment_keys;
-        case KeyPlace::example: return example_keys;
+        case KeyPlace::file:
+            return file_keys;
+        case KeyPlace::rule:
+            return rule_keys;
+        case KeyPlace::condition:
+            return condition_keys;
+        case KeyPlace::limit:
+            return limit_keys;
+        case KeyPlace::environment:
+            return environment_keys;
+        case KeyPlace::example:
+            return example_keys;
     }
     return {};
 }
@@ -55,7 +61,8 @@ void for_each_value(const ParseState& state, const JsonValue& value, std::string
     for (const JsonValue& item : value.items) each(item);
 }
 
-std::string unknown_word(std::string_view kind, std::string_view word, std::span<const std::string_view> known) {
+std::string unknown_word(std::string_view kind, std::string_view word,
+                         std::span<const std::string_view> known) {
     std::string message = "unknown " + std::string(kind) + ' ' + in_quotes(word) + ": ";
     if (const std::optional<std::string> near = nearest(word, known))
         return message + "did you mean \"" + *near + "\"?";

@@ -28,7 +28,8 @@ struct ParseState {
 void wrong_type(const ParseState& state, const JsonValue& value, std::string_view what);
 
 /// The text of a string that is not empty; a finding otherwise.
-[[nodiscard]] const std::string* want_text(const ParseState& state, const JsonValue& value, std::string_view what);
+[[nodiscard]] const std::string* want_text(const ParseState& state, const JsonValue& value,
+                                           std::string_view what);
 
 [[nodiscard]] bool want_object(const ParseState& state, const JsonValue& value, std::string_view what);
 
@@ -43,10 +44,11 @@ void unknown_key(const ParseState& state, const JsonMember& member, KeyPlace pla
 [[nodiscard]] std::string unknown_word(std::string_view kind, std::string_view word,
                                        std::span<const std::string_view> known);
 
-/// The conditions of a rule or an exception whose operations are known. `keys` that are no condition are left to
-/// the caller.
+/// The conditions of a rule or an exception whose operations are known. `keys` that are no condition are left
+/// to the caller.
 [[nodiscard]] bool is_condition(std::string_view key);
-void parse_condition(const ParseState& state, const JsonMember& member, OperationSet operations, Conditions& into);
+void parse_condition(const ParseState& state, const JsonMember& member, OperationSet operations,
+                     Conditions& into);
 /// What no single condition shows: conditions that exclude each other, protocols that do not fit.
 void check_conditions(const ParseState& state, const JsonValue& object, const Conditions& conditions);
 

@@ -10,8 +10,8 @@ namespace callgate::rules {
 namespace {
 
 constexpr std::array<std::string_view, 4> action_words{"allow", "ask", "deny", "kill"};
-constexpr std::array<std::string_view, 9> operation_words{"read",    "write",    "modify",  "create", "delete",
-                                                          "metadata", "execute", "connect", "bind"};
+constexpr std::array<std::string_view, 9> operation_words{
+    "read", "write", "modify", "create", "delete", "metadata", "execute", "connect", "bind"};
 constexpr std::array<std::string_view, 2> reserved_ids{"default", "record"};
 
 std::optional<Action> parse_action(std::string_view word) {
@@ -21,9 +21,8 @@ std::optional<Action> parse_action(std::string_view word) {
 }
 
 bool has_control(std::string_view text) {
-    return std::any_of(text.begin(), text.end(), [](char byte) {
-        return static_cast<unsigned char>(byte) < 0x20 || byte == 0x7f;
-    });
+    return std::any_of(text.begin(), text.end(),
+                       [](char byte) { return static_cast<unsigned char>(byte) < 0x20 || byte == 0x7f; });
 }
 
 OperationSet parse_operation_list(const ParseState& state, const JsonValue& value) {
@@ -69,7 +68,8 @@ void parse_id(const ParseState& state, const JsonValue& value, Rule& rule) {
     if (reserved)
         state.error(value, "the id " + in_quotes(*text) + " has a meaning of its own: expected another");
     else if (text->size() > 200 || has_control(*text) || text->find('=') != std::string::npos)
-        state.error(value, "id " + in_quotes(*text) + ": expected at most 200 bytes without \"=\" and control characters");
+        state.error(value, "id " + in_quotes(*text) +
+                               ": expected at most 200 bytes without \"=\" and control characters");
     else
         rule.id = *text;
 }
@@ -100,8 +100,10 @@ void parse_except(const ParseState& state, const JsonValue& value, Rule& rule) {
     rule.except = std::move(conditions);
 }
 
-void parse_expand(const ParseState& state, const JsonMember& member, const JsonValue& object, ParsedRule& parsed) {
-    if (member.value.kind != JsonValue::Kind::boolean) return wrong_type(state, member.value, "true or false");
+void parse_expand(const ParseState& state, const JsonMember& member, const JsonValue& object,
+                  ParsedRule& parsed) {
+    if (member.value.kind != JsonValue::Kind::boolean)
+        return wrong_type(state, member.value, "true or false");
     if (object.member("path") == nullptr) state.error(member, "\"expand\" has no meaning without \"path\"");
     parsed.expand = member.value.boolean;
 }
@@ -114,7 +116,8 @@ void parse_reason(const ParseState& state, const JsonValue& value, Rule& rule) {
 }
 
 /// Everything but the action.
-void parse_member(const ParseState& state, const JsonMember& member, const JsonValue& object, ParsedRule& parsed) {
+void parse_member(const ParseState& state, const JsonMember& member, const JsonValue& object,
+                  ParsedRule& parsed) {
     Rule& rule = parsed.rule;
     if (is_condition(member.key)) return parse_condition(state, member, rule.operations, rule.when);
     if (parse_action(member.key)) return;

@@ -1,7 +1,7 @@
 // One rule file's text as values: every key, condition and note checked, every error at once with its place.
 //
-// Nothing is looked up here: `extends` is resolved, `expand` walked and hosts resolved by the loader. An attacker
-// may have written the text.
+// Nothing is looked up here: `extends` is resolved, `expand` walked and hosts resolved by the loader. An
+// attacker may have written the text.
 #pragma once
 
 #include <optional>

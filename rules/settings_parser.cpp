@@ -52,7 +52,8 @@ void parse_limit(const ParseState& state, const JsonMember& member, Limits& into
     std::string_view what;
     bool good = false;
     const std::string& text = member.value.text;
-    const bool scalar = member.value.kind == JsonValue::Kind::string || member.value.kind == JsonValue::Kind::number;
+    const bool scalar =
+        member.value.kind == JsonValue::Kind::string || member.value.kind == JsonValue::Kind::number;
     if (auto* size = size_limit(one, member.key)) {
         what = "a size above 0 such as \"512M\"";
         good = scalar && put(size, parse_size(text));
@@ -73,7 +74,8 @@ void parse_limit(const ParseState& state, const JsonMember& member, Limits& into
 /// A name that an environment can hold and a shell can use.
 bool variable_name(std::string_view name) {
     const auto allowed = [](char byte) {
-        return (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') || byte == '_';
+        return (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') ||
+               byte == '_';
     };
     return !name.empty() && !(name.front() >= '0' && name.front() <= '9') &&
            std::all_of(name.begin(), name.end(), allowed);
@@ -84,8 +86,10 @@ void parse_pass(const ParseState& state, const JsonValue& value, Environment& in
     for_each_value(state, value, what, [&](const JsonValue& one) {
         const std::string* text = want_text(state, one, what);
         if (text == nullptr) return;
-        if (!variable_name(*text)) return state.error(one, in_quotes(*text) + " is not the name of a variable");
-        if (std::find(into.pass.begin(), into.pass.end(), *text) == into.pass.end()) into.pass.push_back(*text);
+        if (!variable_name(*text))
+            return state.error(one, in_quotes(*text) + " is not the name of a variable");
+        if (std::find(into.pass.begin(), into.pass.end(), *text) == into.pass.end())
+            into.pass.push_back(*text);
     });
 }
 

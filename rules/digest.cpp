@@ -1,0 +1,74 @@
+#include "rules/digest.hpp"
+
+#include <openssl/evp.h>
+
+#include <array>
+#include <memory>
+#include <stdexcept>
+
+#include "rules/address.hpp"
+
+namespace callgate::rules {
+namespace {
+
+/// Each part with its length before it, so that no two lists of parts give the same bytes.
+void put(std::string& into, std::string_view part) {
+    into += std::to_string(part.size()) + ':' + std::string(part);
+}
+
+void put(std::string& into, const Conditions& conditions) {
+    for (const Glob& glob : conditions.path) put(into, "path " + glob.text());
+    for (const HostPattern& host : conditions.host) put(into, "host " + host.text);
+    for (const Cidr& block : conditions.address) put(into, "address " + text(block));
+    for (const PortRange& ports : conditions.port) put(into, "port " + text(ports));
+    const Protocols& protocol = conditions.protocol;
+    for (const bool stated : {protocol.tcp, protocol.udp, protocol.stream, protocol.datagram})
+        put(into, stated ? "1" : "0");
+    for (const Glob& glob : conditions.unix_socket) put(into, "unix " + glob.text());
+    for (const Glob& glob : conditions.program) put(into, "program " + glob.text());
+    if (!conditions.argv) return;
+    put(into, "argv");
+    for (const Glob& glob : *conditions.argv) put(into, glob.text());
+}
+
+void put(std::string& into, const Rule& rule) {
+    put(into, rule.id);
+    put(into, name(rule.action));
+    put(into, names(rule.operations));
+    put(into, rule.when);
+    put(into, rule.except ? "except" : "");
+    if (rule.except) put(into, *rule.except);
+    put(into, rule.reason);
+    put(into, std::to_string(rule.error.value_or(0)));
+}
+
+}  // namespace
+
+std::string sha256_hex(std::string_view bytes) {
+    std::array<unsigned char, EVP_MAX_MD_SIZE> hash{};
+    unsigned int length = 0;
+    if (EVP_Digest(bytes.data(), bytes.size(), hash.data(), &length, EVP_sha256(), nullptr) != 1)
+        throw std::runtime_error("SHA-256 is not available in this OpenSSL");
+    std::string result;
+    for (unsigned int index = 0; index < length; ++index) {
+        constexpr std::string_view digits = "0123456789abcdef";
+        result += digits[hash[index] >> 4U];
+        result += digits[hash[index] & 0xfU];
+    }
+    return result;
+}
+
+std::string digest(const RuleFiles& files, const RuleSources& sources) {
+    std::string bytes;
+    for (const auto& file : files.all()) put(bytes, file->parsed.canonical);
+    put(bytes, "options");
+    for (const Rule& rule : sources.option_rules) put(bytes, rule);
+    for (const auto& [rule, pattern] : sources.exceptions) {
+        put(bytes, rule);
+        put(bytes, pattern);
+    }
+    put(bytes, sources.fallback ? name(*sources.fallback) : std::string_view());
+    return sha256_hex(bytes);
+}
+
+}  // namespace callgate::rules

@@ -1,0 +1,19 @@
+// The hash of everything that was merged into a rule set: the same sources give the same hash in every run.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "rules/loader.hpp"
+#include "rules/rule_sources.hpp"
+
+namespace callgate::rules {
+
+/// SHA-256, 64 lower-case hex digits.
+[[nodiscard]] std::string sha256_hex(std::string_view bytes);
+
+/// Over the files' text (without comments, blanks and order of keys) and what options add. Variables are not
+/// put in, nor are built-in rules part of it: both name places that differ from run to run.
+[[nodiscard]] std::string digest(const RuleFiles& files, const RuleSources& sources);
+
+}  // namespace callgate::rules

@@ -1,0 +1,47 @@
+// `expand`: path globs become the paths that exist at start, so that the hierarchies around them stay static.
+//
+// Sound: what was not walked (too deep, too many entries, unreadable) keeps the glob beneath itself. An
+// attacker may have filled the tree: the walk is bounded, without recursion, and never follows a symbolic
+// link.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rules/glob.hpp"
+#include "rules/plan.hpp"
+
+namespace callgate::rules {
+
+struct Expansion {
+    std::vector<Glob> globs;
+    /// Existing objects that matched, for whoever wants their canonical names.
+    std::vector<std::string> found;
+    /// Directories that keep the glob beneath themselves.
+    std::vector<std::string> kept;
+};
+
+class Expander {
+public:
+    static constexpr std::size_t most_levels = 6;
+    static constexpr std::size_t most_entries = 20'000;
+    /// Beyond that many kept directories for one branch, their parents keep the glob in their place.
+    static constexpr std::size_t most_kept = 256;
+
+    explicit Expander(const FileTree& tree) : tree_(tree) {}
+
+    [[nodiscard]] Expansion expand(const Glob& glob);
+
+private:
+    using Entries = std::optional<std::vector<FileTree::Entry>>;
+    /// A directory is read once, whatever the number of patterns: its entries do not change within one start.
+    const Entries& entries(const std::string& directory);
+    void expand_branch(const Glob::Branch& branch, Expansion& into);
+
+    const FileTree& tree_;
+    std::map<std::string, Entries> read_;
+};
+
+}  // namespace callgate::rules
