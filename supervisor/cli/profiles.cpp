@@ -1,0 +1,79 @@
+// `callgate profiles`: the rule sets that -p can name.
+#include <dirent.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "rules/loader.hpp"
+#include "supervisor/audit/escape.hpp"
+#include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/json_text.hpp"
+#include "supervisor/cli/verbs.hpp"
+#include "supervisor/machine.hpp"
+
+namespace callgate::cli {
+
+namespace {
+
+constexpr std::size_t profile_limit = 8 << 20;
+
+struct CloseDirectory {
+    void operator()(DIR* directory) const { ::closedir(directory); }
+};
+
+/// Names of NAME.json in the user's profile directory, sorted.
+std::vector<std::string> own_profiles(const std::string& directory) {
+    std::vector<std::string> names;
+    const std::unique_ptr<DIR, CloseDirectory> stream(::opendir(directory.c_str()));
+    if (!stream) return names;
+    for (const dirent* found = ::readdir(stream.get()); found != nullptr; found = ::readdir(stream.get())) {
+        const std::string_view name = found->d_name;
+        if (name.size() > 5 && name.ends_with(".json")) names.emplace_back(name.substr(0, name.size() - 5));
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+int list(const std::string& directory, bool json) {
+    std::string text;
+    std::vector<std::string> objects;
+    const auto add = [&](std::string_view name, std::string_view description, std::string_view origin) {
+        std::string line = audit::terminal_safe(name);
+        line.append(line.size() < 12 ? 12 - line.size() : 1, ' ');
+        text += line + audit::terminal_safe(description) + "\n";
+        objects.push_back(
+            JsonObject().add("name", name).add("description", description).add("origin", origin).text());
+    };
+    for (const rules::ShippedProfile& profile : rules::shipped_profiles())
+        add(profile.name, profile.description, "shipped");
+    for (const std::string& name : own_profiles(directory)) add(name, "your own, in " + directory, "user");
+    print(json ? json_array(objects) + "\n" : text);
+    return 0;
+}
+
+}  // namespace
+
+int profiles(const Arguments& arguments) {
+    const std::string directory = find_places().config + "/profiles";
+    if (arguments.rest().empty()) return list(directory, arguments.has("json"));
+    const std::string& name = arguments.rest()[0];
+    std::vector<std::string_view> known;
+    for (const rules::ShippedProfile& profile : rules::shipped_profiles()) {
+        known.push_back(profile.name);
+        if (profile.name != name) continue;
+        print(profile.json);
+        if (!profile.json.ends_with('\n')) print("\n");
+        return 0;
+    }
+    if (name.find('/') == std::string::npos) {
+        const auto text = read_regular_file(directory + "/" + name + ".json", profile_limit);
+        if (text.index() == 0) {
+            print(std::get<0>(text));
+            return 0;
+        }
+    }
+    const std::string near = suggestion(name, known);
+    throw Failure("unknown profile " + name + (near.empty() ? "; callgate profiles lists them" : near));
+}
+
+}  // namespace callgate::cli

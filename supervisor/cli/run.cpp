@@ -1,0 +1,222 @@
+// `callgate run`: options to a SessionConfig, then the session.
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "supervisor/cli/environment.hpp"
+#include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/platform.hpp"
+#include "supervisor/cli/rule_options.hpp"
+#include "supervisor/cli/run_options.hpp"
+#include "supervisor/cli/verbs.hpp"
+#include "supervisor/report.hpp"
+
+namespace callgate::cli {
+
+namespace {
+
+/// Six characters of [a-z0-9].
+std::string random_name() {
+    constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz0123456789";
+    std::array<std::uint32_t, 6> numbers{};
+    if (::getrandom(numbers.data(), sizeof numbers, 0) != static_cast<ssize_t>(sizeof numbers))
+        throw Failure("the kernel gives no random numbers: " + std::string(std::strerror(errno)));
+    std::string name;
+    for (const std::uint32_t number : numbers) name += letters[number % letters.size()];
+    return name;
+}
+
+/// The run's private directory: made by us with mkdir, so never one that a stranger planted; removed unless a
+/// session took it over.
+class PrivateDirectory {
+public:
+    PrivateDirectory() {
+        for (int attempt = 0; attempt < 16; ++attempt) {
+            run_ = random_name();
+            path_ = private_directory_name(run_);
+            if (::mkdir(path_.c_str(), 0700) == 0) return;
+            if (errno != EEXIST) break;
+        }
+        throw Failure("cannot make the run's private directory " + path_ + ": " + std::strerror(errno) +
+                      "; set TMPDIR to a directory that you can write");
+    }
+    PrivateDirectory(const PrivateDirectory&) = delete;
+    PrivateDirectory& operator=(const PrivateDirectory&) = delete;
+    ~PrivateDirectory() {
+        if (!handed_over_) ::rmdir(path_.c_str());
+    }
+    [[nodiscard]] const std::string& run() const { return run_; }
+    [[nodiscard]] const std::string& path() const { return path_; }
+    void hand_over() { handed_over_ = true; }
+
+private:
+    std::string run_, path_;
+    bool handed_over_ = false;
+};
+
+/// The state directory must exist before the plan is made: what lies in a hierarchy at start can be left out
+/// of it.
+void make_state_directory(const std::string& state) {
+    const std::string advice = "; give --audit FILE, or --no-audit to keep no log";
+    if (state.empty())
+        throw Failure("there is no place for the log: HOME and XDG_STATE_HOME are not set" + advice);
+    for (std::size_t end = state.find('/', 1); end != std::string::npos; end = state.find('/', end + 1))
+        (void)::mkdir(state.substr(0, end).c_str(), 0700);  // a failure shows in the last one
+    if (::mkdir(state.c_str(), 0700) != 0 && errno != EEXIST)
+        throw Failure("cannot make the state directory " + state + ": " + std::strerror(errno) + advice);
+    if (::access(state.c_str(), W_OK | X_OK) != 0)
+        throw Failure("cannot write in the state directory " + state + ": " + std::strerror(errno) + advice);
+}
+
+std::string start_directory(const Arguments& arguments, const Places& places, const std::string& workdir) {
+    const std::optional<std::string> named = arguments.value("cwd");
+    if (!named) return workdir;
+    std::string directory = absolute(*named, places.home);
+    struct stat status {};
+    if (::stat(directory.c_str(), &status) != 0)
+        throw Failure(arguments.origin("cwd") + " " + *named + ": " + std::strerror(errno) +
+                      "; expected an existing directory");
+    if (!S_ISDIR(status.st_mode)) throw Failure(arguments.origin("cwd") + " " + *named + ": not a directory");
+    return directory;
+}
+
+std::vector<std::string> current_environment() {
+    std::vector<std::string> all;
+    for (char** one = environ; one != nullptr && *one != nullptr; ++one) all.emplace_back(*one);
+    return all;
+}
+
+void set_environment(const Arguments& arguments, const Places& places, const rules::Environment& rules,
+                     SessionConfig& config) {
+    const std::vector<std::string> current = current_environment();
+    EnvironmentChoice choice{.current = current,
+                             .rules = rules,
+                             .keep = arguments.has("keep-env"),
+                             .options = arguments.values("env"),
+                             .directory = config.directory,
+                             .temporary_directory = config.temporary_directory,
+                             .variables = {{"workdir", config.workdir},
+                                           {"tmp", config.temporary_directory},
+                                           {"home", places.home},
+                                           {"config", places.config}}};
+    for (const std::string& one : choice.options)
+        if (one.empty() || one[0] == '=')
+            throw Failure(arguments.origin("env") + " " + one + ": expected NAME or NAME=VALUE");
+    config.environment = make_environment(choice);
+    config.executables = executable_candidates(config.command[0], config.environment);
+}
+
+/// Limits of the rule set that only a later version holds are errors, never ignored.
+void set_limits(const rules::Limits& stated, SessionConfig& config) {
+    std::string_view name;
+    if (stated.memory) name = "memory";
+    if (stated.processes) name = "processes";
+    if (stated.cpu) name = "cpu";
+    if (stated.disk) name = "disk";
+    if (stated.idle) name = "idle";
+    if (!name.empty())
+        throw Failure(
+            "the rules state the limit " + std::string(name) +
+            ", which this version cannot hold; leave it out (wall, open_files and file_size are held)");
+    config.limits = config.limits.tighter(stated);
+}
+
+/// --deny leaves execution as the other rules have it: say so where it matters.
+void warn_of_executable_denials(const CompiledRules& compiled) {
+    for (const rules::Rule& rule : compiled.choice.sources.option_rules) {
+        if (rule.action != rules::Action::deny || rule.when.path.empty()) continue;
+        const std::string path =
+            rule.when.path[0].branches().empty() ? "" : rule.when.path[0].branches()[0].head;
+        const rules::Request request{.operations = rules::Operation::execute,
+                                     .object = rules::FileObject{.path = path},
+                                     .program = "",
+                                     .arguments = {}};
+        if (compiled.loaded.rules->evaluate(request).action == rules::Action::allow)
+            say("warning: --deny " + path +
+                " does not stop programs there from being executed in this version");
+    }
+}
+
+void set_rules(const Arguments& arguments, const Places& places, SessionConfig& config) {
+    const RealFileTree tree;
+    const rules::LoadContext context =
+        machine_context(places, config.workdir, config.temporary_directory, tree);
+    const std::string audit_file =
+        config.audit.kind == AuditTarget::Kind::file ? absolute(config.audit.path, places.home) : "";
+    CompiledRules compiled = compile_rules(arguments, places, context, audit_file, config.verbose);
+    if (!config.quiet) warn_of_executable_denials(compiled);
+    set_limits(compiled.loaded.limits, config);
+    set_environment(arguments, places, compiled.loaded.environment, config);
+    config.rules = compiled.loaded.rules;
+    config.plan = std::move(compiled.plan);
+    config.profiles = std::move(compiled.choice.profiles);
+    config.rules_sha256 = std::move(compiled.loaded.sha256);
+    config.degraded = std::move(compiled.loaded.degraded);
+}
+
+int start(const Arguments& arguments, SessionConfig& config) {
+    if (const std::string why = obstacle(probe_platform()); !why.empty()) throw Failure(why);
+    require_features(arguments);
+    const Places places = find_places();
+    config.workdir = choose_workdir(arguments, places, true);
+    config.directory = start_directory(arguments, places, config.workdir);
+    read_run_options(arguments, places.state, config);
+    if (config.audit.kind == AuditTarget::Kind::directory) make_state_directory(config.audit.path);
+    PrivateDirectory temporary;
+    config.run = temporary.run();
+    config.temporary_directory = temporary.path();
+    set_rules(arguments, places, config);
+    temporary.hand_over();
+    return run_session(std::move(config));
+}
+
+/// The report is written whatever the end is, also where nothing ran.
+void report_failure(const Arguments& arguments, const SessionConfig& config, const std::string& message) {
+    OutputTarget target;
+    try {
+        target = read_output_target(arguments, "report", TargetKind::any);
+    } catch (const Failure&) {
+        return;  // the failure at hand is about the report itself, or comes first
+    }
+    if (!target.wanted()) return;
+    RunFacts facts;
+    facts.run = config.run;
+    facts.mode = "enforce";
+    facts.workdir = config.workdir;
+    facts.command = config.command;
+    facts.audited = false;
+    RunOutcome outcome;
+    outcome.outcome = "setup_error";
+    outcome.error = message;
+    const std::string text = RunReport().json(facts, outcome, 0, "");
+    UniqueFd file;
+    if (target.descriptor < 0)
+        file.reset(::open(target.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666));
+    const int descriptor = target.descriptor < 0 ? file.get() : target.descriptor;
+    if (::write(descriptor, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+        say("the report could not be written: " + std::string(std::strerror(errno)));
+}
+
+}  // namespace
+
+int run(const Arguments& arguments) {
+    SessionConfig config;
+    config.command = arguments.rest();
+    try {
+        if (config.command.empty())
+            throw Failure("the command is missing; usage: callgate run [OPTIONS] [--] COMMAND [ARG...]");
+        if (config.command[0].empty())
+            throw Failure("the command's name is empty; give the name of a program");
+        return start(arguments, config);
+    } catch (const std::exception& failure) {
+        report_failure(arguments, config, failure.what());
+        throw;
+    }
+}
+
+}  // namespace callgate::cli

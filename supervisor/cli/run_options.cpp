@@ -1,0 +1,198 @@
+#include "supervisor/cli/run_options.hpp"
+
+#include <fcntl.h>
+#include <linux/ioprio.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "rules/limits.hpp"
+#include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/platform.hpp"
+
+namespace callgate::cli {
+
+namespace {
+
+[[noreturn]] void fail(const Arguments& arguments, std::string_view option, std::string_view value,
+                       std::string_view expected) {
+    throw Failure(arguments.origin(option) + " " + std::string(value) + ": expected " +
+                  std::string(expected));
+}
+
+template <class Number>
+std::optional<Number> parse_number(std::string_view text) {
+    Number number{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+    return number;
+}
+
+std::optional<std::chrono::milliseconds> read_duration(const Arguments& arguments, std::string_view option) {
+    const std::optional<std::string> value = arguments.value(option);
+    if (!value) return std::nullopt;
+    const std::optional<std::chrono::milliseconds> duration = rules::parse_duration(*value);
+    if (!duration || duration->count() <= 0)
+        fail(arguments, option, *value, "a duration such as 90, 1500ms, 30s, 2m or 1h");
+    return duration;
+}
+
+int read_descriptor(const Arguments& arguments, std::string_view option, std::string_view text) {
+    const std::optional<int> number = parse_number<int>(text);
+    if (!number || *number < 0) fail(arguments, option, text, "the number of an open descriptor");
+    if (::fcntl(*number, F_GETFD) < 0)
+        throw Failure(arguments.origin(option) + " " + std::string(text) + ": this descriptor is not open");
+    return *number;
+}
+
+/// One of a few words, or Failure with the nearest.
+std::size_t read_word(const Arguments& arguments, std::string_view option,
+                      std::span<const std::string_view> words) {
+    const std::string value = arguments.value(option).value_or(std::string(words[0]));
+    const auto found = std::find(words.begin(), words.end(), value);
+    if (found != words.end()) return static_cast<std::size_t>(found - words.begin());
+    std::string expected;
+    for (const std::string_view word : words)
+        expected += (expected.empty() ? "" : " or ") + std::string(word);
+    fail(arguments, option, value, expected + suggestion(value, words));
+}
+
+void read_limits(const Arguments& arguments, SessionConfig& config) {
+    config.limits.wall = read_duration(arguments, "timeout");
+    config.grace = read_duration(arguments, "grace").value_or(config.grace);
+    if (const auto value = arguments.value("open-files")) {
+        config.limits.open_files = parse_number<std::uint64_t>(*value);
+        if (!config.limits.open_files || *config.limits.open_files == 0)
+            fail(arguments, "open-files", *value, "a number such as 256");
+    }
+    if (const auto value = arguments.value("file-size")) {
+        config.limits.file_size = rules::parse_size(*value);
+        if (!config.limits.file_size) fail(arguments, "file-size", *value, "a size such as 100M or 2G");
+    }
+}
+
+void read_decisions(const Arguments& arguments) {
+    const std::string ask = arguments.value("ask").value_or("auto");
+    if (ask == "tty" || ask == "socket" || ask.starts_with("fd:"))
+        throw Failure(arguments.origin("ask") + " " + ask +
+                      " is not in this version: nobody can be asked yet; expected auto or never (questions "
+                      "are denied)");
+    constexpr std::string_view askers[] = {"auto", "never"};
+    (void)read_word(arguments, "ask", askers);
+    if (arguments.value("mode").value_or("") == "audit")
+        throw Failure(arguments.origin("mode") + " audit is not in this version; expected enforce");
+    constexpr std::string_view modes[] = {"enforce"};
+    (void)read_word(arguments, "mode", modes);
+}
+
+/// IOPRIO_PRIO_VALUE of "idle", "best-effort:4", "realtime:0".
+int read_io_priority(const Arguments& arguments, const std::string& value) {
+    struct Class {
+        std::string_view name;
+        int number;
+    };
+    constexpr Class classes[] = {
+        {"idle", IOPRIO_CLASS_IDLE}, {"best-effort", IOPRIO_CLASS_BE}, {"realtime", IOPRIO_CLASS_RT}};
+    const std::string word = value.substr(0, value.find(':'));
+    const auto level = word.size() == value.size()
+                           ? std::optional<int>(word == "idle" ? 0 : 4)
+                           : parse_number<int>(std::string_view(value).substr(word.size() + 1));
+    for (const Class& one : classes)
+        if (one.name == word && level && *level >= 0 && *level <= 7)
+            return (one.number << IOPRIO_CLASS_SHIFT) | *level;
+    fail(arguments, "ionice", value, "idle, best-effort:0 to 7, or realtime:0 to 7");
+}
+
+void read_surroundings(const Arguments& arguments, SessionConfig& config) {
+    for (const std::string& value : arguments.values("pass-fd")) {
+        const int number = read_descriptor(arguments, "pass-fd", value);
+        if (number > 2 && std::find(config.pass.begin(), config.pass.end(), number) == config.pass.end())
+            config.pass.push_back(number);
+    }
+    constexpr std::string_view kinds[] = {"end", "wait"};
+    config.background =
+        read_word(arguments, "background", kinds) == 0 ? agent::Background::end : agent::Background::wait;
+    config.die_with_parent = arguments.has("die-with-parent");
+    config.keep_capabilities = arguments.has("keep-capabilities");
+    if (const auto value = arguments.value("nice")) {
+        const std::optional<int> number = parse_number<int>(*value);
+        if (!number || *number < -40 || *number > 40)
+            fail(arguments, "nice", *value, "a number from -40 to 40");
+        config.nice = *number;
+    }
+    if (const auto value = arguments.value("ionice"))
+        config.io_priority = read_io_priority(arguments, *value);
+}
+
+void read_audit(const Arguments& arguments, const std::string& state, SessionConfig& config) {
+    if (arguments.has("no-audit")) {
+        if (arguments.has("audit"))
+            throw Failure(arguments.origin("audit") + " and " + arguments.origin("no-audit") +
+                          " exclude each other; give one of them");
+        config.audit.kind = AuditTarget::Kind::none;
+        return;
+    }
+    if (!arguments.has("audit")) {
+        config.audit.kind = AuditTarget::Kind::directory;
+        config.audit.path = state;
+        return;
+    }
+    const OutputTarget target = read_output_target(arguments, "audit", TargetKind::any);
+    config.audit.kind = target.descriptor >= 0 ? AuditTarget::Kind::descriptor : AuditTarget::Kind::file;
+    config.audit.path = target.path;
+    config.audit.descriptor = target.descriptor;
+}
+
+}  // namespace
+
+OutputTarget read_output_target(const Arguments& arguments, std::string_view option, TargetKind kind) {
+    OutputTarget target;
+    const std::optional<std::string> value = arguments.value(option);
+    if (!value) return target;
+    if (value->starts_with("fd:"))
+        target.descriptor = read_descriptor(arguments, option, std::string_view(*value).substr(3));
+    else if (kind == TargetKind::descriptor_only)
+        fail(arguments, option, *value, "fd:N");
+    else
+        target.path = *value;
+    return target;
+}
+
+void read_run_options(const Arguments& arguments, const std::string& state, SessionConfig& config) {
+    read_decisions(arguments);
+    read_limits(arguments, config);
+    read_surroundings(arguments, config);
+    read_audit(arguments, state, config);
+    config.report = read_output_target(arguments, "report", TargetKind::any);
+    config.status = read_output_target(arguments, "status", TargetKind::descriptor_only);
+    config.quiet = arguments.has("quiet");
+    config.verbose = arguments.has("verbose");
+    config.hints = !arguments.has("no-hints");
+    config.json = arguments.has("json");
+}
+
+void require_features(const Arguments& arguments) {
+    if (!arguments.has("require")) return;
+    const std::vector<Feature> all = features(probe_platform(), try_listener());
+    std::vector<std::string_view> names;
+    for (const Feature& one : all) names.push_back(one.name);
+    for (const std::string& list : arguments.values("require")) {
+        for (std::size_t begin = 0; begin <= list.size();) {
+            const std::size_t end = std::min(list.find(',', begin), list.size());
+            const std::string name = list.substr(begin, end - begin);
+            begin = end + 1;
+            const auto found = std::find_if(all.begin(), all.end(),
+                                            [&name](const Feature& one) { return one.name == name; });
+            if (found == all.end()) {
+                const std::string near = suggestion(name, names);
+                throw Failure(arguments.origin("require") + " " + name + ": unknown feature" +
+                              (near.empty() ? "; callgate doctor lists them" : near));
+            }
+            if (!found->present)
+                throw Failure("the required feature " + name + " is missing (" + std::string(found->since) +
+                              "); see callgate doctor, or leave it out of " + arguments.origin("require"));
+        }
+    }
+}
+
+}  // namespace callgate::cli
