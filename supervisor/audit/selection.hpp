@@ -1,0 +1,32 @@
+// Which records a person asked for: the filters of show.hpp, checked and compiled.
+#pragma once
+
+#include <ctime>
+#include <optional>
+#include <string>
+
+#include "rules/glob.hpp"
+#include "rules/operation.hpp"
+#include "supervisor/audit/reader.hpp"
+#include "supervisor/audit/show.hpp"
+
+namespace callgate::audit {
+
+class Selection {
+public:
+    /// Nothing, and one line in `error`, where a filter is not one. `now` is what time spans count back from.
+    static std::optional<Selection> make(const Filter& filter, std::time_t now, std::string& error);
+    [[nodiscard]] bool matches(const Entry& entry) const;
+
+private:
+    Filter filter_;
+    bool decisions_only_ = false;
+    rules::OperationSet operations_;
+    std::optional<rules::Glob> object_, program_;
+};
+
+/// A time in the form of records, so that texts compare as times do; nothing where it is none
+/// (Filter::since).
+[[nodiscard]] std::optional<std::string> parse_time(const std::string& text, std::time_t now);
+
+}  // namespace callgate::audit

@@ -1,0 +1,157 @@
+#include "supervisor/audit/show.hpp"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <ctime>
+#include <deque>
+#include <ostream>
+
+#include "supervisor/audit/escape.hpp"
+#include "supervisor/audit/reader.hpp"
+#include "supervisor/audit/selection.hpp"
+#include "supervisor/audit/show_rows.hpp"
+#include "supervisor/audit/table.hpp"
+
+namespace callgate::audit {
+
+bool colour_wanted(int descriptor) {
+    const char* const no = std::getenv("NO_COLOR");
+    return (no == nullptr || *no == '\0') && ::isatty(descriptor) == 1;
+}
+
+std::optional<Opened> open_log(std::ostream& errors, const LogChoice& choice, const Filter& filter) {
+    std::string error;
+    std::optional<Selection> selection = Selection::make(filter, ::time(nullptr), error);
+    if (!selection) {
+        errors << terminal_safe(error) << '\n';
+        return std::nullopt;
+    }
+    const std::string path = find_log(choice, error);
+    if (path.empty()) {
+        errors << terminal_safe(error) << '\n';
+        return std::nullopt;
+    }
+    auto reader = Reader::open(path);
+    if (!reader) {
+        errors << terminal_safe(path) << ": " << reader.error().message() << '\n';
+        return std::nullopt;
+    }
+    return Opened{std::move(*selection), std::move(*reader)};
+}
+
+void say_bad(std::ostream& errors, const Reader& reader) {
+    errors << terminal_safe(reader.path()) << ':' << reader.line_number() << ": " << reader.problem() << '\n';
+}
+
+void say_torn(std::ostream& errors, const Reader& reader) {
+    if (!reader.torn()) return;
+    errors << terminal_safe(reader.path())
+           << ": the last line is unfinished (still being written, or torn by a crash)\n";
+}
+
+namespace {
+
+Colour verdict_colour(const Entry& entry) {
+    if (entry.verdict == "allow") return Colour::green;
+    if (entry.verdict == "kill") return Colour::bold_red;
+    return entry.verdict == "deny" ? Colour::red : Colour::yellow;
+}
+
+std::string verdict_text(const Entry& entry) {
+    const bool refused = entry.mechanism == "errno" || entry.mechanism == "kill";
+    if (entry.verdict == "allow") return "allow";
+    if (entry.mode == "audit" && !refused) return "would " + entry.verdict;
+    if (entry.verdict == "ask" && refused) return "ask, denied";
+    return entry.verdict;
+}
+
+std::string program_text(const Entry& entry) {
+    const std::size_t slash = entry.program.rfind('/');
+    const std::string name = slash == std::string::npos ? entry.program : entry.program.substr(slash + 1);
+    return (name.empty() ? "?" : name) + " (" + std::to_string(entry.pid) + ")";
+}
+
+std::string run_start_text(const Entry& entry) {
+    std::string text = "run " + entry.run + (entry.mode == "audit" ? " (audit mode)" : "") + ":";
+    for (const std::string& argument : entry.command) text += ' ' + shell_quote(argument);
+    return text;
+}
+
+std::string run_end_text(const Entry& entry) {
+    std::string text = "end of run " + entry.run + ": " + entry.outcome;
+    if (entry.exit_code) text += " " + std::to_string(*entry.exit_code);
+    if (entry.signal) text += " (signal " + std::to_string(*entry.signal) + ")";
+    return text;
+}
+
+/// What a record that is no decision says.
+std::string other_text(const Entry& entry) {
+    if (entry.action == "run.start") return run_start_text(entry);
+    if (entry.action == "run.end") return run_end_text(entry);
+    const std::string of = " number " + std::to_string(entry.of_sequence);
+    if (entry.action == "act.failed") return "allowed call" + of + " failed: " + entry.error;
+    if (entry.action == "answer.lost") return "answer to" + of + " was lost: " + entry.reason;
+    if (entry.action == "recovered")
+        return "a torn line of " + std::to_string(entry.torn_bytes) + " bytes was set aside";
+    return entry.action;
+}
+
+/// "2026-11-20T10:11:12.123456789Z" → "2026-11-20T10:11:12.123Z"
+std::string short_time(const std::string& time) {
+    return time.size() == 30 && time.back() == 'Z' ? time.substr(0, 23) + 'Z' : time;
+}
+
+}  // namespace
+
+Rows::Rows(std::ostream& out, bool json, bool colour) : out_(out) {
+    if (json) return;
+    table_.emplace(out, std::vector<std::string>{"TIME", "VERDICT", "OPERATION", "OBJECT", "RULE", "PROGRAM"},
+                   colour);
+}
+
+void Rows::add(const Entry& entry, std::string_view line) {
+    if (!table_) {
+        // What a forger wrote raw into the file is no less hostile on the way out.
+        out_ << terminal_safe(line) << '\n';
+        return;
+    }
+    if (!entry.decision()) {
+        table_->add_wide({short_time(entry.time), Colour::faint}, {other_text(entry), Colour::faint});
+        return;
+    }
+    std::string object = entry.object.empty() ? "-" : entry.object;
+    if (!entry.domain.empty()) object += " (" + entry.domain + ")";
+    const std::string rule = entry.rule.empty() ? entry.reason : entry.rule;
+    table_->add({{short_time(entry.time), Colour::none},
+                 {verdict_text(entry), verdict_colour(entry)},
+                 {entry.operation, Colour::none},
+                 {std::move(object), Colour::none},
+                 {rule.empty() ? "-" : rule, Colour::none},
+                 {program_text(entry), Colour::none}});
+}
+
+void Rows::flush() {
+    if (table_) table_->flush();
+    out_.flush();
+}
+
+int show(std::ostream& out, std::ostream& errors, const ShowOptions& options) {
+    std::optional<Opened> log = open_log(errors, options.log, options.filter);
+    if (!log) return exit_wrong_use;
+    Rows rows(out, options.json, options.colour);
+    int status = 0;
+    for (Reader::Step step; (step = log->reader.next()) != Reader::Step::end;) {
+        if (step == Reader::Step::bad) {
+            say_bad(errors, log->reader);
+            status = exit_finding;
+        } else if (log->selection.matches(log->reader.entry())) {
+            rows.add(log->reader.entry(), log->reader.line());
+        }
+    }
+    rows.flush();
+    say_torn(errors, log->reader);
+    return status;
+}
+
+}  // namespace callgate::audit

@@ -1,0 +1,42 @@
+// What the verbs of show.hpp have in common: opening a log with its filter, and rows of records.
+#pragma once
+
+#include <iosfwd>
+#include <optional>
+#include <string_view>
+
+#include "supervisor/audit/reader.hpp"
+#include "supervisor/audit/selection.hpp"
+#include "supervisor/audit/table.hpp"
+
+namespace callgate::audit {
+
+inline constexpr int exit_finding = 1, exit_wrong_use = 125;
+
+struct Opened {
+    Selection selection;
+    Reader reader;
+};
+
+/// Nothing, and one line on `errors`, where there is no such log or the filter is wrong.
+[[nodiscard]] std::optional<Opened> open_log(std::ostream& errors, const LogChoice& choice,
+                                             const Filter& filter);
+
+/// "FILE:LINE: why this line is no record"
+void say_bad(std::ostream& errors, const Reader& reader);
+/// At the end: whether the last line is unfinished.
+void say_torn(std::ostream& errors, const Reader& reader);
+
+/// Records as rows of a table, or as the lines that they are.
+class Rows {
+public:
+    Rows(std::ostream& out, bool json, bool colour);
+    void add(const Entry& entry, std::string_view line);
+    void flush();
+
+private:
+    std::ostream& out_;
+    std::optional<Table> table_;
+};
+
+}  // namespace callgate::audit

@@ -1,0 +1,54 @@
+// Rows in aligned columns on a terminal.
+//
+// Columns are as wide as the first rows ask for; later rows are written as they come, so memory is bounded.
+// Makes every cell safe for a terminal itself: cells may hold a stranger's bytes.
+#pragma once
+
+#include <cstddef>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace callgate::audit {
+
+enum class Colour : unsigned char { none, red, bold_red, green, yellow, faint };
+
+struct Cell {
+    std::string text;
+    Colour colour = Colour::none;
+};
+
+class Table {
+public:
+    /// `colour` false: no escape sequence is ever written.
+    Table(std::ostream& out, std::vector<std::string> headers, bool colour);
+    ~Table();
+    Table(const Table&) = delete;
+    Table& operator=(const Table&) = delete;
+
+    void add(std::vector<Cell> row);
+    /// A row whose second cell stands for all that follow: it does not widen columns.
+    void add_wide(Cell first, Cell rest);
+    /// Writes what is held back; from then on every row is written at once.
+    void flush();
+
+private:
+    struct Row {
+        std::vector<Cell> cells;
+        bool wide = false;
+    };
+    void take(Row row);
+    void write(const Row& row);
+
+    std::ostream& out_;
+    bool colour_;
+    bool settled_ = false;
+    std::vector<std::size_t> widths_;
+    std::vector<Row> held_;
+};
+
+/// Columns that a terminal uses for text that is safe for one.
+[[nodiscard]] std::size_t display_width(std::string_view text);
+
+}  // namespace callgate::audit
