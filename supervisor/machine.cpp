@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "agent/landlock.hpp"
 #include "agent/unique_fd.hpp"
 #include "rules/address.hpp"
 
@@ -87,6 +88,11 @@ std::string kind_message(mode_t mode) {
     if (S_ISFIFO(mode)) return "is a FIFO, not a regular file";
     if (S_ISSOCK(mode)) return "is a socket, not a regular file";
     return "is a device, not a regular file";
+}
+
+unsigned long link_count(const std::string& path) {
+    struct stat status {};
+    return ::lstat(path.c_str(), &status) == 0 && !S_ISDIR(status.st_mode) ? status.st_nlink : 0;
 }
 
 std::vector<rules::IpAddress> resolve_host(const std::string& host) {
@@ -285,6 +291,8 @@ rules::LoadContext machine_context(const Places& places, const std::string& work
     context.tree = &tree;
     context.canonical = canonical;
     context.resolve = resolve_host;
+    context.link_count = link_count;
+    context.landlock_abi = agent::kernel_landlock_abi();
     return context;
 }
 

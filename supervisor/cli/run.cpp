@@ -113,15 +113,9 @@ void set_environment(const Arguments& arguments, const Places& places, const rul
 
 /// Limits of the rule set that only a later version holds are errors, never ignored.
 void set_limits(const rules::Limits& stated, SessionConfig& config) {
-    std::string_view name;
-    if (stated.memory) name = "memory";
-    if (stated.processes) name = "processes";
-    if (stated.cpu) name = "cpu";
-    if (stated.disk) name = "disk";
-    if (stated.idle) name = "idle";
-    if (!name.empty())
+    if (const std::vector<std::string> names = rules::unenforceable(stated); !names.empty())
         throw Failure(
-            "the rules state the limit " + std::string(name) +
+            "the rules state the limit " + names[0] +
             ", which this version cannot hold; leave it out (wall, open_files and file_size are held)");
     config.limits = config.limits.tighter(stated);
 }

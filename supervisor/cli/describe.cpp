@@ -1,0 +1,74 @@
+#include "supervisor/cli/describe.hpp"
+
+#include "rules/address.hpp"
+#include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/json_text.hpp"
+
+namespace callgate::cli {
+
+namespace {
+
+/// A name that cannot be that of a run: the directory is only spoken of.
+std::string spoken_directory() { return private_directory_name("RUN"); }
+
+std::string source_text(const rules::Source& source) {
+    return source.line == 0 ? source.file : source.file + ":" + std::to_string(source.line);
+}
+
+void join(std::string& text, std::string_view word) {
+    if (!text.empty()) text += ' ';
+    text += word;
+}
+
+}  // namespace
+
+Inspection::Inspection(const Arguments& arguments)
+    : arguments_(arguments), places_(find_places()), tree_(spoken_directory()) {
+    const std::string workdir = choose_workdir(arguments, places_, false);
+    if (!arguments.has("workdir") && is_wide(workdir, places_))
+        say("note: callgate run refuses this work directory unless --workdir names it");
+    context_ = machine_context(places_, workdir, spoken_directory(), tree_);
+}
+
+CompiledRules Inspection::compile() const { return compile_rules(arguments_, places_, context_, "", false); }
+
+std::string subject(const rules::Conditions& when) {
+    std::string text;
+    for (const rules::Glob& glob : when.path) join(text, glob.text());
+    for (const rules::HostPattern& host : when.host) join(text, host.text);
+    for (const rules::Cidr& block : when.address) join(text, rules::text(block));
+    for (const rules::PortRange& ports : when.port) join(text, "port " + rules::text(ports));
+    if (when.protocol.tcp) join(text, "tcp");
+    if (when.protocol.udp) join(text, "udp");
+    if (when.protocol.stream) join(text, "stream");
+    if (when.protocol.datagram) join(text, "datagram");
+    for (const rules::Glob& glob : when.unix_socket) join(text, "unix:" + glob.text());
+    for (const rules::Glob& glob : when.program) join(text, "by " + glob.text());
+    return text;
+}
+
+std::string describe(const rules::Rule& rule) {
+    constexpr std::size_t shown =
+        60;  // bytes of the subject: a rule of twenty patterns is named, not recited
+    std::string what = subject(rule.when);
+    if (what.size() > shown) what = what.substr(0, shown) + "...";
+    std::string text = rule.id + ": " + std::string(rules::name(rule.action)) + " " +
+                       rules::names(rule.operations) + (what.empty() ? "" : " " + what) + " (" +
+                       source_text(rule.source) + ")";
+    if (!rule.reason.empty()) text += ": " + rule.reason;
+    return text;
+}
+
+std::string rule_json(const rules::Rule& rule) {
+    return JsonObject()
+        .add("id", rule.id)
+        .add("action", rules::name(rule.action))
+        .add("operations", rules::names(rule.operations))
+        .add("subject", subject(rule.when))
+        .add("source", source_text(rule.source))
+        .add("reason", rule.reason)
+        .add("built_in", rule.built_in)
+        .text();
+}
+
+}  // namespace callgate::cli

@@ -1,0 +1,37 @@
+// What `explain`, `plan` and `check` share: the rules as a run here would have them, and rules as text.
+#pragma once
+
+#include <string>
+
+#include "supervisor/cli/rule_options.hpp"
+
+namespace callgate::cli {
+
+/// The surroundings of a run that does not take place.
+class Inspection {
+public:
+    /// Throws Failure. Says on stderr where `run` would refuse the work directory.
+    explicit Inspection(const Arguments& arguments);
+    Inspection(const Inspection&) = delete;
+    Inspection& operator=(const Inspection&) = delete;
+
+    [[nodiscard]] const rules::LoadContext& context() const { return context_; }
+    [[nodiscard]] CompiledRules compile() const;
+
+private:
+    const Arguments& arguments_;
+    Places places_;
+    TreeWithTmp tree_;
+    rules::LoadContext context_;
+};
+
+/// "secrets: deny read,write ~/.ssh/** (profile base:12): credentials"
+[[nodiscard]] std::string describe(const rules::Rule& rule);
+
+/// What a rule is about: its patterns, hosts, ports, in the order of the conditions.
+[[nodiscard]] std::string subject(const rules::Conditions& when);
+
+/// {"id":…,"action":…,"operations":…,"subject":…,"source":…,"reason":…,"built_in":…}
+[[nodiscard]] std::string rule_json(const rules::Rule& rule);
+
+}  // namespace callgate::cli

@@ -1,0 +1,143 @@
+// `callgate doctor`: what this machine offers, what is missing, and what follows.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "supervisor/audit/escape.hpp"
+#include "supervisor/audit/show.hpp"
+#include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/json_text.hpp"
+#include "supervisor/cli/platform.hpp"
+#include "supervisor/cli/verbs.hpp"
+#include "supervisor/machine.hpp"
+
+namespace callgate::cli {
+
+namespace {
+
+struct Findings {
+    Platform platform;
+    ListenerTrial trial;
+    std::vector<Feature> features;
+    std::string state;          // the state directory
+    std::string state_trouble;  // "" where logs can be written
+    std::string obstacle;       // "" where a run works
+};
+
+/// Nothing is made: where the directory is not there yet, the nearest one above it must be writable.
+std::string find_state_trouble(const std::string& state) {
+    if (state.empty()) return "HOME and XDG_STATE_HOME are not set";
+    std::string at = state;
+    struct stat status {};
+    while (at.size() > 1 && ::stat(at.c_str(), &status) != 0 && errno == ENOENT)
+        at.erase(std::max<std::size_t>(at.rfind('/'), 1));
+    if (::access(at.c_str(), W_OK | X_OK) != 0) return at + ": " + std::strerror(errno);
+    if (at != state) return "";
+    if (status.st_uid != ::geteuid()) return at + " belongs to another user";
+    return (status.st_mode & 022) != 0 ? at + " is writable by others; chmod 700 it" : "";
+}
+
+std::string find_obstacle(const Findings& findings) {
+    if (std::string why = obstacle(findings.platform); !why.empty()) return why;
+    if (findings.trial.error == EBUSY)
+        return "another supervisor already holds this process's seccomp listener; start the command outside "
+               "of it";
+    if (findings.trial.error != 0)
+        return std::string("a seccomp listener cannot be installed: ") + std::strerror(findings.trial.error);
+    if (!findings.state_trouble.empty())
+        return "logs cannot be written: " + findings.state_trouble + "; give --audit FILE or --no-audit";
+    return "";
+}
+
+Findings find() {
+    Findings findings;
+    findings.platform = probe_platform();
+    findings.trial = try_listener();
+    findings.features = features(findings.platform, findings.trial);
+    findings.state = find_places().state;
+    findings.state_trouble = find_state_trouble(findings.state);
+    findings.obstacle = find_obstacle(findings);
+    return findings;
+}
+
+std::string yama_text(const Platform& platform) {
+    if (!platform.ptrace_scope) return "no Yama: ordinary rules of ptrace";
+    const std::string number = "ptrace_scope " + std::to_string(*platform.ptrace_scope);
+    if (*platform.ptrace_scope < 2) return number + ": good";
+    return number + ": 1 or less is needed" +
+           (*platform.ptrace_scope == 2 && platform.root ? ", except for root" : "");
+}
+
+std::string capability_text(const Platform& platform) {
+    if (platform.capabilities == 0) return "none: good, none are needed";
+    return "some are held; the command runs without them (see --keep-capabilities)";
+}
+
+std::string as_text(const Findings& findings) {
+    const bool colour = audit::colour_wanted(STDOUT_FILENO);
+    const auto mark = [colour](bool good) -> std::string {
+        if (!colour) return good ? "ok       " : "MISSING  ";
+        return good ? "\x1b[32mok\x1b[0m       " : "\x1b[31mMISSING\x1b[0m  ";
+    };
+    const auto row = [](std::string name, const std::string& value) {
+        name.append(20 - name.size(), ' ');
+        return "  " + name + audit::terminal_safe(value) + "\n";
+    };
+    const Platform& platform = findings.platform;
+    std::string text = "Machine:\n" + row("kernel", "Linux " + platform.kernel);
+    text += row("Landlock ABI", std::to_string(platform.landlock_abi));
+    text += row("within callgate", platform.listener == Platform::Listener::nested ? "yes" : "no");
+    text += row("Yama", yama_text(platform)) + row("capabilities", capability_text(platform));
+    text += row("logs",
+                findings.state + (findings.state_trouble.empty() ? ": good" : ": " + findings.state_trouble));
+    text += "\nFeatures (callgate run --require NAME):\n";
+    for (const Feature& one : findings.features) {
+        std::string name(one.name);
+        name.append(20 - name.size(), ' ');
+        text +=
+            "  " + name + mark(one.present) + std::string(one.what) +
+            (one.present ? "" : " (" + std::string(one.since) + "); without: " + std::string(one.without)) +
+            "\n";
+    }
+    text += findings.obstacle.empty()
+                ? "\ncallgate run works here.\n"
+                : "\ncallgate run does not work here: " + audit::terminal_safe(findings.obstacle) + "\n";
+    return text;
+}
+
+std::string as_json(const Findings& findings) {
+    const Platform& platform = findings.platform;
+    std::vector<std::string> list;
+    for (const Feature& one : findings.features)
+        list.push_back(JsonObject()
+                           .add("name", one.name)
+                           .add("present", one.present)
+                           .add("since", one.since)
+                           .add("what", one.what)
+                           .add("without", one.without)
+                           .text());
+    JsonObject object;
+    object.add("kernel", platform.kernel)
+        .add("landlock_abi", platform.landlock_abi)
+        .add("nested", platform.listener == Platform::Listener::nested)
+        .raw("ptrace_scope", platform.ptrace_scope ? std::to_string(*platform.ptrace_scope) : "null")
+        .add("capabilities", platform.capabilities)
+        .add("state", findings.state)
+        .raw("state_trouble", findings.state_trouble.empty() ? "null" : json_string(findings.state_trouble))
+        .raw("features", json_array(list))
+        .add("works", findings.obstacle.empty())
+        .raw("obstacle", findings.obstacle.empty() ? "null" : json_string(findings.obstacle));
+    return object.text() + "\n";
+}
+
+}  // namespace
+
+int doctor(const Arguments& arguments) {
+    const Findings findings = find();
+    print(arguments.has("json") ? as_json(findings) : as_text(findings));
+    return findings.obstacle.empty() ? 0 : exit_finding;
+}
+
+}  // namespace callgate::cli
