@@ -148,7 +148,7 @@ std::optional<ByteSet> parse_class(std::string_view text, GlobKind kind, std::st
         for (unsigned byte = first; byte <= last; ++byte) set.set(byte);
     }
     if (negated) set.flip();
-    if (kind == GlobKind::path) set.reset('/');
+    if (kind == GlobKind::path) set.reset('/').reset('\0');
     return set;
 }
 
