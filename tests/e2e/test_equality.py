@@ -21,7 +21,7 @@ def contested(box: harness.Box, *more):
         {"id": "programs", "allow": ["read", "execute"], "path": f"{box.stage.bin}/**"},
         {"id": "tree", "allow": ["read", "write"], "path": f"{box.tree}/**"},
         {"id": "above", "allow": ["read", "modify"], "path": ["/", "/tmp", str(box.stage.root), str(box.root)]},
-        {"id": "own", "allow": "modify", "path": "/proc/**"},
+        {"id": "own", "allow": "modify", "path": ["/proc/**", f"{box.stage.bin}/prog_openprobe"]},
         {"id": "never", "deny": ["read", "write"], "path": f"{box.tree}/**/.never*"},
         *more,
     )

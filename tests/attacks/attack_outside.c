@@ -1,0 +1,279 @@
+/* One reach at a process outside: its memory, descriptors, environment, limits, or a signal.
+ *
+ *   attack_outside MODE PID [ADDRESS [FD]]
+ *
+ * PID `parent` means our parent, `grandparent` its parent (under callgate: the guardian and the supervisor). Reading modes
+ * print what they got. Exit 0: reached; 1: refused; 77: no such call here. The test looks at the victim from outside.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static pid_t pid;
+static char *address;
+static const char *fd_number = "3";
+
+static int refused(const char *what) {
+    fprintf(stderr, "%s: %s\n", what, strerror(errno));
+    return errno == ENOSYS ? 77 : 1;
+}
+
+static int print_some(int fd, const char *what) {
+    char content[4096];
+    if (fd < 0) return refused(what);
+    ssize_t got = read(fd, content, sizeof content);
+    if (got <= 0) return refused("read");
+    printf("got: ");
+    for (ssize_t i = 0; i < got; i++) putchar(content[i] ? content[i] : ' ');
+    printf("\n");
+    return 0;
+}
+
+static const char *proc(const char *leaf) {
+    static char path[128];
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, leaf);
+    return path;
+}
+
+static int reach_ptrace(void) {
+    if (ptrace(PTRACE_ATTACH, pid, NULL, NULL) != 0) return refused("PTRACE_ATTACH");
+    waitpid(pid, NULL, __WALL);
+    char content[65] = {0};
+    for (size_t i = 0; i < 64; i += sizeof(long)) {
+        errno = 0;
+        long word = ptrace(PTRACE_PEEKDATA, pid, address + i, NULL);
+        memcpy(content + i, &word, sizeof word);
+    }
+    ptrace(PTRACE_DETACH, pid, NULL, NULL);
+    printf("got: %s\n", content);
+    return 0;
+}
+static int reach_seize(void) {
+    if (ptrace(PTRACE_SEIZE, pid, NULL, NULL) != 0) return refused("PTRACE_SEIZE");
+    ptrace(PTRACE_INTERRUPT, pid, NULL, NULL);
+    waitpid(pid, NULL, __WALL);
+    long word = 'x';
+    long result = ptrace(PTRACE_POKEDATA, pid, address, word);
+    ptrace(PTRACE_DETACH, pid, NULL, NULL);
+    return result == 0 ? 0 : refused("PTRACE_POKEDATA");
+}
+static int reach_vm_readv(void) {
+    char content[65] = {0};
+    struct iovec local = {content, 64}, remote = {address, 64};
+    if (process_vm_readv(pid, &local, 1, &remote, 1, 0) < 0) return refused("process_vm_readv");
+    printf("got: %s\n", content);
+    return 0;
+}
+static int reach_vm_writev(void) {
+    char content[] = "x";
+    struct iovec local = {content, 2}, remote = {address, 2};
+    return process_vm_writev(pid, &local, 1, &remote, 1, 0) < 0 ? refused("process_vm_writev") : 0;
+}
+static int reach_mem_read(void) {
+    int fd = open(proc("mem"), O_RDONLY);
+    char content[65] = {0};
+    if (fd < 0) return refused("mem");
+    if (pread(fd, content, 64, (off_t)(uintptr_t)address) < 0) return refused("pread");
+    printf("got: %s\n", content);
+    return 0;
+}
+static int reach_mem_write(void) {
+    int fd = open(proc("mem"), O_RDWR);
+    if (fd < 0) return refused("mem");
+    return pwrite(fd, "x", 2, (off_t)(uintptr_t)address) < 0 ? refused("pwrite") : 0;
+}
+static int reach_environ(void) { return print_some(open(proc("environ"), O_RDONLY), "environ"); }
+static int reach_auxv(void) {
+    if (print_some(open(proc("auxv"), O_RDONLY), "auxv") != 0) return 1;
+    printf("reached auxv\n");
+    return 0;
+}
+static int reach_maps(void) {
+    if (print_some(open(proc("maps"), O_RDONLY), "maps") != 0) return 1;
+    printf("reached maps\n");
+    return 0;
+}
+static int reach_fd(void) {
+    char leaf[64];
+    snprintf(leaf, sizeof leaf, "fd/%s", fd_number);
+    return print_some(open(proc(leaf), O_RDONLY), "fd");
+}
+static int reach_fd_list(void) {
+    DIR *all = opendir(proc("fd"));
+    if (all == NULL) return refused("opendir");
+    int count = 0;
+    for (struct dirent *one; (one = readdir(all)) != NULL;) count++;
+    if (count < 3) return 1;
+    printf("reached %d descriptors\n", count);
+    return 0;
+}
+static int reach_root(void) { return print_some(open(proc("root/etc/hostname"), O_RDONLY), "root"); }
+static int reach_cwd(void) { return print_some(open(proc("cwd/secret"), O_RDONLY), "cwd"); }
+static int reach_map_files(void) {
+    DIR *all = opendir(proc("map_files"));
+    if (all == NULL) return refused("opendir");
+    printf("reached map_files\n");
+    return 0;
+}
+static int reach_pidfd_getfd(void) {
+    int process = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (process < 0) return refused("pidfd_open");
+    int fd = (int)syscall(SYS_pidfd_getfd, process, atoi(fd_number), 0);
+    if (fd < 0) return refused("pidfd_getfd");
+    lseek(fd, 0, SEEK_SET);
+    return print_some(fd, "getfd");
+}
+static int number(void) { return atoi(fd_number); }
+static int reach_kill(void) { return kill(pid, number()) != 0 ? refused("kill") : 0; }
+static int reach_killpg(void) { return kill(-pid, number()) != 0 ? refused("kill group") : 0; }
+static int reach_tgkill(void) { return syscall(SYS_tgkill, pid, pid, number()) != 0 ? refused("tgkill") : 0; }
+static int reach_tkill(void) { return syscall(SYS_tkill, pid, number()) != 0 ? refused("tkill") : 0; }
+static int reach_sigqueue(void) {
+    union sigval value = {0};
+    return sigqueue(pid, number(), value) != 0 ? refused("sigqueue") : 0;
+}
+static int reach_tgsigqueue(void) {
+    siginfo_t info;
+    memset(&info, 0, sizeof info);
+    info.si_code = SI_QUEUE;
+    return syscall(SYS_rt_tgsigqueueinfo, pid, pid, number(), &info) != 0 ? refused("rt_tgsigqueueinfo") : 0;
+}
+static int reach_pidfd_signal(void) {
+    int process = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (process < 0) return refused("pidfd_open");
+    return syscall(SYS_pidfd_send_signal, process, number(), NULL, 0) != 0 ? refused("pidfd_send_signal") : 0;
+}
+/* F_SETOWN makes the kernel send the signal */
+static int reach_setown(void) {
+    int ends[2];
+    if (pipe(ends) != 0) return refused("pipe");
+    if (fcntl(ends[0], F_SETOWN, pid) != 0 || fcntl(ends[0], F_SETSIG, number()) != 0) return refused("F_SETOWN");
+    if (fcntl(ends[0], F_SETFL, O_ASYNC) != 0) return refused("O_ASYNC");
+    return write(ends[1], "x", 1) == 1 ? 0 : refused("write");
+}
+static int reach_prlimit(void) {
+    struct rlimit limit = {64, 64};
+    return prlimit(pid, RLIMIT_NOFILE, &limit, NULL) != 0 ? refused("prlimit") : 0;
+}
+static int reach_prlimit_read(void) {
+    struct rlimit limit;
+    if (prlimit(pid, RLIMIT_NOFILE, NULL, &limit) != 0) return refused("prlimit");
+    printf("reached limit\n");
+    return 0;
+}
+static int reach_setpriority(void) { return setpriority(PRIO_PROCESS, (id_t)pid, 7) != 0 ? refused("setpriority") : 0; }
+static int reach_affinity(void) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(0, &one);
+    return sched_setaffinity(pid, sizeof one, &one) != 0 ? refused("sched_setaffinity") : 0;
+}
+static int reach_scheduler(void) {
+    struct sched_param none = {0};
+    return sched_setscheduler(pid, SCHED_IDLE, &none) != 0 ? refused("sched_setscheduler") : 0;
+}
+static int reach_schedattr(void) {
+    struct {
+        uint32_t size, policy;
+        uint64_t flags;
+        int32_t nice;
+        uint32_t priority;
+        uint64_t runtime, deadline, period;
+    } wanted;
+    memset(&wanted, 0, sizeof wanted);
+    wanted.size = sizeof wanted;
+    wanted.policy = SCHED_BATCH;
+    return syscall(SYS_sched_setattr, pid, &wanted, 0) != 0 ? refused("sched_setattr") : 0;
+}
+static int reach_ioprio(void) { return syscall(SYS_ioprio_set, 1, pid, (2 << 13) | 7) != 0 ? refused("ioprio_set") : 0; }
+static int reach_ioprio_user(void) { return syscall(SYS_ioprio_set, 3, getuid(), (2 << 13) | 6) != 0 ? refused("ioprio_set user") : 0; }
+static int reach_oom(void) {
+    int fd = open(proc("oom_score_adj"), O_WRONLY);
+    return fd < 0 || write(fd, "900", 3) != 3 ? refused("oom_score_adj") : 0;
+}
+static int reach_kcmp(void) {
+    long result = syscall(SYS_kcmp, getpid(), pid, 2 /* KCMP_FILES */, 0, 0);
+    if (result < 0) return refused("kcmp");
+    printf("reached kcmp\n");
+    return 0;
+}
+static int reach_madvise(void) {
+    int process = (int)syscall(SYS_pidfd_open, pid, 0);
+    struct iovec range = {address, 4096};
+    if (process < 0) return refused("pidfd_open");
+    long result = syscall(SYS_process_madvise, process, &range, 1, 21 /* MADV_PAGEOUT */, 0);
+    if (result < 0) return refused("process_madvise");
+    printf("reached madvise\n");
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    int (*run)(void);
+} reaches[] = {
+#define REACH(one) {#one, reach_##one}
+    REACH(ptrace), REACH(seize), REACH(vm_readv), REACH(vm_writev), REACH(mem_read), REACH(mem_write), REACH(environ), REACH(auxv),
+    REACH(maps), REACH(fd), REACH(fd_list), REACH(root), REACH(cwd), REACH(map_files), REACH(pidfd_getfd), REACH(kill), REACH(killpg),
+    REACH(tgkill), REACH(tkill), REACH(sigqueue), REACH(tgsigqueue), REACH(pidfd_signal), REACH(setown), REACH(prlimit), REACH(prlimit_read),
+    REACH(setpriority), REACH(affinity), REACH(scheduler), REACH(schedattr), REACH(ioprio), REACH(ioprio_user), REACH(oom), REACH(kcmp),
+    REACH(madvise),
+};
+
+static pid_t parent_of(pid_t of) {
+    char path[64], line[256];
+    snprintf(path, sizeof path, "/proc/%d/status", of);
+    FILE *status = fopen(path, "r");
+    pid_t found = 0;
+    while (status != NULL && fgets(line, sizeof line, status) != NULL)
+        if (sscanf(line, "PPid: %d", &found) == 1) break;
+    return found;
+}
+
+int main(int argc, char **argv) {
+    int twin = 0;
+    if (argc < 3) return 2;
+    if (strcmp(argv[2], "parent") == 0) pid = getppid();
+    else if (strcmp(argv[2], "grandparent") == 0) pid = parent_of(getppid());
+    else if (strcmp(argv[2], "child") == 0) { /* the benign twin: a process of one's own */
+        address = strdup("a child's memory, as long as sixty-four bytes and then some more, to be sure");
+        twin = 1;
+        pid = fork();
+        if (pid == 0) {
+            signal(SIGUSR1, SIG_IGN);
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            for (;;) pause();
+        }
+    } else pid = atoi(argv[2]);
+    if (pid <= 1) {
+        fprintf(stderr, "no such process to reach\n");
+        return 1;
+    }
+    if (argc > 3 && !twin) address = (char *)(uintptr_t)strtoull(argv[3], NULL, 10);
+    if (argc > 4) fd_number = argv[4];
+    for (size_t i = 0; i < sizeof reaches / sizeof *reaches; i++) {
+        if (strcmp(reaches[i].name, argv[1]) != 0) continue;
+        int result = reaches[i].run();
+        if (twin) {
+            kill(pid, SIGKILL);
+            waitpid(pid, NULL, 0);
+        }
+        printf("%s\n", result == 0 ? "WON" : "HELD");
+        return result;
+    }
+    return 2;
+}
