@@ -1,0 +1,36 @@
+// From plan and call table to the filter: which calls are trapped, refused or left alone, by scalar arguments.
+//
+// The filter sees registers only, which nobody can change under it. What it refuses needs no judgement: families and
+// types of sockets that no rule can speak of, doors that callgate does not mediate (attacks.md, other doors). The
+// errno is one that common software falls back from.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/filter.hpp"
+#include "rules/plan.hpp"
+
+namespace callgate::calls {
+
+/// The decisions for this machine's architecture.
+[[nodiscard]] agent::FilterSpec filter_spec(const rules::Plan& plan);
+
+struct TrappedCall {
+    std::string_view name;
+    rules::OperationSet operations;    // contested ones that made it so; empty for calls on processes
+    std::vector<std::string> because;  // rule ids, "default", "record", or what it protects
+};
+/// What the filter traps, for `callgate plan`.
+[[nodiscard]] std::vector<TrappedCall> trapped_calls(const rules::Plan& plan);
+
+struct ClosedCall {
+    std::string_view name;
+    int error;
+    std::string_view why;
+};
+/// What the filter refuses whatever the arguments.
+[[nodiscard]] std::vector<ClosedCall> closed_calls();
+
+}  // namespace callgate::calls

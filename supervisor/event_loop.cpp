@@ -1,0 +1,230 @@
+#include "supervisor/event_loop.hpp"
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/read.hpp>
+#include <cerrno>
+#include <system_error>
+
+namespace callgate {
+
+namespace {
+
+namespace asio = boost::asio;
+using agent::Event;
+using agent::Order;
+
+constexpr int handled_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2};
+
+int make_signal_descriptor() {
+    sigset_t set;
+    ::sigemptyset(&set);
+    for (const int signal : handled_signals) ::sigaddset(&set, signal);
+    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    const int fd = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (fd < 0) throw std::system_error(errno, std::generic_category(), "signalfd");
+    return fd;
+}
+
+}  // namespace
+
+EventLoop::EventLoop(agent::Guardian guardian, Settings settings)
+    : context_(1),
+      guardian_(std::move(guardian)),
+      settings_(std::move(settings)),
+      signals_(context_, make_signal_descriptor()),
+      events_(context_, guardian_.events.release()),
+      guardian_exit_(context_, guardian_.pidfd.release()),
+      wall_(context_),
+      grace_(context_),
+      ticks_(context_) {}
+
+RunOutcome EventLoop::run() {
+    watch_signals();
+    watch_events();
+    watch_guardian();
+    start_wall();
+    start_ticks();
+    context_.run();
+    outcome_.duration_ms =
+        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - started_).count();
+    int status = 0;
+    while (::waitpid(guardian_.pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return outcome_;
+}
+
+void EventLoop::end_tree(std::string outcome) {
+    asio::post(context_, [this, outcome = std::move(outcome)] {
+        name_outcome(outcome);
+        order(Order::Kind::end);
+    });
+}
+
+void EventLoop::wake_watchdog() {
+    asio::post(context_, [this] { start_ticks(); });
+}
+
+void EventLoop::name_outcome(const std::string& outcome) {
+    if (outcome_.outcome.empty()) outcome_.outcome = outcome;
+}
+
+void EventLoop::order(Order::Kind kind, int value) {
+    const Order message{kind, value};
+    // A guardian that is gone is noticed by its pidfd.
+    while (::write(guardian_.orders.get(), &message, sizeof message) < 0 && errno == EINTR) {
+    }
+}
+
+void EventLoop::start_wall() {
+    if (!settings_.wall) return;
+    wall_.expires_after(*settings_.wall);
+    wall_.async_wait([this](const boost::system::error_code& error) {
+        if (error) return;
+        name_outcome("timeout");
+        order(Order::Kind::terminate);
+        grace_.expires_after(settings_.grace);
+        grace_.async_wait([this](const boost::system::error_code& late) {
+            if (!late) order(Order::Kind::end);
+        });
+    });
+}
+
+void EventLoop::start_ticks() {
+    ticks_.expires_after(settings_.tick_interval);
+    ticks_.async_wait([this](const boost::system::error_code& error) {
+        if (!error && !tree_ended_ && settings_.tick()) start_ticks();
+    });
+}
+
+void EventLoop::watch_events() {
+    asio::async_read(events_, asio::buffer(&event_, sizeof event_),
+                     [this](const boost::system::error_code& error, std::size_t) {
+                         if (error) return;
+                         on_event(event_);
+                         if (!tree_ended_) watch_events();
+                     });
+}
+
+void EventLoop::on_event(const Event& event) {
+    switch (event.kind) {
+        case Event::Kind::exec_failed:
+            name_outcome("exec_failed");
+            outcome_.exit_status = event.value == ENOENT || event.value == ENOTDIR ? 127 : 126;
+            outcome_.error = std::generic_category().message(event.value);
+            break;
+        case Event::Kind::stopped:
+            // As the shell would see the command itself stop; it goes on when somebody continues us.
+            ::kill(::getpid(), SIGSTOP);
+            break;
+        case Event::Kind::exited:
+            outcome_.exit_code = event.value;
+            if (outcome_.outcome.empty()) outcome_.exit_status = event.value;
+            name_outcome("exited");
+            settings_.command_ended(event.value);
+            break;
+        case Event::Kind::signaled:
+            outcome_.signal = event.value;
+            if (outcome_.outcome.empty()) outcome_.exit_status = 128 + event.value;
+            name_outcome(passed_on_ == event.value ? "cancelled" : "signaled");
+            settings_.command_ended(128 + event.value);
+            break;
+        case Event::Kind::lingering: outcome_.ended_background = static_cast<std::uint64_t>(event.value); break;
+        case Event::Kind::ended:
+            outcome_.cpu_ms = event.cpu_us / 1000;
+            outcome_.max_rss_kb = event.max_rss_kb;
+            outcome_.processes = event.processes;
+            finish();
+            break;
+        case Event::Kind::armed:
+        case Event::Kind::arm_failed:
+        case Event::Kind::executed:
+        case Event::Kind::continued: break;
+    }
+}
+
+void EventLoop::watch_signals() {
+    signals_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const boost::system::error_code& error) {
+        if (error) return;
+        signalfd_siginfo info{};
+        while (::read(signals_.native_handle(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+            on_signal(static_cast<int>(info.ssi_signo), info.ssi_code);
+        }
+        if (!tree_ended_) watch_signals();
+    });
+}
+
+/// What the terminal sends reaches the command's group by itself; what a process sends is passed on.
+void EventLoop::on_signal(int signal, int code) {
+    const bool from_terminal = code == SI_KERNEL;
+    switch (signal) {
+        case SIGINT:
+        case SIGQUIT:
+        case SIGTSTP:
+            if (!from_terminal) {
+                passed_on_ = signal;
+                order(Order::Kind::signal, signal);
+            }
+            break;
+        case SIGTERM:
+        case SIGHUP: on_terminate(signal); break;
+        default: order(Order::Kind::signal, signal); break;
+    }
+}
+
+void EventLoop::on_terminate(int signal) {
+    ++terminations_;
+    if (terminations_ > 1 && signal == SIGTERM) {
+        name_outcome("cancelled");
+        outcome_.exit_status = 128 + signal;
+        return order(Order::Kind::end);
+    }
+    passed_on_ = signal;
+    order(Order::Kind::signal, signal);
+    grace_.expires_after(settings_.grace);
+    grace_.async_wait([this, signal](const boost::system::error_code& error) {
+        if (error) return;
+        if (outcome_.outcome.empty()) outcome_.exit_status = 128 + signal;
+        name_outcome("cancelled");
+        order(Order::Kind::end);
+    });
+}
+
+void EventLoop::watch_guardian() {
+    guardian_exit_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const boost::system::error_code& error) {
+        if (error || tree_ended_) return;
+        // Its last words may still be in the pipe.
+        Event last{};
+        while (!tree_ended_ && ::read(events_.native_handle(), &last, sizeof last) == static_cast<ssize_t>(sizeof last)) {
+            on_event(last);
+        }
+        if (!tree_ended_) on_guardian_gone();
+    });
+}
+
+/// The tree is then ours: orphans come to the next subreaper, which is this process.
+void EventLoop::on_guardian_gone() {
+    outcome_.outcome = "cancelled";
+    outcome_.exit_status = 125;
+    outcome_.error = "the guardian process was killed; everything that it guarded was ended";
+    do {
+        agent::end_descendants(::getpid());
+        while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+        }
+    } while (!agent::descendants(::getpid()).empty());
+    finish();
+}
+
+void EventLoop::finish() {
+    tree_ended_ = true;
+    if (outcome_.outcome == "timeout") outcome_.exit_status = 124;
+    if (outcome_.outcome == "killed_by_rule") outcome_.exit_status = 137;
+    context_.stop();
+}
+
+}  // namespace callgate

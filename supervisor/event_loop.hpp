@@ -1,0 +1,69 @@
+// The main thread's loop while a run goes on: signals, the guardian's events, timers, the receivers' watchdog.
+//
+// Owns the guardian's handles and the process's signal descriptor. Nothing here waits for a call of the target, and no
+// call waits for anything here.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <functional>
+#include <optional>
+
+#include "agent/guardian.hpp"
+#include "agent/protocol.hpp"
+#include "supervisor/report.hpp"
+
+namespace callgate {
+
+class EventLoop {
+public:
+    struct Settings {
+        std::optional<std::chrono::milliseconds> wall;
+        std::chrono::milliseconds grace{2000};
+        /// The command itself has ended (the rest of its tree may go on).
+        std::function<void(int exit_code)> command_ended;
+        /// The watchdog; false: it may sleep.
+        std::function<bool()> tick;
+        std::chrono::milliseconds tick_interval{20};
+    };
+    /// Blocks the signals that it handles in the calling thread: call before any thread is made.
+    EventLoop(agent::Guardian guardian, Settings settings);
+
+    /// Until no process of the tree is left. Fills everything of the outcome but usage of the supervisor's own.
+    [[nodiscard]] RunOutcome run();
+
+    /// Any thread: ends the whole tree; `outcome` names why, unless something was named before.
+    void end_tree(std::string outcome);
+    /// Any thread: calls are coming, the watchdog is to tick.
+    void wake_watchdog();
+
+private:
+    void watch_events();
+    void watch_signals();
+    void watch_guardian();
+    void on_event(const agent::Event& event);
+    void on_signal(int signal, int code);
+    void on_terminate(int signal);
+    void on_guardian_gone();
+    void order(agent::Order::Kind kind, int value = 0);
+    void name_outcome(const std::string& outcome);
+    void start_wall();
+    void start_ticks();
+    void finish();
+
+    boost::asio::io_context context_;
+    agent::Guardian guardian_;
+    Settings settings_;
+    boost::asio::posix::stream_descriptor signals_, events_, guardian_exit_;
+    boost::asio::steady_timer wall_, grace_, ticks_;
+    agent::Event event_{};
+    RunOutcome outcome_;
+    std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+    int passed_on_ = 0;       // the last signal that was passed on
+    int terminations_ = 0;    // SIGTERM and SIGHUP seen
+    bool tree_ended_ = false;
+};
+
+}  // namespace callgate
