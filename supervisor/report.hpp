@@ -10,26 +10,28 @@
 #include <string>
 #include <vector>
 
+#include "rules/rule_set.hpp"
 #include "supervisor/audit/record.hpp"
 
 namespace callgate {
 
 struct RunOutcome {
-    std::string outcome;  // "exited", "signaled", "exec_failed", "timeout", "cancelled", "killed_by_rule", "setup_error"
-    int exit_status = 125;                 // callgate's own
-    std::optional<int> exit_code;          // the command's
+    std::string outcome;    // "exited", "signaled", "exec_failed", "timeout", "cancelled", "killed_by_rule",
+                            // "setup_error"
+    int exit_status = 125;  // callgate's own
+    std::optional<int> exit_code;  // the command's
     std::optional<int> signal;
     std::int64_t duration_ms = 0;
     std::uint64_t cpu_ms = 0, max_rss_kb = 0, processes = 0, notifications = 0;
-    std::uint64_t ended_background = 0;    // processes that were left running and were ended
-    std::string error;                     // "" none
+    std::uint64_t ended_background = 0;  // processes that were left running and were ended
+    std::string error;                   // "" none
 };
 
 struct RunFacts {
     std::string run, mode, workdir, rules_sha256;
     std::vector<std::string> command, degraded;
     int landlock_abi = 0;
-    std::string audit_file;                // "" where there is none
+    std::string audit_file;  // "" where there is none
     bool audited = true;
 };
 
@@ -37,11 +39,14 @@ class RunReport {
 public:
     RunReport();
     ~RunReport();
+    /// With the rules, hints name every option that a denied call needs, and are left out where none would
+    /// do. Call it before the first `note`.
+    void use_rules(std::shared_ptr<const rules::RuleSet> rules);
     /// Counts the decision; a denial (deny, kill, ask that was denied) is kept by operation, object and rule.
     void note(const audit::Decision& decision);
     [[nodiscard]] audit::Counts counts() const;
-    /// The footer: what was denied, how often, by which rule, and the option that would allow it (`hints`), each
-    /// line prefixed "callgate: ", terminal-safe. "" where nothing was denied or ended.
+    /// The footer: what was denied, how often, by which rule, and the option that would allow it (`hints`),
+    /// each line prefixed "callgate: ", terminal-safe. "" where nothing was denied or ended.
     [[nodiscard]] std::string footer(const RunFacts& facts, const RunOutcome& outcome, bool hints) const;
     /// One JSON object with a newline.
     [[nodiscard]] std::string json(const RunFacts& facts, const RunOutcome& outcome, std::uint64_t records,
@@ -53,8 +58,15 @@ private:
 };
 
 /// The option of `callgate run` that would allow this denial, shell-quoted: "--read '/home/u/x y'",
-/// "--connect 127.0.0.1:80", "--except secrets=/home/u/.ssh/config" where a deny rule decided; "" where none can
-/// (built-in rules, failures).
+/// "--connect 127.0.0.1:80", "--except secrets=/home/u/.ssh/config" where a deny rule decided; "" where none
+/// can (built-in rules, failures).
 [[nodiscard]] std::string hint(const audit::Decision& decision);
+/// The same for a decision of `rules`: where an exception alone would not do (another rule denies too, or
+/// nothing allows), all options that are needed.
+[[nodiscard]] std::string hint(const audit::Decision& decision, const rules::RuleSet& rules);
+
+/// What a denial is about, not yet safe for a terminal: a path, "203.0.113.4:443", "[::1]:80/udp", "@name".
+/// Of a rename or link that may not make its new name: that name.
+[[nodiscard]] std::string object_text(const audit::Decision& decision);
 
 }  // namespace callgate

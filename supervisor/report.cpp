@@ -1,0 +1,303 @@
+#include "supervisor/report.hpp"
+
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "rules/rule.hpp"
+#include "supervisor/audit/escape.hpp"
+#include "supervisor/audit/format.hpp"
+#include "supervisor/audit/redact.hpp"
+
+namespace callgate {
+
+namespace {
+
+constexpr std::size_t most_denials = 256, most_lines = 10;
+
+/// The first call of its kind, and how many there were.
+struct Denial {
+    std::string object, rule, program, hint;
+    std::string note;  // "credentials", "no one to ask", ... for people
+    rules::Operation operation = rules::Operation::read;
+    bool by_rule = false;
+    int pid = 0, error = 0;
+    std::uint64_t count = 0;
+};
+
+std::string note_of(const audit::Decision& decision) {
+    std::string note(decision.reason.empty() ? decision.verdict.reason() : decision.reason);
+    const auto add = [&note](const char* text) { note += (note.empty() ? "" : "; ") + std::string(text); };
+    if (decision.mechanism == audit::Mechanism::kill) add("killed the run");
+    if (decision.verdict.decided_by == rules::DecidedBy::timeout) {
+        add("nobody answered in time");
+    } else if (decision.verdict.action == rules::Action::ask && audit::refused(decision)) {
+        add("no one to ask");
+    }
+    return note;
+}
+
+std::string rule_of(const audit::Decision& decision) {
+    const rules::Verdict& verdict = decision.verdict;
+    if (verdict.rule == nullptr) return std::string(rules::name(verdict.decided_by));
+    return std::string(verdict.rule_name());
+}
+
+std::string plural(std::uint64_t count, const char* noun) {
+    return std::to_string(count) + ' ' + noun + (count == 1 ? "" : "s");
+}
+
+std::string denial_line(const Denial& denial, bool hints) {
+    using audit::terminal_safe;
+    std::string line = "callgate:   " + std::string(rules::name(denial.operation)) + ' ' +
+                       terminal_safe(denial.object) + " ×" + std::to_string(denial.count) + "  " +
+                       (denial.by_rule ? "rule " : "") + terminal_safe(denial.rule);
+    if (!denial.note.empty()) line += " (" + terminal_safe(denial.note) + ')';
+    if (hints && !denial.hint.empty()) line += "  allow with: " + denial.hint;
+    return line + '\n';
+}
+
+/// What `callgate audit show` needs to find this log: the run, or the file where it is not among the others.
+std::string log_argument(const RunFacts& facts) {
+    return facts.audit_file.ends_with('-' + facts.run + ".jsonl") ? facts.run
+                                                                  : audit::shell_quote(facts.audit_file);
+}
+
+}  // namespace
+
+struct RunReport::State {
+    std::shared_ptr<const rules::RuleSet> rules;
+    std::atomic<std::uint64_t> allow = 0, ask = 0, deny = 0, kill = 0;
+    std::atomic<std::uint64_t> would_ask = 0, would_deny = 0, would_kill = 0;
+
+    mutable std::mutex lock;
+    std::vector<Denial> denials;  // in the order of their first calls
+    std::unordered_map<std::string, std::size_t> index;
+    std::uint64_t unkept = 0;  // calls of denials beyond the bound
+
+    void keep(const audit::Decision& decision);
+    [[nodiscard]] std::string denials_text(const RunFacts& facts, bool hints) const;
+};
+
+void RunReport::State::keep(const audit::Decision& decision) {
+    std::string object = object_text(decision);
+    std::string rule = rule_of(decision);
+    const std::string key = std::string(rules::name(decision.operation)) + '\0' + rule + '\0' + object;
+    const std::lock_guard guard(lock);
+    if (const auto known = index.find(key); known != index.end()) {
+        ++denials[known->second].count;
+        return;
+    }
+    if (denials.size() == most_denials) {
+        ++unkept;
+        return;
+    }
+    index.emplace(key, denials.size());
+    denials.push_back({.object = std::move(object),
+                       .rule = std::move(rule),
+                       .program = std::string(decision.caller.executable),
+                       .hint = rules ? hint(decision, *rules) : hint(decision),
+                       .note = note_of(decision),
+                       .operation = decision.operation,
+                       .by_rule = decision.verdict.rule != nullptr,
+                       .pid = decision.caller.pid,
+                       .error = decision.verdict.error,
+                       .count = 1});
+}
+
+RunReport::RunReport() : state_(std::make_unique<State>()) {}
+RunReport::~RunReport() = default;
+
+void RunReport::use_rules(std::shared_ptr<const rules::RuleSet> rules) { state_->rules = std::move(rules); }
+
+void RunReport::note(const audit::Decision& decision) {
+    State& state = *state_;
+    const rules::Action action = decision.verdict.action;
+    if (action == rules::Action::allow) {
+        state.allow.fetch_add(1, std::memory_order_relaxed);
+        return;
+    }
+    const bool refused = audit::refused(decision);
+    std::atomic<std::uint64_t>& count = action == rules::Action::ask ? (refused ? state.ask : state.would_ask)
+                                        : action == rules::Action::kill
+                                            ? (refused ? state.kill : state.would_kill)
+                                            : (refused ? state.deny : state.would_deny);
+    count.fetch_add(1, std::memory_order_relaxed);
+    state.keep(decision);
+}
+
+audit::Counts RunReport::counts() const {
+    const State& state = *state_;
+    return {.allow = state.allow,
+            .ask = state.ask,
+            .deny = state.deny,
+            .kill = state.kill,
+            .would_deny = state.would_deny,
+            .would_ask = state.would_ask,
+            .would_kill = state.would_kill};
+}
+
+std::string RunReport::State::denials_text(const RunFacts& facts, bool hints) const {
+    const std::lock_guard guard(lock);
+    std::string text;
+    std::uint64_t more = unkept;
+    for (std::size_t at = 0; at < denials.size(); ++at) {
+        if (at < most_lines) {
+            text += denial_line(denials[at], hints);
+        } else {
+            more += denials[at].count;
+        }
+    }
+    if (more == 0) return text;
+    text += "callgate:   … and " + std::to_string(more) + " more";
+    if (!facts.audit_file.empty()) text += ": callgate audit show " + log_argument(facts);
+    return text + '\n';
+}
+
+std::string RunReport::footer(const RunFacts& facts, const RunOutcome& outcome, bool hints) const {
+    const audit::Counts all = counts();
+    const std::uint64_t denied = all.deny + all.ask + all.kill;
+    const std::uint64_t would = all.would_deny + all.would_ask + all.would_kill;
+    std::string text;
+    if (denied + would > 0) {
+        text = "callgate: ";
+        if (denied > 0) text += "denied " + plural(denied, "call");
+        if (would > 0) text += (denied > 0 ? ", " : "") + ("would have denied " + plural(would, "call"));
+        text += " (run " + facts.run + (would > 0 ? ", audit mode)\n" : ")\n") +
+                state_->denials_text(facts, hints);
+    }
+    if (outcome.ended_background > 0) {
+        text += "callgate: ended " + std::to_string(outcome.ended_background) +
+                (outcome.ended_background == 1 ? " process" : " processes") +
+                " that the command left running\n";
+    }
+    return text;
+}
+
+namespace {
+
+/// Members of one JSON object, comma by comma.
+class Members {
+public:
+    explicit Members(audit::Buffer& out) : out_(out) { out_ << '{'; }
+    void end() { out_ << '}'; }
+    audit::Buffer& name(std::string_view name) {
+        out_ << (first_ ? "\"" : ",\"") << name << "\":";
+        first_ = false;
+        return out_;
+    }
+    void text(std::string_view key, std::string_view value) { audit::append_json_string(name(key), value); }
+    /// null where there is none.
+    void text_or_null(std::string_view key, std::string_view value) {
+        value.empty() ? static_cast<void>(name(key) << "null") : text(key, value);
+    }
+    void number(std::string_view key, std::uint64_t value) { name(key) << value; }
+    void number_or_null(std::string_view key, std::optional<int> value) {
+        value ? name(key) << *value : name(key) << "null";
+    }
+    void texts(std::string_view key, const std::vector<std::string>& values) {
+        name(key) << '[';
+        for (std::size_t at = 0; at < values.size(); ++at) {
+            if (at > 0) out_ << ',';
+            audit::append_json_string(out_, values[at]);
+        }
+        out_ << ']';
+    }
+
+private:
+    audit::Buffer& out_;
+    bool first_ = true;
+};
+
+void add_effective(Members& report, const RunFacts& facts, const RunOutcome& outcome) {
+    Members effective(report.name("effective"));
+    effective.name("landlock_abi") << facts.landlock_abi;
+    effective.name("listener") << (outcome.outcome == "setup_error" ? "false" : "true");
+    effective.texts("degraded", facts.degraded);
+    effective.text("rules_sha256", facts.rules_sha256);
+    effective.end();
+}
+
+void add_counts(Members& report, const audit::Counts& all) {
+    Members counts(report.name("counts"));
+    counts.number("allow", all.allow);
+    counts.number("deny", all.deny);
+    counts.number("ask", all.ask);
+    counts.number("kill", all.kill);
+    counts.number("would_deny", all.would_deny);
+    counts.number("would_ask", all.would_ask);
+    counts.number("would_kill", all.would_kill);
+    counts.end();
+}
+
+void add_denials(Members& report, audit::Buffer& out, const std::vector<Denial>& denials) {
+    report.name("denials") << '[';
+    for (std::size_t at = 0; at < denials.size(); ++at) {
+        const Denial& denial = denials[at];
+        if (at > 0) out << ',';
+        Members one(out);
+        one.text("operation", rules::name(denial.operation));
+        one.text("object", denial.object);
+        one.text("rule", denial.rule);
+        one.name("pid") << denial.pid;
+        one.text("program", denial.program);
+        audit::append_errno(one.name("errno"), denial.error);
+        one.number("count", denial.count);
+        one.text("hint", denial.hint);
+        one.end();
+    }
+    out << ']';
+}
+
+void add_usage(Members& report, const RunOutcome& outcome) {
+    Members usage(report.name("usage"));
+    usage.number("cpu_ms", outcome.cpu_ms);
+    usage.number("max_rss_kb", outcome.max_rss_kb);
+    usage.number("processes", outcome.processes);
+    usage.number("notifications", outcome.notifications);
+    usage.end();
+}
+
+void add_audit(Members& report, const RunFacts& facts, std::uint64_t records, const std::string& head) {
+    if (!facts.audited) {
+        report.name("audit") << "null";
+        return;
+    }
+    Members audit(report.name("audit"));
+    audit.text_or_null("file", facts.audit_file);
+    audit.number("records", records);
+    audit.text_or_null("head", head);
+    audit.end();
+}
+
+}  // namespace
+
+std::string RunReport::json(const RunFacts& facts, const RunOutcome& outcome, std::uint64_t records,
+                            const std::string& head) const {
+    audit::Buffer out(4096);
+    Members report(out);
+    report.number("version", 1);
+    report.text("run", facts.run);
+    report.text("outcome", outcome.outcome);
+    report.number_or_null("exit_code", outcome.exit_code);
+    report.number_or_null("signal", outcome.signal);
+    report.name("duration_ms") << outcome.duration_ms;
+    report.text("mode", facts.mode);
+    report.texts("command", audit::redact(facts.command));
+    report.text("workdir", facts.workdir);
+    add_effective(report, facts, outcome);
+    add_counts(report, counts());
+    {
+        const std::lock_guard guard(state_->lock);
+        add_denials(report, out, state_->denials);
+    }
+    add_usage(report, outcome);
+    add_audit(report, facts, records, head);
+    report.text_or_null("error", outcome.error);
+    report.end();
+    out << '\n';
+    return std::string(out.view());
+}
+
+}  // namespace callgate
