@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bit>
+#include <type_traits>
 #include <utility>
 
 namespace callgate::rules {
@@ -17,10 +18,30 @@ bool is_double_star(const GlobElements& component) {
 }
 }  // namespace
 
-/// The states that are alive: state i means that the tokens from i on are still to be matched.
-class GlobProgram::States {
+/// The states that are alive: state i means that the tokens from i on are still to be matched. One word holds
+/// the states of nearly every pattern.
+class GlobProgram::FewStates {
 public:
-    explicit States(std::size_t tokens) : words_(tokens / word_bits + 1) { clear(); }
+    explicit FewStates(std::size_t /*tokens*/) {}
+    void clear() { bits_ = 0; }
+    void set(std::size_t index) { bits_ |= std::uint64_t{1} << index; }
+    [[nodiscard]] bool test(std::size_t index) const { return (bits_ >> index & 1) != 0; }
+    [[nodiscard]] bool any() const { return bits_ != 0; }
+    template <typename Visit>
+    void each(Visit visit) const {
+        for (std::uint64_t rest = bits_; rest != 0; rest &= rest - 1) {
+            visit(static_cast<std::size_t>(std::countr_zero(rest)));
+        }
+    }
+
+private:
+    std::uint64_t bits_ = 0;
+};
+
+/// The same for as many states as the longest pattern has.
+class GlobProgram::ManyStates {
+public:
+    explicit ManyStates(std::size_t tokens) : words_(tokens / word_bits + 1) { clear(); }
     void clear() {
         for (std::size_t word = 0; word < words_; ++word) bits_[word] = 0;
     }
@@ -108,6 +129,7 @@ void GlobProgram::finish() {
 }
 
 /// Makes a state alive, and those that are reached from it without a byte.
+template <typename States>
 void GlobProgram::enter(std::size_t index, States& states) const {
     while (true) {
         states.set(index);
@@ -126,6 +148,7 @@ void GlobProgram::enter(std::size_t index, States& states) const {
     }
 }
 
+template <typename States>
 void GlobProgram::step(const States& from, char byte, States& to) const {
     to.clear();
     from.each([&](std::size_t index) {
@@ -162,49 +185,52 @@ void GlobProgram::step(const States& from, char byte, States& to) const {
     });
 }
 
-const GlobProgram::States* GlobProgram::run(std::string_view text, States& one, States& other) const {
+template <typename States, typename Look>
+bool GlobProgram::run_with(std::string_view text, Look look) const {
+    States one(tokens_.size());
+    States other(tokens_.size());
     States* now = &one;
     States* next = &other;
     enter(0, *now);
     for (const char byte : text) {
         step(*now, byte, *next);
-        if (!next->any()) return nullptr;
+        if (!next->any()) return false;
         std::swap(now, next);
     }
-    return now;
+    return look(std::as_const(*now));
+}
+
+template <typename Look>
+bool GlobProgram::run(std::string_view text, Look look) const {
+    if (tokens_.size() <= word_bits) return run_with<FewStates>(text, look);
+    return run_with<ManyStates>(text, look);
 }
 
 bool GlobProgram::matches(std::string_view text) const {
-    if (!text.ends_with(suffix_)) return false;
-    States one(tokens_.size());
-    States other(tokens_.size());
-    const States* alive = run(text, one, other);
-    return alive != nullptr && alive->test(tokens_.size() - 1);
+    return text.ends_with(suffix_) &&
+           run(text, [this](const auto& alive) { return alive.test(tokens_.size() - 1); });
 }
 
 bool GlobProgram::may_match_beneath(std::string_view text) const {
-    States one(tokens_.size());
-    States other(tokens_.size());
-    const States* alive = run(text, one, other);
-    if (alive == nullptr) return false;
-    if (alive->test(tokens_.size() - 1)) return true;
-    States& next = alive == &one ? other : one;
-    step(*alive, '/', next);
-    return next.any();
+    return run(text, [this](const auto& alive) {
+        if (alive.test(tokens_.size() - 1)) return true;
+        std::decay_t<decltype(alive)> next(tokens_.size());
+        step(alive, '/', next);
+        return next.any();
+    });
 }
 
 bool GlobProgram::covers(std::string_view text) const {
-    States one(tokens_.size());
-    States other(tokens_.size());
-    const States* alive = run(text, one, other);
-    const std::size_t end = tokens_.size() - 1;
-    if (alive == nullptr || !alive->test(end)) return false;
-    const auto lives = [&](std::size_t back, Kind kind) {
-        return end >= back && tokens_[end - back].kind == kind && alive->test(end - back);
-    };
-    if (lives(1, Kind::any_sequence) || lives(2, Kind::tail)) return true;
-    // "/**/*": whatever follows, its last component is matched by the star.
-    return lives(2, Kind::directories) && tokens_[end - 1].kind == Kind::star;
+    return run(text, [this](const auto& alive) {
+        const std::size_t end = tokens_.size() - 1;
+        const auto lives = [&](std::size_t back, Kind kind) {
+            return end >= back && tokens_[end - back].kind == kind && alive.test(end - back);
+        };
+        if (!alive.test(end)) return false;
+        if (lives(1, Kind::any_sequence) || lives(2, Kind::tail)) return true;
+        // "/**/*": whatever follows, its last component is matched by the star.
+        return lives(2, Kind::directories) && tokens_[end - 1].kind == Kind::star;
+    });
 }
 
 }  // namespace callgate::rules

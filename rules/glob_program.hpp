@@ -77,14 +77,20 @@ private:
         char byte = 0;
         std::uint16_t set = 0;
     };
-    class States;
+    class FewStates;
+    class ManyStates;
 
     void add(Kind kind, char byte = 0) { tokens_.push_back({kind, byte, 0}); }
     void add(const GlobElements& elements, bool path);
     void finish();
-    /// What is alive after `text`, in one of the two; null where nothing is.
-    const States* run(std::string_view text, States& one, States& other) const;
+    /// Lets `look(alive)` see what is alive after `text`; false where nothing is.
+    template <typename Look>
+    bool run(std::string_view text, Look look) const;
+    template <typename States, typename Look>
+    bool run_with(std::string_view text, Look look) const;
+    template <typename States>
     void step(const States& from, char byte, States& to) const;
+    template <typename States>
     void enter(std::size_t index, States& states) const;
 
     std::vector<Token> tokens_;
