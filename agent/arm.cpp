@@ -115,7 +115,8 @@ PreparedCommand::PreparedCommand(const Arming& arming, AgentChannels channels)
     if (arming.landlock_ruleset >= 0) kept_.push_back(arming.landlock_ruleset);
     std::sort(kept_.begin(), kept_.end());
     arguments_.push_back(nullptr);
-    for (const std::string& argument : arming.command) arguments_.push_back(const_cast<char*>(argument.c_str()));
+    for (const std::string& argument : arming.command)
+        arguments_.push_back(const_cast<char*>(argument.c_str()));
     arguments_.push_back(nullptr);
     for (const std::string& variable : arming.environment)
         environment_.push_back(const_cast<char*>(variable.c_str()));
@@ -136,8 +137,10 @@ int PreparedCommand::execute() const {
             arguments_[1] = name;
             return error;
         }
-        if (errno == EACCES) result = EACCES;
-        else if (errno != ENOENT && errno != ENOTDIR) return errno;
+        if (errno == EACCES)
+            result = EACCES;
+        else if (errno != ENOENT && errno != ENOTDIR)
+            return errno;
     }
     return result;
 }

@@ -1,9 +1,9 @@
 // The agent: the forked child that arms itself and becomes the command.
 //
-// Everything that runs between fork and execve is async-signal-safe: no allocation, no exception. What it needs was
-// made before the fork (PreparedCommand). Its parent, the guardian, hears of each step through the status pipe,
-// whose CLOEXEC end closes when the command's own code begins. No attacker has run yet; what could be hostile is
-// the file that is executed.
+// Everything that runs between fork and execve is async-signal-safe: no allocation, no exception. What it
+// needs was made before the fork (PreparedCommand). Its parent, the guardian, hears of each step through the
+// status pipe, whose CLOEXEC end closes when the command's own code begins. No attacker has run yet; what
+// could be hostile is the file that is executed.
 #pragma once
 
 #include <vector>
@@ -44,7 +44,8 @@ private:
 /// Closes all descriptors above 2 that `kept` (ascending) does not hold. Returns 0 or errno.
 [[nodiscard]] int close_all_but(const std::vector<int>& kept);
 
-/// Those of 0..2 that are closed become /dev/null, and those that callgate itself opened (CLOEXEC). 0 or errno.
+/// Those of 0..2 that are closed become /dev/null, and those that callgate itself opened (CLOEXEC). 0 or
+/// errno.
 [[nodiscard]] int fill_standard_descriptors();
 
 }  // namespace callgate::agent

@@ -5,8 +5,8 @@
 
 namespace callgate::agent {
 
-/// Drops every capability of the calling thread: effective, permitted, inheritable, ambient; with CAP_SETPCAP also
-/// bounding, and securebits NOROOT locked. Idempotent.
+/// Drops every capability of the calling thread: effective, permitted, inheritable, ambient; with CAP_SETPCAP
+/// also bounding, and securebits NOROOT locked. Idempotent.
 [[nodiscard]] boost::system::result<void> drop_capabilities();
 
 }  // namespace callgate::agent

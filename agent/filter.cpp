@@ -19,18 +19,21 @@ constexpr std::uint32_t no_call = 0xFFFFFFFFU;
 
 std::uint32_t return_value(const Disposition& disposition) {
     switch (disposition.kind) {
-        case Disposition::Kind::allow: return SECCOMP_RET_ALLOW;
-        case Disposition::Kind::trap: return SECCOMP_RET_USER_NOTIF;
+        case Disposition::Kind::allow:
+            return SECCOMP_RET_ALLOW;
+        case Disposition::Kind::trap:
+            return SECCOMP_RET_USER_NOTIF;
         case Disposition::Kind::refuse:
             return SECCOMP_RET_ERRNO | (static_cast<std::uint32_t>(disposition.error) & SECCOMP_RET_DATA);
-        case Disposition::Kind::kill_process: return SECCOMP_RET_KILL_PROCESS;
+        case Disposition::Kind::kill_process:
+            return SECCOMP_RET_KILL_PROCESS;
     }
     return SECCOMP_RET_KILL_PROCESS;
 }
 
 // Classic BPF only jumps forward. So the program is put together from its end: whatever a jump leads to is
-// already there and its distance known, and where one is beyond the 8 bits of a conditional jump, a copy of the
-// return or an unconditional jump is put in between.
+// already there and its distance known, and where one is beyond the 8 bits of a conditional jump, a copy of
+// the return or an unconditional jump is put in between.
 class Assembler {
 public:
     /// The place of an instruction, counted from the program's end.
@@ -51,7 +54,8 @@ public:
                             distance(no)));
     }
     std::vector<sock_filter> finish() {
-        if (reversed_.size() > BPF_MAXINSNS) throw std::length_error("seccomp program of too many instructions");
+        if (reversed_.size() > BPF_MAXINSNS)
+            throw std::length_error("seccomp program of too many instructions");
         std::reverse(reversed_.begin(), reversed_.end());
         return std::move(reversed_);
     }
@@ -98,10 +102,18 @@ Place load_word(Assembler& assembler, const ArgumentTest& test, Half half) {
 Place compare_low(Assembler& assembler, const ArgumentTest& test, Place yes, Place no) {
     const std::uint32_t value = word(test.value, Half::low);
     switch (test.compare) {
-        case ArgumentTest::Compare::masked_equal: assembler.jump(BPF_JEQ, value, yes, no); break;
-        case ArgumentTest::Compare::masked_not_equal: assembler.jump(BPF_JEQ, value, no, yes); break;
-        case ArgumentTest::Compare::greater: assembler.jump(BPF_JGT, value, yes, no); break;
-        case ArgumentTest::Compare::non_zero: assembler.jump(BPF_JEQ, 0, no, yes); break;
+        case ArgumentTest::Compare::masked_equal:
+            assembler.jump(BPF_JEQ, value, yes, no);
+            break;
+        case ArgumentTest::Compare::masked_not_equal:
+            assembler.jump(BPF_JEQ, value, no, yes);
+            break;
+        case ArgumentTest::Compare::greater:
+            assembler.jump(BPF_JGT, value, yes, no);
+            break;
+        case ArgumentTest::Compare::non_zero:
+            assembler.jump(BPF_JEQ, 0, no, yes);
+            break;
     }
     return load_word(assembler, test, Half::low);
 }
@@ -112,14 +124,20 @@ Place compare(Assembler& assembler, const ArgumentTest& test, Place yes, Place n
     if (test.low) return low;
     const std::uint32_t value = word(test.value, Half::high);
     switch (test.compare) {
-        case ArgumentTest::Compare::masked_equal: assembler.jump(BPF_JEQ, value, low, no); break;
-        case ArgumentTest::Compare::masked_not_equal: assembler.jump(BPF_JEQ, value, low, yes); break;
+        case ArgumentTest::Compare::masked_equal:
+            assembler.jump(BPF_JEQ, value, low, no);
+            break;
+        case ArgumentTest::Compare::masked_not_equal:
+            assembler.jump(BPF_JEQ, value, low, yes);
+            break;
         case ArgumentTest::Compare::greater: {
             const Place equal = assembler.jump(BPF_JEQ, value, low, no);
             assembler.jump(BPF_JGT, value, yes, equal);
             break;
         }
-        case ArgumentTest::Compare::non_zero: assembler.jump(BPF_JEQ, 0, low, yes); break;
+        case ArgumentTest::Compare::non_zero:
+            assembler.jump(BPF_JEQ, 0, low, yes);
+            break;
     }
     return load_word(assembler, test, Half::high);
 }

@@ -2,9 +2,10 @@
 //
 // A call that no rule names is allowed, and the kernel's bitmap then answers it without running the program
 // (so nothing may look at arguments of frequent calls). Foreign architectures and x32 kill the process; other
-// numbers above `newest_call`, -1 among them, answer ENOSYS. Own code rather than libseccomp's generator: allow-lists of
-// arguments, tests of the number itself and low-word comparisons cannot be said there (kernel-facts 2, 40).
-// Pure: no descriptor, no kernel call. An attacker controls the number and all 64 bits of every argument.
+// numbers above `newest_call`, -1 among them, answer ENOSYS. Own code rather than libseccomp's generator:
+// allow-lists of arguments, tests of the number itself and low-word comparisons cannot be said there
+// (kernel-facts 2, 40). Pure: no descriptor, no kernel call. An attacker controls the number and all 64 bits
+// of every argument.
 #pragma once
 
 #include <linux/filter.h>
@@ -14,12 +15,13 @@
 
 namespace callgate::agent {
 
-/// One test of one argument, of which only the bits of `mask` count; comparisons are unsigned. `low` compares the low 32 bits only (int arguments: kernel-facts 40).
+/// One test of one argument, of which only the bits of `mask` count; comparisons are unsigned. `low` compares
+/// the low 32 bits only (int arguments: kernel-facts 40).
 struct ArgumentTest {
     enum class Compare : std::uint8_t { masked_equal, masked_not_equal, greater, non_zero };
     std::uint8_t argument = 0;  // 0..5
     Compare compare = Compare::masked_equal;
-    bool low = true;            // false: all 64 bits (pointers)
+    bool low = true;  // false: all 64 bits (pointers)
     std::uint64_t mask = ~0ULL;
     std::uint64_t value = 0;
 };

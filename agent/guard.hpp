@@ -1,10 +1,12 @@
 // The guardian's life: one loop over orders, children and the agent's status pipe.
 //
-// Runs in its own process, single-threaded, every signal blocked. It owns the pipe ends that it is given. The target
-// controls what it reaps and how many processes there are, never what it is told to do.
+// Runs in its own process, single-threaded, every signal blocked. It owns the pipe ends that it is given. The
+// target controls what it reaps and how many processes there are, never what it is told to do.
 #pragma once
 
 #include <chrono>
+#include <csignal>
+#include <cstdint>
 #include <optional>
 
 #include "agent/guardian.hpp"
@@ -13,9 +15,9 @@
 namespace callgate::agent {
 
 struct GuardChannels {
-    UniqueFd orders;  // read end
-    UniqueFd events;  // write end
-    UniqueFd status;  // read end, non-blocking: what the agent says
+    UniqueFd orders;    // read end
+    UniqueFd events;    // write end
+    UniqueFd status;    // read end, non-blocking: what the agent says
     UniqueFd children;  // signalfd for SIGCHLD
 };
 
@@ -29,16 +31,19 @@ public:
 private:
     using Clock = std::chrono::steady_clock;
 
-    void wait_for_something();
+    enum class Children : std::uint8_t { none, quiet, more };
+
+    void wait_for_something(Children children);
     void take_order();
     void take_status();
     void status_closed();
-    /// Reaps whatever has changed. False when there is no child left.
-    bool reap();
+    /// Reaps what has changed, but not for ever: a tree that dies as fast as it grows must not keep orders
+    /// waiting.
+    Children reap(int most);
+    void reap_one(const siginfo_t& seen);
     void command_changed(int code, int status);
     void command_ended();
     void keep_deadline();
-    [[nodiscard]] bool descendants_left() const { return children_left_ || !command_reaped_; }
     void end_all();
     void finish();
     [[noreturn]] void lost();
@@ -49,7 +54,7 @@ private:
     GuardChannels channels_;
     const pid_t command_;
     bool armed_ = false, failed_ = false;
-    bool command_reaped_ = false, children_left_ = true;
+    bool command_reaped_ = false;
     std::uint64_t reaped_ = 0;
     std::optional<Clock::time_point> deadline_;
 };

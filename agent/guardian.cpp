@@ -107,7 +107,8 @@ int let_go_of_descriptors(const Arming& arming, const GuardChannels& channels) {
     return close_all_but(kept);
 }
 
-// In a group of its own SIGKILL to callgate's group leaves it; not dumpable, nobody of the same user traces it.
+// In a group of its own SIGKILL to callgate's group leaves it; not dumpable, nobody of the same user traces
+// it.
 int become_guardian(const Arming& arming, const GuardChannels& channels) {
     if (!channels.children) return EMFILE;
     if (::setpgid(0, 0) != 0) return errno;

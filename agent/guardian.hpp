@@ -1,9 +1,9 @@
 // The guardian: child subreaper of the whole tree, parent of the command, never armed.
 //
-// It ends every descendant when the supervisor is gone (its end of `orders` closes), passes signals on, reaps,
-// and tells the supervisor what became of the command. The target cannot signal, trace or limit it (Landlock
-// scopes and the filter). Without a terminal relay it sits in a process group of its own with all signals blocked,
-// while the command stays in callgate's group (architecture.md, Processes).
+// It ends every descendant when the supervisor is gone (its end of `orders` closes), passes signals on,
+// reaps, and tells the supervisor what became of the command. The target cannot signal, trace or limit it
+// (Landlock scopes and the filter). Without a terminal relay it sits in a process group of its own with all
+// signals blocked, while the command stays in callgate's group (architecture.md, Processes).
 #pragma once
 
 #include <linux/filter.h>
@@ -35,20 +35,21 @@ enum class Background : std::uint8_t { end, wait };
 struct Arming {
     std::vector<std::string> command;      // argv
     std::vector<std::string> environment;  // "NAME=value"
-    /// Candidates for execve in PATH order, absolute; tried until one is not ENOENT/ENOTDIR/EACCES, as execvpe does.
+    /// Candidates for execve in PATH order, absolute; tried until one is not ENOENT/ENOTDIR/EACCES, as
+    /// execvpe does.
     std::vector<std::string> executables;
     /// What the command inherits of signals. Make the Arming (or take this) before changing any.
     SignalState signals = SignalState::current();
-    UniqueFd working_directory;            // O_PATH; the command starts there
-    std::vector<int> pass;                 // descriptors beyond 0..2 that stay open
+    UniqueFd working_directory;  // O_PATH; the command starts there
+    std::vector<int> pass;       // descriptors beyond 0..2 that stay open
     std::vector<Limit> limits;
-    int landlock_ruleset = -1;             // -1: none (audit mode)
+    int landlock_ruleset = -1;  // -1: none (audit mode)
     const std::vector<sock_filter>* filter = nullptr;
     bool keep_capabilities = false;
-    int nice = 0;                          // added, 0: unchanged
-    std::optional<int> io_priority;        // ioprio_set value
+    int nice = 0;                    // added, 0: unchanged
+    std::optional<int> io_priority;  // ioprio_set value
     Background background = Background::end;
-    std::string temporary_directory;       // removed by the guardian if the supervisor is gone; "" none
+    std::string temporary_directory;  // removed by the guardian if the supervisor is gone; "" none
     /// Where a report is written if the supervisor is lost, descriptor or -1, and its whole text.
     int report = -1;
     std::string lost_report;
@@ -59,12 +60,13 @@ struct Guardian {
     UniqueFd pidfd;
     UniqueFd orders;  // write end
     UniqueFd events;  // read end
-    /// The agent waits on this after `armed` until one byte says that the listener was taken; closing it ends it.
-    UniqueFd go;      // write end
+    /// The agent waits on this after `armed` until one byte says that the listener was taken; closing it ends
+    /// it.
+    UniqueFd go;  // write end
 };
 
-/// Forks guardian and agent. Single-threaded callers only; nothing of `arming` need outlive the call. Errors: errno
-/// of pipe2, fork, pidfd_open; EBADF where a descriptor of `pass` is not open. The caller reaps `pid`.
+/// Forks guardian and agent. Single-threaded callers only; nothing of `arming` need outlive the call. Errors:
+/// errno of pipe2, fork, pidfd_open; EBADF where a descriptor of `pass` is not open. The caller reaps `pid`.
 [[nodiscard]] boost::system::result<Guardian> start_guardian(const Arming& arming);
 
 }  // namespace callgate::agent

@@ -26,7 +26,8 @@ error_code last_error() { return {errno, boost::system::system_category()}; }
 
 constexpr std::uint64_t file_rights = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE |
                                       LANDLOCK_ACCESS_FS_READ_FILE | landlock::fs_truncate;
-// Devices are made by nobody: callgate runs its target without capabilities, and a whiteout is no file either.
+// Devices are made by nobody: callgate runs its target without capabilities, and a whiteout is no file
+// either.
 constexpr std::uint64_t make_rights = LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
                                       LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |
                                       LANDLOCK_ACCESS_FS_MAKE_SYM;
@@ -39,8 +40,7 @@ std::uint64_t known_rights(int abi) {
 }
 
 result<UniqueFd> create_ruleset(const landlock::RulesetAttributes& attributes, int abi) {
-    const long fd =
-        ::syscall(SYS_landlock_create_ruleset, &attributes, landlock::attributes_size(abi), 0U);
+    const long fd = ::syscall(SYS_landlock_create_ruleset, &attributes, landlock::attributes_size(abi), 0U);
     if (fd < 0) return last_error();
     return UniqueFd(static_cast<int>(fd));
 }
@@ -125,8 +125,10 @@ int kernel_landlock_abi() {
 
 std::uint64_t landlock_access(rules::OperationSet operations, bool directory, int abi) {
     std::uint64_t rights = 0;
-    if (operations.contains(Operation::read)) rights |= LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
-    if (operations.contains(Operation::modify)) rights |= LANDLOCK_ACCESS_FS_WRITE_FILE | landlock::fs_truncate;
+    if (operations.contains(Operation::read))
+        rights |= LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
+    if (operations.contains(Operation::modify))
+        rights |= LANDLOCK_ACCESS_FS_WRITE_FILE | landlock::fs_truncate;
     if (operations.contains(Operation::execute))
         rights |= LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE;
     if (operations.contains(Operation::create)) rights |= make_rights;

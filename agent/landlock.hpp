@@ -15,10 +15,12 @@
 
 namespace callgate::agent {
 
-/// The kernel's Landlock ABI, 0 where it has none. CALLGATE_LANDLOCK_ABI may only lower it (tests of old ABIs).
+/// The kernel's Landlock ABI, 0 where it has none. CALLGATE_LANDLOCK_ABI may only lower it (tests of old
+/// ABIs).
 [[nodiscard]] int kernel_landlock_abi();
 
-/// LANDLOCK_ACCESS_FS_* for operations, limited to what `abi` knows; file rights only where `directory` is false.
+/// LANDLOCK_ACCESS_FS_* for operations, limited to what `abi` knows; file rights only where `directory` is
+/// false.
 [[nodiscard]] std::uint64_t landlock_access(rules::OperationSet operations, bool directory, int abi);
 
 /// Landlock knows single ports only: beyond this many for one operation, whole ranges stay contested.
@@ -36,8 +38,8 @@ struct PortSplit {
 [[nodiscard]] boost::system::result<UniqueFd> make_target_ruleset(const rules::Plan& plan,
                                                                   std::vector<std::string>& left_out);
 
-/// Puts the calling thread (single-threaded: the whole process) into the base domain: REFER only, granted on "/".
-/// Needs NO_NEW_PRIVS, which it sets.
+/// Puts the calling thread (single-threaded: the whole process) into the base domain: REFER only, granted on
+/// "/". Needs NO_NEW_PRIVS, which it sets.
 [[nodiscard]] boost::system::result<void> enter_base_domain();
 
 }  // namespace callgate::agent

@@ -1,4 +1,5 @@
-// Landlock constants and structures that the build machine's <linux/landlock.h> may not know yet (Debian 12: ABI 2).
+// Landlock constants and structures that the build machine's <linux/landlock.h> may not know yet (Debian 12:
+// ABI 2).
 //
 // Device ioctls (ABI 5, 1 << 15) are never handled: rule sets have no operation for them, so who may open a
 // device may use it; TIOCSTI and its kind are the filter's business. Values: include/uapi/linux/landlock.h.

@@ -82,7 +82,7 @@ bool send(const UniqueFd& pidfd, int signal) {
 using Identity = std::pair<pid_t, std::uint64_t>;
 
 // Stopped processes do not fork. One that was in the middle of it appears in the next reading.
-void stop_descendants(pid_t root) {
+void stop_descendants(pid_t root, const std::function<void()>& between) {
     std::set<Identity> seen;
     bool fresh = true;
     for (int round = 0; fresh && round < max_stop_rounds; ++round) {
@@ -92,6 +92,7 @@ void stop_descendants(pid_t root) {
             send(pin(process), SIGSTOP);
             fresh = true;
         });
+        if (between) between();
     }
 }
 
@@ -113,7 +114,8 @@ void for_each_descendant(pid_t root, const std::function<void(const Process&)>& 
     if (!proc) return;
     std::unordered_set<pid_t> family{root};
     std::vector<Process> others;
-    // /proc lists by number and parents mostly have the lower one: most are known while the list is still read.
+    // /proc lists by number and parents mostly have the lower one: most are known while the list is still
+    // read.
     while (const dirent* entry = ::readdir(proc.get())) {
         pid_t pid = 0;
         if (!parse_number(std::string_view(entry->d_name), pid)) continue;
@@ -152,10 +154,10 @@ void signal_descendants(pid_t root, int signal) {
     });
 }
 
-std::size_t end_descendants(pid_t root) {
+std::size_t end_descendants(pid_t root, const std::function<void()>& between) {
     std::set<Identity> killed;
     for (;;) {
-        stop_descendants(root);
+        stop_descendants(root, between);
         bool alive = false;
         UniqueFd last;
         for_each_descendant(root, [&](const Process& process) {
@@ -169,6 +171,7 @@ std::size_t end_descendants(pid_t root) {
         if (!alive) return killed.size();
         pollfd death{last.get(), POLLIN, 0};
         ::poll(&death, 1, look_again_ms);
+        if (between) between();
     }
 }
 

@@ -1,9 +1,9 @@
 // The processes beneath one process, as /proc shows them, and how to end them all.
 //
-// The target controls how many there are, what they are called, and that they fork, stop, ignore signals, leave
-// their session or their parent while they are counted. It cannot leave the tree: orphans fall to the nearest
-// subreaper. A process is signalled through a pidfd whose identity is checked again after it was opened, so that
-// a reused number never hits a stranger.
+// The target controls how many there are, what they are called, and that they fork, stop, ignore signals,
+// leave their session or their parent while they are counted. It cannot leave the tree: orphans fall to the
+// nearest subreaper. A process is signalled through a pidfd whose identity is checked again after it was
+// opened, so that a reused number never hits a stranger.
 #pragma once
 
 #include <sys/types.h>
@@ -18,8 +18,8 @@ namespace callgate::agent {
 
 struct Process {
     pid_t pid = 0, parent = 0;
-    char state = '?';             // proc(5): R, S, D, T, Z, ...
-    std::uint64_t flags = 0;      // PF_* of linux/sched.h
+    char state = '?';         // proc(5): R, S, D, T, Z, ...
+    std::uint64_t flags = 0;  // PF_* of linux/sched.h
     std::uint64_t threads = 0;
     std::uint64_t start_time = 0;  // ticks since boot
     /// Whether some thread still runs: the first one may be a zombie already while others go on.
@@ -38,8 +38,10 @@ void for_each_descendant(pid_t root, const std::function<void(const Process&)>& 
 /// Sends a signal to every living descendant.
 void signal_descendants(pid_t root, int signal);
 
-/// Ends all descendants of `root` (not `root` itself): SIGSTOP until nothing new appears, then SIGKILL. Returns how
-/// many were killed. Zombies remain for their parents to reap.
-std::size_t end_descendants(pid_t root);
+/// Ends all descendants of `root` (not `root` itself): SIGSTOP until nothing new appears, then SIGKILL.
+/// Returns how many were killed. Zombies remain for their parents to reap: `between`, called between two
+/// readings of /proc, may reap those that fell to the caller, so that the readings stay short while a tree
+/// dies as fast as it grows.
+std::size_t end_descendants(pid_t root, const std::function<void()>& between = nullptr);
 
 }  // namespace callgate::agent

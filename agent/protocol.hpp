@@ -19,9 +19,9 @@ struct Order {
     std::int32_t value = 0;
 };
 
-/// Guardian → supervisor, in this order: armed, executed, then any of stopped and continued, then exited or signaled,
-/// lingering, ended. After arm_failed or exec_failed only `ended` follows. A command that was killed before its
-/// first instruction is `signaled` without `executed`.
+/// Guardian → supervisor, in this order: armed, executed, then any of stopped and continued, then exited or
+/// signaled, lingering, ended. After arm_failed or exec_failed only `ended` follows. A command that was
+/// killed before its first instruction is `signaled` without `executed`.
 struct Event {
     enum class Kind : std::uint32_t {
         armed,        // value: the listener's number in the agent, pid: the agent
@@ -30,22 +30,31 @@ struct Event {
         executed,     // the command runs
         stopped,      // value: the signal that stopped the command
         continued,
-        exited,       // value: exit code
-        signaled,     // value: the signal that killed it
-        lingering,    // value: how many processes are left after the command ended
-        ended,        // no process of the tree is left
+        exited,     // value: exit code
+        signaled,   // value: the signal that killed it
+        lingering,  // value: how many processes are left after the command ended
+        ended,      // no process of the tree is left
     };
     Kind kind = Kind::ended;
     std::int32_t pid = 0;
     std::int32_t value = 0;
     std::int32_t detail = 0;
-    /// Usage of the whole tree (with `ended`): microseconds of CPU, KiB of the largest process, processes reaped.
+    /// Usage of the whole tree (with `ended`): microseconds of CPU, KiB of the largest process, processes
+    /// reaped.
     std::uint64_t cpu_us = 0, max_rss_kb = 0, processes = 0;
 };
 
 /// Which step of arming failed (detail of arm_failed).
 enum class ArmStep : std::int32_t {
-    process_group, working_directory, descriptors, limits, capabilities, no_new_privs, landlock, filter, handshake
+    process_group,
+    working_directory,
+    descriptors,
+    limits,
+    capabilities,
+    no_new_privs,
+    landlock,
+    filter,
+    handshake
 };
 
 }  // namespace callgate::agent

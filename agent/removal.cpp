@@ -25,7 +25,8 @@ struct CloseDirectory {
 };
 using Directory = std::unique_ptr<DIR, CloseDirectory>;
 
-// The target may have taken all rights from its own directory: given back through the pinned object, never by name.
+// The target may have taken all rights from its own directory: given back through the pinned object, never by
+// name.
 Directory open_directory(int parent, const char* name) {
     const UniqueFd pinned(::openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!pinned) return nullptr;
@@ -36,8 +37,8 @@ Directory open_directory(int parent, const char* name) {
     return Directory(readable < 0 ? nullptr : ::fdopendir(readable));
 }
 
-// Deep trees are flattened: what is a directory inside a directory is moved up to the top, so that neither the
-// stack nor the number of descriptors grows with the depth.
+// Deep trees are flattened: what is a directory inside a directory is moved up to the top, so that neither
+// the stack nor the number of descriptors grows with the depth.
 class Remover {
 public:
     explicit Remover(Directory top) : top_(std::move(top)), top_fd_(::dirfd(top_.get())) {}
@@ -60,8 +61,10 @@ private:
         }
     }
     void note(bool good) {
-        if (good) progress_ = true;
-        else if (error_ == 0) error_ = errno;
+        if (good)
+            progress_ = true;
+        else if (error_ == 0)
+            error_ = errno;
     }
     void remove_entry(const char* name) {
         if (::unlinkat(top_fd_, name, 0) == 0) return note(true);
@@ -75,8 +78,10 @@ private:
             move_up(inner_fd, entry);
         });
         // Entries that appeared behind the reading position are left for the next round.
-        if (::unlinkat(top_fd_, name, AT_REMOVEDIR) == 0) progress_ = true;
-        else if (errno != ENOTEMPTY) note(false);
+        if (::unlinkat(top_fd_, name, AT_REMOVEDIR) == 0)
+            progress_ = true;
+        else if (errno != ENOTEMPTY)
+            note(false);
     }
     void move_up(int from, const char* name) {
         if (::unlinkat(from, name, AT_REMOVEDIR) == 0) return note(true);

@@ -1,4 +1,5 @@
-// What callgate inherited of signals: the command starts with exactly this, as if it had been started directly.
+// What callgate inherited of signals: the command starts with exactly this, as if it had been started
+// directly.
 #pragma once
 
 #include <csignal>

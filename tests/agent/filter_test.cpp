@@ -24,20 +24,28 @@ bool holds(const ArgumentTest& test, const std::uint64_t (&arguments)[6]) {
     const std::uint64_t argument = arguments[test.argument] & test.mask & kept;
     const std::uint64_t value = test.value & kept;
     switch (test.compare) {
-        case Compare::masked_equal: return argument == value;
-        case Compare::masked_not_equal: return argument != value;
-        case Compare::greater: return argument > value;
-        case Compare::non_zero: return argument != 0;
+        case Compare::masked_equal:
+            return argument == value;
+        case Compare::masked_not_equal:
+            return argument != value;
+        case Compare::greater:
+            return argument > value;
+        case Compare::non_zero:
+            return argument != 0;
     }
     return false;
 }
 
 std::uint32_t value_of(const Disposition& then) {
     switch (then.kind) {
-        case Kind::allow: return SECCOMP_RET_ALLOW;
-        case Kind::trap: return SECCOMP_RET_USER_NOTIF;
-        case Kind::refuse: return SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(then.error);
-        case Kind::kill_process: return SECCOMP_RET_KILL_PROCESS;
+        case Kind::allow:
+            return SECCOMP_RET_ALLOW;
+        case Kind::trap:
+            return SECCOMP_RET_USER_NOTIF;
+        case Kind::refuse:
+            return SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(then.error);
+        case Kind::kill_process:
+            return SECCOMP_RET_KILL_PROCESS;
     }
     return 0;
 }
@@ -119,7 +127,8 @@ constexpr std::uint64_t none[6] = {};
 int child_under(const std::vector<sock_filter>& program) {
     const pid_t child = ::fork();
     if (child == 0) {
-        sock_fprog loaded{static_cast<unsigned short>(program.size()), const_cast<sock_filter*>(program.data())};
+        sock_fprog loaded{static_cast<unsigned short>(program.size()),
+                          const_cast<sock_filter*>(program.data())};
         if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) ::_exit(100);
         if (::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &loaded) != 0) ::_exit(101);
         int seen = 0;
@@ -166,7 +175,8 @@ TEST_CASE("a filter with jumps longer than 255 instructions still decides as spe
 TEST_CASE("one call with a very long decision list is decided by its first rule that holds") {
     FilterSpec spec{native, 400, {}};
     for (std::uint64_t i = 0; i < 900; ++i)
-        spec.rules.push_back({7, {{.argument = 2, .value = i}}, {Kind::refuse, static_cast<int>(i % 100 + 1)}});
+        spec.rules.push_back(
+            {7, {{.argument = 2, .value = i}}, {Kind::refuse, static_cast<int>(i % 100 + 1)}});
     spec.rules.push_back({7, {}, {Kind::trap, 0}});
     const auto program = compile(spec);
     for (std::uint64_t i = 0; i < 900; ++i) {
@@ -178,7 +188,9 @@ TEST_CASE("one call with a very long decision list is decided by its first rule 
     CHECK(simulate(program, native, 8, other) == SECCOMP_RET_ALLOW);
 }
 
-TEST_CASE("no argument is loaded for calls that no rule tests by argument, so that the kernel's bitmap holds them") {
+TEST_CASE(
+    "no argument is loaded for calls that no rule tests by argument, so that the kernel's bitmap holds "
+    "them") {
     Dice dice(7);
     FilterSpec spec = dice.spec(80, 200);
     spec.rules.push_back({300, {}, {Kind::refuse, EPERM}});
@@ -191,7 +203,8 @@ TEST_CASE("no argument is loaded for calls that no rule tests by argument, so th
     }
     for (std::uint32_t call = 0; call <= 400; ++call) {
         bool tested = false;
-        for (const FilterRule& rule : spec.rules) tested = tested || (rule.call == call && !rule.tests.empty());
+        for (const FilterRule& rule : spec.rules)
+            tested = tested || (rule.call == call && !rule.tests.empty());
         if (!tested) CHECK(simulate(program, spec.architecture, call, none) != looked);
     }
 }

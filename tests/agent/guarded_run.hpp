@@ -1,6 +1,7 @@
 // A supervisor small enough for tests: starts a guardian, shakes hands, gathers events.
 //
-// Every wait ends after half a minute by throwing, so that a broken guardian fails a test instead of hanging it.
+// Every wait ends after half a minute by throwing, so that a broken guardian fails a test instead of hanging
+// it.
 #pragma once
 
 #include <fcntl.h>
@@ -71,11 +72,14 @@ inline Arming arming(std::vector<std::string> command) {
     return arming;
 }
 
-inline Arming shell(const std::string& script) { return arming({"/bin/sh", "-c", script}); }
+/// Quiet: a shell says on stderr which of its children were killed.
+inline Arming shell(const std::string& script) {
+    return arming({"/bin/sh", "-c", "exec 2> /dev/null; " + script});
+}
 
 class GuardedRun {
 public:
-    explicit GuardedRun(const Arming& arming) : guardian_(std::move(start_guardian(arming).value())) {}
+    explicit GuardedRun(const Arming& arming) : guardian_(start_guardian(arming).value()) {}
     GuardedRun(const GuardedRun&) = delete;
     GuardedRun& operator=(const GuardedRun&) = delete;
     ~GuardedRun() {

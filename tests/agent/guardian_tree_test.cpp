@@ -18,7 +18,8 @@ namespace {
 // Leaves its parent, its session and ignores what asks it politely to end.
 std::string daemon(const TemporaryDirectory& directory) {
     return "(setsid sh -c 'trap \"\" TERM HUP INT; echo $$ > " + (directory / "daemon") +
-           "; while :; do sleep 0.05; done' &) ; while [ ! -s " + (directory / "daemon") + " ]; do sleep 0.01; done; ";
+           "; while :; do sleep 0.05; done' &) ; while [ ! -s " + (directory / "daemon") +
+           " ]; do sleep 0.01; done; ";
 }
 
 bool gone(pid_t pid) { return ::kill(pid, 0) != 0 && errno == ESRCH; }
@@ -33,7 +34,8 @@ public:
     ~Subreaper() { ::prctl(PR_SET_CHILD_SUBREAPER, 0UL, 0UL, 0UL, 0UL); }
 };
 
-// A supervisor of its own process: starts the guardian, lets the command go, reports the guardian's pid, waits.
+// A supervisor of its own process: starts the guardian, lets the command go, reports the guardian's pid,
+// waits.
 struct FakeSupervisor {
     pid_t pid = -1, guardian = -1;
 };
@@ -103,7 +105,8 @@ TEST_CASE("with --background wait the run lasts until the last process has ended
     TemporaryDirectory directory;
     const std::string fifo = directory / "fifo";
     REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
-    Arming arming = shell("(setsid sh -c 'read x < " + fifo + "; echo $x > " + (directory / "out") + "' &) ; exit 0");
+    Arming arming =
+        shell("(setsid sh -c 'read x < " + fifo + "; echo $x > " + (directory / "out") + "' &) ; exit 0");
     arming.background = Background::wait;
     GuardedRun run(arming);
     run.start();
@@ -127,9 +130,9 @@ TEST_CASE("the order to end kills everything, stopped or not, and is answered by
 
 TEST_CASE("the order to terminate reaches every process of the tree") {
     TemporaryDirectory directory;
-    Arming arming = shell("trap 'wait; exit 4' TERM; sh -c 'trap \"echo inner > " + (directory / "inner") +
-                          "; exit 0\" TERM; echo up > " + (directory / "up") +
-                          "; while :; do sleep 0.01; done' & wait");
+    Arming arming =
+        shell("trap 'wait; exit 4' TERM; sh -c 'trap \"echo inner > " + (directory / "inner") +
+              "; exit 0\" TERM; echo up > " + (directory / "up") + "; while :; do sleep 0.01; done' & wait");
     GuardedRun run(arming);
     run.start();
     wait_for_file(directory / "up");
@@ -142,7 +145,8 @@ TEST_CASE("the order to terminate reaches every process of the tree") {
 TEST_CASE("a process whose first thread has ended looks like a zombie and is ended all the same") {
     TemporaryDirectory directory;
     const std::string pid_file = directory / "pid";
-    GuardedRun run(shell(victim() + " headless " + pid_file + " & while [ ! -s " + pid_file + " ]; do sleep 0.01; done"));
+    GuardedRun run(shell(victim() + " headless " + pid_file + " & while [ ! -s " + pid_file +
+                         " ]; do sleep 0.01; done"));
     run.start();
     run.finish();
     CHECK(run.seen(K::lingering).value >= 1);
@@ -169,8 +173,9 @@ TEST_CASE("when the supervisor is killed the tree ends, its directory goes, and 
     REQUIRE(::mkdir(own.c_str(), 0700) == 0);
     std::ofstream(directory / "kept") << "kept\n";
     const UniqueFd report(::open((directory / "report").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-    Arming arming = shell("cd " + own + "; mkdir -p a/b/c; ln -s " + directory.path() + " a/link; echo x > a/b/file; " +
-                          daemon(directory) + "echo $$ > " + (directory / "command") + "; sleep 1000");
+    Arming arming =
+        shell("cd " + own + "; mkdir -p a/b/c; ln -s " + directory.path() + " a/link; echo x > a/b/file; " +
+              daemon(directory) + "echo $$ > " + (directory / "command") + "; sleep 1000");
     arming.temporary_directory = own;
     arming.report = report.get();
     arming.lost_report = "{\"outcome\":\"supervisor_lost\"}\n";
@@ -219,8 +224,8 @@ TEST_CASE("SIGTERM, SIGHUP and terminal signals leave the guardian as it is") {
 TEST_CASE("without a guardian the same sweep ends what fell to the supervisor") {
     const Subreaper orphans_come_here;
     TemporaryDirectory directory;
-    const FakeSupervisor fake =
-        start_fake_supervisor(shell(daemon(directory) + "echo up > " + (directory / "up") + "; sleep 1000"), true);
+    const FakeSupervisor fake = start_fake_supervisor(
+        shell(daemon(directory) + "echo up > " + (directory / "up") + "; sleep 1000"), true);
     wait_for_file(directory / "up");
     ::kill(fake.guardian, SIGKILL);
     ::kill(fake.pid, SIGKILL);

@@ -1,0 +1,350 @@
+#include "agent/landlock.hpp"
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <functional>
+
+#include "agent/capabilities.hpp"
+#include "agent/landlock_abi.hpp"
+#include "guarded_run.hpp"
+
+using namespace callgate;
+using namespace callgate::agent;
+using namespace callgate::agent::test;
+using rules::Operation;
+using rules::OperationSet;
+
+namespace {
+
+rules::Plan plan(int abi, std::vector<rules::Grant> grants) {
+    rules::Plan plan;
+    plan.landlock_abi = abi;
+    plan.grants = std::move(grants);
+    return plan;
+}
+
+rules::Grant grant(std::string path, bool directory, OperationSet operations) {
+    rules::Grant grant;
+    grant.path = std::move(path);
+    grant.directory = directory;
+    grant.operations = operations;
+    return grant;
+}
+
+// What a child without capabilities returns; below zero: the signal that killed it.
+int in_child(const std::function<int()>& body) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(body());
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+int in_domain(const UniqueFd& ruleset, const std::function<int()>& body) {
+    return in_child([&] {
+        if (!drop_capabilities() || ::prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL) != 0) return 200;
+        if (::syscall(SYS_landlock_restrict_self, ruleset.get(), 0U) != 0) return 201;
+        return body();
+    });
+}
+
+int result_of(int returned) { return returned < 0 ? errno : 0; }
+
+int try_open(const std::string& path, int flags) {
+    const UniqueFd file(::open(path.c_str(), flags | O_CLOEXEC, 0600));
+    return file ? 0 : errno;
+}
+
+UniqueFd loopback_socket(bool listening, std::uint16_t& port) {
+    UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    if (::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0) throw std::runtime_error("bind");
+    if (listening && ::listen(fd.get(), 8) != 0) throw std::runtime_error("listen");
+    ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size);
+    port = ::ntohs(address.sin_port);
+    return fd;
+}
+
+int try_connect(std::uint16_t port) {
+    const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = ::htons(port);
+    address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
+    return result_of(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address));
+}
+
+int try_bind(std::uint16_t port) {
+    const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = ::htons(port);
+    address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
+    return result_of(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address));
+}
+
+class AbstractServer {
+public:
+    AbstractServer() : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+        sockaddr_un any{};
+        any.sun_family = AF_UNIX;
+        // The kernel chooses a free abstract name for an address of the family alone.
+        if (::bind(fd_.get(), reinterpret_cast<sockaddr*>(&any), sizeof(sa_family_t)) != 0 ||
+            ::listen(fd_.get(), 8) != 0)
+            throw std::runtime_error("abstract socket");
+        ::getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&address_), &size_);
+    }
+    [[nodiscard]] int try_connect() const {
+        const UniqueFd client(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        return result_of(::connect(client.get(), reinterpret_cast<const sockaddr*>(&address_), size_));
+    }
+
+private:
+    UniqueFd fd_;
+    sockaddr_un address_{};
+    socklen_t size_ = sizeof address_;
+};
+
+UniqueFd ruleset_of(const rules::Plan& plan) {
+    std::vector<std::string> left_out;
+    auto made = make_target_ruleset(plan, left_out);
+    CHECK(left_out.empty());
+    return std::move(made.value());
+}
+
+// Puts CALLGATE_LANDLOCK_ABI back to unset.
+struct InjectedAbi {
+    explicit InjectedAbi(const char* abi) { ::setenv("CALLGATE_LANDLOCK_ABI", abi, 1); }
+    InjectedAbi(const InjectedAbi&) = delete;
+    InjectedAbi& operator=(const InjectedAbi&) = delete;
+    ~InjectedAbi() { ::unsetenv("CALLGATE_LANDLOCK_ABI"); }
+};
+
+bool skipped_below(int abi) {
+    if (kernel_landlock_abi() >= abi) return false;
+    MESSAGE("skipped: this kernel's Landlock ABI is " << kernel_landlock_abi() << ", " << abi
+                                                      << " is needed");
+    return true;
+}
+
+}  // namespace
+
+TEST_CASE("the environment may lower the Landlock ABI and never raise it") {
+    const int kernel = kernel_landlock_abi();
+    const auto injected = [](const char* abi) {
+        const InjectedAbi environment(abi);
+        return kernel_landlock_abi();
+    };
+    CHECK(injected("1") == std::min(1, kernel));
+    CHECK(injected("0") == 0);
+    for (const char* nonsense : {"999", "", "-1", "3x", "99999999999999999999"}) {
+        CAPTURE(nonsense);
+        CHECK(injected(nonsense) == kernel);
+    }
+}
+
+TEST_CASE("a file gets file rights only, and no ABI gets rights that it does not know") {
+    const OperationSet all = rules::file_operations;
+    CHECK(landlock_access(all, false, 7) == (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE |
+                                             LANDLOCK_ACCESS_FS_EXECUTE | landlock::fs_truncate));
+    CHECK((landlock_access(all, true, 2) & landlock::fs_truncate) == 0);
+    CHECK((landlock_access(all, true, 1) & LANDLOCK_ACCESS_FS_REFER) == 0);
+    CHECK((landlock_access(all, true, 2) & LANDLOCK_ACCESS_FS_REFER) != 0);
+    CHECK((landlock_access(Operation::create, true, 7) & LANDLOCK_ACCESS_FS_REFER) == 0);
+    CHECK(landlock_access(Operation::metadata, true, 7) == 0);
+    CHECK((landlock_access(all, true, 7) & (LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK)) ==
+          0);
+}
+
+TEST_CASE("under every ABI up to the kernel's a target reads what is granted and nothing else") {
+    TemporaryDirectory directory;
+    ::mkdir((directory / "in").c_str(), 0700);
+    std::ofstream(directory / "in/file") << "x\n";
+    std::ofstream(directory / "out") << "x\n";
+    for (int abi = 1; abi <= kernel_landlock_abi(); ++abi) {
+        CAPTURE(abi);
+        const UniqueFd ruleset = ruleset_of(plan(abi, {grant(directory / "in", true, Operation::read)}));
+        CHECK(in_domain(ruleset, [&] { return try_open(directory / "in/file", O_RDONLY); }) == 0);
+        CHECK(in_domain(ruleset, [&] { return try_open(directory / "out", O_RDONLY); }) == EACCES);
+        CHECK(in_domain(ruleset, [&] { return try_open(directory / "in/file", O_WRONLY); }) == EACCES);
+        CHECK(in_domain(ruleset, [&] { return try_open(directory / "in/new", O_RDWR | O_CREAT); }) == EACCES);
+    }
+}
+
+TEST_CASE("each operation grants its own calls and no others") {
+    if (skipped_below(3)) return;
+    TemporaryDirectory directory;
+    const int abi = kernel_landlock_abi();
+    std::ofstream(directory / "file") << "x\n";
+    const auto under = [&](OperationSet operations, const std::function<int()>& body) {
+        return in_domain(ruleset_of(plan(abi, {grant(directory.path(), true, operations)})), body);
+    };
+    const auto truncate = [&] { return result_of(::truncate((directory / "file").c_str(), 1)); };
+    const auto make = [&] { return result_of(::mkdir((directory / "made").c_str(), 0700)); };
+    const auto remove = [&] { return result_of(::rmdir((directory / "made").c_str())); };
+    CHECK(under(Operation::read, truncate) == EACCES);
+    CHECK(under(Operation::modify, truncate) == 0);
+    CHECK(under(Operation::modify, make) == EACCES);
+    CHECK(under(Operation::create, make) == 0);
+    CHECK(under(Operation::create, remove) == EACCES);
+    CHECK(under(Operation::remove, remove) == 0);
+    CHECK(under(rules::file_operations, [&] {
+              return result_of(::mknod((directory / "whiteout").c_str(), S_IFCHR | 0600, 0));
+          }) != 0);
+}
+
+TEST_CASE("executing needs its own grant, which lets the program be read as the loader must") {
+    if (skipped_below(1)) return;
+    const int abi = kernel_landlock_abi();
+    const auto run_true = [] {
+        ::execl("/bin/true", "true", nullptr);
+        return errno;
+    };
+    CHECK(in_domain(ruleset_of(plan(abi, {grant("/usr", true, Operation::read)})), run_true) == EACCES);
+    CHECK(in_domain(ruleset_of(plan(abi, {grant("/usr", true, Operation::execute)})), run_true) == 0);
+}
+
+TEST_CASE("create and remove together let files move between directories of the same grant") {
+    if (skipped_below(2)) return;
+    TemporaryDirectory directory;
+    ::mkdir((directory / "a").c_str(), 0700);
+    ::mkdir((directory / "b").c_str(), 0700);
+    std::ofstream(directory / "a/file") << "x\n";
+    const UniqueFd ruleset = ruleset_of(
+        plan(kernel_landlock_abi(), {grant(directory.path(), true, {Operation::create, Operation::remove})}));
+    CHECK(in_domain(ruleset, [&] {
+              return result_of(::rename((directory / "a/file").c_str(), (directory / "b/file").c_str()));
+          }) == 0);
+}
+
+TEST_CASE("a grant whose object vanished, changed its kind or became a link is left out") {
+    if (skipped_below(1)) return;
+    TemporaryDirectory directory;
+    ::mkdir((directory / "real").c_str(), 0700);
+    ::mkdir((directory / "real/inner").c_str(), 0700);
+    CHECK(::symlink((directory / "real").c_str(), (directory / "link").c_str()) == 0);
+    const std::vector<std::string> wrong = {directory / "missing", directory / "link",
+                                            directory / "link/inner"};
+    std::vector<rules::Grant> grants;
+    for (const std::string& path : wrong) grants.push_back(grant(path, true, Operation::read));
+    grants.push_back(grant(directory / "real", false, Operation::read));  // a file when it was planned
+    std::vector<std::string> left_out;
+    const auto made = make_target_ruleset(plan(kernel_landlock_abi(), grants), left_out);
+    REQUIRE(made.has_value());
+    CHECK(left_out == std::vector<std::string>{wrong[0], wrong[1], wrong[2], directory / "real"});
+    CHECK(in_domain(*made, [&] { return try_open(directory / "real", O_RDONLY | O_DIRECTORY); }) == EACCES);
+}
+
+TEST_CASE("TCP ports that are granted can be connected to and bound, others not") {
+    if (skipped_below(4)) return;
+    std::uint16_t open_port = 0, closed_port = 0;
+    const UniqueFd open_server = loopback_socket(true, open_port);
+    const UniqueFd closed_server = loopback_socket(true, closed_port);
+    rules::Plan ports = plan(kernel_landlock_abi(), {});
+    ports.connect_ports = {{open_port, open_port}};
+    const UniqueFd ruleset = ruleset_of(ports);
+    CHECK(in_domain(ruleset, [&] { return try_connect(open_port); }) == 0);
+    CHECK(in_domain(ruleset, [&] { return try_connect(closed_port); }) == EACCES);
+    CHECK(in_domain(ruleset, [&] { return try_bind(open_port); }) == EACCES);
+    ports.all_connect = true;
+    ports.bind_ports = {{open_port, open_port}};
+    const UniqueFd wider = ruleset_of(ports);
+    CHECK(in_domain(wider, [&] { return try_connect(closed_port); }) == 0);
+    CHECK(in_domain(wider, [&] { return try_bind(open_port); }) == EADDRINUSE);
+    CHECK(in_domain(wider, [&] { return try_bind(closed_port); }) == EACCES);
+}
+
+TEST_CASE("port ranges beyond the bound are left out whole and named") {
+    const PortSplit split = split_ports({{1, 1000}, {8000, 65535}, {2000, 2023}, {3000, 3000}, {9, 8}});
+    CHECK(split.held == std::vector<rules::PortRange>{{1, 1000}, {2000, 2023}});
+    CHECK(split.left_out == std::vector<rules::PortRange>{{8000, 65535}, {3000, 3000}});
+    if (skipped_below(4)) return;
+    rules::Plan ports = plan(kernel_landlock_abi(), {});
+    ports.connect_ports = {{0, 65535}};
+    std::vector<std::string> left_out;
+    CHECK(make_target_ruleset(ports, left_out).has_value());
+    CHECK(left_out == std::vector<std::string>{"connect 0-65535"});
+}
+
+TEST_CASE("a target cannot signal who is outside, nor reach an abstract socket there") {
+    if (skipped_below(6)) return;
+    const AbstractServer server;
+    const UniqueFd scoped = ruleset_of(plan(kernel_landlock_abi(), {}));
+    const pid_t outside = ::getpid();
+    CHECK(in_domain(scoped, [&] { return result_of(::kill(outside, 0)); }) == EPERM);
+    CHECK(in_domain(scoped, [&] { return server.try_connect(); }) == EPERM);
+    CHECK(in_child([&] { return result_of(::kill(outside, 0)); }) == 0);
+    CHECK(in_child([&] { return server.try_connect(); }) == 0);
+}
+
+TEST_CASE("a plan for an ABI that the kernel lacks is an error, not a weaker domain") {
+    std::vector<std::string> left_out;
+    CHECK(make_target_ruleset(plan(0, {}), left_out).has_error());
+}
+
+TEST_CASE(
+    "in the base domain files still move freely, and strangers' secrets are closed without capabilities") {
+    if (skipped_below(2)) return;
+    TemporaryDirectory directory;
+    ::mkdir((directory / "a").c_str(), 0700);
+    std::ofstream(directory / "file") << "x\n";
+    // Without capabilities too, so that the domain alone can be what keeps it closed.
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+        if (!drop_capabilities()) ::_exit(1);
+        for (;;) ::pause();
+    }
+    while (contents("/proc/" + std::to_string(pid) + "/status").find("CapEff:\t0000000000000000") ==
+           std::string::npos)
+        ::sched_yield();
+    const std::string stranger = "/proc/" + std::to_string(pid) + "/environ";
+    CHECK(in_child([&] { return drop_capabilities() ? try_open(stranger, O_RDONLY) : 200; }) == 0);
+    const auto based = [&](const std::function<int()>& body) {
+        return in_child([&] { return enter_base_domain() && drop_capabilities() ? body() : 200; });
+    };
+    CHECK(based([&] { return try_open(stranger, O_RDONLY); }) == EACCES);
+    CHECK(based([] { return try_open("/proc/self/environ", O_RDONLY); }) == 0);
+    CHECK(based([&] {
+              return result_of(::rename((directory / "file").c_str(), (directory / "a/file").c_str()));
+          }) == 0);
+    CHECK(based([&] { return try_open(directory / "new", O_WRONLY | O_CREAT); }) == 0);
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+}
+
+TEST_CASE("the base domain exists under the first ABI too") {
+    if (skipped_below(1)) return;
+    const InjectedAbi first("1");
+    CHECK(in_child([] { return enter_base_domain() ? 0 : 1; }) == 0);
+}
+
+TEST_CASE("the agent enters the target's domain before the command runs") {
+    if (skipped_below(1)) return;
+    TemporaryDirectory directory;
+    ::mkdir((directory / "in").c_str(), 0700);
+    const UniqueFd ruleset = ruleset_of(plan(
+        kernel_landlock_abi(),
+        {grant("/usr", true, {Operation::read, Operation::execute}), grant("/etc", true, Operation::read),
+         grant("/dev/null", false, {Operation::read, Operation::modify}),
+         grant(directory / "in", true, rules::file_operations)}));
+    Arming arming = shell("exec 2> /dev/null; echo x > " + (directory / "in/file") +
+                          " || exit 1; (echo x > " + (directory / "out") + ") && exit 2; exit 8");
+    arming.executables = {"/usr/bin/dash"};
+    arming.landlock_ruleset = ruleset.get();
+    GuardedRun run(arming);
+    run_to_end(run);
+    CHECK(run.seen(Event::Kind::exited).value == 8);
+}
