@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <random>
 
 using callgate::rules::Glob;
@@ -381,6 +382,35 @@ TEST_CASE("every match of a branch equals or lies beneath its head") {
             if (branch.hierarchy && glob.matches(path) != is_beneath(path, branch.head)) FAIL(pattern);
         }
     }
+}
+
+TEST_CASE("whatever bytes a pattern holds, it is refused with a reason or its branches mean what it means") {
+    std::mt19937 random(99);
+    constexpr std::string_view bytes = "//**?[]{},\\!-^ab.\xff";
+    const std::vector<std::string> paths = short_paths(3);
+    int compiled = 0;
+    for (int round = 0; round < 20000; ++round) {
+        std::string pattern = random() % 4 == 0 ? "" : "/";
+        for (auto length = random() % 14; length > 0; --length) pattern += bytes[random() % bytes.size()];
+        std::string error;
+        const auto glob = Glob::compile(pattern, GlobKind::path, error);
+        if (glob.has_value() != error.empty()) FAIL(pattern << ": " << error);
+        if (!glob) continue;
+        ++compiled;
+        std::vector<Glob> branches;
+        for (const Glob::Branch& branch : glob->branches()) {
+            const std::string head = branch.head == "/" ? "" : Glob::literal(branch.head).text();
+            branches.push_back(path_glob(head.empty() && branch.literal ? "/" : head + branch.residue));
+            const Glob::Branch& again = branches.back().branches().front();
+            if (again.head != branch.head || again.residue != branch.residue) FAIL(pattern);
+        }
+        for (int tried = 0; tried < 20; ++tried) {
+            const std::string& path = paths[random() % paths.size()];
+            const auto matches = [&](const Glob& branch) { return branch.matches(path); };
+            if (glob->matches(path) != std::any_of(branches.begin(), branches.end(), matches)) FAIL(pattern);
+        }
+    }
+    CHECK(compiled > 2000);
 }
 
 TEST_CASE("hierarchies that are wholly matched are known") {

@@ -149,6 +149,14 @@ TEST_CASE("a rule names the verdict before a default of the same action") {
     CHECK(verdict(rules, file({Operation::read, Operation::modify}, "/w/x")) == "deny writing");
 }
 
+TEST_CASE("of operations that are decided alike the first is named") {
+    const RuleSet rules = make({path_rule("all", Action::deny, file_operations, "/w/**")});
+    const OperationSet both{Operation::modify, Operation::execute};
+    CHECK(rules.evaluate(file(both, "/w/x")).operation == Operation::modify);
+    CHECK(rules.evaluate(file(both, "/x")).operation == Operation::modify);
+    CHECK(rules.evaluate(file(both, "/x")).error == EACCES);
+}
+
 TEST_CASE("a file rule without a path covers every file and no socket") {
     const RuleSet rules = make({rule("all", Action::deny, file_operations)}, Action::allow);
     CHECK(verdict(rules, file(Operation::read, "/")) == "deny all");
