@@ -1,8 +1,5 @@
 #include "supervisor/audit/selection.hpp"
 
-#include <array>
-#include <cctype>
-
 #include "rules/limits.hpp"
 #include "supervisor/audit/timestamp.hpp"
 
@@ -83,6 +80,8 @@ bool normalise(std::string& time, const char* what, std::time_t now, std::string
 
 std::optional<std::string> parse_time(const std::string& text, std::time_t now) {
     if (text.find('-') == std::string::npos) {
+        // A bare number is more likely half a date than a count of seconds.
+        if (text.empty() || digit(text.back())) return std::nullopt;
         const auto span = rules::parse_duration(text);
         if (!span) return std::nullopt;
         const auto milliseconds = span->count();

@@ -15,45 +15,45 @@ namespace callgate::audit {
 
 /// Which log: `log` is a path, a run ("k3f9"), or "" for the newest in `state` (Places::state).
 struct LogChoice {
-    std::string state;
-    std::string log;
+    std::string state{};
+    std::string log{};
 };
 
 /// Which records. "" is any; all that are stated must hold. Records that are not decisions (run.start, ...)
 /// are shown only where no filter but the times is stated.
 struct Filter {
-    std::string verdict;    // allow, ask, deny, kill
-    std::string operation;  // read, modify, ... ; "write" means its four
-    std::string rule;       // id, or "default"
-    std::string object;     // glob on path, "203.0.113.4:443" or "@name"; here a star crosses '/'
-    std::string program;    // glob on the executable
+    std::string verdict{};    // allow, ask, deny, kill
+    std::string operation{};  // read, modify, ... ; "write" means its four
+    std::string rule{};       // id, or "default"
+    std::string object{};     // glob on path, "203.0.113.4:443" or "@name"; here a star crosses '/'
+    std::string program{};    // glob on the executable
     /// "2026-11-20", "2026-11-20T10:11", "…:12", with fraction and zone (without one: UTC), or a time span
     /// before now: "10m", "2h".
-    std::string since, until;
+    std::string since{}, until{};
 };
 
 struct ShowOptions {
-    LogChoice log;
-    Filter filter;
+    LogChoice log{};
+    Filter filter{};
     bool json = false;    // the lines as they are in the log
     bool colour = false;  // see colour_wanted
 };
 
 struct TailOptions {
-    ShowOptions show;
+    ShowOptions show{};
     std::size_t lines = 10;
     bool follow = false;  // until the run's end is on record
 };
 
 struct SummaryOptions {
-    LogChoice log;
-    Filter filter;
+    LogChoice log{};
+    Filter filter{};
     std::string by = "rule";  // rule, object, program
     bool json = false;
 };
 
 struct ListOptions {
-    std::string state;
+    std::string state{};
     bool json = false;
 };
 
