@@ -67,8 +67,8 @@ struct NamedRule {
 };
 
 bool more_than_path(const Conditions& conditions) {
-    return planning::names_asker(conditions) || !conditions.host.empty() || !conditions.address.empty() ||
-           !conditions.port.empty() || conditions.protocol.stated();
+    return planning::names_asker(conditions) || planning::names_endpoints(conditions) ||
+           conditions.protocol.stated();
 }
 
 /// What a rule says of one name.
@@ -199,15 +199,10 @@ Finding Comparison::freed(OperationSet operations) const {
 MoveJudge::Rules::Rules(const RuleSet& rules, const StaticGrants& static_grants)
     : set(rules), grants(static_grants) {
     for (const Rule& rule : rules.rules()) {
-        if (const OperationSet files = rule.operations & file_operations; !files.empty())
-            add(rule, files, &Conditions::path);
-        const bool internet =
-            !rule.when.host.empty() || !rule.when.address.empty() || !rule.when.port.empty();
+        if (planning::decides_files(rule)) add(rule, rule.operations & file_operations, &Conditions::path);
         const Protocols& stated = rule.when.protocol;
-        const bool sockets = !stated.stated() || stated.stream || stated.datagram;
-        if (const OperationSet network = rule.operations & network_operations;
-            !network.empty() && !internet && sockets)
-            add(rule, network, &Conditions::unix_socket);
+        if (planning::decides_sockets(rule) && (!stated.stated() || stated.stream || stated.datagram))
+            add(rule, rule.operations & network_operations, &Conditions::unix_socket);
     }
 }
 

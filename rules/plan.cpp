@@ -67,7 +67,7 @@ void FileReasons::decisions(Operation operation, Reasons& reasons) const {
     if (whole(operation)) return;
     bool all = rules_.fallback() == Action::allow;
     for (const Rule& rule : rules_.rules()) {
-        if (!rule.operations.contains(operation)) continue;
+        if (!rule.operations.contains(operation) || !decides_files(rule)) continue;
         if (restricts(rule)) {
             const std::string what = std::string(name(rule.action)) + ' ' + std::string(name(operation));
             reasons.add(rule.id, "rule " + rule.id + " may " + what);
@@ -103,7 +103,7 @@ Reasons FileReasons::minimal(Operation operation, bool unix_mixed) const {
 
 void FileReasons::verdicts(Operation operation, Reasons& reasons) const {
     for (const Rule& rule : rules_.rules()) {
-        if (!rule.operations.contains(operation)) continue;
+        if (!rule.operations.contains(operation) || !decides_files(rule)) continue;
         if (rule.action == Action::ask) reasons.add(rule.id, "rule " + rule.id + " asks");
         if (rule.action == Action::kill) reasons.add(rule.id, "rule " + rule.id + " kills");
         // EACCES is what Landlock itself answers.
@@ -196,10 +196,26 @@ void plan_contests(Plan& plan, const RuleSet& rules, const PathPlan& paths, cons
 
 bool names_asker(const Conditions& conditions) { return !conditions.program.empty() || conditions.argv; }
 
+bool names_endpoints(const Conditions& conditions) {
+    return !conditions.host.empty() || !conditions.address.empty() || !conditions.port.empty();
+}
+
+bool decides_files(const Rule& rule) {
+    const Conditions& when = rule.when;
+    if (!rule.operations.intersects(file_operations) || names_endpoints(when)) return false;
+    return !when.path.empty() || (when.unix_socket.empty() && !when.protocol.stated());
+}
+
+bool decides_sockets(const Rule& rule) {
+    const Conditions& when = rule.when;
+    if (!rule.operations.intersects(network_operations) || names_endpoints(when)) return false;
+    return !when.unix_socket.empty() || when.path.empty();
+}
+
 bool wholly_allowed(const RuleSet& rules, Operation operation) {
     bool allowed = rules.fallback() == Action::allow;
     for (const Rule& rule : rules.rules()) {
-        if (!rule.operations.contains(operation)) continue;
+        if (!rule.operations.contains(operation) || !decides_files(rule)) continue;
         if (restricts(rule)) return false;
         allowed = allowed || (covers_everything(rule.when) && !rule.except);
     }

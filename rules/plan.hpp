@@ -130,7 +130,8 @@ public:
     /// `path`, created, removed or renamed names included (for create and remove the grant must be on a
     /// directory strictly above). Any thread, no allocation, cost of the depth of `path`.
     [[nodiscard]] bool allow(OperationSet operations, std::string_view path) const;
-    /// Grants at or beneath `path` no longer stand for what lies at that name (it was removed or renamed).
+    /// Grants at or beneath `path` no longer stand for what lies at that name: it was removed, renamed or
+    /// replaced, and a file's grant goes with the old file. To be called before each such act, of files too.
     /// Any thread.
     void forget(std::string_view path) const;
     /// Whether a Landlock grant may be attached to what lies at or beneath `path`, and so would travel with

@@ -15,15 +15,12 @@ using Ports = std::bitset<port_count>;
 
 enum class Class { tcp, udp, unix_stream, unix_datagram };
 
-bool internet_only(const Conditions& when) {
-    return !when.host.empty() || !when.address.empty() || !when.port.empty();
-}
-
 /// Whether the rule can match something of the class.
 bool concerns(const Rule& rule, Operation operation, Class which) {
     if (!rule.operations.contains(operation)) return false;
     const bool internet = which == Class::tcp || which == Class::udp;
-    if (internet ? !rule.when.unix_socket.empty() : internet_only(rule.when)) return false;
+    if (internet ? !(rule.when.unix_socket.empty() && rule.when.path.empty()) : !decides_sockets(rule))
+        return false;
     const Protocols& stated = rule.when.protocol;
     if (!stated.stated()) {
         const bool opens = rule.action == Action::allow || rule.action == Action::ask;

@@ -23,7 +23,7 @@ std::size_t depth_of_wildcard(const Glob::Branch& branch) {
 bool freed(const Obstacle& obstacle, std::string_view path, bool hierarchy) {
     if (obstacle.exception || !obstacle.rule->except) return false;
     const Conditions& except = *obstacle.rule->except;
-    if (names_asker(except)) return false;
+    if (names_asker(except) || names_endpoints(except)) return false;
     return std::any_of(except.path.begin(), except.path.end(), [&](const Glob& glob) {
         return hierarchy ? glob.covers_hierarchy(path) : glob.matches(path);
     });

@@ -22,6 +22,11 @@ struct PathOrder {
     [[nodiscard]] bool operator()(std::string_view left, std::string_view right) const;
 };
 [[nodiscard]] bool names_asker(const Conditions& conditions);
+[[nodiscard]] bool names_endpoints(const Conditions& conditions);
+/// Whether the rule can match files, or unix sockets, at all (as rule_match.cpp has it); no path then means
+/// all.
+[[nodiscard]] bool decides_files(const Rule& rule);
+[[nodiscard]] bool decides_sockets(const Rule& rule);
 [[nodiscard]] inline bool restricts(const Rule& rule) { return rule.action != Action::allow; }
 /// "a", "a and b", "a, b and 3 more"
 [[nodiscard]] std::string listed(const std::vector<std::string>& words);

@@ -25,7 +25,7 @@ public:
     Walker(const RuleSet& rules, const FileTree& tree) : rules_(rules), tree_(tree) {
         for (const Rule& rule : rules.rules()) {
             const OperationSet operations = rule.operations & held_by_path;
-            if (restricts(rule) && !operations.empty())
+            if (restricts(rule) && !operations.empty() && decides_files(rule))
                 add_obstacles(restrictions_, rule, operations, rule.when.path, false);
         }
     }
@@ -61,7 +61,8 @@ void Walker::candidates() {
         return;  // what single rules allow besides is allowed anyhow
     }
     for (const Rule& rule : rules_.rules())
-        if (rule.action == Action::allow && rule.operations.intersects(held_by_path)) allow(rule);
+        if (rule.action == Action::allow && rule.operations.intersects(held_by_path) && decides_files(rule))
+            allow(rule);
 }
 
 void Walker::allow(const Rule& rule) {
@@ -105,6 +106,7 @@ bool Walker::can_appear(const std::string& path) const {
     if (rules_.fallback() == Action::allow) return true;
     return std::any_of(rules_.rules().begin(), rules_.rules().end(), [&](const Rule& rule) {
         if (rule.action != Action::allow || !rule.operations.contains(Operation::create)) return false;
+        if (!decides_files(rule)) return false;
         const std::vector<Glob>& globs = rule.when.path;
         return globs.empty() ||
                std::any_of(globs.begin(), globs.end(), [&](const Glob& glob) { return glob.matches(path); });

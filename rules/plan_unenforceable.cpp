@@ -12,7 +12,9 @@ namespace {
 using planning::names_asker;
 using planning::restricts;
 
-bool executes(const Rule& rule) { return rule.operations.contains(Operation::execute); }
+bool executes(const Rule& rule) {
+    return rule.operations.contains(Operation::execute) && planning::decides_files(rule);
+}
 
 template <typename Test>
 bool any_path(const Conditions& when, Test test) {

@@ -113,7 +113,9 @@ bool StaticGrants::allow(OperationSet operations, std::string_view path) const {
 
 void StaticGrants::forget(std::string_view path) const {
     table_->beneath(path, [this](std::size_t index) {
-        if (!table_->forgotten[index].exchange(true, std::memory_order_acq_rel))
+        const bool first = !table_->forgotten[index].exchange(true, std::memory_order_acq_rel);
+        // A file that moved takes with it only what could be done to that very file before.
+        if (first && table_->entries[index].directory)
             table_->travelled.store(true, std::memory_order_release);
     });
 }

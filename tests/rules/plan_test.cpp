@@ -277,6 +277,17 @@ TEST_SUITE("plan") {
         }
     }
 
+    TEST_CASE("a rule for sockets says nothing about files, also where it names file operations") {
+        const MemoryTree tree{"/w/a"};
+        const Rule mixed =
+            socket("mixed", Action::allow, read_write | OperationSet(Operation::connect), {"/run/**"});
+        CHECK(plan(RuleSet({mixed}, Action::deny), tree).grants.empty());
+        Rule foreign = except(rule("no", Action::deny, Operation::read, {"/w/**"}), {"/w/**"});
+        foreign.except->port = {{1, 1}};  // never true of a file
+        const RuleSet rules({rule("work", Action::allow, Operation::read, {"/w/**"}), foreign}, Action::deny);
+        CHECK(plan(rules, tree).grants.empty());
+    }
+
     TEST_CASE("no Landlock and no file tree mean no grants and everything trapped") {
         const MemoryTree tree{"/w/"};
         const RuleSet rules({}, Action::allow);

@@ -103,6 +103,14 @@ TEST_SUITE("static grants") {
         CHECK(grants.may_carry("/w/c"));
     }
 
+    TEST_CASE("a file that was replaced is forgotten, but carries nothing elsewhere") {
+        const StaticGrants grants(with({{"/w/f", false, Operation::read, {}, false}}));
+        CHECK(grants.may_carry("/w/f"));
+        grants.forget("/w/f");
+        CHECK_FALSE(grants.allow(Operation::read, "/w/f"));
+        CHECK_FALSE(grants.may_carry("/w/x"));
+    }
+
     TEST_CASE("many threads may ask while one forgets") {
         std::vector<Grant> all;
         for (int index = 0; index < 500; ++index)
