@@ -38,6 +38,11 @@ int same_class(int code) {
 // A fork bomb shares the processors with us evenly; whoever may (root) goes first. Others need patience.
 void hurry() { ::setpriority(PRIO_PROCESS, 0, -20); }
 
+bool any_child() {
+    siginfo_t seen{};
+    return ::waitid(P_ALL, 0, &seen, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+}
+
 bool any_child_after_reaping() {
     pid_t reaped = 0;
     for (int round = 0; round < reaped_while_ending; ++round) {
@@ -103,8 +108,7 @@ void Guard::take_order() {
             if (!command_reaped_) ::kill(command_, order.value);
             return;
         case Order::Kind::terminate:
-            signal_descendants(::getpid(), SIGTERM);
-            signal_descendants(::getpid(), SIGCONT);
+            signal_descendants(::getpid(), {SIGTERM, SIGCONT});
             return;
         case Order::Kind::end:
             end_all();
@@ -180,10 +184,11 @@ void Guard::command_changed(int code, int status) {
 }
 
 void Guard::command_ended() {
+    // Mostly nothing is left, and then /proc need not be read: whatever lives descends from a child of ours.
+    if (!any_child()) return tell(Event::Kind::lingering, 0);
     tell(Event::Kind::lingering, static_cast<int>(descendants(::getpid()).size()));
     if (arming_.background == Background::wait) return;
-    signal_descendants(::getpid(), SIGTERM);
-    signal_descendants(::getpid(), SIGCONT);
+    signal_descendants(::getpid(), {SIGTERM, SIGCONT});
     deadline_ = Clock::now() + background_grace;
 }
 

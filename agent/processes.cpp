@@ -148,9 +148,11 @@ std::vector<pid_t> descendants(pid_t root) {
     return living;
 }
 
-void signal_descendants(pid_t root, int signal) {
+void signal_descendants(pid_t root, std::initializer_list<int> signals) {
     for_each_descendant(root, [&](const Process& process) {
-        if (process.alive()) send(pin(process), signal);
+        if (!process.alive()) return;
+        const UniqueFd pidfd = pin(process);
+        for (const int signal : signals) send(pidfd, signal);
     });
 }
 

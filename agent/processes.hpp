@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <vector>
 
@@ -35,8 +36,8 @@ void for_each_descendant(pid_t root, const std::function<void(const Process&)>& 
 /// All living descendants of `root`, from one reading of /proc.
 [[nodiscard]] std::vector<pid_t> descendants(pid_t root);
 
-/// Sends a signal to every living descendant.
-void signal_descendants(pid_t root, int signal);
+/// Sends these signals, in order, to every living descendant.
+void signal_descendants(pid_t root, std::initializer_list<int> signals);
 
 /// Ends all descendants of `root` (not `root` itself): SIGSTOP until nothing new appears, then SIGKILL.
 /// Returns how many were killed. Zombies remain for their parents to reap: `between`, called between two

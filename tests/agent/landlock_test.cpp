@@ -1,22 +1,13 @@
 #include "agent/landlock.hpp"
 
-#include <arpa/inet.h>
-#include <doctest/doctest.h>
-#include <netinet/in.h>
 #include <sched.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
-#include <functional>
 
-#include "agent/capabilities.hpp"
 #include "agent/landlock_abi.hpp"
-#include "guarded_run.hpp"
+#include "landlock_domain.hpp"
 
 using namespace callgate;
 using namespace callgate::agent;
@@ -26,103 +17,9 @@ using rules::OperationSet;
 
 namespace {
 
-rules::Plan plan(int abi, std::vector<rules::Grant> grants) {
-    rules::Plan plan;
-    plan.landlock_abi = abi;
-    plan.grants = std::move(grants);
-    return plan;
-}
-
-rules::Grant grant(std::string path, bool directory, OperationSet operations) {
-    rules::Grant grant;
-    grant.path = std::move(path);
-    grant.directory = directory;
-    grant.operations = operations;
-    return grant;
-}
-
-// What a child without capabilities returns; below zero: the signal that killed it.
-int in_child(const std::function<int()>& body) {
-    const pid_t child = ::fork();
-    if (child == 0) ::_exit(body());
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
-
-int in_domain(const UniqueFd& ruleset, const std::function<int()>& body) {
-    return in_child([&] {
-        if (!drop_capabilities() || ::prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL) != 0) return 200;
-        if (::syscall(SYS_landlock_restrict_self, ruleset.get(), 0U) != 0) return 201;
-        return body();
-    });
-}
-
-int result_of(int returned) { return returned < 0 ? errno : 0; }
-
 int try_open(const std::string& path, int flags) {
     const UniqueFd file(::open(path.c_str(), flags | O_CLOEXEC, 0600));
     return file ? 0 : errno;
-}
-
-UniqueFd loopback_socket(bool listening, std::uint16_t& port) {
-    UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    if (::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0) throw std::runtime_error("bind");
-    if (listening && ::listen(fd.get(), 8) != 0) throw std::runtime_error("listen");
-    ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size);
-    port = ::ntohs(address.sin_port);
-    return fd;
-}
-
-int try_connect(std::uint16_t port) {
-    const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = ::htons(port);
-    address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
-    return result_of(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address));
-}
-
-int try_bind(std::uint16_t port) {
-    const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = ::htons(port);
-    address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
-    return result_of(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address));
-}
-
-class AbstractServer {
-public:
-    AbstractServer() : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-        sockaddr_un any{};
-        any.sun_family = AF_UNIX;
-        // The kernel chooses a free abstract name for an address of the family alone.
-        if (::bind(fd_.get(), reinterpret_cast<sockaddr*>(&any), sizeof(sa_family_t)) != 0 ||
-            ::listen(fd_.get(), 8) != 0)
-            throw std::runtime_error("abstract socket");
-        ::getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&address_), &size_);
-    }
-    [[nodiscard]] int try_connect() const {
-        const UniqueFd client(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-        return result_of(::connect(client.get(), reinterpret_cast<const sockaddr*>(&address_), size_));
-    }
-
-private:
-    UniqueFd fd_;
-    sockaddr_un address_{};
-    socklen_t size_ = sizeof address_;
-};
-
-UniqueFd ruleset_of(const rules::Plan& plan) {
-    std::vector<std::string> left_out;
-    auto made = make_target_ruleset(plan, left_out);
-    CHECK(left_out.empty());
-    return std::move(made.value());
 }
 
 // Puts CALLGATE_LANDLOCK_ABI back to unset.
@@ -132,13 +29,6 @@ struct InjectedAbi {
     InjectedAbi& operator=(const InjectedAbi&) = delete;
     ~InjectedAbi() { ::unsetenv("CALLGATE_LANDLOCK_ABI"); }
 };
-
-bool skipped_below(int abi) {
-    if (kernel_landlock_abi() >= abi) return false;
-    MESSAGE("skipped: this kernel's Landlock ABI is " << kernel_landlock_abi() << ", " << abi
-                                                      << " is needed");
-    return true;
-}
 
 }  // namespace
 
@@ -246,48 +136,6 @@ TEST_CASE("a grant whose object vanished, changed its kind or became a link is l
     REQUIRE(made.has_value());
     CHECK(left_out == std::vector<std::string>{wrong[0], wrong[1], wrong[2], directory / "real"});
     CHECK(in_domain(*made, [&] { return try_open(directory / "real", O_RDONLY | O_DIRECTORY); }) == EACCES);
-}
-
-TEST_CASE("TCP ports that are granted can be connected to and bound, others not") {
-    if (skipped_below(4)) return;
-    std::uint16_t open_port = 0, closed_port = 0;
-    const UniqueFd open_server = loopback_socket(true, open_port);
-    const UniqueFd closed_server = loopback_socket(true, closed_port);
-    rules::Plan ports = plan(kernel_landlock_abi(), {});
-    ports.connect_ports = {{open_port, open_port}};
-    const UniqueFd ruleset = ruleset_of(ports);
-    CHECK(in_domain(ruleset, [&] { return try_connect(open_port); }) == 0);
-    CHECK(in_domain(ruleset, [&] { return try_connect(closed_port); }) == EACCES);
-    CHECK(in_domain(ruleset, [&] { return try_bind(open_port); }) == EACCES);
-    ports.all_connect = true;
-    ports.bind_ports = {{open_port, open_port}};
-    const UniqueFd wider = ruleset_of(ports);
-    CHECK(in_domain(wider, [&] { return try_connect(closed_port); }) == 0);
-    CHECK(in_domain(wider, [&] { return try_bind(open_port); }) == EADDRINUSE);
-    CHECK(in_domain(wider, [&] { return try_bind(closed_port); }) == EACCES);
-}
-
-TEST_CASE("port ranges beyond the bound are left out whole and named") {
-    const PortSplit split = split_ports({{1, 1000}, {8000, 65535}, {2000, 2023}, {3000, 3000}, {9, 8}});
-    CHECK(split.held == std::vector<rules::PortRange>{{1, 1000}, {2000, 2023}});
-    CHECK(split.left_out == std::vector<rules::PortRange>{{8000, 65535}, {3000, 3000}});
-    if (skipped_below(4)) return;
-    rules::Plan ports = plan(kernel_landlock_abi(), {});
-    ports.connect_ports = {{0, 65535}};
-    std::vector<std::string> left_out;
-    CHECK(make_target_ruleset(ports, left_out).has_value());
-    CHECK(left_out == std::vector<std::string>{"connect 0-65535"});
-}
-
-TEST_CASE("a target cannot signal who is outside, nor reach an abstract socket there") {
-    if (skipped_below(6)) return;
-    const AbstractServer server;
-    const UniqueFd scoped = ruleset_of(plan(kernel_landlock_abi(), {}));
-    const pid_t outside = ::getpid();
-    CHECK(in_domain(scoped, [&] { return result_of(::kill(outside, 0)); }) == EPERM);
-    CHECK(in_domain(scoped, [&] { return server.try_connect(); }) == EPERM);
-    CHECK(in_child([&] { return result_of(::kill(outside, 0)); }) == 0);
-    CHECK(in_child([&] { return server.try_connect(); }) == 0);
 }
 
 TEST_CASE("a plan for an ABI that the kernel lacks is an error, not a weaker domain") {
