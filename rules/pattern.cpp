@@ -88,18 +88,27 @@ std::optional<std::string> PatternMaker::expand_literal(std::string_view text, b
     return substitute(text, tilde, false, error);
 }
 
-std::string PatternMaker::canonical(const std::string& path) {
-    if (!context_.canonical) return path;
-    if (const auto known = canonical_.find(path); known != canonical_.end()) return known->second;
-    std::string result = context_.canonical(path);
-    // What does not exist comes back as it is: its parent may still be reached through a link.
+/// Each component is looked at once, whatever the number of patterns beneath it: hundreds of patterns share a
+/// few directories, and most of what they name does not exist.
+const PatternMaker::Place& PatternMaker::place(const std::string& path) {
+    if (const auto known = places_.find(path); known != places_.end()) return known->second;
+    Place result{path, false};
     const std::size_t slash = path.rfind('/');
-    if (result == path && slash != std::string::npos && slash > 0) {
-        const std::string parent = path.substr(0, slash);
-        if (const std::string found = canonical(parent); found != parent)
-            result = (found == "/" ? "" : found) + path.substr(slash);
-    }
-    return canonical_[path] = result;
+    if (path == "/" || slash == std::string::npos) return places_[path] = result;
+    const Place& parent = slash == 0 ? place("/") : place(path.substr(0, slash));
+    result.path = (parent.path == "/" ? "" : parent.path) + path.substr(slash);
+    result.absent = parent.absent;
+    if (result.absent) return places_[path] = result;
+    const FileTree::Kind kind =
+        context_.tree != nullptr ? context_.tree->kind(result.path) : FileTree::Kind::file;
+    result.absent = kind == FileTree::Kind::absent;
+    // A directory is no link; anything else may be one.
+    if (kind == FileTree::Kind::file) result.path = context_.canonical(result.path);
+    return places_[path] = result;
+}
+
+std::string PatternMaker::canonical(const std::string& path) {
+    return context_.canonical ? place(path).path : path;
 }
 
 std::optional<std::vector<Glob>> PatternMaker::make(std::string_view pattern, bool unix_socket,

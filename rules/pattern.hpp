@@ -4,10 +4,10 @@
 // directory called "a[b]*" means itself.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "rules/glob.hpp"
@@ -40,8 +40,15 @@ private:
                                                         std::string& error) const;
     [[nodiscard]] const std::string* variable(std::string_view name, std::string& error) const;
 
+    /// A path's canonical form, and whether nothing is there.
+    struct Place {
+        std::string path;
+        bool absent = false;
+    };
+    const Place& place(const std::string& path);
+
     const LoadContext& context_;
-    std::map<std::string, std::string> canonical_;
+    std::unordered_map<std::string, Place> places_;
 };
 
 }  // namespace callgate::rules
