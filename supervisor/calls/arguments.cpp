@@ -7,13 +7,13 @@
 namespace callgate::calls {
 
 Result<GivenPath> read_path_argument(CallContext& context, const PathArgument& argument, std::string& text,
-                                     std::string& directory, EmptyPath empty) {
+                                     std::string& directory, EmptyPath empty, TakeBase take) {
     GivenPath given;
     given.text = &text;
     const auto read = kernel::read_path(context.thread(), context.word(argument.path), text);
     if (!read) return read.error();
     if (text.empty() && empty == EmptyPath::refuse) return errno_code(ENOENT);
-    if (!text.empty() && text.front() == '/') return given;
+    if (!text.empty() && text.front() == '/' && take == TakeBase::if_relative) return given;
     const int number = argument.directory < 0 ? AT_FDCWD : context.integer(argument.directory);
     auto base = number == AT_FDCWD ? kernel::working_directory(context.thread())
                                    : kernel::descriptor_pin(context.thread(), number);

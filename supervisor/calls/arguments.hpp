@@ -26,9 +26,12 @@ struct GivenPath {
 /// descriptor; ESRCH where the caller is gone. An empty path is ENOENT unless `allow_empty`, where the base is the
 /// descriptor itself.
 enum class EmptyPath : std::uint8_t { refuse, allow };
+/// Whether an absolute path needs its starting directory too (RESOLVE_BENEATH, RESOLVE_IN_ROOT).
+enum class TakeBase : std::uint8_t { if_relative, always };
 [[nodiscard]] Result<GivenPath> read_path_argument(CallContext& context, const PathArgument& argument,
                                                    std::string& text, std::string& directory,
-                                                   EmptyPath empty = EmptyPath::refuse);
+                                                   EmptyPath empty = EmptyPath::refuse,
+                                                   TakeBase take = TakeBase::if_relative);
 
 /// The record's view of one path argument.
 [[nodiscard]] audit::CallInput input_of(const GivenPath& given);

@@ -96,6 +96,10 @@ int chmod_pin(const Object& object, mode_t mode) {
 struct Times {
     bool present = false;
     std::array<timespec, 2> values{};
+    /// Then the kernel does not even look at the object.
+    [[nodiscard]] bool omit_both() const {
+        return present && values[0].tv_nsec == UTIME_OMIT && values[1].tv_nsec == UTIME_OMIT;
+    }
     [[nodiscard]] const timespec* get() const { return present ? values.data() : nullptr; }
 };
 
@@ -178,13 +182,16 @@ void handle_times(CallContext& context) {
     const int path = context.entry.first.path;
     const auto times = read_times(context, context.word(path + 1));
     if (!times) return context.fail(times.error().value());
+    if (context.entry.name == "utimensat" && times->omit_both()) return context.call.succeed(0), void();
     const int flags = context.entry.flags < 0 ? 0 : context.integer(context.entry.flags);
-    if ((flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) != 0) return context.fail(EINVAL);
-    if (context.word(path) == 0 && context.entry.first.directory >= 0) {  // futimens: the descriptor itself
+    const int directory = context.entry.first.directory;
+    if (context.word(path) == 0 && directory >= 0 && context.integer(directory) != AT_FDCWD) {
+        // futimens: the descriptor itself
         if (flags != 0) return context.fail(EINVAL);
-        return change_descriptor(context, context.integer(context.entry.first.directory),
+        return change_descriptor(context, context.integer(directory),
                                  [&times](int fd) { return ::futimens(fd, times->get()); });
     }
+    if ((flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) != 0) return context.fail(EINVAL);
     change_object(context, Operation::metadata, follow_of(flags), empty_of(flags), [&times](const Object& object) {
         return static_cast<int>(
             ::syscall(SYS_utimensat, object.pin.get(), "", times->get(), AT_EMPTY_PATH));

@@ -209,8 +209,8 @@ Opening::Next Opening::act_on(const Object& object, std::uint64_t sequence) {
         return Next::done;
     }
     // A descriptor keeps O_NOFOLLOW among its flags, and a reopen by the pin cannot have it.
-    const bool plain = S_ISREG(object.status.st_mode) || object.directory();
-    if ((wanted_.flags & O_NOFOLLOW) != 0 && plain && !object.nameless) return reopen_by_name(object, sequence);
+    const bool waits = object.may_block() && (wanted_.flags & O_NONBLOCK) == 0;
+    if ((wanted_.flags & O_NOFOLLOW) != 0 && !waits && !object.nameless) return reopen_by_name(object, sequence);
     reopen(object, sequence);
     return Next::done;
 }
@@ -320,6 +320,10 @@ Opening::Next Opening::absent() {
         refuse_natively(context_, place ? EISDIR : place.error().value(), may_continue);
         return Next::done;
     }
+    if (place->in_procfs()) {  // where nothing can be created, the kernel says so before anybody is asked
+        refuse_natively(context_, ENOENT, may_continue);
+        return Next::done;
+    }
     if (may_continue && context_.run.grants.allow(held, place->path)) {
         let_continue(context_, subject(operations, place->path, false));
         return Next::done;
@@ -354,7 +358,9 @@ Opening::Next Opening::create(const Place& place, std::uint64_t sequence) {
 }
 
 void start(CallContext& context, const Wanted& wanted) {
-    auto given = read_path_argument(context, context.entry.first, context.scratch.path, context.scratch.directory);
+    const bool scoped = (wanted.resolve & (RESOLVE_BENEATH | RESOLVE_IN_ROOT)) != 0;
+    auto given = read_path_argument(context, context.entry.first, context.scratch.path, context.scratch.directory,
+                                    EmptyPath::refuse, scoped ? TakeBase::always : TakeBase::if_relative);
     if (!given) {
         const bool harmless = !context.run.plan.trap_only;
         return refuse_natively(context, given.error().value(), harmless);

@@ -36,7 +36,8 @@ void remove_name(CallContext& context, int flags) {
     if (place->special || ::fstatat(place->parent.get(), place->leaf.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) {
         return refuse_natively(context, place->special ? EBUSY : errno, true);
     }
-    if (const int error = refused_by_kind(there, directory_wanted)) return refuse_natively(context, error, true);
+    // Not continued: Landlock would refuse for want of a right before the kernel looks at the kind.
+    if (const int error = refused_by_kind(there, directory_wanted)) return context.fail(error);
 
     Subject subject;
     subject.operations = rules::Operation::remove;

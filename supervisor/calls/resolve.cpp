@@ -42,6 +42,7 @@ bool in_procfs(int fd, const struct stat& status) {
 /// Whether a fast resolution that failed can be believed: not where a link on the way may have led through our own
 /// /proc/self.
 bool failure_is_certain(int base, const char* path, Follow follow, std::uint64_t resolve, int error) {
+    if (error == EXDEV) return true;  // only the flags give it, wherever /proc/self may lead
     if (error == ELOOP) return (resolve & RESOLVE_NO_SYMLINKS) != 0;
     int again = 0;
     const UniqueFd pin = pin_at(base, path, follow, resolve | RESOLVE_NO_SYMLINKS, again);
@@ -140,6 +141,11 @@ Result<Object> walked_object(const PathRequest& request) {
 
 }  // namespace
 
+bool Place::in_procfs() const {
+    struct stat info {};
+    return ::fstat(parent.get(), &info) == 0 && calls::in_procfs(parent.get(), info);
+}
+
 Result<std::string> directory_path(int directory, bool& nameless) {
     std::string path;
     auto read = kernel::path_of(directory, path);
@@ -183,7 +189,7 @@ Result<Object> describe(UniqueFd pin) {
 Result<Object> resolve_object(const PathRequest& request) {
     if (request.path.empty()) return errno_code(ENOENT);
     const std::string path(request.path);
-    const int base = path.front() == '/' ? AT_FDCWD : request.base;
+    const int base = request.base < 0 ? AT_FDCWD : request.base;
     int error = 0;
     UniqueFd pin = pin_at(base, path.c_str(), request.follow, request.resolve, error);
     if (!pin) {

@@ -44,11 +44,14 @@ struct Place {
     bool trailing_slash = false;
     /// The last component is ".", ".." or nothing: the kernel refuses every change there by itself.
     bool special = false;
+
+    /// Nothing can be created there.
+    [[nodiscard]] bool in_procfs() const;
 };
 
 struct PathRequest {
     pid_t thread = 0;
-    int base = -1;              // O_PATH handle that a relative path starts from
+    int base = -1;              // O_PATH handle that a relative (or scoped) path starts from; -1: none
     std::string_view path;
     Follow follow = Follow::yes;
     std::uint64_t resolve = 0;  // RESOLVE_*

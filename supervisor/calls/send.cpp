@@ -188,7 +188,7 @@ Result<Taken> take_socket(CallContext& context) {
     auto copy = kernel::descriptor_copy(context.thread(), context.integer(0));
     if (!copy) return copy.error();
     const auto kind = socket_kind(copy->get());
-    if (!kind) return errno_code(ENOTSOCK);
+    if (!kind) return kind.error();
     return Taken{std::move(*copy), *kind};
 }
 

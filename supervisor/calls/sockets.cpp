@@ -35,11 +35,12 @@ Result<TakenSocket> take(CallContext& context) {
     if (!copy) return copy.error();
     TakenSocket taken;
     taken.fd = std::move(*copy);
+    const auto kind = socket_kind(taken.fd.get());
+    if (!kind && kind.error().value() == EBADF) return kind.error();  // O_PATH
     const auto address = read_address(context.thread(), context.word(1), context.integer(2));
     if (!address) return address.error();
     taken.address = *address;
-    const auto kind = socket_kind(taken.fd.get());
-    if (!kind) return errno_code(ENOTSOCK);
+    if (!kind) return kind.error();
     taken.kind = *kind;
     return taken;
 }
@@ -241,7 +242,7 @@ void handle_listen(CallContext& context) {
     if (!context.call.waiting()) return;
     if (!copy) return context.fail(copy.error().value());
     const auto kind = socket_kind(copy->get());
-    if (!kind) return context.fail(ENOTSOCK);
+    if (!kind) return context.fail(kind.error().value());
     SocketAddress local;
     local.length = static_cast<socklen_t>(local.bytes.size());
     if (::getsockname(copy->get(), reinterpret_cast<sockaddr*>(local.bytes.data()), &local.length) != 0) {
