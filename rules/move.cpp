@@ -33,10 +33,21 @@ struct Patterns {
     const std::vector<Glob>* globs = nullptr;
     std::vector<BranchPattern> branches;
 
+    void add(const Glob::Branch& branch) {
+        if (branches.empty()) head = branch.head;
+        while (!planning::at_or_beneath(branch.head, head))
+            head.resize(std::max<std::size_t>(head.rfind('/'), 1));
+        branches.emplace_back(branch);
+    }
     explicit Patterns(const std::vector<Glob>& from) : globs(&from) {
         for (const Glob& glob : from)
             for (const Glob::Branch& branch : glob.branches())
-                if (branch.head.starts_with('/')) branches.emplace_back(branch);
+                if (branch.head.starts_with('/')) add(branch);
+    }
+    std::string head;  // what all branches have in common, so that most rules are left out at once
+
+    [[nodiscard]] bool touch(std::string_view path) const {
+        return globs->empty() || planning::at_or_beneath(path, head) || planning::at_or_beneath(head, path);
     }
     /// Of a file only whether it matches counts; of a directory everything beneath.
     [[nodiscard]] Residues beneath(std::string_view path, MovedKind kind) const;
@@ -113,6 +124,7 @@ public:
     Comparison(const std::vector<NamedRule>& rules, Action fallback, const MoveRequest& move)
         : fallback_(fallback) {
         for (const NamedRule& rule : rules) {
+            if (!rule.when.touch(move.old_path) && !rule.when.touch(move.new_path)) continue;
             Said from = said_of(rule, move.old_path, move.kind);
             Said to = said_of(rule, move.new_path, move.kind);
             if (!from.when.empty() || !to.when.empty())

@@ -223,8 +223,8 @@ bool wholly_allowed(const RuleSet& rules, Operation operation) {
 }
 
 void Reasons::add(const std::string& id, const std::string& sentence) {
-    if (std::find(because.begin(), because.end(), id) == because.end()) because.push_back(id);
-    if (std::find(why.begin(), why.end(), sentence) == why.end()) why.push_back(sentence);
+    if (seen_.insert("id " + id).second) because.push_back(id);
+    if (seen_.insert(sentence).second) why.push_back(sentence);
 }
 
 std::string listed(const std::vector<std::string>& words) {
@@ -268,7 +268,7 @@ Plan make_plan(const RuleSet& rules, const PlanInput& input) {
     plan.trap_only = std::any_of(plan.grants.begin(), plan.grants.end(),
                                  [](const Grant& grant) { return grant.trap_only_read; });
     plan_contests(plan, rules, paths, connect, bind);
-    for (const Rule& rule : rules.rules()) plan.tiers.push_back(tier_of(rule, rules, plan, paths));
+    plan.tiers = tiers_of(rules, plan, paths);
     return plan;
 }
 

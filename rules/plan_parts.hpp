@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "rules/plan.hpp"
@@ -57,6 +58,9 @@ struct Reasons {
     std::vector<std::string> why;
     void add(const std::string& id, const std::string& sentence);
     [[nodiscard]] bool empty() const { return why.empty(); }
+
+private:
+    std::unordered_set<std::string> seen_;
 };
 
 /// One network operation.
@@ -72,7 +76,6 @@ struct NetworkPlan {
 /// Whether the rule, or part of it, concerns datagram sockets alone.
 [[nodiscard]] bool only_datagrams(const Rule& rule);
 
-[[nodiscard]] RuleTier tier_of(const Rule& rule, const RuleSet& rules, const Plan& plan,
-                               const PathPlan& paths);
+[[nodiscard]] std::vector<RuleTier> tiers_of(const RuleSet& rules, const Plan& plan, const PathPlan& paths);
 
 }  // namespace callgate::rules::planning

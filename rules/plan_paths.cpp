@@ -27,6 +27,8 @@ public:
             const OperationSet operations = rule.operations & held_by_path;
             if (restricts(rule) && !operations.empty() && decides_files(rule))
                 add_obstacles(restrictions_, rule, operations, rule.when.path, false);
+            const bool by_asker = names_asker(rule.when) || (rule.except && names_asker(*rule.except));
+            if (by_asker && rule.operations.contains(Operation::create)) asker_may_create_ = true;
         }
     }
 
@@ -50,6 +52,7 @@ private:
     std::vector<Obstacle> restrictions_;
     std::vector<Obstacle> exceptions_;  // of allowing_
     const Rule* allowing_ = nullptr;    // null: the default
+    bool asker_may_create_ = false;     // who asks decides about some creation
     std::map<std::string, Grant, PathOrder> grants_;
     std::vector<Loss> losses_;
     std::unordered_map<std::string, std::optional<std::vector<FileTree::Entry>>> listings_;
@@ -88,29 +91,25 @@ void Walker::branch(const Rule& rule, OperationSet operations, const Glob::Branc
 }
 
 void Walker::start(const std::string& path, OperationSet operations, bool hierarchy) {
+    const FileTree::Kind kind = tree_.kind(path);
+    // What does not exist and cannot be made in the run answers ENOENT by itself.
+    if (kind == FileTree::Kind::absent)
+        return can_appear(path) ? lose(path, operations, "", path + " does not exist yet") : void();
     Obstacles obstacles;
     for (const auto* all : {&restrictions_, &exceptions_})
         for (const Obstacle& one : *all)
             if (one.operations.intersects(operations)) obstacles.push_back(&one);
-    const FileTree::Kind kind = tree_.kind(path);
     if (kind == FileTree::Kind::file) return file(path, operations, obstacles);
-    if (kind == FileTree::Kind::directory) {
-        if (hierarchy) return directory(path, operations, obstacles, 0);
-        return lose(path, operations, "", path + " is a directory: Landlock could only allow all of it");
-    }
-    // What does not exist and cannot be made in the run answers ENOENT by itself.
-    if (can_appear(path)) lose(path, operations, "", path + " does not exist yet");
+    if (hierarchy) return directory(path, operations, obstacles, 0);
+    lose(path, operations, "", path + " is a directory: Landlock could only allow all of it");
 }
 
+/// Whether anybody may make it in the run.
 bool Walker::can_appear(const std::string& path) const {
-    if (rules_.fallback() == Action::allow) return true;
-    return std::any_of(rules_.rules().begin(), rules_.rules().end(), [&](const Rule& rule) {
-        if (rule.action != Action::allow || !rule.operations.contains(Operation::create)) return false;
-        if (!decides_files(rule)) return false;
-        const std::vector<Glob>& globs = rule.when.path;
-        return globs.empty() ||
-               std::any_of(globs.begin(), globs.end(), [&](const Glob& glob) { return glob.matches(path); });
-    });
+    if (asker_may_create_) return true;
+    const Request request{
+        .operations = Operation::create, .object = FileObject{path}, .program = {}, .arguments = {}};
+    return rules_.evaluate(request).action <= Action::ask;
 }
 
 void Walker::directory(const std::string& path, OperationSet operations, const Obstacles& obstacles,

@@ -1,5 +1,7 @@
 // The tier of each rule in plain words, for `callgate plan`.
 #include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "rules/plan_parts.hpp"
 
@@ -7,11 +9,14 @@ namespace callgate::rules::planning {
 
 namespace {
 
-bool carries(const Plan& plan, const Rule& rule) {
-    return std::any_of(plan.grants.begin(), plan.grants.end(), [&](const Grant& grant) {
-        return std::find(grant.rules.begin(), grant.rules.end(), rule.id) != grant.rules.end();
-    });
-}
+/// What is asked of each rule, gathered once: a rule set may have a thousand.
+struct Gathered {
+    const Plan& plan;
+    bool by_default = false;
+    std::unordered_set<std::string_view> carrying;                   // ids that grants rest on
+    std::unordered_map<const Rule*, std::vector<const Loss*>> lost;  // by the allowing rule
+    std::unordered_map<std::string_view, const Loss*> inside;        // by the restricting rule
+};
 
 std::string metadata_note(const Rule& rule, const Plan& plan) {
     const bool decided =
@@ -19,36 +24,37 @@ std::string metadata_note(const Rule& rule, const Plan& plan) {
     return decided ? "; no part of the kernel holds metadata, its calls are decided one by one" : "";
 }
 
-RuleTier allowed_paths(const Rule& rule, const RuleSet& rules, const Plan& plan, const PathPlan& paths) {
-    if (rules.fallback() == Action::allow) return {&rule, Tier::landlock, "the default allows the same"};
+RuleTier allowed_paths(const Rule& rule, const Gathered& gathered) {
+    const Plan& plan = gathered.plan;
+    if (gathered.by_default) return {&rule, Tier::landlock, "the default allows the same"};
     if (!rule.operations.intersects(held_by_path)) {
         if (plan.trapped.contains(Operation::metadata))
             return {&rule, Tier::contested, "no part of the kernel holds metadata"};
         return {&rule, Tier::filter, "nothing limits metadata, so its calls are not trapped"};
     }
     std::vector<std::string> lost;
-    for (const Loss& loss : paths.losses)
-        if (loss.allow == &rule && std::find(lost.begin(), lost.end(), loss.why) == lost.end())
-            lost.push_back(loss.why);
+    if (const auto losses = gathered.lost.find(&rule); losses != gathered.lost.end())
+        for (const Loss* loss : losses->second)
+            if (std::find(lost.begin(), lost.end(), loss->why) == lost.end()) lost.push_back(loss->why);
+    const bool carries = gathered.carrying.contains(rule.id);
     const std::string note = metadata_note(rule, plan);
     if (lost.empty()) {
-        if (carries(plan, rule))
+        if (carries)
             return {&rule, Tier::landlock, "every object is in a hierarchy that Landlock holds" + note};
         return {&rule, Tier::landlock,
                 "nothing of it is left to grant: absent, denied, or granted by other rules" + note};
     }
-    const std::string rest =
-        carries(plan, rule) ? "Landlock holds part of it; the rest is decided call by call: " : "";
+    const std::string rest = carries ? "Landlock holds part of it; the rest is decided call by call: " : "";
     return {&rule, Tier::contested, rest + listed(lost) + note};
 }
 
-RuleTier restricted_paths(const Rule& rule, const Plan& plan, const PathPlan& paths) {
+RuleTier restricted_paths(const Rule& rule, const Gathered& gathered) {
+    const Plan& plan = gathered.plan;
     if (!plan.trapped.intersects(rule.operations))
         return {&rule, Tier::landlock, "nothing of it is granted, so the kernel denies it alone"};
-    const auto inside = std::find_if(paths.losses.begin(), paths.losses.end(),
-                                     [&](const Loss& loss) { return loss.by == rule.id; });
-    if (inside != paths.losses.end())
-        return {&rule, Tier::contested, "it may decide inside what is allowed: beneath " + inside->path};
+    if (const auto inside = gathered.inside.find(rule.id); inside != gathered.inside.end())
+        return {&rule, Tier::contested,
+                "it may decide inside what is allowed: beneath " + inside->second->path};
     if (rule.action == Action::ask) return {&rule, Tier::contested, "a person decides call by call"};
     if (plan.record == RecordMode::minimal)
         return {&rule, Tier::contested,
@@ -81,17 +87,28 @@ RuleTier network(const Rule& rule, const Plan& plan) {
             "the call is trapped" + (contest == nullptr ? std::string() : ": " + contest->why)};
 }
 
-}  // namespace
-
-RuleTier tier_of(const Rule& rule, const RuleSet& rules, const Plan& plan, const PathPlan& paths) {
-    if (!rule.operations.intersects(file_operations)) return network(rule, plan);
-    RuleTier files =
-        restricts(rule) ? restricted_paths(rule, plan, paths) : allowed_paths(rule, rules, plan, paths);
+RuleTier tier_of(const Rule& rule, const Gathered& gathered) {
+    if (!rule.operations.intersects(file_operations)) return network(rule, gathered.plan);
+    RuleTier files = restricts(rule) ? restricted_paths(rule, gathered) : allowed_paths(rule, gathered);
     if (!rule.operations.intersects(network_operations)) return files;
-    const RuleTier sockets = network(rule, plan);
+    const RuleTier sockets = network(rule, gathered.plan);
     if (sockets.tier == Tier::contested) files.tier = Tier::contested;
     files.why = "files: " + files.why + "; sockets: " + sockets.why;
     return files;
+}
+
+}  // namespace
+
+std::vector<RuleTier> tiers_of(const RuleSet& rules, const Plan& plan, const PathPlan& paths) {
+    Gathered gathered{plan, rules.fallback() == Action::allow, {}, {}, {}};
+    for (const Grant& grant : plan.grants) gathered.carrying.insert(grant.rules.begin(), grant.rules.end());
+    for (const Loss& loss : paths.losses) {
+        if (loss.allow != nullptr) gathered.lost[loss.allow].push_back(&loss);
+        if (!loss.by.empty()) gathered.inside.emplace(loss.by, &loss);
+    }
+    std::vector<RuleTier> tiers;
+    for (const Rule& rule : rules.rules()) tiers.push_back(tier_of(rule, gathered));
+    return tiers;
 }
 
 }  // namespace callgate::rules::planning

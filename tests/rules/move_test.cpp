@@ -1,6 +1,7 @@
 #include "rules/move.hpp"
 
 #include <cerrno>
+#include <deque>
 
 #include "random_rules.hpp"
 #include "rules/residue.hpp"
@@ -69,7 +70,7 @@ TEST_SUITE("moves") {
         CHECK_FALSE(bench.file("/w/.git/config", "/w/config"));
         CHECK_FALSE(bench.file("/w/.git/hooks/pre-commit", "/w/x"));
         CHECK_FALSE(bench.directory("/w", "/tmp/w"));
-    CHECK(bench.directory("/w", "/v"));  // nothing is allowed there at all
+        CHECK(bench.directory("/w", "/v"));  // nothing is allowed there at all
         CHECK(bench.directory("/w/.git/objects", "/w/objects"));
     }
 
@@ -215,9 +216,9 @@ TEST_SUITE("moves") {
     }
 
     TEST_CASE("a residue is what is left of a pattern beneath a name") {
-        const auto left = [](const std::string& pattern, std::string_view directory) {
-            const Glob whole = glob(pattern);
-            const BranchPattern branch(whole.branches().front());
+        std::deque<BranchPattern> kept;  // residues are views of it
+        const auto left = [&kept](const std::string& pattern, std::string_view directory) {
+            const BranchPattern& branch = kept.emplace_back(glob(pattern).branches().front());
             Residues residues;
             branch.residues(directory, residues);
             residues.finish();

@@ -498,7 +498,8 @@ TEST_SUITE("plan, network") {
         CHECK(made.udp);
         Rule datagrams = rule("datagrams", Action::deny, Operation::connect);
         datagrams.when.protocol.udp = true;
-        const Plan filtered = plan(RuleSet({web, datagrams}, Action::deny), tree);
+        const RuleSet both({web, datagrams}, Action::deny);
+        const Plan filtered = plan(both, tree);
         CHECK(filtered.connect_ports.size() == 1);
         CHECK(tier(filtered, "datagrams") == Tier::filter);
     }

@@ -204,8 +204,9 @@ TEST_SUITE("static grants") {
             const MemoryTree tree = random.tree();
             const Plan made = plan(rules, tree, 7, RecordMode::minimal);
             const StaticGrants grants(made);
-            for (const auto& [path, entry] : tree.all()) {
-                if (entry.symbolic_link) continue;
+            for (const auto& object : tree.all()) {
+                const std::string& path = object.first;
+                if (object.second.symbolic_link) continue;
                 for (const Operation operation : {Operation::read, Operation::modify, Operation::execute}) {
                     if (made.trapped.contains(operation)) continue;
                     const Verdict verdict = rules.evaluate({.operations = operation,
