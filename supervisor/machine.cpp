@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <unordered_set>
 
 #include "agent/landlock.hpp"
 #include "agent/unique_fd.hpp"
@@ -127,6 +128,7 @@ struct Walk {
     std::string done;     // absolute without a final slash; "" is the root
     std::string pending;  // components, separated by slashes
     int links = 0;
+    std::unordered_set<std::string>* plain = nullptr;  // names that were found to be no links
 
     std::string next() {
         const std::size_t begin = std::min(pending.find_first_not_of('/'), pending.size());
@@ -143,14 +145,40 @@ constexpr int link_limit = 40;  // as the kernel's MAXSYMLINKS
 /// asks.
 bool follow(Walk& walk, const std::string& at) {
     if (walk.done == "/proc" || walk.done.starts_with("/proc/")) return false;
+    if (walk.plain != nullptr && walk.plain->contains(at)) return false;
     char target[4096];
     const ssize_t length = ::readlink(at.c_str(), target, sizeof target);
+    if (length < 0 && walk.plain != nullptr) walk.plain->insert(at);
     if (length <= 0 || length == static_cast<ssize_t>(sizeof target) || ++walk.links > link_limit)
         return false;
     walk.pending.insert(0, std::string(target, static_cast<std::size_t>(length)) + "/");
     if (target[0] == '/') walk.done.clear();
     return true;
 }
+
+std::string finish(Walk walk) {
+    while (true) {
+        const std::string component = walk.next();
+        if (component.empty()) break;
+        if (component == ".") continue;
+        if (component == "..") {
+            walk.done.erase(std::min(walk.done.rfind('/'), walk.done.size()));
+            continue;
+        }
+        std::string at = walk.done + "/" + component;
+        if (!follow(walk, at)) walk.done = std::move(at);
+    }
+    return walk.done.empty() ? "/" : walk.done;
+}
+
+/// `canonical` for the hundreds of patterns of one rule set, whose heads share most of their components.
+struct CachedCanonical {
+    std::shared_ptr<std::unordered_set<std::string>> plain =
+        std::make_shared<std::unordered_set<std::string>>();
+    std::string operator()(const std::string& path) const {
+        return finish(Walk{.done = "", .pending = path, .plain = plain.get()});
+    }
+};
 
 rules::Rule built_in_rule(std::string id, rules::OperationSet operations, std::string reason) {
     rules::Rule rule;
@@ -194,21 +222,7 @@ void add_file(rules::Rule& rule, const std::string& file) {
 
 }  // namespace
 
-std::string canonical(const std::string& path) {
-    Walk walk{.done = "", .pending = path};
-    while (true) {
-        const std::string component = walk.next();
-        if (component.empty()) break;
-        if (component == ".") continue;
-        if (component == "..") {
-            walk.done.erase(std::min(walk.done.rfind('/'), walk.done.size()));
-            continue;
-        }
-        std::string at = walk.done + "/" + component;
-        if (!follow(walk, at)) walk.done = std::move(at);
-    }
-    return walk.done.empty() ? "/" : walk.done;
-}
+std::string canonical(const std::string& path) { return finish(Walk{.done = "", .pending = path}); }
 
 std::variant<std::string, std::string> read_regular_file(const std::string& path, std::size_t limit) {
     using Answer = std::variant<std::string, std::string>;
@@ -289,7 +303,7 @@ rules::LoadContext machine_context(const Places& places, const std::string& work
     context.config = places.config;
     context.read_file = read_regular_file;
     context.tree = &tree;
-    context.canonical = canonical;
+    context.canonical = CachedCanonical{};
     context.resolve = resolve_host;
     context.link_count = link_count;
     context.landlock_abi = agent::kernel_landlock_abi();
@@ -307,6 +321,11 @@ std::vector<rules::Rule> built_in_rules(const Places& places, const std::vector<
     for (const std::string& file : rule_files) add_file(trusted, file);
     if (!places.binary.empty()) trusted.when.path.push_back(rules::Glob::literal(places.binary));
     if (!trusted.when.path.empty()) all.push_back(std::move(trusted));
+    // Some files there may be written without the check that Landlock makes for the rest of /proc/PID.
+    rules::Rule process =
+        built_in_rule("callgate-process", rules::write_operations, "callgate's own process");
+    process.when.path.push_back(rules::Glob::beneath("/proc/" + std::to_string(::getpid())));
+    all.push_back(std::move(process));
     if (!audit_file.empty()) {
         constexpr rules::OperationSet closed =
             rules::write_operations | rules::OperationSet{rules::Operation::read};

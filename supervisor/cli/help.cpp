@@ -63,9 +63,9 @@ std::string indented(std::string_view text) {
 std::string help(const VerbSpec& verb) {
     const std::string name(verb.name);
     std::string text = "Usage: callgate " + name + " " + std::string(verb.usage) + "\n\n";
-    std::string summary(verb.summary);
+    std::string summary = std::string(verb.summary) + ".";
     summary[0] = static_cast<char>(summary[0] - 'a' + 'A');
-    text += wrapped(verb.text.empty() ? summary + "." : summary + ".\n" + std::string(verb.text), 0) + "\n";
+    text += wrapped(verb.text.empty() ? summary : verb.text, 0) + "\n";
     text += "\nExamples:\n" + indented(verb.examples);
     for (const OptionGroup& group : verb.groups) {
         text += "\n" + std::string(group.title) + ":\n";
@@ -77,9 +77,10 @@ std::string help(const VerbSpec& verb) {
 
 std::string help() {
     std::string text =
-        "Usage: callgate VERB ...\n\nRuns a command under rules: what they leave open is decided call by "
-        "call while the\n"
-        "call waits in the kernel, and every decision is on record.\n\nVerbs:\n";
+        "Usage: callgate VERB ...\n\n"
+        "Runs a command under rules. What they leave open is decided call by call, while\n"
+        "the call waits in the kernel; every decision is on record first.\n\n"
+        "Verbs:\n";
     for (const VerbSpec& verb : verbs()) {
         std::string line = "  " + std::string(verb.name);
         line.append(14 - line.size(), ' ');

@@ -18,8 +18,7 @@ constexpr std::array help_options = {
 };
 
 constexpr std::array allow_options = {
-    OptionSpec{"read", 'r', many, "PATH", "allow reading; a directory means everything beneath it", "",
-               "FILE"},
+    OptionSpec{"read", 'r', many, "PATH", "allow reading; a directory: all beneath it", "", "FILE"},
     OptionSpec{"write", 'w', many, "PATH", "allow reading and writing", "", "FILE"},
     OptionSpec{"execute", 'x', many, "PATH", "allow reading and executing", "", "FILE"},
     OptionSpec{"deny", 'd', many, "PATH",
@@ -159,12 +158,13 @@ constexpr std::array all_verbs = {
              "callgate run -r ~/data -c 127.0.0.1:5432 -- ./report --all\n"
              "callgate run -p build --timeout 10m make -j2",
              run_groups, true, 1, 1, run},
-    VerbSpec{
-        "check", "FILE...", "validate rule sets and run their examples",
-        "Prints every error with file, line and column, and what is likely a mistake. Exit status: 0 good, 1 "
-        "errors or failed examples, 125 wrong use.",
-        "callgate check rules.json", check_groups, false, 1, 1000000, check},
+    VerbSpec{"check", "FILE...", "validate rule sets and run their examples",
+             "Validates rule sets of anybody and runs their examples; nothing else runs. Prints every error "
+             "with file, line and column, and what is likely a mistake. Exit status: 0 good, 1 "
+             "errors or failed examples, 125 wrong use.",
+             "callgate check rules.json", check_groups, false, 1, 1000000, check},
     VerbSpec{"explain", "[OPTIONS] OPERATION OBJECT [by PROGRAM]", "show what a run would decide, and why",
+             "Shows what a run would decide, by which rule, and whether the kernel decides it alone. "
              "OPERATION is read, write, modify, create, delete, metadata, execute, connect or bind. OBJECT "
              "is a path, "
              "HOST:PORT[/udp], unix:PATH or @name.",
@@ -176,14 +176,16 @@ constexpr std::array all_verbs = {
              0, plan},
     VerbSpec{
         "audit", "show|tail|summary|ls|last [OPTIONS] [LOG]", "read the logs of runs",
-        "LOG is a file or the name of a run, as in the log's name; without it the newest log.",
+        "Shows what runs did, safe for a terminal. LOG is a file or the name of a run, as in the log's name; "
+        "without it the newest log.",
         "callgate audit show --verdict deny\ncallgate audit summary --by object k3f9\ncallgate audit tail -f",
         audit_groups, false, 1, 2, audit_log},
     VerbSpec{"profiles", "[NAME]", "list the rule sets that can be named, or print one", "",
              "callgate profiles\ncallgate profiles agent", json_groups, false, 0, 1, profiles},
     VerbSpec{"doctor", "[--json]", "show what this machine offers, what is missing, and what follows",
-             "Exit status: 0 where `callgate run` works, 1 where it does not.", "callgate doctor",
-             json_groups, false, 0, 0, doctor},
+             "Shows what this machine offers, what is missing and what follows. Exit status: 0 where "
+             "`callgate run` works, 1 where it does not.",
+             "callgate doctor", json_groups, false, 0, 0, doctor},
     VerbSpec{"completion", "bash|zsh|fish", "print completions for a shell", "",
              "callgate completion bash > ~/.local/share/bash-completion/completions/callgate\n"
              "callgate completion fish > ~/.config/fish/completions/callgate.fish",

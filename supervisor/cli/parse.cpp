@@ -2,6 +2,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <cstdlib>
 
 #include "supervisor/cli/arguments.hpp"
@@ -44,13 +45,26 @@ struct Parser {
     std::vector<std::pair<const OptionSpec*, CLI::Option*>> known;
 };
 
-void add_options(Parser& parser, const VerbSpec& verb) {
+/// Whether `words` could hold the option at all. CLI11 compares every option with every other as it is added,
+/// which costs milliseconds for sixty of them, so only those that may be meant are.
+bool may_hold(const std::vector<std::string>& words, const OptionSpec& option) {
+    return std::any_of(words.begin(), words.end(), [&option](const std::string& word) {
+        if (word.starts_with("--")) return std::string_view(word).substr(2).starts_with(option.name);
+        return option.letter != 0 && word.starts_with('-') && word.find(option.letter) != std::string::npos;
+    });
+}
+
+void add_options(Parser& parser, const VerbSpec& verb, const std::vector<std::string>& words) {
     parser.app.set_help_flag("");
     if (verb.command)
         parser.app.prefix_command();
     else
         parser.app.allow_extras();
     for (const OptionSpec* option : options(verb)) {
+        if (!may_hold(words, *option)) {
+            parser.known.emplace_back(option, nullptr);
+            continue;
+        }
         std::string names = "--" + std::string(option->name);
         if (option->letter != 0) names += std::string(",-") + option->letter;
         CLI::Option* added =
@@ -163,7 +177,7 @@ void refuse_missing(const VerbSpec& verb, const Arguments& arguments) {
 
 Arguments parse(const VerbSpec& verb, std::vector<std::string> words, Environment environment) {
     Parser parser;
-    add_options(parser, verb);
+    add_options(parser, verb, words);
     try {
         parser.app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
     } catch (const CLI::ParseError&) {
@@ -174,7 +188,7 @@ Arguments parse(const VerbSpec& verb, std::vector<std::string> words, Environmen
     refuse_empty_values(parser, words, verb.command ? words.size() - rest.size() : words.size());
     Arguments arguments;
     for (const auto& [option, added] : parser.known) {
-        if (added->count() == 0)
+        if (added == nullptr || added->count() == 0)
             take_from_environment(arguments, *option, environment);
         else if (option->arity != Arity::flag)
             arguments.set(option->name, added->results(), false);
