@@ -39,7 +39,6 @@ EventLoop::EventLoop(agent::Guardian guardian, Settings settings)
       settings_(std::move(settings)),
       signals_(context_, make_signal_descriptor()),
       events_(context_, guardian_.events.release()),
-      guardian_exit_(context_, guardian_.pidfd.release()),
       wall_(context_),
       grace_(context_),
       ticks_(context_) {}
@@ -47,7 +46,6 @@ EventLoop::EventLoop(agent::Guardian guardian, Settings settings)
 RunOutcome EventLoop::run() {
     watch_signals();
     watch_events();
-    watch_guardian();
     start_wall();
     start_ticks();
     context_.run();
@@ -76,7 +74,7 @@ void EventLoop::name_outcome(const std::string& outcome) {
 
 void EventLoop::order(Order::Kind kind, int value) {
     const Order message{kind, value};
-    // A guardian that is gone is noticed by its pidfd.
+    // A guardian that is gone is noticed by the end of its events.
     while (::write(guardian_.orders.get(), &message, sizeof message) < 0 && errno == EINTR) {
     }
 }
@@ -105,7 +103,8 @@ void EventLoop::start_ticks() {
 void EventLoop::watch_events() {
     asio::async_read(events_, asio::buffer(&event_, sizeof event_),
                      [this](const boost::system::error_code& error, std::size_t) {
-                         if (error) return;
+                         // The end of the pipe comes after everything that was said, when the guardian is gone.
+                         if (error) return on_guardian_gone();
                          on_event(event_);
                          if (!tree_ended_) watch_events();
                      });
@@ -192,18 +191,6 @@ void EventLoop::on_terminate(int signal) {
         if (outcome_.outcome.empty()) outcome_.exit_status = 128 + signal;
         name_outcome("cancelled");
         order(Order::Kind::end);
-    });
-}
-
-void EventLoop::watch_guardian() {
-    guardian_exit_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const boost::system::error_code& error) {
-        if (error || tree_ended_) return;
-        // Its last words may still be in the pipe.
-        Event last{};
-        while (!tree_ended_ && ::read(events_.native_handle(), &last, sizeof last) == static_cast<ssize_t>(sizeof last)) {
-            on_event(last);
-        }
-        if (!tree_ended_) on_guardian_gone();
     });
 }
 

@@ -42,7 +42,6 @@ public:
 private:
     void watch_events();
     void watch_signals();
-    void watch_guardian();
     void on_event(const agent::Event& event);
     void on_signal(int signal, int code);
     void on_terminate(int signal);
@@ -56,7 +55,7 @@ private:
     boost::asio::io_context context_;
     agent::Guardian guardian_;
     Settings settings_;
-    boost::asio::posix::stream_descriptor signals_, events_, guardian_exit_;
+    boost::asio::posix::stream_descriptor signals_, events_;
     boost::asio::steady_timer wall_, grace_, ticks_;
     agent::Event event_{};
     RunOutcome outcome_;

@@ -55,7 +55,7 @@ void change_object(CallContext& context, Operation operation, Follow follow, Emp
     if (!given->text->empty()) subject.input = input_of(*given);
     std::uint64_t sequence = 0;
     if (decide(context, subject, &sequence) == Ruling::refused) return;
-    if (in_own_proc(object->path)) {
+    if (in_proc_of_callgate(object->path, context.run.guardian)) {
         errno = EACCES;
         return finish(context, sequence, -1);
     }

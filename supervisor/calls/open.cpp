@@ -200,7 +200,7 @@ Opening::Next Opening::existing(Object object) {
 }
 
 Opening::Next Opening::act_on(const Object& object, std::uint64_t sequence) {
-    if (in_own_proc(object.path) || sticky_refuses(object)) {
+    if (in_proc_of_callgate(object.path, context_.run.guardian) || sticky_refuses(object)) {
         finish_failed(sequence, EACCES);
         return Next::done;
     }

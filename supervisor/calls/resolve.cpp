@@ -233,12 +233,13 @@ Result<Place> resolve_creation(const PathRequest& request) {
     return make_place(std::move(walked->parent), walked->leaf, walked->trailing_slash);
 }
 
-bool in_own_proc(std::string_view path) {
+bool in_proc_of_callgate(std::string_view path, pid_t guardian) {
     constexpr std::string_view proc = "/proc/";
     if (!path.starts_with(proc)) return false;
     path.remove_prefix(proc.size());
     const std::string_view number = path.substr(0, path.find('/'));
     if (number.empty() || std::isdigit(static_cast<unsigned char>(number.front())) == 0) return false;
+    if (number == std::to_string(guardian)) return true;
     const std::string own = "/proc/self/task/" + std::string(number);
     return ::access(own.c_str(), F_OK) == 0;
 }

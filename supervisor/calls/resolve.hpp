@@ -73,7 +73,7 @@ struct PathRequest {
 /// The path of a pinned directory, whatever its length; "" and nameless where it has none.
 [[nodiscard]] Result<std::string> directory_path(int directory, bool& nameless);
 
-/// Whether `path` lies in this process's own /proc directory, or a thread's of ours.
-[[nodiscard]] bool in_own_proc(std::string_view path);
+/// Whether `path` lies in the /proc directory of this process, of a thread of it, or of the guardian.
+[[nodiscard]] bool in_proc_of_callgate(std::string_view path, pid_t guardian);
 
 }  // namespace callgate::calls
