@@ -2,11 +2,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "rules/address.hpp"
 #include "supervisor/audit/escape.hpp"
 #include "supervisor/audit/show.hpp"
 #include "supervisor/cli/describe.hpp"
+#include "supervisor/cli/environment.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/json_text.hpp"
 #include "supervisor/cli/rule_options.hpp"
@@ -101,6 +103,15 @@ void read_object(Question& question, const std::string& text, const rules::LoadC
     question.object = rules::UnixObject{.name = question.name};
 }
 
+/// A program as a shell would find it: in PATH where its name has no slash.
+std::string find_program(const std::string& name, const std::string& home) {
+    const char* path = std::getenv("PATH");
+    const std::vector<std::string> environment = {std::string("PATH=") + (path == nullptr ? "" : path)};
+    for (const std::string& candidate : executable_candidates(name, environment))
+        if (::access(candidate.c_str(), X_OK) == 0) return absolute(candidate, home);
+    return absolute(name, home);
+}
+
 /// Fills `question` in place: its object looks at its own bytes.
 void read_question(Question& question, const Arguments& arguments, const rules::LoadContext& context) {
     const std::vector<std::string>& words = arguments.rest();
@@ -108,7 +119,7 @@ void read_question(Question& question, const Arguments& arguments, const rules::
         throw Failure("expected \"by PROGRAM\" after the object, not " + words[2] +
                       "; usage: callgate explain [OPTIONS] OPERATION OBJECT [by PROGRAM]");
     question.operations = read_operations(words[0]);
-    if (words.size() == 4) question.program = absolute(words[3], context.home);
+    if (words.size() == 4) question.program = find_program(words[3], context.home);
     read_object(question, words[1], context);
 }
 
@@ -159,7 +170,7 @@ Answer answer_question(const Question& question, const CompiledRules& compiled) 
     decision.operations = question.operations;
     decision.object = question.object;
     decision.verdict = answer.verdict;
-    answer.hint = hint(decision);
+    answer.hint = hint(decision, *compiled.loaded.rules);
     return answer;
 }
 

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace callgate::cli {
 
@@ -18,7 +19,14 @@ inline constexpr int exit_finding = 1;
 
 class Failure : public std::runtime_error {
 public:
-    using std::runtime_error::runtime_error;
+    explicit Failure(const std::string& message) : std::runtime_error(message), detail_(message) {}
+    /// `detail` is for the report, where lines that were said before are not seen.
+    Failure(const std::string& message, std::string detail)
+        : std::runtime_error(message), detail_(std::move(detail)) {}
+    [[nodiscard]] const std::string& detail() const { return detail_; }
+
+private:
+    std::string detail_;
 };
 
 /// "; did you mean PREFIXnear?", or "" where no word is near.

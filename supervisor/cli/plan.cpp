@@ -1,8 +1,9 @@
 // `callgate plan`: what the kernel decides alone, what is contested, and why.
-#include <algorithm>
+#include <cstring>
 
 #include "rules/address.hpp"
 #include "supervisor/audit/escape.hpp"
+#include "supervisor/calls/filter_spec.hpp"
 #include "supervisor/cli/describe.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/json_text.hpp"
@@ -78,6 +79,39 @@ std::string contests_text(const rules::Plan& plan) {
     return text;
 }
 
+std::string calls_text(const rules::Plan& plan) {
+    std::string text = "\nSystem calls that wait for callgate, and because of what:\n";
+    for (const calls::TrappedCall& call : calls::trapped_calls(plan))
+        text += "  " + cell(std::string(call.name), 20) + audit::terminal_safe(joined(call.because)) + "\n";
+    text += "\nSystem calls that are refused in every run:\n";
+    for (const calls::ClosedCall& call : calls::closed_calls())
+        text += "  " + cell(std::string(call.name), 20) + cell(::strerrorname_np(call.error), 14) +
+                std::string(call.why) + "\n";
+    return text;
+}
+
+std::string trapped_json(const rules::Plan& plan) {
+    std::vector<std::string> list;
+    for (const calls::TrappedCall& call : calls::trapped_calls(plan))
+        list.push_back(JsonObject()
+                           .add("call", call.name)
+                           .add("operations", rules::names(call.operations))
+                           .raw("because", json_list(call.because))
+                           .text());
+    return json_array(list);
+}
+
+std::string closed_json() {
+    std::vector<std::string> list;
+    for (const calls::ClosedCall& call : calls::closed_calls())
+        list.push_back(JsonObject()
+                           .add("call", call.name)
+                           .add("errno", ::strerrorname_np(call.error))
+                           .add("why", call.why)
+                           .text());
+    return json_array(list);
+}
+
 std::string ports_json(bool all, const std::vector<rules::PortRange>& ports) {
     if (all) return "\"all\"";
     std::vector<std::string> texts;
@@ -115,6 +149,8 @@ std::string as_json(const rules::Plan& plan, const CompiledRules& compiled) {
                .raw("bind_ports", ports_json(plan.all_bind, plan.bind_ports))
                .raw("rules", json_array(tiers))
                .raw("contested", json_array(contests))
+               .raw("trapped_calls", trapped_json(plan))
+               .raw("closed_calls", closed_json())
                .add("trap_only", plan.trap_only)
                .add("udp", plan.udp)
                .add("unix_datagram", plan.unix_datagram)
@@ -132,7 +168,7 @@ int plan(const Arguments& arguments) {
     }
     print(grants_text(compiled.plan) + tiers_text(compiled.plan) + "  default    " +
           std::string(rules::name(compiled.loaded.rules->fallback())) + ", where no rule decides\n" +
-          contests_text(compiled.plan));
+          contests_text(compiled.plan) + calls_text(compiled.plan));
     return 0;
 }
 

@@ -26,6 +26,9 @@ struct RuleChoice {
 /// port.
 [[nodiscard]] RuleChoice read_rule_options(const Arguments& arguments, const rules::LoadContext& context);
 
+/// The part of it that -r, -w, -x, -d, -c and --bind make.
+void add_option_rules(RuleChoice& choice, const Arguments& arguments, const rules::LoadContext& context);
+
 [[nodiscard]] rules::RecordMode read_record_mode(const Arguments& arguments);
 
 /// Absolute and canonical. Throws Failure where it is no directory, or where `refuse_wide` and it is the

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "agent/landlock.hpp"
 #include "supervisor/cli/environment.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/platform.hpp"
@@ -184,6 +185,7 @@ void report_failure(const Arguments& arguments, const SessionConfig& config, con
     facts.workdir = config.workdir;
     facts.command = config.command;
     facts.audited = false;
+    facts.landlock_abi = agent::kernel_landlock_abi();
     RunOutcome outcome;
     outcome.outcome = "setup_error";
     outcome.error = message;
@@ -207,6 +209,9 @@ int run(const Arguments& arguments) {
         if (config.command[0].empty())
             throw Failure("the command's name is empty; give the name of a program");
         return start(arguments, config);
+    } catch (const Failure& failure) {
+        report_failure(arguments, config, failure.detail());
+        throw;
     } catch (const std::exception& failure) {
         report_failure(arguments, config, failure.what());
         throw;

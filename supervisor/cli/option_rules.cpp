@@ -1,0 +1,148 @@
+// Rules made by options: -r, -w, -x, -d, -c, --bind.
+#include <sys/stat.h>
+
+#include "rules/address.hpp"
+#include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/rule_options.hpp"
+
+namespace callgate::cli {
+
+namespace {
+
+using rules::Operation;
+using rules::OperationSet;
+
+constexpr OperationSet read_and_write = rules::write_operations | OperationSet{Operation::read};
+
+/// A rule made by an option: "option-read#1".
+rules::Rule option_rule(std::string_view option, std::size_t index, rules::Action action,
+                        OperationSet operations) {
+    rules::Rule rule;
+    rule.id = "option-" + std::string(option) + "#" + std::to_string(index + 1);
+    rule.action = action;
+    rule.operations = operations;
+    rule.source.file = "option --" + std::string(option);
+    return rule;
+}
+
+/// A file is itself; a directory, and what does not exist yet, is everything beneath.
+rules::Glob path_glob(const Arguments& arguments, std::string_view option, const std::string& path,
+                      const std::string& home) {
+    if (path.empty())
+        throw Failure(arguments.origin(option) + " needs a path; expected a file or a directory");
+    const std::string resolved = absolute(path, home);
+    struct stat status {};
+    const bool file = ::stat(resolved.c_str(), &status) == 0 && !S_ISDIR(status.st_mode);
+    return file ? rules::Glob::literal(resolved) : rules::Glob::beneath(resolved);
+}
+
+void add_paths(std::vector<rules::Rule>& all, const Arguments& arguments, std::string_view option,
+               OperationSet operations, const std::string& home) {
+    const std::vector<std::string>& paths = arguments.values(option);
+    for (std::size_t index = 0; index < paths.size(); ++index) {
+        rules::Rule rule = option_rule(option, index, rules::Action::allow, operations);
+        rule.when.path.push_back(path_glob(arguments, option, paths[index], home));
+        all.push_back(std::move(rule));
+    }
+}
+
+void add_denials(std::vector<rules::Rule>& all, const Arguments& arguments, const std::string& home) {
+    const std::vector<std::string>& paths = arguments.values("deny");
+    for (std::size_t index = 0; index < paths.size(); ++index) {
+        const rules::Glob glob = path_glob(arguments, "deny", paths[index], home);
+        rules::Rule files = option_rule("deny", index, rules::Action::deny, read_and_write);
+        files.when.path.push_back(glob);
+        rules::Rule sockets = option_rule("deny", index, rules::Action::deny, rules::network_operations);
+        sockets.id += "-sockets";
+        sockets.when.unix_socket.push_back(glob);
+        all.push_back(std::move(files));
+        all.push_back(std::move(sockets));
+    }
+}
+
+/// "unix:PATH" or "@name".
+bool add_unix_socket(rules::Conditions& when, const std::string& text, const std::string& home) {
+    if (text.starts_with("@")) {
+        when.unix_socket.push_back(rules::Glob::literal(text));
+        return true;
+    }
+    if (!text.starts_with("unix:")) return false;
+    const std::string name = text.substr(5);
+    when.unix_socket.push_back(rules::Glob::literal(name.starts_with("@") ? name : absolute(name, home)));
+    return true;
+}
+
+void set_host(rules::Conditions& when, rules::HostPattern host, const std::string& what,
+              const rules::LoadContext& context) {
+    if (host.suffix)
+        throw Failure(what +
+                      ": *.suffix cannot be allowed in this version; name each host, or an address block");
+    host.resolved = context.resolve(host.text);
+    if (host.resolved.empty())
+        throw Failure(what + ": the name " + host.text +
+                      " has no address (names are resolved at the start); check it or give the address");
+    when.host.push_back(std::move(host));
+}
+
+void set_protocol(rules::Conditions& when, const std::optional<rules::Protocol>& protocol) {
+    if (!protocol) return;
+    when.protocol.tcp = *protocol == rules::Protocol::tcp;
+    when.protocol.udp = *protocol == rules::Protocol::udp;
+}
+
+void add_connections(RuleChoice& choice, const Arguments& arguments, const rules::LoadContext& context) {
+    const std::vector<std::string>& targets = arguments.values("connect");
+    for (std::size_t index = 0; index < targets.size(); ++index) {
+        rules::Rule rule = option_rule("connect", index, rules::Action::allow, Operation::connect);
+        if (!add_unix_socket(rule.when, targets[index], context.home)) {
+            const std::string what = arguments.origin("connect") + " " + targets[index];
+            std::string error;
+            std::optional<rules::Destination> target = rules::parse_destination(targets[index], error);
+            if (!target)
+                throw Failure(what + ": " + error + "; expected HOST[:PORT][/udp], such as 127.0.0.1:8080");
+            if (auto* host = std::get_if<rules::HostPattern>(&target->host)) {
+                set_host(rule.when, std::move(*host), what, context);
+                choice.host_static = true;
+            } else {
+                rule.when.address.push_back(std::get<rules::Cidr>(target->host));
+            }
+            if (target->port) rule.when.port.push_back(*target->port);
+            set_protocol(rule.when, target->protocol);
+        }
+        choice.sources.option_rules.push_back(std::move(rule));
+    }
+}
+
+void add_ports(std::vector<rules::Rule>& all, const Arguments& arguments) {
+    const std::vector<std::string>& values = arguments.values("bind");
+    for (std::size_t index = 0; index < values.size(); ++index) {
+        std::string_view text = values[index];
+        std::optional<rules::Protocol> protocol;
+        if (text.ends_with("/udp")) protocol = rules::Protocol::udp;
+        if (text.ends_with("/tcp")) protocol = rules::Protocol::tcp;
+        if (protocol) text.remove_suffix(4);
+        std::string error;
+        const std::optional<rules::PortRange> ports = rules::parse_ports(text, error);
+        if (!ports)
+            throw Failure(arguments.origin("bind") + " " + values[index] + ": " + error +
+                          "; expected PORT[/udp], such as 8080 or 8000-8999");
+        rules::Rule rule = option_rule("bind", index, rules::Action::allow, Operation::bind);
+        rule.when.port.push_back(*ports);
+        set_protocol(rule.when, protocol);
+        all.push_back(std::move(rule));
+    }
+}
+
+}  // namespace
+
+void add_option_rules(RuleChoice& choice, const Arguments& arguments, const rules::LoadContext& context) {
+    std::vector<rules::Rule>& made = choice.sources.option_rules;
+    add_paths(made, arguments, "read", Operation::read, context.home);
+    add_paths(made, arguments, "write", read_and_write, context.home);
+    add_paths(made, arguments, "execute", {Operation::read, Operation::execute}, context.home);
+    add_denials(made, arguments, context.home);
+    add_connections(choice, arguments, context);
+    add_ports(made, arguments);
+}
+
+}  // namespace callgate::cli
