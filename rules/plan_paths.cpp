@@ -135,6 +135,9 @@ void Walker::directory(const std::string& path, OperationSet operations, const O
 }
 
 void Walker::split(const std::string& path, OperationSet operations, const Obstacles& obstacles, int level) {
+    // Processes come and go: a grant on one would soon be a grant on nothing, under a name that is used
+    // again.
+    if (at_or_beneath(path, "/proc")) return;
     const std::vector<FileTree::Entry>* children = level < level_limit ? entries(path) : nullptr;
     if (children == nullptr) return;
     // An obstacle whose literal head lies inside concerns one child only.

@@ -103,6 +103,16 @@ TEST_SUITE("plan") {
         CHECK(granted(made, "/w/a") == "read");
     }
 
+    TEST_CASE("the hierarchy of processes is granted whole or not at all") {
+        const MemoryTree tree{"/proc/1/status", "/proc/77/status", "/usr/a"};
+        CHECK(granted(plan(RuleSet({}, Action::allow), tree), "/") != "");
+        const RuleSet rules({rule("no", Action::deny, Operation::read, {"/proc/1/**"})}, Action::allow);
+        const Plan made = plan(rules, tree);
+        CHECK(granted(made, "/usr").starts_with("read"));
+        CHECK(granted(made, "/proc/77") == "");
+        CHECK(granted(made, "/proc") == "");
+    }
+
     TEST_CASE("a directory with more entries than the limit stays contested") {
         MemoryTree tree{"/w/secret", "/v/secret"};
         for (int index = 0; index < 256; ++index) tree.add("/w/f" + std::to_string(index));

@@ -1,4 +1,4 @@
-// Random rules and files for property tests; the same seed gives the same on every machine with this library.
+// Random rules and files for property tests; the same seed gives the same with the same compiler and library.
 #pragma once
 
 #include <array>
