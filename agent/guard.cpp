@@ -21,6 +21,7 @@ namespace {
 // What a command left running has this long between SIGTERM and SIGKILL (cli.md, --background).
 constexpr std::chrono::milliseconds background_grace{200};
 constexpr int reaped_at_once = 64;
+constexpr int look_again_ms = 20;
 constexpr int reaped_while_ending = 10'000;
 constexpr std::uint64_t forked_but_not_executed = 0x40;  // PF_FORKNOEXEC of linux/sched.h
 
@@ -218,9 +219,14 @@ void Guard::finish() {
 
 void Guard::lost() {
     hurry();
-    do {
+    for (;;) {
         end_descendants(::getpid(), [] { static_cast<void>(any_child_after_reaping()); });
-    } while (any_child_after_reaping());
+        if (!any_child_after_reaping()) break;
+        // One whose death a tracer still holds up: its end is a SIGCHLD.
+        pollfd change{channels_.children.get(), POLLIN, 0};
+        ::poll(&change, 1, look_again_ms);
+        drain(channels_.children.get());
+    }
     if (!arming_.temporary_directory.empty())
         static_cast<void>(remove_tree(arming_.temporary_directory).has_value());
     if (arming_.report >= 0) write_all(arming_.report, arming_.lost_report);
