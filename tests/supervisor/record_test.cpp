@@ -76,7 +76,9 @@ void check_against(const json& value, const json& schema, const std::string& whe
     INFO(where);
     const json empty = json::object();
     const json& properties = schema.contains("properties") ? schema["properties"] : empty;
-    for (const auto& [name, member] : value.items()) {
+    for (const auto& item : value.items()) {
+        const std::string name = item.key();  // doctest captures it: no structured binding
+        const json& member = item.value();
         INFO(name);
         REQUIRE(properties.contains(name));
         if (member.is_object()) check_against(member, properties[name], where + "." + name);
