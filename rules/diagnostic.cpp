@@ -117,8 +117,9 @@ std::string Diagnostic::text() const {
 }
 
 void Findings::error(int line, int column, std::string message) {
-    if (errors_ > most) return;
-    if (++errors_ > most) message = "more than " + std::to_string(most) + " errors; the rest is not shown";
+    ++errors_;
+    if (errors_ > most + 1) return;
+    if (errors_ > most) message = "more than " + std::to_string(most) + " errors; the rest is not shown";
     out_.push_back({Diagnostic::Severity::error, at(line, column), std::move(message)});
 }
 

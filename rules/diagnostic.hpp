@@ -42,6 +42,7 @@ public:
 
     void error(int line, int column, std::string message);
     void warning(int line, int column, std::string message);
+    [[nodiscard]] std::size_t errors() const { return errors_; }
     [[nodiscard]] Source at(int line, int column) const { return {file_, line, column}; }
     [[nodiscard]] const std::string& file() const { return file_; }
 

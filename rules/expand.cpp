@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
-#include <functional>
+#include <set>
+#include <utility>
 
 #include "rules/pattern.hpp"
 
@@ -108,44 +108,105 @@ private:
     std::string tail_;
 };
 
-struct Pending {
-    std::string directory;
+using Node = Expander::Node;
+
+/// A directory that a walk has come to. A walk's visits stand in one list, so that each knows the one above
+/// it.
+struct Visit {
+    Node* node = nullptr;
+    std::size_t above = 0;
     std::size_t level = 0;
     Positions positions = 0;
 };
 
-std::string child(const std::string& directory, const std::string& name) {
-    return (directory == "/" ? "" : directory) + '/' + name;
-}
+class Search {
+public:
+    Search(const FileTree& tree, const std::string& head, const Walk& walk)
+        : tree_(tree), head_(head), walk_(walk) {}
 
-std::size_t depth(const std::string& path) {
-    std::size_t count = 0;
-    for (const char byte : path) count += byte == '/' ? 1 : 0;
-    return path == "/" ? 0 : count;
-}
+    /// Breadth first, so that what is left where the count is reached lies as deep as it can.
+    void run(Node& start, Expansion& into);
 
-using Directories = std::map<std::string, Positions>;
+    /// Where the walk stopped: directories, and what may follow beneath them.
+    [[nodiscard]] std::vector<std::pair<std::string, Positions>> kept() const;
 
-/// Where a walk has been, and where it stopped.
-struct Frontier {
-    Directories seen, kept;
+private:
+    [[nodiscard]] std::string path(std::size_t visit) const;
+    [[nodiscard]] static std::string child(const std::string& directory, const std::string& name) {
+        return (directory == "/" ? "" : directory) + '/' + name;
+    }
+    bool read(std::size_t visit);
+    void look_at(std::size_t visit, Node& entry, Expansion& into);
+
+    const FileTree& tree_;
+    const std::string& head_;
+    const Walk& walk_;
+    std::vector<Visit> visits_;
+    std::vector<std::size_t> stopped_;
+    std::size_t count_ = 0;
 };
 
-/// One level up for the deepest of them, with what the walk knew there. Coarser, still sound: the pattern
-/// holds at the parent as it was written.
-Directories coarser(const Frontier& frontier, const std::string& head) {
-    std::size_t deepest = 0;
-    for (const auto& [directory, positions] : frontier.kept) deepest = std::max(deepest, depth(directory));
-    Directories result;
-    for (const auto& [directory, positions] : frontier.kept) {
-        if (depth(directory) < deepest || directory == head) {
-            result[directory] = positions;
+std::string Search::path(std::size_t visit) const {
+    if (visit == 0) return head_;
+    return child(path(visits_[visit].above), visits_[visit].node->name);
+}
+
+/// Whether the directory's entries are known and still within the bounds.
+bool Search::read(std::size_t visit) {
+    Node& node = *visits_[visit].node;
+    if (visits_[visit].level == Expander::most_levels || count_ >= Expander::most_entries) return false;
+    if (!node.read) {
+        node.read = true;
+        if (auto entries = tree_.entries(path(visit), Expander::most_entries)) {
+            node.readable = true;
+            node.children.reserve(entries->size());
+            for (FileTree::Entry& entry : *entries)
+                node.children.push_back(
+                    {std::move(entry.name), entry.directory && !entry.symbolic_link, false, false, {}});
+        }
+    }
+    return node.readable && count_ + node.children.size() <= Expander::most_entries;
+}
+
+void Search::look_at(std::size_t visit, Node& entry, Expansion& into) {
+    const Positions next = walk_.after(visits_[visit].positions, entry.name);
+    if (next == 0) return;
+    if (walk_.met(next)) {
+        std::string found = child(path(visit), entry.name);
+        into.globs.push_back(walk_.tail().empty() ? Glob::literal(found) : Glob::beneath(found));
+        into.found.push_back(std::move(found));
+    }
+    if (entry.directory && walk_.goes_on(next))
+        visits_.push_back({&entry, visit, visits_[visit].level + 1, next});
+}
+
+void Search::run(Node& start, Expansion& into) {
+    visits_.push_back({&start, 0, 0, walk_.start()});
+    for (std::size_t visit = 0; visit < visits_.size(); ++visit) {
+        if (!read(visit)) {
+            stopped_.push_back(visit);
             continue;
         }
-        const std::size_t slash = directory.rfind('/');
-        const std::string parent = slash == 0 ? "/" : directory.substr(0, slash);
-        result[parent] = frontier.seen.at(parent);
+        Node& node = *visits_[visit].node;
+        count_ += node.children.size();
+        for (Node& entry : node.children) look_at(visit, entry, into);
     }
+}
+
+std::vector<std::pair<std::string, Positions>> Search::kept() const {
+    // Too many: the deepest give way to the directories above them. Coarser, still sound: the pattern holds
+    // there as it was written.
+    std::set<std::size_t> kept(stopped_.begin(), stopped_.end());
+    while (kept.size() > Expander::most_kept) {
+        std::size_t deepest = 0;
+        for (const std::size_t visit : kept) deepest = std::max(deepest, visits_[visit].level);
+        std::set<std::size_t> coarser;
+        for (const std::size_t visit : kept)
+            coarser.insert(visits_[visit].level == deepest ? visits_[visit].above : visit);
+        kept = std::move(coarser);
+    }
+    std::vector<std::pair<std::string, Positions>> result;
+    for (const std::size_t visit : kept) result.emplace_back(path(visit), visits_[visit].positions);
     return result;
 }
 
@@ -156,46 +217,12 @@ void add(const std::string& pattern, Expansion& into) {
         into.globs.push_back(std::move(*glob));
 }
 
-using Entries = std::optional<std::vector<FileTree::Entry>>;
-
-/// Breadth first, so that what is left where the count is reached lies as deep as it can.
-Frontier search(const std::string& head, const Walk& walk,
-                const std::function<const Entries&(const std::string&)>& read, Expansion& into) {
-    Frontier frontier;
-    std::deque<Pending> pending{{head, 0, walk.start()}};
-    std::size_t count = 0;
-    while (!pending.empty()) {
-        const Pending now = std::move(pending.front());
-        pending.pop_front();
-        frontier.seen[now.directory] = now.positions;
-        const bool within = now.level < Expander::most_levels && count < Expander::most_entries;
-        const Entries* here = within ? &read(now.directory) : nullptr;
-        if (here == nullptr || !*here || count + (*here)->size() > Expander::most_entries) {
-            frontier.kept[now.directory] = now.positions;
-            continue;
-        }
-        count += (*here)->size();
-        for (const FileTree::Entry& entry : **here) {
-            const Positions next = walk.after(now.positions, entry.name);
-            if (next == 0) continue;
-            std::string path = child(now.directory, entry.name);
-            if (walk.met(next)) {
-                into.globs.push_back(walk.tail().empty() ? Glob::literal(path) : Glob::beneath(path));
-                into.found.push_back(path);
-            }
-            if (entry.directory && !entry.symbolic_link && walk.goes_on(next))
-                pending.push_back({std::move(path), now.level + 1, next});
-        }
-    }
-    return frontier;
-}
-
 }  // namespace
 
-const Expander::Entries& Expander::entries(const std::string& directory) {
-    const auto known = read_.find(directory);
-    if (known != read_.end()) return known->second;
-    return read_[directory] = tree_.entries(directory, most_entries);
+Expander::Node& Expander::head(const std::string& directory) {
+    Node& node = heads_[directory];
+    node.directory = true;
+    return node;
 }
 
 void Expander::expand_branch(const Glob::Branch& branch, Expansion& into) {
@@ -208,10 +235,9 @@ void Expander::expand_branch(const Glob::Branch& branch, Expansion& into) {
     const Walk walk(std::move(*steps));
     if (walk.met(walk.start())) return add(whole, into);
     if (tree_.kind(branch.head) != FileTree::Kind::directory) return;
-    const auto read = [this](const std::string& directory) -> const Entries& { return entries(directory); };
-    Frontier frontier = search(branch.head, walk, read, into);
-    while (frontier.kept.size() > most_kept) frontier.kept = coarser(frontier, branch.head);
-    for (const auto& [directory, positions] : frontier.kept) {
+    Search search(tree_, branch.head, walk);
+    search.run(head(branch.head), into);
+    for (const auto& [directory, positions] : search.kept()) {
         into.kept.push_back(directory);
         for (const std::string& rest : walk.remaining(positions))
             add((directory == "/" ? "" : quote_glob(directory)) + rest, into);

@@ -34,14 +34,21 @@ public:
 
     [[nodiscard]] Expansion expand(const Glob& glob);
 
+    /// A directory or file of the tree, read when a walk first comes to it and then kept: many patterns walk
+    /// the same directories.
+    struct Node {
+        std::string name;
+        bool directory = false;  // and no symbolic link
+        bool read = false, readable = false;
+        std::vector<Node> children;
+    };
+
 private:
-    using Entries = std::optional<std::vector<FileTree::Entry>>;
-    /// A directory is read once, whatever the number of patterns: its entries do not change within one start.
-    const Entries& entries(const std::string& directory);
+    Node& head(const std::string& directory);
     void expand_branch(const Glob::Branch& branch, Expansion& into);
 
     const FileTree& tree_;
-    std::map<std::string, Entries> read_;
+    std::map<std::string, Node> heads_;
 };
 
 }  // namespace callgate::rules

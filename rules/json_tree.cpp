@@ -246,24 +246,34 @@ std::optional<JsonValue> parse_json(std::string_view text, Findings& findings) {
     return std::move(builder.root);
 }
 
-std::string canonical_json(const JsonValue& value) {
+namespace {
+
+/// Lengths rather than escapes: no two texts give the same bytes, and nothing has to be encoded.
+void put_text(std::string& into, char kind, std::string_view text) {
+    into += kind;
+    into += std::to_string(text.size());
+    into += ':';
+    into += text;
+}
+
+void put_canonical(std::string& into, const JsonValue& value) {
     using Kind = JsonValue::Kind;
-    std::string result;
     switch (value.kind) {
         case Kind::null:
-            return "null";
+            into += 'z';
+            return;
         case Kind::boolean:
-            return value.boolean ? "true" : "false";
+            into += value.boolean ? 't' : 'f';
+            return;
         case Kind::number:
-            return value.text;
+            return put_text(into, 'n', value.text);
         case Kind::string:
-            return nlohmann::json(value.text).dump();
+            return put_text(into, 's', value.text);
         case Kind::array:
-            for (const JsonValue& item : value.items) {
-                if (!result.empty()) result += ',';
-                result += canonical_json(item);
-            }
-            return '[' + result + ']';
+            into += '[';
+            for (const JsonValue& item : value.items) put_canonical(into, item);
+            into += ']';
+            return;
         case Kind::object:
             break;
     }
@@ -271,11 +281,20 @@ std::string canonical_json(const JsonValue& value) {
     for (const JsonMember& member : value.members) sorted.push_back(&member);
     std::sort(sorted.begin(), sorted.end(),
               [](const auto* left, const auto* right) { return left->key < right->key; });
+    into += '{';
     for (const JsonMember* member : sorted) {
-        if (!result.empty()) result += ',';
-        result += nlohmann::json(member->key).dump() + ':' + canonical_json(member->value);
+        put_text(into, 'k', member->key);
+        put_canonical(into, member->value);
     }
-    return '{' + result + '}';
+    into += '}';
+}
+
+}  // namespace
+
+std::string canonical_json(const JsonValue& value) {
+    std::string result;
+    put_canonical(result, value);
+    return result;
 }
 
 std::string describe(const JsonValue& value) {

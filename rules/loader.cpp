@@ -212,7 +212,7 @@ LoadedRules Loading::run() {
     read_parts();
     check_ids();
     merge_rules();
-    if (result_.ok()) compile();
+    compile();
     if (result_.ok() && context_.check) check();
     result_.sha256 = digest(files_, sources_);
     if (!result_.ok()) result_.rules = nullptr;

@@ -137,8 +137,11 @@ void parse_rule_list(const ParseState& state, const JsonValue& value, ParsedFile
     std::size_t number = 0;
     for (const JsonValue& item : value.items) {
         ++number;
+        const std::size_t before = state.findings.errors();
         std::optional<ParsedRule> parsed = parse_rule(state, item);
-        if (!parsed) continue;
+        // A rule that lost a condition would say more than it was meant to: what is found out about the rest
+        // must not rest on it.
+        if (!parsed || state.findings.errors() != before) continue;
         if (parsed->rule.id.empty()) parsed->rule.id = state.findings.file() + '#' + std::to_string(number);
         file.rules.push_back(std::move(*parsed));
     }

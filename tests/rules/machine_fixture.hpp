@@ -95,10 +95,12 @@ struct TestMachine {
         context.config = config;
         context.tree = &tree;
         context.check = check;
-        context.read_file = [this](const std::string& path, std::size_t limit) -> std::variant<std::string, std::string> {
+        context.read_file = [this](const std::string& path,
+                                   std::size_t limit) -> std::variant<std::string, std::string> {
             const auto found = rule_files.find(path);
             if (found == rule_files.end())
-                return std::variant<std::string, std::string>(std::in_place_index<1>, "No such file or directory");
+                return std::variant<std::string, std::string>(std::in_place_index<1>,
+                                                              "No such file or directory");
             if (found->second.size() > limit)
                 return std::variant<std::string, std::string>(std::in_place_index<1>, "larger than 1 MiB");
             return std::variant<std::string, std::string>(std::in_place_index<0>, found->second);

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "tests/rules/machine_fixture.hpp"
 #include "rules/plan.hpp"
+#include "tests/rules/machine_fixture.hpp"
 
 using namespace callgate::rules;
 
@@ -13,12 +13,14 @@ namespace {
 /// A machine with merged /usr and a few things that profiles speak of.
 TestMachine debian() {
     TestMachine machine;
-    for (const char* directory : {"/usr/bin", "/usr/lib/x86_64-linux-gnu", "/usr/include", "/opt", "/etc/ssl/certs",
-                                  "/etc/ssl/private", "/etc/ssh", "/dev/shm", "/dev/pts", "/proc", "/sys/fs/cgroup"})
+    for (const char* directory :
+         {"/usr/bin", "/usr/lib/x86_64-linux-gnu", "/usr/include", "/opt", "/etc/ssl/certs",
+          "/etc/ssl/private", "/etc/ssh", "/dev/shm", "/dev/pts", "/proc", "/sys/fs/cgroup"})
         machine.tree.directory(directory);
-    for (const char* file : {"/usr/bin/python3", "/usr/lib/x86_64-linux-gnu/libc.so.6", "/etc/passwd", "/etc/shadow",
-                             "/etc/hostname", "/etc/ssh/ssh_host_rsa_key", "/etc/ssh/sshd_config", "/dev/null",
-                             "/home/u/.bashrc", "/home/u/.gitconfig", "/home/u/work/main.py"})
+    for (const char* file :
+         {"/usr/bin/python3", "/usr/lib/x86_64-linux-gnu/libc.so.6", "/etc/passwd", "/etc/shadow",
+          "/etc/hostname", "/etc/ssh/ssh_host_rsa_key", "/etc/ssh/sshd_config", "/dev/null",
+          "/home/u/.bashrc", "/home/u/.gitconfig", "/home/u/work/main.py"})
         machine.tree.file(file);
     for (const char* link : {"bin", "sbin", "lib", "lib64"})
         machine.tree.link(std::string("/") + link, std::string("/usr/") + link);
@@ -43,9 +45,11 @@ Plan plan_of(const TestMachine& machine, const LoadedRules& loaded) {
 }  // namespace
 
 TEST_CASE("every profile of the contract is shipped, with a description") {
-    for (const char* name : {"base", "agent", "python", "node", "rust", "go", "build", "git", "network", "readonly", "open"}) {
+    for (const char* name :
+         {"base", "agent", "python", "node", "rust", "go", "build", "git", "network", "readonly", "open"}) {
         const auto all = shipped_profiles();
-        const auto found = std::find_if(all.begin(), all.end(), [&](const ShippedProfile& one) { return one.name == name; });
+        const auto found =
+            std::find_if(all.begin(), all.end(), [&](const ShippedProfile& one) { return one.name == name; });
         REQUIRE_MESSAGE(found != all.end(), name);
         CHECK(found->description.size() > 10);
     }
@@ -66,7 +70,8 @@ TEST_CASE("every shipped profile loads without a finding and its examples hold")
 TEST_CASE("profiles can be given together") {
     const TestMachine machine = debian();
     RuleSources sources;
-    for (const char* name : {"agent", "python", "network", "git"}) sources.parts.emplace_back(RuleSources::Profile{name});
+    for (const char* name : {"agent", "python", "network", "git"})
+        sources.parts.emplace_back(RuleSources::Profile{name});
     const LoadedRules loaded = load(sources, machine.context());
     CHECK(findings(loaded) == "");
     REQUIRE(loaded.rules != nullptr);
@@ -128,7 +133,8 @@ TEST_CASE("no profile restricts execution and none names a package registry") {
         const LoadedRules loaded = load_profile(machine, std::string(profile.name), false);
         REQUIRE(loaded.rules != nullptr);
         for (const Rule& rule : loaded.rules->rules()) {
-            const bool restricts = rule.action != Action::allow && rule.operations.contains(Operation::execute);
+            const bool restricts =
+                rule.action != Action::allow && rule.operations.contains(Operation::execute);
             CHECK_MESSAGE(!restricts, rule.id);
             CHECK_MESSAGE(rule.when.host.empty(), rule.id);
         }
