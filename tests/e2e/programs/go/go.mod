@@ -1,0 +1,3 @@
+module example.org/sorting
+
+go 1.19

@@ -1,0 +1,1 @@
+module.exports = (number) => 2 * number;
