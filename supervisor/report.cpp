@@ -8,23 +8,13 @@
 #include "rules/rule.hpp"
 #include "supervisor/audit/escape.hpp"
 #include "supervisor/audit/format.hpp"
-#include "supervisor/audit/redact.hpp"
+#include "supervisor/report_parts.hpp"
 
 namespace callgate {
 
 namespace {
 
 constexpr std::size_t most_denials = 256, most_lines = 10;
-
-/// The first call of its kind, and how many there were.
-struct Denial {
-    std::string object, rule, program, hint;
-    std::string note;  // "credentials", "no one to ask", ... for people
-    rules::Operation operation = rules::Operation::read;
-    bool by_rule = false;
-    int pid = 0, error = 0;
-    std::uint64_t count = 0;
-};
 
 std::string note_of(const audit::Decision& decision) {
     std::string note(decision.reason.empty() ? decision.verdict.reason() : decision.reason);
@@ -175,129 +165,11 @@ std::string RunReport::footer(const RunFacts& facts, const RunOutcome& outcome, 
     return text;
 }
 
-namespace {
-
-/// Members of one JSON object, comma by comma.
-class Members {
-public:
-    explicit Members(audit::Buffer& out) : out_(out) { out_ << '{'; }
-    void end() { out_ << '}'; }
-    audit::Buffer& name(std::string_view name) {
-        out_ << (first_ ? "\"" : ",\"") << name << "\":";
-        first_ = false;
-        return out_;
-    }
-    void text(std::string_view key, std::string_view value) { audit::append_json_string(name(key), value); }
-    /// null where there is none.
-    void text_or_null(std::string_view key, std::string_view value) {
-        value.empty() ? static_cast<void>(name(key) << "null") : text(key, value);
-    }
-    void number(std::string_view key, std::uint64_t value) { name(key) << value; }
-    void number_or_null(std::string_view key, std::optional<int> value) {
-        value ? name(key) << *value : name(key) << "null";
-    }
-    void texts(std::string_view key, const std::vector<std::string>& values) {
-        name(key) << '[';
-        for (std::size_t at = 0; at < values.size(); ++at) {
-            if (at > 0) out_ << ',';
-            audit::append_json_string(out_, values[at]);
-        }
-        out_ << ']';
-    }
-
-private:
-    audit::Buffer& out_;
-    bool first_ = true;
-};
-
-void add_effective(Members& report, const RunFacts& facts, const RunOutcome& outcome) {
-    Members effective(report.name("effective"));
-    effective.name("landlock_abi") << facts.landlock_abi;
-    effective.name("listener") << (outcome.outcome == "setup_error" ? "false" : "true");
-    effective.texts("degraded", facts.degraded);
-    effective.text("rules_sha256", facts.rules_sha256);
-    effective.end();
-}
-
-void add_counts(Members& report, const audit::Counts& all) {
-    Members counts(report.name("counts"));
-    counts.number("allow", all.allow);
-    counts.number("deny", all.deny);
-    counts.number("ask", all.ask);
-    counts.number("kill", all.kill);
-    counts.number("would_deny", all.would_deny);
-    counts.number("would_ask", all.would_ask);
-    counts.number("would_kill", all.would_kill);
-    counts.end();
-}
-
-void add_denials(Members& report, audit::Buffer& out, const std::vector<Denial>& denials) {
-    report.name("denials") << '[';
-    for (std::size_t at = 0; at < denials.size(); ++at) {
-        const Denial& denial = denials[at];
-        if (at > 0) out << ',';
-        Members one(out);
-        one.text("operation", rules::name(denial.operation));
-        one.text("object", denial.object);
-        one.text("rule", denial.rule);
-        one.name("pid") << denial.pid;
-        one.text("program", denial.program);
-        audit::append_errno(one.name("errno"), denial.error);
-        one.number("count", denial.count);
-        one.text("hint", denial.hint);
-        one.end();
-    }
-    out << ']';
-}
-
-void add_usage(Members& report, const RunOutcome& outcome) {
-    Members usage(report.name("usage"));
-    usage.number("cpu_ms", outcome.cpu_ms);
-    usage.number("max_rss_kb", outcome.max_rss_kb);
-    usage.number("processes", outcome.processes);
-    usage.number("notifications", outcome.notifications);
-    usage.end();
-}
-
-void add_audit(Members& report, const RunFacts& facts, std::uint64_t records, const std::string& head) {
-    if (!facts.audited) {
-        report.name("audit") << "null";
-        return;
-    }
-    Members audit(report.name("audit"));
-    audit.text_or_null("file", facts.audit_file);
-    audit.number("records", records);
-    audit.text_or_null("head", head);
-    audit.end();
-}
-
-}  // namespace
-
 std::string RunReport::json(const RunFacts& facts, const RunOutcome& outcome, std::uint64_t records,
                             const std::string& head) const {
-    audit::Buffer out(4096);
-    Members report(out);
-    report.number("version", 1);
-    report.text("run", facts.run);
-    report.text("outcome", outcome.outcome);
-    report.number_or_null("exit_code", outcome.exit_code);
-    report.number_or_null("signal", outcome.signal);
-    report.name("duration_ms") << outcome.duration_ms;
-    report.text("mode", facts.mode);
-    report.texts("command", audit::redact(facts.command));
-    report.text("workdir", facts.workdir);
-    add_effective(report, facts, outcome);
-    add_counts(report, counts());
-    {
-        const std::lock_guard guard(state_->lock);
-        add_denials(report, out, state_->denials);
-    }
-    add_usage(report, outcome);
-    add_audit(report, facts, records, head);
-    report.text_or_null("error", outcome.error);
-    report.end();
-    out << '\n';
-    return std::string(out.view());
+    const audit::Counts all = counts();
+    const std::lock_guard guard(state_->lock);
+    return report_json(facts, outcome, all, state_->denials, records, head);
 }
 
 }  // namespace callgate
