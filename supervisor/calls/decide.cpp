@@ -13,18 +13,14 @@ namespace {
 
 constexpr std::string_view no_one_to_ask = "no one to ask";
 
-/// Who asks, for the record: costs two small reads of /proc, so only where something is recorded.
+/// Who asks, for the record.
 audit::Caller caller_of(CallContext& context) {
+    const kernel::Identity found = context.scratch.callers.look_up(context.thread(), context.scratch.executable);
     audit::Caller caller;
     caller.pid = context.thread();
+    caller.parent = found.parent;
+    caller.start_time = found.start_time;
     caller.uid = context.run.uid;
-    if (context.run.log != nullptr) {
-        if (const auto found = kernel::identity(context.thread())) {
-            caller.parent = found->parent;
-            caller.start_time = found->start_time;
-        }
-    }
-    if (context.scratch.executable.empty()) kernel::executable(context.thread(), context.scratch.executable);
     caller.executable = context.scratch.executable;
     return caller;
 }

@@ -173,10 +173,9 @@ struct Rename {
         subject.input.second_path = *given_new.text;
         std::uint64_t sequence = 0;
         if (rule_on(context, subject, judge(subject), &sequence) == Ruling::refused) return;
-        if (of_directory()) {
-            context.run.grants.forget(old_place.path);
-            context.run.grants.forget(new_place.path);
-        }
+        // Grants belong to inodes: neither name stands any longer for the one that it had.
+        context.run.grants.forget(old_place.path);
+        context.run.grants.forget(new_place.path);
         int error = act() == 0 ? 0 : errno;
         if (error == 0 && moved_something_else()) error = EBUSY;
         if (error != 0) {

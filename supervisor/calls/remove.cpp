@@ -44,9 +44,10 @@ void remove_name(CallContext& context, int flags) {
     subject.object = rules::FileObject{place->path};
     subject.identity = identity_of(there);
     subject.input = input_of(*given);
-    // A directory that is made again under this name has no grant of the old one's.
-    if (directory_wanted) context.run.grants.forget(place->path);
-    if (context.run.grants.allow(rules::Operation::remove, place->path)) return let_continue(context, subject);
+    const bool held = context.run.grants.allow(rules::Operation::remove, place->path);
+    // What is made again under this name has no grant of the old one's: grants belong to inodes.
+    context.run.grants.forget(place->path);
+    if (held) return let_continue(context, subject);
 
     const std::shared_lock<std::shared_mutex> names(context.run.names);
     std::uint64_t sequence = 0;

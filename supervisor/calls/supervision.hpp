@@ -17,6 +17,7 @@
 #include "supervisor/audit/log.hpp"
 #include "supervisor/audit/record.hpp"
 #include "supervisor/calls/resolve.hpp"
+#include "supervisor/kernel/caller_cache.hpp"
 #include "supervisor/kernel/pending_call.hpp"
 #include "supervisor/kernel/target.hpp"
 #include "supervisor/report.hpp"
@@ -65,6 +66,7 @@ struct Scratch {
     std::string path, second_path, executable, directory, directory_second;
     std::vector<std::string_view> flags;
     unsigned umask = 0;
+    kernel::CallerCache callers;
 };
 
 struct CallEntry;
