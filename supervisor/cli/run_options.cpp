@@ -38,7 +38,8 @@ std::optional<std::chrono::milliseconds> read_duration(const Arguments& argument
 }
 
 int read_descriptor(const Arguments& arguments, std::string_view option, std::string_view text) {
-    const std::optional<int> number = parse_number<int>(text);
+    const std::string_view digits = text.starts_with("fd:") ? text.substr(3) : text;
+    const std::optional<int> number = parse_number<int>(digits);
     if (!number || *number < 0) fail(arguments, option, text, "the number of an open descriptor");
     if (::fcntl(*number, F_GETFD) < 0)
         throw Failure(arguments.origin(option) + " " + std::string(text) + ": this descriptor is not open");
@@ -150,7 +151,7 @@ OutputTarget read_output_target(const Arguments& arguments, std::string_view opt
     const std::optional<std::string> value = arguments.value(option);
     if (!value) return target;
     if (value->starts_with("fd:"))
-        target.descriptor = read_descriptor(arguments, option, std::string_view(*value).substr(3));
+        target.descriptor = read_descriptor(arguments, option, *value);
     else if (kind == TargetKind::descriptor_only)
         fail(arguments, option, *value, "fd:N");
     else

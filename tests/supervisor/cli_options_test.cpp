@@ -1,0 +1,474 @@
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "supervisor/cli/environment.hpp"
+#include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/platform.hpp"
+#include "supervisor/cli/rule_options.hpp"
+#include "supervisor/cli/run_options.hpp"
+#include "supervisor/cli/verbs.hpp"
+
+namespace {
+
+using namespace callgate;
+using cli::Arguments;
+using Words = std::vector<std::string>;
+
+std::optional<std::string> no_environment(const std::string&) { return std::nullopt; }
+
+Arguments parse(const char* verb, Words words, cli::Environment environment = no_environment) {
+    return cli::parse(*cli::find_verb(verb), std::move(words), environment);
+}
+
+/// The message of the Failure that `action` throws; "" where it throws none.
+template <class Action>
+std::string failure(Action action) {
+    try {
+        action();
+    } catch (const cli::Failure& failed) {
+        return failed.what();
+    }
+    return "";
+}
+
+std::string parse_failure(const char* verb, Words words) {
+    return failure([&] { (void)parse(verb, words); });
+}
+
+std::string run_failure(Words words) {
+    words.insert(words.end(), {"--", "true"});
+    return failure([&] {
+        SessionConfig config;
+        cli::read_run_options(parse("run", words), "/state", config);
+    });
+}
+
+SessionConfig run_config(Words words) {
+    words.insert(words.end(), {"--", "true"});
+    SessionConfig config;
+    cli::read_run_options(parse("run", words), "/state", config);
+    return config;
+}
+
+rules::LoadContext fake_context() {
+    rules::LoadContext context;
+    context.home = "/home/u";
+    context.config = "/home/u/.config/callgate";
+    context.resolve = [](const std::string& host) {
+        return host == "server" ? std::vector{rules::IpAddress{{10, 0, 0, 1}, false}}
+                                : std::vector<rules::IpAddress>{};
+    };
+    return context;
+}
+
+std::vector<rules::Rule> option_rules(Words words) {
+    words.insert(words.end(), {"--", "true"});
+    cli::RuleChoice choice;
+    cli::add_option_rules(choice, parse("run", words), fake_context());
+    return choice.sources.option_rules;
+}
+
+std::string rule_failure(Words words) {
+    return failure([&] { (void)option_rules(words); });
+}
+
+struct Scratch {
+    std::string path;
+    Scratch() {
+        char name[] = "/tmp/callgate-options-XXXXXX";
+        path = std::filesystem::canonical(::mkdtemp(name));
+    }
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+    ~Scratch() { std::filesystem::remove_all(path); }
+};
+
+}  // namespace
+
+TEST_CASE("options after the command belong to the command, with and without two dashes") {
+    const Arguments bare = parse("run", {"-q", "--timeout", "5", "ls", "-la", "--quiet", "--", "-x"});
+    CHECK(bare.rest() == Words{"ls", "-la", "--quiet", "--", "-x"});
+    CHECK(bare.value("timeout") == "5");
+    CHECK(bare.has("quiet"));
+    CHECK(parse("run", {"-q", "--", "--weird", "-v"}).rest() == Words{"--weird", "-v"});
+    CHECK_FALSE(parse("run", {"ls", "-q"}).has("quiet"));
+    CHECK(parse("run", {"--", "--"}).rest() == Words{"--"});
+    CHECK(parse("run", {"-"}).rest() == Words{"-"});
+}
+
+TEST_CASE("values are taken as they are: joined, separate, with brackets, commas and leading dashes") {
+    const Arguments arguments =
+        parse("run", {"-c[::1]:80", "-c", "[::1]", "--connect=a,b", "--read=-x", "--nice", "-5", "true"});
+    CHECK(arguments.values("connect") == Words{"[::1]:80", "[::1]", "a,b"});
+    CHECK(arguments.values("read") == Words{"-x"});
+    CHECK(arguments.value("nice") == "-5");
+    CHECK(parse("run", {"--timeout", "1", "--timeout", "2", "true"}).value("timeout") == "2");
+    CHECK(parse("run", {"-qv", "true"}).has("verbose"));
+}
+
+TEST_CASE("a misspelt option is named with the nearest one, and nothing else is guessed") {
+    CHECK(parse_failure("run", {"--tiemout", "5", "ls"}) ==
+          "unknown option --tiemout; did you mean --timeout?");
+    CHECK(parse_failure("run", {"--conect=x", "ls"}) == "unknown option --conect; did you mean --connect?");
+    CHECK(parse_failure("run", {"-z", "ls"}) == "unknown option -z; see callgate run --help");
+    CHECK(parse_failure("explain", {"read", "x", "--jsn"}) == "unknown option --jsn; did you mean --json?");
+}
+
+TEST_CASE("a missing or empty value is an error, never the next word") {
+    CHECK(parse_failure("run", {"--timeout"}) == "option --timeout needs a value: --timeout DURATION");
+    CHECK(parse_failure("run", {"-r"}) == "option -r needs a value: --read PATH");
+    CHECK(parse_failure("run", {"--workdir=", "ls"}) == "option --workdir has an empty value; expected DIR");
+    CHECK(parse_failure("run", {"ls", "--workdir="}).empty());
+}
+
+TEST_CASE("options that this version cannot honour are errors that say so") {
+    for (const char* option :
+         {"memory", "processes", "cpu", "disk", "idle-timeout", "sign-key", "ask-timeout"}) {
+        CAPTURE(option);
+        const std::string message = parse_failure("run", {std::string("--") + option, "1", "true"});
+        CHECK(message.starts_with(std::string("option --") + option + " is not in this version: "));
+    }
+    CHECK(parse_failure("run", {"--syslog", "true"}).starts_with("option --syslog is not in this version"));
+    CHECK(parse_failure("run", {"--private-home", "true"}).starts_with("option --private-home is not"));
+    CHECK(run_failure({"--ask", "tty"}).find("nobody can be asked yet") != std::string::npos);
+    CHECK(run_failure({"--ask", "fd:3"}).find("nobody can be asked yet") != std::string::npos);
+    CHECK(run_failure({"--mode", "audit"}) == "--mode audit is not in this version; expected enforce");
+    CHECK(run_failure({"--ask", "never"}).empty());
+    CHECK(run_failure({"--mode", "enforce"}).empty());
+}
+
+TEST_CASE("every option has a variable, which an option on the command line beats") {
+    const auto environment = [](const std::string& name) -> std::optional<std::string> {
+        if (name == "CALLGATE_READ") return "/a b\n/c";
+        if (name == "CALLGATE_TIMEOUT") return "9";
+        if (name == "CALLGATE_QUIET") return "1";
+        if (name == "CALLGATE_VERBOSE") return "0";
+        if (name == "CALLGATE_NO_USER_RULES") return "yes";
+        return std::nullopt;
+    };
+    const Arguments arguments = parse("run", {"--timeout", "3", "true"}, environment);
+    CHECK(arguments.values("read") == Words{"/a b", "/c"});
+    CHECK(arguments.value("timeout") == "3");
+    CHECK(arguments.origin("timeout") == "--timeout");
+    CHECK(arguments.origin("read") == "CALLGATE_READ");
+    CHECK(arguments.has("quiet"));
+    CHECK_FALSE(arguments.has("verbose"));
+    CHECK(arguments.has("no-user-rules"));
+}
+
+TEST_CASE("a wrong value names the variable that it came from") {
+    const auto environment = [](const std::string& name) -> std::optional<std::string> {
+        return name == "CALLGATE_TIMEOUT" ? std::optional<std::string>("soon") : std::nullopt;
+    };
+    const Arguments arguments = parse("run", {"true"}, environment);
+    SessionConfig config;
+    CHECK(failure([&] {
+              cli::read_run_options(arguments, "/state", config);
+          }).starts_with("CALLGATE_TIMEOUT soon: expected a duration"));
+}
+
+TEST_CASE("verbs refuse a wrong number of arguments and show their usage") {
+    CHECK(parse_failure("explain", {"read"}) ==
+          "an argument is missing; usage: callgate explain [OPTIONS] OPERATION OBJECT [by PROGRAM]");
+    CHECK(parse_failure("plan", {"x"}) == "too many arguments; usage: callgate plan [OPTIONS]");
+    CHECK(parse_failure("check", {}) == "an argument is missing; usage: callgate check FILE...");
+    CHECK(parse("explain", {"read", "--", "-x"}).rest() == Words{"read", "-x"});
+}
+
+TEST_CASE("wrong values of limits, descriptors and words say what is expected") {
+    CHECK(run_failure({"--timeout", "5x"}) ==
+          "--timeout 5x: expected a duration such as 90, 1500ms, 30s, 2m or 1h");
+    CHECK(run_failure({"--timeout", "0"}).starts_with("--timeout 0: expected"));
+    CHECK(run_failure({"--file-size", "12Q"}) == "--file-size 12Q: expected a size such as 100M or 2G");
+    CHECK(run_failure({"--open-files", "-1"}).starts_with("--open-files -1: expected"));
+    CHECK(run_failure({"--pass-fd", "999"}) == "--pass-fd 999: this descriptor is not open");
+    CHECK(run_failure({"--status", "file"}) == "--status file: expected fd:N");
+    CHECK(run_failure({"--report", "fd:999"}) == "--report fd:999: this descriptor is not open");
+    CHECK(run_failure({"--background", "wiat"}) ==
+          "--background wiat: expected end or wait; did you mean wait?");
+    CHECK(run_failure({"--ionice", "idle:9"}).starts_with("--ionice idle:9: expected"));
+    CHECK(run_failure({"--nice", "x"}).starts_with("--nice x: expected"));
+    CHECK(run_failure({"--audit", "x", "--no-audit"}) ==
+          "--audit and --no-audit exclude each other; give one of them");
+}
+
+TEST_CASE("options of a run reach its configuration") {
+    const int extra = ::dup(2);
+    REQUIRE(extra > 2);
+    const std::string number = std::to_string(extra);
+    const SessionConfig config = run_config({"--timeout",
+                                             "1500ms",
+                                             "--grace",
+                                             "1",
+                                             "--open-files",
+                                             "64",
+                                             "--file-size",
+                                             "2K",
+                                             "--pass-fd",
+                                             number,
+                                             "--pass-fd",
+                                             "1",
+                                             "--background",
+                                             "wait",
+                                             "--nice",
+                                             "3",
+                                             "--ionice",
+                                             "best-effort:2",
+                                             "--audit",
+                                             "log",
+                                             "--report",
+                                             "fd:" + number,
+                                             "--status",
+                                             "fd:" + number,
+                                             "-qv",
+                                             "--no-hints",
+                                             "--json",
+                                             "--die-with-parent",
+                                             "--keep-capabilities"});
+    CHECK(config.limits.wall == std::chrono::milliseconds(1500));
+    CHECK(config.grace == std::chrono::seconds(1));
+    CHECK(config.limits.open_files == 64);
+    CHECK(config.limits.file_size == 2048);
+    CHECK(config.pass == std::vector<int>{extra});
+    CHECK(config.background == agent::Background::wait);
+    CHECK(config.nice == 3);
+    CHECK(config.io_priority == ((2 << 13) | 2));
+    CHECK(config.audit.kind == AuditTarget::Kind::file);
+    CHECK(config.audit.path == "log");
+    CHECK(config.report.descriptor == extra);
+    CHECK(config.status.descriptor == extra);
+    CHECK(config.quiet);
+    CHECK(config.verbose);
+    CHECK_FALSE(config.hints);
+    CHECK(config.json);
+    CHECK(config.die_with_parent);
+    CHECK(config.keep_capabilities);
+    ::close(extra);
+    const SessionConfig plain = run_config({});
+    CHECK(plain.audit.kind == AuditTarget::Kind::directory);
+    CHECK(plain.audit.path == "/state");
+    CHECK(run_config({"--no-audit"}).audit.kind == AuditTarget::Kind::none);
+}
+
+TEST_CASE("path options allow a file, or everything beneath a directory") {
+    const Scratch scratch;
+    std::ofstream(scratch.path + "/file*") << "x";
+    std::filesystem::create_directory(scratch.path + "/dir");
+    std::filesystem::create_symlink("dir", scratch.path + "/link");
+    const auto rules = option_rules(
+        {"-r", scratch.path + "/file*", "-w", scratch.path + "/link", "-x", scratch.path + "/absent"});
+    REQUIRE(rules.size() == 3);
+    CHECK(rules[0].when.path[0].matches(scratch.path + "/file*"));
+    CHECK_FALSE(rules[0].when.path[0].matches(scratch.path + "/file2"));
+    CHECK_FALSE(rules[0].when.path[0].matches(scratch.path + "/file*/x"));
+    CHECK(rules[0].operations == rules::OperationSet{rules::Operation::read});
+    CHECK(rules[1].when.path[0].matches(scratch.path + "/dir/x"));
+    CHECK(rules[1].operations == (rules::write_operations | rules::OperationSet{rules::Operation::read}));
+    CHECK(rules[2].when.path[0].matches(scratch.path + "/absent/x"));
+    CHECK(rules[2].operations == rules::OperationSet{rules::Operation::read, rules::Operation::execute});
+    CHECK(rules[0].id == "option-read#1");
+    CHECK(rules[0].action == rules::Action::allow);
+}
+
+TEST_CASE("deny closes reading, writing and the unix sockets beneath, not execution") {
+    const auto rules = option_rules({"-d", "/nowhere/secret"});
+    REQUIRE(rules.size() == 2);
+    CHECK(rules[0].action == rules::Action::deny);
+    CHECK(rules[0].operations.contains_all(rules::write_operations));
+    CHECK(rules[0].operations.contains(rules::Operation::read));
+    CHECK_FALSE(rules[0].operations.contains(rules::Operation::execute));
+    CHECK(rules[1].operations == rules::network_operations);
+    CHECK(rules[1].when.unix_socket[0].matches("/nowhere/secret/socket"));
+}
+
+TEST_CASE("connect takes names, addresses, blocks, protocols and unix sockets") {
+    const auto rules = option_rules({"-c", "server:443", "-c", "10.0.0.0/8", "-c", "[::1]:53/udp", "-c",
+                                     "unix:/run/x.sock", "-c", "@name"});
+    REQUIRE(rules.size() == 5);
+    CHECK(rules[0].when.host[0].resolved.size() == 1);
+    CHECK(rules[0].when.port == std::vector<rules::PortRange>{{443, 443}});
+    CHECK_FALSE(rules[0].when.protocol.stated());
+    CHECK(rules[1].when.address[0].prefix == 8);
+    CHECK(rules[1].when.port.empty());
+    CHECK(rules[2].when.address[0].address.v6);
+    CHECK(rules[2].when.protocol.udp);
+    CHECK(rules[3].when.unix_socket[0].matches("/run/x.sock"));
+    CHECK(rules[4].when.unix_socket[0].matches("@name"));
+}
+
+TEST_CASE("connect and bind say what is wrong with an end") {
+    CHECK(rule_failure({"-c", "*.example.org"}).find("*.suffix cannot be allowed") != std::string::npos);
+    CHECK(rule_failure({"-c", "stranger:1"}).find("stranger has no address") != std::string::npos);
+    CHECK(rule_failure({"-c", "127.0.0.1:99999"}).find("expected HOST[:PORT][/udp]") != std::string::npos);
+    CHECK(rule_failure({"--bind", "abc"}).starts_with("--bind abc: "));
+    const auto rules = option_rules({"--bind", "8000-8999", "--bind", "53/udp"});
+    CHECK(rules[0].when.port[0] == rules::PortRange{8000, 8999});
+    CHECK(rules[1].when.protocol.udp);
+}
+
+TEST_CASE("rule sources: agent is the default profile, and only rule sets of one's own replace it") {
+    const auto choice = [](Words words) {
+        words.emplace_back("true");
+        return cli::read_rule_options(parse("run", words), fake_context());
+    };
+    const std::string shipped(rules::shipped_profiles()[0].name);
+    CHECK(choice({"--rules-json", "{}"}).profiles.empty());
+    CHECK(choice({"-p", shipped}).profiles == Words{shipped});
+    CHECK(choice({"-p", shipped, "--default", "ask"}).sources.fallback == rules::Action::ask);
+    CHECK(choice({"-p", shipped, "--except", "a=b=c"}).sources.exceptions ==
+          std::vector<std::pair<std::string, std::string>>{{"a", "b=c"}});
+    CHECK(failure([&] {
+              (void)choice({"-p", "no-such-profile-at-all"});
+          }).starts_with("unknown profile no-such-profile-at-all"));
+    CHECK(failure([&] { (void)choice({"-p", "../" + shipped}); }).starts_with("unknown profile"));
+    CHECK(failure([&] { (void)choice({"-R", "/no/file"}); }).starts_with("--rules /no/file: No such file"));
+    CHECK(failure([&] { (void)choice({"-R", "/tmp"}); }).starts_with("--rules /tmp: not a regular file"));
+    CHECK(failure([&] { (void)choice({"-p", shipped, "--default", "kill"}); }).starts_with("--default kill"));
+    CHECK(failure([&] {
+              (void)choice({"-p", shipped, "--except", "a"});
+          }).starts_with("--except a: expected"));
+}
+
+TEST_CASE("home, the root and what lies above home are work directories only by name") {
+    const Scratch scratch;
+    std::filesystem::create_directories(scratch.path + "/home/project");
+    const Places places{
+        .home = scratch.path + "/home", .config = "", .state = "", .runtime = "", .binary = ""};
+    CHECK(cli::is_wide("/", places));
+    CHECK(cli::is_wide(scratch.path + "/home", places));
+    CHECK(cli::is_wide(scratch.path, places));
+    CHECK_FALSE(cli::is_wide(scratch.path + "/home/project", places));
+    CHECK_FALSE(cli::is_wide(scratch.path + "/ho", places));
+    const Arguments named = parse("run", {"--workdir", scratch.path + "/home", "true"});
+    CHECK(cli::choose_workdir(named, places, true) == scratch.path + "/home");
+    const Arguments absent = parse("run", {"--workdir", scratch.path + "/none", "true"});
+    CHECK(failure([&] { (void)cli::choose_workdir(absent, places, true); }).find("No such file") !=
+          std::string::npos);
+}
+
+TEST_CASE("the command gets an allow-list of variables, what the rules pass and set, and what options add") {
+    const Words current = {"PATH=/bin",    "LC_ALL=C",   "AWS_SECRET_ACCESS_KEY=s", "MINE=1",
+                           "FROM_RULES=2", "PREFIX_A=3", "TMPDIR=/elsewhere",       "PWD=/old"};
+    cli::EnvironmentChoice choice{
+        .current = current,
+        .rules = {.pass = {"FROM_RULES", "PREFIX_*"}, .set = {{"CACHE", "${tmp}/c:${no}"}}},
+        .keep = false,
+        .options = {"NEW=a=b", "ABSENT"},
+        .directory = "/work",
+        .temporary_directory = "/tmp/run",
+        .variables = {{"tmp", "/tmp/run"}}};
+    CHECK(cli::make_environment(choice) == Words{"PATH=/bin", "LC_ALL=C", "FROM_RULES=2", "PREFIX_A=3",
+                                                 "PWD=/work", "TMPDIR=/tmp/run", "CACHE=/tmp/run/c:${no}",
+                                                 "NEW=a=b"});
+    choice.options = {"AWS_SECRET_ACCESS_KEY", "CACHE=mine"};
+    choice.keep = true;
+    const Words kept = cli::make_environment(choice);
+    const auto has = [&kept](const char* one) {
+        return std::find(kept.begin(), kept.end(), one) != kept.end();
+    };
+    CHECK(has("MINE=1"));
+    CHECK(has("AWS_SECRET_ACCESS_KEY=s"));
+    CHECK(has("CACHE=mine"));
+}
+
+TEST_CASE("credentials and the desktop's sockets are held back by --keep-env") {
+    for (const char* name : {"GITHUB_TOKEN", "api_key", "PGPASSWORD", "SSH_AUTH_SOCK", "DISPLAY",
+                             "DBUS_SESSION_BUS_ADDRESS", "COOKIE_FILE", "DOCKER_HOST", "CALLGATE_RULES"}) {
+        CAPTURE(name);
+        CHECK(cli::holds_credential(name, "x"));
+    }
+    CHECK(cli::holds_credential("DATABASE", "postgres://me:secret@host/db"));
+    CHECK_FALSE(cli::holds_credential("PROXY", "http://host:8080/a@b:c"));
+    CHECK_FALSE(cli::holds_credential("GOPATH", "/home/u/go"));
+}
+
+TEST_CASE("a command is looked for as execvpe does") {
+    const Words environment = {"PATH=/a::/b"};
+    CHECK(cli::executable_candidates("ls", environment) == Words{"/a/ls", "./ls", "/b/ls"});
+    CHECK(cli::executable_candidates("./ls", environment) == Words{"./ls"});
+    CHECK(cli::executable_candidates("ls", Words{}) == Words{"/bin/ls", "/usr/bin/ls"});
+}
+
+TEST_CASE("what keeps a run from working is named with what to do") {
+    using Listener = cli::Platform::Listener;
+    cli::Platform platform;
+    platform.kernel = "6.1.0";
+    platform.listener = Listener::available;
+    platform.landlock_abi = 2;
+    CHECK(cli::obstacle(platform).empty());
+    platform.ptrace_scope = 2;
+    CHECK(cli::obstacle(platform).find("ptrace_scope is 2") != std::string::npos);
+    platform.capabilities = 1ULL << 19;
+    CHECK(cli::obstacle(platform).empty());
+    platform.ptrace_scope = 3;
+    CHECK(cli::obstacle(platform).find("ptrace_scope is 3") != std::string::npos);
+    platform.ptrace_scope = 1;
+    platform.landlock_abi = 0;
+    CHECK(cli::obstacle(platform).find("Landlock") != std::string::npos);
+    platform.listener = Listener::nested;
+    CHECK(cli::obstacle(platform).find("within callgate") != std::string::npos);
+    platform.listener = Listener::not_killable;
+    CHECK(cli::obstacle(platform).find("5.19") != std::string::npos);
+}
+
+TEST_CASE("features follow the Landlock ABI, so that --require can name them") {
+    cli::Platform platform;
+    platform.listener = cli::Platform::Listener::available;
+    platform.landlock_abi = 3;
+    const auto all = cli::features(platform, {});
+    const auto present = [&all](std::string_view name) {
+        const auto found =
+            std::find_if(all.begin(), all.end(), [name](const auto& one) { return one.name == name; });
+        REQUIRE(found != all.end());
+        return found->present;
+    };
+    CHECK(present("listener"));
+    CHECK(present("landlock-truncate"));
+    CHECK_FALSE(present("landlock-net"));
+    CHECK_FALSE(present("sync-wake-up"));
+}
+
+TEST_CASE("every verb has a help text of at most 80 columns that names its options and shows an example") {
+    for (const cli::VerbSpec& verb : cli::verbs()) {
+        const std::string text = cli::help(verb);
+        CAPTURE(verb.name);
+        CHECK(text.find("Examples:\n  callgate " + std::string(verb.name)) != std::string::npos);
+        for (const cli::OptionSpec* option : cli::options(verb))
+            CHECK((text.find("--" + std::string(option->name)) != std::string::npos) ==
+                  option->missing.empty());
+        std::istringstream lines(text);
+        for (std::string line; std::getline(lines, line);) {
+            CAPTURE(line);
+            CHECK(line.size() <= 80);
+        }
+    }
+    std::istringstream lines(cli::help());
+    for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
+}
+
+TEST_CASE("no verb has two options of one name or letter") {
+    for (const cli::VerbSpec& verb : cli::verbs()) {
+        std::vector<std::string> names;
+        for (const cli::OptionSpec* option : cli::options(verb)) {
+            names.emplace_back(option->name);
+            if (option->letter != 0) names.emplace_back(1, option->letter);
+        }
+        std::sort(names.begin(), names.end());
+        CHECK(std::adjacent_find(names.begin(), names.end()) == names.end());
+    }
+}
+
+TEST_CASE("verbs of later versions and misspelt ones end with 125") {
+    CHECK(cli::dispatch({"approve"}) == 125);
+    CHECK(cli::dispatch({"audit", "verify"}) == 125);
+    CHECK(cli::dispatch({"rnu", "ls"}) == 125);
+    CHECK(cli::dispatch({}) == 125);
+    CHECK(cli::dispatch({"run"}) == 125);
+    CHECK(cli::dispatch({"--version"}) == 0);
+}
