@@ -104,7 +104,7 @@ static int door_folder_link(void) {
 }
 static int door_dotdot(void) {
     char path[8192];
-    snprintf(path, sizeof path, "%s/../%s/./%s", allowed, folder_name, name);
+    snprintf(path, sizeof path, "%s/./../%s/.//%s", folder, folder_name, name);
     return show_path(path);
 }
 static int door_slashes(void) {
@@ -370,7 +370,11 @@ static int door_userns_clone3(void) {
     arguments.exit_signal = SIGCHLD;
     long child = syscall(SYS_clone3, &arguments, sizeof arguments);
     if (child < 0) return errno == ENOSYS ? 1 : refused("clone3");
-    if (child == 0) _exit(bind_and_read());
+    if (child == 0) {
+        int result = bind_and_read();
+        fflush(stdout);
+        _exit(result);
+    }
     int status;
     waitpid((pid_t)child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
@@ -378,7 +382,11 @@ static int door_userns_clone3(void) {
 static int door_userns_clone(void) {
     long child = syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWNS | SIGCHLD, 0, 0, 0, 0);
     if (child < 0) return refused("clone");
-    if (child == 0) _exit(bind_and_read());
+    if (child == 0) {
+        int result = bind_and_read();
+        fflush(stdout);
+        _exit(result);
+    }
     int status;
     waitpid((pid_t)child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;

@@ -461,8 +461,9 @@ static void *flip_socket(void *unused) {
     (void)unused;
     while (!atomic_load(&stop)) {
         dup2(spare[0], raced_fd);
-        sched_yield();
+        for (volatile int i = 0; i < (rand() & 1023); i++) {}
         dup2(spare[1], raced_fd);
+        for (volatile int i = 0; i < (rand() & 1023); i++) {}
     }
     return NULL;
 }

@@ -154,8 +154,9 @@ static void *dup_thread(void *unused) {
     if (first < 0 || second < 0) fail("directories");
     while (!atomic_load(&area->stop)) {
         dup2(first, raced_fd);
-        sched_yield();
+        for (volatile int i = 0; i < (rand() & 1023); i++) {}
         dup2(second, raced_fd);
+        for (volatile int i = 0; i < (rand() & 1023); i++) {}
     }
     return NULL;
 }
@@ -164,8 +165,9 @@ static void *cwd_thread(void *unused) {
     (void)unused;
     while (!atomic_load(&area->stop)) {
         if (chdir(good) != 0) fail("chdir");
-        sched_yield();
+        for (volatile int i = 0; i < (rand() & 1023); i++) {}
         if (chdir(bad) != 0) fail("chdir");
+        for (volatile int i = 0; i < (rand() & 1023); i++) {}
     }
     return NULL;
 }

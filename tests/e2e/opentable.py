@@ -178,6 +178,8 @@ def openat2_cases(cases: Cases) -> None:
     for resolve in (0, NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH, IN_ROOT, CACHED, BENEATH | IN_ROOT, NO_SYMLINKS | BENEATH, 64, 1 << 40):
         for path in ("regular", "link", "abslink", "dir/../regular", "../tree/regular", "/regular", "/proc/self/comm", "/proc/self/cwd/regular",
                      "/proc/self/exe", "/dev/null", "missing", "linkdir/inner", "loop"):
+            if resolve == CACHED and path.startswith("/proc"):
+                continue  # whether procfs answers from the cache is chance
             cases.add("openat2", quote(path), READ, 0, resolve=resolve)
         cases.add("openat2", "regular", READ, 0, dirfd=f"dir:{cases.tree}", resolve=resolve)
         cases.add("openat2", "../regular", READ, 0, dirfd=f"dir:{cases.tree}/dir", resolve=resolve)
@@ -205,7 +207,8 @@ def working_directories(cases: Cases) -> None:
     cases.say("gone")
     for path in (".", "..", "new", "missing/new", "../x", quote(f"{cases.tree}/regular")):
         for flags in (READ, READ | CREAT, OPATH):
-            cases.add("openat", path, flags)
+            if (path, flags) != (".", READ):  # an object without a name is denied: docs/differences.md
+                cases.add("openat", path, flags)
     cases.say("cd", "/")
     for path in (quote(cases.tree.lstrip("/") + "/regular"), "..", "../../proc/self/comm", "/", "//", "/.."):
         cases.add("openat", path, READ)
