@@ -127,6 +127,7 @@ public:
     /// Breadth first, so that what is left where the count is reached lies as deep as it can.
     void run(Node& start, Expansion& into);
 
+    [[nodiscard]] std::size_t compared() const { return count_; }
     /// Where the walk stopped: directories, and what may follow beneath them.
     [[nodiscard]] std::vector<std::pair<std::string, Positions>> kept() const;
 
@@ -228,7 +229,7 @@ Expander::Node& Expander::head(const std::string& directory) {
 void Expander::expand_branch(const Glob::Branch& branch, Expansion& into) {
     const std::string whole = (branch.head == "/" ? "" : quote_glob(branch.head)) + branch.residue;
     std::optional<std::vector<Step>> steps = split(branch.residue);
-    if (!steps) {
+    if (!steps || compared_ > most_compared) {
         into.kept.push_back(branch.head);
         return add(whole, into);
     }
@@ -237,6 +238,7 @@ void Expander::expand_branch(const Glob::Branch& branch, Expansion& into) {
     if (tree_.kind(branch.head) != FileTree::Kind::directory) return;
     Search search(tree_, branch.head, walk);
     search.run(head(branch.head), into);
+    compared_ += search.compared() + 1;
     for (const auto& [directory, positions] : search.kept()) {
         into.kept.push_back(directory);
         for (const std::string& rest : walk.remaining(positions))

@@ -27,6 +27,8 @@ class Expander {
 public:
     static constexpr std::size_t most_levels = 6;
     static constexpr std::size_t most_entries = 20'000;
+    /// Entries that are compared with patterns, all patterns together; patterns beyond that stay as they are.
+    static constexpr std::size_t most_compared = 4'000'000;
     /// Beyond that many kept directories for one branch, their parents keep the glob in their place.
     static constexpr std::size_t most_kept = 256;
 
@@ -49,6 +51,7 @@ private:
 
     const FileTree& tree_;
     std::map<std::string, Node> heads_;
+    std::size_t compared_ = 0;
 };
 
 }  // namespace callgate::rules

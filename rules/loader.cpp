@@ -14,6 +14,9 @@
 namespace callgate::rules {
 namespace {
 
+/// Names that are looked up at start, one after the other.
+constexpr std::size_t most_hosts = 256;
+
 class Loading {
 public:
     Loading(const RuleSources& sources, const LoadContext& context)
@@ -54,7 +57,6 @@ private:
     std::optional<Action> fallback_;
     std::vector<Rule> rules_;
     std::map<std::string, std::vector<IpAddress>> addresses_;
-    std::uint16_t made_up_ = 0;
 };
 
 void Loading::read_parts() {
@@ -108,23 +110,31 @@ bool Loading::expand(Rule& rule) {
     return !rule.when.path.empty();
 }
 
-/// The addresses of a host as they are now. Where examples are run without a network, a name without any gets
-/// one from a block that is nobody's (RFC 6666), so that the rule can be tried.
+/// The addresses of a host as they are now. A check asks nobody, since a stranger may have chosen the names:
+/// each name gets an address from a block that is nobody's (RFC 6666), so that rules and examples can be
+/// tried.
 const std::vector<IpAddress>& Loading::addresses(const std::string& host) {
     const auto known = addresses_.find(host);
     if (known != addresses_.end()) return known->second;
-    std::vector<IpAddress> found;
-    if (context_.resolve) found = context_.resolve(host);
-    if (found.empty() && context_.check) {
-        IpAddress made_up;
-        made_up.v6 = true;
-        made_up.bytes[0] = 0x01;
-        ++made_up_;
-        made_up.bytes[14] = static_cast<std::uint8_t>(made_up_ >> 8U);
-        made_up.bytes[15] = static_cast<std::uint8_t>(made_up_ & 0xffU);
-        found.push_back(made_up);
+    std::vector<IpAddress>& found = addresses_[host];
+    if (!context_.check) {
+        if (context_.resolve && addresses_.size() <= most_hosts) found = context_.resolve(host);
+        return found;
     }
-    return addresses_[host] = std::move(found);
+    IpAddress made;
+    made.v6 = true;
+    if (host == "localhost") {
+        made.bytes[15] = 1;
+        found.push_back({{127, 0, 0, 1}, false});
+    } else {
+        made.bytes[0] = 0x01;
+        made.bytes[12] = static_cast<std::uint8_t>(addresses_.size() >> 24U);
+        made.bytes[13] = static_cast<std::uint8_t>(addresses_.size() >> 16U);
+        made.bytes[14] = static_cast<std::uint8_t>(addresses_.size() >> 8U);
+        made.bytes[15] = static_cast<std::uint8_t>(addresses_.size());
+    }
+    found.push_back(made);
+    return found;
 }
 
 void Loading::resolve_host(const Rule& rule, HostPattern& host) {
@@ -190,6 +200,9 @@ void Loading::merge_rules() {
 }
 
 void Loading::compile() {
+    if (addresses_.size() > most_hosts)
+        error({}, std::to_string(addresses_.size()) + " host names; at most " + std::to_string(most_hosts) +
+                      " are looked up");
     const Action fallback = sources_.fallback.value_or(fallback_.value_or(Action::deny));
     auto rules = std::make_shared<const RuleSet>(std::move(rules_), fallback);
     for (const auto& [rule, why] : unenforceable(*rules))

@@ -111,12 +111,23 @@ std::string PatternMaker::canonical(const std::string& path) {
     return context_.canonical ? place(path).path : path;
 }
 
+bool PatternMaker::within_bounds(const Glob& glob, std::string& error) {
+    alternatives_ += glob.branches().size();
+    if (alternatives_ <= most_alternatives) return true;
+    error = "the patterns together have more than " + std::to_string(most_alternatives) + " alternatives";
+    return false;
+}
+
 std::optional<std::vector<Glob>> PatternMaker::make(std::string_view pattern, bool unix_socket,
                                                     std::string& error) {
     std::vector<Glob> result;
+    if (alternatives_ > most_alternatives) {
+        error = "too many patterns";
+        return std::nullopt;
+    }
     if (unix_socket && pattern.starts_with('@')) {
         std::optional<Glob> glob = Glob::compile(pattern, GlobKind::text, error);
-        if (!glob) return std::nullopt;
+        if (!glob || !within_bounds(*glob, error)) return std::nullopt;
         result.push_back(std::move(*glob));
         return result;
     }
@@ -129,7 +140,7 @@ std::optional<std::vector<Glob>> PatternMaker::make(std::string_view pattern, bo
     if (!text) return std::nullopt;
     if (text->empty()) *text = "/";
     std::optional<Glob> glob = Glob::compile(*text, GlobKind::path, error);
-    if (!glob) return std::nullopt;
+    if (!glob || !within_bounds(*glob, error)) return std::nullopt;
     result.push_back(*glob);
     for (const Glob::Branch& branch : glob->branches()) {
         const std::string resolved = canonical(branch.head);

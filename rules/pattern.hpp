@@ -20,6 +20,9 @@ namespace callgate::rules {
 
 class PatternMaker {
 public:
+    /// Alternatives of all patterns together: a megabyte of braces would otherwise fill the memory.
+    static constexpr std::size_t most_alternatives = 30'000;
+
     explicit PatternMaker(const LoadContext& context) : context_(context) {}
 
     /// A pattern of `path`, `program` or `unix`: must begin with '/', "~", "${...}" or "**/" ('@' where
@@ -47,7 +50,11 @@ private:
     };
     const Place& place(const std::string& path);
 
+    /// Counts what a compiled pattern adds.
+    [[nodiscard]] bool within_bounds(const Glob& glob, std::string& error);
+
     const LoadContext& context_;
+    std::size_t alternatives_ = 0;
     std::unordered_map<std::string, Place> places_;
 };
 

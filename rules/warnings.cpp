@@ -129,7 +129,9 @@ void Warnings::check_rule(const Rule& rule) {
 void Warnings::check_secrets() {
     // Where base is extended its denials stand; what it expands at start is not there to be denied by name.
     const auto all = rules_.rules();
-    if (std::any_of(all.begin(), all.end(), [](const Rule& rule) { return rule.source.file == "profile base"; })) return;
+    if (std::any_of(all.begin(), all.end(),
+                    [](const Rule& rule) { return rule.source.file == "profile base"; }))
+        return;
     std::vector<Diagnostic> ignored;
     for (const ShippedProfile& profile : shipped_profiles()) {
         if (profile.name != "base") continue;
@@ -186,14 +188,6 @@ bool covers_glob(const Glob& wide, const Glob& narrow) {
     });
 }
 
-bool covers_globs(const std::vector<Glob>& wide, const std::vector<Glob>& narrow) {
-    if (wide.empty()) return true;
-    return !narrow.empty() && std::all_of(narrow.begin(), narrow.end(), [&](const Glob& one) {
-        return std::any_of(wide.begin(), wide.end(),
-                           [&](const Glob& other) { return covers_glob(other, one); });
-    });
-}
-
 bool covers_block(const Cidr& wide, const Cidr& narrow) {
     return wide.prefix <= narrow.prefix && wide.contains(narrow.address);
 }
@@ -201,6 +195,8 @@ bool covers_block(const Cidr& wide, const Cidr& narrow) {
 template <typename T, typename Covers>
 bool covers_list(const std::vector<T>& wide, const std::vector<T>& narrow, Covers covers) {
     if (wide.empty()) return true;
+    // Each is compared with each: not worth it for lists that only a machine writes.
+    if (wide.size() * narrow.size() > 10'000) return false;
     return !narrow.empty() && std::all_of(narrow.begin(), narrow.end(), [&](const T& one) {
         return std::any_of(wide.begin(), wide.end(), [&](const T& other) { return covers(other, one); });
     });
@@ -261,8 +257,10 @@ bool covers_rule(const Rule& wide, const Rule& narrow) {
         return left.first <= right.first && right.last <= left.last;
     };
     return !wide.except && !one.argv && wide.operations.contains_all(narrow.operations) &&
-           covers_globs(one.path, other.path) && covers_globs(one.unix_socket, other.unix_socket) &&
-           covers_globs(one.program, other.program) && covers_list(one.host, other.host, same_host) &&
+           covers_list(one.path, other.path, covers_glob) &&
+           covers_list(one.unix_socket, other.unix_socket, covers_glob) &&
+           covers_list(one.program, other.program, covers_glob) &&
+           covers_list(one.host, other.host, same_host) &&
            covers_list(one.address, other.address, covers_block) &&
            covers_list(one.port, other.port, ports) && covers_protocols(wide, narrow);
 }

@@ -246,6 +246,26 @@ TEST_CASE(
     CHECK(denied.rules == nullptr);
 }
 
+TEST_CASE("a check asks no name server, and too many names are refused") {
+    TestMachine machine;
+    const std::string rules =
+        R"({"extends":"base","rules":[{"allow":"connect","host":["localhost","a.example.org"],"port":80}],
+        "examples":{"allow":["connect localhost:80","connect 127.0.0.1:80","connect a.example.org:80"],"deny":"connect b.example.org:80"}})";
+    LoadContext context = machine.context(true);
+    bool asked = false;
+    context.resolve = [&](const std::string&) {
+        asked = true;
+        return std::vector<IpAddress>{};
+    };
+    RuleSources sources;
+    sources.parts.emplace_back(RuleSources::Text{rules, "t"});
+    CHECK(findings(load(sources, context)) == "");
+    CHECK_FALSE(asked);
+    std::string many = R"({"rules":[{"allow":"connect","host":["x")";
+    for (int index = 0; index < 300; ++index) many += ",\"h" + std::to_string(index) + "\"";
+    CHECK(has(findings(machine.load_text(many + "]}]}")), "301 host names; at most 256"));
+}
+
 TEST_CASE("what cannot be enforced yet is an error at the rule") {
     const TestMachine machine;
     const auto errors = [&](const std::string& rules) {

@@ -229,6 +229,12 @@ TEST_CASE("more than 10,000 rules are refused") {
     CHECK(has(errors(text + "]}"), "10001 rules; at most 10000 are taken"));
 }
 
+TEST_CASE("a megabyte of braces is refused, whatever it would expand to") {
+    std::string text = R"({"rules":[{"allow":"read","path":["/x")";
+    for (int index = 0; index < 20'000; ++index) text += R"(,"/{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}")";
+    CHECK(has(errors(text + "]}]}"), "more than 30000 alternatives"));
+}
+
 TEST_CASE("the bytes of a variable's value mean nothing in a pattern") {
     TestMachine machine;
     machine.workdir = "/home/u/a[b]*{c,d}?\\";
