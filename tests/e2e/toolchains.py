@@ -32,14 +32,13 @@ PATIENCE = 600.0
 @dataclasses.dataclass(frozen=True)
 class Program:
     """One directory of programs/. `varying`: files whose content differs from run to run, also bare; `gone`: trees whose
-    very names do. `rewrites` are applied to both outputs: what a clock or a pid wrote."""
+    very names do. `denied`: what is asked for in passing and denied (`OPERATION OBJECT`), without effect on the result."""
 
     name: str
     needs: tuple[str, ...]
     varying: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
-    rewrites: tuple[tuple[str, str], ...] = ()
-    stdin: bytes = b""
+    denied: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.name
@@ -117,12 +116,22 @@ def differences(bare: dict[str, str], supervised: dict[str, str]) -> str:
     )
 
 
-def cleaned(program: Program, output: bytes) -> str:
-    """Without what a clock or a pid wrote, and without callgate's own lines and those of the footer beneath them."""
+# What a clock wrote, and callgate's own lines (the footer).
+REWRITES = ((r"\b\d+(\.\d+)? ?(ms|s|secs?)\b", "TIME"), (r"^callgate: .*\n", ""))
+
+
+def cleaned(output: bytes) -> str:
     text = output.decode("utf-8", "backslashreplace")
-    for pattern, replacement in program.rewrites:
+    for pattern, replacement in REWRITES:
         text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
     return text
+
+
+def unexpected(program: Program, result: harness.Result) -> list[str]:
+    """Denials that `program` does not name: a user would have to read about each."""
+    assert result.report is not None, result.describe()
+    denials = [f"{one['operation']} {one['object']}" for one in result.report["denials"]]
+    return [one for one in denials if not any(re.fullmatch(pattern, one) for pattern in program.denied)]
 
 
 class Server(threading.Thread):

@@ -11,8 +11,8 @@ serve() {
 serve "$1"
 redis-cli -p "$1" set word value
 redis-cli -s redis.sock append word s
-redis-benchmark -p "$1" -n 400 -c 8 -P 4 -t set,get,lpush,lrange_100 -q 2>/dev/null | tr '\r' '\n' | sed -n 's/\(.*\): [0-9.]* requests per second.*/\1/p'
-redis-benchmark -s redis.sock -n 200 -c 4 -t ping_inline -q 2>/dev/null | tr '\r' '\n' | sed -n 's/\(.*\): [0-9.]* requests per second.*/\1/p'
+redis-benchmark -p "$1" -n 400 -c 8 -P 4 -t set,get,lpush,lrange_100 --csv 2>/dev/null | cut -d, -f1
+redis-benchmark -s redis.sock -n 200 -c 4 -t ping_inline --csv 2>/dev/null | cut -d, -f1
 redis-cli -p "$1" save
 redis-cli -p "$1" bgrewriteaof >/dev/null
 redis-cli -p "$1" shutdown nosave || true

@@ -1,0 +1,3 @@
+# The place that cargo keeps its packages in, empty.
+set -eu
+mkdir "$HOME/.cargo"
