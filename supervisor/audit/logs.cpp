@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <utility>
@@ -135,9 +134,7 @@ int list(std::ostream& out, std::ostream&, const ListOptions& options) {
     Table table(out, {"RUN", "TIME", "OUTCOME", "CALLS", "COMMAND"}, false);
     for (const std::string& path : logs) {
         const LogSummary log = summarise(path);
-        std::string command;
-        for (const std::string& argument : log.command)
-            command += (command.empty() ? "" : " ") + shell_quote(argument);
+        const std::string command = command_text(log.command);
         table.add({{log.run.empty() ? path : log.run},
                    {log.time.substr(0, 19) + (log.time.empty() ? "-" : "Z")},
                    {log.ended ? log.outcome : "no end on record"},

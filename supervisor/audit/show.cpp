@@ -4,7 +4,6 @@
 
 #include <cstdlib>
 #include <ctime>
-#include <deque>
 #include <ostream>
 
 #include "supervisor/audit/escape.hpp"
@@ -50,6 +49,18 @@ void say_torn(std::ostream& errors, const Reader& reader) {
            << ": the last line is unfinished (still being written, or torn by a crash)\n";
 }
 
+std::string command_text(const std::vector<std::string>& command) {
+    constexpr std::size_t longest = 160;
+    std::string text;
+    for (const std::string& argument : command) {
+        text += (text.empty() ? "" : " ") + shell_quote(argument);
+        if (text.size() <= longest) continue;
+        text.resize(longest);  // quoted text is ASCII: no character is cut in two
+        return text + "…";
+    }
+    return text;
+}
+
 namespace {
 
 Colour verdict_colour(const Entry& entry) {
@@ -74,8 +85,7 @@ std::string program_text(const Entry& entry) {
 
 std::string run_start_text(const Entry& entry) {
     std::string text = "run " + entry.run + (entry.mode == "audit" ? " (audit mode)" : "") + ":";
-    for (const std::string& argument : entry.command) text += ' ' + shell_quote(argument);
-    return text;
+    return text + ' ' + command_text(entry.command);
 }
 
 std::string run_end_text(const Entry& entry) {

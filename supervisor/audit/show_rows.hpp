@@ -3,7 +3,9 @@
 
 #include <iosfwd>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "supervisor/audit/reader.hpp"
 #include "supervisor/audit/selection.hpp"
@@ -26,6 +28,9 @@ struct Opened {
 void say_bad(std::ostream& errors, const Reader& reader);
 /// At the end: whether the last line is unfinished.
 void say_torn(std::ostream& errors, const Reader& reader);
+
+/// A command as a shell would read it, cut to what a row has room for.
+[[nodiscard]] std::string command_text(const std::vector<std::string>& command);
 
 /// Records as rows of a table, or as the lines that they are.
 class Rows {

@@ -259,6 +259,23 @@ TEST_CASE("a log is found by run, by path, and as the newest") {
           std::string::npos);
 }
 
+TEST_CASE("a command longer than a row is cut, and only then") {
+    const TemporaryDirectory base;
+    {
+        auto log = Log::in_directory(base.path, {.run = "k3f9", .mode = "enforce"});
+        REQUIRE(log);
+        RunStart start;
+        start.command = {"sh", "-c", std::string(5000, 'x')};
+        REQUIRE((*log)->record(start));
+    }
+    for (const std::string& text :
+         {say(show, all_of(base)).out, say(list, ListOptions{.state = base.path}).out}) {
+        CHECK(text.find("sh -c xxx") != std::string::npos);
+        CHECK(text.ends_with("x…\n"));
+        CHECK(text.size() < 500);
+    }
+}
+
 TEST_CASE("ls lists runs with time, outcome, counts and command, and says where an end is missing") {
     const TemporaryDirectory base;
     write_run(base.path, "aaaa");
