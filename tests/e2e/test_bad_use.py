@@ -1,0 +1,92 @@
+"""Wrong use: one line that says what to do, exit 125, and nothing ran."""
+from __future__ import annotations
+
+import pytest
+
+
+def wrong(box, *arguments: str, command: bool = True):
+    """callgate run ARGUMENTS -- a command that would leave a file."""
+    line = [str(box.stage.callgate), "run", *arguments]
+    ran = box.tree / "ran"
+    if command:
+        line += ["--", "/bin/sh", "-c", f"echo > {ran}"]
+    result = box.run(line, supervised=False)
+    assert result.code == 125, result.describe()
+    assert not ran.exists(), "the command ran"
+    assert result.out == b"", result.describe()
+    return result
+
+
+def only_line(result) -> str:
+    lines = result.errors.splitlines()
+    assert len(lines) == 1, result.describe()
+    assert lines[0].startswith("callgate: "), lines[0]
+    return lines[0]
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["--raed", "/tmp"], ["--raed", "--read"]),
+    (["-R", "missing.json"], ["missing.json"]),
+    (["-p", "agnet"], ["agnet", "agent"]),
+    (["-c", "127.0.0.1:99999"], ["99999"]),
+    (["-c", "127.0.0.1:http"], ["http"]),
+    (["--bind", "0x50"], ["0x50"]),
+    (["--workdir", "/does/not/exist"], ["/does/not/exist"]),
+    (["--cwd", "/does/not/exist"], ["/does/not/exist"]),
+    (["--default", "perhaps"], ["perhaps"]),
+    (["--mode", "watch"], ["watch"]),
+    (["--timeout", "soon"], ["soon"]),
+    (["--pass-fd", "99"], ["99"]),
+    (["--report", "fd:99"], ["99"]),
+    (["--audit", "fd:99"], ["99"]),
+    (["--background", "maybe"], ["maybe"]),
+    (["--record", "some"], ["some"]),
+    (["--except", "secrets"], ["secrets"]),
+], ids=lambda one: " ".join(one) if isinstance(one, list) else None)
+def test_a_wrong_option_is_one_line_that_says_what_to_do(box, arguments, words):
+    line = only_line(wrong(box, *arguments))
+    for word in words:
+        assert word in line, line
+
+
+def test_a_missing_command_is_one_line_that_says_what_to_do(box):
+    line = only_line(wrong(box, command=False))
+    assert "command" in line.lower() and "--" in line, line
+
+
+def test_an_unknown_verb_is_one_line_with_the_nearest(box):
+    result = box.run([str(box.stage.callgate), "rnu", "--", "true"], supervised=False)
+    assert result.code == 125 and "run" in only_line(result), result.describe()
+
+
+def test_a_file_as_the_work_directory_is_refused(box):
+    path = box.file(box.tree / "file", b"")
+    assert "file" in only_line(wrong(box, "--workdir", str(path)))
+
+
+def test_home_as_the_work_directory_is_refused_unless_named(box):
+    result = box.run([str(box.stage.callgate), "run", "--no-audit", "--", "/bin/true"], supervised=False, cwd=box.home)
+    assert result.code == 125 and "--workdir" in result.errors, result.describe()
+    named = box.run([str(box.stage.callgate), "run", "--no-audit", "--workdir", str(box.home), "--", "/bin/true"], supervised=False, cwd=box.home)
+    assert named.code == 0, named.describe()
+
+
+@pytest.mark.parametrize("text, words", [
+    ('{"version": 1, "default": "deny", "rules": [', ["rules1.json:1:"]),
+    ('{"version": 1, "ruels": []}', ["ruels", "rules"]),
+    ('{"version": 1, "rules": [{"allow": "raed", "path": "/x"}]}', ["raed", "read"]),
+    ('{"version": 1, "rules": [{"allow": "read", "path": "relative"}]}', ["relative"]),
+    ('{"version": 1, "rules": [{"allow": "read", "port": 80}]}', ["port"]),
+    ('{"version": 2, "rules": []}', ["version"]),
+], ids=["torn", "key", "operation", "pattern", "condition", "version"])
+def test_a_rule_set_with_an_error_never_runs(box, text, words):
+    result = wrong(box, "-R", str(box.rules_file(text)))
+    for word in words:
+        assert word in result.errors, result.describe()
+
+
+def test_every_error_of_a_rule_set_is_said_at_once(box):
+    text = '{"version": 1,\n "ruels": [],\n "default": "perhaps",\n "rules": [{"alow": "read", "path": "/x"}]}'
+    result = wrong(box, "-R", str(box.rules_file(text)))
+    for place in (":2:", ":3:", ":4:"):
+        assert place in result.errors, result.describe()
