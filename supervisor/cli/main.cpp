@@ -3,8 +3,8 @@
 
 #include "supervisor/cli/verbs.hpp"
 
-/// A closed standard descriptor becomes /dev/null before anything else is opened: else a log would take its number,
-/// and the command would inherit it.
+/// A closed standard descriptor becomes /dev/null before anything else is opened: else a log would take its
+/// number, and the command would inherit it.
 static bool hold_standard_descriptors() {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
         if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) != fd) return false;
