@@ -1,0 +1,451 @@
+"""`callgate run` as its caller sees it: exit status, output, report, descriptors, environment, signals, terminal."""
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import harness
+
+
+def rules(box: harness.Box, *more):
+    return harness.rule_set({"id": "programs", "allow": ["read", "execute"], "path": f"{box.stage.bin}/**"},
+                            {"id": "tree", "allow": ["read", "write"], "path": f"{box.tree}/**"}, *more)
+
+
+def shell(box: harness.Box, script: str, *more, options=(), **keywords) -> harness.Result:
+    return box.run(["/bin/sh", "-c", script], rules(box, *more), options=list(options), **keywords)
+
+
+# ---- exit status ----
+
+@pytest.mark.parametrize("code", [0, 1, 2, 7, 77, 124, 125, 126, 127, 128, 255])
+def test_the_exit_status_is_the_commands_own(box, code):
+    result = shell(box, f"exit {code}")
+    assert result.code == code, result.describe()
+    assert (result.report["outcome"], result.report["exit_code"], result.report["signal"]) == ("exited", code, None), result.describe()
+
+
+@pytest.mark.parametrize("number", ["TERM", "KILL", "SEGV", "INT", "USR1", "HUP", "PIPE"])
+def test_a_command_that_died_of_a_signal_gives_128_and_its_number(box, number):
+    value = int(getattr(signal, f"SIG{number}"))
+    result = shell(box, f"kill -{number} $$")
+    assert result.code == 128 + value, result.describe()
+    assert (result.report["outcome"], result.report["signal"]) == ("signaled", value), result.describe()
+
+
+def test_many_short_commands_each_give_their_own_status(box):
+    """The command's end, the tree's end and the guardian's end come close together: none may be lost."""
+    for turn in range(300 if harness.SOAK else 60):
+        line, _ = box.command(["/bin/sh", "-c", f"exit {turn % 100}"], rules(box), audit=False)
+        process = box.start([*line[:2], "--no-audit", *line[2:]], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        out, err = process.communicate(timeout=harness.DEADLINE)
+        assert (process.returncode, out, err) == (turn % 100, b"", b""), f"turn {turn}"
+
+
+def test_the_timeout_ends_the_tree_with_124(box):
+    marker = f"CG_MARK={box.root.name}"
+    result = shell(box, "sleep 1000 & setsid sleep 1000 & sleep 1000", options=["--timeout", "1", "--env", marker])
+    assert result.code == 124 and result.report["outcome"] == "timeout", result.describe()
+    assert harness.marked(marker) == []
+    assert b"--timeout" in result.err, f"the user is not told why it ended\n{result.describe()}"
+
+
+def test_a_file_that_is_not_executable_gives_126(box):
+    path = box.file(box.tree / "plain", b"no program")
+    result = box.run([str(path)], rules(box))
+    assert result.code == 126 and result.report["outcome"] == "exec_failed", result.describe()
+
+
+def test_a_program_outside_the_allowed_places_gives_126_and_is_named(box):
+    path = box.file(box.tree / "tool", Path("/usr/bin/true").read_bytes(), 0o755)
+    assert box.run([str(path)], supervised=False).code == 0
+    result = box.run([str(path)], rules(box))
+    assert result.code == 126, result.describe()
+    assert str(path) in result.errors and "-x" in result.errors or "--execute" in result.errors, result.describe()
+    allowed = box.run([str(path)], rules(box), options=["-x", str(path)])
+    assert allowed.code == 0, allowed.describe()
+
+
+def test_an_exec_within_the_run_is_denied_recorded_and_named(box):
+    path = box.file(box.tree / "tool", Path("/usr/bin/true").read_bytes(), 0o755)
+    result = shell(box, f"{path}; echo $?")
+    assert result.out == b"126\n", result.describe()
+    assert any(one["operation"] == "execute" and one["object"] == str(path) for one in result.report["denials"]), result.describe()
+    assert result.decisions(operation="execute", verdict="deny"), result.describe()
+
+
+@pytest.mark.parametrize("name", ["no-such-program-at-all", "/no/such/program"])
+def test_a_program_that_is_not_there_gives_127(box, name):
+    result = box.run([name], rules(box))
+    assert result.code == 127 and result.report["outcome"] == "exec_failed", result.describe()
+    assert name in result.errors and len(result.errors.splitlines()) == 1, result.describe()
+
+
+def test_path_is_searched_as_a_shell_does(box):
+    box.file(box.tree / "tool", b"#!/bin/sh\necho found\n", 0o755)
+    result = box.run(["tool"], rules(box), options=["-x", str(box.tree)], env={"PATH": f"/nowhere:{box.tree}:/usr/bin:/bin"})
+    assert result.out == b"found\n", result.describe()
+
+
+# ---- output ----
+
+def test_the_footer_names_what_was_denied_how_often_by_which_rule_and_what_allows_it(box):
+    secret = box.file(box.root / "out of reach", b"x")
+    box.file(box.tree / "key", b"k")
+    result = shell(box, f"cat '{secret}'; cat '{secret}'; cat key; echo out",
+                   {"id": "keys", "deny": "read", "path": f"{box.tree}/key", "reason": "a key"})
+    assert result.out == b"out\n", result.describe()
+    footer = [line for line in result.errors.splitlines() if line.startswith("callgate: ")]
+    text = "\n".join(footer)
+    assert f"{secret}" in text and "×2" in text and "default" in text and f"--read '{secret}'" in text, result.describe()
+    assert "keys" in text and f"--except keys={box.tree}/key" in text, result.describe()
+    for options in ([], ["--no-hints"], ["-q"]):
+        again = shell(box, f"cat '{secret}' 2>&1", options=options)
+        assert ("--read" in again.errors) == (options == []), again.describe()
+        assert (again.err == b"") == (options == ["-q"]), again.describe()
+
+
+def test_what_the_footer_offers_allows_it(box):
+    secret = box.file(box.root / "out of reach", b"content")
+    box.file(box.tree / "key", b"k")
+    script = f"cat '{secret}' key"
+    deny = {"id": "keys", "deny": "read", "path": f"{box.tree}/key"}
+    assert shell(box, script, deny).out == b""
+    result = shell(box, script, deny, options=["--read", str(secret), "--except", f"keys={box.tree}/key"])
+    assert result.out == b"contentk" and result.err == b"", result.describe()
+
+
+def test_a_name_of_escapes_cannot_draw_on_the_terminal(box):
+    name = b"\x1b[2J\x1b]0;owned\x07\r\ncallgate: all is well \xe2\x80\xae\xff"
+    path = os.fsencode(box.root) + b"/" + name
+    with open(path, "wb") as file:
+        file.write(b"x")
+    script = f"cat {box.root}/*well* 2>/dev/null; true"
+    result = shell(box, script, {"id": "list", "allow": "read", "path": str(box.root)})
+    assert b"\x1b" not in result.err and b"\r" not in result.err and b"\x07" not in result.err, repr(result.err)
+    assert "\u202e" not in result.errors, repr(result.err)
+    assert not any(line.startswith("callgate: all is well") for line in result.errors.splitlines()), result.describe()
+    record = result.decisions(verdict="deny")
+    assert record, result.describe()
+
+
+def test_stdout_is_the_commands_alone_and_stdin_passes_byte_for_byte(box):
+    data = bytes(range(256)) * 8192
+    result = box.run(["/bin/cat"], rules(box), stdin=data, options=["-v"])
+    assert result.code == 0 and result.out == data, f"{len(result.out)} of {len(data)} bytes"
+    denied = shell(box, f"cat {box.root}/none/such /etc/../{box.root}/rules1.json 2>/dev/null; echo only this")
+    assert denied.out == b"only this\n", denied.describe()
+
+
+def test_the_report_has_every_member(box):
+    box.file(box.root / "secret", b"x")
+    result = shell(box, f"cat {box.root}/secret 2>/dev/null; echo x > file; exit 3")
+    report = result.report
+    assert report["version"] == 1 and report["outcome"] == "exited" and report["exit_code"] == 3 and report["signal"] is None
+    assert report["mode"] == "enforce" and report["command"] == ["/bin/sh", "-c", f"cat {box.root}/secret 2>/dev/null; echo x > file; exit 3"]
+    assert report["workdir"] == str(box.tree) and report["duration_ms"] >= 0 and report["error"] is None
+    assert report["effective"]["landlock_abi"] >= 1 and report["effective"]["listener"] is True
+    assert isinstance(report["effective"]["degraded"], list) and len(report["effective"]["rules_sha256"]) == 64
+    assert report["counts"]["deny"] == 1 and report["counts"]["kill"] == 0
+    denial = report["denials"][0]
+    assert (denial["operation"], denial["object"], denial["rule"], denial["errno"], denial["count"]) == \
+        ("read", f"{box.root}/secret", "default", "EACCES", 1), result.describe()
+    assert denial["program"].endswith("/cat") and denial["hint"] == f"--read {box.root}/secret"
+    assert report["usage"]["processes"] >= 2 and report["usage"]["max_rss_kb"] > 0
+    assert report["audit"]["records"] == len(result.audit) and Path(report["audit"]["file"]).exists()
+
+
+def test_the_report_is_written_to_a_file_too_whatever_the_end(box):
+    for script, code, outcome in (("exit 0", 0, "exited"), ("kill -9 $$", 137, "signaled")):
+        path = box.tree / f"report-{code}"
+        result = shell(box, script, options=["--report", str(path)])
+        assert result.code == code
+        assert json.loads(path.read_text())["outcome"] == outcome
+    path = box.tree / "report-failed"
+    failed = box.run([str(box.stage.callgate), "run", "-R", "missing.json", "--report", str(path), "--", "/bin/true"], supervised=False)
+    assert failed.code == 125 and json.loads(path.read_text())["outcome"] == "setup_error", failed.describe()
+
+
+def test_without_audit_nothing_is_kept(box):
+    result = shell(box, "echo x", audit=False, options=["--no-audit"])
+    assert result.code == 0 and result.report["audit"] is None, result.describe()
+    assert list(box.state.iterdir()) == []
+
+
+def test_the_log_lies_in_the_state_directory_for_its_owner_only(box):
+    result = shell(box, "echo x > file", audit=False)
+    log = Path(result.report["audit"]["file"])
+    assert log.parent == box.state / "callgate" and oct(log.stat().st_mode)[-3:] == "600" and oct(log.parent.stat().st_mode)[-3:] == "700"
+    actions = [one["event"]["action"] for one in harness.read_log(log)]
+    assert actions[0] == "run.start" and actions[-1] == "run.end"
+
+
+def test_denials_are_recorded_before_their_effect_with_what_decided(box):
+    result = shell(box, f"cat {box.root}/rules1.json; cat key", {"id": "keys", "deny": "read", "path": f"{box.tree}/key", "reason": "why"})
+    ours = [one for one in result.decisions(verdict="deny") if one["file"]["path"] == f"{box.root}/rules1.json"]
+    assert len(ours) == 1, result.describe()
+    one = ours[0]
+    assert one["event"]["outcome"] == "failure" and one["callgate"]["decided_by"] in ("default", "rule") and one["callgate"]["errno"] == "EACCES"
+    assert one["process"]["executable"].endswith("/cat") and one["user"]["id"] == str(box.user.uid)
+    sequence = [record["event"]["sequence"] for record in result.audit]
+    assert sequence == list(range(sequence[0], sequence[0] + len(sequence)))
+
+
+# ---- descriptors and environment ----
+
+def test_closed_descriptors_become_dev_null(box):
+    line, _ = box.command(["/bin/sh", "-c", f"for n in 0 1 2; do readlink /proc/self/fd/$n >> {box.tree}/seen; done"], rules(box))
+    process = box.start(["/bin/sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *line])
+    assert process.wait(harness.DEADLINE) == 0
+    # the shell's own redirection takes the place of 1 for readlink
+    seen = (box.tree / "seen").read_text().split()
+    assert seen[0] == "/dev/null" and seen[2] == "/dev/null", seen
+
+
+def test_no_descriptor_above_two_is_inherited_but_those_named(box):
+    extra = os.open("/dev/null", os.O_RDONLY)
+    named = os.open("/dev/zero", os.O_RDONLY)
+    try:
+        # asks by number: to list /proc/self/fd would take a descriptor itself
+        script = ("import os\nfor n in range(4096):\n try: print(n, os.readlink(f'/proc/self/fd/{n}'))\n except OSError: pass\n")
+        line = ["/usr/bin/python3", "-c", script]
+        plain = box.run(line, rules(box), pass_fds=(extra, named))
+        passed = box.run(line, rules(box), pass_fds=(extra, named), options=["--pass-fd", str(named)])
+    finally:
+        os.close(extra)
+        os.close(named)
+    assert [one.split()[0] for one in plain.text.splitlines()] == ["0", "1", "2"], plain.describe()
+    assert [one for one in passed.text.splitlines()[3:]] == [f"{named} /dev/zero"], passed.describe()
+
+
+def test_no_descriptor_of_callgate_is_inherited(box):
+    script = "ls -l /proc/self/fd | grep -cE 'seccomp|landlock|pidfd|jsonl|eventpoll|eventfd'; true"
+    assert shell(box, script).out == b"0\n"
+
+
+def test_the_environment_is_an_allow_list(box):
+    extra = {"AWS_SECRET_ACCESS_KEY": "credential", "GITHUB_TOKEN": "credential", "PLAIN_THING": "plain", "EDITOR": "vi"}
+    result = box.run(["/usr/bin/env"], rules(box), env=extra)
+    names = {line.split("=")[0] for line in result.text.splitlines()}
+    assert {"PATH", "HOME", "LANG"} <= names, result.describe()
+    assert not names & {"AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "PLAIN_THING"}, result.describe()
+    named = box.run(["/usr/bin/env"], rules(box), env=extra, options=["--env", "PLAIN_THING", "--env", "MADE=new value"])
+    assert {"PLAIN_THING=plain", "MADE=new value"} <= set(named.text.splitlines()), named.describe()
+    kept = box.run(["/usr/bin/env"], rules(box), env=extra, options=["--keep-env"])
+    assert "PLAIN_THING=plain" in kept.text and "credential" not in kept.text, kept.describe()
+
+
+def test_the_command_starts_where_it_is_told(box):
+    box.directory(box.tree / "below")
+    assert shell(box, "pwd", options=["--cwd", str(box.tree / "below")]).out.decode().strip() == str(box.tree / "below")
+    elsewhere = shell(box, "pwd", options=["--workdir", str(box.tree / "below")], cwd=box.tree)
+    assert elsewhere.out.decode().strip() == str(box.tree / "below"), elsewhere.describe()
+
+
+def test_umask_limits_and_signal_dispositions_are_the_callers(box):
+    """What a caller sets reaches the command: umask, ignored signals (nohup), resource limits."""
+    script = "umask; grep -E 'SigIgn|SigBlk|SigCgt' /proc/self/status; ulimit -n; ulimit -s; ulimit -v; cat /proc/self/oom_score_adj"
+    line, _ = box.command(["/bin/sh", "-c", script], rules(box))
+    wrapper = ["/bin/sh", "-c", 'trap "" HUP USR1; umask 027; ulimit -n 500; ulimit -s 4096; exec "$@"', "sh"]
+    bare = box.run([*wrapper, "/bin/sh", "-c", script], supervised=False)
+    under = box.run([*wrapper, *line], supervised=False)
+    assert under.out == bare.out, f"bare:\n{bare.text}\nsupervised:\n{under.text}{under.errors}"
+
+
+# ---- what is left running ----
+
+def test_what_is_left_running_is_ended_and_said(box):
+    marker = f"CG_MARK={box.root.name}"
+    result = shell(box, "sleep 1000 & setsid sleep 1000 & (setsid sh -c 'sleep 1000 & exit' &) ; echo started", options=["--env", marker])
+    assert result.code == 0 and result.out == b"started\n", result.describe()
+    assert harness.marked(marker) == []
+    assert b"callgate: " in result.err, result.describe()
+
+
+def test_one_that_ignores_sigterm_is_ended_too_and_its_pipe_closed(box):
+    marker = f"CG_MARK={box.root.name}"
+    result = box.run([box.program("prog_tree"), str(box.tree), "leave"], rules(box), options=["--env", marker])
+    assert result.code == 5 and result.out == b"ready\n", result.describe()
+    assert harness.marked(marker) == []
+
+
+def test_background_wait_waits_and_says_when_the_command_itself_has_ended(box):
+    reading, writing = os.pipe()
+    fifo = box.tree / "go"
+    os.mkfifo(fifo)
+    box.own(fifo)
+    line, _ = box.command(["/bin/sh", "-c", f"(read line < {fifo}; echo late) & exit 4"], rules(box),
+                          ["--background", "wait", "--status", f"fd:{writing}"])
+    process = box.start(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=(writing,))
+    os.close(writing)
+    status = json.loads(harness.read_until(reading, b"\n"))
+    os.close(reading)
+    assert status == {"event": "command_ended", "exit_code": 4}
+    assert process.poll() is None, "it did not wait for what was left running"
+    with open(fifo, "w", encoding="ascii") as go:
+        go.write("now\n")
+    out, err = process.communicate(timeout=harness.DEADLINE)
+    assert (process.returncode, out) == (4, b"late\n"), err
+
+
+# ---- signals ----
+
+def wait_for_trap(box: harness.Box, script: str, options=()):
+    line, _ = box.command(["/bin/bash", "-c", script], rules(box), list(options))
+    process = box.start(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    harness.read_until(process.stdout.fileno(), b"ready")
+    return process
+
+
+@pytest.mark.parametrize("number", ["TERM", "INT", "HUP"])
+def test_a_signal_sent_to_callgate_is_passed_on(box, number):
+    process = wait_for_trap(box, f'trap "echo got; exit 9" {number}; echo ready; while :; do sleep 0.05; done')
+    process.send_signal(getattr(signal, f"SIG{number}"))
+    out, err = process.communicate(timeout=harness.DEADLINE)
+    assert (process.returncode, out.strip()) == (9, b"got"), (out, err)
+
+
+@pytest.mark.parametrize("number", ["TERM", "HUP"])
+def test_a_command_that_dies_of_a_signal_passed_on_was_cancelled(box, number):
+    report = box.tree / "report"
+    process = wait_for_trap(box, "echo ready; while :; do sleep 0.05; done", ["--report", str(report)])
+    process.send_signal(getattr(signal, f"SIG{number}"))
+    process.communicate(timeout=harness.DEADLINE)
+    assert process.returncode == 128 + getattr(signal, f"SIG{number}")
+    assert json.loads(report.read_text())["outcome"] == "cancelled"
+
+
+def test_a_second_sigterm_ends_what_ignores_the_first(box):
+    marker = f"CG_MARK={box.root.name}"
+    process = wait_for_trap(box, 'trap "echo one" TERM; echo ready; while :; do sleep 0.05; done',
+                            ["--grace", "1000", "--env", marker])
+    process.terminate()
+    harness.read_until(process.stdout.fileno(), b"one")
+    process.terminate()
+    process.communicate(timeout=harness.DEADLINE)
+    assert process.returncode == 128 + signal.SIGTERM and harness.marked(marker) == []
+
+
+def test_grace_ends_what_ignores_sigterm(box):
+    process = wait_for_trap(box, 'trap "" TERM; echo ready; while :; do sleep 0.05; done', ["--grace", "0.2"])
+    process.terminate()
+    process.communicate(timeout=harness.DEADLINE)
+    assert process.returncode == 128 + signal.SIGTERM
+
+
+def test_a_signal_storm_during_contested_calls_loses_no_answer(box):
+    """Every 200 µs a handled signal: each open is answered once and the program ends by itself."""
+    script = ("import os, signal\nsignal.signal(signal.SIGALRM, lambda *a: None)\nsignal.setitimer(signal.ITIMER_REAL, 0.0002, 0.0002)\n"
+              "for i in range(2000):\n    os.close(os.open(f'f{i % 10}', os.O_CREAT | os.O_RDWR))\nprint('done')\n")
+    result = box.run(["/usr/bin/python3", "-c", script], rules(box, {"id": "never", "deny": "read", "path": f"{box.tree}/**/.never"}))
+    assert result.out == b"done\n", result.describe()
+
+
+# ---- terminal ----
+
+class Terminal:
+    """An outer interactive bash on a pty of its own."""
+
+    def __init__(self, box: harness.Box, line: list[str]) -> None:
+        self.outer, inner = pty.openpty()
+        if os.geteuid() == 0:
+            os.fchown(inner, box.user.uid, box.user.gid)
+        self.process = box.start(["setsid", "--ctty", "--wait", *line], stdin=inner, stdout=inner, stderr=inner)
+        os.close(inner)
+
+    def type(self, text: str) -> None:
+        os.write(self.outer, text.encode())
+
+    def expect(self, wanted: str) -> str:
+        return harness.read_until(self.outer, wanted.encode()).decode(errors="replace")
+
+    def close(self) -> None:
+        for pid in harness.descendants(self.process.pid):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.wait(harness.DEADLINE)
+        os.close(self.outer)
+
+
+def test_ctrl_c_ctrl_z_and_fg_work_as_without_callgate(box):
+    line, _ = box.command(["/bin/bash", "-c", 'trap "echo interrupted; exit 3" INT; echo running-$((40+2)); while :; do sleep 0.05; done'], rules(box))
+    terminal = Terminal(box, ["/bin/bash", "--norc", "--noprofile", "-i"])
+    try:
+        terminal.type("PS1='$''> '; echo up-$((1+1))\n")
+        terminal.expect("up-2")
+        terminal.type(" ".join(line[:-1]) + " '" + line[-1] + "'\n")
+        terminal.expect("running-42")
+        terminal.type("\x1a")
+        terminal.expect("Stopped")
+        terminal.type("jobs | wc -l; echo job-$((3*5))\n")
+        terminal.expect("job-15")
+        terminal.type("fg\n")
+        terminal.expect("run")
+        terminal.type("\x03")
+        terminal.expect("interrupted")
+        terminal.type("echo status-$?\n")
+        terminal.expect("status-3")
+        terminal.type("exit\n")
+        assert terminal.process.wait(harness.DEADLINE) == 0
+    finally:
+        terminal.close()
+
+
+def test_ctrl_c_that_kills_the_command_gives_130(box):
+    report = box.tree / "report"
+    line, _ = box.command(["/bin/sleep", "1000"], rules(box), ["--report", str(report)])
+    terminal = Terminal(box, ["/bin/bash", "--norc", "--noprofile", "-i"])
+    try:
+        terminal.type("PS1='$''> '; echo up-$((1+1))\n")
+        terminal.expect("up-2")
+        terminal.type(" ".join(line) + "\n")
+        sleeper = harness.until(lambda: [one for one in harness.descendants(terminal.process.pid)
+                                         if Path(f"/proc/{one}/comm").read_text().strip() == "sleep"], "sleep runs")
+        assert sleeper
+        terminal.type("\x03")
+        terminal.type("echo status-$?\n")
+        terminal.expect("status-130")
+        assert json.loads(report.read_text())["signal"] == signal.SIGINT
+        terminal.type("exit\n")
+    finally:
+        terminal.close()
+
+
+# ---- what is refused at start ----
+
+def test_a_run_inside_a_run_is_refused_with_a_clear_message(box):
+    result = box.run([str(box.stage.callgate), "run", "--no-audit", "--", "/bin/true"], rules(box))
+    assert result.code == 125, result.describe()
+    ours = [line for line in result.errors.splitlines() if "already" in line or "inside" in line or "nested" in line]
+    assert len(ours) == 1 and ours[0].startswith("callgate: "), result.describe()
+
+
+@pytest.mark.parametrize("place", ["missing", "not a directory", "read-only"])
+def test_without_a_place_for_the_log_nothing_runs(box, place):
+    ran = box.tree / "ran"
+    if place == "missing":
+        options, env = ["--audit", str(box.tree / "no" / "such" / "log")], None
+    elif place == "not a directory":
+        options, env = [], {"XDG_STATE_HOME": str(box.file(box.tree / "file", b""))}
+    else:
+        options, env = [], {"XDG_STATE_HOME": "/proc/sys"}  # not writable for root either
+    result = shell(box, f"echo > {ran}", audit=False, options=options, env=env)
+    assert result.code == 125 and not ran.exists(), result.describe()
+    assert result.out == b"" and len(result.errors.splitlines()) == 1, result.describe()
+    assert result.report and result.report["outcome"] == "setup_error", result.describe()
+
+
+def test_the_private_directory_is_gone_afterwards(box):
+    result = shell(box, "echo $TMPDIR; : > $TMPDIR/file && echo made", {"id": "tmp", "allow": ["read", "write"], "path": "${tmp}/**"})
+    lines = result.text.split()
+    if len(lines) == 2:
+        assert lines[1] == "made" and not Path(lines[0]).exists(), result.describe()
+    assert not list(Path("/tmp").glob(f"callgate-{box.user.uid}-{result.report['run']}")), result.describe()
