@@ -124,7 +124,34 @@ void Glob::Compiled::add_head(std::string head, bool hierarchy) {
     programs.emplace_back();
 }
 
+namespace {
+
+/// Whether `path` is absolute, holds no byte of a pattern, and is written as the kernel would write it.
+bool is_plain_path(std::string_view path) {
+    if (path.size() < 2 || path.front() != '/' || path.size() > longest_pattern) return false;
+    for (std::size_t at = 0; at < path.size(); ++at) {
+        if (std::string_view("*?[]{}\\\0", 8).find(path[at]) != std::string_view::npos) return false;
+        if (path[at] != '/') continue;
+        const std::string_view component = path.substr(at + 1, path.find('/', at + 1) - at - 1);
+        if (component.empty() || component == "." || component == "..") return false;
+    }
+    return true;
+}
+
+}  // namespace
+
 std::optional<Glob> Glob::compile(std::string_view pattern, GlobKind kind, std::string& error) {
+    // Most patterns are one path, or all beneath one: they need no program.
+    const bool hierarchy = pattern.ends_with("/**");
+    const std::string_view head = hierarchy ? pattern.substr(0, pattern.size() - 3) : pattern;
+    if (kind == GlobKind::path && is_plain_path(head)) {
+        auto plain = std::make_shared<Compiled>();
+        plain->text = pattern;
+        plain->add_head(std::string(head), hierarchy);
+        Glob glob;
+        glob.compiled_ = std::move(plain);
+        return glob;
+    }
     if (pattern.size() > longest_pattern) {
         error = "a pattern is longer than 4096 bytes";
         return std::nullopt;

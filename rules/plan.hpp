@@ -133,7 +133,8 @@ public:
     /// Grants at or beneath `path` no longer stand for what lies at that name: it was removed, renamed or
     /// replaced, and a file's grant goes with the old file. To be called before each such act, of files too.
     /// Any thread.
-    void forget(std::string_view path) const;
+    enum class Departure : std::uint8_t { removed, moved };
+    void forget(std::string_view path, Departure how = Departure::moved) const;
     /// Whether a Landlock grant may be attached to what lies at or beneath `path`, and so would travel with
     /// it.
     [[nodiscard]] bool may_carry(std::string_view path) const;

@@ -111,11 +111,11 @@ bool StaticGrants::allow(OperationSet operations, std::string_view path) const {
     return (missing - table_->at(path, hash, false)).empty();
 }
 
-void StaticGrants::forget(std::string_view path) const {
-    table_->beneath(path, [this](std::size_t index) {
+void StaticGrants::forget(std::string_view path, Departure how) const {
+    table_->beneath(path, [this, how](std::size_t index) {
         const bool first = !table_->forgotten[index].exchange(true, std::memory_order_acq_rel);
         // A file that moved takes with it only what could be done to that very file before.
-        if (first && table_->entries[index].directory)
+        if (first && how == Departure::moved && table_->entries[index].directory)
             table_->travelled.store(true, std::memory_order_release);
     });
 }

@@ -31,6 +31,21 @@ int make_signal_descriptor() {
     return fd;
 }
 
+/// Stops this process as the shell would see the command itself stop; it goes on when somebody continues us.
+void stop_like(int signal) {
+    const bool by_terminal = signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
+    if (!by_terminal) {
+        ::kill(::getpid(), SIGSTOP);
+        return;
+    }
+    sigset_t set;
+    ::sigemptyset(&set);
+    ::sigaddset(&set, signal);
+    ::kill(::getpid(), signal);
+    ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);  // every thread blocks it: it is delivered here
+    if (signal == SIGTSTP) ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
 }  // namespace
 
 EventLoop::EventLoop(agent::Guardian guardian, Settings settings)
@@ -118,8 +133,7 @@ void EventLoop::on_event(const Event& event) {
             outcome_.error = std::generic_category().message(event.value);
             break;
         case Event::Kind::stopped:
-            // As the shell would see the command itself stop; it goes on when somebody continues us.
-            ::kill(::getpid(), SIGSTOP);
+            stop_like(event.value);
             break;
         case Event::Kind::exited:
             outcome_.exit_code = event.value;

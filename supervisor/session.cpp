@@ -251,6 +251,7 @@ void Session::supervise(agent::Guardian guardian, UniqueFd listener_fd) {
     outcome_ = loop.run();
     receivers.stop();
     pool.join();
+    if (config_.background == agent::Background::wait) outcome_.ended_background = 0;  // waited for, not ended
     outcome_.notifications = shared.notifications.load();
     log_error_ = shared.log_error.load();
 }

@@ -108,7 +108,6 @@ Ruling decide(CallContext& context, const Subject& subject, std::uint64_t* seque
 }
 
 Ruling rule_on(CallContext& context, const Subject& subject, const rules::Verdict& verdict, std::uint64_t* sequence) {
-    if (!context.call.waiting()) return Ruling::refused;  // it died: whatever was read belongs to nobody
     audit::Decision decision = make_decision(context, subject, verdict);
     if (verdict.action == rules::Action::ask) {
         decision.verdict.action = rules::Action::deny;

@@ -173,11 +173,14 @@ struct Rename {
         subject.input.second_path = *given_new.text;
         std::uint64_t sequence = 0;
         if (rule_on(context, subject, judge(subject), &sequence) == Ruling::refused) return;
-        // Grants belong to inodes: neither name stands any longer for the one that it had.
-        context.run.grants.forget(old_place.path);
-        context.run.grants.forget(new_place.path);
         int error = act() == 0 ? 0 : errno;
-        if (error == 0 && moved_something_else()) error = EBUSY;
+        if (error == 0) {
+            // Grants belong to inodes: neither name stands any longer for the one that it had.
+            context.run.grants.forget(old_place.path);
+            context.run.grants.forget(new_place.path, exchanges() ? rules::StaticGrants::Departure::moved
+                                                                  : rules::StaticGrants::Departure::removed);
+            if (moved_something_else()) error = EBUSY;
+        }
         if (error != 0) {
             note_failed_act(context, sequence, error);
             return context.fail(error);
@@ -268,8 +271,12 @@ void handle_link(CallContext& context) {
     subject.identity = identity_of(object->status);
     subject.input = input;
     Verdict verdict = judge(context, subject);
-    // An object without a name (O_TMPFILE) gets its first one: nothing it had can be widened.
-    if (verdict.action == rules::Action::allow && !object->nameless && !object->anonymous) {
+    // An object without any name (O_TMPFILE) gets its first one: nothing it had can be widened. One whose names are
+    // only not known may have been denied by any of them.
+    const bool named = object->status.st_nlink != 0 && !object->anonymous;
+    if (verdict.action == rules::Action::allow && named && object->nameless) {
+        verdict = refusal(EXDEV);
+    } else if (verdict.action == rules::Action::allow && named) {
         const auto moved = context.run.moves.judge({object->path, place->path, kind_of(object->status)});
         if (!moved.allowed) verdict = moved.verdict;
     }

@@ -99,9 +99,11 @@ private:
     void finish_failed(std::uint64_t sequence, int error);
     UniqueFd open_pinned(const Object& object, int flags, bool may_block, bool& overload);
     UniqueFd open_terminal(int flags);
+    bool take_umask();
     [[nodiscard]] bool continuable(OperationSet operations) const;
     [[nodiscard]] int refused_by_kind(const Object& object) const;
     [[nodiscard]] bool sticky_refuses(const Object& object) const;
+    void remember_static(const Object& object, OperationSet operations);
     Subject subject(OperationSet operations, std::string_view path, bool nameless);
 
     CallContext& context_;
@@ -118,6 +120,20 @@ Subject Opening::subject(OperationSet operations, std::string_view path, bool na
     subject.input.flags = context_.scratch.flags;
     if (wanted_.creates() || wanted_.temporary()) subject.input.mode = wanted_.mode;
     return subject;
+}
+
+/// A read of an object by its very own name, which the target cannot give to another: it need not be resolved again
+/// for a while.
+void Opening::remember_static(const Object& object, OperationSet operations) {
+    if (operations != OperationSet(Operation::read) || wanted_.creates() || object.path != *given_.text) return;
+    if (wanted_.resolve != 0 || context_.run.plan.record == rules::RecordMode::all) return;
+    for (std::size_t end = object.path.size(); end != std::string::npos && end > 0; end = object.path.rfind('/', end - 1)) {
+        const rules::FileObject name{std::string_view(object.path).substr(0, end)};
+        for (const Operation operation : {Operation::create, Operation::remove}) {
+            if (context_.run.rules.evaluate({operation, name, {}, {}}).action == rules::Action::allow) return;
+        }
+    }
+    context_.scratch.static_paths.remember(object.path, context_.started_ns);
 }
 
 /// Whether the kernel may read path (and flags) again: see the head of this file.
@@ -155,6 +171,8 @@ bool Opening::sticky_refuses(const Object& object) const {
 void Opening::run() {
     for (int attempt = 0; attempt < max_attempts; ++attempt) {
         auto object = resolve_object(given_.request(context_.thread(), wanted_.follow(), wanted_.resolve));
+        // What was read and pinned is the caller's only if it still waits: its number may be another's by now.
+        if (attempt == 0 && !context_.call.waiting()) return;
         Next next = Next::done;
         if (object) {
             next = existing(std::move(*object));
@@ -186,6 +204,7 @@ Opening::Next Opening::existing(Object object) {
         return Next::done;
     }
     if (may_continue && !object.nameless && context_.run.grants.allow(operations, object.path)) {
+        remember_static(object, operations);
         let_continue(context_, subject(operations, object.path, false));
         return Next::done;
     }
@@ -224,7 +243,7 @@ Opening::Next Opening::reopen_by_name(const Object& object, std::uint64_t sequen
     const UniqueFd parent(::open(head.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     constexpr int not_here = O_CREAT | O_EXCL | O_TRUNC;
     const int flags = (wanted_.flags & ~not_here) | O_NOCTTY | O_NONBLOCK | O_CLOEXEC;
-    if (wanted_.temporary()) use_umask(context_.scratch, kernel::status(context_.thread())->umask);
+    if (wanted_.temporary() && !take_umask()) return finish_failed(sequence, ESRCH), Next::done;
     UniqueFd fd(parent ? ::openat(parent.get(), leaf.c_str(), flags, wanted_.mode) : -1);
     if (!fd) {
         finish_failed(sequence, errno);
@@ -242,6 +261,13 @@ Opening::Next Opening::reopen_by_name(const Object& object, std::uint64_t sequen
     if ((wanted_.flags & O_NONBLOCK) == 0) ::fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK);
     finish(std::move(fd), sequence);
     return Next::done;
+}
+
+/// This thread gets the caller's umask. False: the caller is gone.
+bool Opening::take_umask() {
+    const auto caller = kernel::status(context_.thread());
+    if (caller) use_umask(context_.scratch, caller->umask);
+    return caller.has_value();
 }
 
 UniqueFd Opening::open_terminal(int flags) {
@@ -277,7 +303,7 @@ void Opening::reopen(const Object& object, std::uint64_t sequence) {
     int flags = (wanted_.flags & ~not_here) | O_NOCTTY | O_CLOEXEC;
     if (wanted_.temporary()) {
         flags |= wanted_.flags & O_EXCL;  // of a temporary file: it cannot be linked later
-        use_umask(context_.scratch, kernel::status(context_.thread())->umask);
+        if (!take_umask()) return finish_failed(sequence, ESRCH);
     }
     if (S_ISCHR(object.status.st_mode) && object.status.st_rdev == makedev(5, 0)) {
         UniqueFd terminal = open_terminal(flags);
@@ -335,12 +361,8 @@ Opening::Next Opening::absent() {
 }
 
 Opening::Next Opening::create(const Place& place, std::uint64_t sequence) {
-    const auto caller = kernel::status(context_.thread());
-    if (!caller || kernel::descriptors_exhausted(context_.thread())) {
-        finish_failed(sequence, caller ? EMFILE : ESRCH);
-        return Next::done;
-    }
-    use_umask(context_.scratch, caller->umask);
+    if (kernel::descriptors_exhausted(context_.thread())) return finish_failed(sequence, EMFILE), Next::done;
+    if (!take_umask()) return finish_failed(sequence, ESRCH), Next::done;
     // With O_EXCL the kernel makes the object or refuses: it never opens one that was not judged.
     const int flags = (wanted_.flags & ~O_TRUNC) | O_CREAT | O_EXCL | O_NOCTTY | O_CLOEXEC;
     UniqueFd fd(::openat(place.parent.get(), place.leaf.c_str(), flags, wanted_.mode));
@@ -365,7 +387,11 @@ void start(CallContext& context, const Wanted& wanted) {
         const bool harmless = !context.run.plan.trap_only;
         return refuse_natively(context, given.error().value(), harmless);
     }
-    if (!context.call.waiting()) return;
+    const bool only_reads = wanted.on_existing() == OperationSet(Operation::read) && !wanted.creates();
+    if (only_reads && !wanted.flags_in_memory && context.scratch.static_paths.knows(*given->text, context.started_ns)) {
+        context.call.let_continue();
+        return;
+    }
     Opening(context, wanted, std::move(*given)).run();
 }
 

@@ -44,10 +44,11 @@ void remove_name(CallContext& context, int flags) {
     subject.object = rules::FileObject{place->path};
     subject.identity = identity_of(there);
     subject.input = input_of(*given);
-    const bool held = context.run.grants.allow(rules::Operation::remove, place->path);
-    // What is made again under this name has no grant of the old one's: grants belong to inodes.
-    context.run.grants.forget(place->path);
-    if (held) return let_continue(context, subject);
+    // What carries a grant is removed here, so that the grant is forgotten with it, and only then.
+    const bool carries = context.run.grants.may_carry(place->path);
+    if (!carries && context.run.grants.allow(rules::Operation::remove, place->path)) {
+        return let_continue(context, subject);
+    }
 
     const std::shared_lock<std::shared_mutex> names(context.run.names);
     std::uint64_t sequence = 0;
@@ -57,6 +58,8 @@ void remove_name(CallContext& context, int flags) {
         note_failed_act(context, sequence, error);
         return context.fail(error);
     }
+    // What is made again under this name has no grant of the old one's: grants belong to inodes.
+    context.run.grants.forget(place->path, rules::StaticGrants::Departure::removed);
     if (!context.call.succeed(0)) note_lost_answer(context, sequence);
 }
 

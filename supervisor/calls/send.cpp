@@ -26,6 +26,7 @@ using rules::Operation;
 
 constexpr std::size_t max_payload = std::size_t{16} << 20;  // a single send larger than this is cut, as a stream may
 constexpr std::size_t max_control = 20'480;                 // net.core.optmem_max
+constexpr std::size_t max_passed = 253;                     // SCM_MAX_FD
 constexpr std::size_t max_vector = 1024;                    // UIO_MAXIOV
 
 /// One message, copied.
@@ -63,13 +64,17 @@ Result<void> translate_control(CallContext& context, Message& message) {
     walk.msg_controllen = message.control.size();
     for (cmsghdr* part = CMSG_FIRSTHDR(&walk); part != nullptr; part = CMSG_NXTHDR(&walk, part)) {
         if (part->cmsg_level != SOL_SOCKET) continue;
-        if (part->cmsg_len < CMSG_LEN(0)) return errno_code(EINVAL);
+        // The length is the target's word; only the header is known to fit (net/core/scm.c, CMSG_OK).
+        const auto* begin = reinterpret_cast<const std::byte*>(part);
+        const auto left = static_cast<std::size_t>(message.control.data() + message.control.size() - begin);
+        if (part->cmsg_len < CMSG_LEN(0) || part->cmsg_len > left) return errno_code(EINVAL);
         const std::size_t size = part->cmsg_len - CMSG_LEN(0);
         if (part->cmsg_type == SCM_CREDENTIALS && size >= sizeof(ucred)) {
             const pid_t own = ::getpid();
             std::memcpy(CMSG_DATA(part) + offsetof(ucred, pid), &own, sizeof own);
         }
         if (part->cmsg_type != SCM_RIGHTS) continue;
+        if (size > max_passed * sizeof(int)) return errno_code(EINVAL);
         for (std::size_t at = 0; at + sizeof(int) <= size; at += sizeof(int)) {
             int number = 0;
             std::memcpy(&number, CMSG_DATA(part) + at, sizeof number);
@@ -113,6 +118,7 @@ Sent judge_address(CallContext& context, const SocketKind& kind, Message& messag
         const auto endpoint = endpoint_of(*message.address, kind, Role::destination);
         if (!endpoint) return Sent::done;  // AF_UNSPEC on IPv6: where connect was judged to go; others are refused
         subject.object = *endpoint;
+        make_destination_concrete(*message.address);
         return decide(context, subject, &sequence) == Ruling::proceed ? Sent::done : Sent::refused;
     }
     const auto name = kind.domain == AF_UNIX ? unix_name(*message.address) : std::nullopt;

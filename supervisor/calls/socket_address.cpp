@@ -34,7 +34,7 @@ rules::IpAddress normalised(const in6_addr& six) {
     return address;
 }
 
-/// Connecting to the unspecified address reaches this host (ip_route_connect, tcp_v6_connect).
+/// Connecting to the unspecified address reaches this host; made so by make_destination_concrete.
 void to_loopback(rules::IpAddress& address) {
     if (address != rules::IpAddress{.bytes = {}, .v6 = address.v6}) return;
     if (address.v6) {
@@ -96,6 +96,25 @@ std::optional<rules::Endpoint> endpoint_of(const SocketAddress& address, const S
     }
     if (role == Role::destination) to_loopback(endpoint.address);
     return endpoint;
+}
+
+void make_destination_concrete(SocketAddress& address) {
+    const in_addr_t loopback = htonl(INADDR_LOOPBACK);
+    if (address.family() == AF_INET6 && address.length >= short_ipv6) {
+        auto six = view<sockaddr_in6>(address);
+        in_addr mapped{};
+        std::memcpy(&mapped, six.sin6_addr.s6_addr + 12, sizeof mapped);
+        if (IN6_IS_ADDR_UNSPECIFIED(&six.sin6_addr)) {
+            six.sin6_addr = in6addr_loopback;
+        } else if (IN6_IS_ADDR_V4MAPPED(&six.sin6_addr) && mapped.s_addr == 0) {
+            std::memcpy(six.sin6_addr.s6_addr + 12, &loopback, sizeof loopback);
+        }
+        std::memcpy(address.bytes.data(), &six, std::min<std::size_t>(sizeof six, address.length));
+    } else if (address.length >= sizeof(sockaddr_in)) {  // AF_INET, and AF_UNSPEC where the kernel takes it so
+        auto four = view<sockaddr_in>(address);
+        if (four.sin_addr.s_addr == 0) four.sin_addr.s_addr = loopback;
+        std::memcpy(address.bytes.data(), &four, sizeof four);
+    }
 }
 
 std::optional<UnixName> unix_name(const SocketAddress& address) {

@@ -47,6 +47,10 @@ enum class Role : bool { destination, local };
 [[nodiscard]] std::optional<rules::Endpoint> endpoint_of(const SocketAddress& address, const SocketKind& kind,
                                                          Role role);
 
+/// Writes the loopback address where the unspecified one stands: so that what was judged is where it goes, whatever
+/// the socket is bound to (the kernel would take its own address).
+void make_destination_concrete(SocketAddress& address);
+
 /// What a unix address names: a path (relative or absolute), "@name", or nothing (autobind, too short).
 struct UnixName {
     bool abstract = false;

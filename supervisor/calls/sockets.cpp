@@ -96,7 +96,9 @@ void connect_internet(CallContext& context, const TakenSocket& taken) {
     subject.object = *endpoint;
     std::uint64_t sequence = 0;
     if (decide(context, subject, &sequence) == Ruling::refused) return;
-    connect_socket(context, taken, taken.address, subject, sequence);
+    SocketAddress concrete = taken.address;
+    make_destination_concrete(concrete);
+    connect_socket(context, taken, concrete, subject, sequence);
 }
 
 void connect_abstract(CallContext& context, const TakenSocket& taken, const std::string& name) {
@@ -176,17 +178,8 @@ void bind_path(CallContext& context, const TakenSocket& taken, const std::string
     answer(context, sequence, result);
 }
 
-void bind_named(CallContext& context, const TakenSocket& taken, const rules::Object& object) {
-    Subject subject;
-    subject.operations = Operation::bind;
-    subject.object = object;
-    std::uint64_t sequence = 0;
-    if (decide(context, subject, &sequence) == Ruling::refused) return;
-    answer(context, sequence, ::bind(taken.fd.get(), taken.address.get(), taken.address.length));
-}
-
-/// Whether a bind to this port fails by itself, whatever the rules say: programs that look for a free port must see
-/// EADDRINUSE (transparency.md). Looked at with a socket of our own that never listens.
+/// Whether a port that the rules deny is taken anyway: programs that look for a free port must see EADDRINUSE
+/// (transparency.md). Looked at with a socket of our own that never listens.
 bool port_is_taken(const TakenSocket& taken, const rules::Endpoint& endpoint) {
     if (endpoint.port == 0 || taken.kind.type != SOCK_STREAM) return false;
     const UniqueFd probe(::socket(taken.kind.domain, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -194,6 +187,20 @@ bool port_is_taken(const TakenSocket& taken, const rules::Endpoint& endpoint) {
     const int on = 1;
     ::setsockopt(probe.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     return ::bind(probe.get(), taken.address.get(), taken.address.length) != 0 && errno == EADDRINUSE;
+}
+
+void bind_named(CallContext& context, const TakenSocket& taken, const rules::Object& object) {
+    Subject subject;
+    subject.operations = Operation::bind;
+    subject.object = object;
+    const rules::Verdict verdict = judge(context, subject);
+    const auto* endpoint = std::get_if<rules::Endpoint>(&object);
+    if (verdict.action != rules::Action::allow && endpoint != nullptr && port_is_taken(taken, *endpoint)) {
+        return context.fail(EADDRINUSE);
+    }
+    std::uint64_t sequence = 0;
+    if (rule_on(context, subject, verdict, &sequence) == Ruling::refused) return;
+    answer(context, sequence, ::bind(taken.fd.get(), taken.address.get(), taken.address.length));
 }
 
 }  // namespace
@@ -219,9 +226,6 @@ void handle_bind(CallContext& context) {
     if (!taken) return context.fail(taken.error().value());
     if (taken->kind.internet()) {
         const auto endpoint = endpoint_of(taken->address, taken->kind, Role::local);
-        if (endpoint && port_is_taken(*taken, *endpoint)) {
-            return answer(context, 0, ::bind(taken->fd.get(), taken->address.get(), taken->address.length));
-        }
         if (endpoint) return bind_named(context, *taken, *endpoint);
     }
     const auto name = taken->kind.domain == AF_UNIX ? unix_name(taken->address) : std::nullopt;

@@ -17,6 +17,7 @@
 #include "supervisor/audit/log.hpp"
 #include "supervisor/audit/record.hpp"
 #include "supervisor/calls/resolve.hpp"
+#include "supervisor/calls/static_paths.hpp"
 #include "supervisor/kernel/caller_cache.hpp"
 #include "supervisor/kernel/pending_call.hpp"
 #include "supervisor/kernel/target.hpp"
@@ -67,6 +68,7 @@ struct Scratch {
     std::vector<std::string_view> flags;
     unsigned umask = 0;
     kernel::CallerCache callers;
+    StaticPaths static_paths;
 };
 
 struct CallEntry;
