@@ -31,14 +31,18 @@ PATIENCE = 600.0
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """One directory of programs/. `varying`: files whose content differs from run to run, also bare; `gone`: trees whose
-    very names do. `denied`: what is asked for in passing and denied (`OPERATION OBJECT`), without effect on the result."""
+    """One directory of programs/.
+
+    `varying`: files whose content differs from run to run, also bare; `gone`: trees whose very names do. `denied`: what
+    is asked for in passing and denied (`OPERATION OBJECT`), without effect on the result. `status`: how it ends, bare.
+    """
 
     name: str
     needs: tuple[str, ...]
     varying: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
+    status: int = 0
 
     def __str__(self) -> str:
         return self.name
