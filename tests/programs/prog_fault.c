@@ -93,7 +93,7 @@ static int steady_mode(const char *path) {
         int file = open(path, O_RDONLY | O_CLOEXEC);
         int outcome = file < 0 ? errno : 0;
         if (file >= 0) close(file);
-        if (outcome != last) {
+        if ((outcome == 0) != (last == 0) || last < 0) {
             printf("%s\n", outcome == 0 ? "ok" : "failed");
             fflush(stdout);
         }

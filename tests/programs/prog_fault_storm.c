@@ -3,7 +3,8 @@
  *   signals FILE DIR PORT COUNT RESTART   opens, creations and connects under a timer of 500 microseconds
  *   emfile FILE                           opens until the process has no descriptor left
  *   blackhole FILE ADDRESS PORT COUNT     COUNT opens while another thread waits in a connect; then an alarm ends a second one
- *   bomb LIMIT                            processes that fork without pause, never more than LIMIT alive
+ *   bomb LIMIT                            processes that fork without pause, never more than LIMIT alive; an ordinary user
+ *                                         meets RLIMIT_NPROC before
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -149,6 +150,8 @@ static int blackhole_mode(char **argv) {
 static int bomb_mode(int limit) {
     atomic_int *living = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (living == MAP_FAILED || limit > 280) return 3;
+    struct rlimit processes = {(rlim_t)limit * 3 / 4, (rlim_t)limit * 3 / 4};
+    setrlimit(RLIMIT_NPROC, &processes);
     atomic_store(living, 1);
     signal(SIGCHLD, SIG_IGN);
     signal(SIGTERM, SIG_IGN);
