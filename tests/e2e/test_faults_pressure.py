@@ -63,6 +63,8 @@ def network(box, port: int):
 
 @pytest.mark.parametrize("restart", [0, 1], ids=["interrupting", "restarting"])
 def test_signal_storm(box, restart):
+    """With SA_RESTART nothing shows. Without it the kernel may end a contested call that nobody has received yet with
+    EINTR: no effect was made then, and the program's second attempt finds what a bare run finds."""
     file = box.file(box.tree / "file", b"x")
     seen = []
     with welcoming() as port:
