@@ -66,8 +66,8 @@ TEST_CASE("control, bidirectional, zero-width and other format characters are es
 }
 
 TEST_CASE("bytes that are not UTF-8 are shown as \\xNN and reported") {
-    for (const std::string_view bad :
-         {"\xff", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82", "\x80"}) {
+    for (const std::string_view bad : {"\xff", "\xc0\xaf", "\xe0\x80\xaf", "\xf0\x80\x80\xaf", "\xed\xa0\x80",
+                                       "\xf4\x90\x80\x80", "\xe2\x82", "\x80"}) {
         Buffer out;
         CHECK_FALSE(append_json_string(out, bad));
         CHECK_FALSE(is_utf8(bad));

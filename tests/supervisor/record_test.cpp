@@ -211,6 +211,8 @@ TEST_CASE("outcome is failure only for what is refused") {
     record = json_of(decision);
     CHECK(record["event"]["outcome"] == "unknown");
     CHECK(record["callgate"]["mechanism"] == "on_behalf");
+    decision.mechanism = Mechanism::error;  // allowed, but the call itself fails: no refusal
+    CHECK(json_of(decision)["event"]["outcome"] == "unknown");
 
     decision.verdict = {
         .action = rules::Action::deny, .decided_by = rules::DecidedBy::failure, .error = EACCES};
