@@ -57,8 +57,15 @@ def supervisor_round(box, whole_group: bool) -> int:
     result = run.finish()
     assert result.code == -signal.SIGKILL, result.describe()
     run.assert_nothing_left()
+    if run.began():
+        lost_is_reported(run)
     run.reap()
     return assert_all_recorded(run)
+
+
+def lost_is_reported(run: Watched) -> None:
+    harness.until(lambda: run.report.read_bytes().endswith(b"}\n"), "the guardian's report", 30)
+    assert report_of(run)["outcome"] == "supervisor_lost"
 
 
 @pytest.mark.parametrize("whole_group", [False, True], ids=["alone", "group"])
@@ -75,9 +82,8 @@ def test_guardian_reports_the_lost_supervisor(box):
         run.process.kill()
         run.finish()
         run.assert_nothing_left()
-        harness.until(lambda: run.report.exists() and run.report.read_bytes().endswith(b"\n"), "the guardian's report")
+        lost_is_reported(run)
         run.reap()
-    assert report_of(run)["outcome"] == "supervisor_lost"
 
 
 def guardian_round(box) -> int:
