@@ -88,6 +88,7 @@ void EventLoop::name_outcome(const std::string& outcome) {
 }
 
 void EventLoop::order(Order::Kind kind, int value) {
+    if (kind != Order::Kind::signal) ending_ = true;
     const Order message{kind, value};
     // A guardian that is gone is noticed by the end of its events.
     while (::write(guardian_.orders.get(), &message, sizeof message) < 0 && errno == EINTR) {
@@ -133,7 +134,8 @@ void EventLoop::on_event(const Event& event) {
             outcome_.error = std::generic_category().message(event.value);
             break;
         case Event::Kind::stopped:
-            stop_like(event.value);
+            // The end of a tree begins with stopping it: nobody will continue that.
+            if (!ending_) stop_like(event.value);
             break;
         case Event::Kind::exited:
             outcome_.exit_code = event.value;

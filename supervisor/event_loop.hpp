@@ -62,6 +62,7 @@ private:
     std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
     int passed_on_ = 0;       // the last signal that was passed on
     int terminations_ = 0;    // SIGTERM and SIGHUP seen
+    bool ending_ = false;     // the whole tree was told to end
     bool tree_ended_ = false;
 };
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 #include <thread>
 
 #include "supervisor/calls/decide.hpp"
@@ -47,6 +48,7 @@ public:
     bool enter() override;
     void leave() override;
     Interruption interruption() override { return interruption_.load(); }
+    bool expects_blocking() override { return calls::now_ns() < pool_.cautious_until_ns_.load(); }
 
     /// Watchdog: marks a call that lasts as stuck. True where it is newly so.
     bool mark_stuck();
@@ -63,6 +65,8 @@ private:
 
     void run();
     void prepare_thread();
+    void answer(calls::CallContext& context);
+    bool same_identity(calls::CallContext& context);
     void handle(const kernel::Notification& notification);
     void clear_interruption();
 
@@ -112,6 +116,29 @@ void Receivers::Worker::run() {
     ended.store(true);
 }
 
+/// One call; whatever goes wrong in it (memory, most likely) denies it and nothing else.
+void Receivers::Worker::answer(calls::CallContext& context) {
+    try {
+        if (pool_.run_.keep_capabilities && !same_identity(context)) {
+            calls::Subject subject;
+            subject.operations = context.entry.operations;
+            subject.object = rules::FileObject{};
+            return calls::deny_failure(context, subject, EPERM, "the caller has changed its identity");
+        }
+        context.entry.handle(context);
+    } catch (const std::exception&) {
+        context.fail(EPERM);
+    }
+}
+
+/// Acts on behalf are done as who started the run.
+bool Receivers::Worker::same_identity(calls::CallContext& context) {
+    const auto now = kernel::status(context.thread());
+    const kernel::Status& start = pool_.run_.identity;
+    return now && now->effective_uid == start.effective_uid && now->fs_uid == start.fs_uid &&
+           now->fs_gid == start.fs_gid && now->groups == start.groups;
+}
+
 void Receivers::Worker::handle(const kernel::Notification& notification) {
     const std::uint64_t count = (state_.load(std::memory_order_relaxed) & ~flags) + step;
     id_.store(notification.id, std::memory_order_relaxed);
@@ -126,7 +153,7 @@ void Receivers::Worker::handle(const kernel::Notification& notification) {
     if (const calls::CallEntry* entry = calls::find_call(notification.call)) {
         scratch_.executable.clear();
         calls::CallContext context{pool_.run_, call, *this, scratch_, *entry, calls::now_ns()};
-        entry->handle(context);
+        answer(context);
     } else {
         call.fail(ENOSYS);  // nothing that is not in the table is ever trapped
     }
@@ -155,8 +182,12 @@ bool Receivers::Worker::enter() {
     ++pool_.blocked_;
     state_.fetch_or(blocked_flag);
     pool_.active_.fetch_sub(1);
-    pool_.replace();
-    return true;
+    if (pool_.replace()) return true;
+    // No thread can be made and nobody else receives: blocking now would hold everybody up.
+    --pool_.blocked_;
+    state_.fetch_and(~blocked_flag);
+    pool_.active_.fetch_add(1);
+    return false;
 }
 
 void Receivers::Worker::leave() {
@@ -198,28 +229,36 @@ void Receivers::start() {
     install_interrupt_handler();
     source_.wake_synchronously(true);
     const std::lock_guard lock(mutex_);
-    spawn();
+    if (!spawn()) throw std::system_error(EAGAIN, std::generic_category(), "cannot start a receiving thread");
 }
 
-/// With mutex_ held.
-void Receivers::spawn() {
+/// With mutex_ held. False: the system gives no further thread.
+bool Receivers::spawn() {
     ++running_;
     active_.fetch_add(1);
-    workers_.push_back(std::make_unique<Worker>(*this));
+    try {
+        workers_.push_back(std::make_unique<Worker>(*this));
+        return true;
+    } catch (const std::system_error&) {
+        --running_;
+        active_.fetch_sub(1);
+        return false;
+    }
 }
 
-/// With mutex_ held: another takes the place of one that blocks.
-void Receivers::replace() {
+/// With mutex_ held: another takes the place of one that blocks. False: none could be found and nobody receives.
+bool Receivers::replace() {
     while (active_.load() < wanted_.load() && !stopping_.load()) {
         if (spare_ > 0) {
             --spare_;
             ++called_;
             active_.fetch_add(1);
             parked_.notify_one();
-        } else {
-            spawn();
+        } else if (!spawn()) {
+            return active_.load() > 0;
         }
     }
+    return true;
 }
 
 /// A worker too many waits until it is needed. True where it slept.
@@ -275,6 +314,8 @@ bool Receivers::tick() {
             if (worker->mark_stuck()) {
                 ++blocked_;
                 active_.fetch_sub(1);
+                constexpr std::int64_t cautious_ns = 10'000'000'000;
+                cautious_until_ns_.store(calls::now_ns() + cautious_ns);
                 replace();
             }
         }
@@ -291,7 +332,10 @@ bool Receivers::tick() {
     if (quiet_ticks_ < ticks_before_sleep) return true;
     quiet_ticks_ = 0;
     watchdog_asleep_.store(true);
-    return false;
+    // A call that began before it could see that nobody watches.
+    if (run_.notifications.load() == seen_notifications_) return false;
+    watchdog_asleep_.store(false);
+    return true;
 }
 
 void Receivers::stop() {

@@ -43,8 +43,8 @@ public:
 
 private:
     class Worker;
-    void spawn();
-    void replace();
+    bool spawn();
+    bool replace();
     void adapt();
     bool park();
     void end_worker();
@@ -67,6 +67,7 @@ private:
 
     // Overlap, for `adapt`.
     std::atomic<std::uint32_t> samples_{0}, overlaps_{0};
+    std::atomic<std::int64_t> cautious_until_ns_{0};
     int quiet_ticks_ = 0;
     int serial_windows_ = 0;
     std::uint64_t seen_notifications_ = 0;

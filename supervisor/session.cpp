@@ -110,7 +110,7 @@ const char* step_name(agent::ArmStep step) {
 
 class Session {
 public:
-    explicit Session(SessionConfig config) : config_(std::move(config)) {}
+    explicit Session(SessionConfig config) : config_(std::move(config)) { report_.use_rules(config_.rules); }
     int run();
 
 private:
@@ -125,6 +125,7 @@ private:
     [[nodiscard]] RunFacts facts() const;
 
     SessionConfig config_;
+    agent::SignalState signals_ = agent::SignalState::current();  // what the command is to inherit
     std::unique_ptr<audit::Log> log_;
     UniqueFd report_fd_, status_fd_;
     RunReport report_;
@@ -174,6 +175,7 @@ agent::Guardian Session::start_guardian() {
     if (!arming.working_directory) {
         throw SetupError("cannot start in " + config_.directory + ": " + because(errno));
     }
+    arming.signals = signals_;
     arming.pass = config_.pass;
     arming.limits = limits_of(config_.limits);
     arming.landlock_ruleset = ruleset.get();
@@ -215,6 +217,7 @@ void Session::supervise(agent::Guardian guardian, UniqueFd listener_fd) {
     calls::Supervision shared{.rules = *config_.rules, .plan = config_.plan, .grants = grants, .moves = moves,
                               .log = log_.get(), .report = report_, .guardian = guardian.pid,
                               .uid = ::geteuid(), .keep_capabilities = config_.keep_capabilities,
+                              .identity = require(kernel::status(::getpid()), "cannot read /proc/self/status"),
                               .names = {}, .kill_tree = {}, .sync_log = {}, .log_error = {}, .notifications = {}};
     EventLoop* loop_address = nullptr;
     Receivers receivers(listener, shared, [&loop_address] { loop_address->wake_watchdog(); });
@@ -305,13 +308,13 @@ void Session::report_failure(const std::string& text) { std::cerr << "callgate: 
 int Session::run() {
     agent::Guardian guardian;
     try {
+        ::signal(SIGXFSZ, SIG_IGN);  // a log that has reached its limit is an error of write(2)
+        ::signal(SIGPIPE, SIG_IGN);
         open_places();
         confine_self();
         record_start();
         guardian = start_guardian();
         UniqueFd listener = wait_until_armed(guardian);
-        ::signal(SIGXFSZ, SIG_IGN);  // a log that has reached its limit is an error of write(2)
-        ::signal(SIGPIPE, SIG_IGN);
         supervise(std::move(guardian), std::move(listener));
     } catch (const std::exception& failure) {
         outcome_.outcome = "setup_error";

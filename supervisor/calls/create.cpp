@@ -27,6 +27,8 @@ void create_name(CallContext& context, const PathArgument& argument, std::option
                  std::string_view link_text, Act act) {
     auto given = read_path_argument(context, argument, context.scratch.path, context.scratch.directory);
     if (!given) return refuse_natively(context, given.error().value(), true);
+    // Before the name is resolved: no directory on the way moves until it was acted on.
+    const std::shared_lock<std::shared_mutex> names(context.run.names);
     const auto place = resolve_place(given->request(context.thread(), Follow::no));
     if (!context.call.waiting()) return;
     if (!place) return refuse_natively(context, place.error().value(), true);
@@ -42,7 +44,6 @@ void create_name(CallContext& context, const PathArgument& argument, std::option
     subject.input.second_path = link_text;
     if (context.run.grants.allow(Operation::create, place->path)) return let_continue(context, subject);
 
-    const std::shared_lock<std::shared_mutex> names(context.run.names);
     std::uint64_t sequence = 0;
     if (decide(context, subject, &sequence) == Ruling::refused) return;
     if (mode) {

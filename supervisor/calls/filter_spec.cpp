@@ -112,6 +112,7 @@ constexpr auto closed = std::to_array<Closed>({
     {"msgsnd", ENOSYS, "System V objects are shared by the whole user"},
     {"msgrcv", ENOSYS, "System V objects are shared by the whole user"},
     {"msgctl", ENOSYS, "System V objects are shared by the whole user"},
+    {"mq_unlink", EACCES, "message queues are shared by the whole user"},
     {"kexec_load", EPERM, "administration of the machine"},
     {"kexec_file_load", EPERM, "administration of the machine"},
     {"init_module", EPERM, "administration of the machine"},
@@ -159,6 +160,7 @@ public:
         process_creation();
         devices();
         attributes();
+        routing();
         for (const Closed& call : closed) {
             if (const auto number = number_of(call.name)) add(*number, {}, refuse(call.error));
         }
@@ -271,7 +273,25 @@ private:
         constexpr std::uint64_t linux_console = 0x541c;  // TIOCLINUX
         add(SYS_ioctl, {equals(1, TIOCSTI)}, refuse(EPERM));
         add(SYS_ioctl, {equals(1, linux_console)}, refuse(EPERM));
+        // Subvolumes and snapshots of btrfs: names that no path call makes or removes.
+        for (const std::uint64_t request : {0x50009401, 0x5000940e, 0x5000940f, 0x50009417, 0x50009418, 0x5000943f}) {
+            add(SYS_ioctl, {equals(1, request)}, refuse(EPERM));
+        }
+        // A queue that is made or removed outlives the run; Landlock does not ask for it.
+        add(SYS_mq_open, {has(1, O_CREAT)}, refuse(EACCES));
         if (!plan_.signals_held) add(SYS_pidfd_send_signal, {}, refuse(ENOSYS));
+    }
+
+    /// A packet goes where its routing header says, whatever address was judged; and a socket that changes its family
+    /// changes what an address means.
+    void routing() {
+        constexpr std::uint64_t ipv6_options[] = {1 /* ADDRFORM */, 5 /* 2292RTHDR */, 6 /* 2292PKTOPTIONS */,
+                                                  57 /* RTHDR */};
+        constexpr std::uint64_t ip_options = 4;
+        for (const std::uint64_t option : ipv6_options) {
+            add(SYS_setsockopt, {equals(1, IPPROTO_IPV6), equals(2, option)}, refuse(EPERM));
+        }
+        add(SYS_setsockopt, {equals(1, IPPROTO_IP), equals(2, ip_options)}, refuse(EPERM));
     }
 
     void attributes() {
@@ -284,6 +304,10 @@ private:
         }
         add(SYS_ioctl, {equals(1, FS_IOC_SETFLAGS)}, refuse(EOPNOTSUPP));
         add(SYS_ioctl, {equals(1, FS_IOC_FSSETXATTR)}, refuse(EOPNOTSUPP));
+        add(SYS_ioctl, {equals(1, FS_IOC_SETVERSION)}, refuse(EOPNOTSUPP));
+        constexpr std::uint64_t enable_verity = 0x40806685, set_encryption_policy = 0x800c6613;
+        add(SYS_ioctl, {equals(1, enable_verity)}, refuse(EOPNOTSUPP));
+        add(SYS_ioctl, {equals(1, set_encryption_policy)}, refuse(EOPNOTSUPP));
     }
 
     const Plan& plan_;

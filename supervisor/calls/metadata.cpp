@@ -4,6 +4,8 @@
 // file description is taken with pidfd_getfd), judged by its own path and changed through that pin. Landlock mediates
 // none of these but truncation, so none but truncate is ever continued: the answer is always ours.
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -78,6 +80,10 @@ void change_descriptor(CallContext& context, int number, Act act) {
     subject.input.directory_fd = number;
     std::uint64_t sequence = 0;
     if (decide(context, subject, &sequence) == Ruling::refused) return;
+    if (in_proc_of_callgate(object->path, context.run.guardian)) {
+        errno = EACCES;
+        return finish(context, sequence, -1);
+    }
     finish(context, sequence, act(copy->get()));
 }
 
@@ -153,6 +159,21 @@ void handle_truncate(CallContext& context) {
     }
     std::uint64_t sequence = 0;
     if (decide(context, subject, &sequence) == Ruling::refused) return;
+    // The size limit is the caller's, and so is the signal (fs/attr.c, inode_newsize_ok).
+    rlimit limit{};
+    const bool grows = length > object->status.st_size;
+    if (grows && ::prlimit(context.thread(), RLIMIT_FSIZE, nullptr, &limit) == 0 &&
+        static_cast<rlim_t>(length) > limit.rlim_cur) {
+        if (const auto caller = kernel::status(context.thread())) {
+            ::syscall(SYS_tgkill, caller->process, context.thread(), SIGXFSZ);
+        }
+        errno = EFBIG;
+        return finish(context, sequence, -1);
+    }
+    if (in_proc_of_callgate(object->path, context.run.guardian)) {
+        errno = EACCES;
+        return finish(context, sequence, -1);
+    }
     const std::string path = "/proc/self/fd/" + std::string(PinName(object->pin.get()).text);
     finish(context, sequence, ::truncate(path.c_str(), length));
 }

@@ -189,7 +189,7 @@ struct Rename {
     }
 };
 
-/// Whether a name is a directory's now: decides how the names are locked; looked at again under the lock.
+/// Whether a name is a directory's now: decides how the names are locked.
 bool is_directory(const Place& place) {
     struct stat status {};
     return ::fstatat(place.parent.get(), Rename::bare(place).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -211,6 +211,9 @@ void handle_rename(CallContext& context) {
     auto given_new = read_path_argument(context, context.entry.second, scratch.second_path, scratch.directory_second);
     if (!given_new) return context.fail(given_new.error().value());
 
+    // Names are resolved under the lock, so that none moves until it was acted on; a directory's move excludes others.
+    std::shared_lock<std::shared_mutex> shared(context.run.names);
+    std::unique_lock<std::shared_mutex> alone(context.run.names, std::defer_lock);
     for (;;) {
         auto old_place = resolve_place(given_old->request(context.thread(), Follow::no));
         if (!old_place) return context.fail(old_place.error().value());
@@ -222,20 +225,11 @@ void handle_rename(CallContext& context) {
             const int result = rename.act();
             return result == 0 ? static_cast<void>(context.call.succeed(0)) : context.fail(errno);
         }
-        if (is_directory(*old_place) || is_directory(*new_place)) {
-            const std::unique_lock<std::shared_mutex> names(context.run.names);
-            // While others moved directories, the pinned ones may have got other names.
-            bool nameless = false;
-            const auto head = directory_path(old_place->parent.get(), nameless);
-            const auto tail = directory_path(new_place->parent.get(), nameless);
-            if (!head || !tail) return context.fail(ENOENT);
-            const auto renamed = [](const std::string& parent, const Place& place) {
-                return (parent == "/" ? parent : parent + "/") + Rename::bare(place) != place.path;
-            };
-            if (renamed(*head, *old_place) || renamed(*tail, *new_place)) continue;
-            return rename.run(*given_old, *given_new);
+        if (!alone.owns_lock() && (is_directory(*old_place) || is_directory(*new_place))) {
+            shared.unlock();
+            alone.lock();
+            continue;
         }
-        const std::shared_lock<std::shared_mutex> names(context.run.names);
         return rename.run(*given_old, *given_new);
     }
 }
@@ -265,6 +259,8 @@ void handle_link(CallContext& context) {
         return context.fail(EEXIST);
     }
     if (object->directory()) return context.fail(EPERM);
+    struct stat parent {};
+    if (::fstat(place->parent.get(), &parent) == 0 && parent.st_dev != object->status.st_dev) return context.fail(EXDEV);
     Subject subject;
     subject.operations = Operation::create;
     subject.object = rules::FileObject{place->path};

@@ -336,6 +336,8 @@ void Opening::finish_failed(std::uint64_t sequence, int error) {
 }
 
 Opening::Next Opening::absent() {
+    // Before the name is resolved: no directory on the way moves until it was acted on.
+    const std::shared_lock<std::shared_mutex> names(context_.run.names);
     auto place = resolve_creation(given_.request(context_.thread(), wanted_.follow(), wanted_.resolve));
     if (!place && place.error().value() == EEXIST) return Next::again;
     const OperationSet operations = wanted_.on_new();
@@ -354,7 +356,6 @@ Opening::Next Opening::absent() {
         let_continue(context_, subject(operations, place->path, false));
         return Next::done;
     }
-    const std::shared_lock<std::shared_mutex> names(context_.run.names);
     std::uint64_t sequence = 0;
     if (decide(context_, subject(operations, place->path, false), &sequence) == Ruling::refused) return Next::done;
     return create(*place, sequence);
@@ -384,7 +385,7 @@ void start(CallContext& context, const Wanted& wanted) {
     auto given = read_path_argument(context, context.entry.first, context.scratch.path, context.scratch.directory,
                                     EmptyPath::refuse, scoped ? TakeBase::always : TakeBase::if_relative);
     if (!given) {
-        const bool harmless = !context.run.plan.trap_only;
+        const bool harmless = !context.run.plan.trap_only && context.run.plan.truncation_held;
         return refuse_natively(context, given.error().value(), harmless);
     }
     const bool only_reads = wanted.on_existing() == OperationSet(Operation::read) && !wanted.creates();
@@ -436,7 +437,8 @@ void handle_openat2(CallContext& context) {
     wanted.flags_in_memory = true;
     if ((wanted.flags & O_PATH) != 0) {
         // Continuing would read the flags again, which is only sound where nothing that reads is held by the trap alone.
-        return context.run.plan.trap_only ? context.fail(ENOSYS) : void(context.call.let_continue());
+        const bool held = !context.run.plan.trap_only && context.run.plan.truncation_held;
+        return held ? void(context.call.let_continue()) : context.fail(ENOSYS);
     }
     start(context, wanted);
 }

@@ -28,6 +28,8 @@ void remove_name(CallContext& context, int flags) {
     auto given =
         read_path_argument(context, context.entry.first, context.scratch.path, context.scratch.directory);
     if (!given) return refuse_natively(context, given.error().value(), true);
+    // Before the name is resolved: no directory on the way moves until it was acted on.
+    const std::shared_lock<std::shared_mutex> names(context.run.names);
     const auto place = resolve_place(given->request(context.thread(), Follow::no));
     if (!context.call.waiting()) return;
     if (!place) return refuse_natively(context, place.error().value(), true);
@@ -50,7 +52,6 @@ void remove_name(CallContext& context, int flags) {
         return let_continue(context, subject);
     }
 
-    const std::shared_lock<std::shared_mutex> names(context.run.names);
     std::uint64_t sequence = 0;
     if (decide(context, subject, &sequence) == Ruling::refused) return;
     if (::unlinkat(place->parent.get(), place->leaf.c_str(), flags) != 0) {

@@ -181,6 +181,8 @@ Result<Object> describe(UniqueFd pin) {
     } else if (object.status.st_nlink == 0 || name_is_gone(object.path, object.status)) {
         object.anonymous = object.status.st_dev == memfd_device();
         object.nameless = !object.anonymous;
+    } else if (!object.path.starts_with("/proc") && in_procfs(pin.get(), object.status)) {
+        object.nameless = true;  // processes under another name: nobody's rules speak of it, and ours are in it too
     }
     object.pin = std::move(pin);
     return object;

@@ -5,6 +5,7 @@
 // address (MSG_FASTOPEN is refused by the filter), and a send without one goes where connect was judged to go. Passed
 // descriptors are taken from the caller and sent as our copies; credentials name the supervisor (docs/differences.md).
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -57,13 +58,22 @@ Result<void> read_vector(pid_t thread, const msghdr& header, std::vector<std::by
     return {};
 }
 
-/// Replaces the caller's descriptor numbers and credentials by ours. EBADF, EINVAL as the kernel.
-Result<void> translate_control(CallContext& context, Message& message) {
+/// Options that send a packet elsewhere than to the address that is judged.
+bool routes_elsewhere(const cmsghdr& part) {
+    constexpr int ip_retopts = 7, ipv6_2292rthdr = 5, ipv6_rthdr = 57;
+    if (part.cmsg_level == IPPROTO_IP) return part.cmsg_type == ip_retopts;
+    return part.cmsg_level == IPPROTO_IPV6 && (part.cmsg_type == ipv6_rthdr || part.cmsg_type == ipv6_2292rthdr);
+}
+
+/// Replaces the caller's descriptor numbers and credentials by ours, and refuses what would reroute. EBADF, EINVAL as
+/// the kernel; EPERM.
+Result<void> translate_control(CallContext& context, Message& message, const SocketKind& kind) {
     msghdr walk{};
     walk.msg_control = message.control.data();
     walk.msg_controllen = message.control.size();
     for (cmsghdr* part = CMSG_FIRSTHDR(&walk); part != nullptr; part = CMSG_NXTHDR(&walk, part)) {
-        if (part->cmsg_level != SOL_SOCKET) continue;
+        if (kind.internet() && routes_elsewhere(*part)) return errno_code(EPERM);
+        if (kind.domain != AF_UNIX || part->cmsg_level != SOL_SOCKET) continue;
         // The length is the target's word; only the header is known to fit (net/core/scm.c, CMSG_OK).
         const auto* begin = reinterpret_cast<const std::byte*>(part);
         const auto left = static_cast<std::size_t>(message.control.data() + message.control.size() - begin);
@@ -100,7 +110,7 @@ Result<Message> read_message(CallContext& context, const msghdr& header, const S
     message.control.resize(header.msg_controllen);
     auto read = kernel::read_memory(context.thread(), reinterpret_cast<std::uint64_t>(header.msg_control), message.control);
     if (read) read = read_vector(context.thread(), header, message.payload);
-    if (read && kind.domain == AF_UNIX) read = translate_control(context, message);
+    if (read) read = translate_control(context, message, kind);
     if (!read) return read.error();
     return message;
 }
@@ -116,13 +126,24 @@ Sent judge_address(CallContext& context, const SocketKind& kind, Message& messag
     subject.operations = Operation::connect;
     if (kind.internet()) {
         const auto endpoint = endpoint_of(*message.address, kind, Role::destination);
-        if (!endpoint) return Sent::done;  // AF_UNSPEC on IPv6: where connect was judged to go; others are refused
+        if (!endpoint) {
+            // AF_UNSPEC on IPv6 goes where connect was judged to go; an address that was not judged goes nowhere.
+            if (message.address->family() != AF_UNSPEC) {
+                context.fail(EAFNOSUPPORT);
+                return Sent::refused;
+            }
+            message.address.reset();
+            return Sent::done;
+        }
         subject.object = *endpoint;
         make_destination_concrete(*message.address);
         return decide(context, subject, &sequence) == Ruling::proceed ? Sent::done : Sent::refused;
     }
     const auto name = kind.domain == AF_UNIX ? unix_name(*message.address) : std::nullopt;
-    if (!name) return Sent::done;
+    if (!name) {
+        context.fail(EINVAL);
+        return Sent::refused;
+    }
     const std::string abstract = "@" + name->name;
     if (name->abstract) {
         subject.object = rules::UnixObject{abstract, kind.unix_type()};
@@ -161,7 +182,16 @@ ssize_t send_copy(CallContext& context, int fd, Message& message, int flags) {
         header.msg_control = message.control.data();
         header.msg_controllen = message.control.size();
     }
+    const bool declared = context.blocking.expects_blocking() && (flags & MSG_DONTWAIT) == 0 &&
+                          (::fcntl(fd, F_GETFL) & O_NONBLOCK) == 0;
+    if (declared && !context.blocking.enter()) {
+        errno = ENOBUFS;
+        return -1;
+    }
     const ssize_t sent = ::sendmsg(fd, &header, flags | MSG_NOSIGNAL);
+    const int error = errno;
+    if (declared) context.blocking.leave();
+    errno = error;
     if (sent < 0 && errno == EPIPE && (flags & MSG_NOSIGNAL) == 0) {
         if (const auto caller = kernel::status(context.thread())) {
             ::syscall(SYS_tgkill, caller->process, context.thread(), SIGPIPE);

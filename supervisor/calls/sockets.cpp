@@ -69,7 +69,7 @@ bool returns_at_once(const TakenSocket& taken, const Subject& subject) {
 
 void connect_socket(CallContext& context, const TakenSocket& taken, const SocketAddress& address,
                     const Subject& subject, std::uint64_t sequence) {
-    const bool declared = !returns_at_once(taken, subject);
+    const bool declared = !returns_at_once(taken, subject) || context.blocking.expects_blocking();
     if (declared && !context.blocking.enter()) {
         return deny_failure(context, subject, EAGAIN, "overload: too many calls are blocked");
     }
@@ -189,6 +189,15 @@ bool port_is_taken(const TakenSocket& taken, const rules::Endpoint& endpoint) {
     return ::bind(probe.get(), taken.address.get(), taken.address.length) != 0 && errno == EADDRINUSE;
 }
 
+/// Whether a socket is bound to another port than it was.
+bool moved_port(int fd, const SocketKind& kind, const rules::Endpoint& before) {
+    SocketAddress local;
+    local.length = static_cast<socklen_t>(local.bytes.size());
+    if (::getsockname(fd, reinterpret_cast<sockaddr*>(local.bytes.data()), &local.length) != 0) return true;
+    const auto now = endpoint_of(local, kind, Role::local);
+    return !now || now->port != before.port;
+}
+
 void bind_named(CallContext& context, const TakenSocket& taken, const rules::Object& object) {
     Subject subject;
     subject.operations = Operation::bind;
@@ -260,7 +269,13 @@ void handle_listen(CallContext& context) {
         subject.object = *endpoint;
         if (decide(context, subject, &sequence) == Ruling::refused) return;
     }
-    answer(context, sequence, ::listen(copy->get(), context.integer(1)));
+    const int result = ::listen(copy->get(), context.integer(1));
+    if (result == 0 && endpoint && endpoint->port != 0 && moved_port(copy->get(), *kind, *endpoint)) {
+        // A sibling dissolved the binding in between: the kernel then chose a port that nobody judged.
+        ::shutdown(copy->get(), SHUT_RDWR);
+        return context.fail(EINVAL);
+    }
+    answer(context, sequence, result);
 }
 
 }  // namespace callgate::calls

@@ -34,7 +34,9 @@ struct Supervision {
     RunReport& report;
     pid_t guardian = -1;
     uid_t uid = 0;
+    /// The identity at the start: with capabilities a caller may change its own, and is then refused.
     bool keep_capabilities = false;
+    kernel::Status identity;
 
     /// Held shared from judging a name to acting on it, exclusively by renames of directories: so that no directory
     /// moves between the two.
@@ -57,6 +59,8 @@ public:
     /// False: too many are blocked already (the call is to be denied).
     virtual bool enter() = 0;
     virtual void leave() = 0;
+    /// Whether calls lately blocked unannounced: what usually returns at once is then announced too.
+    virtual bool expects_blocking() = 0;
     enum class Interruption : std::uint8_t { none, signal, gone };
     /// Why a blocking call of ours returned EINTR.
     virtual Interruption interruption() = 0;

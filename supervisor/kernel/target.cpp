@@ -106,6 +106,9 @@ Result<Status> status(pid_t thread) {
     found.effective_uid = static_cast<uid_t>(field(*text, "Uid:", 10, 1));
     found.fs_uid = static_cast<uid_t>(field(*text, "Uid:", 10, 3));
     found.fs_gid = static_cast<gid_t>(field(*text, "Gid:", 10, 3));
+    if (const auto at = text->find("\nGroups:"); at != std::string_view::npos) {
+        found.groups = text->substr(at + 8, text->find('\n', at + 1) - at - 8);
+    }
     const auto blocked = field(*text, "SigBlk:", 16);
     const auto ignored = field(*text, "SigIgn:", 16);
     found.pending = (field(*text, "SigPnd:", 16) | field(*text, "ShdPnd:", 16)) & ~blocked & ~ignored;

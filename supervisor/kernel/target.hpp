@@ -37,6 +37,7 @@ struct Status {
     unsigned umask = 022;
     uid_t real_uid = 0, effective_uid = 0, fs_uid = 0;
     gid_t fs_gid = 0;
+    std::string groups;         // supplementary, as the kernel lists them
     std::uint64_t pending = 0;  // signals: pending to the thread or its group, and not blocked
 };
 /// From /proc/TID/status (about 10 µs: only where something of it is needed).
