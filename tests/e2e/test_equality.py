@@ -5,7 +5,6 @@ contested and, being allowed, performed on behalf.
 """
 from __future__ import annotations
 
-import shutil
 import socket
 
 import pytest
@@ -29,16 +28,9 @@ def contested(box: harness.Box, *more):
 def rebuild(box: harness.Box, make) -> None:
     """The same tree again, at the same place, made by the user."""
     if box.tree.exists():
-        box.user.uid and harness.as_user(box.user, lambda: open_up(box.tree))
-        shutil.rmtree(box.tree)
+        harness.remove_tree(box.tree)
     box.directory(box.tree)
     harness.as_user(box.user, lambda: make(box.tree))
-
-
-def open_up(tree) -> None:
-    for name in ("dirnone", "dirnox"):
-        if (tree / name).exists():
-            (tree / name).chmod(0o755)
 
 
 def compare(native: harness.Result, supervised: harness.Result, least: int) -> None:
