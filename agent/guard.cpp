@@ -114,6 +114,9 @@ void Guard::take_order() {
         case Order::Kind::end:
             end_all();
             return;
+        case Order::Kind::dismiss:
+            dismissed_ = true;
+            return;
     }
     lost();
 }
@@ -215,6 +218,11 @@ void Guard::finish() {
     event.max_rss_kb = static_cast<std::uint64_t>(usage.ru_maxrss);
     event.processes = reaped_;
     send(event);
+    if (arming_.await_dismissal) await_dismissal();
+}
+
+void Guard::await_dismissal() {
+    while (!dismissed_) take_order();
 }
 
 void Guard::lost() {
@@ -227,6 +235,7 @@ void Guard::lost() {
         ::poll(&change, 1, look_again_ms);
         drain(channels_.children.get());
     }
+    if (dismissed_) ::_exit(0);
     if (!arming_.temporary_directory.empty())
         static_cast<void>(remove_tree(arming_.temporary_directory).has_value());
     if (arming_.report >= 0) write_all(arming_.report, arming_.lost_report);

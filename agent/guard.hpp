@@ -46,6 +46,7 @@ private:
     void keep_deadline();
     void end_all();
     void finish();
+    void await_dismissal();
     [[noreturn]] void lost();
     void tell(Event::Kind kind, int value);
     void send(const Event& event);
@@ -55,6 +56,7 @@ private:
     const pid_t command_;
     bool armed_ = false, failed_ = false;
     bool command_reaped_ = false;
+    bool dismissed_ = false;
     std::uint64_t reaped_ = 0;
     std::optional<Clock::time_point> deadline_;
 };

@@ -14,6 +14,7 @@ struct Order {
         signal,     // pass `value` (a signal number) on to the command
         terminate,  // SIGTERM to the whole tree
         end,        // stop and SIGKILL the whole tree
+        dismiss,    // the supervisor knows how it ended and cleans up itself: no report in its place
     };
     Kind kind = Kind::signal;
     std::int32_t value = 0;

@@ -88,7 +88,7 @@ void EventLoop::name_outcome(const std::string& outcome) {
 }
 
 void EventLoop::order(Order::Kind kind, int value) {
-    if (kind != Order::Kind::signal) ending_ = true;
+    if (kind == Order::Kind::end || kind == Order::Kind::terminate) ending_ = true;
     const Order message{kind, value};
     // A guardian that is gone is noticed by the end of its events.
     while (::write(guardian_.orders.get(), &message, sizeof message) < 0 && errno == EINTR) {
@@ -149,11 +149,15 @@ void EventLoop::on_event(const Event& event) {
             name_outcome(passed_on_ == event.value ? "cancelled" : "signaled");
             settings_.command_ended(128 + event.value);
             break;
-        case Event::Kind::lingering: outcome_.ended_background = static_cast<std::uint64_t>(event.value); break;
+        case Event::Kind::lingering:
+            // What an ordered end takes along was not left running.
+            if (!ending_) outcome_.ended_background = static_cast<std::uint64_t>(event.value);
+            break;
         case Event::Kind::ended:
             outcome_.cpu_ms = event.cpu_us / 1000;
             outcome_.max_rss_kb = event.max_rss_kb;
             outcome_.processes = event.processes;
+            order(Order::Kind::dismiss);
             finish();
             break;
         case Event::Kind::armed:

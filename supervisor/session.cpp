@@ -108,6 +108,12 @@ const char* step_name(agent::ArmStep step) {
     return "arm";
 }
 
+/// The guardian need not clean up nor report in our place.
+void dismiss(const agent::Guardian& guardian) {
+    const agent::Order order{agent::Order::Kind::dismiss, 0};
+    if (guardian.orders) write_all(guardian.orders.get(), {reinterpret_cast<const char*>(&order), sizeof order});
+}
+
 class Session {
 public:
     explicit Session(SessionConfig config) : config_(std::move(config)) { report_.use_rules(config_.rules); }
@@ -184,6 +190,7 @@ agent::Guardian Session::start_guardian() {
     arming.nice = config_.nice;
     arming.io_priority = config_.io_priority;
     arming.background = config_.background;
+    arming.await_dismissal = true;
     arming.temporary_directory = config_.temporary_directory;
     if (report_fd_) {
         RunOutcome lost;
@@ -290,6 +297,9 @@ void Session::finish() {
                          "): what could not be recorded was denied";
     }
     if (report_fd_) write_all(report_fd_.get(), report_.json(facts(), outcome_, log_ ? log_->records() : 0, ""));
+    if (outcome_.outcome == "timeout" && !config_.quiet) {
+        report_failure("ended by --timeout after " + std::to_string(outcome_.duration_ms) + " ms");
+    }
     if (outcome_.outcome == "exec_failed") {
         report_failure("cannot run " + config_.command.front() + ": " + outcome_.error);
     } else if (!outcome_.error.empty()) {
@@ -320,7 +330,8 @@ int Session::run() {
         outcome_.outcome = "setup_error";
         outcome_.exit_status = 125;
         outcome_.error = failure.what();
-        guardian.orders.reset();  // the guardian ends what may have begun
+        dismiss(guardian);  // it ends what may have begun
+        guardian.orders.reset();
         guardian.go.reset();
         if (guardian.pid > 0) ::waitpid(guardian.pid, nullptr, 0);
     }

@@ -35,8 +35,9 @@ void remove_name(CallContext& context, int flags) {
     if (!place) return refuse_natively(context, place.error().value(), true);
     const bool directory_wanted = (flags & AT_REMOVEDIR) != 0;
     struct stat there {};
-    if (place->special || ::fstatat(place->parent.get(), place->leaf.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) {
-        return refuse_natively(context, place->special ? EBUSY : errno, true);
+    if (place->special) return refuse_natively(context, EBUSY, true);
+    if (::fstatat(place->parent.get(), place->leaf.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) {
+        return context.fail(errno);
     }
     // Not continued: Landlock would refuse for want of a right before the kernel looks at the kind.
     if (const int error = refused_by_kind(there, directory_wanted)) return context.fail(error);

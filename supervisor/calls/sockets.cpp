@@ -271,9 +271,12 @@ void handle_listen(CallContext& context) {
     }
     const int result = ::listen(copy->get(), context.integer(1));
     if (result == 0 && endpoint && endpoint->port != 0 && moved_port(copy->get(), *kind, *endpoint)) {
-        // A sibling dissolved the binding in between: the kernel then chose a port that nobody judged.
-        ::shutdown(copy->get(), SHUT_RDWR);
-        return context.fail(EINVAL);
+        // The binding was not a lasting one, or a sibling dissolved it: the kernel has chosen a port by itself.
+        Subject subject;
+        subject.operations = Operation::bind;
+        subject.object = rules::Endpoint{endpoint->address, 0, endpoint->protocol};
+        if (judge(context, subject).action != rules::Action::allow) ::shutdown(copy->get(), SHUT_RDWR);
+        if (decide(context, subject, &sequence) == Ruling::refused) return;
     }
     answer(context, sequence, result);
 }
