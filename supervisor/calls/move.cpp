@@ -94,21 +94,17 @@ struct Rename {
 
     /// fs/namei.c, do_renameat2: what the kernel refuses before any security hook; 0 none.
     int look() {
-        if (::fstatat(old_place.parent.get(), bare(old_place).c_str(), &old_status, AT_SYMLINK_NOFOLLOW) != 0) {
+        if (::fstatat(old_place.parent.get(), old_place.bare().c_str(), &old_status, AT_SYMLINK_NOFOLLOW) != 0) {
             return errno;
         }
         replaces =
-            ::fstatat(new_place.parent.get(), bare(new_place).c_str(), &new_status, AT_SYMLINK_NOFOLLOW) == 0;
+            ::fstatat(new_place.parent.get(), new_place.bare().c_str(), &new_status, AT_SYMLINK_NOFOLLOW) == 0;
         if (!replaces && exchanges()) return errno;
         if (replaces && (flags & RENAME_NOREPLACE) != 0) return EEXIST;
         if (!S_ISDIR(old_status.st_mode) && (old_place.trailing_slash || (new_place.trailing_slash && !exchanges()))) {
             return ENOTDIR;
         }
         return 0;
-    }
-
-    static std::string bare(const Place& place) {
-        return place.trailing_slash ? place.leaf.substr(0, place.leaf.size() - 1) : place.leaf;
     }
 
     [[nodiscard]] OperationSet at_old() const {
@@ -128,7 +124,7 @@ struct Rename {
         Verdict verdict;
         verdict.action = rules::Action::allow;
         if (!S_ISDIR(status.st_mode) || !context.run.moves.may_plant(from.path, to.path)) return verdict;
-        UniqueFd directory(::openat(from.parent.get(), bare(from).c_str(),
+        UniqueFd directory(::openat(from.parent.get(), from.bare().c_str(),
                                     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
         if (!directory) return refusal(errno);
         return PlantedEntries(context).judge(std::move(directory), to.path);
@@ -154,10 +150,10 @@ struct Rename {
     bool moved_something_else() const {
         if (of_directory() || !context.run.moves.may_plant(old_place.path, new_place.path)) return false;
         struct stat now {};
-        if (::fstatat(new_place.parent.get(), bare(new_place).c_str(), &now, AT_SYMLINK_NOFOLLOW) != 0) return false;
+        if (::fstatat(new_place.parent.get(), new_place.bare().c_str(), &now, AT_SYMLINK_NOFOLLOW) != 0) return false;
         if (!S_ISDIR(now.st_mode)) return false;
-        ::syscall(SYS_renameat2, new_place.parent.get(), bare(new_place).c_str(), old_place.parent.get(),
-                  bare(old_place).c_str(), RENAME_NOREPLACE);
+        ::syscall(SYS_renameat2, new_place.parent.get(), new_place.bare().c_str(), old_place.parent.get(),
+                  old_place.bare().c_str(), RENAME_NOREPLACE);
         return true;
     }
 
@@ -192,7 +188,7 @@ struct Rename {
 /// Whether a name is a directory's now: decides how the names are locked.
 bool is_directory(const Place& place) {
     struct stat status {};
-    return ::fstatat(place.parent.get(), Rename::bare(place).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+    return ::fstatat(place.parent.get(), place.bare().c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
            S_ISDIR(status.st_mode);
 }
 

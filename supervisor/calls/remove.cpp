@@ -17,9 +17,10 @@ namespace callgate::calls {
 namespace {
 
 /// The errno of fs/namei.c for the kind of what stands there; 0 none.
-int refused_by_kind(const struct stat& there, bool directory_wanted) {
+int refused_by_kind(const struct stat& there, bool directory_wanted, bool trailing_slash) {
     if (directory_wanted && !S_ISDIR(there.st_mode)) return ENOTDIR;
     if (!directory_wanted && S_ISDIR(there.st_mode)) return EISDIR;
+    if (!directory_wanted && trailing_slash) return ENOTDIR;
     return 0;
 }
 
@@ -36,11 +37,11 @@ void remove_name(CallContext& context, int flags) {
     const bool directory_wanted = (flags & AT_REMOVEDIR) != 0;
     struct stat there {};
     if (place->special) return refuse_natively(context, EBUSY, true);
-    if (::fstatat(place->parent.get(), place->leaf.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (::fstatat(place->parent.get(), place->bare().c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) {
         return context.fail(errno);
     }
     // Not continued: Landlock would refuse for want of a right before the kernel looks at the kind.
-    if (const int error = refused_by_kind(there, directory_wanted)) return context.fail(error);
+    if (const int error = refused_by_kind(there, directory_wanted, place->trailing_slash)) return context.fail(error);
 
     Subject subject;
     subject.operations = rules::Operation::remove;

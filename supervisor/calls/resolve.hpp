@@ -45,6 +45,10 @@ struct Place {
     /// The last component is ".", ".." or nothing: the kernel refuses every change there by itself.
     bool special = false;
 
+    /// The name without a trailing slash: for looking at what stands there, not at what it leads to.
+    [[nodiscard]] std::string bare() const {
+        return trailing_slash ? leaf.substr(0, leaf.size() - 1) : leaf;
+    }
     /// Nothing can be created there.
     [[nodiscard]] bool in_procfs() const;
 };

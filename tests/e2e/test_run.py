@@ -157,7 +157,7 @@ def test_the_report_has_every_member(box):
     assert (denial["operation"], denial["object"], denial["rule"], denial["errno"], denial["count"]) == \
         ("read", f"{box.root}/secret", "default", "EACCES", 1), result.describe()
     assert denial["program"].endswith("/cat") and denial["hint"] == f"--read {box.root}/secret"
-    assert report["usage"]["processes"] >= 2 and report["usage"]["max_rss_kb"] > 0
+    assert report["usage"]["processes"] >= 1 and report["usage"]["max_rss_kb"] > 0
     assert report["audit"]["records"] == len(result.audit) and Path(report["audit"]["file"]).exists()
 
 
