@@ -20,6 +20,25 @@ bool begins_well(std::string_view pattern) {
            pattern.starts_with("**/");
 }
 
+/// A path that means itself: no wildcard, and already in the form that the kernel resolves to.
+bool is_plain_path(std::string_view path) {
+    if (!path.starts_with('/') || path.size() < 2 || path.ends_with('/')) return false;
+    if (path.find_first_of("\\*?[]{}") != std::string_view::npos) return false;
+    for (std::size_t slash = 0; slash != std::string_view::npos; slash = path.find('/', slash + 1)) {
+        const std::string_view component = path.substr(slash + 1, path.find('/', slash + 1) - slash - 1);
+        if (component.empty() || component == "." || component == "..") return false;
+    }
+    return true;
+}
+
+/// Most patterns are one name or one hierarchy: they need no compiler, and start-up is made of them.
+std::optional<Glob> compile_path(std::string_view pattern, std::string& error) {
+    if (is_plain_path(pattern)) return Glob::literal(pattern);
+    if (pattern.ends_with("/**") && is_plain_path(pattern.substr(0, pattern.size() - 3)))
+        return Glob::beneath(pattern.substr(0, pattern.size() - 3));
+    return Glob::compile(pattern, GlobKind::path, error);
+}
+
 }  // namespace
 
 std::string quote_glob(std::string_view literal) {
@@ -139,14 +158,14 @@ std::optional<std::vector<Glob>> PatternMaker::make(std::string_view pattern, bo
     std::optional<std::string> text = substitute(pattern, true, true, error);
     if (!text) return std::nullopt;
     if (text->empty()) *text = "/";
-    std::optional<Glob> glob = Glob::compile(*text, GlobKind::path, error);
+    std::optional<Glob> glob = compile_path(*text, error);
     if (!glob || !within_bounds(*glob, error)) return std::nullopt;
     result.push_back(*glob);
     for (const Glob::Branch& branch : glob->branches()) {
         const std::string resolved = canonical(branch.head);
         if (resolved == branch.head) continue;
         const std::string beside = (resolved == "/" ? "" : quote_glob(resolved)) + branch.residue;
-        std::optional<Glob> other = Glob::compile(beside.empty() ? "/" : beside, GlobKind::path, error);
+        std::optional<Glob> other = compile_path(beside.empty() ? "/" : beside, error);
         if (!other) return std::nullopt;
         result.push_back(std::move(*other));
     }
