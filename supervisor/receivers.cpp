@@ -23,6 +23,10 @@ namespace {
 constexpr int interrupt_signal = SIGURG;  // ignored by default, and by nobody sent to us
 constexpr std::uint32_t sample_every = 16;
 constexpr int max_parallel = 4;
+// Beyond this many calls in a tick the tree does little but call: then one receiver that wakes its caller on its own
+// processor does more than several.
+constexpr std::uint64_t mostly_calls = 400;
+constexpr std::uint32_t enough_samples = 8;
 
 int processors() {
     cpu_set_t set;
@@ -281,13 +285,15 @@ void Receivers::end_worker() {
     --running_;
 }
 
-/// One receiver and synchronous wake-ups while calls come singly, several without while they overlap.
+/// One receiver and synchronous wake-ups while calls come singly or do little else than come, several without while
+/// those of callers with work of their own overlap.
 void Receivers::adapt() {
+    const bool busy = run_.notifications.load() - seen_notifications_ > mostly_calls;
+    if (!busy && samples_.load() < enough_samples) return;
     const std::uint32_t samples = samples_.exchange(0);
     const std::uint32_t overlaps = overlaps_.exchange(0);
-    if (samples < 4) return;
     const bool parallel = wanted_.load() > 1;
-    if (!parallel && overlaps * 3 > samples) {
+    if (!parallel && !busy && overlaps * 3 > samples) {
         const int several = std::clamp(processors(), 1, max_parallel);
         if (several == 1) return;
         source_.wake_synchronously(false);
@@ -297,8 +303,8 @@ void Receivers::adapt() {
         serial_windows_ = 0;
     } else if (parallel) {
         constexpr int windows_before_serial = 10;
-        serial_windows_ = overlaps * 20 < samples ? serial_windows_ + 1 : 0;
-        if (serial_windows_ < windows_before_serial) return;
+        serial_windows_ = busy || overlaps * 20 < samples ? serial_windows_ + 1 : 0;
+        if (serial_windows_ < (busy ? 2 : windows_before_serial)) return;
         wanted_.store(1);
         source_.wake_synchronously(true);
     }

@@ -225,7 +225,7 @@ void Session::supervise(agent::Guardian guardian, UniqueFd listener_fd) {
                               .log = log_.get(), .report = report_, .guardian = guardian.pid,
                               .uid = ::geteuid(), .keep_capabilities = config_.keep_capabilities,
                               .identity = require(kernel::status(::getpid()), "cannot read /proc/self/status"),
-                              .names = {}, .kill_tree = {}, .sync_log = {}, .log_error = {}, .notifications = {}};
+                              .names = {}, .bound_names = {}, .kill_tree = {}, .sync_log = {}, .log_error = {}, .notifications = {}};
     EventLoop* loop_address = nullptr;
     Receivers receivers(listener, shared, [&loop_address] { loop_address->wake_watchdog(); });
     UniqueFd go = std::move(guardian.go);

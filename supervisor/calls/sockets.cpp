@@ -11,11 +11,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include <mutex>
 
 #include "supervisor/calls/arguments.hpp"
 #include "supervisor/calls/decide.hpp"
 #include "supervisor/calls/socket_address.hpp"
+#include "supervisor/kernel/target_memory.hpp"
 
 namespace callgate::calls {
 
@@ -174,6 +177,10 @@ void bind_path(CallContext& context, const TakenSocket& taken, const std::string
     const int result = ::bind(taken.fd.get(), leaf->get(), leaf->length);
     const int bind_error = errno;
     if (::chdir("/") != 0) context.run.kill_tree();  // "/" cannot be lost; if it is, nothing may go on
+    struct stat socket {};
+    if (result == 0 && ::fstat(taken.fd.get(), &socket) == 0) {
+        context.run.bound_names.remember(socket.st_ino, taken.address);
+    }
     errno = bind_error;
     answer(context, sequence, result);
 }
@@ -248,6 +255,29 @@ void handle_bind(CallContext& context) {
         return bind_named(context, *taken, rules::UnixObject{"@", taken->kind.unix_type()});
     }
     answer(context, 0, ::bind(taken->fd.get(), taken->address.get(), taken->address.length));
+}
+
+void handle_getsockname(CallContext& context) {
+    // Everything but a name that we know better is the kernel's to say: nothing of it is a matter of rules.
+    if (context.run.bound_names.empty()) return context.call.let_continue(), void();
+    const auto copy = kernel::descriptor_copy(context.thread(), context.integer(0));
+    struct stat socket {};
+    if (!copy || ::fstat(copy->get(), &socket) != 0) return context.call.let_continue(), void();
+    const auto name = S_ISSOCK(socket.st_mode) ? context.run.bound_names.find(socket.st_ino) : std::nullopt;
+    if (!name) return context.call.let_continue(), void();
+    const auto room = kernel::read_object<int>(context.thread(), context.word(2));
+    if (!context.call.waiting()) return;
+    if (!room) return context.fail(EFAULT);
+    if (*room < 0) return context.fail(EINVAL);
+    const auto size = static_cast<int>(name->length);
+    const auto shown = std::min(static_cast<std::size_t>(*room), static_cast<std::size_t>(name->length));
+    auto written = kernel::write_memory(context.thread(), context.word(1), std::span(name->bytes.data(), shown));
+    if (written) {
+        written = kernel::write_memory(context.thread(), context.word(2),
+                                       std::as_bytes(std::span<const int, 1>(&size, 1)));
+    }
+    if (!written) return context.fail(EFAULT);
+    context.call.succeed(0);
 }
 
 void handle_listen(CallContext& context) {

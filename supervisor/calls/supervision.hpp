@@ -16,6 +16,7 @@
 #include "rules/rule_set.hpp"
 #include "supervisor/audit/log.hpp"
 #include "supervisor/audit/record.hpp"
+#include "supervisor/calls/bound_names.hpp"
 #include "supervisor/calls/resolve.hpp"
 #include "supervisor/calls/static_paths.hpp"
 #include "supervisor/kernel/caller_cache.hpp"
@@ -41,6 +42,8 @@ struct Supervision {
     /// Held shared from judging a name to acting on it, exclusively by renames of directories: so that no directory
     /// moves between the two.
     std::shared_mutex names;
+
+    BoundNames bound_names;
 
     /// A `kill` verdict: ends the whole tree. Any thread.
     std::function<void()> kill_tree;

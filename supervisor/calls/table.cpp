@@ -64,6 +64,7 @@ constexpr auto table = std::to_array<CallEntry>({
     {SYS_connect, "connect", Operation::connect, handle_connect, {}, {}},
     {SYS_bind, "bind", Operation::bind, handle_bind, {}, {}},
     {SYS_listen, "listen", Operation::bind, handle_listen, {}, {}},
+    {SYS_getsockname, "getsockname", Operation::bind, handle_getsockname, {}, {}},
     {SYS_sendto, "sendto", Operation::connect, handle_sendto, {}, {}},
     {SYS_sendmsg, "sendmsg", Operation::connect, handle_sendmsg, {}, {}},
     {SYS_sendmmsg, "sendmmsg", Operation::connect, handle_sendmmsg, {}, {}},

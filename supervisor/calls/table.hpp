@@ -72,6 +72,7 @@ void handle_execute(CallContext&);    // execute.cpp
 void handle_connect(CallContext&);    // sockets.cpp
 void handle_bind(CallContext&);       // sockets.cpp
 void handle_listen(CallContext&);     // sockets.cpp
+void handle_getsockname(CallContext&);  // sockets.cpp: the name of a socket that was bound on behalf
 void handle_sendto(CallContext&);     // send.cpp
 void handle_sendmsg(CallContext&);    // send.cpp
 void handle_sendmmsg(CallContext&);   // send.cpp
