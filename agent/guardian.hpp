@@ -50,8 +50,8 @@ struct Arming {
     std::optional<int> io_priority;  // ioprio_set value
     Background background = Background::end;
     std::string temporary_directory;  // removed by the guardian if the supervisor is gone; "" none
-    /// Whether the guardian stays after `ended` until it is dismissed: an end of `orders` before that means that the
-    /// supervisor is gone, and what it leaves is cleaned up.
+    /// Whether the guardian stays after `ended` until it is dismissed: an end of `orders` before that means
+    /// that the supervisor is gone, and what it leaves is cleaned up.
     bool await_dismissal = false;
     /// Where a report is written if the supervisor is lost, descriptor or -1, and its whole text.
     int report = -1;

@@ -25,8 +25,8 @@ public:
     ~RuleSet();
 
     /// The strictest verdict over the request's operations. kill > deny > ask > allow > default; of several
-    /// rules of the winning action the first in file order names it. A default of `ask` means deny for execute
-    /// (decided_by fallback). Any thread.
+    /// rules of the winning action the first in file order names it. A default of `ask` means deny for
+    /// execute (decided_by fallback). Any thread.
     [[nodiscard]] Verdict evaluate(const Request& request) const;
 
     /// Every rule that matches the request for `operation`, in file order (for `explain`).

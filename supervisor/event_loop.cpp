@@ -65,7 +65,8 @@ RunOutcome EventLoop::run() {
     start_ticks();
     context_.run();
     outcome_.duration_ms =
-        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - started_).count();
+        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - started_)
+            .count();
     int status = 0;
     while (::waitpid(guardian_.pid, &status, 0) < 0 && errno == EINTR) {
     }
@@ -119,7 +120,8 @@ void EventLoop::start_ticks() {
 void EventLoop::watch_events() {
     asio::async_read(events_, asio::buffer(&event_, sizeof event_),
                      [this](const boost::system::error_code& error, std::size_t) {
-                         // The end of the pipe comes after everything that was said, when the guardian is gone.
+                         // The end of the pipe comes after everything that was said, when the guardian is
+                         // gone.
                          if (error) return on_guardian_gone();
                          on_event(event_);
                          if (!tree_ended_) watch_events();
@@ -163,19 +165,22 @@ void EventLoop::on_event(const Event& event) {
         case Event::Kind::armed:
         case Event::Kind::arm_failed:
         case Event::Kind::executed:
-        case Event::Kind::continued: break;
+        case Event::Kind::continued:
+            break;
     }
 }
 
 void EventLoop::watch_signals() {
-    signals_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const boost::system::error_code& error) {
-        if (error) return;
-        signalfd_siginfo info{};
-        while (::read(signals_.native_handle(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
-            on_signal(static_cast<int>(info.ssi_signo), info.ssi_code);
-        }
-        if (!tree_ended_) watch_signals();
-    });
+    signals_.async_wait(asio::posix::stream_descriptor::wait_read,
+                        [this](const boost::system::error_code& error) {
+                            if (error) return;
+                            signalfd_siginfo info{};
+                            while (::read(signals_.native_handle(), &info, sizeof info) ==
+                                   static_cast<ssize_t>(sizeof info)) {
+                                on_signal(static_cast<int>(info.ssi_signo), info.ssi_code);
+                            }
+                            if (!tree_ended_) watch_signals();
+                        });
 }
 
 /// What the terminal sends reaches the command's group by itself; what a process sends is passed on.
@@ -191,8 +196,12 @@ void EventLoop::on_signal(int signal, int code) {
             }
             break;
         case SIGTERM:
-        case SIGHUP: on_terminate(signal); break;
-        default: order(Order::Kind::signal, signal); break;
+        case SIGHUP:
+            on_terminate(signal);
+            break;
+        default:
+            order(Order::Kind::signal, signal);
+            break;
     }
 }
 

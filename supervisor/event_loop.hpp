@@ -1,7 +1,8 @@
-// The main thread's loop while a run goes on: signals, the guardian's events, timers, the receivers' watchdog.
+// The main thread's loop while a run goes on: signals, the guardian's events, timers, the receivers'
+// watchdog.
 //
-// Owns the guardian's handles and the process's signal descriptor. Nothing here waits for a call of the target, and no
-// call waits for anything here.
+// Owns the guardian's handles and the process's signal descriptor. Nothing here waits for a call of the
+// target, and no call waits for anything here.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -31,7 +32,8 @@ public:
     /// Blocks the signals that it handles in the calling thread: call before any thread is made.
     EventLoop(agent::Guardian guardian, Settings settings);
 
-    /// Until no process of the tree is left. Fills everything of the outcome but usage of the supervisor's own.
+    /// Until no process of the tree is left. Fills everything of the outcome but usage of the supervisor's
+    /// own.
     [[nodiscard]] RunOutcome run();
 
     /// Any thread: ends the whole tree; `outcome` names why, unless something was named before.
@@ -60,9 +62,9 @@ private:
     agent::Event event_{};
     RunOutcome outcome_;
     std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
-    int passed_on_ = 0;       // the last signal that was passed on
-    int terminations_ = 0;    // SIGTERM and SIGHUP seen
-    bool ending_ = false;     // the whole tree was told to end
+    int passed_on_ = 0;     // the last signal that was passed on
+    int terminations_ = 0;  // SIGTERM and SIGHUP seen
+    bool ending_ = false;   // the whole tree was told to end
     bool tree_ended_ = false;
 };
 

@@ -23,8 +23,8 @@ namespace {
 constexpr int interrupt_signal = SIGURG;  // ignored by default, and by nobody sent to us
 constexpr std::uint32_t sample_every = 16;
 constexpr int max_parallel = 4;
-// Beyond this many calls in a tick the tree does little but call: then one receiver that wakes its caller on its own
-// processor does more than several.
+// Beyond this many calls in a tick the tree does little but call: then one receiver that wakes its caller on
+// its own processor does more than several.
 constexpr std::uint64_t mostly_calls = 400;
 constexpr std::uint32_t enough_samples = 8;
 
@@ -224,7 +224,8 @@ void Receivers::Worker::interrupt_if_needed() {
     interrupt();
 }
 
-Receivers::Receivers(kernel::NotificationSource& source, calls::Supervision& run, std::function<void()> wake_watchdog)
+Receivers::Receivers(kernel::NotificationSource& source, calls::Supervision& run,
+                     std::function<void()> wake_watchdog)
     : source_(source), run_(run), wake_watchdog_(std::move(wake_watchdog)) {}
 
 Receivers::~Receivers() { stop(); }
@@ -250,7 +251,8 @@ bool Receivers::spawn() {
     }
 }
 
-/// With mutex_ held: another takes the place of one that blocks. False: none could be found and nobody receives.
+/// With mutex_ held: another takes the place of one that blocks. False: none could be found and nobody
+/// receives.
 bool Receivers::replace() {
     while (active_.load() < wanted_.load() && !stopping_.load()) {
         if (spare_ > 0) {
@@ -285,8 +287,8 @@ void Receivers::end_worker() {
     --running_;
 }
 
-/// One receiver and synchronous wake-ups while calls come singly or do little else than come, several without while
-/// those of callers with work of their own overlap.
+/// One receiver and synchronous wake-ups while calls come singly or do little else than come, several without
+/// while those of callers with work of their own overlap.
 void Receivers::adapt() {
     const bool busy = run_.notifications.load() - seen_notifications_ > mostly_calls;
     if (!busy && samples_.load() < enough_samples) return;

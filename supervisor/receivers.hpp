@@ -1,13 +1,13 @@
 // The threads that take notifications off the kernel and handle them, each call from beginning to end.
 //
 // One thread at a time waits for the next call while calls come one at a time; several do while they overlap
-// (kernel-facts 33). A thread that is about to block (a FIFO, a connect) lets another take its place first; one that
-// blocks unannounced (a page or a file system that hangs) is noticed by the watchdog and replaced. So nobody waits for
-// a stranger: a call that blocks delays only its own caller. Blocked threads are interrupted when their caller dies or
-// has a signal to handle (kernel-facts 10b, 11).
+// (kernel-facts 33). A thread that is about to block (a FIFO, a connect) lets another take its place first;
+// one that blocks unannounced (a page or a file system that hangs) is noticed by the watchdog and replaced.
+// So nobody waits for a stranger: a call that blocks delays only its own caller. Blocked threads are
+// interrupted when their caller dies or has a signal to handle (kernel-facts 10b, 11).
 //
-// Every thread has a working directory and umask of its own, blocks all signals but the one that interrupts it, and
-// inherits the base Landlock domain and the empty capability set of the thread that starts them.
+// Every thread has a working directory and umask of its own, blocks all signals but the one that interrupts
+// it, and inherits the base Landlock domain and the empty capability set of the thread that starts them.
 #pragma once
 
 #include <atomic>
@@ -28,9 +28,10 @@ public:
     /// At most this many calls may be blocked at once (architecture.md); a further one is denied.
     static constexpr int max_blocked = 512;
 
-    /// Both outlive this. `wake_watchdog` is called (by any thread) when calls begin to come after a pause: `tick` is
-    /// then to be called every `tick_interval_ms` until it returns false.
-    Receivers(kernel::NotificationSource& source, calls::Supervision& run, std::function<void()> wake_watchdog);
+    /// Both outlive this. `wake_watchdog` is called (by any thread) when calls begin to come after a pause:
+    /// `tick` is then to be called every `tick_interval_ms` until it returns false.
+    Receivers(kernel::NotificationSource& source, calls::Supervision& run,
+              std::function<void()> wake_watchdog);
     ~Receivers();
 
     void start();

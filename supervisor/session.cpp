@@ -41,7 +41,9 @@ T require(boost::system::result<T> result, const std::string& what) {
 UniqueFd open_output(const OutputTarget& target, const char* option) {
     if (target.descriptor >= 0) {
         UniqueFd fd(::fcntl(target.descriptor, F_DUPFD_CLOEXEC, 3));
-        if (!fd) throw SetupError(std::string(option) + ": descriptor " + std::to_string(target.descriptor) + " is not open");
+        if (!fd)
+            throw SetupError(std::string(option) + ": descriptor " + std::to_string(target.descriptor) +
+                             " is not open");
         return fd;
     }
     if (target.path.empty()) return {};
@@ -73,10 +75,14 @@ std::unique_ptr<audit::Log> open_log(const SessionConfig& config) {
                            "cannot write the audit log " + config.audit.path);
         case AuditTarget::Kind::descriptor: {
             UniqueFd fd(::fcntl(config.audit.descriptor, F_DUPFD_CLOEXEC, 3));
-            if (!fd) throw SetupError("--audit: descriptor " + std::to_string(config.audit.descriptor) + " is not open");
-            return require(audit::Log::on_descriptor(std::move(fd), std::move(options)), "cannot write the audit log");
+            if (!fd)
+                throw SetupError("--audit: descriptor " + std::to_string(config.audit.descriptor) +
+                                 " is not open");
+            return require(audit::Log::on_descriptor(std::move(fd), std::move(options)),
+                           "cannot write the audit log");
         }
-        case AuditTarget::Kind::none: break;
+        case AuditTarget::Kind::none:
+            break;
     }
     return nullptr;
 }
@@ -95,15 +101,24 @@ std::string kernel_release() {
 
 const char* step_name(agent::ArmStep step) {
     switch (step) {
-        case agent::ArmStep::process_group: return "join the process group";
-        case agent::ArmStep::working_directory: return "enter the start directory";
-        case agent::ArmStep::descriptors: return "close descriptors";
-        case agent::ArmStep::limits: return "set limits";
-        case agent::ArmStep::capabilities: return "drop capabilities";
-        case agent::ArmStep::no_new_privs: return "set no_new_privs";
-        case agent::ArmStep::landlock: return "enter the Landlock domain";
-        case agent::ArmStep::filter: return "install the seccomp filter";
-        case agent::ArmStep::handshake: return "hand the listener over";
+        case agent::ArmStep::process_group:
+            return "join the process group";
+        case agent::ArmStep::working_directory:
+            return "enter the start directory";
+        case agent::ArmStep::descriptors:
+            return "close descriptors";
+        case agent::ArmStep::limits:
+            return "set limits";
+        case agent::ArmStep::capabilities:
+            return "drop capabilities";
+        case agent::ArmStep::no_new_privs:
+            return "set no_new_privs";
+        case agent::ArmStep::landlock:
+            return "enter the Landlock domain";
+        case agent::ArmStep::filter:
+            return "install the seccomp filter";
+        case agent::ArmStep::handshake:
+            return "hand the listener over";
     }
     return "arm";
 }
@@ -111,7 +126,8 @@ const char* step_name(agent::ArmStep step) {
 /// The guardian need not clean up nor report in our place.
 void dismiss(const agent::Guardian& guardian) {
     const agent::Order order{agent::Order::Kind::dismiss, 0};
-    if (guardian.orders) write_all(guardian.orders.get(), {reinterpret_cast<const char*>(&order), sizeof order});
+    if (guardian.orders)
+        write_all(guardian.orders.get(), {reinterpret_cast<const char*>(&order), sizeof order});
 }
 
 class Session {
@@ -171,7 +187,8 @@ void Session::record_start() {
 
 agent::Guardian Session::start_guardian() {
     std::vector<std::string> left_out;
-    UniqueFd ruleset = require(agent::make_target_ruleset(config_.plan, left_out), "cannot make the Landlock ruleset");
+    UniqueFd ruleset =
+        require(agent::make_target_ruleset(config_.plan, left_out), "cannot make the Landlock ruleset");
     const auto filter = agent::compile(calls::filter_spec(config_.plan));
     agent::Arming arming;
     arming.command = config_.command;
@@ -207,7 +224,8 @@ UniqueFd Session::wait_until_armed(agent::Guardian& guardian) {
     ssize_t got = -1;
     while ((got = ::read(guardian.events.get(), &event, sizeof event)) < 0 && errno == EINTR) {
     }
-    if (got != static_cast<ssize_t>(sizeof event)) throw SetupError("the guardian process ended before the command began");
+    if (got != static_cast<ssize_t>(sizeof event))
+        throw SetupError("the guardian process ended before the command began");
     if (event.kind == agent::Event::Kind::arm_failed) {
         const auto step = static_cast<agent::ArmStep>(event.detail);
         throw SetupError(std::string("cannot ") + step_name(step) + ": " + because(event.value));
@@ -221,11 +239,23 @@ void Session::supervise(agent::Guardian guardian, UniqueFd listener_fd) {
     const rules::MoveJudge moves(*config_.rules, grants);
     boost::asio::thread_pool* sync_pool = nullptr;
     std::atomic<bool> sync_wanted{false};
-    calls::Supervision shared{.rules = *config_.rules, .plan = config_.plan, .grants = grants, .moves = moves,
-                              .log = log_.get(), .report = report_, .guardian = guardian.pid,
-                              .uid = ::geteuid(), .keep_capabilities = config_.keep_capabilities,
-                              .identity = require(kernel::status(::getpid()), "cannot read /proc/self/status"),
-                              .names = {}, .bound_names = {}, .kill_tree = {}, .sync_log = {}, .log_error = {}, .notifications = {}};
+    calls::Supervision shared{
+        .rules = *config_.rules,
+        .plan = config_.plan,
+        .grants = grants,
+        .moves = moves,
+        .log = log_.get(),
+        .report = report_,
+        .guardian = guardian.pid,
+        .uid = ::geteuid(),
+        .keep_capabilities = config_.keep_capabilities,
+        .identity = require(kernel::status(::getpid()), "cannot read /proc/self/status"),
+        .names = {},
+        .bound_names = {},
+        .kill_tree = {},
+        .sync_log = {},
+        .log_error = {},
+        .notifications = {}};
     EventLoop* loop_address = nullptr;
     Receivers receivers(listener, shared, [&loop_address] { loop_address->wake_watchdog(); });
     UniqueFd go = std::move(guardian.go);
@@ -261,7 +291,8 @@ void Session::supervise(agent::Guardian guardian, UniqueFd listener_fd) {
     outcome_ = loop.run();
     receivers.stop();
     pool.join();
-    if (config_.background == agent::Background::wait) outcome_.ended_background = 0;  // waited for, not ended
+    if (config_.background == agent::Background::wait)
+        outcome_.ended_background = 0;  // waited for, not ended
     outcome_.notifications = shared.notifications.load();
     log_error_ = shared.log_error.load();
 }
@@ -296,7 +327,8 @@ void Session::finish() {
         outcome_.error = "the audit log could not be written (" + because(log_error_) +
                          "): what could not be recorded was denied";
     }
-    if (report_fd_) write_all(report_fd_.get(), report_.json(facts(), outcome_, log_ ? log_->records() : 0, ""));
+    if (report_fd_)
+        write_all(report_fd_.get(), report_.json(facts(), outcome_, log_ ? log_->records() : 0, ""));
     if (outcome_.outcome == "timeout" && !config_.quiet) {
         report_failure("ended by --timeout after " + std::to_string(outcome_.duration_ms) + " ms");
     }
@@ -307,8 +339,10 @@ void Session::finish() {
     }
     if (!config_.quiet) std::cerr << report_.footer(facts(), outcome_, config_.hints) << std::flush;
     if (!config_.temporary_directory.empty()) {
-        if (const auto removed = agent::remove_tree(config_.temporary_directory); !removed && !config_.quiet) {
-            report_failure("cannot remove " + config_.temporary_directory + ": " + because(removed.error().value()));
+        if (const auto removed = agent::remove_tree(config_.temporary_directory);
+            !removed && !config_.quiet) {
+            report_failure("cannot remove " + config_.temporary_directory + ": " +
+                           because(removed.error().value()));
         }
     }
 }

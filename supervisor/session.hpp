@@ -1,7 +1,7 @@
 // One run, wired together: guardian, listener, receivers, event loop, audit log, report.
 //
-// Owns everything that lives as long as the run. `run_session` is called once per process, on the main thread,
-// while the process is still single-threaded.
+// Owns everything that lives as long as the run. `run_session` is called once per process, on the main
+// thread, while the process is still single-threaded.
 #pragma once
 
 #include <chrono>
@@ -35,19 +35,19 @@ struct OutputTarget {
 };
 
 struct SessionConfig {
-    std::string run;                        // "k3f9": made by the caller, names tmp, log, report
+    std::string run;  // "k3f9": made by the caller, names tmp, log, report
     std::vector<std::string> command;
-    std::vector<std::string> environment;   // final, "NAME=value"
-    std::vector<std::string> executables;   // absolute candidates in PATH order (agent::Arming)
-    std::string workdir;                    // canonical
-    std::string directory;                  // where the command starts (--cwd, default workdir)
-    std::string temporary_directory;        // exists, 0700; removed at the end
+    std::vector<std::string> environment;  // final, "NAME=value"
+    std::vector<std::string> executables;  // absolute candidates in PATH order (agent::Arming)
+    std::string workdir;                   // canonical
+    std::string directory;                 // where the command starts (--cwd, default workdir)
+    std::string temporary_directory;       // exists, 0700; removed at the end
     std::shared_ptr<const rules::RuleSet> rules;
     rules::Plan plan;
-    std::vector<std::string> profiles;      // names, for run.start
+    std::vector<std::string> profiles;  // names, for run.start
     std::string rules_sha256;
     std::vector<std::string> degraded;
-    rules::Limits limits;                   // already merged with the options; only enforceable ones
+    rules::Limits limits;  // already merged with the options; only enforceable ones
     Mode mode = Mode::enforce;
     AuditTarget audit;
     OutputTarget report, status;

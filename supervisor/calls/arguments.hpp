@@ -12,19 +12,19 @@ namespace callgate::calls {
 
 /// A path argument as the caller gave it, read once, and a handle on where it starts.
 struct GivenPath {
-    std::string* text = nullptr;          // in the thread's scratch
-    UniqueFd base;                        // valid for relative paths
-    std::optional<int> directory_fd;      // as given, where it was used
-    std::string* directory = nullptr;     // the starting directory's path for the record, where it was used
+    std::string* text = nullptr;       // in the thread's scratch
+    UniqueFd base;                     // valid for relative paths
+    std::optional<int> directory_fd;   // as given, where it was used
+    std::string* directory = nullptr;  // the starting directory's path for the record, where it was used
 
     [[nodiscard]] PathRequest request(pid_t thread, Follow follow, std::uint64_t resolve = 0) const {
         return {thread, base.get(), *text, follow, resolve};
     }
 };
 
-/// Reads argument `argument` of the call into `text`. Errors: EFAULT, ENAMETOOLONG; EBADF and ENOTDIR of the directory
-/// descriptor; ESRCH where the caller is gone. An empty path is ENOENT unless `allow_empty`, where the base is the
-/// descriptor itself.
+/// Reads argument `argument` of the call into `text`. Errors: EFAULT, ENAMETOOLONG; EBADF and ENOTDIR of the
+/// directory descriptor; ESRCH where the caller is gone. An empty path is ENOENT unless `allow_empty`, where
+/// the base is the descriptor itself.
 enum class EmptyPath : std::uint8_t { refuse, allow };
 /// Whether an absolute path needs its starting directory too (RESOLVE_BENEATH, RESOLVE_IN_ROOT).
 enum class TakeBase : std::uint8_t { if_relative, always };
@@ -41,8 +41,8 @@ enum class TakeBase : std::uint8_t { if_relative, always };
     return {status.st_ino, status.st_dev};
 }
 
-/// A change whose path leads nowhere, or that the kernel refuses by itself: where Landlock alone holds the call it is
-/// continued, so that the kernel gives its own errno; `error` is the answer where it must not be.
+/// A change whose path leads nowhere, or that the kernel refuses by itself: where Landlock alone holds the
+/// call it is continued, so that the kernel gives its own errno; `error` is the answer where it must not be.
 void refuse_natively(CallContext& context, int error, bool may_continue);
 
 }  // namespace callgate::calls

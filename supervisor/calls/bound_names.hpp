@@ -1,8 +1,8 @@
 // The names that unix sockets were bound by, where the kernel knows only the last component.
 //
-// A pathname socket is bound on behalf by its leaf, in the pinned directory (a whole path would be resolved a second
-// time). getsockname(2) must still say what the program gave: multiprocessing listens by it. Keyed by the socket's
-// inode, which the kernel does not give out twice while it lives. Any thread.
+// A pathname socket is bound on behalf by its leaf, in the pinned directory (a whole path would be resolved a
+// second time). getsockname(2) must still say what the program gave: multiprocessing listens by it. Keyed by
+// the socket's inode, which the kernel does not give out twice while it lives. Any thread.
 #pragma once
 
 #include <sys/types.h>

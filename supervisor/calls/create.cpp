@@ -1,10 +1,10 @@
 // mkdir, mknod, symlink and their *at forms: a new name in a pinned directory.
 //
-// An attacker controls the path (and a link's text), copied once, and may move or replace directories meanwhile. The
-// name is judged beneath the pinned directory's own path, and made in that very directory; the kernel refuses an
-// existing name by itself. Directories of the run do not move between judging and acting (Supervision::names).
-// Continued only where Landlock alone permits it. What a link's text says does not matter: whoever follows it is
-// judged on where it leads.
+// An attacker controls the path (and a link's text), copied once, and may move or replace directories
+// meanwhile. The name is judged beneath the pinned directory's own path, and made in that very directory; the
+// kernel refuses an existing name by itself. Directories of the run do not move between judging and acting
+// (Supervision::names). Continued only where Landlock alone permits it. What a link's text says does not
+// matter: whoever follows it is judged on where it leads.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,7 +21,8 @@ namespace {
 
 using rules::Operation;
 
-/// Judges `create` at the place of the call's path and runs `act(parent, leaf)`, which returns 0 or sets errno.
+/// Judges `create` at the place of the call's path and runs `act(parent, leaf)`, which returns 0 or sets
+/// errno.
 template <class Act>
 void create_name(CallContext& context, const PathArgument& argument, std::optional<std::uint32_t> mode,
                  std::string_view link_text, Act act) {
@@ -33,7 +34,8 @@ void create_name(CallContext& context, const PathArgument& argument, std::option
     if (!context.call.waiting()) return;
     if (!place) return refuse_natively(context, place.error().value(), true);
     struct stat there {};
-    if (place->special || ::fstatat(place->parent.get(), place->leaf.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0) {
+    if (place->special ||
+        ::fstatat(place->parent.get(), place->leaf.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0) {
         return refuse_natively(context, EEXIST, true);
     }
     Subject subject;
@@ -81,9 +83,8 @@ void handle_symlink(CallContext& context) {
     const auto read = kernel::read_path(context.thread(), context.word(context.entry.first.path), text);
     if (!read) return refuse_natively(context, read.error().value(), true);
     if (text.empty()) return refuse_natively(context, ENOENT, true);
-    create_name(context, context.entry.second, std::nullopt, text, [&text](int parent, const char* leaf) {
-        return ::symlinkat(text.c_str(), parent, leaf);
-    });
+    create_name(context, context.entry.second, std::nullopt, text,
+                [&text](int parent, const char* leaf) { return ::symlinkat(text.c_str(), parent, leaf); });
 }
 
 }  // namespace callgate::calls

@@ -15,7 +15,8 @@ constexpr std::string_view no_one_to_ask = "no one to ask";
 
 /// Who asks, for the record.
 audit::Caller caller_of(CallContext& context) {
-    const kernel::Identity found = context.scratch.callers.look_up(context.thread(), context.scratch.executable);
+    const kernel::Identity found =
+        context.scratch.callers.look_up(context.thread(), context.scratch.executable);
     audit::Caller caller;
     caller.pid = context.thread();
     caller.parent = found.parent;
@@ -27,9 +28,12 @@ audit::Caller caller_of(CallContext& context) {
 
 audit::Mechanism mechanism_of(rules::Action action) {
     switch (action) {
-        case rules::Action::allow: return audit::Mechanism::on_behalf;
-        case rules::Action::kill: return audit::Mechanism::kill;
-        default: return audit::Mechanism::error;
+        case rules::Action::allow:
+            return audit::Mechanism::on_behalf;
+        case rules::Action::kill:
+            return audit::Mechanism::kill;
+        default:
+            return audit::Mechanism::error;
     }
 }
 
@@ -107,7 +111,8 @@ Ruling decide(CallContext& context, const Subject& subject, std::uint64_t* seque
     return rule_on(context, subject, judge(context, subject), sequence);
 }
 
-Ruling rule_on(CallContext& context, const Subject& subject, const rules::Verdict& verdict, std::uint64_t* sequence) {
+Ruling rule_on(CallContext& context, const Subject& subject, const rules::Verdict& verdict,
+               std::uint64_t* sequence) {
     audit::Decision decision = make_decision(context, subject, verdict);
     if (verdict.action == rules::Action::ask) {
         decision.verdict.action = rules::Action::deny;
@@ -115,13 +120,16 @@ Ruling rule_on(CallContext& context, const Subject& subject, const rules::Verdic
     }
     if (!put_on_record(context, decision, sequence)) return Ruling::refused;
     switch (decision.verdict.action) {
-        case rules::Action::allow: return Ruling::proceed;
+        case rules::Action::allow:
+            return Ruling::proceed;
         case rules::Action::kill:
             // The caller first, and before any answer: it must not run on until the tree is stopped.
             ::kill(context.thread(), SIGKILL);
             context.run.kill_tree();
             return Ruling::refused;
-        default: context.fail(error_of(decision.verdict)); return Ruling::refused;
+        default:
+            context.fail(error_of(decision.verdict));
+            return Ruling::refused;
     }
 }
 

@@ -1,7 +1,8 @@
 // Judging one decoded call and putting the decision on record, before anything of it happens.
 //
-// The only way from a decoded call to an act: `decide` evaluates (the one evaluator), writes the record, and only
-// then lets the handler act. If the record cannot be written, the call is denied (architecture.md, invariants 3, 4).
+// The only way from a decoded call to an act: `decide` evaluates (the one evaluator), writes the record, and
+// only then lets the handler act. If the record cannot be written, the call is denied (architecture.md,
+// invariants 3, 4).
 #pragma once
 
 #include <cstdint>
@@ -30,14 +31,16 @@ enum class Ruling : std::uint8_t {
     refused,  // already answered
 };
 
-/// Evaluates and records; answers at once where it is denied. `sequence` receives the record's number (0: none).
+/// Evaluates and records; answers at once where it is denied. `sequence` receives the record's number (0:
+/// none).
 [[nodiscard]] Ruling decide(CallContext& context, const Subject& subject, std::uint64_t* sequence = nullptr);
 
 /// As `decide`, for a verdict that was found another way (moves, terminals of the run).
 [[nodiscard]] Ruling rule_on(CallContext& context, const Subject& subject, const rules::Verdict& verdict,
                              std::uint64_t* sequence = nullptr);
 
-/// Lets the kernel go on with a call that Landlock and the filter alone permit: recorded only with `--record all`.
+/// Lets the kernel go on with a call that Landlock and the filter alone permit: recorded only with `--record
+/// all`.
 void let_continue(CallContext& context, const Subject& subject);
 
 /// Denies because something failed on our side (unreadable, overload): on record with the reason.

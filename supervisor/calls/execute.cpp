@@ -1,10 +1,11 @@
 // execve, execveat.
 //
-// An attacker controls path, arguments and environment in memory, which the kernel reads again when the call is
-// continued; it cannot be performed on behalf. So it is continued only where Landlock alone holds execution: whatever
-// the path then names, it runs only beneath a hierarchy that is allowed to execute. Everything else is denied here, on
-// record. What Landlock does not mediate (a memfd, a loader of one's own) runs under the same domain and filter as the
-// caller: it gains nothing but another program's name (threat model: execution identifies, it does not confine).
+// An attacker controls path, arguments and environment in memory, which the kernel reads again when the call
+// is continued; it cannot be performed on behalf. So it is continued only where Landlock alone holds
+// execution: whatever the path then names, it runs only beneath a hierarchy that is allowed to execute.
+// Everything else is denied here, on record. What Landlock does not mediate (a memfd, a loader of one's own)
+// runs under the same domain and filter as the caller: it gains nothing but another program's name (threat
+// model: execution identifies, it does not confine).
 #include <fcntl.h>
 
 #include "supervisor/calls/arguments.hpp"
@@ -15,8 +16,8 @@ namespace callgate::calls {
 void handle_execute(CallContext& context) {
     const int flags = context.entry.flags < 0 ? 0 : context.integer(context.entry.flags);
     const EmptyPath empty = (flags & AT_EMPTY_PATH) != 0 ? EmptyPath::allow : EmptyPath::refuse;
-    auto given =
-        read_path_argument(context, context.entry.first, context.scratch.path, context.scratch.directory, empty);
+    auto given = read_path_argument(context, context.entry.first, context.scratch.path,
+                                    context.scratch.directory, empty);
     // What leads nowhere the kernel refuses by itself.
     if (!given) return refuse_natively(context, given.error().value(), true);
     const Follow follow = (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Follow::no : Follow::yes;
@@ -37,9 +38,10 @@ void handle_execute(CallContext& context) {
     }
     const rules::Verdict verdict = judge(context, subject);
     if (verdict.action == rules::Action::allow && !object->nameless) {
-        return deny_failure(context, subject, EACCES,
-                            "execution is allowed here, but not held by the kernel: the directory was made, or replaced, "
-                            "after the run began");
+        return deny_failure(
+            context, subject, EACCES,
+            "execution is allowed here, but not held by the kernel: the directory was made, or replaced, "
+            "after the run began");
     }
     if (verdict.action == rules::Action::allow) {  // a default of allow covers what has no name
         return context.call.let_continue(), void();

@@ -49,8 +49,9 @@ constexpr std::uint32_t architecture = AUDIT_ARCH_AARCH64;
 
 constexpr std::uint32_t newest_call = 469;  // file_setattr, Linux 6.17
 constexpr std::uint64_t socket_type_mask = 0xf;
-constexpr std::uint64_t new_namespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
-                                         CLONE_NEWPID | CLONE_NEWNET | 0x80 /* CLONE_NEWTIME */;
+constexpr std::uint64_t new_namespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
+                                         CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET |
+                                         0x80 /* CLONE_NEWTIME */;
 
 constexpr Disposition allow{Disposition::Kind::allow, 0};
 constexpr Disposition trap{Disposition::Kind::trap, 0};
@@ -66,7 +67,9 @@ constexpr ArgumentTest differs(std::uint8_t argument, std::uint64_t value, std::
 constexpr ArgumentTest has(std::uint8_t argument, std::uint64_t mask) { return differs(argument, 0, mask); }
 /// A pointer that is not null: all 64 bits.
 constexpr ArgumentTest given(std::uint8_t argument) { return {argument, Compare::non_zero, false, ~0ULL, 0}; }
-constexpr ArgumentTest not_zero(std::uint8_t argument) { return {argument, Compare::non_zero, true, 0xffffffff, 0}; }
+constexpr ArgumentTest not_zero(std::uint8_t argument) {
+    return {argument, Compare::non_zero, true, 0xffffffff, 0};
+}
 
 struct Closed {
     const char* name;
@@ -74,8 +77,8 @@ struct Closed {
     std::string_view why;
 };
 
-// Named as libseccomp names them; those that it does not know stand below by number. Names that this architecture has
-// not are left out.
+// Named as libseccomp names them; those that it does not know stand below by number. Names that this
+// architecture has not are left out.
 constexpr auto closed = std::to_array<Closed>({
     {"io_uring_setup", ENOSYS, "its operations pass no filter"},
     {"io_uring_enter", ENOSYS, "its operations pass no filter"},
@@ -139,8 +142,8 @@ constexpr auto closed = std::to_array<Closed>({
 });
 
 // Where metadata is limited: attributes that this version does not mediate. Software copies on without them.
-constexpr std::array unmediated_attributes = {"setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr",
-                                              "fremovexattr"};
+constexpr std::array unmediated_attributes = {"setxattr",    "lsetxattr",    "fsetxattr",
+                                              "removexattr", "lremovexattr", "fremovexattr"};
 
 std::optional<std::uint32_t> number_of(const char* name) {
     const int number = seccomp_syscall_resolve_name(name);
@@ -166,7 +169,8 @@ public:
         }
         add(SYS_open_tree_attr, {}, refuse(EPERM));
         // A second listener could answer what this one contests once it is closed (kernel-facts 34).
-        add(SYS_seccomp, {equals(0, SECCOMP_SET_MODE_FILTER), has(1, SECCOMP_FILTER_FLAG_NEW_LISTENER)}, refuse(EBUSY));
+        add(SYS_seccomp, {equals(0, SECCOMP_SET_MODE_FILTER), has(1, SECCOMP_FILTER_FLAG_NEW_LISTENER)},
+            refuse(EBUSY));
         return std::move(spec_);
     }
 
@@ -183,8 +187,8 @@ private:
         if (entry.handle == handle_truncate && !plan_.truncation_held) add(entry.number, {}, trap);
     }
 
-    /// O_PATH opens nothing (Landlock does not mediate it either); read-only opens and others are trapped each where
-    /// something of theirs is contested.
+    /// O_PATH opens nothing (Landlock does not mediate it either); read-only opens and others are trapped
+    /// each where something of theirs is contested.
     void open(const CallEntry& entry) {
         const bool reads = plan_.trapped.contains(Operation::read);
         const bool writes = plan_.trapped.intersects({Operation::modify, Operation::create});
@@ -215,7 +219,8 @@ private:
 
     void stranger(const CallEntry& entry) {
         const std::string_view name = entry.name;
-        const bool signals = name.find("kill") != std::string_view::npos || name.find("sig") != std::string_view::npos;
+        const bool signals =
+            name.find("kill") != std::string_view::npos || name.find("sig") != std::string_view::npos;
         if (signals) {
             if (!plan_.signals_held) add(entry.number, {}, trap);
         } else if (name == "prlimit64") {
@@ -231,7 +236,8 @@ private:
     void sockets() {
         const auto internet = [this](int family) {
             const auto of = [family](std::uint64_t type) {
-                return std::vector{equals(0, static_cast<std::uint64_t>(family)), equals(1, type, socket_type_mask)};
+                return std::vector{equals(0, static_cast<std::uint64_t>(family)),
+                                   equals(1, type, socket_type_mask)};
             };
             const auto with = [](std::vector<ArgumentTest> tests, std::uint64_t protocol) {
                 tests.push_back(equals(2, protocol));
@@ -265,7 +271,8 @@ private:
     }
 
     void process_creation() {
-        add(SYS_clone, {has(0, new_namespaces & ~0x80ULL)}, refuse(EPERM));  // the low byte is the exit signal there
+        add(SYS_clone, {has(0, new_namespaces & ~0x80ULL)},
+            refuse(EPERM));  // the low byte is the exit signal there
         add(SYS_unshare, {has(0, new_namespaces)}, refuse(EPERM));
     }
 
@@ -274,7 +281,8 @@ private:
         add(SYS_ioctl, {equals(1, TIOCSTI)}, refuse(EPERM));
         add(SYS_ioctl, {equals(1, linux_console)}, refuse(EPERM));
         // Subvolumes and snapshots of btrfs: names that no path call makes or removes.
-        for (const std::uint64_t request : {0x50009401, 0x5000940e, 0x5000940f, 0x50009417, 0x50009418, 0x5000943f}) {
+        for (const std::uint64_t request :
+             {0x50009401, 0x5000940e, 0x5000940f, 0x50009417, 0x50009418, 0x5000943f}) {
             add(SYS_ioctl, {equals(1, request)}, refuse(EPERM));
         }
         // A queue that is made or removed outlives the run; Landlock does not ask for it.
@@ -282,8 +290,8 @@ private:
         if (!plan_.signals_held) add(SYS_pidfd_send_signal, {}, refuse(ENOSYS));
     }
 
-    /// A packet goes where its routing header says, whatever address was judged; and a socket that changes its family
-    /// changes what an address means.
+    /// A packet goes where its routing header says, whatever address was judged; and a socket that changes
+    /// its family changes what an address means.
     void routing() {
         constexpr std::uint64_t ipv6_options[] = {1 /* ADDRFORM */, 5 /* 2292RTHDR */, 6 /* 2292PKTOPTIONS */,
                                                   57 /* RTHDR */};

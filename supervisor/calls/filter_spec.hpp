@@ -1,8 +1,9 @@
-// From plan and call table to the filter: which calls are trapped, refused or left alone, by scalar arguments.
+// From plan and call table to the filter: which calls are trapped, refused or left alone, by scalar
+// arguments.
 //
-// The filter sees registers only, which nobody can change under it. What it refuses needs no judgement: families and
-// types of sockets that no rule can speak of, doors that callgate does not mediate (attacks.md, other doors). The
-// errno is one that common software falls back from.
+// The filter sees registers only, which nobody can change under it. What it refuses needs no judgement:
+// families and types of sockets that no rule can speak of, doors that callgate does not mediate (attacks.md,
+// other doors). The errno is one that common software falls back from.
 #pragma once
 
 #include <string>

@@ -1,8 +1,9 @@
 // truncate, chmod, chown, utimens and their relatives: a change of an object that exists.
 //
-// An attacker controls path and arguments, copied once; the object is pinned (or, for descriptor forms, the very open
-// file description is taken with pidfd_getfd), judged by its own path and changed through that pin. Landlock mediates
-// none of these but truncation, so none but truncate is ever continued: the answer is always ours.
+// An attacker controls path and arguments, copied once; the object is pinned (or, for descriptor forms, the
+// very open file description is taken with pidfd_getfd), judged by its own path and changed through that pin.
+// Landlock mediates none of these but truncation, so none but truncate is ever continued: the answer is
+// always ours.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -42,8 +43,8 @@ void finish(CallContext& context, std::uint64_t sequence, int result) {
 /// Judges `operation` on the object of the call's first path and runs `act(object)`: 0, or -1 with errno.
 template <class Act>
 void change_object(CallContext& context, Operation operation, Follow follow, EmptyPath empty, Act act) {
-    auto given =
-        read_path_argument(context, context.entry.first, context.scratch.path, context.scratch.directory, empty);
+    auto given = read_path_argument(context, context.entry.first, context.scratch.path,
+                                    context.scratch.directory, empty);
     if (!given) return context.fail(given.error().value());
     auto object = given->text->empty() ? describe(std::move(given->base))
                                        : resolve_object(given->request(context.thread(), follow));
@@ -194,9 +195,10 @@ void handle_chown(CallContext& context) {
     const int owner = context.entry.first.path + 1;
     const auto uid = static_cast<uid_t>(context.word(owner));
     const auto gid = static_cast<gid_t>(context.word(owner + 1));
-    change_object(context, Operation::metadata, follow_of(flags), empty_of(flags), [uid, gid](const Object& object) {
-        return ::fchownat(object.pin.get(), "", uid, gid, AT_EMPTY_PATH);
-    });
+    change_object(context, Operation::metadata, follow_of(flags), empty_of(flags),
+                  [uid, gid](const Object& object) {
+                      return ::fchownat(object.pin.get(), "", uid, gid, AT_EMPTY_PATH);
+                  });
 }
 
 void handle_times(CallContext& context) {
@@ -213,10 +215,11 @@ void handle_times(CallContext& context) {
                                  [&times](int fd) { return ::futimens(fd, times->get()); });
     }
     if ((flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) != 0) return context.fail(EINVAL);
-    change_object(context, Operation::metadata, follow_of(flags), empty_of(flags), [&times](const Object& object) {
-        return static_cast<int>(
-            ::syscall(SYS_utimensat, object.pin.get(), "", times->get(), AT_EMPTY_PATH));
-    });
+    change_object(context, Operation::metadata, follow_of(flags), empty_of(flags),
+                  [&times](const Object& object) {
+                      return static_cast<int>(
+                          ::syscall(SYS_utimensat, object.pin.get(), "", times->get(), AT_EMPTY_PATH));
+                  });
 }
 
 void handle_fchmod(CallContext& context) {

@@ -1,9 +1,10 @@
 // rename, link and their relatives: an object gets another name.
 //
-// An attacker controls both paths, copied once, and may swap what stands at them. Names are judged beneath the pinned
-// directories' own paths; the object of a link is pinned. Never continued: the kernel would read the paths again, and
-// Landlock compares its own rights, not the rules (rules.md, moving never widens). Renames of directories hold
-// Supervision::names exclusively, so that no name that was judged elsewhere moves before it is acted on.
+// An attacker controls both paths, copied once, and may swap what stands at them. Names are judged beneath
+// the pinned directories' own paths; the object of a link is pinned. Never continued: the kernel would read
+// the paths again, and Landlock compares its own rights, not the rules (rules.md, moving never widens).
+// Renames of directories hold Supervision::names exclusively, so that no name that was judged elsewhere moves
+// before it is acted on.
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -65,7 +66,8 @@ public:
             UniqueFd below(::openat(::dirfd(entries.get()), entry->d_name,
                                     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
             if (!below && errno != ENOTDIR && errno != ELOOP) return refusal(EXDEV);
-            worst = stricter(worst, context_.run.moves.planted(path, below.valid(), context_.scratch.executable));
+            worst =
+                stricter(worst, context_.run.moves.planted(path, below.valid(), context_.scratch.executable));
             if (below) worst = stricter(worst, judge(std::move(below), path, depth + 1));
             if (worst.action >= rules::Action::deny) return worst;
         }
@@ -94,14 +96,16 @@ struct Rename {
 
     /// fs/namei.c, do_renameat2: what the kernel refuses before any security hook; 0 none.
     int look() {
-        if (::fstatat(old_place.parent.get(), old_place.bare().c_str(), &old_status, AT_SYMLINK_NOFOLLOW) != 0) {
+        if (::fstatat(old_place.parent.get(), old_place.bare().c_str(), &old_status, AT_SYMLINK_NOFOLLOW) !=
+            0) {
             return errno;
         }
-        replaces =
-            ::fstatat(new_place.parent.get(), new_place.bare().c_str(), &new_status, AT_SYMLINK_NOFOLLOW) == 0;
+        replaces = ::fstatat(new_place.parent.get(), new_place.bare().c_str(), &new_status,
+                             AT_SYMLINK_NOFOLLOW) == 0;
         if (!replaces && exchanges()) return errno;
         if (replaces && (flags & RENAME_NOREPLACE) != 0) return EEXIST;
-        if (!S_ISDIR(old_status.st_mode) && (old_place.trailing_slash || (new_place.trailing_slash && !exchanges()))) {
+        if (!S_ISDIR(old_status.st_mode) &&
+            (old_place.trailing_slash || (new_place.trailing_slash && !exchanges()))) {
             return ENOTDIR;
         }
         return 0;
@@ -145,12 +149,13 @@ struct Rename {
                                           new_place.parent.get(), new_place.leaf.c_str(), flags));
     }
 
-    /// What was judged as a file may have been exchanged for a directory by a change that Landlock alone holds: it is
-    /// moved back where its entries would have had to be judged.
+    /// What was judged as a file may have been exchanged for a directory by a change that Landlock alone
+    /// holds: it is moved back where its entries would have had to be judged.
     bool moved_something_else() const {
         if (of_directory() || !context.run.moves.may_plant(old_place.path, new_place.path)) return false;
         struct stat now {};
-        if (::fstatat(new_place.parent.get(), new_place.bare().c_str(), &now, AT_SYMLINK_NOFOLLOW) != 0) return false;
+        if (::fstatat(new_place.parent.get(), new_place.bare().c_str(), &now, AT_SYMLINK_NOFOLLOW) != 0)
+            return false;
         if (!S_ISDIR(now.st_mode)) return false;
         ::syscall(SYS_renameat2, new_place.parent.get(), new_place.bare().c_str(), old_place.parent.get(),
                   old_place.bare().c_str(), RENAME_NOREPLACE);
@@ -195,7 +200,8 @@ bool is_directory(const Place& place) {
 }  // namespace
 
 void handle_rename(CallContext& context) {
-    const auto flags = context.entry.flags < 0 ? 0U : static_cast<unsigned>(context.integer(context.entry.flags));
+    const auto flags =
+        context.entry.flags < 0 ? 0U : static_cast<unsigned>(context.integer(context.entry.flags));
     constexpr unsigned known = RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT;
     if ((flags & ~known) != 0) return context.fail(EINVAL);
     if ((flags & RENAME_EXCHANGE) != 0 && (flags & (RENAME_NOREPLACE | RENAME_WHITEOUT)) != 0) {
@@ -204,10 +210,12 @@ void handle_rename(CallContext& context) {
     Scratch& scratch = context.scratch;
     auto given_old = read_path_argument(context, context.entry.first, scratch.path, scratch.directory);
     if (!given_old) return context.fail(given_old.error().value());
-    auto given_new = read_path_argument(context, context.entry.second, scratch.second_path, scratch.directory_second);
+    auto given_new =
+        read_path_argument(context, context.entry.second, scratch.second_path, scratch.directory_second);
     if (!given_new) return context.fail(given_new.error().value());
 
-    // Names are resolved under the lock, so that none moves until it was acted on; a directory's move excludes others.
+    // Names are resolved under the lock, so that none moves until it was acted on; a directory's move
+    // excludes others.
     std::shared_lock<std::shared_mutex> shared(context.run.names);
     std::unique_lock<std::shared_mutex> alone(context.run.names, std::defer_lock);
     for (;;) {
@@ -237,34 +245,38 @@ void handle_link(CallContext& context) {
     const EmptyPath empty = (flags & AT_EMPTY_PATH) != 0 ? EmptyPath::allow : EmptyPath::refuse;
     auto given_old = read_path_argument(context, context.entry.first, scratch.path, scratch.directory, empty);
     if (!given_old) return context.fail(given_old.error().value());
-    auto given_new = read_path_argument(context, context.entry.second, scratch.second_path, scratch.directory_second);
+    auto given_new =
+        read_path_argument(context, context.entry.second, scratch.second_path, scratch.directory_second);
     if (!given_new) return context.fail(given_new.error().value());
     const Follow follow = (flags & AT_SYMLINK_FOLLOW) != 0 ? Follow::yes : Follow::no;
     audit::CallInput input = given_old->text->empty() ? audit::CallInput{} : input_of(*given_old);
     input.second_path = *given_new->text;
 
     const std::shared_lock<std::shared_mutex> names(context.run.names);
-    const auto object = given_old->text->empty() ? describe(std::move(given_old->base))
-                                                 : resolve_object(given_old->request(context.thread(), follow));
+    const auto object = given_old->text->empty()
+                            ? describe(std::move(given_old->base))
+                            : resolve_object(given_old->request(context.thread(), follow));
     if (!object) return context.fail(object.error().value());
     const auto place = resolve_place(given_new->request(context.thread(), Follow::no));
     if (!context.call.waiting()) return;
     if (!place) return context.fail(place.error().value());
     struct stat there {};
-    if (place->special || ::fstatat(place->parent.get(), place->leaf.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0) {
+    if (place->special ||
+        ::fstatat(place->parent.get(), place->leaf.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0) {
         return context.fail(EEXIST);
     }
     if (object->directory()) return context.fail(EPERM);
     struct stat parent {};
-    if (::fstat(place->parent.get(), &parent) == 0 && parent.st_dev != object->status.st_dev) return context.fail(EXDEV);
+    if (::fstat(place->parent.get(), &parent) == 0 && parent.st_dev != object->status.st_dev)
+        return context.fail(EXDEV);
     Subject subject;
     subject.operations = Operation::create;
     subject.object = rules::FileObject{place->path};
     subject.identity = identity_of(object->status);
     subject.input = input;
     Verdict verdict = judge(context, subject);
-    // An object without any name (O_TMPFILE) gets its first one: nothing it had can be widened. One whose names are
-    // only not known may have been denied by any of them.
+    // An object without any name (O_TMPFILE) gets its first one: nothing it had can be widened. One whose
+    // names are only not known may have been denied by any of them.
     const bool named = object->status.st_nlink != 0 && !object->anonymous;
     if (verdict.action == rules::Action::allow && named && object->nameless) {
         verdict = refusal(EXDEV);
@@ -276,7 +288,8 @@ void handle_link(CallContext& context) {
     if (rule_on(context, subject, verdict, &sequence) == Ruling::refused) return;
     char pin[16];
     *std::to_chars(pin, pin + sizeof pin - 1, object->pin.get()).ptr = 0;
-    if (::linkat(kernel::own_descriptors(), pin, place->parent.get(), place->leaf.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+    if (::linkat(kernel::own_descriptors(), pin, place->parent.get(), place->leaf.c_str(),
+                 AT_SYMLINK_FOLLOW) != 0) {
         const int error = errno;
         note_failed_act(context, sequence, error);
         return context.fail(error);

@@ -1,12 +1,13 @@
 // open, openat, creat, openat2.
 //
-// An attacker controls the path and (openat2) the flags in memory, both copied once; the directory descriptor and
-// the working directory, both pinned; and every name on the way, which siblings may swap at any time. What is judged
-// is the pinned object (or the name in a pinned directory) and what is opened is that very object: by its pin through
-// our own /proc/self/fd, or created with O_EXCL in the pinned directory; if the kernel then finds another object, the
-// whole call is resolved and judged anew. A call is continued only where Landlock alone permits all it could do:
-// whatever the path names when the kernel reads it again, it can only land in a static hierarchy. Where reads are
-// held by the trap alone somewhere (trap-only), nothing that reads is continued.
+// An attacker controls the path and (openat2) the flags in memory, both copied once; the directory descriptor
+// and the working directory, both pinned; and every name on the way, which siblings may swap at any time.
+// What is judged is the pinned object (or the name in a pinned directory) and what is opened is that very
+// object: by its pin through our own /proc/self/fd, or created with O_EXCL in the pinned directory; if the
+// kernel then finds another object, the whole call is resolved and judged anew. A call is continued only
+// where Landlock alone permits all it could do: whatever the path names when the kernel reads it again, it
+// can only land in a static hierarchy. Where reads are held by the trap alone somewhere (trap-only), nothing
+// that reads is continued.
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/syscall.h>
@@ -122,12 +123,14 @@ Subject Opening::subject(OperationSet operations, std::string_view path, bool na
     return subject;
 }
 
-/// A read of an object by its very own name, which the target cannot give to another: it need not be resolved again
-/// for a while.
+/// A read of an object by its very own name, which the target cannot give to another: it need not be resolved
+/// again for a while.
 void Opening::remember_static(const Object& object, OperationSet operations) {
-    if (operations != OperationSet(Operation::read) || wanted_.creates() || object.path != *given_.text) return;
+    if (operations != OperationSet(Operation::read) || wanted_.creates() || object.path != *given_.text)
+        return;
     if (wanted_.resolve != 0 || context_.run.plan.record == rules::RecordMode::all) return;
-    for (std::size_t end = object.path.size(); end != std::string::npos && end > 0; end = object.path.rfind('/', end - 1)) {
+    for (std::size_t end = object.path.size(); end != std::string::npos && end > 0;
+         end = object.path.rfind('/', end - 1)) {
         const rules::FileObject name{std::string_view(object.path).substr(0, end)};
         for (const Operation operation : {Operation::create, Operation::remove}) {
             if (context_.run.rules.evaluate({operation, name, {}, {}}).action == rules::Action::allow) return;
@@ -150,12 +153,13 @@ int Opening::refused_by_kind(const Object& object) const {
     if (object.directory() && wanted_.creates()) return EISDIR;
     if ((wanted_.flags & O_DIRECTORY) != 0 && !object.directory()) return ENOTDIR;
     if (object.symbolic_link()) return ELOOP;
-    if (object.directory() && (wanted_.writes() || wanted_.truncates()) && !wanted_.temporary()) return EISDIR;
+    if (object.directory() && (wanted_.writes() || wanted_.truncates()) && !wanted_.temporary())
+        return EISDIR;
     return 0;
 }
 
-/// fs/namei.c, may_create_in_sticky: O_CREAT on a stranger's file or FIFO in a shared sticky directory. Reopening by
-/// the pin would lose it.
+/// fs/namei.c, may_create_in_sticky: O_CREAT on a stranger's file or FIFO in a shared sticky directory.
+/// Reopening by the pin would lose it.
 bool Opening::sticky_refuses(const Object& object) const {
     const bool fifo = S_ISFIFO(object.status.st_mode);
     if (!wanted_.creates() || (!fifo && !S_ISREG(object.status.st_mode))) return false;
@@ -171,7 +175,8 @@ bool Opening::sticky_refuses(const Object& object) const {
 void Opening::run() {
     for (int attempt = 0; attempt < max_attempts; ++attempt) {
         auto object = resolve_object(given_.request(context_.thread(), wanted_.follow(), wanted_.resolve));
-        // What was read and pinned is the caller's only if it still waits: its number may be another's by now.
+        // What was read and pinned is the caller's only if it still waits: its number may be another's by
+        // now.
         if (attempt == 0 && !context_.call.waiting()) return;
         Next next = Next::done;
         if (object) {
@@ -229,13 +234,14 @@ Opening::Next Opening::act_on(const Object& object, std::uint64_t sequence) {
     }
     // A descriptor keeps O_NOFOLLOW among its flags, and a reopen by the pin cannot have it.
     const bool waits = object.may_block() && (wanted_.flags & O_NONBLOCK) == 0;
-    if ((wanted_.flags & O_NOFOLLOW) != 0 && !waits && !object.nameless) return reopen_by_name(object, sequence);
+    if ((wanted_.flags & O_NOFOLLOW) != 0 && !waits && !object.nameless)
+        return reopen_by_name(object, sequence);
     reopen(object, sequence);
     return Next::done;
 }
 
-/// Opens the last name without following, and believes it only if it is the object that was judged. Nothing happens
-/// to another one: no truncation, no waiting.
+/// Opens the last name without following, and believes it only if it is the object that was judged. Nothing
+/// happens to another one: no truncation, no waiting.
 Opening::Next Opening::reopen_by_name(const Object& object, std::uint64_t sequence) {
     const std::size_t slash = object.path.rfind('/');
     const std::string head = object.path.substr(0, std::max<std::size_t>(slash, 1));
@@ -357,7 +363,8 @@ Opening::Next Opening::absent() {
         return Next::done;
     }
     std::uint64_t sequence = 0;
-    if (decide(context_, subject(operations, place->path, false), &sequence) == Ruling::refused) return Next::done;
+    if (decide(context_, subject(operations, place->path, false), &sequence) == Ruling::refused)
+        return Next::done;
     return create(*place, sequence);
 }
 
@@ -382,22 +389,24 @@ Opening::Next Opening::create(const Place& place, std::uint64_t sequence) {
 
 void start(CallContext& context, const Wanted& wanted) {
     const bool scoped = (wanted.resolve & (RESOLVE_BENEATH | RESOLVE_IN_ROOT)) != 0;
-    auto given = read_path_argument(context, context.entry.first, context.scratch.path, context.scratch.directory,
-                                    EmptyPath::refuse, scoped ? TakeBase::always : TakeBase::if_relative);
+    auto given =
+        read_path_argument(context, context.entry.first, context.scratch.path, context.scratch.directory,
+                           EmptyPath::refuse, scoped ? TakeBase::always : TakeBase::if_relative);
     if (!given) {
         const bool harmless = !context.run.plan.trap_only && context.run.plan.truncation_held;
         return refuse_natively(context, given.error().value(), harmless);
     }
     const bool only_reads = wanted.on_existing() == OperationSet(Operation::read) && !wanted.creates();
-    if (only_reads && !wanted.flags_in_memory && context.scratch.static_paths.knows(*given->text, context.started_ns)) {
+    if (only_reads && !wanted.flags_in_memory &&
+        context.scratch.static_paths.knows(*given->text, context.started_ns)) {
         context.call.let_continue();
         return;
     }
     Opening(context, wanted, std::move(*given)).run();
 }
 
-/// Combinations that the kernel refuses before it reads the path: asked of the kernel itself, with a path that leads
-/// nowhere.
+/// Combinations that the kernel refuses before it reads the path: asked of the kernel itself, with a path
+/// that leads nowhere.
 bool flags_are_refused(const Wanted& wanted, int& error) {
     constexpr int special = O_TMPFILE | O_DIRECTORY;
     if ((wanted.flags & special) == 0) return false;
@@ -410,7 +419,8 @@ bool flags_are_refused(const Wanted& wanted, int& error) {
 
 void handle_open(CallContext& context) {
     Wanted wanted;
-    wanted.flags = context.entry.flags < 0 ? O_CREAT | O_WRONLY | O_TRUNC : context.integer(context.entry.flags);
+    wanted.flags =
+        context.entry.flags < 0 ? O_CREAT | O_WRONLY | O_TRUNC : context.integer(context.entry.flags);
     wanted.mode = static_cast<mode_t>(context.word(context.entry.mode)) & 07777;
     int error = 0;
     if (flags_are_refused(wanted, error)) return context.fail(error);
@@ -425,7 +435,8 @@ void handle_openat2(CallContext& context) {
     std::array<std::byte, 4096> raw{};
     const auto read = kernel::read_memory(context.thread(), context.word(2), std::span(raw.data(), size));
     if (!read) return context.fail(read.error().value());
-    // The kernel judges the struct itself: with an empty path it says ENOENT once everything before was in order.
+    // The kernel judges the struct itself: with an empty path it says ENOENT once everything before was in
+    // order.
     const UniqueFd none(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, "", raw.data(), size)));
     if (errno != ENOENT) return context.fail(errno);
     open_how how{};
@@ -436,7 +447,8 @@ void handle_openat2(CallContext& context) {
     wanted.resolve = how.resolve;
     wanted.flags_in_memory = true;
     if ((wanted.flags & O_PATH) != 0) {
-        // Continuing would read the flags again, which is only sound where nothing that reads is held by the trap alone.
+        // Continuing would read the flags again, which is only sound where nothing that reads is held by the
+        // trap alone.
         const bool held = !context.run.plan.trap_only && context.run.plan.truncation_held;
         return held ? void(context.call.let_continue()) : context.fail(ENOSYS);
     }

@@ -1,8 +1,8 @@
 // unlink, rmdir, unlinkat: a name in a pinned directory goes.
 //
-// An attacker controls the path, copied once, and may swap what stands at the name until it is removed: a rule on
-// `delete` is about the name, which is judged beneath the pinned directory's own path and removed in that very
-// directory, never by walking a path again. Continued only where Landlock alone permits it.
+// An attacker controls the path, copied once, and may swap what stands at the name until it is removed: a
+// rule on `delete` is about the name, which is judged beneath the pinned directory's own path and removed in
+// that very directory, never by walking a path again. Continued only where Landlock alone permits it.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -41,7 +41,8 @@ void remove_name(CallContext& context, int flags) {
         return context.fail(errno);
     }
     // Not continued: Landlock would refuse for want of a right before the kernel looks at the kind.
-    if (const int error = refused_by_kind(there, directory_wanted, place->trailing_slash)) return context.fail(error);
+    if (const int error = refused_by_kind(there, directory_wanted, place->trailing_slash))
+        return context.fail(error);
 
     Subject subject;
     subject.operations = rules::Operation::remove;

@@ -32,15 +32,16 @@ UniqueFd pin_at(int base, const char* path, Follow follow, std::uint64_t resolve
     return pin;
 }
 
-/// Only objects of file systems without a device (procfs, devpts, tmpfs ...) can be procfs: a cheap test first.
+/// Only objects of file systems without a device (procfs, devpts, tmpfs ...) can be procfs: a cheap test
+/// first.
 bool in_procfs(int fd, const struct stat& status) {
     if (major(status.st_dev) != 0) return false;
     struct statfs info {};
     return ::fstatfs(fd, &info) == 0 && info.f_type == PROC_SUPER_MAGIC;
 }
 
-/// Whether a fast resolution that failed can be believed: not where a link on the way may have led through our own
-/// /proc/self.
+/// Whether a fast resolution that failed can be believed: not where a link on the way may have led through
+/// our own /proc/self.
 bool failure_is_certain(int base, const char* path, Follow follow, std::uint64_t resolve, int error) {
     if (error == EXDEV) return true;  // only the flags give it, wherever /proc/self may lead
     if (error == ELOOP) return (resolve & RESOLVE_NO_SYMLINKS) != 0;
@@ -174,7 +175,8 @@ Result<Object> describe(UniqueFd pin) {
         return read.error();
     }
     if (object.path.empty() || object.path.front() != '/') {
-        // "pipe:[7]", "socket:[8]", "anon_inode:..." have no name; "(unreachable)/..." has one that is not ours.
+        // "pipe:[7]", "socket:[8]", "anon_inode:..." have no name; "(unreachable)/..." has one that is not
+        // ours.
         object.anonymous = !object.path.starts_with("(unreachable)");
         object.nameless = !object.anonymous;
         object.path.clear();
@@ -182,7 +184,8 @@ Result<Object> describe(UniqueFd pin) {
         object.anonymous = object.status.st_dev == memfd_device();
         object.nameless = !object.anonymous;
     } else if (!object.path.starts_with("/proc") && in_procfs(pin.get(), object.status)) {
-        object.nameless = true;  // processes under another name: nobody's rules speak of it, and ours are in it too
+        object.nameless =
+            true;  // processes under another name: nobody's rules speak of it, and ours are in it too
     }
     object.pin = std::move(pin);
     return object;
@@ -195,7 +198,8 @@ Result<Object> resolve_object(const PathRequest& request) {
     int error = 0;
     UniqueFd pin = pin_at(base, path.c_str(), request.follow, request.resolve, error);
     if (!pin) {
-        if (failure_is_certain(base, path.c_str(), request.follow, request.resolve, error)) return errno_code(error);
+        if (failure_is_certain(base, path.c_str(), request.follow, request.resolve, error))
+            return errno_code(error);
         return walked_object(request);
     }
     auto object = describe(std::move(pin));

@@ -1,8 +1,9 @@
 // From a path in a call to a pinned object and the name that rules are asked about.
 //
-// An attacker controls the path and, through siblings, the names on the way. What counts afterwards is the pin: an
-// O_PATH descriptor on the very object (or on the directory that a name is to be made in), and the path that the
-// kernel gives for that pin. A name that the pin no longer has (" (deleted)") is checked and never believed.
+// An attacker controls the path and, through siblings, the names on the way. What counts afterwards is the
+// pin: an O_PATH descriptor on the very object (or on the directory that a name is to be made in), and the
+// path that the kernel gives for that pin. A name that the pin no longer has (" (deleted)") is checked and
+// never believed.
 #pragma once
 
 #include <sys/stat.h>
@@ -20,10 +21,11 @@ namespace callgate::calls {
 
 /// An existing object.
 struct Object {
-    UniqueFd pin;           // O_PATH
+    UniqueFd pin;  // O_PATH
     struct stat status {};
-    std::string path;       // absolute and resolved; empty for an anonymous object
-    /// It has no name left (`st_nlink` 0, or only names that are not known): only a default of allow allows it.
+    std::string path;  // absolute and resolved; empty for an anonymous object
+    /// It has no name left (`st_nlink` 0, or only names that are not known): only a default of allow allows
+    /// it.
     bool nameless = false;
     /// It never had a name in a file system: a pipe, socket, memfd or anonymous inode of the caller's tree.
     bool anonymous = false;
@@ -38,24 +40,22 @@ struct Object {
 
 /// A name in a pinned directory, existing or not.
 struct Place {
-    UniqueFd parent;      // O_PATH directory
-    std::string leaf;     // with a trailing slash where the path had one; ".", ".." or "/" as such
-    std::string path;     // parent's path + "/" + leaf, without trailing slash
+    UniqueFd parent;   // O_PATH directory
+    std::string leaf;  // with a trailing slash where the path had one; ".", ".." or "/" as such
+    std::string path;  // parent's path + "/" + leaf, without trailing slash
     bool trailing_slash = false;
     /// The last component is ".", ".." or nothing: the kernel refuses every change there by itself.
     bool special = false;
 
     /// The name without a trailing slash: for looking at what stands there, not at what it leads to.
-    [[nodiscard]] std::string bare() const {
-        return trailing_slash ? leaf.substr(0, leaf.size() - 1) : leaf;
-    }
+    [[nodiscard]] std::string bare() const { return trailing_slash ? leaf.substr(0, leaf.size() - 1) : leaf; }
     /// Nothing can be created there.
     [[nodiscard]] bool in_procfs() const;
 };
 
 struct PathRequest {
     pid_t thread = 0;
-    int base = -1;              // O_PATH handle that a relative (or scoped) path starts from; -1: none
+    int base = -1;  // O_PATH handle that a relative (or scoped) path starts from; -1: none
     std::string_view path;
     Follow follow = Follow::yes;
     std::uint64_t resolve = 0;  // RESOLVE_*
@@ -67,8 +67,8 @@ struct PathRequest {
 /// The place of the last component, which is not followed: for mkdir, unlink, rename and the like.
 [[nodiscard]] Result<Place> resolve_place(const PathRequest& request);
 
-/// The place that O_CREAT without O_EXCL would create at: a dangling last link is followed. EEXIST where it exists
-/// after all.
+/// The place that O_CREAT without O_EXCL would create at: a dangling last link is followed. EEXIST where it
+/// exists after all.
 [[nodiscard]] Result<Place> resolve_creation(const PathRequest& request);
 
 /// Fills status, path, nameless and anonymous from the pin.

@@ -1,9 +1,10 @@
 // sendto, sendmsg, sendmmsg: trapped only where datagram sockets can be made (architecture.md).
 //
-// An attacker controls headers, addresses, payload and control data in memory: all is copied once, judged, and sent
-// from the copy on the very socket that was taken; nothing is read twice and nothing continued. A stream ignores the
-// address (MSG_FASTOPEN is refused by the filter), and a send without one goes where connect was judged to go. Passed
-// descriptors are taken from the caller and sent as our copies; credentials name the supervisor (docs/differences.md).
+// An attacker controls headers, addresses, payload and control data in memory: all is copied once, judged,
+// and sent from the copy on the very socket that was taken; nothing is read twice and nothing continued. A
+// stream ignores the address (MSG_FASTOPEN is refused by the filter), and a send without one goes where
+// connect was judged to go. Passed descriptors are taken from the caller and sent as our copies; credentials
+// name the supervisor (docs/differences.md).
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -25,10 +26,11 @@ namespace {
 
 using rules::Operation;
 
-constexpr std::size_t max_payload = std::size_t{16} << 20;  // a single send larger than this is cut, as a stream may
-constexpr std::size_t max_control = 20'480;                 // net.core.optmem_max
-constexpr std::size_t max_passed = 253;                     // SCM_MAX_FD
-constexpr std::size_t max_vector = 1024;                    // UIO_MAXIOV
+constexpr std::size_t max_payload = std::size_t{16}
+                                    << 20;   // a single send larger than this is cut, as a stream may
+constexpr std::size_t max_control = 20'480;  // net.core.optmem_max
+constexpr std::size_t max_passed = 253;      // SCM_MAX_FD
+constexpr std::size_t max_vector = 1024;     // UIO_MAXIOV
 
 /// One message, copied.
 struct Message {
@@ -40,7 +42,8 @@ struct Message {
 
 enum class Sent : std::uint8_t { done, refused };  // refused: the call was answered
 
-Result<void> read_payload(pid_t thread, std::uint64_t address, std::size_t size, std::vector<std::byte>& into) {
+Result<void> read_payload(pid_t thread, std::uint64_t address, std::size_t size,
+                          std::vector<std::byte>& into) {
     const std::size_t before = into.size();
     into.resize(before + std::min(size, max_payload - before));
     return kernel::read_memory(thread, address, std::span(into).subspan(before));
@@ -52,7 +55,8 @@ Result<void> read_vector(pid_t thread, const msghdr& header, std::vector<std::by
         const auto address = reinterpret_cast<std::uint64_t>(header.msg_iov) + index * sizeof(iovec);
         const auto part = kernel::read_object<iovec>(thread, address);
         if (!part) return part.error();
-        const auto read = read_payload(thread, reinterpret_cast<std::uint64_t>(part->iov_base), part->iov_len, into);
+        const auto read =
+            read_payload(thread, reinterpret_cast<std::uint64_t>(part->iov_base), part->iov_len, into);
         if (!read) return read.error();
     }
     return {};
@@ -62,11 +66,12 @@ Result<void> read_vector(pid_t thread, const msghdr& header, std::vector<std::by
 bool routes_elsewhere(const cmsghdr& part) {
     constexpr int ip_retopts = 7, ipv6_2292rthdr = 5, ipv6_rthdr = 57;
     if (part.cmsg_level == IPPROTO_IP) return part.cmsg_type == ip_retopts;
-    return part.cmsg_level == IPPROTO_IPV6 && (part.cmsg_type == ipv6_rthdr || part.cmsg_type == ipv6_2292rthdr);
+    return part.cmsg_level == IPPROTO_IPV6 &&
+           (part.cmsg_type == ipv6_rthdr || part.cmsg_type == ipv6_2292rthdr);
 }
 
-/// Replaces the caller's descriptor numbers and credentials by ours, and refuses what would reroute. EBADF, EINVAL as
-/// the kernel; EPERM.
+/// Replaces the caller's descriptor numbers and credentials by ours, and refuses what would reroute. EBADF,
+/// EINVAL as the kernel; EPERM.
 Result<void> translate_control(CallContext& context, Message& message, const SocketKind& kind) {
     msghdr walk{};
     walk.msg_control = message.control.data();
@@ -108,7 +113,8 @@ Result<Message> read_message(CallContext& context, const msghdr& header, const S
     }
     if (header.msg_controllen > max_control) return errno_code(ENOBUFS);
     message.control.resize(header.msg_controllen);
-    auto read = kernel::read_memory(context.thread(), reinterpret_cast<std::uint64_t>(header.msg_control), message.control);
+    auto read = kernel::read_memory(context.thread(), reinterpret_cast<std::uint64_t>(header.msg_control),
+                                    message.control);
     if (read) read = read_vector(context.thread(), header, message.payload);
     if (read) read = translate_control(context, message, kind);
     if (!read) return read.error();
@@ -127,7 +133,8 @@ Sent judge_address(CallContext& context, const SocketKind& kind, Message& messag
     if (kind.internet()) {
         const auto endpoint = endpoint_of(*message.address, kind, Role::destination);
         if (!endpoint) {
-            // AF_UNSPEC on IPv6 goes where connect was judged to go; an address that was not judged goes nowhere.
+            // AF_UNSPEC on IPv6 goes where connect was judged to go; an address that was not judged goes
+            // nowhere.
             if (message.address->family() != AF_UNSPEC) {
                 context.fail(EAFNOSUPPORT);
                 return Sent::refused;
@@ -268,7 +275,8 @@ void handle_sendmmsg(CallContext& context) {
     for (std::size_t index = 0; index < count; ++index) {
         const std::uint64_t at = context.word(1) + index * sizeof(mmsghdr);
         const auto element = kernel::read_object<mmsghdr>(context.thread(), at);
-        auto message = element ? read_message(context, element->msg_hdr, taken->kind) : Result<Message>(element.error());
+        auto message =
+            element ? read_message(context, element->msg_hdr, taken->kind) : Result<Message>(element.error());
         if (!context.call.waiting()) return;
         // As natively: what was sent before an error counts, and the error shows only where nothing was.
         if (!message) {
@@ -277,7 +285,8 @@ void handle_sendmmsg(CallContext& context) {
         }
         UniqueFd pin;
         std::uint64_t sequence = 0;
-        // A refused element after sent ones ends the call there; the caller sees the denial when it tries again.
+        // A refused element after sent ones ends the call there; the caller sees the denial when it tries
+        // again.
         if (done > 0 && message->address && taken->kind.type == SOCK_DGRAM) {
             Subject subject;
             subject.operations = Operation::connect;

@@ -81,7 +81,8 @@ std::optional<rules::Endpoint> endpoint_of(const SocketAddress& address, const S
     endpoint.protocol = kind.transport();
     sa_family_t family = address.family();
     // A datagram send and a bind take AF_UNSPEC on an IPv4 socket as AF_INET (kernel-facts 37).
-    const bool unspecified_is_inet = kind.domain == AF_INET && (kind.type == SOCK_DGRAM || role == Role::local);
+    const bool unspecified_is_inet =
+        kind.domain == AF_INET && (kind.type == SOCK_DGRAM || role == Role::local);
     if (family == AF_UNSPEC && unspecified_is_inet) family = AF_INET;
     if (family == AF_INET && address.length >= sizeof(sockaddr_in)) {
         const auto four = view<sockaddr_in>(address);
@@ -110,7 +111,8 @@ void make_destination_concrete(SocketAddress& address) {
             std::memcpy(six.sin6_addr.s6_addr + 12, &loopback, sizeof loopback);
         }
         std::memcpy(address.bytes.data(), &six, std::min<std::size_t>(sizeof six, address.length));
-    } else if (address.length >= sizeof(sockaddr_in)) {  // AF_INET, and AF_UNSPEC where the kernel takes it so
+    } else if (address.length >=
+               sizeof(sockaddr_in)) {  // AF_INET, and AF_UNSPEC where the kernel takes it so
         auto four = view<sockaddr_in>(address);
         if (four.sin_addr.s_addr == 0) four.sin_addr.s_addr = loopback;
         std::memcpy(address.bytes.data(), &four, sizeof four);
@@ -119,7 +121,8 @@ void make_destination_concrete(SocketAddress& address) {
 
 std::optional<UnixName> unix_name(const SocketAddress& address) {
     constexpr std::size_t head = offsetof(sockaddr_un, sun_path);
-    if (address.family() != AF_UNIX || address.length <= head || address.length > sizeof(sockaddr_un)) return std::nullopt;
+    if (address.family() != AF_UNIX || address.length <= head || address.length > sizeof(sockaddr_un))
+        return std::nullopt;
     const char* text = reinterpret_cast<const char*>(address.bytes.data()) + head;
     const std::size_t size = address.length - head;
     if (text[0] == '\0') return UnixName{true, std::string(text + 1, size - 1)};

@@ -1,9 +1,9 @@
 // A socket address as the target gave it: copied once, and what it means to the rules.
 //
-// An attacker controls every byte and the length. What these bytes mean to the kernel is decided by the family *in the
-// address* and the socket's own family and type, which are read from the pinned socket. An address that this cannot
-// read is one that the kernel refuses too (short, family of another socket): it is handed on for its errno only where
-// the kernel cannot send anything with it.
+// An attacker controls every byte and the length. What these bytes mean to the kernel is decided by the
+// family *in the address* and the socket's own family and type, which are read from the pinned socket. An
+// address that this cannot read is one that the kernel refuses too (short, family of another socket): it is
+// handed on for its errno only where the kernel cannot send anything with it.
 #pragma once
 
 #include <sys/socket.h>
@@ -41,14 +41,14 @@ struct SocketKind {
 };
 [[nodiscard]] Result<SocketKind> socket_kind(int fd);
 
-/// The internet endpoint that `address` names on a socket of `kind`: IPv4-mapped as IPv4. With `destination`, the
-/// unspecified address is the loopback one, as the kernel connects it. Nothing where it names none.
+/// The internet endpoint that `address` names on a socket of `kind`: IPv4-mapped as IPv4. With `destination`,
+/// the unspecified address is the loopback one, as the kernel connects it. Nothing where it names none.
 enum class Role : bool { destination, local };
 [[nodiscard]] std::optional<rules::Endpoint> endpoint_of(const SocketAddress& address, const SocketKind& kind,
                                                          Role role);
 
-/// Writes the loopback address where the unspecified one stands: so that what was judged is where it goes, whatever
-/// the socket is bound to (the kernel would take its own address).
+/// Writes the loopback address where the unspecified one stands: so that what was judged is where it goes,
+/// whatever the socket is bound to (the kernel would take its own address).
 void make_destination_concrete(SocketAddress& address);
 
 /// What a unix address names: a path (relative or absolute), "@name", or nothing (autobind, too short).

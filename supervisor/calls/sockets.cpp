@@ -1,9 +1,10 @@
 // connect, bind, listen.
 //
-// An attacker controls the address (copied once), the descriptor's number (the very socket is taken with pidfd_getfd,
-// so a sibling's dup2 changes nothing) and, for a pathname socket, the names on the way (the socket's inode is pinned).
-// What was copied is judged and connected, on the socket that was taken; the kernel never reads the target's memory
-// again. A denied connect does nothing to any socket, so nobody sees anything of it. Never continued.
+// An attacker controls the address (copied once), the descriptor's number (the very socket is taken with
+// pidfd_getfd, so a sibling's dup2 changes nothing) and, for a pathname socket, the names on the way (the
+// socket's inode is pinned). What was copied is judged and connected, on the socket that was taken; the
+// kernel never reads the target's memory again. A denied connect does nothing to any socket, so nobody sees
+// anything of it. Never continued.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -59,8 +60,8 @@ void answer(CallContext& context, std::uint64_t sequence, int result) {
     context.fail(error);
 }
 
-/// Whether connect on this socket returns at once, or as good as: what stays on this host blocks only on a full
-/// backlog, and then the receivers' watchdog notices.
+/// Whether connect on this socket returns at once, or as good as: what stays on this host blocks only on a
+/// full backlog, and then the receivers' watchdog notices.
 bool returns_at_once(const TakenSocket& taken, const Subject& subject) {
     if (taken.kind.type == SOCK_DGRAM || taken.kind.domain == AF_UNIX) return true;
     if (const auto* endpoint = std::get_if<rules::Endpoint>(&subject.object)) {
@@ -89,7 +90,8 @@ void connect_socket(CallContext& context, const TakenSocket& taken, const Socket
 
 void connect_internet(CallContext& context, const TakenSocket& taken) {
     const auto endpoint = endpoint_of(taken.address, taken.kind, Role::destination);
-    // Dissolving an association (AF_UNSPEC) reaches nobody; what names no endpoint the kernel refuses by itself.
+    // Dissolving an association (AF_UNSPEC) reaches nobody; what names no endpoint the kernel refuses by
+    // itself.
     const bool dissolves = taken.address.family() == AF_UNSPEC && taken.address.length >= sizeof(sa_family_t);
     if (dissolves || !endpoint) {
         return answer(context, 0, ::connect(taken.fd.get(), taken.address.get(), taken.address.length));
@@ -159,7 +161,8 @@ void bind_path(CallContext& context, const TakenSocket& taken, const std::string
     if (!context.call.waiting()) return;
     if (!place) return context.fail(place.error().value());
     struct stat there {};
-    if (place->special || ::fstatat(place->parent.get(), place->leaf.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0) {
+    if (place->special ||
+        ::fstatat(place->parent.get(), place->leaf.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0) {
         return context.fail(EADDRINUSE);
     }
     Subject subject;
@@ -231,7 +234,8 @@ void handle_connect(CallContext& context) {
         return answer(context, 0, ::connect(taken->fd.get(), taken->address.get(), taken->address.length));
     }
     const auto name = unix_name(taken->address);
-    if (!name) return answer(context, 0, ::connect(taken->fd.get(), taken->address.get(), taken->address.length));
+    if (!name)
+        return answer(context, 0, ::connect(taken->fd.get(), taken->address.get(), taken->address.length));
     if (name->abstract) return connect_abstract(context, *taken, "@" + name->name);
     connect_path(context, *taken, name->name);
 }
@@ -271,7 +275,8 @@ void handle_getsockname(CallContext& context) {
     if (*room < 0) return context.fail(EINVAL);
     const auto size = static_cast<int>(name->length);
     const auto shown = std::min(static_cast<std::size_t>(*room), static_cast<std::size_t>(name->length));
-    auto written = kernel::write_memory(context.thread(), context.word(1), std::span(name->bytes.data(), shown));
+    auto written =
+        kernel::write_memory(context.thread(), context.word(1), std::span(name->bytes.data(), shown));
     if (written) {
         written = kernel::write_memory(context.thread(), context.word(2),
                                        std::as_bytes(std::span<const int, 1>(&size, 1)));
@@ -301,7 +306,8 @@ void handle_listen(CallContext& context) {
     }
     const int result = ::listen(copy->get(), context.integer(1));
     if (result == 0 && endpoint && endpoint->port != 0 && moved_port(copy->get(), *kind, *endpoint)) {
-        // The binding was not a lasting one, or a sibling dissolved it: the kernel has chosen a port by itself.
+        // The binding was not a lasting one, or a sibling dissolved it: the kernel has chosen a port by
+        // itself.
         Subject subject;
         subject.operations = Operation::bind;
         subject.object = rules::Endpoint{endpoint->address, 0, endpoint->protocol};

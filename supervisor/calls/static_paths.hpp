@@ -1,10 +1,10 @@
-// Paths that were just found to lie in a static hierarchy by their own name: opened again, they are continued without
-// being resolved again.
+// Paths that were just found to lie in a static hierarchy by their own name: opened again, they are continued
+// without being resolved again.
 //
-// Only paths whose every name the target can neither make nor remove are remembered, and only for a short while, so
-// nobody but a stranger (a package being upgraded) can make such a path lead elsewhere meanwhile. And continuing is
-// sound whatever the path then names: Landlock alone holds it (architecture.md, invariant 1). One receiver's own; at
-// most `size` paths.
+// Only paths whose every name the target can neither make nor remove are remembered, and only for a short
+// while, so nobody but a stranger (a package being upgraded) can make such a path lead elsewhere meanwhile.
+// And continuing is sound whatever the path then names: Landlock alone holds it (architecture.md, invariant
+// 1). One receiver's own; at most `size` paths.
 #pragma once
 
 #include <array>

@@ -1,8 +1,10 @@
-// Calls that name a process by number: limits, priorities, affinity, and signals where Landlock has no scope for them.
+// Calls that name a process by number: limits, priorities, affinity, and signals where Landlock has no scope
+// for them.
 //
-// An attacker controls only scalars, which the kernel does not read again; so a call on a process of the tree is
-// continued. A process outside, callgate's own included, is answered as one of another user: EPERM. A number may be
-// reused between looking and continuing; only a process that died in that instant could be meant.
+// An attacker controls only scalars, which the kernel does not read again; so a call on a process of the tree
+// is continued. A process outside, callgate's own included, is answered as one of another user: EPERM. A
+// number may be reused between looking and continuing; only a process that died in that instant could be
+// meant.
 #include <dirent.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -66,11 +68,14 @@ void handle_stranger(CallContext& context) {
     const Named named = named_by(context);
     bool own = false;
     switch (named.reach) {
-        case Reach::process: own = named.number == 0 || in_tree(context, named.number); break;
+        case Reach::process:
+            own = named.number == 0 || in_tree(context, named.number);
+            break;
         case Reach::group:
             own = group_in_tree(context, named.number == 0 ? ::getpgid(context.thread()) : named.number);
             break;
-        case Reach::everyone: break;
+        case Reach::everyone:
+            break;
     }
     if (!context.call.waiting()) return;
     if (own) {

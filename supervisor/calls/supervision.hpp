@@ -1,7 +1,7 @@
 // What every call of a run shares, and what the handling of one call has at hand.
 //
-// `Supervision` outlives all receivers; everything in it is immutable, thread-safe, or a short lock. A `CallContext`
-// belongs to the one thread that handles the call.
+// `Supervision` outlives all receivers; everything in it is immutable, thread-safe, or a short lock. A
+// `CallContext` belongs to the one thread that handles the call.
 #pragma once
 
 #include <atomic>
@@ -39,8 +39,8 @@ struct Supervision {
     bool keep_capabilities = false;
     kernel::Status identity;
 
-    /// Held shared from judging a name to acting on it, exclusively by renames of directories: so that no directory
-    /// moves between the two.
+    /// Held shared from judging a name to acting on it, exclusively by renames of directories: so that no
+    /// directory moves between the two.
     std::shared_mutex names;
 
     BoundNames bound_names;

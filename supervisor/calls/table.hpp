@@ -1,7 +1,8 @@
-// The one table of mediated system calls: number, name, operations, arguments, and the function that handles each.
+// The one table of mediated system calls: number, name, operations, arguments, and the function that handles
+// each.
 //
-// It drives the filter (filter_spec), the dispatch of notifications and the names in the log. Adding a call is one
-// entry and, where needed, one handler.
+// It drives the filter (filter_spec), the dispatch of notifications and the names in the log. Adding a call
+// is one entry and, where needed, one handler.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@ namespace callgate::calls {
 
 struct CallContext;
 
-/// Where a path is among the arguments: -1 stands for absent (`directory`: relative to the working directory).
+/// Where a path is among the arguments: -1 stands for absent (`directory`: relative to the working
+/// directory).
 struct PathArgument {
     std::int8_t directory = -1;
     std::int8_t path = -1;
@@ -22,10 +24,10 @@ struct PathArgument {
 
 /// How a call's open flags can be seen by the filter.
 enum class OpenFlags : std::uint8_t {
-    none,       // it is no open
-    argument,   // in the register `flags`
-    write_only, // creat
-    in_memory,  // openat2: the filter sees nothing
+    none,        // it is no open
+    argument,    // in the register `flags`
+    write_only,  // creat
+    in_memory,   // openat2: the filter sees nothing
 };
 
 /// Which calls are trapped only for processes other than the caller itself, judged by number.
@@ -53,29 +55,29 @@ struct CallEntry {
 [[nodiscard]] const CallEntry* find_call(std::uint32_t number);
 
 // Handlers, one file per family.
-void handle_open(CallContext&);       // open.cpp: open, openat, creat
-void handle_openat2(CallContext&);    // open.cpp
-void handle_mkdir(CallContext&);      // create.cpp
-void handle_mknod(CallContext&);      // create.cpp
-void handle_symlink(CallContext&);    // create.cpp
-void handle_unlink(CallContext&);     // remove.cpp
-void handle_rmdir(CallContext&);      // remove.cpp
-void handle_rename(CallContext&);     // move.cpp
-void handle_link(CallContext&);       // move.cpp
-void handle_truncate(CallContext&);   // metadata.cpp
-void handle_chmod(CallContext&);      // metadata.cpp
-void handle_chown(CallContext&);      // metadata.cpp
-void handle_times(CallContext&);      // metadata.cpp
-void handle_fchmod(CallContext&);     // metadata.cpp
-void handle_fchown(CallContext&);     // metadata.cpp
-void handle_execute(CallContext&);    // execute.cpp
-void handle_connect(CallContext&);    // sockets.cpp
-void handle_bind(CallContext&);       // sockets.cpp
-void handle_listen(CallContext&);     // sockets.cpp
+void handle_open(CallContext&);         // open.cpp: open, openat, creat
+void handle_openat2(CallContext&);      // open.cpp
+void handle_mkdir(CallContext&);        // create.cpp
+void handle_mknod(CallContext&);        // create.cpp
+void handle_symlink(CallContext&);      // create.cpp
+void handle_unlink(CallContext&);       // remove.cpp
+void handle_rmdir(CallContext&);        // remove.cpp
+void handle_rename(CallContext&);       // move.cpp
+void handle_link(CallContext&);         // move.cpp
+void handle_truncate(CallContext&);     // metadata.cpp
+void handle_chmod(CallContext&);        // metadata.cpp
+void handle_chown(CallContext&);        // metadata.cpp
+void handle_times(CallContext&);        // metadata.cpp
+void handle_fchmod(CallContext&);       // metadata.cpp
+void handle_fchown(CallContext&);       // metadata.cpp
+void handle_execute(CallContext&);      // execute.cpp
+void handle_connect(CallContext&);      // sockets.cpp
+void handle_bind(CallContext&);         // sockets.cpp
+void handle_listen(CallContext&);       // sockets.cpp
 void handle_getsockname(CallContext&);  // sockets.cpp: the name of a socket that was bound on behalf
-void handle_sendto(CallContext&);     // send.cpp
-void handle_sendmsg(CallContext&);    // send.cpp
-void handle_sendmmsg(CallContext&);   // send.cpp
-void handle_stranger(CallContext&);   // stranger.cpp
+void handle_sendto(CallContext&);       // send.cpp
+void handle_sendmsg(CallContext&);      // send.cpp
+void handle_sendmmsg(CallContext&);     // send.cpp
+void handle_stranger(CallContext&);     // stranger.cpp
 
 }  // namespace callgate::calls

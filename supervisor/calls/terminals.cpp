@@ -40,7 +40,8 @@ bool is_master(pid_t process, const char* name, int index) {
     const std::string base = "/proc/" + std::to_string(process);
     char target[64];
     const ssize_t length = ::readlink((base + "/fd/" + name).c_str(), target, sizeof target);
-    if (length < 4 || std::string_view(target, static_cast<std::size_t>(length)).rfind("ptmx") == std::string_view::npos) {
+    if (length < 4 ||
+        std::string_view(target, static_cast<std::size_t>(length)).rfind("ptmx") == std::string_view::npos) {
         return false;
     }
     const UniqueFd fd(::open((base + "/fdinfo/" + name).c_str(), O_RDONLY | O_CLOEXEC));

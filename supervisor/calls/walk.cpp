@@ -74,9 +74,12 @@ private:
     Result<void> to_root();
     Result<Step> step();
     Result<void> parent_step();
-    Result<void> follow_link(const std::string& name, const struct stat& link, std::string_view after, bool last);
+    Result<void> follow_link(const std::string& name, const struct stat& link, std::string_view after,
+                             bool last);
     Result<void> enter(UniqueFd next, const std::string& name, bool last, bool slash);
-    [[nodiscard]] bool confined() const { return (options_.resolve & (RESOLVE_BENEATH | RESOLVE_IN_ROOT)) != 0; }
+    [[nodiscard]] bool confined() const {
+        return (options_.resolve & (RESOLVE_BENEATH | RESOLVE_IN_ROOT)) != 0;
+    }
     Result<void> check_mount(int fd);
 
     const WalkOptions& options_;
@@ -140,7 +143,8 @@ Result<void> Walk::parent_step() {
     return {};
 }
 
-Result<void> Walk::follow_link(const std::string& name, const struct stat& link, std::string_view after, bool last) {
+Result<void> Walk::follow_link(const std::string& name, const struct stat& link, std::string_view after,
+                               bool last) {
     if (++links_ > max_links || (options_.resolve & RESOLVE_NO_SYMLINKS) != 0) return errno_code(ELOOP);
     const std::string remaining(after);
     if (in_procfs(current_.get())) {

@@ -1,9 +1,9 @@
 // Who the callers are, remembered between their calls.
 //
-// A record names process, parent, start time and executable; reading them anew costs more than the rest of a call.
-// Start time and parent are read once for each thread; the executable is read each time, through a handle on
-// /proc/TID that dies with the thread: so a number that was reused is noticed, and an exec too. One cache belongs to
-// one receiving thread.
+// A record names process, parent, start time and executable; reading them anew costs more than the rest of a
+// call. Start time and parent are read once for each thread; the executable is read each time, through a
+// handle on /proc/TID that dies with the thread: so a number that was reused is noticed, and an exec too. One
+// cache belongs to one receiving thread.
 #pragma once
 
 #include <sys/types.h>

@@ -28,8 +28,8 @@ struct Notification {
     }
 };
 
-/// What the kernel is told. `value` counts only with `error` 0; `error` is a positive errno (512: restart, see
-/// kernel-facts 10b).
+/// What the kernel is told. `value` counts only with `error` 0; `error` is a positive errno (512: restart,
+/// see kernel-facts 10b).
 struct Answer {
     bool let_continue = false;
     std::int64_t value = 0;

@@ -32,9 +32,9 @@ public:
     /// (kernel-facts 10b).
     bool interrupt() { return send({.error = restart_call}); }
 
-    /// Hands `fd` over and answers with its number there. The descriptor is closed before the answer, so that the
-    /// caller never sees a second holder (kernel-facts 13). An ADDFD that fails is answered with its errno, which
-    /// is returned through `error` (0 otherwise).
+    /// Hands `fd` over and answers with its number there. The descriptor is closed before the answer, so that
+    /// the caller never sees a second holder (kernel-facts 13). An ADDFD that fails is answered with its
+    /// errno, which is returned through `error` (0 otherwise).
     bool hand_over(UniqueFd fd, bool close_on_exec, int& error);
 
 private:

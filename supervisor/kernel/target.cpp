@@ -51,8 +51,8 @@ Result<UniqueFd> open_pidfd(pid_t thread) {
     UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, thread, pidfd_thread)));
     if (handle) return handle;
     if (errno != EINVAL) return errno_code();
-    // Before 6.9 only leaders have one; a thread then stands for its group, whose descriptor table it shares (one
-    // with a table of its own is told apart by kcmp in descriptor_copy's caller: it is refused).
+    // Before 6.9 only leaders have one; a thread then stands for its group, whose descriptor table it shares
+    // (one with a table of its own is told apart by kcmp in descriptor_copy's caller: it is refused).
     handle.reset(static_cast<int>(::syscall(SYS_pidfd_open, thread, 0)));
     if (handle) return handle;
     const auto found = status(thread);
@@ -150,7 +150,8 @@ bool descriptors_exhausted(pid_t thread) {
     struct stat directory {};
     const ProcPath path(thread, "fd");
     // Since Linux 6.2 the size of /proc/PID/fd is the number of open descriptors.
-    if (::stat(path.text, &directory) != 0 || static_cast<rlim_t>(directory.st_size) < limit.rlim_cur) return false;
+    if (::stat(path.text, &directory) != 0 || static_cast<rlim_t>(directory.st_size) < limit.rlim_cur)
+        return false;
     std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(path.text), &::closedir);
     if (!entries) return false;
     rlim_t below = 0;

@@ -1,8 +1,8 @@
 // What the kernel says of a stopped thread: handles on what it refers to, and facts from /proc/TID.
 //
-// Handles are opened before memory is read and `waiting` is asked afterwards (kernel-facts 24): from then on only
-// the handles count, so a sibling that swaps a descriptor or the working directory changes nothing. Thread ids,
-// not process ids: a thread may have its own descriptor table, working directory and umask.
+// Handles are opened before memory is read and `waiting` is asked afterwards (kernel-facts 24): from then on
+// only the handles count, so a sibling that swaps a descriptor or the working directory changes nothing.
+// Thread ids, not process ids: a thread may have its own descriptor table, working directory and umask.
 #pragma once
 
 #include <sys/types.h>
@@ -28,11 +28,12 @@ struct ProcPath {
 /// An O_PATH handle on what descriptor `number` of the thread refers to. EBADF where it has none.
 [[nodiscard]] Result<UniqueFd> descriptor_pin(pid_t thread, int number);
 
-/// The very open file description, by pidfd_getfd(2): shares offset, flags and socket with the thread. EBADF; ESRCH.
+/// The very open file description, by pidfd_getfd(2): shares offset, flags and socket with the thread. EBADF;
+/// ESRCH.
 [[nodiscard]] Result<UniqueFd> descriptor_copy(pid_t thread, int number);
 
 struct Status {
-    pid_t process = 0;       // thread group id
+    pid_t process = 0;  // thread group id
     pid_t parent = 0;
     unsigned umask = 022;
     uid_t real_uid = 0, effective_uid = 0, fs_uid = 0;
@@ -55,8 +56,8 @@ struct Identity {
 /// The executable's path; empty where it cannot be read.
 void executable(pid_t thread, std::string& into);
 
-/// Whether the thread has as many descriptors open as RLIMIT_NOFILE lets it: what openat(2) answers with EMFILE before
-/// it creates anything.
+/// Whether the thread has as many descriptors open as RLIMIT_NOFILE lets it: what openat(2) answers with
+/// EMFILE before it creates anything.
 [[nodiscard]] bool descriptors_exhausted(pid_t thread);
 
 /// Whether process `process` is a descendant of `ancestor`, by the chain of parents. False where it is gone.
@@ -65,7 +66,8 @@ void executable(pid_t thread, std::string& into);
 /// Makes this thread's /proc/self/fd cheap to reach: a handle on it, opened once in the process.
 [[nodiscard]] int own_descriptors();
 
-/// The path of what `fd` (ours) refers to, as the kernel names it, whatever its length. Errors of readlink(2).
+/// The path of what `fd` (ours) refers to, as the kernel names it, whatever its length. Errors of
+/// readlink(2).
 [[nodiscard]] Result<void> path_of(int fd, std::string& into);
 
 }  // namespace callgate::kernel

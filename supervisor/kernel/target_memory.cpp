@@ -38,8 +38,8 @@ Result<void> read_path(pid_t thread, std::uint64_t address, std::string& into) {
     char buffer[PATH_MAX];
     std::size_t length = 0;
     while (length < sizeof buffer) {
-        // Most paths are short: the first read stops at the end of the page or after 256 bytes, so that it costs
-        // little and does not fail where the next page is missing.
+        // Most paths are short: the first read stops at the end of the page or after 256 bytes, so that it
+        // costs little and does not fail where the next page is missing.
         const std::uint64_t to_page_end = page - (address + length) % page;
         const std::size_t want = std::min({static_cast<std::size_t>(to_page_end), sizeof buffer - length,
                                            length == 0 ? std::size_t{256} : sizeof buffer});
@@ -57,7 +57,8 @@ Result<void> read_path(pid_t thread, std::uint64_t address, std::string& into) {
 Result<void> write_memory(pid_t thread, std::uint64_t address, std::span<const std::byte> from) {
     while (!from.empty()) {
         const iovec local{const_cast<std::byte*>(from.data()), from.size()};
-        const iovec remote{reinterpret_cast<void*>(address), from.size()};  // NOLINT: an address of the target's
+        const iovec remote{reinterpret_cast<void*>(address),
+                           from.size()};  // NOLINT: an address of the target's
         const ssize_t put = ::process_vm_writev(thread, &local, 1, &remote, 1, 0);
         if (put < 0) return errno_code();
         if (put == 0) return errno_code(EFAULT);

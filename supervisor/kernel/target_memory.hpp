@@ -1,8 +1,9 @@
 // Reading the memory of a stopped thread, once, into copies of our own.
 //
-// An attacker controls every byte, may change it at any time, unmap it, or let it end at a page boundary: nothing
-// is read twice, and what was read is what is judged and used. process_vm_readv(2) fails where the real call would
-// (PROT_NONE, unmapped), and reads short at an unmapped page, so strings are read page by page (kernel-facts 22).
+// An attacker controls every byte, may change it at any time, unmap it, or let it end at a page boundary:
+// nothing is read twice, and what was read is what is judged and used. process_vm_readv(2) fails where the
+// real call would (PROT_NONE, unmapped), and reads short at an unmapped page, so strings are read page by
+// page (kernel-facts 22).
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +17,8 @@
 
 namespace callgate::kernel {
 
-/// Fills `into` from `address` of thread `thread`. EFAULT where any byte is not readable; ESRCH, EPERM otherwise.
+/// Fills `into` from `address` of thread `thread`. EFAULT where any byte is not readable; ESRCH, EPERM
+/// otherwise.
 [[nodiscard]] Result<void> read_memory(pid_t thread, std::uint64_t address, std::span<std::byte> into);
 
 /// A copy of the object of type T at `address`.
@@ -28,8 +30,8 @@ template <class T>
     return object;
 }
 
-/// A path as getname(9) reads it: at most PATH_MAX bytes with the NUL. EFAULT, or ENAMETOOLONG where no NUL comes.
-/// The empty string is returned as such. `into` keeps its capacity.
+/// A path as getname(9) reads it: at most PATH_MAX bytes with the NUL. EFAULT, or ENAMETOOLONG where no NUL
+/// comes. The empty string is returned as such. `into` keeps its capacity.
 [[nodiscard]] Result<void> read_path(pid_t thread, std::uint64_t address, std::string& into);
 
 /// Writes `from` to `address` of thread `thread`, as a call's result. EFAULT.

@@ -90,8 +90,8 @@ TEST_CASE("read-only opens are trapped only where reads are contested") {
 
 TEST_CASE("what nothing contests is not trapped") {
     const Filter filter(plan_with({}));
-    for (const long call : {SYS_openat, SYS_openat2, SYS_mkdir, SYS_rename, SYS_execve, SYS_connect, SYS_bind, SYS_kill,
-                            SYS_read, SYS_write, SYS_futex, SYS_clone}) {
+    for (const long call : {SYS_openat, SYS_openat2, SYS_mkdir, SYS_rename, SYS_execve, SYS_connect, SYS_bind,
+                            SYS_kill, SYS_read, SYS_write, SYS_futex, SYS_clone}) {
         CHECK(filter(call) == allowed);
     }
 }
@@ -113,7 +113,8 @@ TEST_CASE("sockets that no rule can speak of cannot be made") {
     CHECK(filter(SYS_socket, AF_NETLINK, SOCK_RAW, 0) == allowed);
     CHECK(filter(SYS_socket, AF_NETLINK, SOCK_RAW, 9 /* NETLINK_AUDIT */) == refused(EPROTONOSUPPORT));
     for (const int family : {AF_PACKET, AF_VSOCK, AF_ALG, AF_XDP, AF_TIPC, AF_BLUETOOTH, AF_CAN, AF_KEY}) {
-        CHECK(filter(SYS_socket, static_cast<std::uint64_t>(family), SOCK_STREAM, 0) == refused(EAFNOSUPPORT));
+        CHECK(filter(SYS_socket, static_cast<std::uint64_t>(family), SOCK_STREAM, 0) ==
+              refused(EAFNOSUPPORT));
     }
     rules::Plan udp = plan_with(Operation::connect);
     udp.udp = true;

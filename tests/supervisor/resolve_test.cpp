@@ -36,8 +36,8 @@ public:
         fs::create_symlink("/dev/fd", root / "fds");
     }
     ~Tree() { fs::remove_all(root); }
-    [[nodiscard]] PathRequest at(std::string_view path, Follow follow = Follow::yes, std::uint64_t resolve = 0,
-                                 pid_t thread = ::getpid()) const {
+    [[nodiscard]] PathRequest at(std::string_view path, Follow follow = Follow::yes,
+                                 std::uint64_t resolve = 0, pid_t thread = ::getpid()) const {
         return {thread, base.get(), path, follow, resolve};
     }
     [[nodiscard]] std::string path(const std::string& name) const { return (root / name).string(); }
@@ -112,7 +112,8 @@ TEST_CASE("/proc/self is the caller's, by every way that leads there") {
         REQUIRE_MESSAGE(object.has_value(), path);
         CHECK(object->path == tree.path("a/file"));
     }
-    CHECK(error_of(resolve_object(tree.at("/proc/self/fd/9", Follow::yes, RESOLVE_NO_MAGICLINKS, other.pid))) == ELOOP);
+    CHECK(error_of(resolve_object(
+              tree.at("/proc/self/fd/9", Follow::yes, RESOLVE_NO_MAGICLINKS, other.pid))) == ELOOP);
     CHECK(error_of(resolve_object(tree.at("/dev/fd/77", Follow::yes, 0, other.pid))) == ENOENT);
 }
 
