@@ -20,10 +20,10 @@
 
 // Newer than the headers of Debian 12: numbers are the same on all 64-bit architectures.
 #ifndef SYS_setxattrat
-#define SYS_setxattrat 463
-#define SYS_removexattrat 466
-#define SYS_open_tree_attr 467
-#define SYS_file_setattr 469
+#define SYS_setxattrat 463L
+#define SYS_removexattrat 466L
+#define SYS_open_tree_attr 467L
+#define SYS_file_setattr 469L
 #endif
 
 namespace callgate::calls {
@@ -282,7 +282,7 @@ private:
         add(SYS_ioctl, {equals(1, linux_console)}, refuse(EPERM));
         // Subvolumes and snapshots of btrfs: names that no path call makes or removes.
         for (const std::uint64_t request :
-             {0x50009401, 0x5000940e, 0x5000940f, 0x50009417, 0x50009418, 0x5000943f}) {
+             {0x50009401UL, 0x5000940eUL, 0x5000940fUL, 0x50009417UL, 0x50009418UL, 0x5000943fUL}) {
             add(SYS_ioctl, {equals(1, request)}, refuse(EPERM));
         }
         // A queue that is made or removed outlives the run; Landlock does not ask for it.
@@ -307,8 +307,8 @@ private:
         for (const char* name : unmediated_attributes) {
             if (const auto number = number_of(name)) add(*number, {}, refuse(EOPNOTSUPP));
         }
-        for (const std::uint32_t number : {SYS_setxattrat, SYS_removexattrat, SYS_file_setattr}) {
-            add(number, {}, refuse(ENOSYS));
+        for (const long number : {SYS_setxattrat, SYS_removexattrat, SYS_file_setattr}) {
+            add(static_cast<std::uint32_t>(number), {}, refuse(ENOSYS));
         }
         add(SYS_ioctl, {equals(1, FS_IOC_SETFLAGS)}, refuse(EOPNOTSUPP));
         add(SYS_ioctl, {equals(1, FS_IOC_FSSETXATTR)}, refuse(EOPNOTSUPP));
