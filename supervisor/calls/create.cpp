@@ -53,12 +53,7 @@ void create_name(CallContext& context, const PathArgument& argument, std::option
         if (!caller) return;
         use_umask(context.scratch, caller->umask);
     }
-    if (act(place->parent.get(), place->leaf.c_str()) != 0) {
-        const int error = errno;
-        note_failed_act(context, sequence, error);
-        return context.fail(error);
-    }
-    if (!context.call.succeed(0)) note_lost_answer(context, sequence);
+    answer_act(context, sequence, act(place->parent.get(), place->leaf.c_str()));
 }
 
 }  // namespace

@@ -53,6 +53,20 @@ audit::Decision make_decision(CallContext& context, const Subject& subject, cons
     return decision;
 }
 
+/// Of the records that could not be written the first says why.
+void keep_first_error(CallContext& context, const boost::system::error_code& error) {
+    int none = 0;
+    context.run.log_error.compare_exchange_strong(none, error.value());
+}
+
+/// What came of a decision that is on record (sequence 0: none is).
+template <class Record>
+void second_record(CallContext& context, const Record& record) {
+    if (context.run.log == nullptr || record.of_sequence == 0) return;
+    const auto written = context.run.log->record(record);
+    if (!written) keep_first_error(context, written.error());
+}
+
 /// Writes the record. False: it could not be written, and the call was denied for that.
 bool put_on_record(CallContext& context, const audit::Decision& decision, std::uint64_t* sequence) {
     if (context.run.log == nullptr) {
@@ -66,8 +80,7 @@ bool put_on_record(CallContext& context, const audit::Decision& decision, std::u
         if (decision.verdict.action != rules::Action::allow && context.run.sync_log) context.run.sync_log();
         return true;
     }
-    int none = 0;
-    context.run.log_error.compare_exchange_strong(none, written.error().value());
+    keep_first_error(context, written.error());
     audit::Decision unrecorded = decision;
     unrecorded.verdict.action = rules::Action::deny;
     unrecorded.verdict.decided_by = rules::DecidedBy::failure;
@@ -162,17 +175,21 @@ void deny_failure(CallContext& context, const Subject& subject, int error, std::
 }
 
 void note_failed_act(CallContext& context, std::uint64_t sequence, int error) {
-    if (context.run.log == nullptr || sequence == 0) return;
-    const auto written = context.run.log->record(audit::ActFailed{sequence, error});
-    int none = 0;
-    if (!written) context.run.log_error.compare_exchange_strong(none, written.error().value());
+    second_record(context, audit::ActFailed{sequence, error});
 }
 
 void note_lost_answer(CallContext& context, std::uint64_t sequence) {
-    if (context.run.log == nullptr || sequence == 0) return;
-    const auto written = context.run.log->record(audit::AnswerLost{sequence, "the caller no longer waits"});
-    int none = 0;
-    if (!written) context.run.log_error.compare_exchange_strong(none, written.error().value());
+    second_record(context, audit::AnswerLost{sequence, "the caller no longer waits"});
+}
+
+void answer_act(CallContext& context, std::uint64_t sequence, int result) {
+    if (result == 0) {
+        if (!context.call.succeed(0)) note_lost_answer(context, sequence);
+        return;
+    }
+    const int error = errno;
+    note_failed_act(context, sequence, error);
+    context.fail(error);
 }
 
 }  // namespace callgate::calls

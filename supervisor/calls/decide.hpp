@@ -50,6 +50,9 @@ void deny_failure(CallContext& context, const Subject& subject, int error, std::
 void note_failed_act(CallContext& context, std::uint64_t sequence, int error);
 void note_lost_answer(CallContext& context, std::uint64_t sequence);
 
+/// Answers a call whose act returned `result`: 0, or -1 with errno, which is then on record too.
+void answer_act(CallContext& context, std::uint64_t sequence, int result);
+
 /// The verdict of the rules; the strictest over both objects.
 [[nodiscard]] rules::Verdict judge(CallContext& context, const Subject& subject);
 

@@ -31,15 +31,6 @@ struct PinName {
     char text[16];
 };
 
-void finish(CallContext& context, std::uint64_t sequence, int result) {
-    if (result != 0) {
-        const int error = errno;
-        note_failed_act(context, sequence, error);
-        return context.fail(error);
-    }
-    if (!context.call.succeed(0)) note_lost_answer(context, sequence);
-}
-
 /// Judges `operation` on the object of the call's first path and runs `act(object)`: 0, or -1 with errno.
 template <class Act>
 void change_object(CallContext& context, Operation operation, Follow follow, EmptyPath empty, Act act) {
@@ -50,7 +41,7 @@ void change_object(CallContext& context, Operation operation, Follow follow, Emp
                                        : resolve_object(given->request(context.thread(), follow));
     if (!context.call.waiting()) return;
     if (!object) return context.fail(object.error().value());
-    if (object->anonymous) return finish(context, 0, act(*object));
+    if (object->anonymous) return answer_act(context, 0, act(*object));
     Subject subject;
     subject.operations = operation;
     subject.object = rules::FileObject{object->path, object->nameless};
@@ -60,9 +51,9 @@ void change_object(CallContext& context, Operation operation, Follow follow, Emp
     if (decide(context, subject, &sequence) == Ruling::refused) return;
     if (in_proc_of_callgate(object->path, context.run.guardian)) {
         errno = EACCES;
-        return finish(context, sequence, -1);
+        return answer_act(context, sequence, -1);
     }
-    finish(context, sequence, act(*object));
+    answer_act(context, sequence, act(*object));
 }
 
 /// The same for descriptor `number` of the caller: `act(fd)` on the description taken.
@@ -73,7 +64,7 @@ void change_descriptor(CallContext& context, int number, Act act) {
     auto object = describe(UniqueFd(::fcntl(copy->get(), F_DUPFD_CLOEXEC, 0)));
     if (!context.call.waiting()) return;
     if (!object) return context.fail(object.error().value());
-    if (object->anonymous) return finish(context, 0, act(copy->get()));
+    if (object->anonymous) return answer_act(context, 0, act(copy->get()));
     Subject subject;
     subject.operations = Operation::metadata;
     subject.object = rules::FileObject{object->path, object->nameless};
@@ -83,9 +74,9 @@ void change_descriptor(CallContext& context, int number, Act act) {
     if (decide(context, subject, &sequence) == Ruling::refused) return;
     if (in_proc_of_callgate(object->path, context.run.guardian)) {
         errno = EACCES;
-        return finish(context, sequence, -1);
+        return answer_act(context, sequence, -1);
     }
-    finish(context, sequence, act(copy->get()));
+    answer_act(context, sequence, act(copy->get()));
 }
 
 Follow follow_of(int flags) { return (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Follow::no : Follow::yes; }
@@ -169,14 +160,14 @@ void handle_truncate(CallContext& context) {
             ::syscall(SYS_tgkill, caller->process, context.thread(), SIGXFSZ);
         }
         errno = EFBIG;
-        return finish(context, sequence, -1);
+        return answer_act(context, sequence, -1);
     }
     if (in_proc_of_callgate(object->path, context.run.guardian)) {
         errno = EACCES;
-        return finish(context, sequence, -1);
+        return answer_act(context, sequence, -1);
     }
     const std::string path = "/proc/self/fd/" + std::string(PinName(object->pin.get()).text);
-    finish(context, sequence, ::truncate(path.c_str(), length));
+    answer_act(context, sequence, ::truncate(path.c_str(), length));
 }
 
 void handle_chmod(CallContext& context) {

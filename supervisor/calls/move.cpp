@@ -288,13 +288,9 @@ void handle_link(CallContext& context) {
     if (rule_on(context, subject, verdict, &sequence) == Ruling::refused) return;
     char pin[16];
     *std::to_chars(pin, pin + sizeof pin - 1, object->pin.get()).ptr = 0;
-    if (::linkat(kernel::own_descriptors(), pin, place->parent.get(), place->leaf.c_str(),
-                 AT_SYMLINK_FOLLOW) != 0) {
-        const int error = errno;
-        note_failed_act(context, sequence, error);
-        return context.fail(error);
-    }
-    if (!context.call.succeed(0)) note_lost_answer(context, sequence);
+    answer_act(context, sequence,
+               ::linkat(kernel::own_descriptors(), pin, place->parent.get(), place->leaf.c_str(),
+                        AT_SYMLINK_FOLLOW));
 }
 
 }  // namespace callgate::calls

@@ -57,14 +57,10 @@ void remove_name(CallContext& context, int flags) {
 
     std::uint64_t sequence = 0;
     if (decide(context, subject, &sequence) == Ruling::refused) return;
-    if (::unlinkat(place->parent.get(), place->leaf.c_str(), flags) != 0) {
-        const int error = errno;
-        note_failed_act(context, sequence, error);
-        return context.fail(error);
-    }
+    const int result = ::unlinkat(place->parent.get(), place->leaf.c_str(), flags);
     // What is made again under this name has no grant of the old one's: grants belong to inodes.
-    context.run.grants.forget(place->path, rules::StaticGrants::Departure::removed);
-    if (!context.call.succeed(0)) note_lost_answer(context, sequence);
+    if (result == 0) context.run.grants.forget(place->path, rules::StaticGrants::Departure::removed);
+    answer_act(context, sequence, result);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "supervisor/audit/log.hpp"
+#include "tests/supervisor/temporary_directory.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -22,18 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct TemporaryDirectory {
-    TemporaryDirectory() {
-        std::string name = (fs::temp_directory_path() / "callgate-log-XXXXXX").string();
-        if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");
-        path = name;
-    }
-    ~TemporaryDirectory() { fs::remove_all(path); }
-    TemporaryDirectory(const TemporaryDirectory&) = delete;
-    TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-    std::string operator/(const std::string& name) const { return path + "/" + name; }
-    std::string path;
-};
+using callgate::tests::TemporaryDirectory;
 
 const Log::Options options{.run = "k3f9", .mode = "enforce"};
 

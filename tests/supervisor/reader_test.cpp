@@ -9,6 +9,7 @@
 #include <random>
 
 #include "supervisor/audit/log.hpp"
+#include "tests/supervisor/temporary_directory.hpp"
 
 using namespace callgate;
 using namespace callgate::audit;
@@ -16,18 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct TemporaryDirectory {
-    TemporaryDirectory() {
-        std::string name = (fs::temp_directory_path() / "callgate-reader-XXXXXX").string();
-        if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");
-        path = name;
-    }
-    ~TemporaryDirectory() { fs::remove_all(path); }
-    TemporaryDirectory(const TemporaryDirectory&) = delete;
-    TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-    std::string operator/(const std::string& name) const { return path + "/" + name; }
-    std::string path;
-};
+using callgate::tests::TemporaryDirectory;
 
 void write(const std::string& path, std::string_view text) { std::ofstream(path, std::ios::binary) << text; }
 

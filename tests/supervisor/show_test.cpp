@@ -14,6 +14,7 @@
 #include "supervisor/audit/log.hpp"
 #include "supervisor/audit/selection.hpp"
 #include "supervisor/audit/table.hpp"
+#include "tests/supervisor/temporary_directory.hpp"
 
 using namespace callgate;
 using namespace callgate::audit;
@@ -21,18 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct TemporaryDirectory {
-    TemporaryDirectory() {
-        std::string name = (fs::temp_directory_path() / "callgate-show-XXXXXX").string();
-        if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");
-        path = name;
-    }
-    ~TemporaryDirectory() { fs::remove_all(path); }
-    TemporaryDirectory(const TemporaryDirectory&) = delete;
-    TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-    std::string operator/(const std::string& name) const { return path + "/" + name; }
-    std::string path;
-};
+using callgate::tests::TemporaryDirectory;
 
 struct Said {
     int status = -1;
