@@ -62,12 +62,18 @@ std::optional<std::string> allowing_option(const rules::Object& object, Operatio
                                                                                     : "--read ";
         return option + audit::shell_quote(file->path);
     }
-    const auto* endpoint = std::get_if<rules::Endpoint>(&object);
-    if (endpoint == nullptr) return std::nullopt;
-    if (!operations.contains(rules::Operation::bind))
-        return "--connect " + audit::shell_quote(endpoint_text(*endpoint));
-    return "--bind " + std::to_string(endpoint->port) +
-           (endpoint->protocol == rules::Protocol::udp ? "/udp" : "");
+    const bool binds = operations.contains(rules::Operation::bind);
+    if (const auto* local = std::get_if<rules::UnixObject>(&object)) {
+        // The options allow stream and seqpacket sockets; a name of no bytes is no name.
+        if (local->type == rules::UnixType::datagram || local->name.empty()) return std::nullopt;
+        const std::string name(local->name);
+        return (binds ? "--bind " : "--connect ") +
+               audit::shell_quote(name.starts_with('@') ? name : "unix:" + name);
+    }
+    const auto& endpoint = std::get<rules::Endpoint>(object);
+    if (!binds) return "--connect " + audit::shell_quote(endpoint_text(endpoint));
+    return "--bind " + std::to_string(endpoint.port) +
+           (endpoint.protocol == rules::Protocol::udp ? "/udp" : "");
 }
 
 std::optional<std::string> except_option(const rules::Rule& rule, const rules::Object& object) {

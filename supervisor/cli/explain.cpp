@@ -143,7 +143,8 @@ void find_tier(Answer& answer, const Question& question, const rules::Plan& plan
     }
     constexpr rules::OperationSet never{Operation::metadata, Operation::connect, Operation::bind};
     if (allowed && file && !question.operations.intersects(never) &&
-        rules::StaticGrants(plan).allow(question.operations, question.name)) {
+        rules::StaticGrants(plan).allow(question.operations, question.name) &&
+        !(plan.trap_only && question.operations.contains(Operation::read))) {
         answer.kernel = true;
         answer.tier = "Landlock allows it; the call is seen and goes on as it is";
         return;

@@ -113,9 +113,14 @@ void add_connections(RuleChoice& choice, const Arguments& arguments, const rules
     }
 }
 
-void add_ports(std::vector<rules::Rule>& all, const Arguments& arguments) {
+void add_binds(std::vector<rules::Rule>& all, const Arguments& arguments, const std::string& home) {
     const std::vector<std::string>& values = arguments.values("bind");
     for (std::size_t index = 0; index < values.size(); ++index) {
+        rules::Rule rule = option_rule("bind", index, rules::Action::allow, Operation::bind);
+        if (add_unix_socket(rule.when, values[index], home)) {
+            all.push_back(std::move(rule));
+            continue;
+        }
         std::string_view text = values[index];
         std::optional<rules::Protocol> protocol;
         if (text.ends_with("/udp")) protocol = rules::Protocol::udp;
@@ -125,8 +130,7 @@ void add_ports(std::vector<rules::Rule>& all, const Arguments& arguments) {
         const std::optional<rules::PortRange> ports = rules::parse_ports(text, error);
         if (!ports)
             throw Failure(arguments.origin("bind") + " " + values[index] + ": " + error +
-                          "; expected PORT[/udp], such as 8080 or 8000-8999");
-        rules::Rule rule = option_rule("bind", index, rules::Action::allow, Operation::bind);
+                          "; expected PORT[/udp], such as 8080 or 8000-8999, or unix:PATH or @NAME");
         rule.when.port.push_back(*ports);
         set_protocol(rule.when, protocol);
         all.push_back(std::move(rule));
@@ -142,7 +146,7 @@ void add_option_rules(RuleChoice& choice, const Arguments& arguments, const rule
     add_paths(made, arguments, "execute", {Operation::read, Operation::execute}, context.home);
     add_denials(made, arguments, context.home);
     add_connections(choice, arguments, context);
-    add_ports(made, arguments);
+    add_binds(made, arguments, context.home);
 }
 
 }  // namespace callgate::cli

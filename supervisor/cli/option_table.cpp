@@ -26,7 +26,8 @@ constexpr std::array allow_options = {
                "FILE"},
     OptionSpec{"connect", 'c', many, "HOST[:PORT][/udp]",
                "allow connecting; HOST is a name, an address, a block such as 10.0.0.0/8, or unix:PATH"},
-    OptionSpec{"bind", 0, many, "PORT[/udp]", "allow listening on a port or on ports such as 8000-8999"},
+    OptionSpec{"bind", 0, many, "PORT[/udp]",
+               "allow listening on a port or on ports such as 8000-8999; unix:PATH or @NAME for a socket"},
     OptionSpec{"except", 0, many, "RULE=PATTERN", "what matches PATTERN is left out of that rule"},
     OptionSpec{"default", 0, one, "VERDICT", "allow, ask or deny what no rule decides", "", "allow ask deny"},
 };

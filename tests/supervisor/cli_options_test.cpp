@@ -307,9 +307,12 @@ TEST_CASE("connect and bind say what is wrong with an end") {
     CHECK(rule_failure({"-c", "stranger:1"}).find("stranger has no address") != std::string::npos);
     CHECK(rule_failure({"-c", "127.0.0.1:99999"}).find("expected HOST[:PORT][/udp]") != std::string::npos);
     CHECK(rule_failure({"--bind", "abc"}).starts_with("--bind abc: "));
-    const auto rules = option_rules({"--bind", "8000-8999", "--bind", "53/udp"});
+    const auto rules =
+        option_rules({"--bind", "8000-8999", "--bind", "53/udp", "--bind", "unix:/run/x.sock"});
     CHECK(rules[0].when.port[0] == rules::PortRange{8000, 8999});
     CHECK(rules[1].when.protocol.udp);
+    CHECK(rules[2].operations == rules::OperationSet{rules::Operation::bind});
+    CHECK(rules[2].when.unix_socket[0].matches("/run/x.sock"));
 }
 
 TEST_CASE("rule sources: agent is the default profile, and only rule sets of one's own replace it") {

@@ -85,6 +85,13 @@ Decision denied_endpoint(const char* address, std::uint16_t port,
     return decision;
 }
 
+Decision denied_socket(std::string_view name, Operation operation = Operation::connect,
+                       rules::UnixType type = rules::UnixType::stream) {
+    Decision decision = denied("", nullptr, operation);
+    decision.object = rules::UnixObject{.name = name, .type = type};
+    return decision;
+}
+
 std::size_t line_count(const std::string& text) {
     return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
 }
@@ -211,6 +218,9 @@ TEST_CASE("a hint is the option for the kind of object and operation") {
     CHECK(hint(denied_endpoint("::1", 53, rules::Protocol::udp)) == "--connect '[::1]:53/udp'");
     CHECK(hint(denied_endpoint("0.0.0.0", 8080, rules::Protocol::tcp, Operation::bind)) == "--bind 8080");
     CHECK(hint(denied_endpoint("0.0.0.0", 53, rules::Protocol::udp, Operation::bind)) == "--bind 53/udp");
+    CHECK(hint(denied_socket("/run/x y.sock")) == "--connect 'unix:/run/x y.sock'");
+    CHECK(hint(denied_socket("@name", Operation::bind)) == "--bind @name");
+    CHECK(hint(denied_socket("/run/log", Operation::connect, rules::UnixType::datagram)).empty());
     Decision renamed = denied("/old", nullptr, Operation::create);
     renamed.second_object = rules::FileObject{.path = "/new"};
     CHECK(hint(renamed) == "--write /new");
@@ -238,8 +248,6 @@ TEST_CASE("there is no hint where no option would help") {
     }
     decision = denied("/a");
     decision.object = rules::FileObject{.path = "/a", .nameless = true};
-    CHECK(hint(decision).empty());
-    decision.object = rules::UnixObject{.name = "@x"};
     CHECK(hint(decision).empty());
 }
 
