@@ -156,15 +156,19 @@ Place decide(Assembler& assembler, std::span<const FilterRule> rules) {
 }
 
 struct Group {
-    std::uint32_t call = 0;
+    std::uint32_t call = 0, last = 0;
     std::span<const FilterRule> rules;
 };
 
 Place search(Assembler& assembler, std::span<const Group> groups) {
     if (groups.empty()) return assembler.returns(SECCOMP_RET_ALLOW);
     if (groups.size() == 1) {
-        const Place decided = decide(assembler, groups[0].rules);
-        return assembler.jump(BPF_JEQ, groups[0].call, decided, assembler.returns(SECCOMP_RET_ALLOW));
+        const Group& group = groups[0];
+        const Place decided = decide(assembler, group.rules);
+        const Place other = assembler.returns(SECCOMP_RET_ALLOW);
+        if (group.last == group.call) return assembler.jump(BPF_JEQ, group.call, decided, other);
+        const Place within = assembler.jump(BPF_JGT, group.last, other, decided);
+        return assembler.jump(BPF_JGE, group.call, within, other);
     }
     const std::size_t middle = groups.size() / 2;
     const Place above = search(assembler, groups.subspan(middle));
@@ -177,7 +181,8 @@ std::vector<Group> by_call(std::span<const FilterRule> sorted) {
     for (std::size_t first = 0; first < sorted.size();) {
         std::size_t last = first;
         while (last < sorted.size() && sorted[last].call == sorted[first].call) ++last;
-        groups.push_back({sorted[first].call, sorted.subspan(first, last - first)});
+        groups.push_back({sorted[first].call, std::max(sorted[first].call, sorted[first].last),
+                          sorted.subspan(first, last - first)});
         first = last;
     }
     return groups;

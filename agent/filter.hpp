@@ -37,12 +37,13 @@ struct FilterRule {
     std::uint32_t call = 0;
     std::vector<ArgumentTest> tests;
     Disposition then;
+    std::uint32_t last = 0;  // the rule is for the numbers from `call` to `last`; 0: for `call` alone
 };
 
 struct FilterSpec {
     std::uint32_t architecture = 0;  // AUDIT_ARCH_X86_64, ...
     std::uint32_t newest_call = 0;   // numbers above it: ENOSYS
-    std::vector<FilterRule> rules;   // any order of calls; order within one call counts
+    std::vector<FilterRule> rules;   // any order of calls, ranges apart; order within one call counts
 };
 
 /// Compiles; throws std::length_error beyond BPF_MAXINSNS (4096).

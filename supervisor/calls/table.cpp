@@ -1,14 +1,7 @@
 #include "supervisor/calls/table.hpp"
 
-#include <sys/syscall.h>
-
 #include <algorithm>
 #include <array>
-
-// Newer than the headers of Debian 12.
-#ifndef SYS_fchmodat2
-#define SYS_fchmodat2 452
-#endif
 
 namespace callgate::calls {
 
@@ -19,134 +12,105 @@ using rules::OperationSet;
 
 constexpr OperationSet opens{Operation::read, Operation::modify, Operation::create};
 constexpr OperationSet moves{Operation::create, Operation::remove};
+constexpr OperationSet metadata = Operation::metadata;
 
-// Columns: number, name, operations, handler, {directory, path} of the first and second path, flags, mode.
-constexpr auto table = std::to_array<CallEntry>({
-#ifdef SYS_open
-    {SYS_open, "open", opens, handle_open, {-1, 0}, {}, 1, 2, OpenFlags::argument},
-    {SYS_creat, "creat", opens, handle_open, {-1, 0}, {}, -1, 1, OpenFlags::write_only},
-#endif
-    {SYS_openat, "openat", opens, handle_open, {0, 1}, {}, 2, 3, OpenFlags::argument},
-    {SYS_openat2, "openat2", opens, handle_openat2, {0, 1}, {}, -1, -1, OpenFlags::in_memory},
-#ifdef SYS_mkdir
-    {SYS_mkdir, "mkdir", Operation::create, handle_mkdir, {-1, 0}, {}, -1, 1},
-    {SYS_mknod, "mknod", Operation::create, handle_mknod, {-1, 0}, {}, -1, 1},
-    {SYS_symlink, "symlink", Operation::create, handle_symlink, {-1, 0}, {-1, 1}},
-    {SYS_unlink, "unlink", Operation::remove, handle_unlink, {-1, 0}, {}},
-    {SYS_rmdir, "rmdir", Operation::remove, handle_rmdir, {-1, 0}, {}},
-    {SYS_rename, "rename", moves, handle_rename, {-1, 0}, {-1, 1}},
-    {SYS_link, "link", Operation::create, handle_link, {-1, 0}, {-1, 1}},
-    {SYS_chmod, "chmod", Operation::metadata, handle_chmod, {-1, 0}, {}, -1, 1},
-    {SYS_chown, "chown", Operation::metadata, handle_chown, {-1, 0}, {}},
-    {SYS_lchown, "lchown", Operation::metadata, handle_chown, {-1, 0}, {}},
-    {SYS_utime, "utime", Operation::metadata, handle_times, {-1, 0}, {}},
-    {SYS_utimes, "utimes", Operation::metadata, handle_times, {-1, 0}, {}},
-    {SYS_futimesat, "futimesat", Operation::metadata, handle_times, {0, 1}, {}},
-#endif
-    {SYS_mkdirat, "mkdirat", Operation::create, handle_mkdir, {0, 1}, {}, -1, 2},
-    {SYS_mknodat, "mknodat", Operation::create, handle_mknod, {0, 1}, {}, -1, 2},
-    {SYS_symlinkat, "symlinkat", Operation::create, handle_symlink, {-1, 0}, {1, 2}},
-    {SYS_unlinkat, "unlinkat", Operation::remove, handle_unlink, {0, 1}, {}, 2},
-#ifdef SYS_renameat
-    {SYS_renameat, "renameat", moves, handle_rename, {0, 1}, {2, 3}},
-#endif
-    {SYS_renameat2, "renameat2", moves, handle_rename, {0, 1}, {2, 3}, 4},
-    {SYS_linkat, "linkat", Operation::create, handle_link, {0, 1}, {2, 3}, 4},
-    {SYS_truncate, "truncate", Operation::modify, handle_truncate, {-1, 0}, {}},
-    {SYS_fchmodat, "fchmodat", Operation::metadata, handle_chmod, {0, 1}, {}, -1, 2},
-    {SYS_fchmodat2, "fchmodat2", Operation::metadata, handle_chmod, {0, 1}, {}, 3, 2},
-    {SYS_fchownat, "fchownat", Operation::metadata, handle_chown, {0, 1}, {}, 4},
-    {SYS_utimensat, "utimensat", Operation::metadata, handle_times, {0, 1}, {}, 3},
-    {SYS_fchmod, "fchmod", Operation::metadata, handle_fchmod, {}, {}},
-    {SYS_fchown, "fchown", Operation::metadata, handle_fchown, {}, {}},
-    {SYS_execve, "execve", Operation::execute, handle_execute, {-1, 0}, {}},
-    {SYS_execveat, "execveat", Operation::execute, handle_execute, {0, 1}, {}, 4},
-    {SYS_connect, "connect", Operation::connect, handle_connect, {}, {}},
-    {SYS_bind, "bind", Operation::bind, handle_bind, {}, {}},
-    {SYS_listen, "listen", Operation::bind, handle_listen, {}, {}},
-    {SYS_getsockname, "getsockname", Operation::bind, handle_getsockname, {}, {}},
-    {SYS_sendto, "sendto", Operation::connect, handle_sendto, {}, {}},
-    {SYS_sendmsg, "sendmsg", Operation::connect, handle_sendmsg, {}, {}},
-    {SYS_sendmmsg, "sendmmsg", Operation::connect, handle_sendmmsg, {}, {}},
-    {SYS_prlimit64, "prlimit64", {}, handle_stranger, {}, {}, -1, -1, OpenFlags::none, Scope::stranger},
-    {SYS_setpriority, "setpriority", {}, handle_stranger, {}, {}, -1, -1, OpenFlags::none, Scope::stranger},
-    {SYS_ioprio_set, "ioprio_set", {}, handle_stranger, {}, {}, -1, -1, OpenFlags::none, Scope::stranger},
-    {SYS_sched_setaffinity,
-     "sched_setaffinity",
-     {},
-     handle_stranger,
-     {},
-     {},
-     -1,
-     -1,
-     OpenFlags::none,
-     Scope::stranger},
-    {SYS_sched_setscheduler,
-     "sched_setscheduler",
-     {},
-     handle_stranger,
-     {},
-     {},
-     -1,
-     -1,
-     OpenFlags::none,
-     Scope::stranger},
-    {SYS_sched_setparam,
-     "sched_setparam",
-     {},
-     handle_stranger,
-     {},
-     {},
-     -1,
-     -1,
-     OpenFlags::none,
-     Scope::stranger},
-    {SYS_sched_setattr,
-     "sched_setattr",
-     {},
-     handle_stranger,
-     {},
-     {},
-     -1,
-     -1,
-     OpenFlags::none,
-     Scope::stranger},
-    {SYS_kill, "kill", {}, handle_stranger, {}, {}, -1, -1, OpenFlags::none, Scope::stranger},
-    {SYS_tkill, "tkill", {}, handle_stranger, {}, {}, -1, -1, OpenFlags::none, Scope::stranger},
-    {SYS_tgkill, "tgkill", {}, handle_stranger, {}, {}, -1, -1, OpenFlags::none, Scope::stranger},
-    {SYS_rt_sigqueueinfo,
-     "rt_sigqueueinfo",
-     {},
-     handle_stranger,
-     {},
-     {},
-     -1,
-     -1,
-     OpenFlags::none,
-     Scope::stranger},
-    {SYS_rt_tgsigqueueinfo,
-     "rt_tgsigqueueinfo",
-     {},
-     handle_stranger,
-     {},
-     {},
-     -1,
-     -1,
-     OpenFlags::none,
-     Scope::stranger},
+/// A call on processes by number.
+constexpr CallEntry on_process(std::string_view name) {
+    return {name, {}, handle_stranger, Performed::by_kernel, {}, {},
+            -1,   -1, OpenFlags::none, Scope::stranger};
+}
+
+// Columns: name, operations, handler, who performs it, {directory, path} of the first and second path, flags,
+// mode. Calls that only one architecture has stand here as any other.
+constexpr auto entries = std::to_array<CallEntry>({
+    {"open", opens, handle_open, Performed::either, {-1, 0}, {}, 1, 2, OpenFlags::argument},
+    {"creat", opens, handle_open, Performed::either, {-1, 0}, {}, -1, 1, OpenFlags::write_only},
+    {"openat", opens, handle_open, Performed::either, {0, 1}, {}, 2, 3, OpenFlags::argument},
+    {"openat2", opens, handle_openat2, Performed::either, {0, 1}, {}, -1, -1, OpenFlags::in_memory},
+
+    {"mkdir", Operation::create, handle_mkdir, Performed::either, {-1, 0}, {}, -1, 1},
+    {"mkdirat", Operation::create, handle_mkdir, Performed::either, {0, 1}, {}, -1, 2},
+    {"mknod", Operation::create, handle_mknod, Performed::either, {-1, 0}, {}, -1, 1},
+    {"mknodat", Operation::create, handle_mknod, Performed::either, {0, 1}, {}, -1, 2},
+    {"symlink", Operation::create, handle_symlink, Performed::either, {-1, 0}, {-1, 1}},
+    {"symlinkat", Operation::create, handle_symlink, Performed::either, {-1, 0}, {1, 2}},
+    {"unlink", Operation::remove, handle_unlink, Performed::either, {-1, 0}, {}},
+    {"unlinkat", Operation::remove, handle_unlink, Performed::either, {0, 1}, {}, 2},
+    {"rmdir", Operation::remove, handle_rmdir, Performed::either, {-1, 0}, {}},
+    {"rename", moves, handle_rename, Performed::on_behalf, {-1, 0}, {-1, 1}},
+    {"renameat", moves, handle_rename, Performed::on_behalf, {0, 1}, {2, 3}},
+    {"renameat2", moves, handle_rename, Performed::on_behalf, {0, 1}, {2, 3}, 4},
+    {"link", Operation::create, handle_link, Performed::on_behalf, {-1, 0}, {-1, 1}},
+    {"linkat", Operation::create, handle_link, Performed::on_behalf, {0, 1}, {2, 3}, 4},
+    {"truncate", Operation::modify, handle_truncate, Performed::either, {-1, 0}, {}},
+
+    {"chmod", metadata, handle_chmod, Performed::on_behalf, {-1, 0}, {}, -1, 1},
+    {"fchmodat", metadata, handle_chmod, Performed::on_behalf, {0, 1}, {}, -1, 2},
+    {"fchmodat2", metadata, handle_chmod, Performed::on_behalf, {0, 1}, {}, 3, 2},
+    {"fchmod", metadata, handle_fchmod, Performed::on_behalf, {}, {}},
+    {"chown", metadata, handle_chown, Performed::on_behalf, {-1, 0}, {}},
+    {"lchown", metadata, handle_chown, Performed::on_behalf, {-1, 0}, {}},
+    {"fchownat", metadata, handle_chown, Performed::on_behalf, {0, 1}, {}, 4},
+    {"fchown", metadata, handle_fchown, Performed::on_behalf, {}, {}},
+    {"utime", metadata, handle_times, Performed::on_behalf, {-1, 0}, {}},
+    {"utimes", metadata, handle_times, Performed::on_behalf, {-1, 0}, {}},
+    {"futimesat", metadata, handle_times, Performed::on_behalf, {0, 1}, {}},
+    {"utimensat", metadata, handle_times, Performed::on_behalf, {0, 1}, {}, 3},
+
+    {"execve", Operation::execute, handle_execute, Performed::by_kernel, {-1, 0}, {}},
+    {"execveat", Operation::execute, handle_execute, Performed::by_kernel, {0, 1}, {}, 4},
+
+    {"connect", Operation::connect, handle_connect, Performed::on_behalf, {}, {}},
+    {"bind", Operation::bind, handle_bind, Performed::either, {}, {}},
+    {"listen", Operation::bind, handle_listen, Performed::either, {}, {}},
+    {"getsockname", Operation::bind, handle_getsockname, Performed::either, {}, {}},
+    {"sendto", Operation::connect, handle_sendto, Performed::on_behalf, {}, {}},
+    {"sendmsg", Operation::connect, handle_sendmsg, Performed::on_behalf, {}, {}},
+    {"sendmmsg", Operation::connect, handle_sendmmsg, Performed::on_behalf, {}, {}},
+
+    on_process("prlimit64"),
+    on_process("setpriority"),
+    on_process("ioprio_set"),
+    on_process("sched_setaffinity"),
+    on_process("sched_setscheduler"),
+    on_process("sched_setparam"),
+    on_process("sched_setattr"),
+    on_process("kill"),
+    on_process("tkill"),
+    on_process("tgkill"),
+    on_process("rt_sigqueueinfo"),
+    on_process("rt_tgsigqueueinfo"),
 });
+
+/// The entries with their numbers on this machine.
+const auto& table() {
+    static const auto numbered = [] {
+        auto copy = entries;
+        for (CallEntry& entry : copy) entry.number = call_number(entry.name);
+        return copy;
+    }();
+    return numbered;
+}
 
 }  // namespace
 
-std::span<const CallEntry> call_table() { return table; }
+std::span<const CallEntry> call_table() { return table(); }
 
 const CallEntry* find_call(std::uint32_t number) {
     static const auto by_number = [] {
-        std::array<const CallEntry*, 512> index{};
-        for (const CallEntry& entry : table) index[entry.number] = &entry;
+        std::array<const CallEntry*, newest_call + 1> index{};
+        for (const CallEntry& entry : table()) {
+            if (entry.number < index.size()) index[entry.number] = &entry;
+        }
         return index;
     }();
     return number < by_number.size() ? by_number[number] : nullptr;
+}
+
+const CallEntry* find_call(std::string_view name) {
+    const auto* const found =
+        std::ranges::find_if(table(), [name](const CallEntry& entry) { return entry.name == name; });
+    return found == table().end() ? nullptr : found;
 }
 
 }  // namespace callgate::calls

@@ -1,8 +1,8 @@
-// The one table of mediated system calls: number, name, operations, arguments, and the function that handles
-// each.
+// The one table of mediated system calls: name, operations, arguments, and the function that handles each.
+// What becomes of all others stands in classes.hpp.
 //
-// It drives the filter (filter_spec), the dispatch of notifications and the names in the log. Adding a call
-// is one entry and, where needed, one handler.
+// It drives the filter (filter_spec), the dispatch of notifications, the names in the log and
+// docs/system-calls.md. Adding a call is one entry and, where needed, one handler.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "rules/operation.hpp"
+#include "supervisor/calls/call_names.hpp"
 
 namespace callgate::calls {
 
@@ -33,26 +34,37 @@ enum class OpenFlags : std::uint8_t {
 /// Which calls are trapped only for processes other than the caller itself, judged by number.
 enum class Scope : std::uint8_t { object, stranger };
 
+/// Who performs the call once it was judged and allowed.
+enum class Performed : std::uint8_t {
+    on_behalf,  // the supervisor, always: on what was judged
+    either,     // the kernel where Landlock and the filter alone permit all that it could then do, else on
+                // behalf
+    by_kernel,  // the kernel: nothing but scalars decides, or the result is judged again
+};
+
 using Handler = void (*)(CallContext&);
 
 struct CallEntry {
-    std::uint32_t number;
     std::string_view name;
     /// What it may be; it is trapped where one of them is contested (`Scope::stranger`: see filter_spec).
     rules::OperationSet operations;
     Handler handle;
+    Performed performed;
     PathArgument first;
     PathArgument second;
     std::int8_t flags = -1;
     std::int8_t mode = -1;
     OpenFlags open = OpenFlags::none;
     Scope scope = Scope::object;
+    /// Found by name when the table is first used; `no_number` where this architecture lacks the call.
+    std::uint32_t number = no_number;
 };
 
 [[nodiscard]] std::span<const CallEntry> call_table();
 
-/// The entry of a number, or null.
+/// The entry of a number or name, or null.
 [[nodiscard]] const CallEntry* find_call(std::uint32_t number);
+[[nodiscard]] const CallEntry* find_call(std::string_view name);
 
 // Handlers, one file per family.
 void handle_open(CallContext&);         // open.cpp: open, openat, creat

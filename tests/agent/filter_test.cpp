@@ -59,7 +59,7 @@ std::uint32_t expected(const FilterSpec& spec, std::uint32_t architecture, std::
         return x32 && call != 0xFFFFFFFFU ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | ENOSYS;
     }
     for (const FilterRule& rule : spec.rules) {
-        if (rule.call != call) continue;
+        if (call < rule.call || call > std::max(rule.call, rule.last)) continue;
         bool all = true;
         for (const ArgumentTest& test : rule.tests) all = all && holds(test, arguments);
         if (all) return value_of(rule.then);
@@ -97,6 +97,10 @@ public:
             for (std::uint64_t j = 0; j < tests; ++j) rule.tests.push_back(test());
             rule.then = {static_cast<Kind>(below(4)), static_cast<int>(1 + below(130))};
             spec.rules.push_back(std::move(rule));
+        }
+        if (below(2) == 0) {
+            spec.rules.push_back(
+                {calls + 1, {}, {Kind::refuse, 77}, calls + 1 + static_cast<std::uint32_t>(below(3))});
         }
         return spec;
     }
