@@ -108,7 +108,9 @@ TEST_CASE("no call is in two classes, and each exists somewhere") {
         CHECK_MESSAGE((group.held == CallClass::arguments) == group.reason.empty(), group.calls);
         for_each_call(group, [&seen](std::string_view call) { ++seen[std::string(call)]; });
     }
-    for (const auto& [name, times] : seen) {
+    for (const auto& [known, count] : seen) {
+        const std::string& name = known;
+        const int times = count;
         CHECK_MESSAGE(times == 1, name);
         CHECK_MESSAGE(exists_somewhere(name), name);
         CHECK(classify(name).has_value());
