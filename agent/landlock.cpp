@@ -9,11 +9,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
-#include <cstdlib>
-#include <cstring>
+#include <string_view>
 
 #include "agent/landlock_abi.hpp"
+#include "rules/test_switch.hpp"
 
 namespace callgate::agent {
 namespace {
@@ -114,13 +113,7 @@ int kernel_landlock_abi() {
     const long version =
         ::syscall(SYS_landlock_create_ruleset, nullptr, 0UL, LANDLOCK_CREATE_RULESET_VERSION);
     const int abi = version < 0 ? 0 : static_cast<int>(version);
-    const char* lowered = std::getenv("CALLGATE_LANDLOCK_ABI");
-    if (lowered == nullptr) return abi;
-    int wanted = abi;
-    const char* end = lowered + std::strlen(lowered);
-    const auto parsed = std::from_chars(lowered, end, wanted);
-    if (parsed.ec != std::errc{} || parsed.ptr != end || wanted < 0) return abi;
-    return std::min(abi, wanted);
+    return std::min(abi, injected_landlock_abi().value_or(abi));
 }
 
 std::uint64_t landlock_access(rules::OperationSet operations, bool directory, int abi) {
@@ -177,8 +170,7 @@ result<UniqueFd> make_target_ruleset(const rules::Plan& plan, std::vector<std::s
     return ruleset;
 }
 
-result<void> enter_base_domain() {
-    const int abi = kernel_landlock_abi();
+result<void> enter_base_domain(int abi) {
     if (abi < 1) return error_code(EOPNOTSUPP, boost::system::system_category());
     // REFER is what every ruleset restricts anyway; ABI 1 lacks it, and block devices are out of reach there.
     const std::uint64_t handled = abi >= 2 ? LANDLOCK_ACCESS_FS_REFER : LANDLOCK_ACCESS_FS_MAKE_BLOCK;

@@ -15,8 +15,8 @@
 
 namespace callgate::agent {
 
-/// The kernel's Landlock ABI, 0 where it has none. CALLGATE_LANDLOCK_ABI may only lower it (tests of old
-/// ABIs).
+/// The kernel's Landlock ABI, 0 where it has none; a test build may be told an older one
+/// (rules/test_switch.hpp).
 [[nodiscard]] int kernel_landlock_abi();
 
 /// LANDLOCK_ACCESS_FS_* for operations, limited to what `abi` knows; file rights only where `directory` is
@@ -39,7 +39,7 @@ struct PortSplit {
                                                                   std::vector<std::string>& left_out);
 
 /// Puts the calling thread (single-threaded: the whole process) into the base domain: REFER only, granted on
-/// "/". Needs NO_NEW_PRIVS, which it sets.
-[[nodiscard]] boost::system::result<void> enter_base_domain();
+/// "/". Needs NO_NEW_PRIVS, which it sets. EOPNOTSUPP where `abi` is 0.
+[[nodiscard]] boost::system::result<void> enter_base_domain(int abi);
 
 }  // namespace callgate::agent

@@ -5,6 +5,7 @@
 
 #include "rules/plan_parts.hpp"
 #include "rules/residue.hpp"
+#include "rules/test_switch.hpp"
 
 namespace callgate::rules {
 
@@ -239,8 +240,10 @@ MoveJudge::MoveJudge(MoveJudge&&) noexcept = default;
 MoveJudge::~MoveJudge() = default;
 
 MoveVerdict MoveJudge::judge(const MoveRequest& request) const {
+    if (!check_enabled("moving-never-widens")) return {};
     Finding finding = rules_->freed(request, concerning(request.kind));
-    if (!finding.found() && rules_->grants.may_carry(request.old_path)) {
+    if (!finding.found() && check_enabled("travelling-grants") &&
+        rules_->grants.may_carry(request.old_path)) {
         const MoveRequest back{request.new_path, request.old_path, request.kind};
         finding = rules_->freed(back, concerning(request.kind) & planning::held_by_path);
         finding.because = MoveVerdict::Because::grant_would_travel;
@@ -258,7 +261,8 @@ MoveVerdict MoveJudge::judge(const MoveRequest& request) const {
 }
 
 bool MoveJudge::may_plant(std::string_view old_path, std::string_view new_path) const {
-    return rules_->freed({new_path, old_path, MovedKind::directory}, planting).found();
+    return check_enabled("planted-entries") &&
+           rules_->freed({new_path, old_path, MovedKind::directory}, planting).found();
 }
 
 Verdict MoveJudge::planted(std::string_view new_path_of_entry, bool directory,

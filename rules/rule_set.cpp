@@ -8,6 +8,7 @@
 #include "rules/endpoint_index.hpp"
 #include "rules/head_index.hpp"
 #include "rules/rule_match.hpp"
+#include "rules/test_switch.hpp"
 
 namespace callgate::rules {
 
@@ -103,7 +104,8 @@ void RuleSet::Index::add_network(std::uint32_t number, const Rule& rule) {
 Rank RuleSet::Index::fallback_rank(const Request& request, Operation operation) const {
     if (fallback == Action::ask) {
         const auto* file = std::get_if<FileObject>(&request.object);
-        if (operation == Operation::execute || (file != nullptr && file->nameless))
+        if (operation == Operation::execute ||
+            (file != nullptr && file->nameless && check_enabled("nameless")))
             return rank_of(Action::deny);
     }
     return rank_of(fallback);

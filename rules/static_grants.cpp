@@ -8,6 +8,7 @@
 
 #include "rules/plan.hpp"
 #include "rules/plan_parts.hpp"
+#include "rules/test_switch.hpp"
 
 namespace callgate::rules {
 
@@ -112,6 +113,7 @@ bool StaticGrants::allow(OperationSet operations, std::string_view path) const {
 }
 
 void StaticGrants::forget(std::string_view path, Departure how) const {
+    if (!check_enabled("forgotten-grants")) return;
     table_->beneath(path, [this, how](std::size_t index) {
         const bool first = !table_->forgotten[index].exchange(true, std::memory_order_acq_rel);
         // A file that moved takes with it only what could be done to that very file before.

@@ -18,6 +18,7 @@
 #include "agent/landlock.hpp"
 #include "agent/unique_fd.hpp"
 #include "rules/address.hpp"
+#include "rules/test_switch.hpp"
 
 namespace callgate {
 
@@ -333,6 +334,8 @@ std::vector<rules::Rule> built_in_rules(const Places& places, const std::vector<
         audit.when.path.push_back(rules::Glob::literal(canonical(audit_file)));
         all.push_back(std::move(audit));
     }
+    if constexpr (test_switches)
+        std::erase_if(all, [](const rules::Rule& rule) { return !check_enabled(rule.id); });
     return all;
 }
 

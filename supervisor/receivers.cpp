@@ -13,6 +13,7 @@
 #include <system_error>
 #include <thread>
 
+#include "rules/test_switch.hpp"
 #include "supervisor/calls/decide.hpp"
 #include "supervisor/calls/table.hpp"
 
@@ -123,7 +124,7 @@ void Receivers::Worker::run() {
 /// One call; whatever goes wrong in it (memory, most likely) denies it and nothing else.
 void Receivers::Worker::answer(calls::CallContext& context) {
     try {
-        if (pool_.run_.keep_capabilities && !same_identity(context)) {
+        if (pool_.run_.keep_capabilities && check_enabled("identity") && !same_identity(context)) {
             calls::Subject subject;
             subject.operations = context.entry.operations;
             subject.object = rules::FileObject{};

@@ -15,6 +15,7 @@
 
 #include "agent/landlock.hpp"
 #include "agent/removal.hpp"
+#include "rules/test_switch.hpp"
 #include "supervisor/calls/filter_spec.hpp"
 #include "supervisor/calls/supervision.hpp"
 #include "supervisor/event_loop.hpp"
@@ -164,8 +165,10 @@ void Session::open_places() {
 /// From here on nothing of this process, and nothing that it forks, has more rights than the target may have
 /// (architecture.md, invariant 7).
 void Session::confine_self() {
-    if (!config_.keep_capabilities) require(agent::drop_capabilities(), "cannot drop capabilities");
-    require(agent::enter_base_domain(), "cannot enter the base Landlock domain");
+    if (!config_.keep_capabilities && check_enabled("capabilities"))
+        require(agent::drop_capabilities(), "cannot drop capabilities");
+    if (check_enabled("base-domain"))
+        require(agent::enter_base_domain(config_.plan.landlock_abi), "cannot enter the base Landlock domain");
     if (config_.die_with_parent) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }

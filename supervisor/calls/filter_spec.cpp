@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "rules/test_switch.hpp"
 #include "supervisor/calls/argument_tests.hpp"
 #include "supervisor/calls/classes.hpp"
 #include "supervisor/calls/table.hpp"
@@ -55,12 +56,15 @@ public:
 
 private:
     void add(std::uint32_t call, std::vector<ArgumentTest> tests, Disposition then) {
+        if constexpr (test_switches) {
+            if (then.kind == Disposition::Kind::refuse && !check_enabled(call_name(call))) return;
+        }
         spec_.rules.push_back({call, std::move(tests), then});
     }
 
     void refused(const Refusal& refusal) {
         const std::uint32_t number = call_number(refusal.call);
-        if (number == no_number || !refusal.stands(plan_)) return;
+        if (number == no_number || !refusal.stands(plan_) || !check_enabled(refusal.what)) return;
         add(number, {refusal.tests.begin(), refusal.tests.begin() + refusal.test_count},
             refuse(refusal.error));
     }

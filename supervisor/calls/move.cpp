@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 
+#include "rules/test_switch.hpp"
 #include "supervisor/calls/arguments.hpp"
 #include "supervisor/calls/decide.hpp"
 
@@ -229,7 +230,8 @@ void handle_rename(CallContext& context) {
             const int result = rename.act();
             return result == 0 ? static_cast<void>(context.call.succeed(0)) : context.fail(errno);
         }
-        if (!alone.owns_lock() && (is_directory(*old_place) || is_directory(*new_place))) {
+        if (!alone.owns_lock() && check_enabled("names-lock") &&
+            (is_directory(*old_place) || is_directory(*new_place))) {
             shared.unlock();
             alone.lock();
             continue;
@@ -278,7 +280,8 @@ void handle_link(CallContext& context) {
     // An object without any name (O_TMPFILE) gets its first one: nothing it had can be widened. One whose
     // names are only not known may have been denied by any of them.
     const bool named = object->status.st_nlink != 0 && !object->anonymous;
-    if (verdict.action == rules::Action::allow && named && object->nameless) {
+    if (verdict.action == rules::Action::allow && named && object->nameless &&
+        check_enabled("nameless-link")) {
         verdict = refusal(EXDEV);
     } else if (verdict.action == rules::Action::allow && named) {
         const auto moved = context.run.moves.judge({object->path, place->path, kind_of(object->status)});

@@ -17,6 +17,7 @@
 #include <charconv>
 #include <mutex>
 
+#include "rules/test_switch.hpp"
 #include "supervisor/calls/arguments.hpp"
 #include "supervisor/calls/decide.hpp"
 #include "supervisor/calls/flag_names.hpp"
@@ -142,8 +143,8 @@ void Opening::remember_static(const Object& object, OperationSet operations) {
 /// Whether the kernel may read path (and flags) again: see the head of this file.
 bool Opening::continuable(OperationSet operations) const {
     const bool may_truncate = wanted_.truncates() || wanted_.flags_in_memory;
-    if (may_truncate && !context_.run.plan.truncation_held) return false;
-    if (!context_.run.plan.trap_only) return true;
+    if (may_truncate && !context_.run.plan.truncation_held && check_enabled("truncation")) return false;
+    if (!context_.run.plan.trap_only || !check_enabled("trap-only")) return true;
     return !operations.contains(Operation::read) && !wanted_.flags_in_memory;
 }
 
@@ -164,7 +165,8 @@ bool Opening::sticky_refuses(const Object& object) const {
     const bool fifo = S_ISFIFO(object.status.st_mode);
     if (!wanted_.creates() || (!fifo && !S_ISREG(object.status.st_mode))) return false;
     const int level = sticky_protection(fifo);
-    if (level == 0 || object.status.st_uid == context_.run.uid) return false;
+    if (level == 0 || !check_enabled("protected-files") || object.status.st_uid == context_.run.uid)
+        return false;
     const std::string parent = object.path.substr(0, std::max<std::size_t>(object.path.rfind('/'), 1));
     struct stat holder {};
     if (::lstat(parent.c_str(), &holder) != 0) return true;
@@ -256,8 +258,9 @@ Opening::Next Opening::reopen_by_name(const Object& object, std::uint64_t sequen
         return Next::done;
     }
     struct stat found {};
-    if (!wanted_.temporary() && (::fstat(fd.get(), &found) != 0 || found.st_ino != object.status.st_ino ||
-                                 found.st_dev != object.status.st_dev)) {
+    if (!wanted_.temporary() && check_enabled("same-object") &&
+        (::fstat(fd.get(), &found) != 0 || found.st_ino != object.status.st_ino ||
+         found.st_dev != object.status.st_dev)) {
         return Next::again;
     }
     if (wanted_.truncates() && ::ftruncate(fd.get(), 0) != 0) {
@@ -292,6 +295,10 @@ UniqueFd Opening::open_pinned(const Object& object, int flags, bool may_block, b
     char name[16];
     *std::to_chars(name, name + sizeof name - 1, object.pin.get()).ptr = 0;
     overload = false;
+    if (!check_enabled("pinned-object")) {
+        return UniqueFd(
+            ::openat(given_.base ? given_.base.get() : AT_FDCWD, given_.text->c_str(), flags, wanted_.mode));
+    }
     if (!may_block) return UniqueFd(::openat(kernel::own_descriptors(), name, flags, wanted_.mode));
     if (!context_.blocking.enter()) {
         overload = true;
@@ -372,7 +379,8 @@ Opening::Next Opening::create(const Place& place, std::uint64_t sequence) {
     if (kernel::descriptors_exhausted(context_.thread())) return finish_failed(sequence, EMFILE), Next::done;
     if (!take_umask()) return finish_failed(sequence, ESRCH), Next::done;
     // With O_EXCL the kernel makes the object or refuses: it never opens one that was not judged.
-    const int flags = (wanted_.flags & ~O_TRUNC) | O_CREAT | O_EXCL | O_NOCTTY | O_CLOEXEC;
+    int flags = (wanted_.flags & ~O_TRUNC) | O_CREAT | O_EXCL | O_NOCTTY | O_CLOEXEC;
+    if (!check_enabled("exclusive-creation")) flags &= ~O_EXCL;
     UniqueFd fd(::openat(place.parent.get(), place.leaf.c_str(), flags, wanted_.mode));
     if (fd) {
         finish(std::move(fd), sequence);

@@ -14,6 +14,7 @@
 #include <climits>
 #include <memory>
 
+#include "rules/test_switch.hpp"
 #include "supervisor/kernel/target.hpp"
 
 namespace callgate::calls {
@@ -240,6 +241,7 @@ Result<Place> resolve_creation(const PathRequest& request) {
 }
 
 bool in_proc_of_callgate(std::string_view path, pid_t guardian) {
+    if (!check_enabled("own-processes")) return false;
     constexpr std::string_view proc = "/proc/";
     if (!path.starts_with(proc)) return false;
     path.remove_prefix(proc.size());

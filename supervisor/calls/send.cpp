@@ -15,6 +15,7 @@
 
 #include <cstring>
 
+#include "rules/test_switch.hpp"
 #include "supervisor/calls/arguments.hpp"
 #include "supervisor/calls/decide.hpp"
 #include "supervisor/calls/socket_address.hpp"
@@ -65,6 +66,7 @@ Result<void> read_vector(pid_t thread, const msghdr& header, std::vector<std::by
 /// Options that send a packet elsewhere than to the address that is judged.
 bool routes_elsewhere(const cmsghdr& part) {
     constexpr int ip_retopts = 7, ipv6_2292rthdr = 5, ipv6_rthdr = 57;
+    if (!check_enabled("routing-data")) return false;
     if (part.cmsg_level == IPPROTO_IP) return part.cmsg_type == ip_retopts;
     return part.cmsg_level == IPPROTO_IPV6 &&
            (part.cmsg_type == ipv6_rthdr || part.cmsg_type == ipv6_2292rthdr);

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "rules/test_switch.hpp"
 #include "supervisor/kernel/target_memory.hpp"
 
 namespace callgate::calls {
@@ -100,6 +101,7 @@ std::optional<rules::Endpoint> endpoint_of(const SocketAddress& address, const S
 }
 
 void make_destination_concrete(SocketAddress& address) {
+    if (!check_enabled("concrete-destination")) return;
     const in_addr_t loopback = htonl(INADDR_LOOPBACK);
     if (address.family() == AF_INET6 && address.length >= short_ipv6) {
         auto six = view<sockaddr_in6>(address);

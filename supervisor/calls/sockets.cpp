@@ -16,6 +16,7 @@
 
 #include <mutex>
 
+#include "rules/test_switch.hpp"
 #include "supervisor/calls/arguments.hpp"
 #include "supervisor/calls/decide.hpp"
 #include "supervisor/calls/socket_address.hpp"
@@ -201,6 +202,7 @@ bool port_is_taken(const TakenSocket& taken, const rules::Endpoint& endpoint) {
 
 /// Whether a socket is bound to another port than it was.
 bool moved_port(int fd, const SocketKind& kind, const rules::Endpoint& before) {
+    if (!check_enabled("moved-port")) return false;
     SocketAddress local;
     local.length = static_cast<socklen_t>(local.bytes.size());
     if (::getsockname(fd, reinterpret_cast<sockaddr*>(local.bytes.data()), &local.length) != 0) return true;

@@ -10,6 +10,7 @@
 
 #include <climits>
 
+#include "rules/test_switch.hpp"
 #include "supervisor/kernel/target.hpp"
 
 namespace callgate::calls {
@@ -53,7 +54,8 @@ bool links_are_protected() {
 
 /// fs/namei.c, may_follow_link: a stranger's link in a sticky, world-writable directory is not followed.
 bool may_follow(int directory, const struct stat& link) {
-    if (!links_are_protected() || link.st_uid == ::geteuid()) return true;
+    if (!links_are_protected() || !check_enabled("protected-links") || link.st_uid == ::geteuid())
+        return true;
     struct stat holder {};
     if (::fstat(directory, &holder) != 0) return false;
     constexpr mode_t shared = S_ISVTX | S_IWOTH;
@@ -148,7 +150,8 @@ Result<void> Walk::follow_link(const std::string& name, const struct stat& link,
     if (++links_ > max_links || (options_.resolve & RESOLVE_NO_SYMLINKS) != 0) return errno_code(ELOOP);
     const std::string remaining(after);
     if (in_procfs(current_.get())) {
-        if (is_proc_root(current_.get()) && (name == "self" || name == "thread-self")) {
+        if (check_enabled("proc-self") && is_proc_root(current_.get()) &&
+            (name == "self" || name == "thread-self")) {
             const auto found = kernel::status(options_.thread);
             if (!found) return found.error();
             rest_ = std::to_string(found->process);

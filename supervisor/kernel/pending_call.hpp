@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "agent/unique_fd.hpp"
+#include "rules/test_switch.hpp"
 #include "supervisor/kernel/listener.hpp"
 
 namespace callgate::kernel {
@@ -21,7 +22,9 @@ public:
     ~PendingCall();
 
     [[nodiscard]] const Notification& notification() const { return notification_; }
-    [[nodiscard]] bool waiting() const { return source_ != nullptr && source_->waiting(notification_.id); }
+    [[nodiscard]] bool waiting() const {
+        return source_ != nullptr && (!check_enabled("still-waiting") || source_->waiting(notification_.id));
+    }
     [[nodiscard]] bool answered() const { return source_ == nullptr; }
 
     /// Each returns whether the answer reached the caller (false: it died or was interrupted).

@@ -1,0 +1,85 @@
+"""The build whose checks can be left out is a test's alone: what users run has nothing to switch."""
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+import harness
+
+SOURCES = Path(__file__).resolve().parents[2]
+SECRET = b"SECRET-5c0f"
+VARIABLES = dict(zip(harness.SWITCHES, ("openat,landlock", "1")))
+
+
+def names_of_checks() -> set[str]:
+    """Every check that the sources name, but for those that are a system call's own name."""
+    found: set[str] = set()
+    for folder in ("rules", "agent", "supervisor"):
+        for source in (SOURCES / folder).rglob("*.cpp"):
+            found |= set(re.findall(r'check_enabled\("([^"]+)"\)', source.read_text()))
+    return found
+
+
+def loaded(binary: Path) -> bytes:
+    """What of an ELF file gets into memory: the names of debug information are not the program's."""
+    image = binary.read_bytes()
+    offset, = struct.unpack_from("<Q", image, 32)
+    size, count = struct.unpack_from("<HH", image, 54)
+    found = b""
+    for header in range(offset, offset + size * count, size):
+        kind, _, begin, _, _, length = struct.unpack_from("<IIQQQQ", image, header)
+        if kind == 1:  # PT_LOAD
+            found += image[begin : begin + length]
+    return found
+
+
+def secret(box):
+    box.file(box.tree / "secret", SECRET)
+    box.file(box.tree / "free", b"free to all")
+    return harness.rule_set({"id": "tree", "allow": "read", "path": f"{box.tree}/**"},
+                            {"id": "secret", "deny": "read", "path": f"{box.tree}/secret"})
+
+
+def test_the_release_build_knows_no_switch(box):
+    binary = loaded(box.stage.callgate)
+    # one word that other code has too proves nothing
+    names = {name for name in names_of_checks() if "-" in name}
+    assert len(names) >= 10
+    assert [name for name in (*VARIABLES, *names) if name.encode() in binary] == []
+    switched = loaded(box.stage.switched)
+    assert [name for name in (*VARIABLES, *names) if name.encode() not in switched] == []
+
+
+def test_the_release_build_ignores_the_variables(box):
+    rules = secret(box)
+    assert SECRET in box.run(["/bin/cat", "secret"], supervised=False, env=VARIABLES).out
+    result = box.run(["/bin/cat", "secret"], rules, env=VARIABLES)
+    assert SECRET not in result.out and result.code == 1, result.describe()
+    assert result.report["effective"]["landlock_abi"] == box.run(["/bin/true"], rules).report["effective"]["landlock_abi"]
+    assert b"free to all" in box.run(["/bin/cat", "free"], rules, env=VARIABLES).out
+
+
+@pytest.mark.parametrize("off, reached", [("", False), ("unlink", False), ("openat,unlink", True)])
+def test_the_test_build_leaves_out_what_it_is_told_to(box, off, reached):
+    rules = secret(box)
+    box.switch(off)
+    result = box.run(["/bin/cat", "secret"], rules)
+    assert (SECRET in result.out) == reached, result.describe()
+
+
+def test_the_test_build_believes_in_an_older_landlock_and_never_in_a_newer_one(box):
+    rules = secret(box)
+    kernel = box.run(["/bin/true"], rules).report["effective"]["landlock_abi"]
+    for abi in (1, kernel, 999):
+        box.switch(abi=abi)
+        assert box.run(["/bin/true"], rules).report["effective"]["landlock_abi"] == min(abi, kernel)
+
+
+def test_no_command_inherits_the_variables(box):
+    box.switch("unlink", 3)
+    result = box.run(["/usr/bin/env"], options=["--keep-env", *(f"--env={name}" for name in VARIABLES)])
+    assert result.code == 0 and b"CALLGATE" not in result.out, result.describe()
+    assert b"PATH=" in result.out
