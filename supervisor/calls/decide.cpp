@@ -68,7 +68,7 @@ void second_record(CallContext& context, const Record& record) {
     if (!written) keep_first_error(context, written.error());
 }
 
-/// Writes the record. False: it could not be written, and the call was denied for that.
+/// Writes the record. False: it could not be written, and the call is to be denied for that.
 bool put_on_record(CallContext& context, const audit::Decision& decision, std::uint64_t* sequence) {
     if (context.run.log == nullptr) {
         context.run.report.note(decision);
@@ -89,7 +89,6 @@ bool put_on_record(CallContext& context, const audit::Decision& decision, std::u
     unrecorded.verdict.rule = nullptr;
     unrecorded.reason = "the decision could not be recorded";
     context.run.report.note(unrecorded);
-    context.fail(EACCES);
     return false;
 }
 
@@ -99,6 +98,8 @@ rules::Verdict unjudged() {
     verdict.action = rules::Action::allow;
     return verdict;
 }
+
+constexpr int unrecorded_error = EACCES;
 
 int error_of(const rules::Verdict& verdict) { return verdict.error != 0 ? verdict.error : EACCES; }
 
@@ -136,24 +137,31 @@ Ruling decide(CallContext& context, const Subject& subject, std::uint64_t* seque
 
 Ruling rule_on(CallContext& context, const Subject& subject, const rules::Verdict& verdict,
                std::uint64_t* sequence) {
+    const int error = refusal(context, subject, verdict, sequence);
+    if (error == 0) return Ruling::proceed;
+    context.fail(error);
+    return Ruling::refused;
+}
+
+int refusal(CallContext& context, const Subject& subject, const rules::Verdict& verdict,
+            std::uint64_t* sequence) {
     audit::Decision decision =
         make_decision(context, subject, check_enabled(context.entry.name) ? verdict : unjudged());
     if (decision.verdict.action == rules::Action::ask) {
         decision.verdict.action = rules::Action::deny;
         decision.reason = no_one_to_ask;
     }
-    if (!put_on_record(context, decision, sequence)) return Ruling::refused;
+    if (!put_on_record(context, decision, sequence)) return unrecorded_error;
     switch (decision.verdict.action) {
         case rules::Action::allow:
-            return Ruling::proceed;
+            return 0;
         case rules::Action::kill:
             // The caller first, and before any answer: it must not run on until the tree is stopped.
             ::kill(context.thread(), SIGKILL);
             context.run.kill_tree();
-            return Ruling::refused;
+            return EPERM;
         default:
-            context.fail(error_of(decision.verdict));
-            return Ruling::refused;
+            return error_of(decision.verdict);
     }
 }
 
@@ -164,7 +172,7 @@ void let_continue(CallContext& context, const Subject& subject) {
         audit::Decision decision = make_decision(context, subject, verdict);
         decision.mechanism = audit::Mechanism::continued;
         decision.tier = audit::Tier::kernel;
-        if (!put_on_record(context, decision, nullptr)) return;
+        if (!put_on_record(context, decision, nullptr)) return context.fail(unrecorded_error);
     }
     context.call.let_continue();
 }
@@ -182,7 +190,7 @@ void deny_failure(CallContext& context, const Subject& subject, int error, std::
     }
     audit::Decision decision = make_decision(context, subject, verdict);
     decision.reason = reason;
-    if (put_on_record(context, decision, nullptr)) context.fail(error);
+    context.fail(put_on_record(context, decision, nullptr) ? error : unrecorded_error);
 }
 
 void note_failed_act(CallContext& context, std::uint64_t sequence, int error) {

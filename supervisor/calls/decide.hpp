@@ -39,6 +39,11 @@ enum class Ruling : std::uint8_t {
 [[nodiscard]] Ruling rule_on(CallContext& context, const Subject& subject, const rules::Verdict& verdict,
                              std::uint64_t* sequence = nullptr);
 
+/// As `rule_on`, but a refusal is left to the handler to answer: it lets go of what it holds first, so that
+/// its caller never meets a second holder of a socket or file. 0: on record, act now. Otherwise the errno.
+[[nodiscard]] int refusal(CallContext& context, const Subject& subject, const rules::Verdict& verdict,
+                          std::uint64_t* sequence);
+
 /// Lets the kernel go on with a call that Landlock and the filter alone permit: recorded only with `--record
 /// all`.
 void let_continue(CallContext& context, const Subject& subject);
