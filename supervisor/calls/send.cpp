@@ -1,24 +1,20 @@
 // sendto, sendmsg, sendmmsg: trapped only where datagram sockets can be made (architecture.md).
 //
-// An attacker controls headers, addresses, payload and control data in memory: all is copied once, judged,
-// and sent from the copy on the very socket that was taken; nothing is read twice and nothing continued. A
-// stream ignores the address (MSG_FASTOPEN is refused by the filter), and a send without one goes where
-// connect was judged to go. Passed descriptors are taken from the caller and sent as our copies; credentials
-// name the supervisor (docs/differences.md).
+// An attacker controls all that the message consists of (message.hpp) and the descriptor's number (the very
+// socket is taken): what was copied is judged, and sent from the copy. Nothing is read twice and nothing
+// continued. A stream ignores the address (MSG_FASTOPEN is refused by the filter), and a send without one
+// goes where connect was judged to go. Passed descriptors are taken from the caller and sent as our copies;
+// credentials name the supervisor (docs/differences.md).
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cstring>
+#include <algorithm>
 
-#include "rules/test_switch.hpp"
-#include "supervisor/calls/arguments.hpp"
-#include "supervisor/calls/decide.hpp"
-#include "supervisor/calls/socket_address.hpp"
+#include "supervisor/calls/message.hpp"
 #include "supervisor/kernel/target_memory.hpp"
 
 namespace callgate::calls {
@@ -27,290 +23,295 @@ namespace {
 
 using rules::Operation;
 
-constexpr std::size_t max_payload = std::size_t{16}
-                                    << 20;   // a single send larger than this is cut, as a stream may
-constexpr std::size_t max_control = 20'480;  // net.core.optmem_max
-constexpr std::size_t max_passed = 253;      // SCM_MAX_FD
-constexpr std::size_t max_vector = 1024;     // UIO_MAXIOV
-
-/// One message, copied.
-struct Message {
-    std::optional<SocketAddress> address;
-    std::vector<std::byte> payload;
-    std::vector<std::byte> control;
-    std::vector<UniqueFd> descriptors;  // what `control` passes, ours
+/// What became of one message: bytes sent, or an errno. `answer` is false where nobody waits for one.
+struct Outcome {
+    std::size_t sent = 0;
+    int error = 0;
+    std::uint64_t sequence = 0;  // of the decision to send; 0 none
+    bool whole = false;          // all of it was sent
+    bool answer = true;
 };
 
-enum class Sent : std::uint8_t { done, refused };  // refused: the call was answered
-
-Result<void> read_payload(pid_t thread, std::uint64_t address, std::size_t size,
-                          std::vector<std::byte>& into) {
-    const std::size_t before = into.size();
-    into.resize(before + std::min(size, max_payload - before));
-    return kernel::read_memory(thread, address, std::span(into).subspan(before));
-}
-
-Result<void> read_vector(pid_t thread, const msghdr& header, std::vector<std::byte>& into) {
-    if (header.msg_iovlen > max_vector) return errno_code(EMSGSIZE);
-    for (std::size_t index = 0; index < header.msg_iovlen; ++index) {
-        const auto address = reinterpret_cast<std::uint64_t>(header.msg_iov) + index * sizeof(iovec);
-        const auto part = kernel::read_object<iovec>(thread, address);
-        if (!part) return part.error();
-        const auto read =
-            read_payload(thread, reinterpret_cast<std::uint64_t>(part->iov_base), part->iov_len, into);
-        if (!read) return read.error();
+/// One send of one socket, from the reading to the answer.
+class Sending {
+public:
+    Sending(CallContext& context, PinnedSocket& socket, Message& message, int flags)
+        : context_(context), socket_(socket), message_(message), flags_(flags & ~MSG_ZEROCOPY) {
+        zero_copy_ = (flags & MSG_ZEROCOPY) != 0;
     }
-    return {};
-}
 
-/// Options that send a packet elsewhere than to the address that is judged.
-bool routes_elsewhere(const cmsghdr& part) {
-    constexpr int ip_retopts = 7, ipv6_2292rthdr = 5, ipv6_rthdr = 57;
-    if (!check_enabled("routing-data")) return false;
-    if (part.cmsg_level == IPPROTO_IP) return part.cmsg_type == ip_retopts;
-    return part.cmsg_level == IPPROTO_IPV6 &&
-           (part.cmsg_type == ipv6_rthdr || part.cmsg_type == ipv6_2292rthdr);
-}
+    Outcome run();
 
-/// Replaces the caller's descriptor numbers and credentials by ours, and refuses what would reroute. EBADF,
-/// EINVAL as the kernel; EPERM.
-Result<void> translate_control(CallContext& context, Message& message, const SocketKind& kind) {
-    msghdr walk{};
-    walk.msg_control = message.control.data();
-    walk.msg_controllen = message.control.size();
-    for (cmsghdr* part = CMSG_FIRSTHDR(&walk); part != nullptr; part = CMSG_NXTHDR(&walk, part)) {
-        if (kind.internet() && routes_elsewhere(*part)) return errno_code(EPERM);
-        if (kind.domain != AF_UNIX || part->cmsg_level != SOL_SOCKET) continue;
-        // The length is the target's word; only the header is known to fit (net/core/scm.c, CMSG_OK).
-        const auto* begin = reinterpret_cast<const std::byte*>(part);
-        const auto left = static_cast<std::size_t>(message.control.data() + message.control.size() - begin);
-        if (part->cmsg_len < CMSG_LEN(0) || part->cmsg_len > left) return errno_code(EINVAL);
-        const std::size_t size = part->cmsg_len - CMSG_LEN(0);
-        if (part->cmsg_type == SCM_CREDENTIALS && size >= sizeof(ucred)) {
-            const pid_t own = ::getpid();
-            std::memcpy(CMSG_DATA(part) + offsetof(ucred, pid), &own, sizeof own);
-        }
-        if (part->cmsg_type != SCM_RIGHTS) continue;
-        if (size > max_passed * sizeof(int)) return errno_code(EINVAL);
-        for (std::size_t at = 0; at + sizeof(int) <= size; at += sizeof(int)) {
-            int number = 0;
-            std::memcpy(&number, CMSG_DATA(part) + at, sizeof number);
-            auto copy = kernel::descriptor_copy(context.thread(), number);
-            if (!copy) return copy.error();
-            number = copy->get();
-            std::memcpy(CMSG_DATA(part) + at, &number, sizeof number);
-            message.descriptors.push_back(std::move(*copy));
-        }
+private:
+    int judge_destination();
+    int judge_internet();
+    int judge_unix();
+    int judge_unix_path(const std::string& name);
+    int weigh(const Subject& subject);
+    int without_zero_copy() const;
+    std::size_t copied_at_once() const;
+    ssize_t send_piece(std::span<std::byte> piece, std::size_t beyond, int flags);
+    void send_all();
+    void note_broken_pipe();
+
+    CallContext& context_;
+    PinnedSocket& socket_;
+    Message& message_;
+    int flags_;
+    bool zero_copy_ = false;
+    std::optional<UnixPeer> peer_;
+    Outcome outcome_;
+};
+
+/// 0: on record, send now. Otherwise the errno.
+int Sending::weigh(const Subject& subject) {
+    const rules::Verdict verdict = judge(context_, subject);
+    if (verdict.action != rules::Action::allow) {
+        if (const int error = refused_send(socket_, *message_.address, message_.size, flags_)) return error;
     }
-    return {};
+    std::uint64_t sequence = 0;
+    const int error = refusal(context_, subject, verdict, &sequence);
+    if (error == 0) outcome_.sequence = sequence;
+    return error;
 }
 
-Result<Message> read_message(CallContext& context, const msghdr& header, const SocketKind& kind) {
-    Message message;
-    if (header.msg_name != nullptr && header.msg_namelen != 0) {
-        const auto address = read_address(context.thread(), reinterpret_cast<std::uint64_t>(header.msg_name),
-                                          static_cast<int>(header.msg_namelen));
-        if (!address) return address.error();
-        message.address = *address;
-    }
-    if (header.msg_controllen > max_control) return errno_code(ENOBUFS);
-    message.control.resize(header.msg_controllen);
-    auto read = kernel::read_memory(context.thread(), reinterpret_cast<std::uint64_t>(header.msg_control),
-                                    message.control);
-    if (read) read = read_vector(context.thread(), header, message.payload);
-    if (read) read = translate_control(context, message, kind);
-    if (!read) return read.error();
-    return message;
-}
-
-/// Judges the address of a message and puts the one to use in its place; the pin keeps a unix socket's inode.
-Sent judge_address(CallContext& context, const SocketKind& kind, Message& message, UniqueFd& pin,
-                   std::uint64_t& sequence) {
-    if (!message.address || kind.type != SOCK_DGRAM) {
-        if (kind.type != SOCK_DGRAM) message.address.reset();
-        return Sent::done;
-    }
+int Sending::judge_internet() {
+    const auto endpoint = endpoint_of(*message_.address, socket_.kind, Role::destination);
+    // What names no endpoint the kernel refuses by itself; AF_UNSPEC on IPv6 goes where connect was judged to
+    // go.
+    if (!endpoint) return 0;
     Subject subject;
     subject.operations = Operation::connect;
-    if (kind.internet()) {
-        const auto endpoint = endpoint_of(*message.address, kind, Role::destination);
-        if (!endpoint) {
-            // AF_UNSPEC on IPv6 goes where connect was judged to go; an address that was not judged goes
-            // nowhere.
-            if (message.address->family() != AF_UNSPEC) {
-                context.fail(EAFNOSUPPORT);
-                return Sent::refused;
-            }
-            message.address.reset();
-            return Sent::done;
-        }
-        subject.object = *endpoint;
-        make_destination_concrete(*message.address);
-        return decide(context, subject, &sequence) == Ruling::proceed ? Sent::done : Sent::refused;
-    }
-    const auto name = kind.domain == AF_UNIX ? unix_name(*message.address) : std::nullopt;
-    if (!name) {
-        context.fail(EINVAL);
-        return Sent::refused;
-    }
-    const std::string abstract = "@" + name->name;
-    if (name->abstract) {
-        subject.object = rules::UnixObject{abstract, kind.unix_type()};
-        return decide(context, subject, &sequence) == Ruling::proceed ? Sent::done : Sent::refused;
-    }
-    context.scratch.path = name->name;
-    UniqueFd base;
-    if (!name->name.starts_with('/')) {
-        if (auto directory = kernel::working_directory(context.thread())) base = std::move(*directory);
-    }
-    auto object = resolve_object({context.thread(), base.get(), name->name, Follow::yes, 0});
-    if (!object || !S_ISSOCK(object->status.st_mode) || object->nameless) {
-        context.fail(object ? ECONNREFUSED : object.error().value());
-        return Sent::refused;
-    }
-    subject.object = rules::UnixObject{object->path, kind.unix_type()};
-    subject.identity = identity_of(object->status);
-    subject.input.path = context.scratch.path;
-    if (decide(context, subject, &sequence) == Ruling::refused) return Sent::refused;
-    message.address = unix_path_address("/proc/self/fd/" + std::to_string(object->pin.get()));
-    pin = std::move(object->pin);
-    return Sent::done;
+    subject.object = *endpoint;
+    if (const int error = weigh(subject)) return error;
+    make_destination_concrete(*message_.address);
+    return 0;
 }
 
-/// Sends the copy: the number of bytes, or -1 with errno. SIGPIPE goes to the caller's thread, as natively.
-ssize_t send_copy(CallContext& context, int fd, Message& message, int flags) {
+int Sending::judge_unix_path(const std::string& name) {
+    auto peer = find_unix_peer(context_, name);
+    if (!context_.call.waiting()) {
+        outcome_.answer = false;
+        return ESRCH;
+    }
+    if (!peer) {
+        // The message's own faults come first: to a name that certainly is not there only they can tell.
+        message_.address = unix_path_address("/proc/self/fd/none");
+        return -peer.error().value();
+    }
+    peer_ = std::move(*peer);
+    message_.address = peer_->address;
+    const Object& object = peer_->object;
+    if (!S_ISSOCK(object.status.st_mode)) return 0;  // nobody listens there: the kernel's to refuse
+    if (object.nameless) return ECONNREFUSED;
+    Subject subject;
+    subject.operations = Operation::connect;
+    subject.object = rules::UnixObject{object.path, socket_.kind.unix_type()};
+    subject.identity = identity_of(object.status);
+    subject.input = input_of(peer_->given);
+    return weigh(subject);
+}
+
+int Sending::judge_unix() {
+    const auto name = unix_name(*message_.address);
+    if (!name) return 0;  // no name of a unix socket: EINVAL by the kernel
+    if (!name->abstract) return judge_unix_path(name->name);
+    const std::string shown = "@" + name->name;
+    Subject subject;
+    subject.operations = Operation::connect;
+    subject.object = rules::UnixObject{shown, socket_.kind.unix_type()};
+    return weigh(subject);
+}
+
+/// Judges the address and puts the one to use in its place. 0, an errno, or a negative one that comes after
+/// the kernel's own.
+int Sending::judge_destination() {
+    if (!message_.address) return 0;
+    const SocketKind& kind = socket_.kind;
+    if (kind.internet() && kind.type != SOCK_DGRAM) {
+        message_.address.reset();  // TCP does not look at it
+        return 0;
+    }
+    if (kind.internet()) return judge_internet();
+    // Connected kinds refuse or ignore an address, and netlink's peer is the kernel: as they do by
+    // themselves.
+    if (kind.domain != AF_UNIX || kind.type != SOCK_DGRAM) return 0;
+    return judge_unix();
+}
+
+/// Pages of ours that the kernel still sends from would change beneath it.
+int Sending::without_zero_copy() const {
+    int on = 0;
+    socklen_t size = sizeof on;
+    const bool asked = ::getsockopt(socket_.fd.get(), SOL_SOCKET, SO_ZEROCOPY, &on, &size) == 0 && on != 0;
+    return asked ? ENOBUFS : 0;
+}
+
+/// How much of the payload is copied at once: a stream takes any pieces, a message is whole or nothing (and
+/// where it is longer than the socket's buffer the kernel refuses it without looking at it).
+std::size_t Sending::copied_at_once() const {
+    if (message_.size <= usual_payload) return message_.size;
+    if (socket_.kind.type == SOCK_STREAM) return usual_payload;
+    int buffer = 0;
+    socklen_t size = sizeof buffer;
+    if (::getsockopt(socket_.fd.get(), SOL_SOCKET, SO_SNDBUF, &buffer, &size) != 0) return 0;
+    return message_.size <= static_cast<std::size_t>(buffer) ? message_.size : 0;
+}
+
+/// `beyond` bytes follow that are in no memory: the kernel faults there, if it comes that far.
+ssize_t Sending::send_piece(std::span<std::byte> piece, std::size_t beyond, int flags) {
+    constexpr std::uintptr_t nowhere = 8;
+    iovec parts[2] = {{piece.data(), piece.size()}, {reinterpret_cast<void*>(nowhere), beyond}};  // NOLINT
     msghdr header{};
-    iovec part{message.payload.data(), message.payload.size()};
-    header.msg_iov = &part;
-    header.msg_iovlen = 1;
-    if (message.address) {
-        header.msg_name = message.address->bytes.data();
-        header.msg_namelen = message.address->length;
+    header.msg_iov = parts;
+    header.msg_iovlen = beyond == 0 ? 1 : 2;
+    if (message_.address) {
+        header.msg_name = message_.address->bytes.data();
+        header.msg_namelen = message_.address->length;
     }
-    if (!message.control.empty()) {
-        header.msg_control = message.control.data();
-        header.msg_controllen = message.control.size();
+    if (!message_.control.empty()) {
+        header.msg_control = message_.control.data();
+        header.msg_controllen = message_.control.size();
     }
-    const bool declared = context.blocking.expects_blocking() && (flags & MSG_DONTWAIT) == 0 &&
-                          (::fcntl(fd, F_GETFL) & O_NONBLOCK) == 0;
-    if (declared && !context.blocking.enter()) {
+    const bool declared = context_.blocking.expects_blocking() && (flags & MSG_DONTWAIT) == 0 &&
+                          (::fcntl(socket_.fd.get(), F_GETFL) & O_NONBLOCK) == 0;
+    if (declared && !context_.blocking.enter()) {
         errno = ENOBUFS;
         return -1;
     }
-    const ssize_t sent = ::sendmsg(fd, &header, flags | MSG_NOSIGNAL);
+    const ssize_t sent = ::sendmsg(socket_.fd.get(), &header, flags | MSG_NOSIGNAL);
     const int error = errno;
-    if (declared) context.blocking.leave();
+    if (declared) context_.blocking.leave();
     errno = error;
-    if (sent < 0 && errno == EPIPE && (flags & MSG_NOSIGNAL) == 0) {
-        if (const auto caller = kernel::status(context.thread())) {
-            ::syscall(SYS_tgkill, caller->process, context.thread(), SIGPIPE);
-        }
-        errno = EPIPE;
-    }
     return sent;
 }
 
-void answer_sent(CallContext& context, std::uint64_t sequence, ssize_t sent) {
-    if (sent >= 0) {
-        if (!context.call.succeed(sent)) note_lost_answer(context, sequence);
-        return;
-    }
-    const int error = errno;
-    if (error == EINTR && context.blocking.interruption() != Blocking::Interruption::none) {
-        if (!context.call.interrupt()) note_lost_answer(context, sequence);
-        return;
-    }
-    note_failed_act(context, sequence, error);
-    context.fail(error);
+void Sending::send_all() {
+    const std::size_t limit = copied_at_once();
+    const auto buffer = std::make_unique_for_overwrite<std::byte[]>(std::max<std::size_t>(limit, 1));
+    do {
+        const std::size_t left = message_.size - outcome_.sent;
+        const std::size_t wanted = std::min(limit, left);
+        const std::size_t got =
+            copy_payload(context_.thread(), message_, outcome_.sent, {buffer.get(), wanted});
+        if (!context_.call.waiting()) {
+            outcome_.answer = false;
+            return;
+        }
+        const bool last = wanted == left || got < wanted || limit == 0;
+        const int flags = last ? flags_ : flags_ & ~(MSG_OOB | MSG_EOR);
+        const ssize_t sent = send_piece({buffer.get(), got}, last ? left - got : 0, flags);
+        if (sent < 0) {
+            if (outcome_.sent == 0) outcome_.error = errno;
+            return;
+        }
+        outcome_.sent += static_cast<std::size_t>(sent);
+        message_.control.clear();
+        if (last || static_cast<std::size_t>(sent) < wanted) return;
+    } while (outcome_.sent < message_.size);
 }
 
-struct Taken {
-    UniqueFd fd;
-    SocketKind kind;
-};
+/// SIGPIPE goes to the caller's thread, as natively.
+void Sending::note_broken_pipe() {
+    if (outcome_.error != EPIPE || socket_.kind.type != SOCK_STREAM || (flags_ & MSG_NOSIGNAL) != 0) return;
+    if (const auto caller = kernel::status(context_.thread()))
+        ::syscall(SYS_tgkill, caller->process, context_.thread(), SIGPIPE);
+}
 
-Result<Taken> take_socket(CallContext& context) {
-    auto copy = kernel::descriptor_copy(context.thread(), context.integer(0));
-    if (!copy) return copy.error();
-    const auto kind = socket_kind(copy->get());
-    if (!kind) return kind.error();
-    return Taken{std::move(*copy), *kind};
+Outcome Sending::run() {
+    const int refused = judge_destination();
+    outcome_.error = std::max(refused, 0);
+    if (outcome_.error == 0 && zero_copy_) outcome_.error = without_zero_copy();
+    if (outcome_.error == 0 && outcome_.answer) send_all();
+    if (refused < 0 && outcome_.error == ENOENT) outcome_.error = -refused;
+    message_.passed.clear();  // the caller must not meet a second holder
+    note_broken_pipe();
+    outcome_.whole = outcome_.error == 0 && outcome_.sent == message_.size;
+    return outcome_;
+}
+
+void answer(CallContext& context, PinnedSocket& socket, const Outcome& outcome) {
+    if (!outcome.answer) return;
+    finish(context, socket, outcome.sequence, static_cast<std::int64_t>(outcome.sent), outcome.error);
+}
+
+/// A flag of the kernel's own (MSG_CMSG_COMPAT), which sendmsg(2) and sendmmsg(2) refuse before they look at
+/// anything, and sendto(2) ignores.
+constexpr int internal_flag = static_cast<int>(0x80000000U);
+
+/// What sendmmsg(2) makes of one element; -1: nobody waits for an answer.
+int send_element(CallContext& context, PinnedSocket& socket, std::uint64_t at, const mmsghdr& element,
+                 int flags, Outcome& outcome) {
+    auto message = read_message(context, element.msg_hdr, socket.kind);
+    if (!context.call.waiting()) return -1;
+    if (!message) return message.error().value();
+    Sending sending(context, socket, *message, flags | (element.msg_hdr.msg_flags & MSG_EOR));
+    outcome = sending.run();
+    if (!outcome.answer) return -1;
+    if (outcome.error != 0) return outcome.error;
+    const auto length = static_cast<unsigned>(outcome.sent);
+    const auto written = kernel::write_memory(context.thread(), at + offsetof(mmsghdr, msg_len),
+                                              std::as_bytes(std::span<const unsigned, 1>(&length, 1)));
+    return written ? 0 : EFAULT;
 }
 
 }  // namespace
 
 void handle_sendto(CallContext& context) {
-    const auto taken = take_socket(context);
-    if (!taken) return context.fail(taken.error().value());
-    Message message;
+    auto socket = pin_socket(context, context.integer(0));
+    if (!socket) return context.fail(socket.error().value());
+    Message message = plain_message(context.word(1), context.word(2));
     const auto address = read_address(context.thread(), context.word(4), context.integer(5));
-    if (!address) return context.fail(address.error().value());
-    if (address->length > 0) message.address = *address;
-    const auto read = read_payload(context.thread(), context.word(1), context.word(2), message.payload);
     if (!context.call.waiting()) return;
-    if (!read) return context.fail(read.error().value());
-    UniqueFd pin;
-    std::uint64_t sequence = 0;
-    if (judge_address(context, taken->kind, message, pin, sequence) == Sent::refused) return;
-    answer_sent(context, sequence, send_copy(context, taken->fd.get(), message, context.integer(3)));
+    if (!address) return refuse(context, *socket, address.error().value());
+    message.address = *address;
+    if (address->length == 0) {
+        // No address at all, but to an internet datagram socket one that is too short.
+        if (socket->kind.internet() && socket->kind.type == SOCK_DGRAM) {
+            message.address->length = 1;
+        } else {
+            message.address.reset();
+        }
+    }
+    const int flags = context.integer(3) & ~internal_flag;
+    answer(context, *socket, Sending(context, *socket, message, flags).run());
 }
 
 void handle_sendmsg(CallContext& context) {
-    const auto taken = take_socket(context);
-    if (!taken) return context.fail(taken.error().value());
+    if ((context.integer(2) & internal_flag) != 0) return context.fail(EINVAL);
+    auto socket = pin_socket(context, context.integer(0));
+    if (!socket) return context.fail(socket.error().value());
     const auto header = kernel::read_object<msghdr>(context.thread(), context.word(1));
-    if (!header) return context.fail(header.error().value());
-    auto message = read_message(context, *header, taken->kind);
+    if (!header) return refuse(context, *socket, header.error().value());
+    auto message = read_message(context, *header, socket->kind);
     if (!context.call.waiting()) return;
-    if (!message) return context.fail(message.error().value());
-    UniqueFd pin;
-    std::uint64_t sequence = 0;
-    if (judge_address(context, taken->kind, *message, pin, sequence) == Sent::refused) return;
-    answer_sent(context, sequence, send_copy(context, taken->fd.get(), *message, context.integer(2)));
+    if (!message) return refuse(context, *socket, message.error().value());
+    answer(context, *socket, Sending(context, *socket, *message, context.integer(2)).run());
 }
 
 void handle_sendmmsg(CallContext& context) {
-    const auto taken = take_socket(context);
-    if (!taken) return context.fail(taken.error().value());
-    const std::size_t count = std::min<std::size_t>(static_cast<unsigned>(context.integer(2)), max_vector);
-    std::int64_t done = 0;
-    for (std::size_t index = 0; index < count; ++index) {
-        const std::uint64_t at = context.word(1) + index * sizeof(mmsghdr);
+    if ((context.integer(3) & internal_flag) != 0) return context.fail(EINVAL);
+    auto socket = pin_socket(context, context.integer(0));
+    if (!socket) return context.fail(socket.error().value());
+    constexpr std::size_t most = 1024;  // UIO_MAXIOV
+    const std::size_t count = std::min<std::size_t>(static_cast<unsigned>(context.integer(2)), most);
+    std::size_t done = 0;
+    int error = 0;
+    Outcome outcome{.whole = true};
+    while (done < count && outcome.whole) {
+        const std::uint64_t at = context.word(1) + done * sizeof(mmsghdr);
         const auto element = kernel::read_object<mmsghdr>(context.thread(), at);
-        auto message =
-            element ? read_message(context, element->msg_hdr, taken->kind) : Result<Message>(element.error());
-        if (!context.call.waiting()) return;
-        // As natively: what was sent before an error counts, and the error shows only where nothing was.
-        if (!message) {
-            if (done == 0) return context.fail(message.error().value());
-            break;
-        }
-        UniqueFd pin;
-        std::uint64_t sequence = 0;
-        // A refused element after sent ones ends the call there; the caller sees the denial when it tries
-        // again.
-        if (done > 0 && message->address && taken->kind.type == SOCK_DGRAM) {
-            Subject subject;
-            subject.operations = Operation::connect;
-            const auto endpoint = endpoint_of(*message->address, taken->kind, Role::destination);
-            if (!endpoint) break;
-            subject.object = *endpoint;
-            if (judge(context, subject).action != rules::Action::allow) break;
-        }
-        if (judge_address(context, taken->kind, *message, pin, sequence) == Sent::refused) return;
-        const ssize_t sent = send_copy(context, taken->fd.get(), *message, context.integer(3));
-        if (sent < 0) {
-            if (done == 0) return answer_sent(context, sequence, sent);
-            note_failed_act(context, sequence, errno);
-            break;
-        }
-        const auto length = static_cast<unsigned>(sent);
-        const auto written = kernel::write_memory(context.thread(), at + offsetof(mmsghdr, msg_len),
-                                                  std::as_bytes(std::span<const unsigned, 1>(&length, 1)));
-        if (!written && done == 0) return context.fail(EFAULT);
+        outcome = {};
+        error = element ? send_element(context, *socket, at, *element, context.integer(3), outcome)
+                        : element.error().value();
+        if (error < 0) return;
+        if (error != 0) break;
         ++done;
     }
-    context.call.succeed(done);
+    // What was sent counts, and an error shows only where nothing was.
+    if (done > 0 && outcome.error != 0 && outcome.sequence != 0)
+        note_failed_act(context, outcome.sequence, outcome.error);
+    finish(context, *socket, outcome.sequence, static_cast<std::int64_t>(done), done > 0 ? 0 : error);
 }
 
 }  // namespace callgate::calls

@@ -53,6 +53,14 @@ sa_family_t SocketAddress::family() const {
     return family;
 }
 
+std::uint16_t SocketAddress::port() const {
+    static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
+    in_port_t port = 0;
+    if (length >= offsetof(sockaddr_in, sin_port) + sizeof port)
+        std::memcpy(&port, bytes.data() + offsetof(sockaddr_in, sin_port), sizeof port);
+    return ntohs(port);
+}
+
 Result<SocketAddress> read_address(pid_t thread, std::uint64_t address, int length) {
     SocketAddress copy;
     if (length < 0 || static_cast<std::size_t>(length) > copy.bytes.size()) return errno_code(EINVAL);
@@ -133,11 +141,13 @@ std::optional<UnixName> unix_name(const SocketAddress& address) {
 
 std::optional<SocketAddress> unix_path_address(std::string_view path) {
     sockaddr_un raw{};
-    if (path.size() >= sizeof raw.sun_path) return std::nullopt;
+    if (path.size() > sizeof raw.sun_path) return std::nullopt;
     raw.sun_family = AF_UNIX;
     std::memcpy(raw.sun_path, path.data(), path.size());
     SocketAddress address;
-    address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
+    // A name may fill the room to its last byte; then no NUL ends it.
+    const std::size_t size = std::min(path.size() + 1, sizeof raw.sun_path);
+    address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + size);
     std::memcpy(address.bytes.data(), &raw, address.length);
     return address;
 }

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -25,6 +26,8 @@ struct SocketAddress {
     [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(bytes.data()); }
     /// AF_UNSPEC where it is too short to hold a family.
     [[nodiscard]] sa_family_t family() const;
+    /// The port where an internet address has it; 0 where it is too short.
+    [[nodiscard]] std::uint16_t port() const;
 };
 
 /// Copies `length` bytes at `address` of the thread. EINVAL for a negative or too large length, EFAULT.

@@ -83,10 +83,10 @@ void handle_times(CallContext&);        // metadata.cpp
 void handle_fchmod(CallContext&);       // metadata.cpp
 void handle_fchown(CallContext&);       // metadata.cpp
 void handle_execute(CallContext&);      // execute.cpp
-void handle_connect(CallContext&);      // sockets.cpp
-void handle_bind(CallContext&);         // sockets.cpp
-void handle_listen(CallContext&);       // sockets.cpp
-void handle_getsockname(CallContext&);  // sockets.cpp: the name of a socket that was bound on behalf
+void handle_connect(CallContext&);      // connect.cpp
+void handle_bind(CallContext&);         // bind.cpp
+void handle_listen(CallContext&);       // bind.cpp
+void handle_getsockname(CallContext&);  // bind.cpp: the name of a socket that was bound on behalf
 void handle_sendto(CallContext&);       // send.cpp
 void handle_sendmsg(CallContext&);      // send.cpp
 void handle_sendmmsg(CallContext&);     // send.cpp

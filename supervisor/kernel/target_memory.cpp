@@ -34,6 +34,13 @@ Result<void> read_memory(pid_t thread, std::uint64_t address, std::span<std::byt
     return {};
 }
 
+std::size_t read_scattered(pid_t thread, std::span<const iovec> places, std::span<std::byte> into) {
+    if (places.empty() || into.empty()) return 0;
+    const iovec local{into.data(), into.size()};
+    const ssize_t got = ::process_vm_readv(thread, &local, 1, places.data(), places.size(), 0);
+    return got < 0 ? 0 : static_cast<std::size_t>(got);
+}
+
 Result<void> read_path(pid_t thread, std::uint64_t address, std::string& into) {
     char buffer[PATH_MAX];
     std::size_t length = 0;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +21,11 @@ namespace callgate::kernel {
 /// Fills `into` from `address` of thread `thread`. EFAULT where any byte is not readable; ESRCH, EPERM
 /// otherwise.
 [[nodiscard]] Result<void> read_memory(pid_t thread, std::uint64_t address, std::span<std::byte> into);
+
+/// Fills `into` from several places one after the other, in one go: the number of bytes up to the first that
+/// cannot be read. At most UIO_MAXIOV places.
+[[nodiscard]] std::size_t read_scattered(pid_t thread, std::span<const iovec> places,
+                                         std::span<std::byte> into);
 
 /// A copy of the object of type T at `address`.
 template <class T>

@@ -68,7 +68,7 @@ def test_changes_of_files_and_names_give_what_they_give_bare(box):
 def make_socket_tree(tree) -> None:
     (tree / "dir").mkdir()
     (tree / "regular").write_text("no socket")
-    for name, value in (("link", "sock-stream"), ("dangling", "nowhere"), ("loop", "loop")):
+    for name, value in (("link", "sock-stream"), ("link-datagram", "sock-datagram"), ("dangling", "nowhere"), ("loop", "loop")):
         (tree / name).symlink_to(value)
 
 
@@ -80,6 +80,15 @@ def test_connect_and_bind_give_what_they_give_bare(box):
                   {"id": "sockets", "allow": ["connect", "bind"], "unix": [f"{box.tree}/**", "@*"]},
                   {"id": "contest", "deny": ["connect", "bind"], "address": "127.99.99.99"})
     assert len(result.decisions(operation="connect")) >= 20
+
+
+def test_sends_give_what_they_give_bare(box):
+    both_kinds = ["tcp", "udp"]
+    result = both(box, "prog_sendprobe", make_socket_tree, b"", 390,
+                  {"id": "net", "allow": ["connect", "bind"], "address": ["127.0.0.0/8", "::1", "255.255.255.255"], "protocol": both_kinds},
+                  {"id": "sockets", "allow": ["connect", "bind"], "unix": [f"{box.tree}/**", "@*"], "protocol": ["stream", "datagram"]},
+                  {"id": "contest", "deny": ["connect", "bind"], "address": "127.99.99.99"})
+    assert len(result.decisions(operation="connect", mechanism="on_behalf")) >= 100
 
 
 def test_a_socket_of_each_listed_kind_can_be_made(box):

@@ -164,6 +164,11 @@ static void bad_arguments(void) {
     report("bind bad fd", syscall(SYS_bind, 987, &four, sizeof four));
     report("bind directory", syscall(SYS_bind, file, &four, sizeof four));
     report("bind fault", syscall(SYS_bind, fd, (void *)8, sizeof four));
+    report("bind fault bad fd", syscall(SYS_bind, 987, (void *)8, sizeof four));
+    report("bind fault not a socket", syscall(SYS_bind, file, (void *)8, sizeof four));
+    report("bind length 129", syscall(SYS_bind, fd, &four, 129));
+    report("bind length -1", syscall(SYS_bind, fd, &four, -1));
+    report("bind opath", syscall(SYS_bind, open(".", O_PATH), &four, sizeof four));
     report("bind short", syscall(SYS_bind, fd, &four, 4));
     report("bind inet address on inet6", syscall(SYS_bind, fd6, &four, sizeof four));
     report("listen directory", listen(file, 1));
