@@ -40,7 +40,7 @@ struct CallInput {
     std::optional<int> directory_fd;     // absent where the path is absolute or relative to cwd
     std::string_view working_directory;  // "" where it was not used
     std::string_view path;
-    std::string_view second_path;         // rename, link, symlink
+    std::string_view second_path;         // rename, link, symlink; what of a file's metadata
     std::vector<std::string_view> flags;  // "O_RDONLY", ...
     std::optional<std::uint32_t> mode;
 };

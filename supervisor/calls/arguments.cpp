@@ -10,8 +10,12 @@ Result<GivenPath> read_path_argument(CallContext& context, const PathArgument& a
                                      std::string& directory, EmptyPath empty, TakeBase take) {
     GivenPath given;
     given.text = &text;
-    const auto read = kernel::read_path(context.thread(), context.word(argument.path), text);
-    if (!read) return read.error();
+    const std::uint64_t address = context.word(argument.path);
+    if (address == 0 && empty == EmptyPath::or_null) {
+        text.clear();
+    } else if (const auto read = kernel::read_path(context.thread(), address, text); !read) {
+        return read.error();
+    }
     if (text.empty() && empty == EmptyPath::refuse) return errno_code(ENOENT);
     if (!text.empty() && text.front() == '/' && take == TakeBase::if_relative) return given;
     const int number = argument.directory < 0 ? AT_FDCWD : context.integer(argument.directory);

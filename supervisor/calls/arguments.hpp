@@ -23,9 +23,9 @@ struct GivenPath {
 };
 
 /// Reads argument `argument` of the call into `text`. Errors: EFAULT, ENAMETOOLONG; EBADF and ENOTDIR of the
-/// directory descriptor; ESRCH where the caller is gone. An empty path is ENOENT unless `allow_empty`, where
-/// the base is the descriptor itself.
-enum class EmptyPath : std::uint8_t { refuse, allow };
+/// directory descriptor; ESRCH where the caller is gone. An empty path is ENOENT unless it is allowed,
+/// where the base is the descriptor itself; `or_null` takes a null pointer for an empty path.
+enum class EmptyPath : std::uint8_t { refuse, allow, or_null };
 /// Whether an absolute path needs its starting directory too (RESOLVE_BENEATH, RESOLVE_IN_ROOT).
 enum class TakeBase : std::uint8_t { if_relative, always };
 [[nodiscard]] Result<GivenPath> read_path_argument(CallContext& context, const PathArgument& argument,

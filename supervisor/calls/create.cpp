@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <mutex>
 
 #include "supervisor/calls/arguments.hpp"
@@ -21,11 +22,14 @@ namespace {
 
 using rules::Operation;
 
+/// Whether the kernel may make it where Landlock grants `create`: the grants leave devices out.
+enum class HeldByLandlock : std::uint8_t { yes, no };
+
 /// Judges `create` at the place of the call's path and runs `act(parent, leaf)`, which returns 0 or sets
 /// errno.
 template <class Act>
 void create_name(CallContext& context, const PathArgument& argument, std::optional<std::uint32_t> mode,
-                 std::string_view link_text, Act act) {
+                 std::string_view link_text, Act act, HeldByLandlock held = HeldByLandlock::yes) {
     auto given = read_path_argument(context, argument, context.scratch.path, context.scratch.directory);
     if (!given) return refuse_natively(context, given.error().value(), true);
     // Before the name is resolved: no directory on the way moves until it was acted on.
@@ -44,7 +48,9 @@ void create_name(CallContext& context, const PathArgument& argument, std::option
     subject.input = input_of(*given);
     subject.input.mode = mode;
     subject.input.second_path = link_text;
-    if (context.run.grants.allow(Operation::create, place->path)) return let_continue(context, subject);
+    if (held == HeldByLandlock::yes && context.run.grants.allow(Operation::create, place->path)) {
+        return let_continue(context, subject);
+    }
 
     std::uint64_t sequence = 0;
     if (decide(context, subject, &sequence) == Ruling::refused) return;
@@ -66,10 +72,20 @@ void handle_mkdir(CallContext& context) {
 
 void handle_mknod(CallContext& context) {
     const auto mode = static_cast<mode_t>(context.word(context.entry.mode));
-    const auto device = static_cast<dev_t>(static_cast<unsigned>(context.word(context.entry.mode + 1)));
-    create_name(context, context.entry.first, mode, {}, [mode, device](int parent, const char* leaf) {
-        return ::mknodat(parent, leaf, mode, device);
-    });
+    const auto number = static_cast<unsigned>(context.word(context.entry.mode + 1));
+    const bool special = S_ISCHR(mode) || S_ISBLK(mode);
+    // Of devices everybody may make one, 0:0, which stands for a name that is gone (overlayfs). Any other is
+    // a way to what the rules call by another name: refused as without CAP_MKNOD, which the run may have
+    // kept.
+    const bool device = special && !(S_ISCHR(mode) && number == 0);
+    create_name(
+        context, context.entry.first, mode, {},
+        [mode, number, device](int parent, const char* leaf) {
+            if (!device) return ::mknodat(parent, leaf, mode, static_cast<dev_t>(number));
+            errno = EPERM;
+            return -1;
+        },
+        special ? HeldByLandlock::no : HeldByLandlock::yes);
 }
 
 void handle_symlink(CallContext& context) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/audit.h>
+#include <linux/fs.h>
 #include <linux/netlink.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -81,6 +82,7 @@ private:
         if (entry.scope == Scope::stranger) return stranger(entry);
         if (entry.open != OpenFlags::none) return open(entry);
         if (entry.name.starts_with("send")) return send(entry);
+        if (entry.handle == handle_inode_flags) return inode_flags(entry);
         if (entry.operations.intersects(plan_.trapped)) return add(entry.number, {}, trap);
         if (entry.handle == handle_truncate && !plan_.truncation_held) add(entry.number, {}, trap);
     }
@@ -102,6 +104,13 @@ private:
             if (!writes) add(entry.number, {equals(flags, O_WRONLY, O_ACCMODE)}, allow);
             add(entry.number, {}, trap);
         }
+    }
+
+    /// Of the requests only these two; all others go on without a question.
+    void inode_flags(const CallEntry& entry) {
+        if (!entry.operations.intersects(plan_.trapped)) return;
+        add(entry.number, {equals(1, FS_IOC_SETFLAGS)}, trap);
+        add(entry.number, {equals(1, FS_IOC_FSSETXATTR)}, trap);
     }
 
     void send(const CallEntry& entry) {

@@ -1,9 +1,7 @@
 // truncate, chmod, chown, utimens and their relatives: a change of an object that exists.
 //
-// An attacker controls path and arguments, copied once; the object is pinned (or, for descriptor forms, the
-// very open file description is taken with pidfd_getfd), judged by its own path and changed through that pin.
-// Landlock mediates none of these but truncation, so none but truncate is ever continued: the answer is
-// always ours.
+// An attacker controls path and arguments, copied once; the object is pinned, judged by its own path and
+// changed through that pin (change.hpp). None but truncate, which Landlock mediates, is ever continued.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -13,10 +11,8 @@
 #include <utime.h>
 
 #include <array>
-#include <charconv>
 
-#include "supervisor/calls/arguments.hpp"
-#include "supervisor/calls/decide.hpp"
+#include "supervisor/calls/change.hpp"
 #include "supervisor/kernel/target_memory.hpp"
 
 namespace callgate::calls {
@@ -25,69 +21,12 @@ namespace {
 
 using rules::Operation;
 
-/// "N" for /proc/self/fd/N.
-struct PinName {
-    explicit PinName(int fd) { *std::to_chars(text, text + sizeof text - 1, fd).ptr = 0; }
-    char text[16];
-};
-
-/// Judges `operation` on the object of the call's first path and runs `act(object)`: 0, or -1 with errno.
-template <class Act>
-void change_object(CallContext& context, Operation operation, Follow follow, EmptyPath empty, Act act) {
-    auto given = read_path_argument(context, context.entry.first, context.scratch.path,
-                                    context.scratch.directory, empty);
-    if (!given) return context.fail(given.error().value());
-    auto object = given->text->empty() ? describe(std::move(given->base))
-                                       : resolve_object(given->request(context.thread(), follow));
-    if (!context.call.waiting()) return;
-    if (!object) return context.fail(object.error().value());
-    if (object->anonymous) return answer_act(context, 0, act(*object));
-    Subject subject;
-    subject.operations = operation;
-    subject.object = rules::FileObject{object->path, object->nameless};
-    subject.identity = identity_of(object->status);
-    if (!given->text->empty()) subject.input = input_of(*given);
-    std::uint64_t sequence = 0;
-    if (decide(context, subject, &sequence) == Ruling::refused) return;
-    if (in_proc_of_callgate(object->path, context.run.guardian)) {
-        errno = EACCES;
-        return answer_act(context, sequence, -1);
-    }
-    answer_act(context, sequence, act(*object));
-}
-
-/// The same for descriptor `number` of the caller: `act(fd)` on the description taken.
-template <class Act>
-void change_descriptor(CallContext& context, int number, Act act) {
-    const auto copy = kernel::descriptor_copy(context.thread(), number);
-    if (!copy) return context.fail(copy.error().value());
-    auto object = describe(UniqueFd(::fcntl(copy->get(), F_DUPFD_CLOEXEC, 0)));
-    if (!context.call.waiting()) return;
-    if (!object) return context.fail(object.error().value());
-    if (object->anonymous) return answer_act(context, 0, act(copy->get()));
-    Subject subject;
-    subject.operations = Operation::metadata;
-    subject.object = rules::FileObject{object->path, object->nameless};
-    subject.identity = identity_of(object->status);
-    subject.input.directory_fd = number;
-    std::uint64_t sequence = 0;
-    if (decide(context, subject, &sequence) == Ruling::refused) return;
-    if (in_proc_of_callgate(object->path, context.run.guardian)) {
-        errno = EACCES;
-        return answer_act(context, sequence, -1);
-    }
-    answer_act(context, sequence, act(copy->get()));
-}
-
-Follow follow_of(int flags) { return (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Follow::no : Follow::yes; }
-EmptyPath empty_of(int flags) { return (flags & AT_EMPTY_PATH) != 0 ? EmptyPath::allow : EmptyPath::refuse; }
-
 int chmod_pin(const Object& object, mode_t mode) {
     if (object.symbolic_link()) {
         errno = EOPNOTSUPP;  // what fchmodat2(2) says of links
         return -1;
     }
-    return ::fchmodat(kernel::own_descriptors(), PinName(object.pin.get()).text, mode, 0);
+    return ::fchmodat(kernel::own_descriptors(), PinPath(object.pin.get()).number(), mode, 0);
 }
 
 /// Times as utimensat(2) takes them, from any of the older forms. `present` false: now.
@@ -166,15 +105,15 @@ void handle_truncate(CallContext& context) {
         errno = EACCES;
         return answer_act(context, sequence, -1);
     }
-    const std::string path = "/proc/self/fd/" + std::string(PinName(object->pin.get()).text);
-    answer_act(context, sequence, ::truncate(path.c_str(), length));
+    answer_act(context, sequence, ::truncate(PinPath(object->pin.get()).text, length));
 }
 
 void handle_chmod(CallContext& context) {
+    if (context.entry.name == "fchmodat2" && !kernel_has(context.entry)) return context.fail(ENOSYS);
     const int flags = context.entry.flags < 0 ? 0 : context.integer(context.entry.flags);
     if ((flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) != 0) return context.fail(EINVAL);
     const auto mode = static_cast<mode_t>(context.word(context.entry.mode)) & 07777;
-    change_object(context, Operation::metadata, follow_of(flags), empty_of(flags),
+    change_object(context, follow_of(flags), empty_of(flags),
                   [mode](const Object& object) { return chmod_pin(object, mode); });
 }
 
@@ -186,10 +125,9 @@ void handle_chown(CallContext& context) {
     const int owner = context.entry.first.path + 1;
     const auto uid = static_cast<uid_t>(context.word(owner));
     const auto gid = static_cast<gid_t>(context.word(owner + 1));
-    change_object(context, Operation::metadata, follow_of(flags), empty_of(flags),
-                  [uid, gid](const Object& object) {
-                      return ::fchownat(object.pin.get(), "", uid, gid, AT_EMPTY_PATH);
-                  });
+    change_object(context, follow_of(flags), empty_of(flags), [uid, gid](const Object& object) {
+        return ::fchownat(object.pin.get(), "", uid, gid, AT_EMPTY_PATH);
+    });
 }
 
 void handle_times(CallContext& context) {
@@ -202,26 +140,27 @@ void handle_times(CallContext& context) {
     if (context.word(path) == 0 && directory >= 0 && context.integer(directory) != AT_FDCWD) {
         // futimens: the descriptor itself
         if (flags != 0) return context.fail(EINVAL);
-        return change_descriptor(context, context.integer(directory),
-                                 [&times](int fd) { return ::futimens(fd, times->get()); });
+        return change_descriptor(context, context.integer(directory), [&times](const Object& object) {
+            return ::futimens(object.pin.get(), times->get());
+        });
     }
     if ((flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) != 0) return context.fail(EINVAL);
-    change_object(context, Operation::metadata, follow_of(flags), empty_of(flags),
-                  [&times](const Object& object) {
-                      return static_cast<int>(
-                          ::syscall(SYS_utimensat, object.pin.get(), "", times->get(), AT_EMPTY_PATH));
-                  });
+    change_object(context, follow_of(flags), empty_of(flags), [&times](const Object& object) {
+        return static_cast<int>(::syscall(SYS_utimensat, object.pin.get(), "", times->get(), AT_EMPTY_PATH));
+    });
 }
 
 void handle_fchmod(CallContext& context) {
     const auto mode = static_cast<mode_t>(context.word(1)) & 07777;
-    change_descriptor(context, context.integer(0), [mode](int fd) { return ::fchmod(fd, mode); });
+    change_descriptor(context, context.integer(0),
+                      [mode](const Object& object) { return ::fchmod(object.pin.get(), mode); });
 }
 
 void handle_fchown(CallContext& context) {
     const auto uid = static_cast<uid_t>(context.word(1));
     const auto gid = static_cast<gid_t>(context.word(2));
-    change_descriptor(context, context.integer(0), [uid, gid](int fd) { return ::fchown(fd, uid, gid); });
+    change_descriptor(context, context.integer(0),
+                      [uid, gid](const Object& object) { return ::fchown(object.pin.get(), uid, gid); });
 }
 
 }  // namespace callgate::calls

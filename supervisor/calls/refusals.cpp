@@ -73,7 +73,6 @@ constexpr Refusal fast_open(std::string_view call, std::uint8_t flags) {
 constexpr std::string_view types_for_user = "types for the user";
 constexpr std::string_view keys = "locks and unlocks files for everybody";
 constexpr std::string_view namespaces = "names must mean the same to caller and supervisor";
-constexpr std::string_view unmediated = "changes metadata, which a rule limits; not mediated";
 
 constexpr Refusal all[] = {
     // The low byte of clone's flags is the signal at exit.
@@ -100,8 +99,6 @@ constexpr Refusal all[] = {
     subvolume("BTRFS_IOC_SNAP_DESTROY_V2", BTRFS_IOC_SNAP_DESTROY_V2),
     subvolume("BTRFS_IOC_SUBVOL_CREATE", BTRFS_IOC_SUBVOL_CREATE),
     subvolume("BTRFS_IOC_SUBVOL_CREATE_V2", BTRFS_IOC_SUBVOL_CREATE_V2),
-    attribute("FS_IOC_SETFLAGS", FS_IOC_SETFLAGS),
-    attribute("FS_IOC_FSSETXATTR", FS_IOC_FSSETXATTR),
     attribute("FS_IOC_SETVERSION", FS_IOC_SETVERSION),
     attribute("EXT4_IOC_SETVERSION", ext4_set_version),
     attribute("FS_IOC_ENABLE_VERITY", FS_IOC_ENABLE_VERITY),
@@ -120,15 +117,6 @@ constexpr Refusal all[] = {
     routing("IP_OPTIONS", IPPROTO_IP, ip_options),
 
     whole("pidfd_send_signal", ENOSYS, "signals of strangers are judged by kill", When::signals_not_held),
-    whole("setxattr", EOPNOTSUPP, unmediated, When::metadata_limited),
-    whole("lsetxattr", EOPNOTSUPP, unmediated, When::metadata_limited),
-    whole("fsetxattr", EOPNOTSUPP, unmediated, When::metadata_limited),
-    whole("removexattr", EOPNOTSUPP, unmediated, When::metadata_limited),
-    whole("lremovexattr", EOPNOTSUPP, unmediated, When::metadata_limited),
-    whole("fremovexattr", EOPNOTSUPP, unmediated, When::metadata_limited),
-    whole("setxattrat", ENOSYS, unmediated, When::metadata_limited),
-    whole("removexattrat", ENOSYS, unmediated, When::metadata_limited),
-    whole("file_setattr", ENOSYS, unmediated, When::metadata_limited),
 };
 
 }  // namespace

@@ -67,29 +67,57 @@ struct CallEntry {
 [[nodiscard]] const CallEntry* find_call(std::string_view name);
 
 // Handlers, one file per family.
-void handle_open(CallContext&);         // open.cpp: open, openat, creat
-void handle_openat2(CallContext&);      // open.cpp
-void handle_mkdir(CallContext&);        // create.cpp
-void handle_mknod(CallContext&);        // create.cpp
-void handle_symlink(CallContext&);      // create.cpp
-void handle_unlink(CallContext&);       // remove.cpp
-void handle_rmdir(CallContext&);        // remove.cpp
-void handle_rename(CallContext&);       // move.cpp
-void handle_link(CallContext&);         // move.cpp
-void handle_truncate(CallContext&);     // metadata.cpp
-void handle_chmod(CallContext&);        // metadata.cpp
-void handle_chown(CallContext&);        // metadata.cpp
-void handle_times(CallContext&);        // metadata.cpp
-void handle_fchmod(CallContext&);       // metadata.cpp
-void handle_fchown(CallContext&);       // metadata.cpp
-void handle_execute(CallContext&);      // execute.cpp
-void handle_connect(CallContext&);      // connect.cpp
-void handle_bind(CallContext&);         // bind.cpp
-void handle_listen(CallContext&);       // bind.cpp
-void handle_getsockname(CallContext&);  // bind.cpp: the name of a socket that was bound on behalf
-void handle_sendto(CallContext&);       // send.cpp
-void handle_sendmsg(CallContext&);      // send.cpp
-void handle_sendmmsg(CallContext&);     // send.cpp
-void handle_stranger(CallContext&);     // stranger.cpp
+
+// open.cpp
+void handle_open(CallContext&);  // open, openat, creat
+void handle_openat2(CallContext&);
+
+// create.cpp
+void handle_mkdir(CallContext&);
+void handle_mknod(CallContext&);
+void handle_symlink(CallContext&);
+
+// remove.cpp
+void handle_unlink(CallContext&);
+void handle_rmdir(CallContext&);
+
+// move.cpp
+void handle_rename(CallContext&);
+void handle_link(CallContext&);
+
+// metadata.cpp
+void handle_truncate(CallContext&);
+void handle_chmod(CallContext&);
+void handle_chown(CallContext&);
+void handle_times(CallContext&);
+void handle_fchmod(CallContext&);
+void handle_fchown(CallContext&);
+
+// attributes.cpp
+void handle_setxattr(CallContext&);     // setxattr, lsetxattr, fsetxattr
+void handle_removexattr(CallContext&);  // removexattr, lremovexattr, fremovexattr
+void handle_setxattrat(CallContext&);
+void handle_removexattrat(CallContext&);
+void handle_file_setattr(CallContext&);
+void handle_inode_flags(CallContext&);  // ioctl FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR
+
+// execute.cpp
+void handle_execute(CallContext&);
+
+// connect.cpp
+void handle_connect(CallContext&);
+
+// bind.cpp
+void handle_bind(CallContext&);
+void handle_listen(CallContext&);
+void handle_getsockname(CallContext&);  // the name of a socket that was bound on behalf
+
+// send.cpp
+void handle_sendto(CallContext&);
+void handle_sendmsg(CallContext&);
+void handle_sendmmsg(CallContext&);
+
+// stranger.cpp
+void handle_stranger(CallContext&);
 
 }  // namespace callgate::calls

@@ -85,11 +85,7 @@ constexpr CallGroup groups[] = {
      "pidfd_send_signal"},
 
     // ---- some arguments are refused ----
-    {CallClass::arguments, 0, "",
-     "socket socketpair setsockopt clone unshare prctl personality seccomp ioctl"},
-    {CallClass::arguments, 0, "",
-     "setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr setxattrat "
-     "removexattrat file_setattr"},
+    {CallClass::arguments, 0, "", "socket socketpair setsockopt clone unshare prctl personality seccomp"},
 
     // ---- closed ----
     {CallClass::closed, ENOSYS, "its operations pass no filter; libraries fall back",

@@ -41,14 +41,15 @@ std::size_t read_scattered(pid_t thread, std::span<const iovec> places, std::spa
     return got < 0 ? 0 : static_cast<std::size_t>(got);
 }
 
-Result<void> read_path(pid_t thread, std::uint64_t address, std::string& into) {
+Result<void> read_string(pid_t thread, std::uint64_t address, std::size_t limit, std::string& into) {
     char buffer[PATH_MAX];
+    limit = std::min(limit, sizeof buffer);
     std::size_t length = 0;
-    while (length < sizeof buffer) {
+    while (length < limit) {
         // Most paths are short: the first read stops at the end of the page or after 256 bytes, so that it
         // costs little and does not fail where the next page is missing.
         const std::uint64_t to_page_end = page - (address + length) % page;
-        const std::size_t want = std::min({static_cast<std::size_t>(to_page_end), sizeof buffer - length,
+        const std::size_t want = std::min({static_cast<std::size_t>(to_page_end), limit - length,
                                            length == 0 ? std::size_t{256} : sizeof buffer});
         const auto got = read_some(thread, address + length, buffer + length, want);
         if (!got) return got.error();
@@ -59,6 +60,10 @@ Result<void> read_path(pid_t thread, std::uint64_t address, std::string& into) {
         length += *got;
     }
     return errno_code(ENAMETOOLONG);
+}
+
+Result<void> read_path(pid_t thread, std::uint64_t address, std::string& into) {
+    return read_string(thread, address, PATH_MAX, into);
 }
 
 Result<void> write_memory(pid_t thread, std::uint64_t address, std::span<const std::byte> from) {

@@ -40,6 +40,12 @@ template <class T>
 /// comes. The empty string is returned as such. `into` keeps its capacity.
 [[nodiscard]] Result<void> read_path(pid_t thread, std::uint64_t address, std::string& into);
 
+/// The same for any string of the caller's that the kernel reads at most `limit` bytes of, its NUL included
+/// (at most PATH_MAX). ENAMETOOLONG where those have no NUL; EFAULT where they end before in memory that
+/// cannot be read.
+[[nodiscard]] Result<void> read_string(pid_t thread, std::uint64_t address, std::size_t limit,
+                                       std::string& into);
+
 /// Writes `from` to `address` of thread `thread`, as a call's result. EFAULT.
 [[nodiscard]] Result<void> write_memory(pid_t thread, std::uint64_t address, std::span<const std::byte> from);
 

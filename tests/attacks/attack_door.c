@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <linux/fs.h>
 #include <linux/io_uring.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
@@ -19,11 +20,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -468,8 +471,63 @@ static int door_utimes(void) { return done(syscall(SYS_utimes, victim, NULL), "u
 static int door_futimesat(void) { return done(syscall(SYS_futimesat, AT_FDCWD, victim, NULL), "futimesat"); }
 static int door_setxattr(void) { return done(setxattr(victim, "user.callgate", "x", 1, 0), "setxattr"); }
 static int door_lsetxattr(void) { return done(lsetxattr(victim, "user.callgate", "x", 1, 0), "lsetxattr"); }
+/* the victim has the attribute user.kept, which the test has put there */
+static int door_removexattr(void) { return done(removexattr(victim, "user.kept"), "removexattr"); }
+static int door_lremovexattr(void) { return done(lremovexattr(victim, "user.kept"), "lremovexattr"); }
+static int door_setxattr_link(void) {
+    if (symlink(victim, in(allowed, "to-victim")) != 0) return refused("symlink");
+    return done(setxattr(in(allowed, "to-victim"), "user.callgate", "x", 1, 0), "setxattr");
+}
+static int door_setxattr_proc(void) {
+    char self[64];
+    snprintf(self, sizeof self, "/proc/self/fd/%d", open(victim, O_PATH | O_CLOEXEC));
+    return done(setxattr(self, "user.callgate", "x", 1, 0), "setxattr");
+}
+/* everybody may write: an access control list is an attribute */
+static int door_acl(void) {
+    static const unsigned char list[] = {2, 0, 0, 0, 1, 0, 7, 0, 255, 255, 255, 255, 4, 0, 7, 0, 255, 255, 255, 255, 32, 0, 7, 0, 255, 255, 255, 255};
+    return done(setxattr(victim, "system.posix_acl_access", list, sizeof list, 0), "setxattr");
+}
+static int door_acl_default(void) {
+    static const unsigned char list[] = {2, 0, 0, 0, 1, 0, 7, 0, 255, 255, 255, 255, 4, 0, 7, 0, 255, 255, 255, 255, 32, 0, 7, 0, 255, 255, 255, 255};
+    return done(setxattr(folder, "system.posix_acl_default", list, sizeof list, 0), "setxattr");
+}
+#ifndef SYS_setxattrat
+#define SYS_setxattrat 463
+#define SYS_removexattrat 466
+#endif
+#ifndef SYS_file_setattr
+#define SYS_file_setattr 469
+#endif
+static long setxattrat(int folder_fd, const char *path, unsigned flags) {
+    struct {
+        uint64_t value;
+        uint32_t size, flags;
+    } arguments = {(uintptr_t) "x", 1, 0};
+    return syscall(SYS_setxattrat, folder_fd, path, flags, "user.callgate", &arguments, sizeof arguments);
+}
+static int door_setxattrat(void) { return done(setxattrat(open(folder, O_PATH | O_CLOEXEC), name, 0), "setxattrat"); }
+static int door_removexattrat(void) { return done(syscall(SYS_removexattrat, AT_FDCWD, victim, 0, "user.kept"), "removexattrat"); }
+/* no program runs with the flag "no dump" by itself: it is seen by FS_IOC_GETFLAGS, and in the time of change */
+static long file_setattr(int folder_fd, const char *path, unsigned flags) {
+    uint64_t attributes[3] = {0x80, 0, 0};
+    return syscall(SYS_file_setattr, folder_fd, path, attributes, sizeof attributes, flags);
+}
+static int door_file_setattr(void) { return done(file_setattr(open(folder, O_PATH | O_CLOEXEC), name, 0), "file_setattr"); }
 static int door_mkdir(void) { return done(mkdir(in(folder, "planted"), 0755), "mkdir"); }
 static int door_mknod(void) { return done(mknod(in(folder, "planted"), S_IFIFO | 0644, 0), "mknod"); }
+static int door_mknodat(void) { return done(mknodat(open(folder, O_PATH | O_CLOEXEC), "planted", S_IFREG | 0644, 0), "mknodat"); }
+static int door_mksocket(void) { return done(mknod(in(folder, "planted"), S_IFSOCK | 0644, 0), "mknod"); }
+/* a device of the numbers 0:0, which the kernel lets everybody make */
+static int door_mkwhiteout(void) { return done(mknod(in(folder, "planted"), S_IFCHR | 0644, 0), "mknod"); }
+/* /dev/null by another name */
+static int door_mkdevice(void) {
+    if (mknod(in(allowed, "null"), S_IFCHR | 0666, makedev(1, 3)) != 0) return refused("mknod");
+    return done(open(in(allowed, "null"), O_WRONLY), "open");
+}
+static int door_rename_whiteout(void) {
+    return done(syscall(SYS_renameat2, AT_FDCWD, victim, AT_FDCWD, in(allowed, "covered"), 4), "renameat2");
+}
 static int door_mksymlink(void) { return done(symlink("x", in(folder, "planted")), "symlink"); }
 static int door_mklink(void) {
     const char *mine = in(allowed, "source");
@@ -512,6 +570,40 @@ static int door_reader_fchmod(void) { return done(fchmod(reader(), 0777), "fchmo
 static int door_reader_fchown(void) { return done(fchown(reader(), getuid(), getgid()), "fchown"); }
 static int door_reader_futimens(void) { return done(futimens(reader(), NULL), "futimens"); }
 static int door_reader_fsetxattr(void) { return done(fsetxattr(reader(), "user.callgate", "x", 1, 0), "fsetxattr"); }
+static int door_reader_fremovexattr(void) { return done(fremovexattr(reader(), "user.kept"), "fremovexattr"); }
+static int door_reader_setxattrat(void) { return done(setxattrat(reader(), "", AT_EMPTY_PATH), "setxattrat"); }
+static int door_reader_removexattrat(void) { return done(syscall(SYS_removexattrat, reader(), NULL, AT_EMPTY_PATH, "user.kept"), "removexattrat"); }
+static int door_reader_file_setattr(void) { return done(file_setattr(reader(), "", AT_EMPTY_PATH), "file_setattr"); }
+static int door_reader_setflags(void) {
+    int fd = reader();
+    unsigned long flags = 0;
+    if (ioctl(fd, FS_IOC_GETFLAGS, &flags) != 0) return errno == ENOTTY ? 77 : refused("FS_IOC_GETFLAGS");
+    flags |= FS_NODUMP_FL;
+    return done(ioctl(fd, FS_IOC_SETFLAGS, &flags), "FS_IOC_SETFLAGS");
+}
+static int door_reader_setflags_high(void) {
+    int fd = reader();
+    unsigned long flags = 0;
+    if (ioctl(fd, FS_IOC_GETFLAGS, &flags) != 0) return errno == ENOTTY ? 77 : refused("FS_IOC_GETFLAGS");
+    flags |= FS_NODUMP_FL;
+    return done(syscall(SYS_ioctl, fd, FS_IOC_SETFLAGS | 0xabcd00000000, &flags), "FS_IOC_SETFLAGS");
+}
+static int door_reader_setxflags(void) {
+    int fd = reader();
+    struct fsxattr attributes;
+    if (ioctl(fd, FS_IOC_FSGETXATTR, &attributes) != 0) return errno == ENOTTY ? 77 : refused("FS_IOC_FSGETXATTR");
+    attributes.fsx_xflags |= FS_XFLAG_NODUMP;
+    return done(ioctl(fd, FS_IOC_FSSETXATTR, &attributes), "FS_IOC_FSSETXATTR");
+}
+static int door_reader_setversion(void) {
+    int fd = reader(), version = 7;
+    if (ioctl(fd, FS_IOC_SETVERSION, &version) == 0) return 0;
+    return errno == ENOTTY || errno == EOPNOTSUPP ? 77 : refused("FS_IOC_SETVERSION");
+}
+static int door_reader_acl(void) {
+    static const unsigned char list[] = {2, 0, 0, 0, 1, 0, 7, 0, 255, 255, 255, 255, 4, 0, 7, 0, 255, 255, 255, 255, 32, 0, 7, 0, 255, 255, 255, 255};
+    return done(fsetxattr(reader(), "system.posix_acl_access", list, sizeof list, 0), "fsetxattr");
+}
 static int door_reader_reopen(void) {
     char self[64];
     snprintf(self, sizeof self, "/proc/self/fd/%d", reader());
@@ -540,7 +632,10 @@ static const struct {
     DOOR(utimensat), DOOR(utimensat_fd), DOOR(utime), DOOR(utimes), DOOR(futimesat), DOOR(setxattr), DOOR(lsetxattr), DOOR(mkdir),
     DOOR(mknod), DOOR(mksymlink), DOOR(mklink), DOOR(tmpfile), DOOR(tmpfile_inside), DOOR(dangling), DOOR(create), DOOR(bind_socket),
     DOOR(rmdir_folder), DOOR(reader_fchmod), DOOR(reader_fchown), DOOR(reader_futimens), DOOR(reader_fsetxattr), DOOR(reader_reopen),
-    DOOR(reader_dev_fd),
+    DOOR(reader_dev_fd), DOOR(removexattr), DOOR(lremovexattr), DOOR(setxattr_link), DOOR(setxattr_proc), DOOR(acl), DOOR(acl_default),
+    DOOR(setxattrat), DOOR(removexattrat), DOOR(file_setattr), DOOR(mknodat), DOOR(mksocket), DOOR(mkwhiteout), DOOR(mkdevice), DOOR(rename_whiteout),
+    DOOR(reader_fremovexattr), DOOR(reader_setxattrat), DOOR(reader_removexattrat), DOOR(reader_file_setattr), DOOR(reader_setflags),
+    DOOR(reader_setflags_high), DOOR(reader_setxflags), DOOR(reader_setversion), DOOR(reader_acl),
 };
 
 static void split(const char *path, char *head, char *tail) {

@@ -272,6 +272,18 @@ static long raced(const char *op) {
     if (strcmp(op, "chmod") == 0) return syscall(SYS_fchmodat, d, p, 0640);
     if (strcmp(op, "chown") == 0) return syscall(SYS_fchownat, d, p, getuid(), getgid(), 0);
     if (strcmp(op, "utimens") == 0) return syscall(SYS_utimensat, d, p, NULL, 0);
+    if (strcmp(op, "setxattr") == 0) { /* the same value again would change nothing */
+        trash++;
+        return syscall(SYS_setxattr, p, "user.raced", &trash, sizeof trash, 0);
+    }
+    if (strcmp(op, "setxattrat") == 0) {
+        struct {
+            unsigned long value;
+            unsigned size, flags;
+        } arguments = {(unsigned long)&trash, sizeof trash, 0};
+        trash++;
+        return syscall(463 /* setxattrat */, d, p, 0, "user.raced", &arguments, sizeof arguments);
+    }
     if (strcmp(op, "mkdir") == 0) return syscall(SYS_mkdirat, d, p, 0755);
     if (strcmp(op, "symlink") == 0) return syscall(SYS_symlinkat, "anywhere", d, p);
     if (strcmp(op, "link") == 0) {

@@ -5,6 +5,7 @@ not, judged from outside) and its benign twin supervised (the same way to an all
 """
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import shutil
@@ -18,6 +19,12 @@ SECRET = b"SECRET-b7f2c1"
 ALLOWED = b"allowed content"
 UNSUPPORTED = 77
 BUDGET, ROUNDS = ("3000", "2000") if harness.SOAK else ("500", "300")
+
+
+def kept(path: Path) -> None:
+    """An attribute that an attack may want to take away, where the file system has any."""
+    with contextlib.suppress(OSError):
+        os.setxattr(path, "user.kept", b"value")
 
 
 def snapshot(top: Path) -> dict[str, tuple[Any, ...]]:
@@ -73,15 +80,15 @@ class Place:
         box = self.box
         for one in (self.root, self.root / "keep", self.denied, self.allowed, self.free):
             box.directory(one)
-        box.file(self.victim, SECRET)
-        box.file(self.allowed / "victim", ALLOWED)
+        kept(box.file(self.victim, SECRET))
+        kept(box.file(self.allowed / "victim", ALLOWED))
 
     def twin_folders(self) -> None:
         """For the twin: beneath `free` stands the same shape, wholly allowed."""
         box = self.box
         for one in (self.free / "twin", self.free / "twin" / "inner"):
             box.directory(one)
-        box.file(self.free / "twin" / "inner" / "victim", ALLOWED)
+        kept(box.file(self.free / "twin" / "inner" / "victim", ALLOWED))
 
     def rules(self, *more: dict[str, Any], verbs: tuple[str, ...] = ("read", "write")) -> dict[str, Any]:
         return harness.rule_set(

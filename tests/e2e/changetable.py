@@ -79,6 +79,14 @@ def removal_and_making(cases: Cases) -> None:
                            ("mkdirat", ["p:", "n:0700"]), ("mkdirat", [path(f"{cases.tree}/s2/dir"), "n:0700"])):
             cases.add(call, f"d:{dirfd}", *rest)
         cases.add("symlinkat", "p:to", f"d:{dirfd}", "p:by-fd-link")
+    cases.say("cd", quote(f"{cases.tree}/s2"))
+    for number, mode in enumerate(("0100640", "010644", "0140600", "0640", "020600", "060600", "040700", "0120777", "0170000")):
+        for device in ("0", "0x103"):
+            cases.add("mknod", f"p:node{number}-{device}", f"n:{mode}", f"n:{device}")
+            cases.add("mknodat", "d:cwd", "p:regular", f"n:{mode}", f"n:{device}")
+            cases.add("mknod", "p:missing/x", f"n:{mode}", f"n:{device}")
+    for kind in KINDS:
+        cases.add("mknodat", "d:cwd", path(kind), "n:010644", "n:0")
     for name in ("", "@fault", "@long:4096"):
         cases.add("symlink", path(name), "p:new-link")
         cases.add("symlinkat", path(name), "d:cwd", "p:new-link-at")
@@ -153,6 +161,122 @@ def metadata(cases: Cases) -> None:
                        ("symlink", ["p:new", "p:link"]), ("link", ["p:link/leaf", "p:again"]), ("truncate", ["p:again", "n:1"]),
                        ("unlink", ["p:new/leaf"]), ("rmdir", ["p:new"]), ("utimensat", ["d:cwd", "p:again", "t:set", "n:0"])):
         cases.add(call, *rest)
+
+
+GROUP_MAY_READ = ("%02%00%00%00" "%01%00%07%00%FF%FF%FF%FF" "%02%00%04%00%01%00%00%00" "%04%00%04%00%FF%FF%FF%FF"
+                  "%10%00%04%00%FF%FF%FF%FF" "%20%00%00%00%FF%FF%FF%FF")  # an access control list of 44 bytes
+NAMES = ["user.one", "user.", "user", "odd.name", "trusted.one", "security.one", "security.capability", "security.selinux",
+         "system.one", "user.%ff%fe", "", "@fault", "@null", "@long:255", "@long:256", "@long:300"]
+ACCESS, DEFAULT = "s:system.posix_acl_access", "s:system.posix_acl_default"
+EXTENTS = 0x80000  # ext4's own: without it a file is laid out anew, which fails or not as its blocks lie
+NODUMP, APPEND, IMMUTABLE, NOATIME = 0x40, 0x20, 0x10, 0x80
+XNODUMP, XAPPEND, XIMMUTABLE, XPROJINHERIT, XUNKNOWN = 0x80, 0x10, 0x08, 0x200, 1 << 40
+SET_FLAGS, SET_XFLAGS, OTHER_REQUEST = "n:0x40086602", "n:0x401c5820", "n:0x80086601"
+
+
+def descriptors(cases: Cases) -> list[str]:
+    place = f"{cases.tree}/s5"
+    return ["bad", f"dir:{place}/dir", f"opath:{place}/other", f"file:{place}/other", f"rw:{place}/other", f"rw:{place}/fifo"]
+
+
+def extended(cases: Cases) -> None:
+    """setxattr, removexattr and relatives."""
+    cases.say("cd", quote(f"{cases.tree}/s5"))
+    for kind in KINDS:
+        for prefix in ("", "l"):
+            cases.add(f"{prefix}setxattr", path(kind), f"s:user.{prefix}kind", "s:value", "n:5", "n:0")
+            cases.add(f"{prefix}removexattr", path(kind), f"s:user.{prefix}kind")
+            cases.add(f"{prefix}setxattr", path(kind), "s:trusted.kind", "s:value", "n:5", "n:0")
+        cases.add("setxattr", path(kind), ACCESS, "s:" + GROUP_MAY_READ, "n:44", "n:0")
+        cases.add("setxattr", path(kind), DEFAULT, "s:" + GROUP_MAY_READ, "n:44", "n:0")
+        cases.add("setxattrat", "d:cwd", path(kind), "n:0", "s:user.at", "x:value,5,0", "n:16")
+        cases.add("setxattrat", "d:cwd", path(kind), "n:0x100", "s:user.at", "x:value,3,0", "n:16")
+        cases.add("setxattrat", "d:cwd", path(kind), "n:0x1000", "s:user.empty", "x:value,2,0", "n:16")
+        cases.add("removexattrat", "d:cwd", path(kind), "n:0x1100", "s:user.at")
+        cases.add("setxattr", path(kind), "s:odd", "s:@fault", "n:5", "n:9")
+        cases.add("setxattr", path(kind), "s:@long:300", "s:value", "n:5", "n:0")
+        cases.add("removexattr", path(kind), "s:@fault")
+    for name in NAMES:
+        for target in ("regular", "dir", "link", "fifo"):
+            cases.add("setxattr", path(target), f"s:{name}", "s:value", "n:5", "n:0")
+            cases.add("removexattr", path(target), f"s:{name}")
+        cases.add("lsetxattr", "p:link", f"s:{name}", "s:value", "n:5", "n:0")
+        cases.add("lremovexattr", "p:link", f"s:{name}")
+    for flags in ("1", "2", "1", "3", "4", "-1", "0x100000000"):
+        cases.add("setxattr", "p:other", "s:user.flags", "s:v", "n:1", f"n:{flags}")
+    cases.add("removexattr", "p:other", "s:user.flags")
+    cases.add("setxattr", "p:other", "s:user.flags", "s:v", "n:1", "n:2")
+    for size, value in (("0", "@null"), ("0", "@fault"), ("1", "@null"), ("1", "@fault"), ("100", "@long:100"), ("5000", "@long:5000"),
+                        ("65536", "@long:65536"), ("65537", "@fault"), ("65537", "@long:65536"), ("-1", "value")):
+        cases.add("setxattr", "p:other", "s:user.size", f"s:{value}", f"n:{size}", "n:0")
+        cases.add("setxattrat", "d:cwd", "p:other", "n:0", "s:user.sizeat", f"x:{value},{size},0", "n:16")
+    for value, size in ((GROUP_MAY_READ, 44), (GROUP_MAY_READ, 43), (GROUP_MAY_READ, 4), ("%03%00%00%00", 4), ("%02%00%00%00", 4), ("", 0)):
+        for target in ("regular", "dir", "link"):
+            cases.add("setxattr", path(target), ACCESS, f"s:{value}", f"n:{size}", "n:0")
+            cases.add("setxattr", path(target), DEFAULT, f"s:{value}", f"n:{size}", "n:0")
+    cases.add("removexattr", "p:regular", ACCESS)
+    cases.add("removexattr", "p:dir", DEFAULT)
+    for dirfd in descriptors(cases):
+        cases.add("fsetxattr", f"d:{dirfd}", "s:user.fd", "s:value", "n:5", "n:0")
+        cases.add("fsetxattr", f"d:{dirfd}", "s:user.fd", "s:@fault", "n:5", "n:0")
+        cases.add("fsetxattr", f"d:{dirfd}", "s:@long:300", "s:value", "n:5", "n:0")
+        cases.add("fsetxattr", f"d:{dirfd}", ACCESS, "s:" + GROUP_MAY_READ, "n:44", "n:0")
+        cases.add("fremovexattr", f"d:{dirfd}", "s:user.fd")
+        cases.add("fremovexattr", f"d:{dirfd}", "s:user.none")
+        for name in ("", "@null", "@fault", "regular", "link"):
+            for flags in ("0x1000", "0x1100", "0"):
+                cases.add("setxattrat", f"d:{dirfd}", path(name), f"n:{flags}", "s:user.at-fd", "x:value,5,0", "n:16")
+                cases.add("removexattrat", f"d:{dirfd}", path(name), f"n:{flags}", "s:user.at-fd")
+    for size, value in (("0", "value,5,0"), ("15", "value,5,0"), ("24", "value,5,0"), ("24", "value,5,0,1"), ("4096", "value,5,0"),
+                        ("4097", "value,5,0"), ("16", "fault"), ("16", "value,5,7"), ("16", "@fault,5,0")):
+        cases.add("setxattrat", "d:cwd", "p:other", "n:0", "s:user.sized", f"x:{value}", f"n:{size}")
+        cases.add("setxattrat", "d:cwd", "p:missing", "n:0", "s:user.sized", f"x:{value}", f"n:{size}")
+    for flags in ("0x200", "0x400", "0x2000", "-1"):
+        cases.add("setxattrat", "d:cwd", "p:other", f"n:{flags}", "s:user.at", "x:value,5,0", "n:16")
+        cases.add("removexattrat", "d:cwd", "p:other", f"n:{flags}", "s:user.at")
+    for name in ("@null", "", "other"):
+        cases.add("setxattrat", "d:cwd", path(name), "n:0x1000", "s:user.here", "x:value,5,0", "n:16")
+
+
+def inode_flags(cases: Cases) -> None:
+    """The ioctls, and file_setattr."""
+    cases.say("cd", quote(f"{cases.tree}/s5"))
+    for dirfd in descriptors(cases):
+        for flags in (NODUMP, 0, NODUMP | NOATIME, APPEND, IMMUTABLE, 0x80000000):
+            cases.add("ioctl", f"d:{dirfd}", SET_FLAGS, f"i:{flags | EXTENTS}")
+        cases.add("ioctl", f"d:{dirfd}", SET_FLAGS, "i:fault")
+        for flags in (XNODUMP, 0, XAPPEND, XIMMUTABLE, 0x80000000):
+            cases.add("ioctl", f"d:{dirfd}", SET_XFLAGS, f"a:{flags},0,0")
+        cases.add("ioctl", f"d:{dirfd}", SET_XFLAGS, "a:0,4096,0")
+        cases.add("ioctl", f"d:{dirfd}", SET_XFLAGS, "a:0,0,7")
+        cases.add("ioctl", f"d:{dirfd}", SET_XFLAGS, "a:fault")
+        cases.add("ioctl", f"d:{dirfd}", "n:0xdeadbeef40086602", f"i:{NODUMP | EXTENTS}")
+        cases.add("ioctl", f"d:{dirfd}", OTHER_REQUEST, "i:0")
+        for name in ("", "@null", "@fault", "regular", "link"):
+            for flags in ("0x1000", "0x1100", "0"):
+                cases.add("file_setattr", f"d:{dirfd}", path(name), f"f:{XNODUMP}", "n:24", f"n:{flags}")
+    for request, value in ((SET_FLAGS, "i:0"), (SET_FLAGS, "i:fault"), (SET_XFLAGS, "a:0,0,0"), (SET_XFLAGS, "a:fault"), (OTHER_REQUEST, "i:0")):
+        cases.add("ioctl", "d:file:/dev/null", request, value)  # a device, on which no kernel does anything
+    for kind in KINDS:
+        for flags in ("0", "0x100", "0x1000"):
+            cases.add("file_setattr", "d:cwd", path(kind), f"f:{XNODUMP}", "n:24", f"n:{flags}")
+        cases.add("file_setattr", "d:cwd", path(kind), f"f:{XUNKNOWN}", "n:24", "n:0")
+        cases.add("file_setattr", "d:cwd", path(kind), "f:0", "n:24", "n:0")
+    for xflags in (XNODUMP, XAPPEND, XIMMUTABLE, XPROJINHERIT, XUNKNOWN, 0):
+        cases.add("file_setattr", "d:cwd", "p:other", f"f:{xflags}", "n:24", "n:0")
+        cases.add("file_setattr", "d:cwd", "p:dir", f"f:{xflags}", "n:24", "n:0")
+    for size, value in (("0", "0"), ("23", "0"), ("32", "128"), ("32", "128,1"), ("4096", "128"), ("4097", "128"), ("24", "fault")):
+        for name in ("other", "missing"):
+            cases.add("file_setattr", "d:cwd", path(name), f"f:{value}", f"n:{size}", "n:0")
+    for flags in ("0x200", "0x2000", "-1"):
+        cases.add("file_setattr", "d:cwd", "p:other", "f:0", "n:24", f"n:{flags}")
+
+
+def attribute_cases(tree: Path) -> Cases:
+    cases = Cases(tree)
+    extended(cases)
+    inode_flags(cases)
+    return cases
 
 
 def change_cases(tree: Path) -> Cases:

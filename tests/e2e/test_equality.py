@@ -5,7 +5,10 @@ contested and, being allowed, performed on behalf.
 """
 from __future__ import annotations
 
+import os
+import shutil
 import socket
+import subprocess
 
 import pytest
 
@@ -63,6 +66,68 @@ def test_changes_of_files_and_names_give_what_they_give_bare(box):
     table = changetable.change_cases(box.tree)
     result = both(box, "prog_changeprobe", changetable.make_tree, table.text(), 250)
     assert len(result.decisions(mechanism="on_behalf")) >= 150
+
+
+def test_changes_of_attributes_give_what_they_give_bare(box):
+    table = changetable.attribute_cases(box.tree)
+    null = {"id": "null", "allow": ["read", "metadata"], "path": "/dev/null"}
+    result = both(box, "prog_changeprobe", changetable.make_tree, table.text(), 800, null)
+    assert len(result.decisions(mechanism="on_behalf", operation="metadata")) >= 400
+    file = box.file(box.tree / "probe", b"")
+    try:
+        os.setxattr(file, "user.probe", b"x")
+    except OSError:
+        pytest.skip("this file system has no attributes: only errors were compared")
+    assert " 0 errno=0 | 100644" in result.text and ":user.one=5,76616c7565" in result.text, "no attribute was ever set"
+    assert result.text.count(":F") > 100, "no inode flags were seen"
+
+
+COPIES = {
+    "setfacl": "setfacl -m u:65534:r,m::rw file && setfacl -d -m g::rwx folder && setfacl -b folder && cp -p file again",
+    "cp": "cp -a folder copied && cp --preserve=all file copied-file",
+    "tar": "tar --xattrs --acls -cf all.tar folder && mkdir out && tar --xattrs --xattrs-include='*' --acls -xf all.tar -C out",
+    "rsync": "rsync -aAX folder/ synced/ && rsync -aAX file synced-file",
+    "chattr": "chattr +d file && chattr +A folder && lsattr -d file folder && chattr -d file",
+}
+SHOW = """
+import os
+for top, folders, files in os.walk('.'):
+    for name in sorted(folders + files):
+        path = os.path.join(top, name)
+        st = os.lstat(path)
+        print(path, oct(st.st_mode), [(one, os.getxattr(path, one)) for one in sorted(os.listxattr(path))] if not name.endswith('.tar') else '')
+    folders.sort()
+"""
+
+
+@pytest.mark.parametrize("tool", COPIES)
+def test_tools_that_copy_attributes_copy_them(box, tool):
+    """The same attributes and access control lists come out, bare and contested."""
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not installed")
+
+    def make(tree) -> None:
+        (tree / "folder").mkdir()
+        for path in (tree / "file", tree / "folder/inner"):
+            path.write_text("content")
+            try:
+                os.setxattr(path, "user.origin", b"here")
+            except OSError:
+                pytest.skip("this file system has no attributes")
+        subprocess.run(["setfacl", "-m", "u:65534:rw", tree / "folder/inner"], check=True)
+        subprocess.run(["setfacl", "-d", "-m", "u:65534:rx", tree / "folder"], check=True)
+
+    null = {"id": "null", "allow": "modify", "path": "/dev/null"}
+    runs = []
+    for rules in (None, contested(box, null)):
+        rebuild(box, make)
+        result = box.run(["/bin/sh", "-ec", COPIES[tool]], rules, supervised=rules is not None)
+        shown = subprocess.run(["/usr/bin/python3", "-c", SHOW], cwd=box.tree, capture_output=True, text=True, check=True).stdout
+        assert result.code == 0, result.describe()
+        runs.append((result.text, shown))
+    assert runs[0] == runs[1]
+    assert "user.origin" in runs[0][1] and "posix_acl" in runs[0][1]
+    assert [one for one in result.decisions(operation="metadata") if "xattr" in one["event"]["action"] or one["event"]["action"] == "ioctl"]
 
 
 def make_socket_tree(tree) -> None:

@@ -2,25 +2,39 @@
  *
  * stdin, one case a line, fields separated by tabs: ID CALL ARG... An ARG is
  *   p:PATH (percent-encoded; @null, @fault, @long:N)   d:DIRFD (cwd, bad, dir:PATH, opath:PATH, file:PATH, rw:PATH)
- *   n:NUMBER   t:TIMES (null, now, omit, set, bad, fault)
- * CALL is a system call's name, or cd PATH, umask MODE. After the call, every path argument is described.
+ *   n:NUMBER   t:TIMES (null, now, omit, set, bad, fault)   s:STRING (as p:, but no path: names and values)
+ *   x:VALUE,SIZE,FLAGS (struct xattr_args; a fourth number follows the struct)   i:NUMBER (pointer to it)
+ *   a:XFLAGS,EXTSIZE,PROJECT (struct fsxattr)   f:XFLAGS (struct file_attr; a second number follows the struct)
+ * CALL is a system call's name, or cd PATH, umask MODE. After the call, every path argument and descriptor is
+ * described, extended attributes and inode flags included.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/fs.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 #include <utime.h>
 
 #ifndef SYS_fchmodat2
 #define SYS_fchmodat2 452
+#endif
+#ifndef SYS_setxattrat
+#define SYS_setxattrat 463
+#define SYS_removexattrat 466
+#endif
+#ifndef SYS_file_setattr
+#define SYS_file_setattr 469
 #endif
 
 static void drop_capabilities(void) {
@@ -101,8 +115,60 @@ static const struct number numbers[] = {
     {"symlink", SYS_symlink}, {"symlinkat", SYS_symlinkat}, {"chmod", SYS_chmod}, {"fchmod", SYS_fchmod}, {"fchmodat", SYS_fchmodat},
     {"fchmodat2", SYS_fchmodat2}, {"chown", SYS_chown}, {"lchown", SYS_lchown}, {"fchown", SYS_fchown}, {"fchownat", SYS_fchownat},
     {"utime", SYS_utime}, {"utimes", SYS_utimes}, {"futimesat", SYS_futimesat}, {"utimensat", SYS_utimensat},
-    {"truncate", SYS_truncate}, {"ftruncate", SYS_ftruncate},
+    {"truncate", SYS_truncate}, {"ftruncate", SYS_ftruncate}, {"mknod", SYS_mknod}, {"mknodat", SYS_mknodat},
+    {"setxattr", SYS_setxattr}, {"lsetxattr", SYS_lsetxattr}, {"fsetxattr", SYS_fsetxattr}, {"setxattrat", SYS_setxattrat},
+    {"removexattr", SYS_removexattr}, {"lremovexattr", SYS_lremovexattr}, {"fremovexattr", SYS_fremovexattr},
+    {"removexattrat", SYS_removexattrat}, {"file_setattr", SYS_file_setattr}, {"ioctl", SYS_ioctl},
 };
+
+static uint64_t structs_[16];
+
+/* Comma-separated numbers as the struct that `kind` names. */
+static void *make_struct(char kind, const char *text) {
+    if (strcmp(text, "fault") == 0) return (void *)8;
+    uint64_t given[4] = {0};
+    char *words = strdup(text), *rest = words, *word;
+    for (int i = 0; i < 4 && (word = strsep(&rest, ",")) != NULL; i++)
+        given[i] = kind == 'x' && i == 0 ? (uint64_t)(uintptr_t)make_path(word) : strtoull(word, NULL, 0);
+    memset(structs_, 0, sizeof structs_);
+    uint32_t *half = (uint32_t *)structs_;
+    switch (kind) {
+        case 'x':
+            structs_[0] = given[0], half[2] = (uint32_t)given[1], half[3] = (uint32_t)given[2], structs_[2] = given[3];
+            break;
+        case 'i':
+            structs_[0] = given[0];
+            break;
+        case 'a':
+            half[0] = (uint32_t)given[0], half[1] = (uint32_t)given[1], half[3] = (uint32_t)given[2];
+            break;
+        default:
+            structs_[0] = given[0], structs_[3] = given[1];
+            break;
+    }
+    free(words);
+    return structs_;
+}
+
+static int by_text(const void *one, const void *other) { return strcmp(*(char *const *)one, *(char *const *)other); }
+
+/* Extended attributes in the order of their names, and inode flags where they can be had: `opened` is closed. */
+static void describe_attributes(int fd, int opened) {
+    char self[64], list[4096], value[4096], *names[64];
+    int count = 0;
+    snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+    ssize_t length = listxattr(self, list, sizeof list);
+    for (ssize_t at = 0; at < length && count < 64; at += (ssize_t)strlen(list + at) + 1) names[count++] = list + at;
+    qsort(names, (size_t)count, sizeof *names, by_text);
+    for (int i = 0; i < count; i++) {
+        ssize_t got = getxattr(self, names[i], value, sizeof value);
+        printf(":%s=%zd", names[i], got);
+        for (ssize_t at = 0; at < got && at < 64; at++) printf("%s%02x", at == 0 ? "," : "", (unsigned char)value[at]);
+    }
+    unsigned long flags = 0;
+    if (opened >= 0 && ioctl(opened, FS_IOC_GETFLAGS, &flags) == 0) printf(":F%lx", flags);
+    close(opened);
+}
 
 static void describe(const char *path, int dirfd) {
     struct stat st;
@@ -119,6 +185,10 @@ static void describe(const char *path, int dirfd) {
         ssize_t length = readlinkat(dirfd, path, target, sizeof target);
         printf(":->%.*s", (int)length, target);
     }
+    int pin = openat(dirfd, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    int opened = S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) ? openat(dirfd, path, O_RDONLY | O_CLOEXEC) : -1;
+    if (pin >= 0) describe_attributes(pin, opened);
+    close(pin);
 }
 
 static void run_case(char **field, int count) {
@@ -138,8 +208,12 @@ static void run_case(char **field, int count) {
             argument[i - 2] = last;
         } else if (field[i][0] == 't') {
             argument[i - 2] = (long)make_times(text, field[1]);
+        } else if (field[i][0] == 's') {
+            argument[i - 2] = (long)make_path(text);
+        } else if (strchr("xiaf", field[i][0]) != NULL) {
+            argument[i - 2] = (long)make_struct(field[i][0], text);
         } else {
-            argument[i - 2] = strtol(text, NULL, 0);
+            argument[i - 2] = (long)strtoull(text, NULL, 0);
         }
     }
     long number = -1;
@@ -158,7 +232,7 @@ static void run_case(char **field, int count) {
         if (fstat(opened[i], &st) == 0) printf(" | fd %o:%u:%u", st.st_mode, st.st_uid, st.st_gid);
         if (S_ISREG(st.st_mode)) printf(":%lld", (long long)st.st_size);
         if (st.st_mtim.tv_sec < 2000000) printf(":%ld", st.st_mtim.tv_sec);
-        close(opened[i]);
+        describe_attributes(opened[i], opened[i]);
     }
     printf("\n");
 }

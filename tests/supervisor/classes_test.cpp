@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <linux/audit.h>
+#include <linux/fs.h>
 #include <linux/seccomp.h>
 
 #include <algorithm>
@@ -53,6 +54,7 @@ rules::Plan easy_plan() {
 constexpr std::uint64_t samples[][6] = {
     {0, 0, 0, 0, 0, 0},
     {1, 1, 1, 1, 1, 1},
+    {3, FS_IOC_SETFLAGS, 1, 1, 1, 1},
     {~0ULL, ~0ULL, ~0ULL, ~0ULL, ~0ULL, ~0ULL},
     {0xdeadbeef00000000, 0x7fff12345678, 0x1000, 0xffffffff, 0x80000000, 42},
 };

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <linux/audit.h>
+#include <linux/fs.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -140,7 +141,6 @@ TEST_CASE("doors that nothing mediates are closed") {
     CHECK(filter(SYS_clone3) == refused(ENOSYS));
     CHECK(filter(SYS_mount) == refused(EPERM));
     CHECK(filter(SYS_open_by_handle_at) == refused(EPERM));
-    CHECK(filter(SYS_setxattr) == refused(EOPNOTSUPP));
     CHECK(filter(SYS_unshare, CLONE_NEWUSER) == refused(EPERM));
     CHECK(filter(SYS_unshare, CLONE_FILES) == allowed);
     CHECK(filter(SYS_clone, garbage | CLONE_NEWNS | SIGCHLD) == refused(EPERM));
@@ -150,6 +150,21 @@ TEST_CASE("doors that nothing mediates are closed") {
     CHECK(filter(SYS_seccomp, 1, SECCOMP_FILTER_FLAG_NEW_LISTENER) == refused(EBUSY));
     CHECK(filter(SYS_seccomp, 1, SECCOMP_FILTER_FLAG_TSYNC) == allowed);
     CHECK(filter(470) == refused(ENOSYS));
+}
+
+TEST_CASE(
+    "of ioctls only those that set a file's attributes are trapped, and only where metadata is limited") {
+    const Filter limited(plan_with(Operation::metadata));
+    CHECK(limited(SYS_ioctl, 3, FS_IOC_SETFLAGS) == trapped);
+    CHECK(limited(SYS_ioctl, 3, garbage | FS_IOC_FSSETXATTR) == trapped);
+    CHECK(limited(SYS_ioctl, 3, FS_IOC_SETVERSION) == refused(EOPNOTSUPP));
+    const Filter free(plan_with({Operation::read, Operation::modify}));
+    for (const std::uint64_t request : {FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_SETVERSION}) {
+        CHECK(free(SYS_ioctl, 3, request) == allowed);
+    }
+    for (const std::uint64_t request : {std::uint64_t{TCGETS}, std::uint64_t{FIONREAD}, FS_IOC_GETFLAGS}) {
+        CHECK(limited(SYS_ioctl, 3, request) == allowed);
+    }
 }
 
 TEST_CASE("personalities that debuggers and old binaries need are left, others refused") {

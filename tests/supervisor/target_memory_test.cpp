@@ -1,0 +1,69 @@
+#include "supervisor/kernel/target_memory.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+using namespace callgate;
+using namespace callgate::kernel;
+
+namespace {
+
+constexpr std::size_t page = 4096;
+
+/// | page that can be read | page that cannot |: text is put so that it ends where the second begins.
+class Edge {
+public:
+    Edge()
+        : memory_(static_cast<char*>(
+              ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
+        REQUIRE(memory_ != MAP_FAILED);
+        REQUIRE(::mprotect(memory_ + page, page, PROT_NONE) == 0);
+    }
+    ~Edge() { ::munmap(memory_, 2 * page); }
+    Edge(const Edge&) = delete;
+    Edge& operator=(const Edge&) = delete;
+
+    /// The address of `text`, whose last byte is the last that can be read.
+    std::uint64_t put(std::string_view text) {
+        char* at = memory_ + page - text.size();
+        std::memcpy(at, text.data(), text.size());
+        return reinterpret_cast<std::uint64_t>(at);
+    }
+
+private:
+    char* memory_;
+};
+
+std::string terminated(std::size_t length) { return std::string(length, 'n') + '\0'; }
+
+/// 0 where it could be read.
+int error_of(const Result<void>& result) { return result ? 0 : result.error().value(); }
+
+}  // namespace
+
+TEST_CASE("a string is read up to its end at the edge of memory, and no further than the kernel reads") {
+    Edge edge;
+    std::string text;
+    CHECK(error_of(read_string(::getpid(), edge.put(terminated(255)), 256, text)) == 0);
+    CHECK(text == std::string(255, 'n'));
+    CHECK(error_of(read_string(::getpid(), edge.put(terminated(0)), 256, text)) == 0);
+    CHECK(text.empty());
+    CHECK(error_of(read_string(::getpid(), edge.put(terminated(256)), 256, text)) == ENAMETOOLONG);
+    // 256 bytes without an end, and then nothing: the kernel never looks at the byte that is missing.
+    CHECK(error_of(read_string(::getpid(), edge.put(std::string(256, 'n')), 256, text)) == ENAMETOOLONG);
+    CHECK(error_of(read_string(::getpid(), edge.put(std::string(255, 'n')), 256, text)) == EFAULT);
+    CHECK(error_of(read_string(::getpid(), 8, 256, text)) == EFAULT);
+}
+
+TEST_CASE("a path may fill PATH_MAX bytes, its end included") {
+    Edge edge;
+    std::string text;
+    CHECK(error_of(read_path(::getpid(), edge.put(terminated(4095)), text)) == 0);
+    CHECK(text.size() == 4095);
+    CHECK(error_of(read_path(::getpid(), edge.put(std::string(4096, 'n')), text)) == ENAMETOOLONG);
+    CHECK(error_of(read_path(::getpid(), edge.put(std::string(100, 'n')), text)) == EFAULT);
+}
