@@ -226,7 +226,9 @@ Opening::Next Opening::existing(Object object) {
 }
 
 Opening::Next Opening::act_on(const Object& object, std::uint64_t sequence) {
-    if (in_proc_of_callgate(object.path, context_.run.guardian) || sticky_refuses(object)) {
+    const bool changes = wanted_.writes() || wanted_.truncates();
+    if (in_proc_of_callgate(object.path, context_.run.guardian) ||
+        (changes && in_proc_of_stranger(object.path, context_.run.guardian)) || sticky_refuses(object)) {
         finish_failed(sequence, EACCES);
         return Next::done;
     }

@@ -10,7 +10,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include <cctype>
+#include <charconv>
 #include <climits>
 #include <memory>
 
@@ -240,16 +240,33 @@ Result<Place> resolve_creation(const PathRequest& request) {
     return make_place(std::move(walked->parent), walked->leaf, walked->trailing_slash);
 }
 
+namespace {
+
+/// The number of the process in whose /proc directory `path` lies; 0 where it lies in none.
+pid_t process_of_proc(std::string_view path) {
+    constexpr std::string_view proc = "/proc/";
+    if (!path.starts_with(proc)) return 0;
+    path.remove_prefix(proc.size());
+    pid_t number = 0;
+    const auto [end, error] = std::from_chars(path.data(), path.data() + path.size(), number);
+    const bool whole = end == path.data() + path.size() || *end == '/';
+    return error == std::errc() && whole && number > 0 ? number : 0;
+}
+
+}  // namespace
+
 bool in_proc_of_callgate(std::string_view path, pid_t guardian) {
     if (!check_enabled("own-processes")) return false;
-    constexpr std::string_view proc = "/proc/";
-    if (!path.starts_with(proc)) return false;
-    path.remove_prefix(proc.size());
-    const std::string_view number = path.substr(0, path.find('/'));
-    if (number.empty() || std::isdigit(static_cast<unsigned char>(number.front())) == 0) return false;
-    if (number == std::to_string(guardian)) return true;
-    const std::string own = "/proc/self/task/" + std::string(number);
+    const pid_t number = process_of_proc(path);
+    if (number == 0) return false;
+    if (number == guardian) return true;
+    const std::string own = "/proc/self/task/" + std::to_string(number);
     return ::access(own.c_str(), F_OK) == 0;
+}
+
+bool in_proc_of_stranger(std::string_view path, pid_t guardian) {
+    const pid_t number = process_of_proc(path);
+    return number != 0 && check_enabled("stranger-files") && !kernel::descends_from(number, guardian);
 }
 
 }  // namespace callgate::calls

@@ -80,4 +80,9 @@ struct PathRequest {
 /// Whether `path` lies in the /proc directory of this process, of a thread of it, or of the guardian.
 [[nodiscard]] bool in_proc_of_callgate(std::string_view path, pid_t guardian);
 
+/// Whether `path` lies in the /proc directory of a process outside the tree (the guardian counts as inside).
+/// The kernel lets the same user write several files there (oom_score_adj, coredump_filter) without asking
+/// Landlock.
+[[nodiscard]] bool in_proc_of_stranger(std::string_view path, pid_t guardian);
+
 }  // namespace callgate::calls

@@ -162,11 +162,13 @@ bool descriptors_exhausted(pid_t thread) {
 }
 
 bool descends_from(pid_t process, pid_t ancestor) {
-    for (int depth = 0; process > 1 && depth < 4096; ++depth) {
-        if (process == ancestor) return true;
-        const auto found = identity(process);
-        if (!found) return false;
-        process = found->parent;
+    pid_t current = process;
+    for (int depth = 0; current > 1 && depth < 4096; ++depth) {
+        if (current == ancestor) return true;
+        const auto found = identity(current);
+        if (!found && current == process) return false;
+        // Where one on the way has just ended, its children have another parent by now.
+        current = found ? found->parent : process;
     }
     return false;
 }

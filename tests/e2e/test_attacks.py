@@ -251,9 +251,8 @@ def io_priority(pid: int) -> str:
 LOOKS = ["ptrace", "vm_readv", "mem_read", "environ", "auxv", "maps", "fd", "root", "cwd", "map_files", "pidfd_getfd", "kcmp"]
 TOUCHES = ["seize", "vm_writev", "mem_write", "prlimit", "setpriority", "affinity", "scheduler", "schedattr", "ioprio", "oom"]
 SIGNALS = ["kill", "killpg", "tgkill", "tkill", "sigqueue", "tgsigqueue", "pidfd_signal", "setown"]
-# No own child has a descriptor 3, a working directory with a secret, or a process group of its own; oom_score_adj is a file
-# beneath /proc, which the rules here let be read only.
-TWINLESS = {"fd", "cwd", "root", "pidfd_getfd", "killpg", "setown", "map_files", "oom"}
+# No own child has a descriptor 3, a working directory with a secret, or a process group of its own.
+TWINLESS = {"fd", "cwd", "root", "pidfd_getfd", "killpg", "setown", "map_files"}
 
 
 @pytest.mark.parametrize("reach", LOOKS + TOUCHES + SIGNALS)
@@ -277,7 +276,7 @@ def test_a_stranger_is_out_of_reach(box, table, reach):
     victim = Victim(box)
     try:
         rules = harness.rule_set({"id": "all", "allow": ["read", "write"], "path": f"{box.root}/**"},
-                                 {"id": "memory", "allow": "modify", "path": "/proc/*/{mem,task/**}"},
+                                 {"id": "memory", "allow": "modify", "path": "/proc/*/{mem,oom_score_adj,task/**}"},
                                  {"id": "programs", "allow": ["read", "execute"], "path": f"{box.stage.bin}/**"})
         before = victim.state()
         result = box.run([*line[:2], str(victim.pid), victim.address, number], rules)

@@ -207,3 +207,14 @@ TEST_CASE("callgate's own /proc directories are known by number") {
     CHECK_FALSE(in_proc_of_callgate("/proc/meminfo", 1));
     CHECK_FALSE(in_proc_of_callgate("/process/1/x", 1));
 }
+
+TEST_CASE("a process is a stranger in /proc unless it descends from the guardian") {
+    const std::string own = "/proc/" + std::to_string(::getpid());
+    CHECK_FALSE(in_proc_of_stranger(own + "/oom_score_adj", ::getpid()));
+    CHECK_FALSE(in_proc_of_stranger(own + "/oom_score_adj", ::getppid()));
+    CHECK(in_proc_of_stranger("/proc/" + std::to_string(::getppid()) + "/oom_score_adj", ::getpid()));
+    CHECK(in_proc_of_stranger("/proc/1", ::getpid()));
+    CHECK_FALSE(in_proc_of_stranger("/proc/sys/kernel/core_pattern", ::getpid()));
+    CHECK_FALSE(in_proc_of_stranger("/proc", ::getpid()));
+    CHECK_FALSE(in_proc_of_stranger("/proc/1x/oom_score_adj", ::getpid()));
+}
