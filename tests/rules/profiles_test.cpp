@@ -46,14 +46,14 @@ Plan plan_of(const TestMachine& machine, const LoadedRules& loaded) {
 
 TEST_CASE("every profile of the contract is shipped, with a description") {
     for (const char* name :
-         {"base", "agent", "python", "node", "rust", "go", "build", "git", "network", "readonly", "open"}) {
+         {"base", "agent", "python", "node", "rust", "go", "build", "git", "network", "java", "readonly", "open"}) {
         const auto all = shipped_profiles();
         const auto found =
             std::find_if(all.begin(), all.end(), [&](const ShippedProfile& one) { return one.name == name; });
         REQUIRE_MESSAGE(found != all.end(), name);
         CHECK(found->description.size() > 10);
     }
-    CHECK(shipped_profiles().size() == 11);
+    CHECK(shipped_profiles().size() == 12);
 }
 
 TEST_CASE("every shipped profile loads without a finding and its examples hold") {
