@@ -7,7 +7,8 @@ packages_build='g++ gcc cmake ninja-build pkg-config=/usr/bin/pkg-config libsecc
     doctest-dev libcli11-dev python3'
 packages_test='redis-server redis-tools sqlite3 nodejs=/usr/bin/node npm=/usr/bin/npm cargo=/usr/bin/cargo
     golang-go=/usr/bin/go git make tar xz-utils curl python3-venv python3-pip python3-pytest acl strace gdb tmux
-    util-linux procps'
+    util-linux procps dpkg rsync python3-dev python3-setuptools python3-wheel default-jdk-headless=/usr/bin/javac
+    postgresql'
 packages_bench='libbenchmark-dev hyperfine'
 packages_lint='clang clang-tidy clang-format'
 
@@ -25,6 +26,8 @@ choose_distribution() {
     else
         packages_build+=' libboost-dev'
     fi
+    # Ubuntu's package of that name is a snap: the test says so by name.
+    [ "$id" != debian ] || packages_test+=' chromium'
     case "$id $version" in
         'debian 12'|'ubuntu 24.04') packages_lint+=' clang-14 clang-format-14' ;;
     esac
@@ -87,14 +90,24 @@ install_packages() {
     "${apt[@]}" update </dev/null >&2 || fail 'apt-get update failed (see above)'
     "${apt[@]}" install --no-install-recommends "$@" </dev/null >&2 ||
         fail "apt-get install failed (see above); wanted: $*"
-    case " $* " in *' redis-server '*) rest_redis "${as_root[@]}" ;; esac
+    rest_services "${as_root[@]}" -- "$@"
 }
 
-# The tests start servers of their own; the service that came with the package we just installed must not stay on.
-rest_redis() {
-    if [ -d /run/systemd/system ]; then
-        "$@" systemctl disable --now redis-server.service >&2 || say 'could not switch redis-server.service off'
-    elif [ -x /usr/sbin/update-rc.d ]; then
-        "$@" /usr/sbin/update-rc.d redis-server disable >/dev/null 2>&1 || true
-    fi
+# rest_services [sudo] -- PACKAGE...: the tests start servers of their own; a service that came with a package that was
+# just installed must not stay on.
+rest_services() {
+    local as_root=() package service
+    while [ "$1" != -- ]; do as_root+=("$1"); shift; done
+    shift
+    for package in "$@"; do
+        case $package in
+            redis-server|postgresql) service=$package ;;
+            *) continue ;;
+        esac
+        if [ -d /run/systemd/system ]; then
+            "${as_root[@]}" systemctl disable --now "$service.service" >&2 || say "could not switch $service.service off"
+        elif [ -x /usr/sbin/update-rc.d ]; then
+            "${as_root[@]}" /usr/sbin/update-rc.d "$service" disable >/dev/null 2>&1 || true
+        fi
+    done
 }

@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import harness  # noqa: E402
+import toolchains  # noqa: E402
 
 KINDS = ["root", "user"] if os.geteuid() == 0 else ["user"]
 TABLE: list[tuple[str, str, str, str, str]] = []
@@ -46,9 +47,26 @@ def table():
 
 
 def pytest_terminal_summary(terminalreporter):
-    if not TABLE:
+    show(terminalreporter, "attacks", attack_table())
+    show(terminalreporter, "programs, seconds", toolchains.time_table())
+    skipped = [f"{one.nodeid.rpartition('::')[2]}: {one.longrepr[2]}" for one in terminalreporter.stats.get("skipped", [])]
+    show(terminalreporter, "skipped", sorted(skipped), said=True)
+
+
+def show(reporter, title: str, lines: list[str], said: bool = False) -> None:
+    """Prints a table, unless pytest has `said` so itself, and leaves it in CALLGATE_TABLES for `./dev test`: ctest
+    shows nothing of what passes."""
+    if not lines:
         return
-    terminalreporter.section("attacks")
-    terminalreporter.write_line(f"{'user':5} {'case':38} {'control':16} {'supervised':16} twin")
-    for user, case, control, held, twin in sorted(TABLE):
-        terminalreporter.write_line(f"{user:5} {case:38} {control:16} {held:16} {twin}")
+    if not said:
+        reporter.section(title)
+        reporter.write_line("\n".join(lines))
+    if directory := os.environ.get("CALLGATE_TABLES"):
+        Path(directory).mkdir(exist_ok=True)
+        source = Path(reporter.config.args[0]).stem.removeprefix("test_")
+        (Path(directory) / f"{title.partition(',')[0]}.{source}.txt").write_text("\n".join([f"--- {title}: {source}", *lines, ""]))
+
+
+def attack_table() -> list[str]:
+    rows = [f"{user:5} {case:38} {control:16} {held:16} {twin}" for user, case, control, held, twin in sorted(TABLE)]
+    return [f"{'user':5} {'case':38} {'control':16} {'supervised':16} twin", *rows] if rows else []

@@ -1,8 +1,9 @@
 """Real programs, run bare and supervised in the same fresh place, and what they left compared.
 
 Each directory of tests/e2e/programs/ is one program: `run.sh` is what is run (by bash, with the directory's copy as the
-work directory, in a home of its own), `prepare.sh`, where there is one, runs bare before it. Both runs happen at the
-same path, one after the other, so that paths in the output and in build results are equal too.
+work directory, in a home of its own), `prepare.sh`, where there is one, runs bare before it. All runs happen at the
+same path, one after the other, so that paths in the output and in build results are equal too. `compare` runs a program
+bare and then once in each of `VARIANTS`.
 """
 from __future__ import annotations
 
@@ -16,7 +17,10 @@ import shutil
 import socket
 import stat
 import threading
+import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +31,23 @@ PROGRAMS = Path(__file__).parent / "programs"
 PATH = "/usr/local/bin:/usr/bin:/bin"
 # A hang ends the test; an honest run on a slow machine does not.
 PATIENCE = 600.0
+REPETITIONS = 3 if harness.SOAK else 1
+
+# Beneath every hierarchy something is denied, at any depth: Landlock can grant none for reading or writing, so that each
+# open, rename, connect and so on of the run is decided by the supervisor and performed on behalf.
+CONTESTED: dict[str, Any] = {
+    "version": 1,
+    "rules": [
+        {"id": "contested.files", "deny": ["read", "write"], "path": "**/no-such-secret"},
+        {"id": "contested.sockets", "deny": ["connect", "bind"], "unix": ["**/no-such-secret", "@no-such-secret"]},
+        {"id": "contested.addresses", "deny": ["connect", "bind"], "address": "192.0.2.77"},
+    ],
+}
+# What a user runs, and the same with nothing left to Landlock but the execution of programs.
+VARIANTS: dict[str, dict[str, Any] | None] = {"as shipped": None, "contested": CONTESTED}
+
+# (program, user, seconds bare, seconds in each variant): printed at the end of the session.
+TIMES: list[tuple[str, str, float, list[float]]] = []
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +56,7 @@ class Program:
 
     `varying`: files whose content differs from run to run, also bare; `gone`: trees whose very names do. `denied`: what
     is asked for in passing and denied (`OPERATION OBJECT`), without effect on the result. `status`: how it ends, bare.
+    `profile`, `options`: what a user gives for it. `rewrites`: patterns of the output that a clock or a number made.
     """
 
     name: str
@@ -43,15 +65,20 @@ class Program:
     gone: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
     status: int = 0
+    profile: str = "agent"
+    options: tuple[str, ...] = ()
+    rewrites: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
         return self.name
 
 
 def missing(names: tuple[str, ...]) -> list[str]:
-    """Those of `names` that no package provides to everybody."""
+    """Those of `names` (programs, or the paths of files) that no package provides to everybody."""
 
     def provided(name: str) -> bool:
+        if name.startswith("/"):
+            return Path(name).exists()
         found = shutil.which(name, path=PATH)
         return found is not None and Path("/root") not in Path(found).resolve().parents
 
@@ -59,8 +86,10 @@ def missing(names: tuple[str, ...]) -> list[str]:
 
 
 def require(*names: str) -> None:
-    """Skips the test, with the names, where programs are missing."""
+    """Skips the test, with the names, where programs are missing; the machine that decides must lack none."""
     absent = missing(names)
+    if absent and os.environ.get("CALLGATE_NO_SKIPS") == "1":
+        pytest.fail(f"missing: {', '.join(absent)}, and CALLGATE_NO_SKIPS=1 says that nothing may be")
     if absent:
         pytest.skip(f"missing: {', '.join(absent)} (./dev deps installs them)")
 
@@ -124,9 +153,9 @@ def differences(bare: dict[str, str], supervised: dict[str, str]) -> str:
 REWRITES = ((r"\b\d+(\.\d+)? ?(ms|s|secs?)\b", "TIME"), (r"^callgate: .*\n", ""))
 
 
-def cleaned(output: bytes) -> str:
+def cleaned(output: bytes, *rewrites: tuple[str, str]) -> str:
     text = output.decode("utf-8", "backslashreplace")
-    for pattern, replacement in REWRITES:
+    for pattern, replacement in (*REWRITES, *rewrites):
         text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
     return text
 
@@ -136,6 +165,55 @@ def unexpected(program: Program, result: harness.Result) -> list[str]:
     assert result.report is not None, result.describe()
     denials = [f"{one['operation']} {one['object']}" for one in result.report["denials"]]
     return [one for one in denials if not any(re.fullmatch(pattern, one) for pattern in program.denied)]
+
+
+def rule_options(box: harness.Box, program: Program, more: dict[str, Any] | None) -> list[str]:
+    """What chooses the rules of one run: the default where `program` asks for nothing else."""
+    if more is None:
+        return [] if program.profile == "agent" else ["-p", program.profile]
+    return ["-p", program.profile, "-R", str(box.rules_file(more))]
+
+
+def compare(box: harness.Box, program: Program, arguments: Sequence[str] = (), options: Sequence[str] = ()) -> Place:
+    """Runs `program` bare and in each variant at the same place: status, output and files are equal. The place is left
+    as the last run left it."""
+    require("bash", *program.needs)
+    place = Place(box)
+    command = ["bash", "run.sh", *arguments]
+    bare, seconds = timed(place, program, command, supervised=False)
+    before = place.contents(program)
+    assert bare.code == program.status, f"the control itself failed\n{bare.describe()}"
+    TIMES.append((program.name, box.user.kind, seconds, []))
+    for name, more in VARIANTS.items():
+        rules = rule_options(box, program, more)
+        for _ in range(REPETITIONS):
+            supervised, seconds = timed(place, program, command, options=[*rules, *program.options, *options])
+            after = place.contents(program)
+            shown = f"variant: {name}\n{supervised.describe()}\n--- bare\n{bare.text[-4000:]}\n{bare.errors[-4000:]}"
+            assert supervised.code == bare.code, shown
+            assert cleaned(supervised.out, *program.rewrites) == cleaned(bare.out, *program.rewrites), shown
+            assert cleaned(supervised.err, *program.rewrites) == cleaned(bare.err, *program.rewrites), shown
+            assert not unexpected(program, supervised), f"{unexpected(program, supervised)}\n{shown}"
+            assert not differences(before, after), f"{differences(before, after)}\n{shown}"
+        TIMES[-1][3].append(seconds)
+    return place
+
+
+def timed(place: Place, program: Program, command: list[str], **keywords) -> tuple[harness.Result, float]:
+    """One run in a fresh place, and the seconds it took."""
+    place.renew(program.name)
+    start = time.monotonic()
+    return place.run(command, **keywords), time.monotonic() - start
+
+
+def time_table() -> list[str]:
+    """How long each program took, bare and in each variant: one line a program and user."""
+    columns = ("bare", *VARIANTS)
+    rows = [
+        f"{name:16} {user:5}" + "".join(f"{seconds:12.2f}" for seconds in (bare, *supervised))
+        for name, user, bare, supervised in TIMES
+    ]
+    return [f"{'program':16} {'user':5}" + "".join(f"{name:>12}" for name in columns), *rows] if rows else []
 
 
 class Server(threading.Thread):

@@ -1,0 +1,31 @@
+"""Programs of many processes, threads and kinds of shared memory: virtual machines, databases, browsers, debuggers."""
+from __future__ import annotations
+
+import pytest
+
+from pictures import pixels
+from toolchains import Program, compare, require
+
+SMALL = [
+    Program("multiprocessing", ("python3",), varying=("*.pyc",)),
+    Program("debuggers", ("gcc", "gdb", "strace"), varying=("calls", "forked", "summary", "attached")),
+]
+
+
+@pytest.mark.parametrize("program", SMALL, ids=str)
+def test_a_program_produces_what_it_produces_bare(box, program):
+    compare(box, program)
+
+
+def test_java_compiles_and_runs(box):
+    """Under the profile that sends its temporary files where they may be; the machine tells on stderr that it was told."""
+    compare(box, Program("java", ("java", "javac", "jar"), profile="java", varying=("classes/*", "main.jar"),
+                         rewrites=(("^Picked up JAVA_TOOL_OPTIONS: .*\n", ""),)))
+
+
+def test_chromium_takes_a_picture_of_a_page(box):
+    place = compare(box, Program("chromium", ("chromium",)))
+    width, height, rows = pixels((place.work / "page.png").read_bytes())
+    assert (width, height) == (200, 150)
+    assert rows[5][5] == (12, 34, 56)
+    assert rows[60][80] == (200, 100, 50), "what the page's program painted"
