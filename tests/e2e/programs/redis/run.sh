@@ -15,6 +15,8 @@ redis-benchmark -p "$1" -n 400 -c 8 -P 4 -t set,get,lpush,lrange_100 --csv 2>/de
 redis-benchmark -s redis.sock -n 200 -c 4 -t ping_inline --csv 2>/dev/null | cut -d, -f1
 redis-cli -p "$1" save
 redis-cli -p "$1" bgrewriteaof >/dev/null
+# Only when the child has written the file does the server write its manifest.
+until [ -e appendonlydir/appendonly.aof.manifest ]; do kill -0 "$server"; sleep 0.02; done
 redis-cli -p "$1" shutdown nosave || true
 wait "$server"
 serve "$1" --appendonly no
