@@ -107,11 +107,13 @@ int let_go_of_descriptors(const Arming& arming, const GuardChannels& channels) {
     return close_all_but(kept);
 }
 
-// In a group of its own SIGKILL to callgate's group leaves it; not dumpable, nobody of the same user traces
-// it.
+// In a session of its own SIGKILL to callgate's group and the terminal's signals leave it. And it is no
+// parent that keeps the command's group from being an orphaned one (setpgid(2)): else the end of a command
+// that leaves a stopped child would make the kernel hang up the whole group, callgate's own caller with it.
+// Not dumpable, nobody of the same user traces it.
 int become_guardian(const Arming& arming, const GuardChannels& channels) {
     if (!channels.children) return EMFILE;
-    if (::setpgid(0, 0) != 0) return errno;
+    if (::setsid() < 0) return errno;
     if (::prctl(PR_SET_NAME, "callgate-guard", 0UL, 0UL, 0UL) != 0) return errno;
     if (::prctl(PR_SET_DUMPABLE, 0UL, 0UL, 0UL, 0UL) != 0) return errno;
     return let_go_of_descriptors(arming, channels);

@@ -2,8 +2,8 @@
 //
 // It ends every descendant when the supervisor is gone (its end of `orders` closes), passes signals on,
 // reaps, and tells the supervisor what became of the command. The target cannot signal, trace or limit it
-// (Landlock scopes and the filter). Without a terminal relay it sits in a process group of its own with all
-// signals blocked, while the command stays in callgate's group (architecture.md, Processes).
+// (Landlock scopes and the filter). It leads a session of its own with all signals blocked, while the command
+// stays in callgate's process group.
 #pragma once
 
 #include <linux/filter.h>

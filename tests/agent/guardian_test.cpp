@@ -229,7 +229,7 @@ TEST_CASE("limits, niceness and the working directory are set before the command
           directory.path() + "\n64\n0\n" + std::to_string(std::min(now + 3, 19)) + "\n");
 }
 
-TEST_CASE("the command stays in callgate's process group, the guardian does not") {
+TEST_CASE("the command stays in callgate's process group, the guardian leads a session of its own") {
     TemporaryDirectory directory;
     GuardedRun run(shell("ps -o pgid= -p $$ > " + (directory / "group") + "; read x < /dev/null"));
     const pid_t guardian_group = [&] {
@@ -237,6 +237,7 @@ TEST_CASE("the command stays in callgate's process group, the guardian does not"
         return ::getpgid(run.guardian().pid);
     }();
     CHECK(guardian_group == run.guardian().pid);
+    CHECK(::getsid(run.guardian().pid) == run.guardian().pid);
     run.go();
     run.finish();
     CHECK(std::stoi(contents(directory / "group")) == ::getpgrp());

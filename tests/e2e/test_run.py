@@ -303,6 +303,47 @@ def wait_for_trap(box: harness.Box, script: str, options=()):
     return process
 
 
+CALLER = """
+import signal, subprocess, sys
+hangups = []
+signal.signal(signal.SIGHUP, lambda *_: hangups.append(1))
+quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+code = subprocess.run(sys.argv[1:], **quiet).returncode
+print(code, len(hangups))
+"""
+
+
+STOPPED_CHILD = "sh -c 'kill -STOP $$' & while ! grep -q '^State:.T' /proc/$!/status; do :; done; "
+
+
+def hangups(box: harness.Box, line: list[str]) -> list[bytes]:
+    """Exit status and SIGHUPs of a caller that leads an orphaned group (a service, a CI job), which the command joins."""
+    caller = box.start(["/usr/bin/python3", "-c", CALLER, *line], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        out, err = caller.communicate(timeout=harness.DEADLINE)
+    finally:
+        try:
+            os.killpg(caller.pid, signal.SIGKILL)  # what a command that nobody supervises leaves behind
+        except ProcessLookupError:
+            pass
+    assert len(out.split()) == 2, (out, err)
+    return out.split()
+
+
+def test_a_command_that_leaves_a_stopped_child_does_not_hang_up_its_callers_group(box):
+    command = ["/bin/sh", "-c", STOPPED_CHILD + "exit 3"]
+    assert hangups(box, command) == [b"3", b"0"]
+    assert hangups(box, box.command(command, rules(box))[0]) == [b"3", b"0"]
+
+
+def test_a_tree_that_is_ended_does_not_hang_up_its_callers_group(box):
+    for _ in range(50 if harness.SOAK else 3):
+        line, _ = box.command(["/bin/sh", "-c", "trap '' TERM; " + STOPPED_CHILD + "wait"], rules(box),
+                              ["--timeout", "500ms", "--grace", "100ms"])
+        assert hangups(box, line) == [b"124", b"0"]
+
+
 @pytest.mark.parametrize("number", ["TERM", "INT", "HUP"])
 def test_a_signal_sent_to_callgate_is_passed_on(box, number):
     process = wait_for_trap(box, f'trap "echo got; exit 9" {number}; echo ready; while :; do sleep 0.05; done')
