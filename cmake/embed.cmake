@@ -1,12 +1,17 @@
 # Shipped profiles and the JSON Schema become one C++ source, so that the program needs no file of its own at
-# run time. Sets EMBEDDED_SOURCES. The source is made at build time and depends on every JSON file.
+# run time and reads no profile at its start. Sets EMBEDDED_SOURCES. The source is made at build time, by a small
+# program of our own, and depends on every JSON file. callgate_json is what both that program and the rules need.
+add_library(callgate_json OBJECT rules/json_tree.cpp rules/diagnostic.cpp rules/sha256.cpp)
+target_link_libraries(callgate_json PRIVATE callgate_options OpenSSL::Crypto)
+
+add_executable(callgate_embed cmake/embed.cpp)
+target_link_libraries(callgate_embed PRIVATE callgate_json callgate_options OpenSSL::Crypto)
+
 file(GLOB PROFILE_FILES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/rules/profiles/*.json)
 set(EMBEDDED_SOURCES ${CMAKE_BINARY_DIR}/generated/embedded.cpp)
 add_custom_command(
   OUTPUT ${EMBEDDED_SOURCES}
-  COMMAND ${CMAKE_COMMAND} "-DPROFILES=${CMAKE_SOURCE_DIR}/rules/profiles"
-          "-DSCHEMA=${CMAKE_SOURCE_DIR}/rules/rules.schema.json" "-DOUTPUT=${EMBEDDED_SOURCES}"
-          -P ${CMAKE_SOURCE_DIR}/cmake/embed_script.cmake
-  DEPENDS ${PROFILE_FILES} ${CMAKE_SOURCE_DIR}/rules/rules.schema.json ${CMAKE_SOURCE_DIR}/cmake/embed_script.cmake
+  COMMAND callgate_embed ${EMBEDDED_SOURCES} ${CMAKE_SOURCE_DIR}/rules/rules.schema.json ${PROFILE_FILES}
+  DEPENDS callgate_embed ${PROFILE_FILES} ${CMAKE_SOURCE_DIR}/rules/rules.schema.json
   COMMENT "Embedding profiles and schema"
   VERBATIM)

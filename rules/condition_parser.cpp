@@ -20,8 +20,8 @@ constexpr std::string_view path_words = "a path pattern or a list of them";
 void parse_patterns(const ParseState& state, const JsonValue& value, bool unix_socket, std::string_view what,
                     std::vector<Glob>& into) {
     for_each_value(state, value, what, [&](const JsonValue& one) {
-        const std::string* text = want_text(state, one, what);
-        if (text == nullptr) return;
+        const std::optional<std::string_view> text = want_text(state, one, what);
+        if (!text) return;
         std::string error;
         std::optional<std::vector<Glob>> globs = state.patterns.make(*text, unix_socket, error);
         if (!globs) return state.error(one, "pattern " + in_quotes(*text) + ": " + error);
@@ -45,8 +45,8 @@ void parse_unix(const ParseState& state, const JsonValue& value, Conditions& int
 void parse_hosts(const ParseState& state, const JsonValue& value, Conditions& into) {
     constexpr std::string_view what = "a host name or a list of them";
     for_each_value(state, value, what, [&](const JsonValue& one) {
-        const std::string* text = want_text(state, one, what);
-        if (text == nullptr) return;
+        const std::optional<std::string_view> text = want_text(state, one, what);
+        if (!text) return;
         std::string error;
         std::optional<HostPattern> host = parse_host(*text, error);
         if (!host) return state.error(one, "host " + in_quotes(*text) + ": " + error);
@@ -62,8 +62,8 @@ void parse_addresses(const ParseState& state, const JsonValue& value, Conditions
     constexpr std::string_view what =
         "an address such as \"192.0.2.1\" or \"2001:db8::/32\", or a list of them";
     for_each_value(state, value, what, [&](const JsonValue& one) {
-        const std::string* text = want_text(state, one, what);
-        if (text == nullptr) return;
+        const std::optional<std::string_view> text = want_text(state, one, what);
+        if (!text) return;
         std::string error;
         const std::optional<Cidr> block = parse_cidr(*text, error);
         if (!block) return state.error(one, "address " + in_quotes(*text) + ": " + error);
@@ -74,12 +74,13 @@ void parse_addresses(const ParseState& state, const JsonValue& value, Conditions
 void parse_port_list(const ParseState& state, const JsonValue& value, Conditions& into) {
     constexpr std::string_view what = "a port such as 443 or \"8000-8999\", or a list of them";
     for_each_value(state, value, what, [&](const JsonValue& one) {
-        const bool number = one.kind == JsonValue::Kind::number;
-        if (!number && one.kind != JsonValue::Kind::string) return wrong_type(state, one, what);
+        const bool number = one.kind() == JsonValue::Kind::number;
+        if (!number && one.kind() != JsonValue::Kind::string) return wrong_type(state, one, what);
         std::string error;
-        const std::optional<PortRange> ports = parse_ports(one.text, error);
+        const std::optional<PortRange> ports = parse_ports(one.text(), error);
         if (!ports)
-            return state.error(one, "port " + (number ? describe(one) : in_quotes(one.text)) + ": " + error);
+            return state.error(one,
+                               "port " + (number ? describe(one) : in_quotes(one.text())) + ": " + error);
         into.port.push_back(*ports);
     });
 }
@@ -88,8 +89,8 @@ void parse_protocols(const ParseState& state, const JsonValue& value, Conditions
     constexpr std::array<std::string_view, 4> words{"tcp", "udp", "stream", "datagram"};
     constexpr std::string_view what = "a protocol or a list of them";
     for_each_value(state, value, what, [&](const JsonValue& one) {
-        const std::string* text = want_text(state, one, what);
-        if (text == nullptr) return;
+        const std::optional<std::string_view> text = want_text(state, one, what);
+        if (!text) return;
         if (*text == "tcp")
             into.protocol.tcp = true;
         else if (*text == "udp")
@@ -104,20 +105,20 @@ void parse_protocols(const ParseState& state, const JsonValue& value, Conditions
 }
 
 void parse_argv(const ParseState& state, const JsonValue& value, Conditions& into) {
-    if (value.kind != JsonValue::Kind::array)
+    if (value.kind() != JsonValue::Kind::array)
         return wrong_type(state, value, "a list of patterns, one for each argument");
     into.argv.emplace();
-    for (const JsonValue& one : value.items) {
-        if (one.kind != JsonValue::Kind::string) {
+    for (const JsonValue& one : value.items()) {
+        if (one.kind() != JsonValue::Kind::string) {
             wrong_type(state, one, "a pattern of one argument");
             continue;
         }
         std::string error;
-        std::optional<Glob> glob = Glob::compile(one.text, GlobKind::text, error);
+        std::optional<Glob> glob = Glob::compile(one.text(), GlobKind::text, error);
         if (glob)
             into.argv->push_back(std::move(*glob));
         else
-            state.error(one, "pattern " + in_quotes(one.text) + ": " + error);
+            state.error(one, "pattern " + in_quotes(one.text()) + ": " + error);
     }
 }
 
@@ -152,18 +153,18 @@ void parse_condition(const ParseState& state, const JsonMember& member, Operatio
 }
 
 void check_conditions(const ParseState& state, const JsonValue& object, const Conditions& conditions) {
-    const JsonMember* unix_key = object.member("unix");
-    const JsonMember* protocol_key = object.member("protocol");
+    const std::optional<JsonMember> unix_key = object.member("unix");
+    const std::optional<JsonMember> protocol_key = object.member("protocol");
     for (const std::string_view key : {"host", "address", "port"}) {
-        const JsonMember* member = object.member(key);
-        if (unix_key != nullptr && member != nullptr)
+        const std::optional<JsonMember> member = object.member(key);
+        if (unix_key && member)
             state.error(*member, in_quotes(key) + " beside \"unix\" can never match: expected two rules");
     }
-    if (protocol_key == nullptr) return;
+    if (!protocol_key) return;
     const Protocols& protocol = conditions.protocol;
-    if (unix_key != nullptr && (protocol.tcp || protocol.udp))
+    if (unix_key && (protocol.tcp || protocol.udp))
         state.error(protocol_key->value, "beside \"unix\" the protocol is \"stream\" or \"datagram\"");
-    if (unix_key == nullptr && (protocol.stream || protocol.datagram))
+    if (!unix_key && (protocol.stream || protocol.datagram))
         state.error(protocol_key->value,
                     "the protocol is \"tcp\" or \"udp\" (\"stream\" and \"datagram\" stand beside \"unix\")");
 }

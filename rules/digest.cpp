@@ -1,13 +1,7 @@
 #include "rules/digest.hpp"
 
-// The plain functions: fetching a digest by name costs a short run more than everything that is hashed.
-#define OPENSSL_SUPPRESS_DEPRECATED
-#include <openssl/sha.h>
-
-#include <array>
-#include <memory>
-
 #include "rules/address.hpp"
+#include "rules/sha256.hpp"
 
 namespace callgate::rules {
 namespace {
@@ -45,24 +39,9 @@ void put(std::string& into, const Rule& rule) {
 
 }  // namespace
 
-std::string sha256_hex(std::string_view bytes) {
-    std::array<unsigned char, SHA256_DIGEST_LENGTH> hash{};
-    SHA256_CTX state;
-    SHA256_Init(&state);
-    SHA256_Update(&state, bytes.data(), bytes.size());
-    SHA256_Final(hash.data(), &state);
-    std::string result;
-    for (const unsigned char byte : hash) {
-        constexpr std::string_view digits = "0123456789abcdef";
-        result += digits[byte >> 4U];
-        result += digits[byte & 0xfU];
-    }
-    return result;
-}
-
 std::string digest(const RuleFiles& files, const RuleSources& sources) {
     std::string bytes;
-    for (const auto& file : files.all()) put(bytes, file->parsed.canonical);
+    for (const auto& file : files.all()) put(bytes, file->parsed.sha256);
     put(bytes, "options");
     for (const Rule& rule : sources.option_rules) put(bytes, rule);
     for (const auto& [rule, pattern] : sources.exceptions) {

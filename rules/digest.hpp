@@ -9,9 +9,6 @@
 
 namespace callgate::rules {
 
-/// SHA-256, 64 lower-case hex digits.
-[[nodiscard]] std::string sha256_hex(std::string_view bytes);
-
 /// Over the files' text (without comments, blanks and order of keys) and what options add. Variables are not
 /// put in, nor are built-in rules part of it: both name places that differ from run to run.
 [[nodiscard]] std::string digest(const RuleFiles& files, const RuleSources& sources);

@@ -82,17 +82,17 @@ public:
         : furthest(text.data()), text_(text), cursor_(text), findings_(findings) {}
 
     const char* furthest;
-    JsonValue root;
+    JsonDocument document;
 
-    bool null() override { return literal(JsonValue::Kind::null, false); }
-    bool boolean(bool value) override { return literal(JsonValue::Kind::boolean, value); }
+    bool null() override { return literal(JsonNode::Kind::null, false); }
+    bool boolean(bool value) override { return literal(JsonNode::Kind::boolean, value); }
     bool number_integer(number_integer_t) override { return number(); }
     bool number_unsigned(number_unsigned_t) override { return number(); }
     bool number_float(number_float_t, const string_t&) override { return number(); }
     bool string(string_t& value) override;
     bool binary(binary_t&) override { return false; }
-    bool start_object(std::size_t) override { return open(JsonValue::Kind::object); }
-    bool start_array(std::size_t) override { return open(JsonValue::Kind::array); }
+    bool start_object(std::size_t) override { return open(JsonNode::Kind::object); }
+    bool start_array(std::size_t) override { return open(JsonNode::Kind::array); }
     bool end_object() override { return close(); }
     bool end_array() override { return close(); }
     bool key(string_t& value) override;
@@ -100,92 +100,111 @@ public:
                      const nlohmann::detail::exception& error) override;
 
 private:
-    JsonValue& place(JsonValue::Kind kind);
-    bool literal(JsonValue::Kind kind, bool value);
+    /// A container that is not closed yet.
+    struct Open {
+        std::uint32_t node = 0;
+        std::unordered_set<std::string> keys;
+    };
+
+    JsonNode& place(JsonNode::Kind kind);
+    /// The node, and the key that it belongs to, end behind what has been read.
+    void end_value(std::uint32_t node);
+    void put_text(JsonNode& node, std::string_view text);
+    [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(document.nodes.size()); }
+    bool literal(JsonNode::Kind kind, bool value);
     bool number();
-    bool open(JsonValue::Kind kind);
+    bool open(JsonNode::Kind kind);
     bool close();
     void end_token() { cursor_.advance_to(static_cast<std::size_t>(furthest - text_.data())); }
-    void refuse_nul(const std::string& value, int line, int column);
+    void refuse_nul(const std::string& value, const JsonNode& at);
+    void error(const JsonNode& at, std::string message) {
+        findings_.error(static_cast<int>(at.line), static_cast<int>(at.column), std::move(message));
+    }
 
     std::string_view text_;
     Cursor cursor_;
     Findings& findings_;
-    std::vector<JsonValue*> open_;
-    std::vector<std::unordered_set<std::string>> keys_;
+    std::vector<Open> open_;
 };
 
-JsonValue& Builder::place(JsonValue::Kind kind) {
+JsonNode& Builder::place(JsonNode::Kind kind) {
     cursor_.skip_to_token();
-    JsonValue* value = &root;
-    if (!open_.empty()) {
-        JsonValue& parent = *open_.back();
-        value = parent.kind == JsonValue::Kind::object ? &parent.members.back().value
-                                                       : &parent.items.emplace_back();
-    }
-    value->kind = kind;
-    value->line = cursor_.line();
-    value->column = cursor_.column();
-    return *value;
+    JsonNode& node = document.nodes.emplace_back();
+    node.kind = kind;
+    node.line = static_cast<std::uint32_t>(cursor_.line());
+    node.column = static_cast<std::uint32_t>(cursor_.column());
+    node.next = count();
+    return node;
 }
 
-bool Builder::literal(JsonValue::Kind kind, bool value) {
+void Builder::end_value(std::uint32_t node) {
+    document.nodes[node].next = count();
+    if (node > 0 && document.nodes[node - 1].kind == JsonNode::Kind::key)
+        document.nodes[node - 1].next = count();
+}
+
+void Builder::put_text(JsonNode& node, std::string_view text) {
+    node.text = static_cast<std::uint32_t>(document.texts.size());
+    node.length = static_cast<std::uint32_t>(text.size());
+    document.texts += text;
+}
+
+bool Builder::literal(JsonNode::Kind kind, bool value) {
     place(kind).boolean = value;
+    end_value(count() - 1);
     end_token();
     return true;
 }
 
 bool Builder::number() {
-    JsonValue& value = place(JsonValue::Kind::number);
+    JsonNode& node = place(JsonNode::Kind::number);
     // The lexer has read one character beyond the number.
     const std::size_t end =
         std::min(text_.find_first_not_of("+-.0123456789eE", cursor_.offset()), text_.size());
-    value.text = text_.substr(cursor_.offset(), end - cursor_.offset());
+    put_text(node, text_.substr(cursor_.offset(), end - cursor_.offset()));
+    end_value(count() - 1);
     cursor_.advance_to(end);
     return true;
 }
 
-void Builder::refuse_nul(const std::string& value, int line, int column) {
+void Builder::refuse_nul(const std::string& value, const JsonNode& at) {
     if (value.find('\0') != std::string::npos)
-        findings_.error(line, column, "the string holds a NUL character, which no name can hold");
+        error(at, "the string holds a NUL character, which no name can hold");
 }
 
 bool Builder::string(string_t& value) {
-    JsonValue& made = place(JsonValue::Kind::string);
-    made.text = value;
-    refuse_nul(value, made.line, made.column);
+    JsonNode& node = place(JsonNode::Kind::string);
+    put_text(node, value);
+    refuse_nul(value, node);
+    end_value(count() - 1);
     end_token();
     return true;
 }
 
-bool Builder::open(JsonValue::Kind kind) {
-    JsonValue& value = place(kind);
+bool Builder::open(JsonNode::Kind kind) {
+    const JsonNode& node = place(kind);
     if (open_.size() == deepest_nesting) {
-        findings_.error(value.line, value.column,
-                        "nested deeper than " + std::to_string(deepest_nesting) + " levels");
+        error(node, "nested deeper than " + std::to_string(deepest_nesting) + " levels");
         return false;
     }
-    open_.push_back(&value);
-    keys_.emplace_back();
+    open_.push_back({count() - 1, {}});
     end_token();
     return true;
 }
 
 bool Builder::close() {
+    end_value(open_.back().node);
     open_.pop_back();
-    keys_.pop_back();
     end_token();
     return true;
 }
 
 bool Builder::key(string_t& value) {
-    cursor_.skip_to_token();
-    const int line = cursor_.line();
-    const int column = cursor_.column();
-    refuse_nul(value, line, column);
-    if (!keys_.back().insert(value).second)
-        findings_.error(line, column, "the key " + in_quotes(value) + " stands twice in one object");
-    open_.back()->members.push_back({value, line, column, {}});
+    JsonNode& node = place(JsonNode::Kind::key);
+    put_text(node, value);
+    refuse_nul(value, node);
+    if (!open_.back().keys.insert(value).second)
+        error(node, "the key " + in_quotes(value) + " stands twice in one object");
     end_token();
     return true;
 }
@@ -226,13 +245,23 @@ bool check_bytes(std::string_view text, Findings& findings) {
 
 }  // namespace
 
-const JsonMember* JsonValue::member(std::string_view key) const {
-    const auto found =
-        std::find_if(members.begin(), members.end(), [&](const auto& one) { return one.key == key; });
-    return found == members.end() ? nullptr : &*found;
+JsonRange<JsonValue> JsonValue::items() const {
+    const bool held = kind() == Kind::array;
+    return {*tree_, index_ + 1, held ? node().next : index_ + 1};
 }
 
-std::optional<JsonValue> parse_json(std::string_view text, Findings& findings) {
+JsonRange<JsonMember> JsonValue::members() const {
+    const bool held = kind() == Kind::object;
+    return {*tree_, index_ + 1, held ? node().next : index_ + 1};
+}
+
+std::optional<JsonMember> JsonValue::member(std::string_view key) const {
+    for (const JsonMember& one : members())
+        if (one.key == key) return one;
+    return std::nullopt;
+}
+
+std::optional<JsonDocument> parse_json(std::string_view text, Findings& findings) {
     if (text.size() > largest_text) {
         findings.error(1, 1, "the text has " + std::to_string(text.size()) + " bytes; at most 1 MiB is read");
         return std::nullopt;
@@ -243,7 +272,7 @@ std::optional<JsonValue> parse_json(std::string_view text, Findings& findings) {
     const CountingIterator last(text.data() + text.size(), &builder.furthest);
     if (!nlohmann::json::sax_parse(first, last, &builder, nlohmann::json::input_format_t::json, true, true))
         return std::nullopt;
-    return std::move(builder.root);
+    return std::move(builder.document);
 }
 
 namespace {
@@ -258,59 +287,60 @@ void put_text(std::string& into, char kind, std::string_view text) {
 
 void put_canonical(std::string& into, const JsonValue& value) {
     using Kind = JsonValue::Kind;
-    switch (value.kind) {
+    switch (value.kind()) {
         case Kind::null:
             into += 'z';
             return;
         case Kind::boolean:
-            into += value.boolean ? 't' : 'f';
+            into += value.boolean() ? 't' : 'f';
             return;
         case Kind::number:
-            return put_text(into, 'n', value.text);
+            return put_text(into, 'n', value.text());
         case Kind::string:
-            return put_text(into, 's', value.text);
+            return put_text(into, 's', value.text());
         case Kind::array:
             into += '[';
-            for (const JsonValue& item : value.items) put_canonical(into, item);
+            for (const JsonValue& item : value.items()) put_canonical(into, item);
             into += ']';
             return;
         case Kind::object:
+        case Kind::key:
             break;
     }
-    std::vector<const JsonMember*> sorted;
-    for (const JsonMember& member : value.members) sorted.push_back(&member);
+    std::vector<JsonMember> sorted(value.members().begin(), value.members().end());
     std::sort(sorted.begin(), sorted.end(),
-              [](const auto* left, const auto* right) { return left->key < right->key; });
+              [](const JsonMember& left, const JsonMember& right) { return left.key < right.key; });
     into += '{';
-    for (const JsonMember* member : sorted) {
-        put_text(into, 'k', member->key);
-        put_canonical(into, member->value);
+    for (const JsonMember& member : sorted) {
+        put_text(into, 'k', member.key);
+        put_canonical(into, member.value);
     }
     into += '}';
 }
 
 }  // namespace
 
-std::string canonical_json(const JsonValue& value) {
+std::string canonical_json(const JsonTree& tree) {
     std::string result;
-    put_canonical(result, value);
+    put_canonical(result, root(tree));
     return result;
 }
 
 std::string describe(const JsonValue& value) {
     using Kind = JsonValue::Kind;
-    switch (value.kind) {
+    switch (value.kind()) {
         case Kind::null:
             return "null";
         case Kind::boolean:
-            return value.boolean ? "true" : "false";
+            return value.boolean() ? "true" : "false";
         case Kind::number:
-            return value.text.size() <= 40 ? value.text : value.text.substr(0, 40) + "...";
+            return std::string(value.text().substr(0, 40)) + (value.text().size() <= 40 ? "" : "...");
         case Kind::string:
-            return in_quotes(value.text);
+            return in_quotes(value.text());
         case Kind::array:
             return "a list";
         case Kind::object:
+        case Kind::key:
             return "an object";
     }
     return {};

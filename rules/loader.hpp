@@ -20,6 +20,7 @@
 #include "rules/limits.hpp"
 #include "rules/plan.hpp"
 #include "rules/rule_set.hpp"
+#include "rules/shipped.hpp"
 
 namespace callgate::rules {
 
@@ -82,15 +83,6 @@ struct LoadedRules {
 };
 
 [[nodiscard]] LoadedRules load(const RuleSources& sources, const LoadContext& context);
-
-/// Shipped profiles: name, one-line description, JSON text as shipped.
-struct ShippedProfile {
-    std::string_view name;
-    std::string_view description;
-    std::string_view json;
-};
-[[nodiscard]] std::span<const ShippedProfile> shipped_profiles();
-[[nodiscard]] std::string_view rules_schema();
 
 /// The nearest word by edit distance (at most a third of its length, at least 1), or nothing.
 [[nodiscard]] std::optional<std::string> nearest(std::string_view word,

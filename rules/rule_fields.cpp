@@ -42,23 +42,17 @@ void wrong_type(const ParseState& state, const JsonValue& value, std::string_vie
     state.error(value, "expected " + std::string(what) + ", not " + describe(value));
 }
 
-const std::string* want_text(const ParseState& state, const JsonValue& value, std::string_view what) {
-    if (value.kind == JsonValue::Kind::string && !value.text.empty()) return &value.text;
+std::optional<std::string_view> want_text(const ParseState& state, const JsonValue& value,
+                                          std::string_view what) {
+    if (value.kind() == JsonValue::Kind::string && !value.text().empty()) return value.text();
     wrong_type(state, value, what);
-    return nullptr;
+    return std::nullopt;
 }
 
 bool want_object(const ParseState& state, const JsonValue& value, std::string_view what) {
-    if (value.kind == JsonValue::Kind::object) return true;
+    if (value.kind() == JsonValue::Kind::object) return true;
     wrong_type(state, value, what);
     return false;
-}
-
-void for_each_value(const ParseState& state, const JsonValue& value, std::string_view what,
-                    const std::function<void(const JsonValue&)>& each) {
-    if (value.kind != JsonValue::Kind::array) return each(value);
-    if (value.items.empty()) state.error(value, "an empty list means nothing: expected " + std::string(what));
-    for (const JsonValue& item : value.items) each(item);
 }
 
 std::string unknown_word(std::string_view kind, std::string_view word,

@@ -1,7 +1,6 @@
 // What the parts of the rule parser share: typed access to the tree, with a finding where the type is wrong.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,7 +16,7 @@ struct ParseState {
     PatternMaker& patterns;
 
     void error(const JsonValue& at, std::string message) const {
-        findings.error(at.line, at.column, std::move(message));
+        findings.error(at.line(), at.column(), std::move(message));
     }
     void error(const JsonMember& at, std::string message) const {
         findings.error(at.line, at.column, std::move(message));
@@ -28,14 +27,19 @@ struct ParseState {
 void wrong_type(const ParseState& state, const JsonValue& value, std::string_view what);
 
 /// The text of a string that is not empty; a finding otherwise.
-[[nodiscard]] const std::string* want_text(const ParseState& state, const JsonValue& value,
-                                           std::string_view what);
+[[nodiscard]] std::optional<std::string_view> want_text(const ParseState& state, const JsonValue& value,
+                                                        std::string_view what);
 
 [[nodiscard]] bool want_object(const ParseState& state, const JsonValue& value, std::string_view what);
 
 /// Calls `each` for a single value, or for every element of a list that is not empty.
-void for_each_value(const ParseState& state, const JsonValue& value, std::string_view what,
-                    const std::function<void(const JsonValue&)>& each);
+template <typename Each>
+void for_each_value(const ParseState& state, const JsonValue& value, std::string_view what, Each each) {
+    if (value.kind() != JsonValue::Kind::array) return each(value);
+    if (value.items().empty())
+        state.error(value, "an empty list means nothing: expected " + std::string(what));
+    for (const JsonValue& item : value.items()) each(item);
+}
 
 /// A key that the place does not know: the nearest known word, else all of them.
 void unknown_key(const ParseState& state, const JsonMember& member, KeyPlace place);

@@ -17,7 +17,7 @@
 
 namespace callgate::rules {
 
-struct JsonValue;
+struct ShippedProfile;
 
 struct ParsedRule {
     Rule rule;
@@ -43,8 +43,8 @@ struct ParsedFile {
     Limits limits;
     Environment environment;
     std::vector<ParsedExample> examples;
-    /// The text without comments, blanks and order of keys.
-    std::string canonical;
+    /// Of the text without comments, blanks and order of keys.
+    std::string sha256;
 };
 
 inline constexpr std::size_t most_rules = 10'000;
@@ -52,6 +52,9 @@ inline constexpr std::size_t most_rules = 10'000;
 /// `label` stands in messages and in the default ids "<label>#<n>".
 [[nodiscard]] ParsedFile parse_rules(std::string_view text, const std::string& label, PatternMaker& patterns,
                                      std::vector<Diagnostic>& diagnostics);
+/// The same of a profile whose text was read when callgate was built.
+[[nodiscard]] ParsedFile parse_rules(const ShippedProfile& profile, const std::string& label,
+                                     PatternMaker& patterns, std::vector<Diagnostic>& diagnostics);
 
 /// Where a key may stand in a rule file.
 enum class KeyPlace { file, rule, condition, limit, environment, example };

@@ -59,10 +59,8 @@ std::optional<RuleFiles::Found> RuleFiles::find_file(const std::string& path, co
 }
 
 std::optional<RuleFiles::Found> RuleFiles::find_profile(const std::string& name, const Source& asked) {
-    for (const ShippedProfile& profile : shipped_profiles()) {
-        if (profile.name == name)
-            return Found{"profile " + name, "profile " + name, std::nullopt, std::string(profile.json)};
-    }
+    if (const ShippedProfile* profile = find_shipped_profile(name))
+        return Found{"profile " + name, "profile " + name, std::nullopt, profile};
     const std::vector<std::string_view> names = shipped_names();
     const bool looked_for = is_profile_name(name) && !context_.config.empty();
     const std::string path = context_.config + "/profiles/" + name + ".json";
@@ -115,7 +113,10 @@ const RuleFile* RuleFiles::include(Found found, const Source& asked) {
     known_[found.key] = &file;
     file.label = found.label;
     file.directory = found.directory;
-    file.parsed = parse_rules(found.text, found.label, patterns_, diagnostics_);
+    const ShippedProfile* const* shipped = std::get_if<const ShippedProfile*>(&found.text);
+    file.parsed = shipped != nullptr
+                      ? parse_rules(**shipped, found.label, patterns_, diagnostics_)
+                      : parse_rules(std::get<std::string>(found.text), found.label, patterns_, diagnostics_);
     open_.emplace_back(found.key, found.label);
     for (const ParsedExtend& one : file.parsed.extends) {
         const Source at{file.label, one.line, one.column};

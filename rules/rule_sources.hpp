@@ -45,7 +45,7 @@ private:
     struct Found {
         std::string key, label;
         std::optional<std::string> directory;
-        std::string text;
+        std::variant<std::string, const ShippedProfile*> text;
     };
     std::optional<Found> find_file(const std::string& path, const Source& asked);
     std::optional<Found> find_profile(const std::string& name, const Source& asked);

@@ -51,9 +51,9 @@ void parse_limit(const ParseState& state, const JsonMember& member, Limits& into
     Limits one;
     std::string_view what;
     bool good = false;
-    const std::string& text = member.value.text;
+    const std::string_view text = member.value.text();
     const bool scalar =
-        member.value.kind == JsonValue::Kind::string || member.value.kind == JsonValue::Kind::number;
+        member.value.kind() == JsonValue::Kind::string || member.value.kind() == JsonValue::Kind::number;
     if (auto* size = size_limit(one, member.key)) {
         what = "a size above 0 such as \"512M\"";
         good = scalar && put(size, parse_size(text));
@@ -84,32 +84,32 @@ bool variable_name(std::string_view name) {
 void parse_pass(const ParseState& state, const JsonValue& value, Environment& into) {
     constexpr std::string_view what = "the name of a variable or a list of them";
     for_each_value(state, value, what, [&](const JsonValue& one) {
-        const std::string* text = want_text(state, one, what);
-        if (text == nullptr) return;
+        const std::optional<std::string_view> text = want_text(state, one, what);
+        if (!text) return;
         if (!variable_name(*text))
             return state.error(one, in_quotes(*text) + " is not the name of a variable");
         if (std::find(into.pass.begin(), into.pass.end(), *text) == into.pass.end())
-            into.pass.push_back(*text);
+            into.pass.emplace_back(*text);
     });
 }
 
 void parse_set(const ParseState& state, const JsonValue& value, Environment& into) {
     if (!want_object(state, value, "an object such as {\"CI\": \"1\"}")) return;
-    for (const JsonMember& member : value.members) {
+    for (const JsonMember& member : value.members()) {
         if (!variable_name(member.key)) {
             state.error(member, in_quotes(member.key) + " is not the name of a variable");
             continue;
         }
-        if (member.value.kind != JsonValue::Kind::string) {
+        if (member.value.kind() != JsonValue::Kind::string) {
             wrong_type(state, member.value, "a text");
             continue;
         }
         std::string error;
-        std::optional<std::string> text = state.patterns.expand_literal(member.value.text, false, error);
+        std::optional<std::string> text = state.patterns.expand_literal(member.value.text(), false, error);
         if (text)
-            into.set[member.key] = std::move(*text);
+            into.set[std::string(member.key)] = std::move(*text);
         else
-            state.error(member.value, in_quotes(member.value.text) + ": " + error);
+            state.error(member.value, in_quotes(member.value.text()) + ": " + error);
     }
 }
 
@@ -117,7 +117,7 @@ void parse_set(const ParseState& state, const JsonValue& value, Environment& int
 
 void parse_limits(const ParseState& state, const JsonValue& value, Limits& into) {
     if (!want_object(state, value, "an object such as {\"wall\": \"60s\"}")) return;
-    for (const JsonMember& member : value.members) {
+    for (const JsonMember& member : value.members()) {
         if (known_limit(member.key))
             parse_limit(state, member, into);
         else
@@ -127,7 +127,7 @@ void parse_limits(const ParseState& state, const JsonValue& value, Limits& into)
 
 void parse_environment(const ParseState& state, const JsonValue& value, Environment& into) {
     if (!want_object(state, value, "an object with \"pass\" and \"set\"")) return;
-    for (const JsonMember& member : value.members) {
+    for (const JsonMember& member : value.members()) {
         if (member.key == "pass")
             parse_pass(state, member.value, into);
         else if (member.key == "set")

@@ -133,23 +133,21 @@ void Warnings::check_secrets() {
                     [](const Rule& rule) { return rule.source.file == "profile base"; }))
         return;
     std::vector<Diagnostic> ignored;
-    for (const ShippedProfile& profile : shipped_profiles()) {
-        if (profile.name != "base") continue;
-        const ParsedFile base = parse_rules(profile.json, "profile base", context_.patterns, ignored);
-        std::set<const Rule*> told;
-        for (const ParsedRule& secret : base.rules) {
-            const Rule& rule = secret.rule;
-            if (rule.action != Action::deny || !rule.operations.contains(Operation::read)) continue;
-            for (const Glob& glob : rule.when.path) {
-                for (const Glob::Branch& branch : glob.branches()) {
-                    const Verdict verdict = decide(Operation::read, sample_path(branch));
-                    if (verdict.action != Action::allow || verdict.rule == nullptr) continue;
-                    if (!context_.named.contains(verdict.rule->source.file) ||
-                        !told.insert(verdict.rule).second)
-                        continue;
-                    add(*verdict.rule, "so wide that it covers secrets: " + in_quotes(glob.text()) +
-                                           " (rule " + in_quotes(rule.id) + " of the profile base)");
-                }
+    const ShippedProfile* profile = find_shipped_profile("base");
+    if (profile == nullptr) return;
+    const ParsedFile base = parse_rules(*profile, "profile base", context_.patterns, ignored);
+    std::set<const Rule*> told;
+    for (const ParsedRule& secret : base.rules) {
+        const Rule& rule = secret.rule;
+        if (rule.action != Action::deny || !rule.operations.contains(Operation::read)) continue;
+        for (const Glob& glob : rule.when.path) {
+            for (const Glob::Branch& branch : glob.branches()) {
+                const Verdict verdict = decide(Operation::read, sample_path(branch));
+                if (verdict.action != Action::allow || verdict.rule == nullptr) continue;
+                if (!context_.named.contains(verdict.rule->source.file) || !told.insert(verdict.rule).second)
+                    continue;
+                add(*verdict.rule, "so wide that it covers secrets: " + in_quotes(glob.text()) + " (rule " +
+                                       in_quotes(rule.id) + " of the profile base)");
             }
         }
     }

@@ -18,7 +18,7 @@ check() {
     "$@" || failed+=("$name")
 }
 
-sources() { find rules agent supervisor tests bench tools \( -name '*.cpp' -o -name '*.hpp' \) | sort; }
+sources() { find rules agent supervisor tests bench cmake tools \( -name '*.cpp' -o -name '*.hpp' \) | sort; }
 
 # Another version of clang-format lays some lines out differently: then there is nothing to compare with.
 format() {

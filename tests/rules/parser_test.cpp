@@ -275,6 +275,39 @@ TEST_CASE("a literal head that passes through a link also matches by its canonic
     CHECK(loaded.rules->rules()[1].when.path[1].text() == "/srv/data/secret");
 }
 
+TEST_CASE("a tree holds every key and value of its text, each with its place") {
+    std::vector<Diagnostic> out;
+    Findings findings("f", out);
+    const auto document = parse_json(
+        "{\"a\": [1, \"x\\u0041\", [], {}],\n \"b\": {\"c\": true, \"d\": null}, \"e\": -1.5}", findings);
+    REQUIRE(document);
+    const JsonTree tree = document->tree();
+    const JsonValue whole = root(tree);
+    CHECK(whole.members().size() == 3);
+    CHECK(whole.items().empty());
+    std::string keys;
+    for (const JsonMember& member : whole.members()) keys += member.key;
+    CHECK(keys == "abe");
+    const auto list = whole.member("a");
+    REQUIRE(list);
+    std::vector<JsonValue> items(list->value.items().begin(), list->value.items().end());
+    REQUIRE(items.size() == 4);
+    CHECK(items[0].text() == "1");
+    CHECK(items[1].text() == "xA");
+    CHECK(items[1].column() == 11);
+    CHECK(items[2].kind() == JsonValue::Kind::array);
+    CHECK(items[2].items().empty());
+    CHECK(items[3].members().empty());
+    const auto inner = whole.member("b");
+    REQUIRE(inner);
+    CHECK(inner->line == 2);
+    CHECK(inner->value.member("c")->value.boolean());
+    CHECK(inner->value.member("d")->value.kind() == JsonValue::Kind::null);
+    CHECK_FALSE(inner->value.member("a"));
+    CHECK(whole.member("e")->value.text() == "-1.5");
+    CHECK(out.empty());
+}
+
 TEST_CASE("messages cannot write on a terminal") {
     const std::string text = errors("{\"\\u001b[2J\\u202e\\n\":1}");
     CHECK(has(text, "\\x1b[2J\\u{202e}\\n"));

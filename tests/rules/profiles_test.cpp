@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "rules/plan.hpp"
+#include "rules/sha256.hpp"
 #include "tests/rules/machine_fixture.hpp"
 
 using namespace callgate::rules;
@@ -64,6 +65,23 @@ TEST_CASE("every shipped profile loads without a finding and its examples hold")
         REQUIRE(loaded.rules != nullptr);
         CHECK(loaded.description == profile.description);
         CHECK(profile.json.find("\"examples\"") != std::string_view::npos);
+    }
+}
+
+TEST_CASE("what was made of a profile when callgate was built is what its text says") {
+    for (const ShippedProfile& profile : shipped_profiles()) {
+        std::vector<Diagnostic> out;
+        Findings findings(std::string(profile.name), out);
+        const auto document = parse_json(profile.json, findings);
+        REQUIRE_MESSAGE(document, profile.name);
+        CHECK(out.empty());
+        CHECK(document->texts == profile.tree.texts);
+        CHECK(std::equal(document->nodes.begin(), document->nodes.end(), profile.tree.nodes.begin(),
+                         profile.tree.nodes.end()));
+        CHECK(sha256_hex(canonical_json(profile.tree)) == profile.sha256);
+        const auto stated = root(profile.tree).member("description");
+        REQUIRE(stated);
+        CHECK(stated->value.text() == profile.description);
     }
 }
 
