@@ -8,9 +8,9 @@
 #include <bit>
 #include <cerrno>
 #include <cstddef>
-#include <map>
 #include <span>
 #include <stdexcept>
+#include <utility>
 
 namespace callgate::agent {
 namespace {
@@ -41,9 +41,9 @@ public:
     using Place = std::size_t;
 
     Place returns(std::uint32_t value) {
-        const auto [known, fresh] = returns_.try_emplace(value, 0);
-        if (fresh) known->second = put(BPF_STMT(BPF_RET | BPF_K, value));
-        return known->second;
+        for (const auto& [known, place] : returns_)
+            if (known == value) return place;
+        return returns_.emplace_back(value, put(BPF_STMT(BPF_RET | BPF_K, value))).second;
     }
     /// Falls through to what was put before it.
     Place statement(std::uint16_t code, std::uint32_t k) { return put(BPF_STMT(code, k)); }
@@ -70,7 +70,10 @@ private:
         const std::size_t away = reversed_.size() - 1 - target;
         if (away + room <= 255) return target;
         const sock_filter there = reversed_[target];
-        if (BPF_CLASS(there.code) == BPF_RET) return returns_[there.k] = put(there);
+        if (BPF_CLASS(there.code) == BPF_RET) {
+            for (auto& [known, place] : returns_)
+                if (known == there.k) return place = put(there);
+        }
         return put(BPF_STMT(BPF_JMP | BPF_JA, static_cast<std::uint32_t>(away)));
     }
     [[nodiscard]] std::uint8_t distance(Place target) const {
@@ -78,7 +81,7 @@ private:
     }
 
     std::vector<sock_filter> reversed_;
-    std::map<std::uint32_t, Place> returns_;
+    std::vector<std::pair<std::uint32_t, Place>> returns_;  // few
 };
 
 using Place = Assembler::Place;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -13,14 +14,15 @@ namespace {
 /// One component of a residue.
 struct Step {
     std::string text;   // as written
-    std::string plain;  // where it is literal
+    std::string plain;  // where it is literal, after a '/'
     bool literal = false;
     bool any_depth = false;  // "**" alone
     std::optional<Glob> glob;
 
-    [[nodiscard]] bool matches(const std::string& name) const {
+    /// `name` stands after a '/'.
+    [[nodiscard]] bool matches(std::string_view name) const {
         if (any_depth) return true;
-        return literal ? name == plain : glob->matches('/' + name);
+        return literal ? name == plain : glob->residue_matches(0, name);
     }
 };
 
@@ -47,7 +49,7 @@ std::optional<std::vector<Step>> split(std::string_view residue) {
             if (!step.glob || step.glob->branches().size() != 1) return std::nullopt;
             const Glob::Branch& branch = step.glob->branches().front();
             step.literal = branch.literal;
-            if (branch.literal) step.plain = branch.head.substr(1);
+            if (branch.literal) step.plain = branch.head;
         }
         steps.push_back(std::move(step));
         if (steps.size() > most_steps) return std::nullopt;
@@ -73,7 +75,10 @@ public:
         return !(met(positions) && !tail_.empty()) && (positions & (bit(steps_.size()) - 1)) != 0;
     }
 
-    [[nodiscard]] Positions after(Positions positions, const std::string& name) const {
+    /// The children that `after` could say something of, in their order.
+    [[nodiscard]] std::vector<std::uint32_t> candidates(Positions positions,
+                                                        const Expander::Listing& listing) const;
+    [[nodiscard]] Positions after(Positions positions, std::string_view name) const {
         Positions next = 0;
         for (std::size_t index = 0; index < steps_.size(); ++index) {
             if ((positions & bit(index)) == 0 || !steps_[index].matches(name)) continue;
@@ -110,6 +115,26 @@ private:
 
 using Node = Expander::Node;
 
+std::vector<std::uint32_t> Walk::candidates(Positions positions, const Expander::Listing& listing) const {
+    std::vector<std::uint32_t> found;
+    for (std::size_t index = 0; index < steps_.size(); ++index) {
+        if ((positions & bit(index)) == 0) continue;
+        const Step& step = steps_[index];
+        if (step.any_depth) {
+            found.insert(found.end(), listing.directories.begin(), listing.directories.end());
+        } else if (!step.literal) {
+            found.resize(listing.children.size());
+            std::iota(found.begin(), found.end(), 0U);
+            return found;
+        } else if (const auto child = listing.by_name.find(step.plain); child != listing.by_name.end()) {
+            found.push_back(child->second);
+        }
+    }
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
+}
+
 /// A directory that a walk has come to. A walk's visits stand in one list, so that each knows the one above
 /// it.
 struct Visit {
@@ -134,7 +159,7 @@ public:
 private:
     [[nodiscard]] std::string path(std::size_t visit) const;
     [[nodiscard]] static std::string child(const std::string& directory, const std::string& name) {
-        return (directory == "/" ? "" : directory) + '/' + name;
+        return (directory == "/" ? "" : directory) + name;
     }
     bool read(std::size_t visit);
     void look_at(std::size_t visit, Node& entry, Expansion& into);
@@ -159,14 +184,10 @@ bool Search::read(std::size_t visit) {
     if (!node.read) {
         node.read = true;
         if (auto entries = tree_.entries(path(visit), Expander::most_entries)) {
-            node.readable = true;
-            node.children.reserve(entries->size());
-            for (FileTree::Entry& entry : *entries)
-                node.children.push_back(
-                    {std::move(entry.name), entry.directory && !entry.symbolic_link, false, false, {}});
+            node.listing = std::make_unique<Expander::Listing>(*entries);
         }
     }
-    return node.readable && count_ + node.children.size() <= Expander::most_entries;
+    return node.listing && count_ + node.listing->children.size() <= Expander::most_entries;
 }
 
 void Search::look_at(std::size_t visit, Node& entry, Expansion& into) {
@@ -188,9 +209,10 @@ void Search::run(Node& start, Expansion& into) {
             stopped_.push_back(visit);
             continue;
         }
-        Node& node = *visits_[visit].node;
-        count_ += node.children.size();
-        for (Node& entry : node.children) look_at(visit, entry, into);
+        Expander::Listing& listing = *visits_[visit].node->listing;
+        count_ += listing.children.size();
+        for (const std::uint32_t child : walk_.candidates(visits_[visit].positions, listing))
+            look_at(visit, listing.children[child], into);
     }
 }
 
@@ -219,6 +241,19 @@ void add(const std::string& pattern, Expansion& into) {
 }
 
 }  // namespace
+
+Expander::Listing::Listing(const std::vector<FileTree::Entry>& entries) {
+    children.reserve(entries.size());
+    by_name.reserve(entries.size());
+    for (const FileTree::Entry& entry : entries) {
+        const auto index = static_cast<std::uint32_t>(children.size());
+        Node& child = children.emplace_back();
+        child.name = '/' + entry.name;
+        child.directory = entry.directory && !entry.symbolic_link;
+        if (child.directory) directories.push_back(index);
+        by_name.emplace(child.name, index);
+    }
+}
 
 Expander::Node& Expander::head(const std::string& directory) {
     Node& node = heads_[directory];

@@ -5,9 +5,13 @@
 // link.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "rules/glob.hpp"
@@ -38,11 +42,20 @@ public:
 
     /// A directory or file of the tree, read when a walk first comes to it and then kept: many patterns walk
     /// the same directories.
+    struct Listing;
     struct Node {
-        std::string name;
+        std::string name;        // after a '/'
         bool directory = false;  // and no symbolic link
-        bool read = false, readable = false;
+        bool read = false;
+        std::unique_ptr<Listing> listing;  // null where it was not read or cannot be
+    };
+    struct Listing {
         std::vector<Node> children;
+        // Indices of children: all by their name, and those that are directories.
+        std::unordered_map<std::string_view, std::uint32_t> by_name;
+        std::vector<std::uint32_t> directories;
+
+        explicit Listing(const std::vector<FileTree::Entry>& entries);
     };
 
 private:

@@ -11,51 +11,51 @@ struct Glob::Compiled {
     GlobKind kind = GlobKind::path;
     bool can_match = true;
     std::vector<Branch> branches;
-    std::vector<GlobProgram>
-        programs;  // one for each branch; empty where the branch is literal or a hierarchy
+    /// One for each branch, of those that are literal or a hierarchy without tokens; none at all where all
+    /// branches are such.
+    std::vector<GlobProgram> programs;
 
     void add_text(const GlobElements& elements);
-    void add_path(const GlobElements& elements);
-    void add_head(std::string head, bool hierarchy);
+    /// `head` is written as the kernel would write it, or empty; `elements` are what follows it.
+    void add_path(std::string_view head, const GlobElements& elements);
+    void add_head(std::string_view head, bool hierarchy);
+    void add_program(GlobProgram program);
 };
 
 namespace {
 
 using Kind = GlobElement::Kind;
 
-bool is_literal(const GlobElements& elements) {
+bool is_literal(GlobComponent elements) {
     return std::all_of(elements.begin(), elements.end(),
                        [](const GlobElement& element) { return element.kind == Kind::byte; });
 }
 
-bool is_double_star(const GlobElements& elements) {
-    return elements.size() == 1 && elements.front().kind == Kind::double_star;
+bool is_double_star(GlobComponent elements) {
+    return elements.size() == 1 && elements[0].kind == Kind::double_star;
 }
 
-std::string literal_bytes(const GlobElements& elements) {
+std::string literal_bytes(GlobComponent elements) {
     std::string bytes;
+    bytes.reserve(elements.size());
     for (const GlobElement& element : elements) bytes += element.byte;
     return bytes;
 }
 
 /// The components of a path pattern; empty ones and repeated `**` are left out.
-std::vector<GlobElements> split_components(const GlobElements& elements) {
-    std::vector<GlobElements> components(1);
-    const auto finish = [&components] {
-        const std::size_t count = components.size();
-        const bool repeated =
-            count > 1 && is_double_star(components.back()) && is_double_star(components[count - 2]);
-        if (components.back().empty() || repeated) components.pop_back();
+std::vector<GlobComponent> split_components(const GlobElements& elements) {
+    const auto is_slash = [](const GlobElement& element) {
+        return element.kind == Kind::byte && element.byte == '/';
     };
-    for (const GlobElement& element : elements) {
-        if (element.kind != Kind::byte || element.byte != '/') {
-            components.back().push_back(element);
-            continue;
-        }
-        finish();
-        components.emplace_back();
+    std::vector<GlobComponent> components;
+    for (auto first = elements.begin(); first != elements.end();) {
+        const auto end = std::find_if(first, elements.end(), is_slash);
+        const GlobComponent component(first, end);
+        const bool repeated =
+            !components.empty() && is_double_star(component) && is_double_star(components.back());
+        if (!component.empty() && !repeated) components.push_back(component);
+        first = end == elements.end() ? end : end + 1;
     }
-    finish();
     return components;
 }
 
@@ -87,55 +87,71 @@ void Glob::Compiled::add_text(const GlobElements& elements) {
     } else {
         branch.residue = pattern_text(elements);
     }
-    programs.push_back(branch.literal ? GlobProgram() : GlobProgram::for_text(elements));
+    if (!branch.literal) add_program(GlobProgram::for_text(elements));
     branches.push_back(std::move(branch));
 }
 
-void Glob::Compiled::add_path(const GlobElements& elements) {
-    const std::vector<GlobElements> components = split_components(elements);
+void Glob::Compiled::add_path(std::string_view head, const GlobElements& elements) {
+    const std::vector<GlobComponent> components = split_components(elements);
     const auto wild = std::find_if_not(components.begin(), components.end(), is_literal);
     Branch branch;
+    branch.head = head;
     for (auto component = components.begin(); component != wild; ++component) {
         branch.head += '/' + literal_bytes(*component);
     }
     if (branch.head.empty()) branch.head = "/";
-    const std::vector<GlobElements> residue(wild, components.end());
-    for (const GlobElements& component : residue) branch.residue += '/' + pattern_text(component);
+    const std::span<const GlobComponent> residue(wild, components.end());
+    for (const GlobComponent component : residue) branch.residue += '/' + pattern_text(component);
     branch.literal = residue.empty();
     branch.hierarchy = residue.size() == 1 && is_double_star(residue.front());
     const bool general = !branch.literal && !branch.hierarchy;
-    programs.push_back(general ? GlobProgram::for_components(residue) : GlobProgram());
+    if (general) add_program(GlobProgram::for_components(residue));
     branches.push_back(std::move(branch));
-    const bool relative =
-        std::any_of(components.begin(), components.end(), [](const GlobElements& component) {
-            const std::string bytes = is_literal(component) ? literal_bytes(component) : "";
-            return bytes == "." || bytes == "..";
-        });
+    const bool relative = std::any_of(components.begin(), components.end(), [](GlobComponent component) {
+        if (component.size() > 2 || !is_literal(component)) return false;
+        const std::string bytes = literal_bytes(component);
+        return bytes == "." || bytes == "..";
+    });
     can_match = can_match || !relative;
 }
 
-void Glob::Compiled::add_head(std::string head, bool hierarchy) {
-    Branch branch;
-    branch.head = std::move(head);
+void Glob::Compiled::add_head(std::string_view head, bool hierarchy) {
+    Branch& branch = branches.emplace_back();
+    branch.head = head;
     branch.literal = !hierarchy;
     branch.hierarchy = hierarchy;
-    branch.residue = hierarchy ? "/**" : "";
-    branches.push_back(std::move(branch));
-    programs.emplace_back();
+    if (hierarchy) branch.residue = "/**";
+}
+
+/// Of the branch that comes next.
+void Glob::Compiled::add_program(GlobProgram program) {
+    programs.resize(branches.size());
+    programs.push_back(std::move(program));
 }
 
 namespace {
 
+/// Whether the component that begins here is one that the kernel would not keep: empty, "." or "..".
+bool is_dropped(std::string_view rest) {
+    const std::string_view component = rest.substr(0, rest.find('/'));
+    return component.empty() || component == "." || component == "..";
+}
+
 /// Whether `path` is absolute, holds no byte of a pattern, and is written as the kernel would write it.
 bool is_plain_path(std::string_view path) {
     if (path.size() < 2 || path.front() != '/' || path.size() > longest_pattern) return false;
-    for (std::size_t at = 0; at < path.size(); ++at) {
-        if (std::string_view("*?[]{}\\\0", 8).find(path[at]) != std::string_view::npos) return false;
-        if (path[at] != '/') continue;
-        const std::string_view component = path.substr(at + 1, path.find('/', at + 1) - at - 1);
-        if (component.empty() || component == "." || component == "..") return false;
-    }
+    if (has_wildcard(path) || path.find('\0') != std::string_view::npos) return false;
+    for (std::size_t slash = 0; slash != std::string_view::npos; slash = path.find('/', slash + 1))
+        if (is_dropped(path.substr(slash + 1))) return false;
     return true;
+}
+
+/// How much of a pattern without braces is a plain path, up to a '/' that follows it: nothing where unsure.
+std::size_t plain_head(std::string_view pattern) {
+    const std::size_t wild = pattern.find_first_of("*?[\\");
+    if (wild == std::string_view::npos) return 0;
+    const std::size_t slash = pattern.substr(0, wild).rfind('/');
+    return slash != std::string_view::npos && is_plain_path(pattern.substr(0, slash)) ? slash : 0;
 }
 
 }  // namespace
@@ -147,7 +163,7 @@ std::optional<Glob> Glob::compile(std::string_view pattern, GlobKind kind, std::
     if (kind == GlobKind::path && is_plain_path(head)) {
         auto plain = std::make_shared<Compiled>();
         plain->text = pattern;
-        plain->add_head(std::string(head), hierarchy);
+        plain->add_head(head, hierarchy);
         Glob glob;
         glob.compiled_ = std::move(plain);
         return glob;
@@ -173,9 +189,14 @@ std::optional<Glob> Glob::compile(std::string_view pattern, GlobKind kind, std::
             error = "a path pattern begins with `/` or `**/`";
             return std::nullopt;
         }
-        const std::optional<GlobElements> elements = parse_elements(alternative, kind, error);
+        const std::size_t head = kind == GlobKind::path ? plain_head(alternative) : 0;
+        const std::optional<GlobElements> elements =
+            parse_elements(std::string_view(alternative).substr(head), kind, error);
         if (!elements) return std::nullopt;
-        kind == GlobKind::path ? compiled->add_path(*elements) : compiled->add_text(*elements);
+        if (kind == GlobKind::text)
+            compiled->add_text(*elements);
+        else
+            compiled->add_path(std::string_view(alternative).substr(0, head), *elements);
     }
     Glob glob;
     glob.compiled_ = std::move(compiled);
@@ -186,7 +207,7 @@ Glob Glob::literal(std::string_view path) {
     auto compiled = std::make_shared<Compiled>();
     compiled->text = quote_pattern(path);
     compiled->kind = path.starts_with('/') ? GlobKind::path : GlobKind::text;
-    compiled->add_head(std::string(path), false);
+    compiled->add_head(path, false);
     Glob glob;
     glob.compiled_ = std::move(compiled);
     return glob;
@@ -196,7 +217,7 @@ Glob Glob::beneath(std::string_view directory) {
     directory = without_final_slashes(directory);
     auto compiled = std::make_shared<Compiled>();
     compiled->text = (directory == "/" ? "" : quote_pattern(directory)) + "/**";
-    compiled->add_head(std::string(directory), true);
+    compiled->add_head(directory, true);
     Glob glob;
     glob.compiled_ = std::move(compiled);
     return glob;

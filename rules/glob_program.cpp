@@ -13,8 +13,8 @@ constexpr std::size_t word_bits = 64;
 // bytes.
 constexpr std::size_t most_states = longest_pattern + word_bits;
 
-bool is_double_star(const GlobElements& component) {
-    return component.size() == 1 && component.front().kind == GlobElement::Kind::double_star;
+bool is_double_star(GlobComponent component) {
+    return component.size() == 1 && component[0].kind == GlobElement::Kind::double_star;
 }
 }  // namespace
 
@@ -76,10 +76,13 @@ GlobProgram GlobProgram::for_text(const GlobElements& elements) {
     return program;
 }
 
-GlobProgram GlobProgram::for_components(const std::vector<GlobElements>& components) {
+GlobProgram GlobProgram::for_components(std::span<const GlobComponent> components) {
     GlobProgram program;
+    std::size_t most = 3;
+    for (const GlobComponent component : components) most += component.size() + 2;
+    program.tokens_.reserve(most);
     bool after_double_star = false;
-    for (const GlobElements& component : components) {
+    for (const GlobComponent component : components) {
         if (is_double_star(component)) {
             after_double_star = true;  // several in a row are one
             continue;
@@ -97,7 +100,7 @@ GlobProgram GlobProgram::for_components(const std::vector<GlobElements>& compone
     return program;
 }
 
-void GlobProgram::add(const GlobElements& elements, bool path) {
+void GlobProgram::add(GlobComponent elements, bool path) {
     for (const GlobElement& element : elements) {
         switch (element.kind) {
             case GlobElement::Kind::byte:
@@ -125,7 +128,6 @@ void GlobProgram::finish() {
     while (first > 0 && tokens_[first - 1].kind == Kind::byte) --first;
     for (std::size_t index = first; index < tokens_.size(); ++index) suffix_ += tokens_[index].byte;
     add(Kind::end);
-    tokens_.shrink_to_fit();
 }
 
 /// Makes a state alive, and those that are reached from it without a byte.

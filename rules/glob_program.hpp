@@ -8,6 +8,7 @@
 #include <bitset>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,7 @@ struct GlobElement {
     ByteSet set;
 };
 using GlobElements = std::vector<GlobElement>;
+using GlobComponent = std::span<const GlobElement>;
 
 /// The alternatives of a pattern, its braces multiplied out. Nothing, and why in `error`, where there are
 /// more than 256, they are too long altogether, or a brace is not closed.
@@ -40,7 +42,10 @@ using GlobElements = std::vector<GlobElement>;
                                                          std::string& error);
 
 /// Elements as a pattern again, quoted where needed: equal elements give equal text.
-[[nodiscard]] std::string pattern_text(const GlobElements& elements);
+[[nodiscard]] std::string pattern_text(GlobComponent elements);
+
+/// Whether some byte means something in a pattern.
+[[nodiscard]] bool has_wildcard(std::string_view bytes);
 
 /// `bytes` quoted, so that as a pattern it matches only itself.
 [[nodiscard]] std::string quote_pattern(std::string_view bytes);
@@ -52,7 +57,7 @@ public:
     static GlobProgram for_text(const GlobElements& elements);
     /// For the components of a path that follow its head. A component that is `**` alone stands for any
     /// number of components, also none.
-    static GlobProgram for_components(const std::vector<GlobElements>& components);
+    static GlobProgram for_components(std::span<const GlobComponent> components);
 
     [[nodiscard]] bool matches(std::string_view text) const;
     /// Whether `text`, or some text that goes on with '/' after it, could match (true where unsure).
@@ -81,7 +86,7 @@ private:
     class ManyStates;
 
     void add(Kind kind, char byte = 0) { tokens_.push_back({kind, byte, 0}); }
-    void add(const GlobElements& elements, bool path);
+    void add(GlobComponent elements, bool path);
     void finish();
     /// Lets `look(alive)` see what is alive after `text`; false where nothing is.
     template <typename Look>

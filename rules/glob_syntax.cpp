@@ -1,6 +1,7 @@
 // The text of a pattern: braces, classes, quoting. Reading it is the one place that sees what a stranger
 // wrote.
 #include <algorithm>
+#include <array>
 
 #include "rules/glob_program.hpp"
 
@@ -170,20 +171,25 @@ std::string class_text(const ByteSet& set) {
     return text + ']';
 }
 
+constexpr std::string_view wildcards = "*?[]{}\\";
+
 void append_quoted(std::string& text, char byte) {
-    if (std::string_view("*?[]{}\\").find(byte) != std::string_view::npos) text += '\\';
+    if (wildcards.find(byte) != std::string_view::npos) text += '\\';
     text += byte;
 }
 
 }  // namespace
 
 std::optional<std::vector<std::string>> expand_braces(std::string_view pattern, std::string& error) {
+    if (pattern.find_first_of("{[\\") == std::string_view::npos)
+        return std::vector<std::string>{std::string(pattern)};
     return BraceExpander(pattern, error).expand();
 }
 
 std::optional<GlobElements> parse_elements(std::string_view pattern, GlobKind kind, std::string& error) {
     using Kind = GlobElement::Kind;
     GlobElements elements;
+    elements.reserve(pattern.size());
     for (std::size_t position = 0; position < pattern.size(); ++position) {
         const char byte = pattern[position];
         if (byte == '*') {
@@ -206,7 +212,7 @@ std::optional<GlobElements> parse_elements(std::string_view pattern, GlobKind ki
     return elements;
 }
 
-std::string pattern_text(const GlobElements& elements) {
+std::string pattern_text(GlobComponent elements) {
     std::string text;
     for (const GlobElement& element : elements) {
         switch (element.kind) {
@@ -230,7 +236,18 @@ std::string pattern_text(const GlobElements& elements) {
     return text;
 }
 
+bool has_wildcard(std::string_view bytes) {
+    static constexpr auto table = [] {
+        std::array<bool, 256> marked{};
+        for (const char byte : wildcards) marked[static_cast<unsigned char>(byte)] = true;
+        return marked;
+    }();
+    return std::any_of(bytes.begin(), bytes.end(),
+                       [](char byte) { return table[static_cast<unsigned char>(byte)]; });
+}
+
 std::string quote_pattern(std::string_view bytes) {
+    if (!has_wildcard(bytes)) return std::string(bytes);
     std::string text;
     for (const char byte : bytes) append_quoted(text, byte);
     return text;

@@ -79,6 +79,7 @@ private:
     [[nodiscard]] std::size_t first_place(std::uint64_t hash) const {
         return static_cast<std::size_t>(hash ^ hash >> 32) & (slots_.size() - 1);
     }
+    std::size_t place_of(std::string_view head);
     [[nodiscard]] const Slot* find(std::uint64_t hash, std::string_view head) const;
 
     template <typename Offer>

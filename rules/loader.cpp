@@ -176,10 +176,11 @@ void Loading::merge_rules() {
     if (count > most_rules)
         return error({}, std::to_string(count) + " rules; at most " + std::to_string(most_rules));
     std::vector<bool> expands(sources_.built_in.size(), false);
+    rules_.reserve(sources_.built_in.size() + count + sources_.option_rules.size());
     rules_ = sources_.built_in;
     for (const auto& file : files_.all()) {
-        for (const ParsedRule& parsed : file->parsed.rules) {
-            rules_.push_back(parsed.rule);
+        for (ParsedRule& parsed : file->parsed.rules) {
+            rules_.push_back(std::move(parsed.rule));
             expands.push_back(parsed.expand);
         }
     }
@@ -191,6 +192,7 @@ void Loading::merge_rules() {
             error({}, "--except " + id + '=' + pattern + ": " + why);
     }
     std::vector<Rule> kept;
+    kept.reserve(rules_.size());
     for (std::size_t index = 0; index < rules_.size(); ++index) {
         if (expands[index] && !expand(rules_[index])) continue;
         resolve_hosts(rules_[index]);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <mutex>
 
 #include "rules/plan_parts.hpp"
 #include "rules/residue.hpp"
@@ -109,12 +110,22 @@ struct Finding {
 struct MoveJudge::Rules {
     const RuleSet& set;
     const StaticGrants& grants;
-    std::vector<NamedRule> named;
 
-    Rules(const RuleSet& rules, const StaticGrants& static_grants);
-    void add(const Rule& rule, OperationSet operations, const std::vector<Glob> Conditions::*names);
+    Rules(const RuleSet& rules, const StaticGrants& static_grants) : set(rules), grants(static_grants) {}
+    /// Made when something moves first: most runs move nothing.
+    [[nodiscard]] const std::vector<NamedRule>& named() const {
+        std::call_once(made_, [this] { make(); });
+        return named_;
+    }
     /// The first thing that is freed where what is at `from` is called `to`.
     [[nodiscard]] Finding freed(const MoveRequest& move, OperationSet operations) const;
+
+private:
+    void make() const;
+    void add(const Rule& rule, OperationSet operations, const std::vector<Glob> Conditions::*names) const;
+
+    mutable std::once_flag made_;
+    mutable std::vector<NamedRule> named_;
 };
 
 namespace {
@@ -209,9 +220,8 @@ Finding Comparison::freed(OperationSet operations) const {
 
 }  // namespace
 
-MoveJudge::Rules::Rules(const RuleSet& rules, const StaticGrants& static_grants)
-    : set(rules), grants(static_grants) {
-    for (const Rule& rule : rules.rules()) {
+void MoveJudge::Rules::make() const {
+    for (const Rule& rule : set.rules()) {
         if (planning::decides_files(rule)) add(rule, rule.operations & file_operations, &Conditions::path);
         const Protocols& stated = rule.when.protocol;
         if (planning::decides_sockets(rule) && (!stated.stated() || stated.stream || stated.datagram))
@@ -220,18 +230,18 @@ MoveJudge::Rules::Rules(const RuleSet& rules, const StaticGrants& static_grants)
 }
 
 void MoveJudge::Rules::add(const Rule& rule, OperationSet operations,
-                           const std::vector<Glob> Conditions::*names) {
+                           const std::vector<Glob> Conditions::*names) const {
     NamedRule named{&rule, operations, Patterns(rule.when.*names), std::nullopt, more_than_path(rule.when),
                     false};
     if (rule.except) {
         named.except.emplace((*rule.except).*names);
         named.except_conditional = more_than_path(*rule.except);
     }
-    this->named.push_back(std::move(named));
+    named_.push_back(std::move(named));
 }
 
 Finding MoveJudge::Rules::freed(const MoveRequest& move, OperationSet operations) const {
-    return Comparison(named, set.fallback(), move).freed(operations);
+    return Comparison(named(), set.fallback(), move).freed(operations);
 }
 
 MoveJudge::MoveJudge(const RuleSet& rules, const StaticGrants& grants)

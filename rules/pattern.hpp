@@ -4,6 +4,8 @@
 // directory called "a[b]*" means itself.
 #pragma once
 
+#include <array>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,7 +25,7 @@ public:
     /// Alternatives of all patterns together: a megabyte of braces would otherwise fill the memory.
     static constexpr std::size_t most_alternatives = 30'000;
 
-    explicit PatternMaker(const LoadContext& context) : context_(context) {}
+    explicit PatternMaker(const LoadContext& context);
 
     /// A pattern of `path`, `program` or `unix`: must begin with '/', "~", "${...}" or "**/" ('@' where
     /// `unix_socket`). Gives the glob, and one more for each literal head that passes through a symbolic
@@ -41,21 +43,33 @@ public:
 private:
     [[nodiscard]] std::optional<std::string> substitute(std::string_view text, bool tilde, bool quote,
                                                         std::string& error) const;
-    [[nodiscard]] const std::string* variable(std::string_view name, std::string& error) const;
-
-    /// A path's canonical form, and whether nothing is there.
-    struct Place {
-        std::string path;
-        bool absent = false;
+    /// A value without final slashes, so that "${tmp}/x" has one; as it is, and quoted.
+    struct Variable {
+        std::string_view name;
+        std::string value, quoted;
     };
-    const Place& place(const std::string& path);
+    [[nodiscard]] const Variable* variable(std::string_view name, std::string& error) const;
+
+    /// What is known of a path.
+    struct Place {
+        std::optional<std::string> elsewhere;  // its canonical form, where that is another
+        bool absent = false;                   // nothing is there
+    };
+    struct PathHash {
+        using is_transparent = void;
+        std::size_t operator()(std::string_view path) const { return std::hash<std::string_view>()(path); }
+    };
+    const Place& place(std::string_view path);
+    bool look(std::string& path) const;
+    Place look_at(std::string_view path, const Place& parent, std::string_view parent_path) const;
 
     /// Counts what a compiled pattern adds.
     [[nodiscard]] bool within_bounds(const Glob& glob, std::string& error);
 
     const LoadContext& context_;
     std::size_t alternatives_ = 0;
-    std::unordered_map<std::string, Place> places_;
+    std::array<Variable, 4> variables_;
+    std::unordered_map<std::string, Place, PathHash, std::equal_to<>> places_;
 };
 
 }  // namespace callgate::rules

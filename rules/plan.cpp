@@ -22,8 +22,8 @@ bool covers_everything(const Conditions& when) {
 /// What the kernel must not be left to decide alone, whatever is recorded: what it cannot say or hold.
 class FileReasons {
 public:
-    FileReasons(const RuleSet& rules, const PathPlan& paths, int abi)
-        : rules_(rules), paths_(paths), abi_(abi) {}
+    FileReasons(const RuleSet& rules, const PathPlan& paths, int abi, bool told)
+        : rules_(rules), paths_(paths), abi_(abi), told_(told) {}
 
     /// `unix_mixed`: some unix sockets may be reached and others not, by name.
     [[nodiscard]] Reasons contested(Operation operation, bool unix_mixed) const;
@@ -40,6 +40,7 @@ private:
     const RuleSet& rules_;
     const PathPlan& paths_;
     int abi_;
+    bool told_;
 };
 
 /// Whether there is nothing to decide, and nothing that Landlock would refuse.
@@ -49,16 +50,15 @@ bool FileReasons::whole(Operation operation) const {
 }
 
 Reasons FileReasons::contested(Operation operation, bool unix_mixed) const {
-    Reasons reasons;
+    Reasons reasons(told_);
     older_abi(operation, reasons);
     decisions(operation, reasons);
     if (operation != Operation::create) return reasons;
-    Reasons others;
+    Reasons others(told_);
     for (const Operation other :
          {Operation::read, Operation::modify, Operation::metadata, Operation::execute})
         decisions(other, others);
-    for (const std::string& id : others.because)
-        reasons.add(id, "a rename could free what is decided call by call");
+    reasons.add_all(others, "a rename could free what is decided call by call");
     if (unix_mixed) reasons.add("default", "a rename could free unix sockets");
     return reasons;
 }
@@ -69,16 +69,18 @@ void FileReasons::decisions(Operation operation, Reasons& reasons) const {
     for (const Rule& rule : rules_.rules()) {
         if (!rule.operations.contains(operation) || !decides_files(rule)) continue;
         if (restricts(rule)) {
-            const std::string what = std::string(name(rule.action)) + ' ' + std::string(name(operation));
-            reasons.add(rule.id, "rule " + rule.id + " may " + what);
+            reasons.add(rule.id, [&] {
+                return "rule " + rule.id + " may " + std::string(name(rule.action)) + ' ' +
+                       std::string(name(operation));
+            });
         } else if (covers_everything(rule.when) && !rule.except) {
             all = true;
         }
     }
     const bool asks = rules_.fallback() == Action::ask && operation != Operation::execute;
     if (!all)
-        reasons.add("default", std::string("the default ") + (asks ? "asks" : "denies") +
-                                   " what no rule allows, and that goes on record");
+        reasons.add("default", asks ? "the default asks what no rule allows, and that goes on record"
+                                    : "the default denies what no rule allows, and that goes on record");
     if (reasons.empty()) reasons.add("landlock", "Landlock does not hold all that is allowed");
 }
 
@@ -91,7 +93,7 @@ void FileReasons::older_abi(Operation operation, Reasons& reasons) const {
 
 Reasons FileReasons::minimal(Operation operation, bool unix_mixed) const {
     if (operation == Operation::metadata) return contested(operation, false);  // mediated by nobody else
-    Reasons reasons;
+    Reasons reasons(told_);
     older_abi(operation, reasons);
     if (!whole(operation)) {
         verdicts(operation, reasons);
@@ -104,11 +106,11 @@ Reasons FileReasons::minimal(Operation operation, bool unix_mixed) const {
 void FileReasons::verdicts(Operation operation, Reasons& reasons) const {
     for (const Rule& rule : rules_.rules()) {
         if (!rule.operations.contains(operation) || !decides_files(rule)) continue;
-        if (rule.action == Action::ask) reasons.add(rule.id, "rule " + rule.id + " asks");
-        if (rule.action == Action::kill) reasons.add(rule.id, "rule " + rule.id + " kills");
+        if (rule.action == Action::ask) reasons.add(rule.id, [&] { return "rule " + rule.id + " asks"; });
+        if (rule.action == Action::kill) reasons.add(rule.id, [&] { return "rule " + rule.id + " kills"; });
         // EACCES is what Landlock itself answers.
         if (rule.action == Action::deny && rule.error && *rule.error != EACCES)
-            reasons.add(rule.id, "rule " + rule.id + " states an errno");
+            reasons.add(rule.id, [&] { return "rule " + rule.id + " states an errno"; });
     }
     if (rules_.fallback() == Action::ask && operation != Operation::execute)
         reasons.add("default", "the default asks");
@@ -117,23 +119,22 @@ void FileReasons::verdicts(Operation operation, Reasons& reasons) const {
 void FileReasons::losses(Operation operation, Reasons& reasons) const {
     for (const Loss& loss : paths_.losses) {
         if (!loss.operations.contains(operation)) continue;
-        const std::string allow = loss.allow == nullptr ? "default" : loss.allow->id;
+        const std::string_view allow = loss.allow == nullptr ? "default" : std::string_view(loss.allow->id);
         reasons.add(loss.by.empty() ? allow : loss.by,
-                    "what " + allow + " allows is not all held: " + loss.why);
+                    [&] { return "what " + std::string(allow) + " allows is not all held: " + loss.why; });
     }
     if (operation != Operation::read) return;
     for (const Grant& grant : paths_.grants)
         if (grant.trap_only_read)
             for (const std::string& id : grant.rules)
-                reasons.add(id, "execution beneath " + grant.path + " opens it to reading");
+                reasons.add(id, [&] { return "execution beneath " + grant.path + " opens it to reading"; });
 }
 
 /// Landlock compares what it holds itself when something moves (REFER). Whatever else a name decides, a
 /// rename could free, so then every rename must be judged.
 void FileReasons::renames(bool unix_mixed, Reasons& reasons) const {
     for (const Operation other : {Operation::read, Operation::modify, Operation::execute})
-        for (const std::string& id : minimal(other, false).because)
-            reasons.add(id, "a rename could free what is decided call by call");
+        reasons.add_all(minimal(other, false), "a rename could free what is decided call by call");
     for (const Rule& rule : rules_.rules())
         if (rule.operations.intersects(exchanged) && !rule.operations.contains_all(exchanged))
             reasons.add(rule.id, "a rename could free metadata, which Landlock does not compare");
@@ -143,17 +144,17 @@ void FileReasons::renames(bool unix_mixed, Reasons& reasons) const {
         if (!grant.directory &&
             paths_.held_at(grant.path.substr(0, std::max<std::size_t>(1, grant.path.rfind('/'))))
                 .contains(Operation::create))
-            reasons.add(grant.rules.front(), "a rename could put something else at " + grant.path);
+            reasons.add(grant.rules.front(),
+                        [&] { return "a rename could put something else at " + grant.path; });
 }
 
-void add_contest(Plan& plan, Operation operation, Reasons reasons) {
-    if (plan.record == RecordMode::all) {
-        reasons.because.insert(reasons.because.begin(), "record");
-        reasons.why.insert(reasons.why.begin(), "every call is recorded");
-    }
-    if (reasons.empty()) return;
+void add_contest(Plan& plan, Operation operation, const Reasons& reasons) {
+    Reasons all(reasons.told());
+    if (plan.record == RecordMode::all) all.add("record", "every call is recorded");
+    all = all.joined(reasons);
+    if (all.empty()) return;
     plan.trapped |= operation;
-    plan.contests.push_back({operation, std::move(reasons.because), listed(reasons.why)});
+    plan.contests.push_back({operation, all.because(), listed(all.why())});
 }
 
 void hold_what_abi_holds(Plan& plan) {
@@ -164,16 +165,10 @@ void hold_what_abi_holds(Plan& plan) {
     plan.abstract_held = plan.signals_held = plan.landlock_abi >= 6;
 }
 
-Reasons joined(const Reasons& one, const Reasons& other) {
-    Reasons both = one;
-    both.because.insert(both.because.end(), other.because.begin(), other.because.end());
-    both.why.insert(both.why.end(), other.why.begin(), other.why.end());
-    return both;
-}
-
 void plan_contests(Plan& plan, const RuleSet& rules, const PathPlan& paths, const NetworkPlan& connect,
                    const NetworkPlan& bind) {
-    const FileReasons files(rules, paths, plan.landlock_abi);
+    const bool told = connect.contested.told();
+    const FileReasons files(rules, paths, plan.landlock_abi, told);
     const bool minimal = plan.record == RecordMode::minimal;
     plan.unix_closed = minimal && connect.unix_shut && bind.unix_shut;
     const bool unix_mixed = !(connect.unix_shut && bind.unix_shut) &&
@@ -187,8 +182,8 @@ void plan_contests(Plan& plan, const RuleSet& rules, const PathPlan& paths, cons
             continue;
         }
         const NetworkPlan& network = operation == Operation::connect ? connect : bind;
-        const Reasons& unix_reasons = plan.unix_closed ? Reasons{} : network.minimal_unix;
-        add_contest(plan, operation, minimal ? joined(network.minimal, unix_reasons) : network.contested);
+        const Reasons& unix_reasons = plan.unix_closed ? Reasons(told) : network.minimal_unix;
+        add_contest(plan, operation, minimal ? network.minimal.joined(unix_reasons) : network.contested);
     }
 }
 
@@ -222,9 +217,22 @@ bool wholly_allowed(const RuleSet& rules, Operation operation) {
     return allowed;
 }
 
-void Reasons::add(const std::string& id, const std::string& sentence) {
-    if (seen_.insert("id " + id).second) because.push_back(id);
-    if (seen_.insert(sentence).second) why.push_back(sentence);
+void Reasons::put(std::string_view id, std::string_view sentence) {
+    if (seen_.insert("id " + std::string(id)).second) because_.emplace_back(id);
+    if (seen_.emplace(sentence).second) why_.emplace_back(sentence);
+}
+
+void Reasons::add_all(const Reasons& others, std::string_view sentence) {
+    any_ = any_ || others.any_;
+    for (const std::string& id : others.because_) add(id, sentence);
+}
+
+Reasons Reasons::joined(const Reasons& other) const {
+    Reasons both = *this;
+    both.any_ = any_ || other.any_;
+    both.because_.insert(both.because_.end(), other.because_.begin(), other.because_.end());
+    both.why_.insert(both.why_.end(), other.why_.begin(), other.why_.end());
+    return both;
 }
 
 std::string listed(const std::vector<std::string>& words) {
@@ -255,20 +263,20 @@ Plan make_plan(const RuleSet& rules, const PlanInput& input) {
     plan.udp = rules.opens_udp();
     plan.unix_datagram = rules.opens_unix_datagram();
     hold_what_abi_holds(plan);
-    const PathPlan paths = plan_paths(rules, input.landlock_abi >= 1 ? input.tree : nullptr);
-    const NetworkPlan connect = plan_network(rules, Operation::connect, input.landlock_abi);
-    const NetworkPlan bind = plan_network(rules, Operation::bind, input.landlock_abi);
+    PathPlan paths = plan_paths(rules, input.landlock_abi >= 1 ? input.tree : nullptr);
+    const NetworkPlan connect = plan_network(rules, Operation::connect, input.landlock_abi, input.reasons);
+    const NetworkPlan bind = plan_network(rules, Operation::bind, input.landlock_abi, input.reasons);
     plan.connect_ports = connect.ports;
     plan.bind_ports = bind.ports;
     plan.all_connect = connect.all;
     plan.all_bind = bind.all;
     plan.connect_exact = connect.exact;
     plan.bind_exact = bind.exact;
-    plan.grants = paths.grants;
-    plan.trap_only = std::any_of(plan.grants.begin(), plan.grants.end(),
+    plan.trap_only = std::any_of(paths.grants.begin(), paths.grants.end(),
                                  [](const Grant& grant) { return grant.trap_only_read; });
     plan_contests(plan, rules, paths, connect, bind);
-    plan.tiers = tiers_of(rules, plan, paths);
+    plan.grants = std::move(paths.grants);
+    if (input.reasons) plan.tiers = tiers_of(rules, plan, paths.losses);
     return plan;
 }
 

@@ -48,6 +48,9 @@ struct PlanInput {
     int landlock_abi = 0;
     RecordMode record = RecordMode::contested;
     const FileTree* tree = nullptr;
+    /// False: the plan does not say why. `contests` are then without `because` and `why`, and there are no
+    /// `tiers`; nothing else differs, and a run is spared a thousand sentences that nobody reads.
+    bool reasons = true;
 };
 
 /// Operations that Landlock allows at and beneath `path` (a directory), or on `path` itself (a file). Whoever

@@ -56,6 +56,7 @@ Ports ports_of(const Rule& rule) {
 
 std::vector<PortRange> ranges_of(const Ports& ports) {
     std::vector<PortRange> ranges;
+    if (ports.none()) return ranges;
     for (std::size_t port = 0; port < port_count; ++port) {
         if (!ports.test(port)) continue;
         const auto number = static_cast<std::uint16_t>(port);
@@ -131,11 +132,15 @@ void Network::contested(Class which, const std::string& what, Reasons& reasons) 
             allowed = allowed || everything(rule);
             continue;
         }
-        reasons.add(rule.id, "rule " + rule.id + " may " + std::string(name(rule.action)) + ' ' + what);
+        reasons.add(rule.id, [&] {
+            return "rule " + rule.id + " may " + std::string(name(rule.action)) + ' ' + what;
+        });
     }
     if (!allowed)
-        reasons.add("default", "the default says " + std::string(name(rules_.fallback())) + " to " + what +
-                                   " that no rule allows");
+        reasons.add("default", [&] {
+            return "the default says " + std::string(name(rules_.fallback())) + " to " + what +
+                   " that no rule allows";
+        });
 }
 
 void Network::tcp(NetworkPlan& plan, int abi) const {
@@ -155,7 +160,8 @@ void Network::tcp(NetworkPlan& plan, int abi) const {
         if (every_host(rule)) shut |= ports_of(rule);
     }
     if (abi < 4) {
-        plan.minimal.add("landlock", "Landlock holds TCP from ABI 4, this is " + std::to_string(abi));
+        plan.minimal.add("landlock",
+                         [&] { return "Landlock holds TCP from ABI 4, this is " + std::to_string(abi); });
         return;
     }
     plan.ports = ranges_of(allowed);
@@ -168,12 +174,14 @@ void Network::minimal_tcp(NetworkPlan& plan) const {
     for (const Rule& rule : rules_.rules()) {
         if (!concerns(rule, operation_, Class::tcp)) continue;
         if (rule.action == Action::ask || rule.action == Action::kill) plan.exact = false;
-        if (rule.action == Action::ask) plan.minimal.add(rule.id, "rule " + rule.id + " asks");
-        if (rule.action == Action::kill) plan.minimal.add(rule.id, "rule " + rule.id + " kills");
-        if (rule.action == Action::deny && rule.error)
-            plan.minimal.add(rule.id, "rule " + rule.id + " states an errno");
+        const auto because = [&](std::string_view what) {
+            plan.minimal.add(rule.id, [&] { return "rule " + rule.id + std::string(what); });
+        };
+        if (rule.action == Action::ask) because(" asks");
+        if (rule.action == Action::kill) because(" kills");
+        if (rule.action == Action::deny && rule.error) because(" states an errno");
         if (!plan.exact && (!every_host(rule) || !rule.when.port.empty()))
-            plan.minimal.add(rule.id, "rule " + rule.id + " says more than ports for every host");
+            because(" says more than ports for every host");
     }
     if (rules_.fallback() == Action::ask) {
         plan.exact = false;
@@ -184,10 +192,10 @@ void Network::minimal_tcp(NetworkPlan& plan) const {
 
 }  // namespace
 
-NetworkPlan plan_network(const RuleSet& rules, Operation operation, int abi) {
+NetworkPlan plan_network(const RuleSet& rules, Operation operation, int abi, bool reasons) {
     const Network network(rules, operation);
     const std::string verb(name(operation));
-    NetworkPlan plan;
+    NetworkPlan plan(reasons);
     plan.unix_shut = !network.open(Class::unix_stream) && !rules.opens_unix_datagram();
     network.contested(Class::tcp, "TCP " + verb, plan.contested);
     network.contested(Class::unix_stream, verb + " of unix sockets", plan.contested);

@@ -1,6 +1,7 @@
 #include "rules/plan_obstacles.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace callgate::rules::planning {
 
@@ -17,6 +18,10 @@ std::size_t depth_of_wildcard(const Glob::Branch& branch) {
     const auto slashes = std::count(branch.residue.begin(),
                                     branch.residue.begin() + static_cast<std::ptrdiff_t>(wildcard), '/');
     return depth(branch.head) + static_cast<std::size_t>(std::max<std::ptrdiff_t>(slashes, 1)) - 1;
+}
+
+std::string_view head_of(const Obstacle& obstacle) {
+    return obstacle.branch == nullptr ? std::string_view("/") : std::string_view(obstacle.branch->head);
 }
 
 /// Whether the rule's own exception surely frees the whole hierarchy (or the one file).
@@ -60,6 +65,34 @@ void add_obstacles(std::vector<Obstacle>& all, const Rule& rule, OperationSet op
     for (const Glob& glob : globs)
         for (const Glob::Branch& branch : glob.branches())
             all.push_back({&rule, operations, &glob, &branch, depth_of_wildcard(branch), exception});
+}
+
+ObstacleIndex::ObstacleIndex(std::vector<Obstacle> all) : all_(std::move(all)), by_head_(all_.size()) {
+    std::iota(by_head_.begin(), by_head_.end(), 0U);
+    std::stable_sort(by_head_.begin(), by_head_.end(), [this](std::uint32_t one, std::uint32_t other) {
+        return PathOrder()(head_of(all_[one]), head_of(all_[other]));
+    });
+}
+
+void ObstacleIndex::near(std::string_view path, OperationSet operations, Obstacles& into) const {
+    std::vector<std::uint32_t> found;
+    const auto first_at = [this](std::string_view wanted) {
+        return std::lower_bound(by_head_.begin(), by_head_.end(), wanted,
+                                [this](std::uint32_t one, std::string_view head) {
+                                    return PathOrder()(head_of(all_[one]), head);
+                                });
+    };
+    const auto take = [&](std::string_view wanted, auto belongs) {
+        for (auto one = first_at(wanted); one != by_head_.end() && belongs(head_of(all_[*one])); ++one)
+            if (all_[*one].operations.intersects(operations)) found.push_back(*one);
+    };
+    take(path, [path](std::string_view head) { return at_or_beneath(head, path); });
+    for (std::string_view above = path; above != "/";) {
+        above = above.substr(0, std::max<std::size_t>(above.rfind('/'), 1));
+        take(above, [above](std::string_view head) { return head == above; });
+    }
+    std::sort(found.begin(), found.end());
+    for (const std::uint32_t one : found) into.push_back(&all_[one]);
 }
 
 }  // namespace callgate::rules::planning

@@ -4,6 +4,7 @@
 // cannot match at or beneath the directory.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,22 @@ enum class Reach { none, itself, inside, everywhere };
 
 void add_obstacles(std::vector<Obstacle>& all, const Rule& rule, OperationSet operations,
                    const std::vector<Glob>& globs, bool exception);
+
+/// Obstacles found by their literal heads: most of hundreds have nothing to do with one path.
+class ObstacleIndex {
+public:
+    ObstacleIndex() = default;
+    explicit ObstacleIndex(std::vector<Obstacle> all);
+    ObstacleIndex(ObstacleIndex&&) = default;
+    ObstacleIndex& operator=(ObstacleIndex&&) = default;
+
+    /// Adds those for some of `operations` that could reach what lies at, above or beneath `path`, in order.
+    void near(std::string_view path, OperationSet operations, Obstacles& into) const;
+
+private:
+    std::vector<Obstacle> all_;
+    std::vector<std::uint32_t> by_head_;  // in PathOrder; those for every path stand at "/"
+};
 [[nodiscard]] Reach reach(const Obstacle& obstacle, std::string_view directory);
 [[nodiscard]] bool hits_file(const Obstacle& obstacle, std::string_view path);
 /// Whether nothing at all is allowed there, whoever asks: then nothing is lost.

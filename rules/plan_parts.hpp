@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_set>
 #include <vector>
 
@@ -52,19 +53,42 @@ struct PathPlan {
 /// Whether everything is allowed for `operation`, at any path, by whoever asks.
 [[nodiscard]] bool wholly_allowed(const RuleSet& rules, Operation operation);
 
-/// Why an operation is trapped, as it is gathered.
-struct Reasons {
-    std::vector<std::string> because;
-    std::vector<std::string> why;
-    void add(const std::string& id, const std::string& sentence);
-    [[nodiscard]] bool empty() const { return why.empty(); }
+/// Why an operation is trapped, as it is gathered; where nobody asks why, only that it is.
+class Reasons {
+public:
+    explicit Reasons(bool told) : told_(told) {}
+
+    /// `sentence` is a text, or a function that gives it and is called only where the reasons are told.
+    template <typename Sentence>
+    void add(std::string_view id, const Sentence& sentence) {
+        any_ = true;
+        if (!told_) return;
+        if constexpr (std::is_invocable_v<Sentence>)
+            put(id, sentence());
+        else
+            put(id, sentence);
+    }
+    /// Whatever is the reason for `others` is one here, for that.
+    void add_all(const Reasons& others, std::string_view sentence);
+    [[nodiscard]] bool empty() const { return !any_; }
+    [[nodiscard]] bool told() const { return told_; }
+    [[nodiscard]] const std::vector<std::string>& because() const { return because_; }
+    [[nodiscard]] const std::vector<std::string>& why() const { return why_; }
+    /// Both, one after the other.
+    [[nodiscard]] Reasons joined(const Reasons& other) const;
 
 private:
+    void put(std::string_view id, std::string_view sentence);
+
+    bool told_;
+    bool any_ = false;
+    std::vector<std::string> because_, why_;
     std::unordered_set<std::string> seen_;
 };
 
 /// One network operation.
 struct NetworkPlan {
+    explicit NetworkPlan(bool told) : contested(told), minimal(told), minimal_unix(told) {}
     std::vector<PortRange> ports;
     bool all = false, exact = false;
     /// No rule could allow it on any unix socket.
@@ -72,10 +96,11 @@ struct NetworkPlan {
     /// Why it is contested when every decision goes on record, and what remains with `minimal`.
     Reasons contested, minimal, minimal_unix;  // minimal_unix: of unix sockets, unless they are closed
 };
-[[nodiscard]] NetworkPlan plan_network(const RuleSet& rules, Operation operation, int abi);
+[[nodiscard]] NetworkPlan plan_network(const RuleSet& rules, Operation operation, int abi, bool reasons);
 /// Whether the rule, or part of it, concerns datagram sockets alone.
 [[nodiscard]] bool only_datagrams(const Rule& rule);
 
-[[nodiscard]] std::vector<RuleTier> tiers_of(const RuleSet& rules, const Plan& plan, const PathPlan& paths);
+[[nodiscard]] std::vector<RuleTier> tiers_of(const RuleSet& rules, const Plan& plan,
+                                             const std::vector<Loss>& losses);
 
 }  // namespace callgate::rules::planning

@@ -99,10 +99,10 @@ RuleTier tier_of(const Rule& rule, const Gathered& gathered) {
 
 }  // namespace
 
-std::vector<RuleTier> tiers_of(const RuleSet& rules, const Plan& plan, const PathPlan& paths) {
+std::vector<RuleTier> tiers_of(const RuleSet& rules, const Plan& plan, const std::vector<Loss>& losses) {
     Gathered gathered{plan, rules.fallback() == Action::allow, {}, {}, {}};
     for (const Grant& grant : plan.grants) gathered.carrying.insert(grant.rules.begin(), grant.rules.end());
-    for (const Loss& loss : paths.losses) {
+    for (const Loss& loss : losses) {
         if (loss.allow != nullptr) gathered.lost[loss.allow].push_back(&loss);
         if (!loss.by.empty()) gathered.inside.emplace(loss.by, &loss);
     }

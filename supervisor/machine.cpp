@@ -256,11 +256,20 @@ std::variant<std::string, std::string> read_regular_file(const std::string& path
     return Answer(std::in_place_index<0>, std::move(text));
 }
 
-rules::FileTree::Kind RealFileTree::kind(const std::string& path) const {
-    const UniqueFd object = open_without_links(path, O_PATH);
+rules::FileTree::Kind RealFileTree::kind(const std::string& path) const { return look(path); }
+
+/// Only what lies in a real directory is looked at, so no link is followed on the way.
+rules::FileTree::Kind RealFileTree::look(std::string_view path) const {
+    if (path == "/") return Kind::directory;
+    if (const auto known = kinds_.find(path); known != kinds_.end()) return known->second;
+    const std::size_t slash = path.rfind('/');
+    if (slash == std::string_view::npos) return Kind::absent;
+    if (slash > 0 && look(path.substr(0, slash)) != Kind::directory) return Kind::absent;
     struct stat status {};
-    if (!object || ::fstat(object.get(), &status) != 0) return Kind::absent;
-    return S_ISDIR(status.st_mode) ? Kind::directory : Kind::file;
+    std::string name(path);
+    const bool there = ::lstat(name.c_str(), &status) == 0;
+    const Kind found = !there ? Kind::absent : S_ISDIR(status.st_mode) ? Kind::directory : Kind::file;
+    return kinds_.emplace(std::move(name), found).first->second;
 }
 
 std::optional<std::vector<rules::FileTree::Entry>> RealFileTree::entries(const std::string& directory,

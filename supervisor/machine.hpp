@@ -3,9 +3,10 @@
 // The pure layers (rules/) take these as values and functions; tests inject others.
 #pragma once
 
-#include <boost/system/result.hpp>
-#include <memory>
+#include <functional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -14,12 +15,22 @@
 
 namespace callgate {
 
-/// The file tree of this machine, read through openat(2) and getdents, never following links.
+/// The file tree of this machine, never following links. What it has said of a path it says again: rules are
+/// about the files as they are at start, and hundreds of patterns share a few directories. One thread only.
 class RealFileTree : public rules::FileTree {
 public:
     [[nodiscard]] Kind kind(const std::string& path) const override;
     [[nodiscard]] std::optional<std::vector<Entry>> entries(const std::string& directory,
                                                             std::size_t limit) const override;
+
+private:
+    struct PathHash {
+        using is_transparent = void;
+        std::size_t operator()(std::string_view path) const { return std::hash<std::string_view>()(path); }
+    };
+    Kind look(std::string_view path) const;
+
+    mutable std::unordered_map<std::string, Kind, PathHash, std::equal_to<>> kinds_;
 };
 
 /// Directories of cli.md, *Places*. Each absolute and canonical where it exists.

@@ -30,7 +30,7 @@ Inspection::Inspection(const Arguments& arguments)
     context_ = machine_context(places_, workdir, spoken_directory(), tree_);
 }
 
-CompiledRules Inspection::compile() const { return compile_rules(arguments_, places_, context_, "", false); }
+CompiledRules Inspection::compile() const { return compile_rules(arguments_, places_, context_, {}); }
 
 std::string subject(const rules::Conditions& when) {
     std::string text;

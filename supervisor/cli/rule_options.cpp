@@ -169,19 +169,20 @@ RuleChoice read_rule_options(const Arguments& arguments, const rules::LoadContex
 }
 
 CompiledRules compile_rules(const Arguments& arguments, const Places& places,
-                            const rules::LoadContext& context, const std::string& audit_file, bool warnings) {
+                            const rules::LoadContext& context, const CompileOptions& options) {
     const rules::RecordMode record = read_record_mode(arguments);
     CompiledRules compiled;
     compiled.choice = read_rule_options(arguments, context);
-    load_with_built_in(compiled, places, context, audit_file);
-    say_diagnostics(compiled.loaded, warnings);
+    load_with_built_in(compiled, places, context, options.audit_file);
+    say_diagnostics(compiled.loaded, options.warnings);
     std::vector<std::string>& degraded = compiled.loaded.degraded;
     if (compiled.choice.host_static &&
         std::find(degraded.begin(), degraded.end(), "host-static") == degraded.end())
         degraded.emplace_back("host-static");
-    compiled.plan = rules::make_plan(
-        *compiled.loaded.rules,
-        {.landlock_abi = agent::kernel_landlock_abi(), .record = record, .tree = context.tree});
+    compiled.plan = rules::make_plan(*compiled.loaded.rules, {.landlock_abi = agent::kernel_landlock_abi(),
+                                                              .record = record,
+                                                              .tree = context.tree,
+                                                              .reasons = options.reasons});
     return compiled;
 }
 

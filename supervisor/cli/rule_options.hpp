@@ -47,11 +47,16 @@ struct CompiledRules {
     rules::Plan plan;
 };
 
-/// Loads, adds the built-in rules and makes the plan. Errors of rule files are said one by one (warnings too
-/// where `warnings`), then Failure is thrown.
+struct CompileOptions {
+    std::string audit_file;  // "" where the log is not a file of its own
+    bool warnings = false;   // about the rules, said one by one
+    bool reasons = true;     // PlanInput::reasons
+};
+
+/// Loads, adds the built-in rules and makes the plan. Errors of rule files are said one by one, then Failure
+/// is thrown.
 [[nodiscard]] CompiledRules compile_rules(const Arguments& arguments, const Places& places,
-                                          const rules::LoadContext& context, const std::string& audit_file,
-                                          bool warnings);
+                                          const rules::LoadContext& context, const CompileOptions& options);
 
 /// The machine's files, with the run's private directory as if it were there (for verbs that run nothing).
 class TreeWithTmp : public RealFileTree {

@@ -143,7 +143,8 @@ void set_rules(const Arguments& arguments, const Places& places, SessionConfig& 
         machine_context(places, config.workdir, config.temporary_directory, tree);
     const std::string audit_file =
         config.audit.kind == AuditTarget::Kind::file ? absolute(config.audit.path, places.home) : "";
-    CompiledRules compiled = compile_rules(arguments, places, context, audit_file, config.verbose);
+    CompiledRules compiled = compile_rules(
+        arguments, places, context, {.audit_file = audit_file, .warnings = config.verbose, .reasons = false});
     if (!config.quiet) warn_of_executable_denials(compiled);
     set_limits(compiled.loaded.limits, config);
     set_environment(arguments, places, compiled.loaded.environment, config);

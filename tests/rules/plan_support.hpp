@@ -97,9 +97,34 @@ inline Rule ports(Rule from, std::vector<PortRange> ranges) {
     return from;
 }
 
+/// What a plan decides, without the reasons.
+inline std::string decisions(const Plan& plan) {
+    std::string text = names(plan.trapped) + ';';
+    for (const Contest& contest : plan.contests) text += std::string(name(contest.operation)) + ';';
+    for (const Grant& grant : plan.grants)
+        text += grant.path + (grant.directory ? "/ " : " ") + names(grant.operations) +
+                (grant.trap_only_read ? " trap-only;" : ";");
+    for (const auto* ports : {&plan.connect_ports, &plan.bind_ports}) {
+        for (const PortRange& range : *ports)
+            text += std::to_string(range.first) + '-' + std::to_string(range.last) + ' ';
+        text += ';';
+    }
+    for (const bool one : {plan.all_connect, plan.all_bind, plan.connect_exact, plan.bind_exact,
+                           plan.trap_only, plan.udp, plan.unix_datagram, plan.unix_closed})
+        text += one ? '1' : '0';
+    return text;
+}
+
+/// Every plan that a test looks at is also made without reasons, and must then decide the same.
 inline Plan plan(const RuleSet& rules, const FileTree& tree, int abi = 7,
                  RecordMode record = RecordMode::contested) {
-    return make_plan(rules, {.landlock_abi = abi, .record = record, .tree = &tree});
+    PlanInput input{.landlock_abi = abi, .record = record, .tree = &tree, .reasons = false};
+    const Plan silent = make_plan(rules, input);
+    input.reasons = true;
+    Plan told = make_plan(rules, input);
+    CHECK(decisions(silent) == decisions(told));
+    CHECK(silent.tiers.empty());
+    return told;
 }
 
 inline const Grant* find(const Plan& plan, const std::string& path) {
