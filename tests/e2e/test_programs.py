@@ -31,7 +31,7 @@ PROGRAMS = [
     Program("sqlite", ("sqlite3",), varying=("*.db*", "dump.sql")),
     Program("tar", ("tar", "xz", "diff")),
     Program("deb", ("dpkg-deb", "ar", "tar", "diff")),
-    Program("rsync", ("rsync", "diff")),
+    Program("rsync", ("rsync", "diff", "setfacl", "/usr/bin/python3")),
 ]
 
 

@@ -120,7 +120,7 @@ class Place:
         return self.box.run(command, cwd=self.work, env={"PATH": PATH}, **keywords)
 
     def contents(self, program: Program) -> dict[str, str]:
-        """Each path beneath the work directory: kind, mode, owner, links, and what it holds."""
+        """Each path beneath the work directory: kind, mode, owner, extended attributes, links, and what it holds."""
         found: dict[str, str] = {}
         for directory, directories, files in os.walk(self.work):
             for path in (Path(directory, one) for one in (*directories, *files)):
@@ -136,6 +136,8 @@ def describe(path: Path, varying: bool) -> str:
     line = f"{stat.filemode(status.st_mode)} {status.st_uid}:{status.st_gid}"
     if stat.S_ISLNK(status.st_mode):
         return f"{line} -> {os.readlink(path)}"
+    for name in sorted(os.listxattr(path)):
+        line += f" {name}={hashlib.sha256(os.getxattr(path, name)).hexdigest()[:8]}"
     if not stat.S_ISREG(status.st_mode) or varying:
         return line
     return f"{line} links {status.st_nlink} {status.st_size} bytes {hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
