@@ -3,12 +3,14 @@
 // A record names process, parent, start time and executable; reading them anew costs more than the rest of a
 // call. Start time and parent are read once for each thread; the executable is read each time, through a
 // handle on /proc/TID that dies with the thread: so a number that was reused is noticed, and an exec too. One
-// cache belongs to one receiving thread.
+// cache belongs to one receiving thread; all together keep a bounded number of handles, because a crowd of
+// callers can make many receivers, and descriptors that are used up deny calls.
 #pragma once
 
 #include <sys/types.h>
 
 #include <array>
+#include <atomic>
 #include <string>
 
 #include "agent/unique_fd.hpp"
@@ -18,8 +20,19 @@ namespace callgate::kernel {
 
 class CallerCache {
 public:
+    /// Of all caches of the process.
+    static constexpr int most_handles = 128;
+
+    CallerCache() = default;
+    CallerCache(const CallerCache&) = delete;
+    CallerCache& operator=(const CallerCache&) = delete;
+    ~CallerCache() { clear(); }
+
     /// The identity of `thread`, and its executable's path in `executable` (empty where it cannot be read).
     [[nodiscard]] Identity look_up(pid_t thread, std::string& executable);
+
+    /// Lets go of all handles: of a receiver that will not receive for a while.
+    void clear();
 
 private:
     struct Entry {
@@ -28,6 +41,11 @@ private:
         Identity identity;
     };
     static constexpr std::size_t size = 64;
+    static inline std::atomic<int> handles_{0};
+
+    void keep(Entry& entry, pid_t thread);
+    static void drop(Entry& entry);
+
     std::array<Entry, size> entries_;
 };
 

@@ -23,8 +23,8 @@ STARTS = 100_000 if SOAK else 5_000
 NOTIFICATIONS = 1_000_000 if SOAK else 50_000
 LONG = 3600.0 if SOAK else 120.0
 MEMORY_BOUND = 8 << 10  # KiB
-# Each receiver keeps up to 64 handles of callers, and how many receive adapts to the load.
-DESCRIPTOR_BOUND = 200
+# The handles of callers that all receivers together keep, and what calls in progress hold.
+DESCRIPTOR_BOUND = 128 + 40
 
 
 def measure(pid: int) -> tuple[int, int]:
