@@ -147,6 +147,17 @@ int refusal(CallContext& context, const Subject& subject, const rules::Verdict& 
             std::uint64_t* sequence) {
     audit::Decision decision =
         make_decision(context, subject, check_enabled(context.entry.name) ? verdict : unjudged());
+    if (decision.verdict.action < rules::Action::deny && check_enabled("caller-elsewhere") &&
+        context.scratch.callers.elsewhere(context.thread())) {
+        // What was resolved here may not be what it means there.
+        decision.verdict = rules::Verdict{};
+        decision.verdict.action = rules::Action::deny;
+        decision.verdict.decided_by = rules::DecidedBy::failure;
+        decision.verdict.operation = decision.operation;
+        decision.verdict.error = EPERM;
+        decision.mechanism = audit::Mechanism::error;
+        decision.reason = "the caller has another root, user or mount namespace";
+    }
     if (decision.verdict.action == rules::Action::ask) {
         decision.verdict.action = rules::Action::deny;
         decision.reason = no_one_to_ask;

@@ -1,11 +1,39 @@
 #include "supervisor/kernel/caller_cache.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <climits>
 
 namespace callgate::kernel {
+
+namespace {
+
+/// What decides what a path means, beneath /proc/TID.
+constexpr std::array places = {"ns/user", "ns/mnt", "root"};
+
+std::array<struct stat, places.size()> own_places() {
+    std::array<struct stat, places.size()> found{};
+    for (std::size_t index = 0; index < places.size(); ++index) {
+        if (::stat((std::string("/proc/self/") + places[index]).c_str(), &found[index]) != 0) {
+            found[index].st_ino = 0;  // then nobody is where we are: closed on failure
+        }
+    }
+    return found;
+}
+
+bool is_elsewhere(pid_t thread) {
+    static const auto own = own_places();
+    for (std::size_t index = 0; index < places.size(); ++index) {
+        struct stat place {};
+        if (::stat(ProcPath(thread, places[index]).text, &place) != 0) return true;
+        if (place.st_ino != own[index].st_ino || place.st_dev != own[index].st_dev) return true;
+    }
+    return false;
+}
+
+}  // namespace
 
 void CallerCache::drop(Entry& entry) {
     if (!entry.directory) return;
@@ -39,8 +67,14 @@ Identity CallerCache::look_up(pid_t thread, std::string& executable) {
     keep(entry, thread);
     const auto found = identity(thread);
     entry.identity = found ? *found : Identity{};
+    entry.elsewhere = is_elsewhere(thread);
     kernel::executable(thread, executable);
     return entry.identity;
+}
+
+bool CallerCache::elsewhere(pid_t thread) const {
+    const Entry& entry = entries_[static_cast<std::size_t>(thread) % size];
+    return entry.thread != thread || entry.elsewhere;
 }
 
 }  // namespace callgate::kernel

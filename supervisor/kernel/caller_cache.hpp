@@ -30,6 +30,9 @@ public:
 
     /// The identity of `thread`, and its executable's path in `executable` (empty where it cannot be read).
     [[nodiscard]] Identity look_up(pid_t thread, std::string& executable);
+    /// Whether the thread that was looked up last under this number has another root, user or mount namespace
+    /// than we: its paths mean something else. Looked at once, because the filter lets nobody change them.
+    [[nodiscard]] bool elsewhere(pid_t thread) const;
 
     /// Lets go of all handles: of a receiver that will not receive for a while.
     void clear();
@@ -39,6 +42,7 @@ private:
         pid_t thread = 0;
         UniqueFd directory;  // O_PATH on /proc/TID
         Identity identity;
+        bool elsewhere = false;
     };
     static constexpr std::size_t size = 64;
     static inline std::atomic<int> handles_{0};
