@@ -236,6 +236,7 @@ void Guard::lost() {
         drain(channels_.children.get());
     }
     if (dismissed_) ::_exit(0);
+    if (arming_.made_objects != nullptr) remove_made_objects(*arming_.made_objects);
     if (!arming_.temporary_directory.empty())
         static_cast<void>(remove_tree(arming_.temporary_directory).has_value());
     if (arming_.report >= 0) write_all(arming_.report, arming_.lost_report);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "agent/capabilities.hpp"
+#include "agent/made_objects.hpp"
 #include "agent/processes.hpp"
 #include "agent/protocol.hpp"
 #include "agent/signals.hpp"
@@ -49,6 +50,8 @@ struct Arming {
     int nice = 0;                    // added, 0: unchanged
     std::optional<int> io_priority;  // ioprio_set value
     Background background = Background::end;
+    /// What the run leaves of these the guardian removes, too; null: nothing.
+    const MadeObjects* made_objects = nullptr;
     std::string temporary_directory;  // removed by the guardian if the supervisor is gone; "" none
     /// Whether the guardian stays after `ended` until it is dismissed: an end of `orders` before that means
     /// that the supervisor is gone, and what it leaves is cleaned up.

@@ -14,6 +14,7 @@
 #include <stdexcept>
 
 #include "agent/landlock.hpp"
+#include "agent/made_objects.hpp"
 #include "agent/removal.hpp"
 #include "rules/test_switch.hpp"
 #include "supervisor/calls/filter_spec.hpp"
@@ -154,6 +155,7 @@ private:
     RunReport report_;
     RunOutcome outcome_;
     int log_error_ = 0;
+    std::optional<agent::SharedObjects> made_;
 };
 
 void Session::open_places() {
@@ -212,6 +214,8 @@ agent::Guardian Session::start_guardian() {
     arming.background = config_.background;
     arming.await_dismissal = true;
     arming.temporary_directory = config_.temporary_directory;
+    made_.emplace(require(agent::SharedObjects::make(), "cannot map the list of objects"));
+    arming.made_objects = &made_->objects();
     if (report_fd_) {
         RunOutcome lost;
         lost.outcome = "supervisor_lost";
@@ -240,6 +244,7 @@ void Session::supervise(agent::Guardian guardian, UniqueFd listener_fd) {
     kernel::Listener listener(std::move(listener_fd));
     const rules::StaticGrants grants(config_.plan);
     const rules::MoveJudge moves(*config_.rules, grants);
+    calls::UserObjects user_objects(made_->objects());
     boost::asio::thread_pool* sync_pool = nullptr;
     std::atomic<bool> sync_wanted{false};
     calls::Supervision shared{
@@ -255,6 +260,7 @@ void Session::supervise(agent::Guardian guardian, UniqueFd listener_fd) {
         .identity = require(kernel::status(::getpid()), "cannot read /proc/self/status"),
         .names = {},
         .bound_names = {},
+        .user_objects = user_objects,
         .kill_tree = {},
         .sync_log = {},
         .log_error = {},
@@ -341,6 +347,7 @@ void Session::finish() {
         report_failure(outcome_.error);
     }
     if (!config_.quiet) std::cerr << report_.footer(facts(), outcome_, config_.hints) << std::flush;
+    if (made_) agent::remove_made_objects(made_->objects());
     if (!config_.temporary_directory.empty()) {
         if (const auto removed = agent::remove_tree(config_.temporary_directory);
             !removed && !config_.quiet) {

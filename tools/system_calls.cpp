@@ -56,7 +56,7 @@ std::string_view who(Performed performed) {
         case Performed::on_behalf:
             return "callgate";
         case Performed::either:
-            return "the kernel where Landlock holds it, else callgate";
+            return "the kernel where that is as sound, else callgate";
         case Performed::by_kernel:
             return "the kernel";
     }
@@ -83,16 +83,27 @@ std::string arguments(const CallEntry& entry) {
 
 void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
+std::string decided_as(const CallEntry& entry) {
+    switch (entry.scope) {
+        case Scope::stranger:
+            return "on a process";
+        case Scope::user_object:
+            return "on an object of the user";
+        case Scope::object:
+            break;
+    }
+    return callgate::rules::names(entry.operations);
+}
+
 void mediated() {
     print(
         "\n## Mediated\n\nNumbers of arguments count from 0. What is decided on a process concerns processes "
         "outside the "
-        "run; inside it is free.\n\n"
+        "run, and what is decided on an object of the user those that the run did not make; inside it is "
+        "free.\n\n"
         "| call | x86_64 | aarch64 | decided as | arguments | performed by |\n|---|---|---|---|---|---|\n");
     for (const CallEntry& entry : call_table()) {
-        const bool process = entry.scope == Scope::stranger;
-        print("| " + code(entry.name) + " | " + numbers(entry.name) + " | " +
-              (process ? "on a process" : callgate::rules::names(entry.operations)) + " | " +
+        print("| " + code(entry.name) + " | " + numbers(entry.name) + " | " + decided_as(entry) + " | " +
               arguments(entry) + " | " + std::string(who(entry.performed)) + " |\n");
     }
 }

@@ -80,6 +80,7 @@ private:
 
     void mediated(const CallEntry& entry) {
         if (entry.scope == Scope::stranger) return stranger(entry);
+        if (entry.scope == Scope::user_object) return add(entry.number, {}, trap);
         if (entry.open != OpenFlags::none) return open(entry);
         if (entry.name.starts_with("send")) return send(entry);
         if (entry.handle == handle_inode_flags) return inode_flags(entry);
@@ -207,6 +208,8 @@ std::vector<TrappedCall> trapped_calls(const Plan& plan) {
             }
         }
         if (entry.scope == Scope::stranger) call.because.emplace_back("processes outside the run");
+        if (entry.scope == Scope::user_object)
+            call.because.emplace_back("objects of this user that the run did not make");
         calls.push_back(std::move(call));
     }
     return calls;

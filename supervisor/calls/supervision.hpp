@@ -19,6 +19,7 @@
 #include "supervisor/calls/bound_names.hpp"
 #include "supervisor/calls/resolve.hpp"
 #include "supervisor/calls/static_paths.hpp"
+#include "supervisor/calls/user_objects.hpp"
 #include "supervisor/kernel/caller_cache.hpp"
 #include "supervisor/kernel/pending_call.hpp"
 #include "supervisor/kernel/target.hpp"
@@ -44,6 +45,7 @@ struct Supervision {
     std::shared_mutex names;
 
     BoundNames bound_names;
+    UserObjects& user_objects;
 
     /// A `kill` verdict: ends the whole tree. Any thread.
     std::function<void()> kill_tree;

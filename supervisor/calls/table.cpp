@@ -20,6 +20,11 @@ constexpr CallEntry on_process(std::string_view name) {
             -1,   -1, OpenFlags::none, Scope::stranger};
 }
 
+/// A call on objects that the whole user shares.
+constexpr CallEntry on_user_object(std::string_view name, Handler handle, Performed performed) {
+    return {name, {}, handle, performed, {}, {}, -1, -1, OpenFlags::none, Scope::user_object};
+}
+
 // Columns: name, operations, handler, who performs it, {directory, path} of the first and second path, flags,
 // mode. Calls that only one architecture has stand here as any other.
 constexpr auto entries = std::to_array<CallEntry>({
@@ -90,6 +95,20 @@ constexpr auto entries = std::to_array<CallEntry>({
     on_process("tgkill"),
     on_process("rt_sigqueueinfo"),
     on_process("rt_tgsigqueueinfo"),
+
+    on_user_object("shmget", handle_shmget, Performed::on_behalf),
+    on_user_object("shmat", handle_shmat, Performed::by_kernel),
+    on_user_object("shmctl", handle_shmctl, Performed::either),
+    on_user_object("semget", handle_semget, Performed::on_behalf),
+    on_user_object("semop", handle_semop, Performed::by_kernel),
+    on_user_object("semtimedop", handle_semtimedop, Performed::by_kernel),
+    on_user_object("semctl", handle_semctl, Performed::either),
+    on_user_object("msgget", handle_msgget, Performed::on_behalf),
+    on_user_object("msgsnd", handle_msgsnd, Performed::by_kernel),
+    on_user_object("msgrcv", handle_msgrcv, Performed::by_kernel),
+    on_user_object("msgctl", handle_msgctl, Performed::either),
+    on_user_object("mq_open", handle_mq_open, Performed::on_behalf),
+    on_user_object("mq_unlink", handle_mq_unlink, Performed::on_behalf),
 });
 
 /// The entries with their numbers on this machine.

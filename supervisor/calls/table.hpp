@@ -31,8 +31,12 @@ enum class OpenFlags : std::uint8_t {
     in_memory,   // openat2: the filter sees nothing
 };
 
-/// Which calls are trapped only for processes other than the caller itself, judged by number.
-enum class Scope : std::uint8_t { object, stranger };
+/// What a call is trapped for, where no rule speaks of it.
+enum class Scope : std::uint8_t {
+    object,       // a rule does
+    stranger,     // processes other than the caller itself, by number
+    user_object,  // objects that the whole user shares (System V, message queues): always
+};
 
 /// Who performs the call once it was judged and allowed.
 enum class Performed : std::uint8_t {
@@ -46,7 +50,7 @@ using Handler = void (*)(CallContext&);
 
 struct CallEntry {
     std::string_view name;
-    /// What it may be; it is trapped where one of them is contested (`Scope::stranger`: see filter_spec).
+    /// What it may be; it is trapped where one of them is contested (other scopes: see filter_spec).
     rules::OperationSet operations;
     Handler handle;
     Performed performed;
@@ -119,5 +123,24 @@ void handle_sendmmsg(CallContext&);
 
 // stranger.cpp
 void handle_stranger(CallContext&);
+
+// system_v_use.cpp
+void handle_shmget(CallContext&);
+void handle_semget(CallContext&);
+void handle_msgget(CallContext&);
+void handle_shmat(CallContext&);
+void handle_semop(CallContext&);
+void handle_semtimedop(CallContext&);
+void handle_msgsnd(CallContext&);
+void handle_msgrcv(CallContext&);
+
+// system_v_control.cpp
+void handle_shmctl(CallContext&);
+void handle_semctl(CallContext&);
+void handle_msgctl(CallContext&);
+
+// message_queues.cpp
+void handle_mq_open(CallContext&);
+void handle_mq_unlink(CallContext&);
 
 }  // namespace callgate::calls

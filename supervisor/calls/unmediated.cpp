@@ -71,7 +71,7 @@ constexpr CallGroup groups[] = {
      "lsm_list_modules"},
     {CallClass::harmless, 0, "the security module decides, and NO_NEW_PRIVS holds", "lsm_set_self_attr"},
     {CallClass::harmless, 0, "asks the kernel to write what is written already", "sync"},
-    {CallClass::harmless, 0, "queues that were opened, which no run can",
+    {CallClass::harmless, 0, "a queue that was opened: mq_open gives only those that the run made",
      "mq_timedsend mq_timedreceive mq_notify mq_getsetattr"},
 
     // ---- the kernel refuses it beyond the run ----
@@ -101,11 +101,6 @@ constexpr CallGroup groups[] = {
     {CallClass::closed, EPERM, "programs in the kernel", "bpf"},
     {CallClass::closed, EACCES, "observes other processes", "perf_event_open"},
     {CallClass::closed, ENOSYS, "keyrings are shared by the whole user", "add_key request_key keyctl"},
-    {CallClass::closed, ENOSYS, "System V objects are shared by the whole user",
-     "shmget shmat shmctl semget semop semtimedop semctl msgget msgsnd msgrcv msgctl"},
-    {CallClass::closed, EACCES,
-     "queues are shared by the whole user and outlive the run, and Landlock does not ask for them",
-     "mq_open mq_unlink"},
     {CallClass::closed, EPERM, "administration of the machine",
      "kexec_load kexec_file_load init_module finit_module delete_module quotactl quotactl_fd swapon swapoff "
      "reboot "

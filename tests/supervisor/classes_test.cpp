@@ -181,6 +181,7 @@ TEST_CASE("each mediated call is trapped where everything is contested, and cost
                 trapped || agent::simulate(hard, native, entry.number, arguments) == SECCOMP_RET_USER_NOTIF;
         }
         CHECK(trapped);
+        if (entry.scope == Scope::user_object) continue;  // nothing else keeps the user's others apart
         const std::uint64_t oneself[6] = {entry.name == "ioprio_set" ? 1U : 0U, 0, 0, 0, 0, 0};
         CHECK(agent::simulate(easy, native, entry.number, oneself) == SECCOMP_RET_ALLOW);
     }

@@ -1,0 +1,65 @@
+// Objects outside every file system that a run made: System V shared memory, semaphores and queues, and POSIX
+// message queues. They belong to the whole user and outlive every process, so the run removes what it leaves.
+//
+// The list lies in memory that supervisor and guardian share: the supervisor removes what is left when a run
+// ends, the guardian where the supervisor was killed (an object that is made in that very instant stays). The
+// supervisor alone writes, one thread at a time; at every moment each entry is one that was made. The target
+// controls how many there are, up to the limits here, and never what stands in the list.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <boost/system/result.hpp>
+#include <cstddef>
+#include <cstdint>
+
+namespace callgate::agent {
+
+enum class ObjectKind : std::uint8_t { memory, semaphores, queue };
+inline constexpr std::size_t object_kinds = 3;
+
+struct MadeObjects {
+    /// Of each kind that one run may make. An id comes back only after the kernel's sequence numbers have
+    /// gone round, which takes more than this many (ipc/util.c, ipc_idr_alloc: at least 21 objects for each
+    /// of 65,536 numbers; 1,365 for each of 128 with the boot option ipcmni_extend): so no stranger's object
+    /// ever has an id that stands in the list.
+    static constexpr std::uint32_t most = std::uint32_t{1} << 17;
+    struct Ids {
+        std::atomic<std::uint32_t> count{0};
+        std::array<std::atomic<std::int32_t>, most> values;
+    };
+    std::array<Ids, object_kinds> ids;
+
+    static constexpr std::size_t most_names = 256, longest_name = 255;
+    struct Name {
+        std::atomic<bool> used{false};
+        std::atomic<std::uint64_t> inode{0};
+        std::array<char, longest_name + 1> text;
+    };
+    std::array<Name, most_names> message_queues;
+};
+
+/// The list, in a mapping that children inherit.
+class SharedObjects {
+public:
+    /// ENOMEM.
+    [[nodiscard]] static boost::system::result<SharedObjects> make();
+    SharedObjects(SharedObjects&& other) noexcept;
+    SharedObjects& operator=(SharedObjects&&) = delete;
+    ~SharedObjects();
+
+    [[nodiscard]] MadeObjects& objects() const { return *objects_; }
+
+private:
+    explicit SharedObjects(MadeObjects* objects) : objects_(objects) {}
+    MadeObjects* objects_;
+};
+
+/// Removes every object of the list: when no process of the run is left.
+void remove_made_objects(const MadeObjects& made);
+
+/// Whether the POSIX message queue of this name is the object with this inode: it can be opened for reading
+/// or writing, and is. Where its mode forbids both, the name is believed (`on_doubt`).
+[[nodiscard]] bool is_message_queue(const char* name, std::uint64_t inode, bool on_doubt);
+
+}  // namespace callgate::agent
