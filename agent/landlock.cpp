@@ -67,7 +67,9 @@ bool vanished(int error) {
 }
 
 result<void> add_grant(int ruleset, const rules::Grant& grant, int abi, std::vector<std::string>& left_out) {
-    const std::uint64_t access = landlock_access(grant.operations, grant.directory, abi);
+    rules::OperationSet operations = grant.operations;
+    if (grant.trap_only_execute) operations |= Operation::execute;
+    const std::uint64_t access = landlock_access(operations, grant.directory, abi);
     if (access == 0) return {};
     const UniqueFd object = open_granted(grant.path);
     if (!object) {

@@ -123,11 +123,13 @@ void FileReasons::losses(Operation operation, Reasons& reasons) const {
         reasons.add(loss.by.empty() ? allow : loss.by,
                     [&] { return "what " + std::string(allow) + " allows is not all held: " + loss.why; });
     }
-    if (operation != Operation::read) return;
     for (const Grant& grant : paths_.grants)
-        if (grant.trap_only_read)
-            for (const std::string& id : grant.rules)
+        for (const std::string& id : grant.rules) {
+            if (operation == Operation::read && grant.trap_only_read)
                 reasons.add(id, [&] { return "execution beneath " + grant.path + " opens it to reading"; });
+            if (operation == Operation::execute && grant.trap_only_execute)
+                reasons.add(id, [&] { return "the trap alone holds execution at " + grant.path; });
+        }
 }
 
 /// Landlock compares what it holds itself when something moves (REFER). Whatever else a name decides, a
@@ -274,6 +276,8 @@ Plan make_plan(const RuleSet& rules, const PlanInput& input) {
     plan.bind_exact = bind.exact;
     plan.trap_only = std::any_of(paths.grants.begin(), paths.grants.end(),
                                  [](const Grant& grant) { return grant.trap_only_read; });
+    plan.trap_only_execute = std::any_of(paths.grants.begin(), paths.grants.end(),
+                                         [](const Grant& grant) { return grant.trap_only_execute; });
     plan_contests(plan, rules, paths, connect, bind);
     plan.grants = std::move(paths.grants);
     if (input.reasons) plan.tiers = tiers_of(rules, plan, paths.losses);

@@ -63,6 +63,8 @@ struct Grant {
     std::vector<std::string> rules;
     /// EXECUTE needs READ_FILE: reads beneath are granted by Landlock although a rule contests some of them.
     bool trap_only_read = false;
+    /// Landlock lets everything execute here (`operations` has no execute), and the trap alone decides.
+    bool trap_only_execute = false;
 };
 
 enum class Tier : std::uint8_t { filter, landlock, contested };
@@ -99,6 +101,9 @@ struct Plan {
     std::vector<RuleTier> tiers;
     /// Some hierarchy is trap-only: no read-only open is continued.
     bool trap_only = false;
+    /// Something that Landlock lets execute may not be: an execve that is continued reads its path again and
+    /// could land there, so each is judged twice, before and on what then runs, wherever its path pointed.
+    bool trap_only_execute = false;
     /// Sockets that can be made at all.
     bool udp = false, unix_datagram = false;
     /// `minimal` only: no rule could allow a unix socket's connect or bind, so the filter must refuse
@@ -133,6 +138,9 @@ public:
     /// `path`, created, removed or renamed names included (for create and remove the grant must be on a
     /// directory strictly above). Any thread, no allocation, cost of the depth of `path`.
     [[nodiscard]] bool allow(OperationSet operations, std::string_view path) const;
+    /// Whether Landlock lets the object at `path` execute, be it that the trap alone decides there. Any
+    /// thread.
+    [[nodiscard]] bool let_execute(std::string_view path) const;
     /// Grants at or beneath `path` no longer stand for what lies at that name: it was removed, renamed or
     /// replaced, and a file's grant goes with the old file. To be called before each such act, of files too.
     /// Any thread.

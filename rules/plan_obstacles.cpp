@@ -59,6 +59,11 @@ bool surely_shut(const Obstacle& obstacle, std::string_view path, bool hierarchy
     return hierarchy ? obstacle.glob->covers_hierarchy(path) : obstacle.glob->matches(path);
 }
 
+bool surely_excepted(const Obstacle& obstacle, std::string_view path, bool hierarchy) {
+    if (!obstacle.exception || obstacle.glob == nullptr || names_asker(*obstacle.rule->except)) return false;
+    return hierarchy ? obstacle.glob->covers_hierarchy(path) : obstacle.glob->matches(path);
+}
+
 void add_obstacles(std::vector<Obstacle>& all, const Rule& rule, OperationSet operations,
                    const std::vector<Glob>& globs, bool exception) {
     if (globs.empty()) all.push_back({&rule, operations, nullptr, nullptr, 0, exception});

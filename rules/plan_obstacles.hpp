@@ -50,5 +50,7 @@ private:
 [[nodiscard]] bool hits_file(const Obstacle& obstacle, std::string_view path);
 /// Whether nothing at all is allowed there, whoever asks: then nothing is lost.
 [[nodiscard]] bool surely_shut(const Obstacle& obstacle, std::string_view path, bool hierarchy);
+/// Whether the allowing rule's own exception takes all of it out, whoever asks: another rule may allow it.
+[[nodiscard]] bool surely_excepted(const Obstacle& obstacle, std::string_view path, bool hierarchy);
 
 }  // namespace callgate::rules::planning

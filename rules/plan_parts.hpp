@@ -3,6 +3,7 @@
 // Private to rules/plan*.cpp. Pure values; pointers point into the rule set of the call.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -16,6 +17,9 @@ namespace callgate::rules::planning {
 /// What Landlock can hold by path.
 inline constexpr OperationSet held_by_path{Operation::read, Operation::modify, Operation::create,
                                            Operation::remove, Operation::execute};
+/// Of those, what a grant on the file itself gives, and what only one on its directory does.
+inline constexpr OperationSet held_by_file{Operation::read, Operation::modify, Operation::execute};
+inline constexpr OperationSet held_by_parent{Operation::create, Operation::remove};
 
 /// Whether `path` is `directory` or lies beneath it; both absolute, without a final slash except "/".
 [[nodiscard]] bool at_or_beneath(std::string_view path, std::string_view directory);
@@ -48,6 +52,8 @@ struct PathPlan {
     /// What the grants hold at `path` and, of a directory, beneath it.
     [[nodiscard]] OperationSet held_at(std::string_view path) const;
 };
+using GrantsByPath = std::map<std::string, Grant, PathOrder>;
+[[nodiscard]] PathPlan merge_grants(const GrantsByPath& grants, const std::vector<Loss>& losses);
 [[nodiscard]] PathPlan plan_paths(const RuleSet& rules, const FileTree* tree);
 
 /// Whether everything is allowed for `operation`, at any path, by whoever asks.

@@ -3,10 +3,11 @@
 // Sound by construction: a path is granted an operation only where no pattern of a restricting rule (nor of
 // the allowing rule's own exception) can match at or beneath it. Every bound that is reached only makes more
 // of it contested.
+//
+// Execution cannot be performed on behalf: where it may be allowed and no static grant holds it, Landlock
+// must let it through all the same and the trap alone decides (`Grant::trap_only_execute`). That costs every
+// execve of the run, so it is done only where something may be executed that no static grant covers.
 #include <algorithm>
-#include <cstdint>
-#include <cstring>
-#include <map>
 #include <unordered_map>
 
 #include "rules/plan_obstacles.hpp"
@@ -19,34 +20,43 @@ constexpr std::size_t entries_limit = 256;   // of one directory that is split
 constexpr std::size_t grants_limit = 2000;   // of a plan: Landlock keeps one kernel object for each
 constexpr std::size_t listings_limit = 512;  // directories that are read at start
 constexpr int level_limit = 16;              // directories split beneath one another
-constexpr OperationSet held_by_file{Operation::read, Operation::modify, Operation::execute};
-constexpr OperationSet held_by_parent{Operation::create, Operation::remove};
 
 class Walker {
 public:
     Walker(const RuleSet& rules, const FileTree& tree) : rules_(rules), tree_(tree) {
-        std::vector<Obstacle> restrictions;
+        std::vector<Obstacle> restrictions, receiving;
         for (const Rule& rule : rules.rules()) {
             const OperationSet operations = rule.operations & held_by_path;
             if (restricts(rule) && !operations.empty() && decides_files(rule))
                 add_obstacles(restrictions, rule, operations, rule.when.path, false);
+            const bool creates = rule.operations.contains(Operation::create);
             const bool by_asker = names_asker(rule.when) || (rule.except && names_asker(*rule.except));
-            if (by_asker && rule.operations.contains(Operation::create)) asker_may_create_ = true;
+            if (by_asker && creates) asker_may_create_ = true;
+            if (rule.action == Action::allow && creates && decides_files(rule))
+                add_obstacles(receiving, rule, Operation::create, rule.when.path, false);
         }
         restrictions_ = ObstacleIndex(std::move(restrictions));
+        receiving_ = ObstacleIndex(std::move(receiving));
     }
 
     void candidates();
-    PathPlan take();
+    [[nodiscard]] const GrantsByPath& grants() const { return grants_; }
+    [[nodiscard]] const std::vector<Loss>& losses() const { return losses_; }
 
 private:
     void allow(const Rule& rule);
     void branch(const Rule& rule, OperationSet operations, const Glob::Branch& branch);
+    void by_asker(const Rule& rule, OperationSet operations, const std::string& why);
     void start(const std::string& path, OperationSet operations, bool hierarchy);
     void directory(const std::string& path, OperationSet operations, const Obstacles& obstacles, int level);
     void split(const std::string& path, OperationSet operations, const Obstacles& obstacles, int level);
     void file(const std::string& path, OperationSet operations, const Obstacles& obstacles);
     void grant(const std::string& path, bool directory, OperationSet operations);
+    Grant& grant_at(const std::string& path, bool directory);
+    void contest_execution(const std::string& path, bool directory);
+    void contest_head(const std::string& head, bool hierarchy);
+    const std::vector<FileTree::Entry>* children(const std::string& path, int level);
+    [[nodiscard]] bool stays_as_it_is(const std::string& directory, int level);
     void lose(const std::string& path, OperationSet operations, const std::string& by, std::string why);
     const std::vector<FileTree::Entry>* entries(const std::string& path);
     [[nodiscard]] bool can_appear(const std::string& path) const;
@@ -54,10 +64,11 @@ private:
     const RuleSet& rules_;
     const FileTree& tree_;
     ObstacleIndex restrictions_;
+    ObstacleIndex receiving_;         // no obstacles: where something may be created
     ObstacleIndex exceptions_;        // of allowing_
     const Rule* allowing_ = nullptr;  // null: the default
     bool asker_may_create_ = false;   // who asks decides about some creation
-    std::map<std::string, Grant, PathOrder> grants_;
+    GrantsByPath grants_;
     std::vector<Loss> losses_;
     std::unordered_map<std::string, std::optional<std::vector<FileTree::Entry>>> listings_;
 };
@@ -77,10 +88,10 @@ void Walker::allow(const Rule& rule) {
     exceptions_ = {};
     const OperationSet operations = rule.operations & held_by_path;
     if (names_asker(rule.when))
-        return lose("/", operations, "", "it needs the asking program or its arguments");
+        return by_asker(rule, operations, "it needs the asking program or its arguments");
     if (rule.except) {
         if (rule.except->path.empty())
-            return lose("/", operations, "", "its exception needs the asking program");
+            return by_asker(rule, operations, "its exception needs the asking program");
         std::vector<Obstacle> exceptions;
         add_obstacles(exceptions, rule, operations, rule.except->path, true);
         exceptions_ = ObstacleIndex(std::move(exceptions));
@@ -90,10 +101,20 @@ void Walker::allow(const Rule& rule) {
         for (const Glob::Branch& one : glob.branches()) branch(rule, operations, one);
 }
 
+/// Whether it allows is known only when somebody asks.
+void Walker::by_asker(const Rule& rule, OperationSet operations, const std::string& why) {
+    lose("/", operations, "", why);
+    if (!operations.contains(Operation::execute)) return;
+    if (rule.when.path.empty()) contest_head("/", true);
+    for (const Glob& glob : rule.when.path)
+        for (const Glob::Branch& one : glob.branches()) contest_head(one.head, !one.literal);
+}
+
 void Walker::branch(const Rule& rule, OperationSet operations, const Glob::Branch& branch) {
     if (branch.literal || branch.hierarchy) return start(branch.head, operations, branch.hierarchy);
     lose(branch.head, rule.operations & held_by_path, "",
          "a pattern: it may match anywhere beneath " + branch.head);
+    if (operations.contains(Operation::execute)) contest_head(branch.head, true);
 }
 
 void Walker::start(const std::string& path, OperationSet operations, bool hierarchy) {
@@ -117,34 +138,57 @@ bool Walker::can_appear(const std::string& path) const {
     return rules_.evaluate(request).action <= Action::ask;
 }
 
+/// Whether all that could be executed directly in the directory is known now: its entries can be listed and
+/// the rules allow nobody to make one there.
+bool Walker::stays_as_it_is(const std::string& directory, int level) {
+    if (rules_.fallback() == Action::allow || children(directory, level) == nullptr) return false;
+    Obstacles receiving;
+    receiving_.near(directory, Operation::create, receiving);
+    return std::none_of(receiving.begin(), receiving.end(), [&](const Obstacle* one) {
+        return one->glob == nullptr || (!one->branch->literal && at_or_beneath(directory, one->branch->head) &&
+                                        one->glob->may_match_beneath(directory));
+    });
+}
+
 void Walker::directory(const std::string& path, OperationSet operations, const Obstacles& obstacles,
                        int level) {
-    OperationSet restricted, everywhere, shut;
+    OperationSet restricted, everywhere, shut, taken;
     const Rule* by = nullptr;
     for (const Obstacle* one : obstacles) {
         OperationSet concerned = one->operations & operations;
         const Reach where = reach(*one, path);
-        // Whether the directory itself may be made or removed is its parent's matter.
-        if (where == Reach::itself) concerned = concerned - held_by_parent;
+        // Whether the directory itself may be made or removed is its parent's matter, and none is executed.
+        if (where == Reach::itself) concerned = concerned - held_by_parent - Operation::execute;
         if (where == Reach::none || concerned.empty()) continue;
         if (by == nullptr) by = one->rule;
         restricted |= concerned;
         if (where == Reach::everywhere) everywhere |= concerned;
         if (surely_shut(*one, path, true)) shut |= concerned;
+        if (surely_excepted(*one, path, true)) taken |= concerned;
     }
     grant(path, true, operations - restricted);
     if (restricted.empty()) return;
     if (const OperationSet lost = restricted - shut; !lost.empty())
         lose(path, lost, by->id, "rule " + by->id + " may decide beneath " + path);
-    if (const OperationSet rest = restricted - everywhere; !rest.empty()) split(path, rest, obstacles, level);
+    OperationSet rest = restricted - everywhere;
+    if ((restricted - shut - taken).contains(Operation::execute) &&
+        (everywhere.contains(Operation::execute) || !stays_as_it_is(path, level))) {
+        contest_execution(path, true);
+        rest = rest - Operation::execute;
+    }
+    if (!rest.empty()) split(path, rest, obstacles, level);
+}
+
+/// The entries of a directory that is to be split; null where it is not.
+const std::vector<FileTree::Entry>* Walker::children(const std::string& path, int level) {
+    // Processes come and go: a grant on one would soon be a grant on nothing, under a name that is used
+    // again.
+    return at_or_beneath(path, "/proc") || level >= level_limit ? nullptr : entries(path);
 }
 
 void Walker::split(const std::string& path, OperationSet operations, const Obstacles& obstacles, int level) {
-    // Processes come and go: a grant on one would soon be a grant on nothing, under a name that is used
-    // again.
-    if (at_or_beneath(path, "/proc")) return;
-    const std::vector<FileTree::Entry>* children = level < level_limit ? entries(path) : nullptr;
-    if (children == nullptr) return;
+    const std::vector<FileTree::Entry>* listed = children(path, level);
+    if (listed == nullptr) return;
     // An obstacle whose literal head lies inside concerns one child only.
     const std::string prefix = path == "/" ? "/" : path + "/";
     std::unordered_map<std::string_view, Obstacles> by_child;
@@ -157,7 +201,7 @@ void Walker::split(const std::string& path, OperationSet operations, const Obsta
         const std::string_view rest = std::string_view(one->branch->head).substr(prefix.size());
         by_child[rest.substr(0, rest.find('/'))].push_back(one);
     }
-    for (const FileTree::Entry& child : *children) {
+    for (const FileTree::Entry& child : *listed) {
         if (child.symbolic_link) continue;
         Obstacles here = anywhere;
         if (const auto found = by_child.find(child.name); found != by_child.end())
@@ -170,7 +214,7 @@ void Walker::split(const std::string& path, OperationSet operations, const Obsta
 
 void Walker::file(const std::string& path, OperationSet operations, const Obstacles& obstacles) {
     OperationSet free = operations & held_by_file;
-    OperationSet shut;
+    OperationSet shut, taken;
     const Rule* by = nullptr;
     for (const Obstacle* one : obstacles) {
         const OperationSet concerned = one->operations & operations;
@@ -178,10 +222,12 @@ void Walker::file(const std::string& path, OperationSet operations, const Obstac
         if (by == nullptr) by = one->rule;
         free = free - concerned;
         if (surely_shut(*one, path, false)) shut |= concerned;
+        if (surely_excepted(*one, path, false)) taken |= concerned;
     }
     grant(path, false, free);
     const OperationSet lost = operations - free - shut;
     if (lost.empty()) return;
+    if ((lost - taken).contains(Operation::execute)) contest_execution(path, false);
     const bool parents = lost.intersects(held_by_parent);
     lose(path, lost, by == nullptr ? "" : by->id,
          parents ? "whether " + path + " may be made or removed is held by its directory alone"
@@ -190,16 +236,40 @@ void Walker::file(const std::string& path, OperationSet operations, const Obstac
 
 void Walker::grant(const std::string& path, bool directory, OperationSet operations) {
     if (operations.empty()) return;
-    const auto place = grants_.lower_bound(path);
-    const bool fresh = place == grants_.end() || place->first != path;
-    if (fresh && grants_.size() >= grants_limit)
-        return lose(path, operations, "", "more than " + std::to_string(grants_limit) + " grants");
-    Grant& grant = fresh ? grants_.emplace_hint(place, path, Grant{})->second : place->second;
+    if (grants_.size() >= grants_limit && !grants_.contains(path)) {
+        lose(path, operations, "", "more than " + std::to_string(grants_limit) + " grants");
+        if (operations.contains(Operation::execute)) contest_execution("/", true);
+        return;
+    }
+    grant_at(path, directory).operations |= operations;
+}
+
+Grant& Walker::grant_at(const std::string& path, bool directory) {
+    Grant& grant = grants_[path];
     grant.path = path;
     grant.directory = directory;
-    grant.operations |= operations;
     const std::string id = allowing_ == nullptr ? "default" : allowing_->id;
     if (std::find(grant.rules.begin(), grant.rules.end(), id) == grant.rules.end()) grant.rules.push_back(id);
+    return grant;
+}
+
+/// Landlock lets everything there execute, and the trap alone decides.
+void Walker::contest_execution(const std::string& path, bool directory) {
+    const bool fits = grants_.size() < grants_limit || grants_.contains(path);
+    grant_at(fits ? path : "/", !fits || directory).trap_only_execute = true;
+}
+
+/// The same for what an allowing pattern may match at (`hierarchy`: and beneath) its literal head.
+void Walker::contest_head(const std::string& head, bool hierarchy) {
+    const FileTree::Kind kind = tree_.kind(head);
+    const bool directory = kind == FileTree::Kind::directory;
+    if (kind == FileTree::Kind::absent || (directory && !hierarchy)) return;
+    Obstacles obstacles;
+    restrictions_.near(head, Operation::execute, obstacles);
+    const bool shut = std::any_of(obstacles.begin(), obstacles.end(), [&](const Obstacle* one) {
+        return surely_shut(*one, head, directory);
+    });
+    if (!shut) contest_execution(head, directory);
 }
 
 void Walker::lose(const std::string& path, OperationSet operations, const std::string& by, std::string why) {
@@ -215,70 +285,13 @@ const std::vector<FileTree::Entry>* Walker::entries(const std::string& path) {
     return found->second ? &*found->second : nullptr;
 }
 
-PathPlan Walker::take() {
-    PathPlan plan;
-    std::vector<std::size_t> above;  // indices of kept directory grants that hold the current path
-    for (auto& [path, grant] : grants_) {
-        while (!above.empty() && !at_or_beneath(path, plan.grants[above.back()].path)) above.pop_back();
-        const OperationSet inherited = above.empty() ? OperationSet{} : plan.grants[above.back()].operations;
-        if (inherited.contains_all(grant.operations)) continue;
-        grant.operations |= grant.directory ? inherited : inherited & held_by_file;
-        grant.trap_only_read =
-            grant.operations.contains(Operation::execute) && !grant.operations.contains(Operation::read);
-        plan.grants.push_back(std::move(grant));
-        if (plan.grants.back().directory) above.push_back(plan.grants.size() - 1);
-    }
-    for (Loss& loss : losses_) {
-        loss.operations = loss.operations - plan.held_at(loss.path);
-        if (!loss.operations.empty()) plan.losses.push_back(std::move(loss));
-    }
-    return plan;
-}
-
 }  // namespace
-
-bool at_or_beneath(std::string_view path, std::string_view directory) {
-    if (directory == "/") return path.starts_with('/');
-    if (!path.starts_with(directory)) return false;
-    return path.size() == directory.size() || path[directory.size()] == '/';
-}
-
-namespace {
-
-/// How many bytes both begin with. Paths of one place have much in common: eight bytes at a time.
-std::size_t common_length(std::string_view left, std::string_view right) {
-    const std::size_t shorter = std::min(left.size(), right.size());
-    std::size_t at = 0;
-    for (std::uint64_t one = 0, other = 0; at + sizeof one <= shorter; at += sizeof one) {
-        std::memcpy(&one, left.data() + at, sizeof one);
-        std::memcpy(&other, right.data() + at, sizeof other);
-        if (one != other) break;
-    }
-    while (at < shorter && left[at] == right[at]) ++at;
-    return at;
-}
-
-}  // namespace
-
-bool PathOrder::operator()(std::string_view left, std::string_view right) const {
-    const auto key = [](char byte) { return byte == '/' ? 0 : static_cast<unsigned char>(byte) + 1; };
-    const std::size_t same = common_length(left, right);
-    if (same == left.size() || same == right.size()) return same < right.size();
-    return key(left[same]) < key(right[same]);
-}
-
-OperationSet PathPlan::held_at(std::string_view path) const {
-    OperationSet held;
-    for (const Grant& grant : grants)
-        if (grant.directory ? at_or_beneath(path, grant.path) : path == grant.path) held |= grant.operations;
-    return held;
-}
 
 PathPlan plan_paths(const RuleSet& rules, const FileTree* tree) {
     if (tree == nullptr) return {{}, {{"/", held_by_path, nullptr, "", "nothing is known of the files"}}};
     Walker walker(rules, *tree);
     walker.candidates();
-    return walker.take();
+    return merge_grants(walker.grants(), walker.losses());
 }
 
 }  // namespace callgate::rules::planning

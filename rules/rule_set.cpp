@@ -61,7 +61,8 @@ struct RuleSet::Index {
     /// Rules for every file, for every unix socket.
     std::vector<std::uint32_t> all_files, all_sockets;
     EndpointIndex endpoints;
-    bool needs_program = false, opens_udp = false, opens_unix_datagram = false;
+    bool needs_program = false, needs_arguments = false;
+    bool opens_udp = false, opens_unix_datagram = false;
 
     class Search;
 
@@ -83,6 +84,7 @@ void RuleSet::Index::add(std::uint32_t number, const Rule& rule) {
     const Conditions& when = rule.when;
     digests.push_back({rule.operations, rule.action, when.program.empty() && !when.argv && !rule.except});
     needs_program = needs_program || !when.program.empty() || (rule.except && !rule.except->program.empty());
+    needs_arguments = needs_arguments || when.argv || (rule.except && rule.except->argv);
     if (rule.operations.intersects(network_operations)) add_network(number, rule);
     const bool network = !when.host.empty() || !when.address.empty() || !when.port.empty();
     if (!rule.operations.intersects(file_operations) || network) return;
@@ -231,6 +233,7 @@ std::vector<const Rule*> RuleSet::matching(const Request& request, Operation ope
 std::span<const Rule> RuleSet::rules() const { return index_->rules; }
 Action RuleSet::fallback() const { return index_->fallback; }
 bool RuleSet::needs_program() const { return index_->needs_program; }
+bool RuleSet::needs_arguments() const { return index_->needs_arguments; }
 bool RuleSet::opens_udp() const { return index_->opens_udp; }
 bool RuleSet::opens_unix_datagram() const { return index_->opens_unix_datagram; }
 

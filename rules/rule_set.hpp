@@ -37,6 +37,8 @@ public:
 
     /// Whether some rule has a `program` condition, so that requests must name theirs.
     [[nodiscard]] bool needs_program() const;
+    /// Whether some rule has an `argv` condition, so that requests to execute must name their arguments.
+    [[nodiscard]] bool needs_arguments() const;
     /// Whether an allow or ask rule names protocol "udp" (internet) or "datagram" (unix): only then can such
     /// sockets be made.
     [[nodiscard]] bool opens_udp() const;

@@ -35,6 +35,7 @@ struct StaticGrants::Table {
         std::string path;
         bool directory = false;
         OperationSet operations;
+        bool lets_execute = false;
     };
     std::vector<Entry> entries;        // sorted: a directory directly before what lies beneath it
     std::vector<std::uint32_t> slots;  // index + 1, 0: free; a power of two of them
@@ -44,14 +45,19 @@ struct StaticGrants::Table {
 
     explicit Table(const Plan& plan);
     void insert(std::uint32_t index);
-    [[nodiscard]] OperationSet at(std::string_view prefix, std::uint64_t hash, bool above) const;
+    [[nodiscard]] const Entry* at(std::string_view prefix, std::uint64_t hash, bool above) const;
+    /// Until `enough(entry, above)` says so: the grants on `path` (`above` false) and on what lies above it.
+    template <typename Enough>
+    bool any(std::string_view path, Enough enough) const;
     template <typename Visit>
     void beneath(std::string_view path, Visit visit) const;
 };
 
 StaticGrants::Table::Table(const Plan& plan) {
     for (const Grant& grant : plan.grants) {
-        entries.push_back({grant.path, grant.directory, grant.operations & planning::held_by_path});
+        const bool lets_execute = grant.trap_only_execute || grant.operations.contains(Operation::execute);
+        entries.push_back(
+            {grant.path, grant.directory, grant.operations & planning::held_by_path, lets_execute});
         longest = std::max(longest, grant.path.size());
     }
     std::sort(entries.begin(), entries.end(), [](const Entry& left, const Entry& right) {
@@ -68,18 +74,36 @@ void StaticGrants::Table::insert(std::uint32_t index) {
     slots[slot] = index + 1;
 }
 
-/// What the grant at exactly `prefix` gives to what lies strictly beneath it (`above`), or to the object
-/// itself.
-OperationSet StaticGrants::Table::at(std::string_view prefix, std::uint64_t hash, bool above) const {
+/// The grant at exactly `prefix`, where it still stands: for what lies strictly beneath it (`above`), or for
+/// the object itself.
+const StaticGrants::Table::Entry* StaticGrants::Table::at(std::string_view prefix, std::uint64_t hash,
+                                                          bool above) const {
     for (std::size_t slot = hash & (slots.size() - 1); slots[slot] != 0;
          slot = (slot + 1) & (slots.size() - 1)) {
         const std::size_t index = slots[slot] - 1;
         const Entry& entry = entries[index];
         if (entry.path != prefix) continue;
-        if (forgotten[index].load(std::memory_order_acquire) || (above && !entry.directory)) return {};
-        return above ? entry.operations : entry.operations & of_object;
+        const bool stands = !forgotten[index].load(std::memory_order_acquire);
+        return stands && (entry.directory || !above) ? &entry : nullptr;
     }
-    return {};
+    return nullptr;
+}
+
+template <typename Enough>
+bool StaticGrants::Table::any(std::string_view path, Enough enough) const {
+    const auto one = [&](std::string_view prefix, std::uint64_t hash, bool above) {
+        const Entry* entry = at(prefix, hash, above);
+        return entry != nullptr && enough(*entry, above);
+    };
+    const bool root = path == "/";
+    if (one("/", hash_of("/"), !root)) return true;
+    if (root) return false;
+    std::uint64_t hash = add_byte(hash_start, '/');
+    for (std::size_t index = 1; index < path.size() && index <= longest; ++index) {
+        if (path[index] == '/' && one(path.substr(0, index), hash, true)) return true;
+        hash = add_byte(hash, path[index]);
+    }
+    return path.size() <= longest && one(path, hash, false);
 }
 
 template <typename Visit>
@@ -99,17 +123,16 @@ StaticGrants::~StaticGrants() = default;
 bool StaticGrants::allow(OperationSet operations, std::string_view path) const {
     if (operations.empty() || !planning::held_by_path.contains_all(operations) || !path.starts_with('/'))
         return false;
-    const bool root = path == "/";
-    OperationSet missing = operations - table_->at("/", hash_of("/"), !root);
-    if (root || missing.empty()) return missing.empty();
-    std::uint64_t hash = add_byte(hash_start, '/');
-    for (std::size_t index = 1; index < path.size() && index <= table_->longest; ++index) {
-        if (path[index] == '/') missing = missing - table_->at(path.substr(0, index), hash, true);
-        if (missing.empty()) return true;
-        hash = add_byte(hash, path[index]);
-    }
-    if (path.size() > table_->longest) return false;
-    return (missing - table_->at(path, hash, false)).empty();
+    OperationSet missing = operations;
+    return table_->any(path, [&missing](const Table::Entry& entry, bool above) {
+        missing = missing - (above ? entry.operations : entry.operations & of_object);
+        return missing.empty();
+    });
+}
+
+bool StaticGrants::let_execute(std::string_view path) const {
+    if (!path.starts_with('/')) return false;
+    return table_->any(path, [](const Table::Entry& entry, bool) { return entry.lets_execute; });
 }
 
 void StaticGrants::forget(std::string_view path, Departure how) const {

@@ -1,5 +1,6 @@
 #include "supervisor/report.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <unordered_map>
@@ -19,7 +20,8 @@ constexpr std::size_t most_denials = 256, most_lines = 10;
 std::string note_of(const audit::Decision& decision) {
     std::string note(decision.reason.empty() ? decision.verdict.reason() : decision.reason);
     const auto add = [&note](const char* text) { note += (note.empty() ? "" : "; ") + std::string(text); };
-    if (decision.mechanism == audit::Mechanism::kill) add("killed the run");
+    // A second record speaks for itself, and of one process.
+    if (decision.mechanism == audit::Mechanism::kill && decision.of_sequence == 0) add("killed the run");
     if (decision.verdict.decided_by == rules::DecidedBy::timeout) {
         add("nobody answered in time");
     } else if (decision.verdict.action == rules::Action::ask && audit::refused(decision)) {
@@ -143,6 +145,22 @@ std::string RunReport::State::denials_text(const RunFacts& facts, bool hints) co
     text += "callgate:   … and " + std::to_string(more) + " more";
     if (!facts.audit_file.empty()) text += ": callgate audit show " + log_argument(facts);
     return text + '\n';
+}
+
+std::string RunReport::last_denial(rules::Operation operation, bool hints) const {
+    using audit::terminal_safe;
+    const std::lock_guard guard(state_->lock);
+    const auto& all = state_->denials;
+    const auto last = std::find_if(all.rbegin(), all.rend(),
+                                   [operation](const Denial& one) { return one.operation == operation; });
+    if (last == all.rend()) return {};
+    const std::string by = last->by_rule             ? "rule " + last->rule
+                           : last->rule == "default" ? "the default"
+                                                     : "callgate";
+    std::string text = terminal_safe(last->object) + " is denied by " + terminal_safe(by);
+    if (!last->note.empty()) text += ": " + terminal_safe(last->note);
+    if (hints && !last->hint.empty()) text += "; allow with: " + last->hint;
+    return text;
 }
 
 std::string RunReport::footer(const RunFacts& facts, const RunOutcome& outcome, bool hints) const {

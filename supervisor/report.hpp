@@ -45,6 +45,9 @@ public:
     /// Counts the decision; a denial (deny, kill, ask that was denied) is kept by operation, object and rule.
     void note(const audit::Decision& decision);
     [[nodiscard]] audit::Counts counts() const;
+    /// Why `operation` was denied last, and with `hints` the option that would allow it; "" where it never
+    /// was.
+    [[nodiscard]] std::string last_denial(rules::Operation operation, bool hints) const;
     /// The footer: what was denied, how often, by which rule, and the option that would allow it (`hints`),
     /// each line prefixed "callgate: ", terminal-safe. "" where nothing was denied or ended.
     [[nodiscard]] std::string footer(const RunFacts& facts, const RunOutcome& outcome, bool hints) const;

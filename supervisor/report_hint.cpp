@@ -112,7 +112,7 @@ struct Obstacles {
 Obstacles obstacles(const Decision& decision, const rules::RuleSet& rules, const rules::Object& object) {
     Obstacles found;
     const OperationSet operations = all_operations(decision);
-    const rules::Request request{operations, object, decision.caller.executable, {}};
+    const rules::Request request{operations, object, decision.caller.executable, decision.input.arguments};
     for (int index = 0; index < rules::operation_count; ++index) {
         const auto operation = static_cast<rules::Operation>(index);
         if (!operations.contains(operation)) continue;

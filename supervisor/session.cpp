@@ -342,7 +342,10 @@ void Session::finish() {
         report_failure("ended by --timeout after " + std::to_string(outcome_.duration_ms) + " ms");
     }
     if (outcome_.outcome == "exec_failed") {
-        report_failure("cannot run " + config_.command.front() + ": " + outcome_.error);
+        // Nothing ran but the attempt itself: a denied execution is the one that failed.
+        const std::string why = report_.last_denial(rules::Operation::execute, config_.hints);
+        report_failure("cannot run " + config_.command.front() + ": " + outcome_.error +
+                       (why.empty() ? "" : " (" + why + ")"));
     } else if (!outcome_.error.empty()) {
         report_failure(outcome_.error);
     }

@@ -168,6 +168,7 @@ void append_input(Buffer& out, const CallInput& input, std::string_view program)
     } else {
         out << "null";
     }
+    if (!input.arguments.empty()) append_arguments(out, "argv", input.arguments);
     if (!is_utf8(program)) {
         out << R"(,"program_b64":")";
         append_base64(out, program);
@@ -219,6 +220,7 @@ std::size_t format(Buffer& out, const RunContext& context, const Decision& decis
     begin_callgate(out, context);
     out << R"(,"operation":")" << rules::name(decision.operation) << '"';
     append_operations(out, decision.operations);
+    if (decision.of_sequence != 0) out << R"(,"of_sequence":)" << decision.of_sequence;
     append_verdict(out, decision);
     append_object_rest(out, decision);
     append_input(out, decision.input, decision.caller.executable);

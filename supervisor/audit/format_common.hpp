@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
 
 #include "supervisor/audit/format.hpp"
 
@@ -13,6 +16,8 @@ void begin_line(Buffer& out);
 void begin_callgate(Buffer& out, const RunContext& context);
 /// `},"integrity":null}` and the newline: `integrity` is where a hash chain has its place (audit.md).
 void end_line(Buffer& out);
+/// `,"NAME":[…]`, secrets taken out; with `,"NAME_cut":true` where only the first of them are there.
+void append_arguments(Buffer& out, std::string_view name, std::span<const std::string> arguments);
 /// `"0644"`
 void append_octal(Buffer& out, std::uint32_t mode);
 

@@ -29,20 +29,6 @@ void append_string(Buffer& out, std::string_view name, std::string_view value) {
     append_json_string(out, value);
 }
 
-void append_command(Buffer& out, const std::vector<std::string>& command) {
-    std::vector<std::string> kept;
-    std::size_t left = most_argument_bytes;
-    for (const std::string& argument : command) {
-        if (kept.size() == most_arguments || left == 0) break;
-        kept.push_back(argument.substr(0, left));
-        left -= kept.back().size();
-    }
-    const bool whole =
-        kept.size() == command.size() && (kept.empty() || kept.back().size() == command.back().size());
-    append_strings(out, "command", redact(kept));
-    if (!whole) out << R"(,"command_cut":true)";
-}
-
 /// The part of a line before its sequence number. Returns where that belongs.
 std::size_t begin_event(Buffer& out, std::string_view type, std::string_view action,
                         std::string_view outcome) {
@@ -88,6 +74,20 @@ void begin_callgate(Buffer& out, const RunContext& context) {
 
 void end_line(Buffer& out) { out << "},\"integrity\":null}\n"; }
 
+void append_arguments(Buffer& out, std::string_view name, std::span<const std::string> arguments) {
+    std::vector<std::string> kept;
+    std::size_t left = most_argument_bytes;
+    for (const std::string& argument : arguments) {
+        if (kept.size() == most_arguments || left == 0) break;
+        kept.push_back(argument.substr(0, left));
+        left -= kept.back().size();
+    }
+    const bool whole =
+        kept.size() == arguments.size() && (kept.empty() || kept.back().size() == arguments.back().size());
+    append_strings(out, name, redact(kept));
+    if (!whole) out << ",\"" << name << "_cut\":true";
+}
+
 void append_octal(Buffer& out, std::uint32_t mode) {
     char digits[12];
     const auto end = std::to_chars(digits, digits + sizeof digits, mode, 8).ptr;
@@ -121,7 +121,7 @@ std::size_t format(Buffer& out, const RunContext& context, const RunStart& start
     out << R"(},"process":{"pid":)" << start.pid << '}';
     begin_callgate(out, context);
     append_string(out, "version", CALLGATE_VERSION);
-    append_command(out, start.command);
+    append_arguments(out, "command", start.command);
     append_string(out, "workdir", start.workdir);
     append_string(out, "rules_sha256", start.rules_sha256);
     append_strings(out, "profiles", start.profiles);

@@ -43,6 +43,7 @@ struct CallInput {
     std::string_view second_path;         // rename, link, symlink; what of a file's metadata
     std::vector<std::string_view> flags;  // "O_RDONLY", ...
     std::optional<std::uint32_t> mode;
+    std::span<const std::string> arguments;  // of an execve, where some rule asks for them
 };
 
 /// Identity of a file object where it exists.
@@ -65,6 +66,8 @@ struct Decision {
     Mechanism mechanism = Mechanism::error;
     Tier tier = Tier::contested;
     std::int64_t duration_ns = 0;
+    /// A second record, of what became of that one: another program began to run than was judged. 0: none.
+    std::uint64_t of_sequence = 0;
 };
 
 /// A second record: what came of a decision where it is not what was decided.

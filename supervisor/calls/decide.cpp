@@ -27,31 +27,15 @@ audit::Caller caller_of(CallContext& context) {
     return caller;
 }
 
-audit::Mechanism mechanism_of(rules::Action action) {
+audit::Mechanism mechanism_of(const Subject& subject, rules::Action action) {
     switch (action) {
         case rules::Action::allow:
-            return audit::Mechanism::on_behalf;
+            return subject.allowed_by;
         case rules::Action::kill:
             return audit::Mechanism::kill;
         default:
             return audit::Mechanism::error;
     }
-}
-
-audit::Decision make_decision(CallContext& context, const Subject& subject, const rules::Verdict& verdict) {
-    audit::Decision decision;
-    decision.call = context.entry.name;
-    decision.caller = caller_of(context);
-    decision.input = subject.input;
-    decision.operation = verdict.operation;
-    decision.operations = subject.operations | subject.second_operations;
-    decision.object = subject.object;
-    decision.second_object = subject.second_object;
-    decision.identity = subject.identity;
-    decision.verdict = verdict;
-    decision.mechanism = mechanism_of(verdict.action);
-    decision.duration_ns = now_ns() - context.started_ns;
-    return decision;
 }
 
 /// Of the records that could not be written the first says why.
@@ -66,30 +50,6 @@ void second_record(CallContext& context, const Record& record) {
     if (context.run.log == nullptr || record.of_sequence == 0) return;
     const auto written = context.run.log->record(record);
     if (!written) keep_first_error(context, written.error());
-}
-
-/// Writes the record. False: it could not be written, and the call is to be denied for that.
-bool put_on_record(CallContext& context, const audit::Decision& decision, std::uint64_t* sequence) {
-    if (context.run.log == nullptr) {
-        context.run.report.note(decision);
-        return true;
-    }
-    const auto written = context.run.log->record(decision);
-    if (written) {
-        context.run.report.note(decision);
-        if (sequence != nullptr) *sequence = *written;
-        if (decision.verdict.action != rules::Action::allow && context.run.sync_log) context.run.sync_log();
-        return true;
-    }
-    keep_first_error(context, written.error());
-    if (!check_enabled("record-first")) return true;
-    audit::Decision unrecorded = decision;
-    unrecorded.verdict.action = rules::Action::deny;
-    unrecorded.verdict.decided_by = rules::DecidedBy::failure;
-    unrecorded.verdict.rule = nullptr;
-    unrecorded.reason = "the decision could not be recorded";
-    context.run.report.note(unrecorded);
-    return false;
 }
 
 /// In place of any verdict where a test has switched the judging of this call off.
@@ -117,12 +77,52 @@ void use_umask(Scratch& scratch, unsigned mask) {
     scratch.umask = mask;
 }
 
+audit::Decision decision_on(CallContext& context, const Subject& subject, const rules::Verdict& verdict) {
+    audit::Decision decision;
+    decision.call = context.entry.name;
+    decision.caller = caller_of(context);
+    decision.input = subject.input;
+    decision.operation = verdict.operation;
+    decision.operations = subject.operations | subject.second_operations;
+    decision.object = subject.object;
+    decision.second_object = subject.second_object;
+    decision.identity = subject.identity;
+    decision.verdict = verdict;
+    decision.mechanism = mechanism_of(subject, verdict.action);
+    decision.duration_ns = now_ns() - context.started_ns;
+    return decision;
+}
+
+bool put_on_record(CallContext& context, const audit::Decision& decision, std::uint64_t* sequence) {
+    if (context.run.log == nullptr) {
+        context.run.report.note(decision);
+        return true;
+    }
+    const auto written = context.run.log->record(decision);
+    if (written) {
+        context.run.report.note(decision);
+        if (sequence != nullptr) *sequence = *written;
+        if (decision.verdict.action != rules::Action::allow && context.run.sync_log) context.run.sync_log();
+        return true;
+    }
+    keep_first_error(context, written.error());
+    if (!check_enabled("record-first")) return true;
+    audit::Decision unrecorded = decision;
+    unrecorded.verdict.action = rules::Action::deny;
+    unrecorded.verdict.decided_by = rules::DecidedBy::failure;
+    unrecorded.verdict.rule = nullptr;
+    unrecorded.reason = "the decision could not be recorded";
+    context.run.report.note(unrecorded);
+    return false;
+}
+
 rules::Verdict judge(CallContext& context, const Subject& subject) {
     if (!check_enabled(context.entry.name)) return unjudged();
     if (context.run.rules.needs_program()) {
         kernel::executable(context.thread(), context.scratch.executable);
     }
-    rules::Request request{subject.operations, subject.object, context.scratch.executable, {}};
+    rules::Request request{subject.operations, subject.object, context.scratch.executable,
+                           subject.input.arguments};
     rules::Verdict verdict = context.run.rules.evaluate(request);
     if (!subject.second_object || !check_enabled("second-name")) return verdict;
     request.operations = subject.second_operations;
@@ -146,7 +146,7 @@ Ruling rule_on(CallContext& context, const Subject& subject, const rules::Verdic
 int refusal(CallContext& context, const Subject& subject, const rules::Verdict& verdict,
             std::uint64_t* sequence) {
     audit::Decision decision =
-        make_decision(context, subject, check_enabled(context.entry.name) ? verdict : unjudged());
+        decision_on(context, subject, check_enabled(context.entry.name) ? verdict : unjudged());
     if (decision.verdict.action < rules::Action::deny && check_enabled("caller-elsewhere") &&
         context.scratch.callers.elsewhere(context.thread())) {
         // What was resolved here may not be what it means there.
@@ -180,7 +180,7 @@ void let_continue(CallContext& context, const Subject& subject) {
     if (context.run.plan.record == rules::RecordMode::all) {
         rules::Verdict verdict = judge(context, subject);
         verdict.action = rules::Action::allow;
-        audit::Decision decision = make_decision(context, subject, verdict);
+        audit::Decision decision = decision_on(context, subject, verdict);
         decision.mechanism = audit::Mechanism::continued;
         decision.tier = audit::Tier::kernel;
         if (!put_on_record(context, decision, nullptr)) return context.fail(unrecorded_error);
@@ -199,7 +199,7 @@ void deny_failure(CallContext& context, const Subject& subject, int error, std::
             break;
         }
     }
-    audit::Decision decision = make_decision(context, subject, verdict);
+    audit::Decision decision = decision_on(context, subject, verdict);
     decision.reason = reason;
     context.fail(put_on_record(context, decision, nullptr) ? error : unrecorded_error);
 }

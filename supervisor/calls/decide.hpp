@@ -23,6 +23,8 @@ struct Subject {
     rules::OperationSet second_operations;
     std::optional<audit::FileIdentity> identity;
     audit::CallInput input;
+    /// How it happens where it is allowed.
+    audit::Mechanism allowed_by = audit::Mechanism::on_behalf;
 };
 
 /// What the handler does after judging.
@@ -43,6 +45,14 @@ enum class Ruling : std::uint8_t {
 /// its caller never meets a second holder of a socket or file. 0: on record, act now. Otherwise the errno.
 [[nodiscard]] int refusal(CallContext& context, const Subject& subject, const rules::Verdict& verdict,
                           std::uint64_t* sequence);
+
+/// The record of a verdict, as `rule_on` would write it. Views point into `subject`, `verdict` and the
+/// scratch.
+[[nodiscard]] audit::Decision decision_on(CallContext& context, const Subject& subject,
+                                          const rules::Verdict& verdict);
+
+/// Writes a record that is no plain ruling. False: it could not be written, and what it is about must not be.
+[[nodiscard]] bool put_on_record(CallContext& context, const audit::Decision& decision, std::uint64_t* sequence);
 
 /// Lets the kernel go on with a call that Landlock and the filter alone permit: recorded only with `--record
 /// all`.

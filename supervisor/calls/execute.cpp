@@ -1,52 +1,233 @@
-// execve, execveat.
+// execve, execveat: judged before, and where that is not enough, again on what then runs.
 //
 // An attacker controls path, arguments and environment in memory, which the kernel reads again when the call
-// is continued; it cannot be performed on behalf. So it is continued only where Landlock alone holds
-// execution: whatever the path then names, it runs only beneath a hierarchy that is allowed to execute.
-// Everything else is denied here, on record. What Landlock does not mediate (a memfd, a loader of one's own)
-// runs under the same domain and filter as the caller: it gains nothing but another program's name (threat
-// model: execution identifies, it does not confine).
+// is continued; it cannot be performed on behalf. Two ways are sound:
+// - Nothing is trap-only for execution (plan.hpp): Landlock lets execute only what the rules allow, so a call
+//   is continued whatever its path then names. What Landlock does not mediate (a memfd, a loader of one's
+//   own) runs under the same domain and filter as the caller: it gains nothing but another program's name.
+// - Else Landlock alone would let too much execute. Every execve is judged here on pinned objects and copied
+//   arguments, and what the kernel made of it is judged again before its first instruction (exec_watch.hpp).
+//   A call that leads nowhere is then answered here and not continued: it could lead elsewhere by then.
+// A script is judged together with the interpreters that its first line names: the strictest verdict counts.
 #include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
 
 #include "supervisor/calls/arguments.hpp"
 #include "supervisor/calls/decide.hpp"
+#include "supervisor/calls/exec_script.hpp"
+#include "supervisor/calls/exec_watch.hpp"
+#include "supervisor/kernel/argument_list.hpp"
 
 namespace callgate::calls {
 
-void handle_execute(CallContext& context) {
-    const int flags = context.entry.flags < 0 ? 0 : context.integer(context.entry.flags);
-    const EmptyPath empty = (flags & AT_EMPTY_PATH) != 0 ? EmptyPath::allow : EmptyPath::refuse;
-    auto given = read_path_argument(context, context.entry.first, context.scratch.path,
-                                    context.scratch.directory, empty);
-    // What leads nowhere the kernel refuses by itself.
-    if (!given) return refuse_natively(context, given.error().value(), true);
-    const Follow follow = (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Follow::no : Follow::yes;
-    auto object = given->text->empty() ? describe(std::move(given->base))
-                                       : resolve_object(given->request(context.thread(), follow));
-    if (!context.call.waiting()) return;
-    if (!object || object->directory() || object->symbolic_link()) {
-        return refuse_natively(context, object ? EACCES : object.error().value(), true);
-    }
-    if (object->anonymous) object->nameless = true;  // a memfd: no name that a rule could allow
+namespace {
+
+using rules::Operation;
+
+constexpr int only_check = 0x10000;      // AT_EXECVE_CHECK, Linux 6.14: older kernels refuse it
+constexpr std::size_t most_in_turn = 6;  // the file, and five interpreters: fs/exec.c, exec_binprm
+
+/// One file of those that the kernel will open for an execve, the last of which runs.
+struct Step {
+    Object object;
+    std::vector<std::string> arguments;  // as far as they are known: all, or the first ones of an interpreter
+};
+
+class Execution {
+public:
+    explicit Execution(CallContext& context)
+        : context_(context),
+          held_(!context.run.plan.trap_only_execute),
+          by_arguments_(context.run.rules.needs_arguments()) {}
+
+    void run();
+
+private:
+    bool find_object();
+    bool find_arguments();
+    void find_interpreters();
+    [[nodiscard]] std::string name_in_kernel() const;
+    [[nodiscard]] bool all_static() const;
+    [[nodiscard]] Subject judged(const Step& step) const;
+    [[nodiscard]] Subject recorded(const Step& step) const;
+    void judge_all();
+    void allowed(const rules::Verdict& verdict);
+    void watch(const rules::Verdict& verdict);
+    void refuse(int error) { refuse_natively(context_, error, held_); }
+    void unreadable(int error);
+
+    CallContext& context_;
+    const bool held_;          // Landlock lets execute only what is allowed: calls may be continued
+    const bool by_arguments_;  // some rule asks for them
+    std::optional<GivenPath> given_;
+    std::vector<Step> steps_;
+    bool readable_ = true;  // the last step, by this identity
+};
+
+/// Its memory or directory: by an error of the caller's own, or because we are not let near it.
+void Execution::unreadable(int error) {
+    if (held_ || (error != EPERM && error != EACCES)) return refuse(error);
     Subject subject;
-    subject.operations = rules::Operation::execute;
-    subject.object = rules::FileObject{object->path, object->nameless};
-    subject.identity = identity_of(object->status);
-    if (!given->text->empty()) subject.input = input_of(*given);
-    if (!object->nameless && context.run.grants.allow(rules::Operation::execute, object->path)) {
-        return let_continue(context, subject);
+    subject.operations = Operation::execute;
+    subject.object = rules::FileObject{};
+    deny_failure(context_, subject, EPERM, "the caller cannot be looked at (it is not dumpable)");
+}
+
+/// False: answered.
+bool Execution::find_object() {
+    const int flags = context_.entry.flags < 0 ? 0 : context_.integer(context_.entry.flags);
+    const EmptyPath empty = (flags & AT_EMPTY_PATH) != 0 ? EmptyPath::allow : EmptyPath::refuse;
+    auto given = read_path_argument(context_, context_.entry.first, context_.scratch.path,
+                                    context_.scratch.directory, empty);
+    if (!given) return unreadable(given.error().value()), false;
+    if ((flags & ~(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW | only_check)) != 0) return refuse(EINVAL), false;
+    given_ = std::move(*given);
+    const Follow follow = (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Follow::no : Follow::yes;
+    auto object = given_->text->empty() ? describe(std::move(given_->base))
+                                        : resolve_object(given_->request(context_.thread(), follow));
+    // What was read and pinned is the caller's only if it still waits.
+    if (!context_.call.waiting()) return false;
+    if (!object) return refuse(object.error().value()), false;
+    if (object->symbolic_link()) return refuse(ELOOP), false;
+    if (!S_ISREG(object->status.st_mode)) return refuse(EACCES), false;
+    if (object->anonymous) object->nameless = true;  // a memfd: no name that a rule could allow
+    steps_.push_back({std::move(*object), {}});
+    return true;
+}
+
+/// False: answered.
+bool Execution::find_arguments() {
+    if (!by_arguments_) return true;
+    const int index = context_.entry.first.path + 1;
+    auto arguments = kernel::read_arguments(context_.thread(), context_.word(index));
+    if (!context_.call.waiting()) return false;
+    if (!arguments) return unreadable(arguments.error().value()), false;
+    steps_.front().arguments = std::move(*arguments);
+    return true;
+}
+
+/// bprm->filename of fs/exec.c: what the interpreter of a script gets as the script's name.
+std::string Execution::name_in_kernel() const {
+    if (!given_->directory_fd) return *given_->text;
+    const std::string directory = "/dev/fd/" + std::to_string(*given_->directory_fd);
+    return given_->text->empty() ? directory : directory + '/' + *given_->text;
+}
+
+/// What cannot be found here the kernel does not find either, or it finds what was not expected.
+void Execution::find_interpreters() {
+    std::string name = name_in_kernel();
+    while (steps_.size() < most_in_turn) {
+        const auto head = read_head(steps_.back().object);
+        readable_ = head.has_value();
+        const auto line = head ? script_line(*head) : std::nullopt;
+        if (!line) return;
+        UniqueFd base;
+        if (!line->interpreter.starts_with('/')) {
+            auto directory = kernel::working_directory(context_.thread());
+            if (!directory) return;
+            base = std::move(*directory);
+        }
+        auto object = resolve_object({context_.thread(), base.get(), line->interpreter});
+        if (!object || !S_ISREG(object->status.st_mode)) return;
+        if (object->anonymous) object->nameless = true;
+        auto arguments = interpreter_arguments(*line, name, steps_.back().arguments);
+        name = line->interpreter;
+        steps_.push_back({std::move(*object), std::move(arguments)});
     }
-    const rules::Verdict verdict = judge(context, subject);
-    if (verdict.action == rules::Action::allow && !object->nameless) {
+}
+
+bool Execution::all_static() const {
+    return std::all_of(steps_.begin(), steps_.end(), [this](const Step& step) {
+        return !step.object.nameless && context_.run.grants.allow(Operation::execute, step.object.path);
+    });
+}
+
+/// As far as the rules look at it.
+Subject Execution::judged(const Step& step) const {
+    Subject subject;
+    subject.operations = Operation::execute;
+    subject.object = rules::FileObject{step.object.path, step.object.nameless};
+    subject.allowed_by = audit::Mechanism::continued;
+    if (by_arguments_) subject.input.arguments = step.arguments;
+    return subject;
+}
+
+Subject Execution::recorded(const Step& step) const {
+    Subject subject = judged(step);
+    subject.identity = identity_of(step.object.status);
+    if (given_->text->empty()) return subject;
+    const auto arguments = subject.input.arguments;
+    subject.input = input_of(*given_);
+    subject.input.arguments = arguments;
+    return subject;
+}
+
+void Execution::run() {
+    if (!find_object() || !find_arguments()) return;
+    find_interpreters();
+    if (held_ && all_static()) {
+        const bool on_record = context_.run.plan.record == rules::RecordMode::all;
+        return let_continue(context_, on_record ? recorded(steps_.front()) : judged(steps_.front()));
+    }
+    // What the kernel refuses by a file's mode, or its file system's, it refuses before any rule is asked.
+    for (const Step& step : steps_) {
+        if (::faccessat(step.object.pin.get(), "", X_OK, AT_EMPTY_PATH | AT_EACCESS) != 0)
+            return refuse(EACCES);
+    }
+    judge_all();
+}
+
+/// The strictest verdict over the file and its interpreters; of several, the first names it.
+void Execution::judge_all() {
+    rules::Verdict verdict;
+    const Step* decisive = nullptr;
+    for (const Step& step : steps_) {
+        const rules::Verdict one = judge(context_, judged(step));
+        if (decisive != nullptr && one.action <= verdict.action) continue;
+        verdict = one;
+        decisive = &step;
+    }
+    if (verdict.action == rules::Action::allow) return allowed(verdict);
+    if (rule_on(context_, recorded(*decisive), verdict) == Ruling::proceed) context_.fail(EACCES);
+}
+
+void Execution::allowed(const rules::Verdict& verdict) {
+    for (const Step& step : steps_) {
+        const std::string& path = step.object.path;
+        // What has no name only a default of allow covers, and no part of Landlock asks for it.
+        const bool lets = step.object.nameless || (held_ ? context_.run.grants.allow(Operation::execute, path)
+                                                         : context_.run.grants.let_execute(path));
+        if (lets) continue;
         return deny_failure(
-            context, subject, EACCES,
+            context_, recorded(step), EACCES,
             "execution is allowed here, but not held by the kernel: the directory was made, or replaced, "
             "after the run began");
     }
-    if (verdict.action == rules::Action::allow) {  // a default of allow covers what has no name
-        return context.call.let_continue(), void();
-    }
-    if (rule_on(context, subject, verdict) == Ruling::proceed) context.fail(EACCES);
+    if (!held_) return watch(verdict);
+    if (rule_on(context_, recorded(steps_.front()), verdict) == Ruling::proceed) context_.call.let_continue();
 }
+
+void Execution::watch(const rules::Verdict& verdict) {
+    const Step& last = steps_.back();
+    Subject subject = recorded(steps_.front());
+    if (!readable_) {
+        return deny_failure(
+            context_, subject, EACCES,
+            "it may be executed but not read, so whether it is what then runs could not be judged");
+    }
+    ExpectedProgram expected{identity_of(last.object.status), {}};
+    if (steps_.size() > 1) {
+        subject.second_object = rules::FileObject{last.object.path, last.object.nameless};
+        subject.second_operations = Operation::execute;
+    }
+    if (by_arguments_ || steps_.size() > 1) expected.arguments = {last.arguments, by_arguments_};
+    execute_watched(context_, subject, verdict, expected);
+}
+
+}  // namespace
+
+void handle_execute(CallContext& context) { Execution(context).run(); }
 
 }  // namespace callgate::calls

@@ -43,6 +43,11 @@ std::string subject(const rules::Conditions& when) {
     if (when.protocol.stream) join(text, "stream");
     if (when.protocol.datagram) join(text, "datagram");
     for (const rules::Glob& glob : when.unix_socket) join(text, "unix:" + glob.text());
+    if (when.argv) {
+        std::string words;
+        for (const rules::Glob& glob : *when.argv) join(words, glob.text());
+        join(text, "argv " + words);
+    }
     for (const rules::Glob& glob : when.program) join(text, "by " + glob.text());
     return text;
 }

@@ -128,6 +128,7 @@ struct Answer {
     bool kernel = false;
     std::string tier;  // why it is decided there
     std::vector<const rules::Rule*> also;
+    std::vector<const rules::Rule*> by_arguments;  // may decide otherwise: an explanation has none
     std::string hint;
 };
 
@@ -142,6 +143,10 @@ void find_tier(Answer& answer, const Question& question, const rules::Plan& plan
         return;
     }
     constexpr rules::OperationSet never{Operation::metadata, Operation::connect, Operation::bind};
+    if (allowed && question.operations.contains(Operation::execute) && plan.trap_only_execute) {
+        answer.tier = "callgate decides each call, and again on what then runs";
+        return;
+    }
     if (allowed && file && !question.operations.intersects(never) &&
         rules::StaticGrants(plan).allow(question.operations, question.name) &&
         !(plan.trap_only && question.operations.contains(Operation::read))) {
@@ -150,6 +155,17 @@ void find_tier(Answer& answer, const Question& question, const rules::Plan& plan
         return;
     }
     answer.tier = allowed ? "callgate decides each call and performs it" : "callgate decides each call";
+}
+
+void find_rules_by_arguments(Answer& answer, const Question& question, const rules::RuleSet& rules) {
+    if (!question.operations.contains(Operation::execute)) return;
+    for (const rules::Rule& rule : rules.rules()) {
+        if (!rule.operations.contains(Operation::execute) || !rule.when.argv) continue;
+        const std::vector<rules::Glob>& paths = rule.when.path;
+        if (paths.empty() || std::any_of(paths.begin(), paths.end(),
+                                         [&](const rules::Glob& one) { return one.matches(question.name); }))
+            answer.by_arguments.push_back(&rule);
+    }
 }
 
 Answer answer_question(const Question& question, const CompiledRules& compiled) {
@@ -165,6 +181,7 @@ Answer answer_question(const Question& question, const CompiledRules& compiled) 
                 std::find(answer.also.begin(), answer.also.end(), rule) == answer.also.end())
                 answer.also.push_back(rule);
     }
+    find_rules_by_arguments(answer, question, *compiled.loaded.rules);
     if (answer.verdict.action == rules::Action::allow) return answer;
     audit::Decision decision;
     decision.operation = answer.verdict.operation;
@@ -196,6 +213,8 @@ std::string as_text(const Question& question, const Answer& answer) {
     line("rule", verdict.rule == nullptr ? "default: no rule decides it" : describe(*verdict.rule));
     line("tier", std::string(answer.kernel ? "kernel: " : "contested: ") + answer.tier);
     for (const rules::Rule* rule : answer.also) line("also", describe(*rule));
+    for (const rules::Rule* rule : answer.by_arguments)
+        line("note", "where its argv matches, this rule decides too: " + describe(*rule));
     if (verdict.action == rules::Action::ask)
         line("note", "nobody can be asked in this version: a run denies it");
     if (!answer.hint.empty()) line("hint", "callgate run " + answer.hint);
@@ -205,6 +224,8 @@ std::string as_text(const Question& question, const Answer& answer) {
 std::string as_json(const Question& question, const Answer& answer) {
     std::vector<std::string> also;
     for (const rules::Rule* rule : answer.also) also.push_back(rule_json(*rule));
+    std::vector<std::string> by_arguments;
+    for (const rules::Rule* rule : answer.by_arguments) by_arguments.push_back(rule_json(*rule));
     JsonObject object;
     object.add("verdict", rules::name(answer.verdict.action))
         .add("decided_by", rules::name(answer.verdict.decided_by))
@@ -215,6 +236,7 @@ std::string as_json(const Question& question, const Answer& answer) {
         .add("tier", answer.kernel ? "kernel" : "contested")
         .add("why", answer.tier)
         .raw("also", json_array(also))
+        .raw("by_arguments", json_array(by_arguments))
         .add("hint", answer.hint);
     return object.text() + "\n";
 }

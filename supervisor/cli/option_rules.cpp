@@ -50,7 +50,7 @@ void add_denials(std::vector<rules::Rule>& all, const Arguments& arguments, cons
     const std::vector<std::string>& paths = arguments.values("deny");
     for (std::size_t index = 0; index < paths.size(); ++index) {
         const rules::Glob glob = path_glob(arguments, "deny", paths[index], home);
-        rules::Rule files = option_rule("deny", index, rules::Action::deny, read_and_write);
+        rules::Rule files = option_rule("deny", index, rules::Action::deny, rules::file_operations);
         files.when.path.push_back(glob);
         rules::Rule sockets = option_rule("deny", index, rules::Action::deny, rules::network_operations);
         sockets.id += "-sockets";

@@ -44,6 +44,7 @@ std::string grants_text(const rules::Plan& plan) {
         text += "  " + cell(rules::names(grant.operations), 20) +
                 cell(grant.path + (grant.directory ? (grant.path == "/" ? "**" : "/**") : ""), 36) +
                 audit::terminal_safe(joined(grant.rules)) +
+                (grant.trap_only_execute ? " (lets execute, which is trapped)" : "") +
                 (grant.trap_only_read ? " (reads are trapped)" : "") + "\n";
     const auto ports = [&text](std::string_view operation, bool all,
                                const std::vector<rules::PortRange>& list) {
@@ -73,6 +74,10 @@ std::string contests_text(const rules::Plan& plan) {
                 "\n             because of " + audit::terminal_safe(joined(one.because)) + "\n";
     if (plan.trap_only)
         text += "  Every read is performed by callgate: something that may be executed may not be read.\n";
+    if (plan.trap_only_execute)
+        text +=
+            "  Every execve is judged twice, before and on what then runs: where the trap alone holds "
+            "execution, a path that is read again could lead.\n";
     text += "\nSockets: TCP and unix streams" +
             std::string(plan.unix_closed ? " (unix ones only in pairs)" : "") + (plan.udp ? ", UDP" : "") +
             (plan.unix_datagram ? ", unix datagrams" : "") + "\n";
@@ -128,6 +133,7 @@ std::string as_json(const rules::Plan& plan, const CompiledRules& compiled) {
                              .add("operations", rules::names(grant.operations))
                              .raw("rules", json_list(grant.rules))
                              .add("trap_only_read", grant.trap_only_read)
+                             .add("trap_only_execute", grant.trap_only_execute)
                              .text());
     for (const rules::RuleTier& one : plan.tiers)
         tiers.push_back(JsonObject()
@@ -152,6 +158,7 @@ std::string as_json(const rules::Plan& plan, const CompiledRules& compiled) {
                .raw("trapped_calls", trapped_json(plan))
                .raw("closed_calls", closed_json())
                .add("trap_only", plan.trap_only)
+               .add("trap_only_execute", plan.trap_only_execute)
                .add("udp", plan.udp)
                .add("unix_datagram", plan.unix_datagram)
                .text() +

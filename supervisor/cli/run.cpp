@@ -121,22 +121,6 @@ void set_limits(const rules::Limits& stated, SessionConfig& config) {
     config.limits = config.limits.tighter(stated);
 }
 
-/// --deny leaves execution as the other rules have it: say so where it matters.
-void warn_of_executable_denials(const CompiledRules& compiled) {
-    for (const rules::Rule& rule : compiled.choice.sources.option_rules) {
-        if (rule.action != rules::Action::deny || rule.when.path.empty()) continue;
-        const std::string path =
-            rule.when.path[0].branches().empty() ? "" : rule.when.path[0].branches()[0].head;
-        const rules::Request request{.operations = rules::Operation::execute,
-                                     .object = rules::FileObject{.path = path},
-                                     .program = "",
-                                     .arguments = {}};
-        if (compiled.loaded.rules->evaluate(request).action == rules::Action::allow)
-            say("warning: --deny " + path +
-                " does not stop programs there from being executed in this version");
-    }
-}
-
 void set_rules(const Arguments& arguments, const Places& places, SessionConfig& config) {
     const RealFileTree tree;
     const rules::LoadContext context =
@@ -145,7 +129,6 @@ void set_rules(const Arguments& arguments, const Places& places, SessionConfig& 
         config.audit.kind == AuditTarget::Kind::file ? absolute(config.audit.path, places.home) : "";
     CompiledRules compiled = compile_rules(
         arguments, places, context, {.audit_file = audit_file, .warnings = config.verbose, .reasons = false});
-    if (!config.quiet) warn_of_executable_denials(compiled);
     set_limits(compiled.loaded.limits, config);
     set_environment(arguments, places, compiled.loaded.environment, config);
     config.rules = compiled.loaded.rules;

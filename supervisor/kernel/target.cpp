@@ -101,6 +101,7 @@ Result<Status> status(pid_t thread) {
     Status found;
     found.process = static_cast<pid_t>(field(*text, "Tgid:"));
     found.parent = static_cast<pid_t>(field(*text, "PPid:"));
+    found.tracer = static_cast<pid_t>(field(*text, "TracerPid:"));
     found.umask = static_cast<unsigned>(field(*text, "Umask:", 8));
     found.real_uid = static_cast<uid_t>(field(*text, "Uid:"));
     found.effective_uid = static_cast<uid_t>(field(*text, "Uid:", 10, 1));

@@ -35,6 +35,7 @@ struct ProcPath {
 struct Status {
     pid_t process = 0;  // thread group id
     pid_t parent = 0;
+    pid_t tracer = 0;  // who traces it by ptrace(2); 0: nobody
     unsigned umask = 022;
     uid_t real_uid = 0, effective_uid = 0, fs_uid = 0;
     gid_t fs_gid = 0;

@@ -17,6 +17,7 @@ Plan with(std::vector<Grant> grants) {
 }
 
 constexpr OperationSet making{Operation::create, Operation::remove};
+constexpr std::array programs = {"", "/bin/sh", "/bin/other"};
 
 }  // namespace
 
@@ -144,7 +145,7 @@ TEST_SUITE("static grants") {
                 if (!grants.allow(operations, path)) continue;
                 // The grant lies on inodes: nothing lies beneath what was a file or a link.
                 ++allowed;
-                for (const char* program : {"", "/bin/sh", "/bin/other"}) {
+                for (const char* program : programs) {
                     const Verdict verdict = rules.evaluate({.operations = operations,
                                                             .object = FileObject{path},
                                                             .program = program,
@@ -163,13 +164,46 @@ TEST_SUITE("static grants") {
         CHECK(allowed > 5000);
     }
 
+    TEST_CASE("what the rules may let execute, Landlock lets execute, and without a trap nothing else") {
+        std::size_t asked = 0, trapped = 0;
+        for (unsigned seed = 0; seed < 1500; ++seed) {
+            Random random(seed);
+            const RuleSet rules = random.rules();
+            const MemoryTree tree = random.tree();
+            const Plan made = plan(rules, tree);
+            const StaticGrants grants(made);
+            const auto allowed = [&](Operation operation, const std::string& path) {
+                return std::any_of(std::begin(programs), std::end(programs), [&](const char* program) {
+                    const Request request{operation, FileObject{path}, program, {}};
+                    return rules.evaluate(request).action == Action::allow;
+                });
+            };
+            for (const auto& [path, entry] : tree.all()) {
+                if (entry.symbolic_link) continue;
+                // What is there, and what may be made there.
+                const std::string asked_path = !entry.directory ? path : path == "/" ? "/new" : path + "/new";
+                if (entry.directory && !allowed(Operation::create, asked_path)) continue;
+                ++asked;
+                const bool may = allowed(Operation::execute, asked_path);
+                trapped += made.trap_only_execute;
+                if (may) REQUIRE_MESSAGE(grants.let_execute(asked_path), "seed ", seed, " ", asked_path);
+                if (!may && !made.trap_only_execute)
+                    REQUIRE_MESSAGE(!grants.let_execute(asked_path), "seed ", seed, " ", asked_path);
+            }
+        }
+        CHECK(asked > 10'000);
+        CHECK(trapped > 1000);
+        CHECK(trapped < asked);
+    }
+
     TEST_CASE("a hierarchy that is allowed without restrictions is granted whole") {
         std::size_t seen = 0;
         for (unsigned seed = 0; seed < 1500; ++seed) {
             Random random(seed);
             const RuleSet rules = random.rules();
             const MemoryTree tree = random.tree();
-            const StaticGrants grants(plan(rules, tree));
+            const Plan made = plan(rules, tree);
+            const StaticGrants grants(made);
             for (const Rule& rule : rules.rules()) {
                 if (rule.action != Action::allow || rule.except || !rule.when.program.empty()) continue;
                 for (const Glob& glob : rule.when.path) {
@@ -184,6 +218,12 @@ TEST_SUITE("static grants") {
                         if (other.action != Action::allow &&
                             (paths.empty() || std::any_of(paths.begin(), paths.end(), beneath)))
                             free = free - other.operations;
+                    }
+                    // Beneath what the trap alone holds, no further grant of execution is made.
+                    if (made.trap_only_execute && free.contains(Operation::execute)) {
+                        REQUIRE_MESSAGE(grants.let_execute(branch.head + "/anything/x"), "seed ", seed, " ",
+                                        glob.text());
+                        free = free - Operation::execute;
                     }
                     if (free.empty()) continue;
                     ++seen;

@@ -1,0 +1,110 @@
+#include "supervisor/kernel/tracer.hpp"
+
+#include <elf.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "supervisor/kernel/target.hpp"
+
+namespace callgate::kernel {
+
+namespace {
+
+void* as_argument(long value) { return reinterpret_cast<void*>(value); }  // NOLINT: not a pointer
+
+int event_of(int status) { return static_cast<int>(static_cast<unsigned>(status) >> 16U); }
+
+std::int64_t return_value(const user_regs_struct& registers) {
+#if defined(__x86_64__)
+    return static_cast<std::int64_t>(registers.rax);
+#elif defined(__aarch64__)
+    return static_cast<std::int64_t>(registers.regs[0]);
+#endif
+}
+
+}  // namespace
+
+Result<Tracer> Tracer::seize(pid_t thread) {
+    constexpr long options = PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
+    if (::ptrace(PTRACE_SEIZE, thread, nullptr, as_argument(options)) != 0) return errno_code();
+    Tracer tracer(thread);
+    // It fails only where the thread is dying, which `wait` finds out.
+    ::ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
+    return tracer;
+}
+
+Tracer::Tracer(Tracer&& other) noexcept
+    : thread_(std::exchange(other.thread_, 0)), stopped_(std::exchange(other.stopped_, 0)) {}
+
+Tracer::~Tracer() { kill(); }
+
+Tracer::Stop Tracer::wait() {
+    for (;;) {
+        int status = 0;
+        // A thread that is no leader executes under its process's number, and a leader whose sibling executes
+        // is gone without a word: so not for one number, but for whatever this thread holds.
+        const pid_t found = ::waitpid(-1, &status, __WALL | __WNOTHREAD);
+        if (found < 0 && errno == EINTR) continue;
+        if (found > 0 && found != thread_ && event_of(status) != PTRACE_EVENT_EXEC && found != stopped_) {
+            continue;  // an orphan of the tree that came to us: it is reaped, and no more
+        }
+        if (found < 0 || !WIFSTOPPED(status)) {
+            thread_ = stopped_ = 0;
+            return Stop::gone;
+        }
+        stopped_ = found;
+        switch (event_of(status)) {
+            case PTRACE_EVENT_EXEC:
+                return Stop::executed;
+            case PTRACE_EVENT_STOP:
+                // Also where the process is being stopped: the execve is over, and `let_go` leaves it
+                // stopped.
+                return Stop::returned;
+            default:  // about to receive a signal: it shall
+                ::ptrace(PTRACE_CONT, found, nullptr,
+                         as_argument(event_of(status) == 0 ? WSTOPSIG(status) : 0));
+        }
+    }
+}
+
+Result<int> Tracer::returned_error() const {
+    user_regs_struct registers{};
+    iovec area{&registers, sizeof registers};
+    if (::ptrace(PTRACE_GETREGSET, stopped_, as_argument(NT_PRSTATUS), &area) != 0) return errno_code();
+    constexpr std::int64_t most_errors = 4095;
+    const std::int64_t value = return_value(registers);
+    return value < 0 && value >= -most_errors ? static_cast<int>(-value) : 0;
+}
+
+void Tracer::let_go() {
+    if (thread_ == 0) return;
+    const bool gone = ::ptrace(PTRACE_DETACH, stopped_, nullptr, nullptr) != 0;
+    if (gone) return kill();  // it is dying; its end is ours to collect
+    thread_ = stopped_ = 0;
+}
+
+void Tracer::kill() {
+    if (thread_ == 0) return;
+    // Held, its number belongs to nobody else.
+    ::kill(stopped_ != 0 ? stopped_ : thread_, SIGKILL);
+    await_death();
+}
+
+void Tracer::await_death() {
+    while (thread_ != 0) {
+        if (wait() != Stop::gone) ::ptrace(PTRACE_CONT, stopped_, nullptr, nullptr);
+    }
+}
+
+pid_t traced_by(pid_t thread) {
+    const auto found = status(thread);
+    return found ? found->tracer : 0;
+}
+
+}  // namespace callgate::kernel
