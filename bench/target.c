@@ -113,23 +113,36 @@ struct crew {
     const char *path;
 };
 
+struct member {
+    pthread_t thread;
+    struct crew *crew;
+    int64_t first, last; /* when it began and ended: the thread that waits may learn of either much later */
+};
+
 static void *crew_member(void *data) {
-    struct crew *crew = data;
-    pthread_barrier_wait(&crew->start);
-    for (long i = 0; i < crew->count; i++) open_once(crew->path, O_RDONLY | O_CLOEXEC);
+    struct member *self = data;
+    pthread_barrier_wait(&self->crew->start);
+    self->first = now();
+    for (long i = 0; i < self->crew->count; i++) open_once(self->crew->path, O_RDONLY | O_CLOEXEC);
+    self->last = now();
     return NULL;
 }
 
 static double in_threads(long count, const char *path) {
     struct crew crew = {.count = count, .path = path};
-    pthread_t members[THREADS];
-    pthread_barrier_init(&crew.start, NULL, THREADS + 1);
-    for (int i = 0; i < THREADS; i++)
-        if (pthread_create(&members[i], NULL, crew_member, &crew) != 0) die("pthread_create");
-    pthread_barrier_wait(&crew.start);
-    int64_t start = now();
-    for (int i = 0; i < THREADS; i++) pthread_join(members[i], NULL);
-    return (double)(now() - start) / (double)(count * THREADS);
+    struct member members[THREADS];
+    pthread_barrier_init(&crew.start, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++) {
+        members[i].crew = &crew;
+        if (pthread_create(&members[i].thread, NULL, crew_member, &members[i]) != 0) die("pthread_create");
+    }
+    int64_t first = INT64_MAX, last = 0;
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(members[i].thread, NULL);
+        if (members[i].first < first) first = members[i].first;
+        if (members[i].last > last) last = members[i].last;
+    }
+    return (double)(last - first) / (double)(count * THREADS);
 }
 
 static int serve(void) {

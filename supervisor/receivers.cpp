@@ -1,316 +1,169 @@
 #include "supervisor/receivers.hpp"
 
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <system_error>
-#include <thread>
 
-#include "rules/test_switch.hpp"
 #include "supervisor/calls/decide.hpp"
-#include "supervisor/calls/table.hpp"
+#include "supervisor/receiver_worker.hpp"
 
 namespace callgate {
 
-namespace {
-
-constexpr int interrupt_signal = SIGURG;  // ignored by default, and by nobody sent to us
-constexpr std::uint32_t sample_every = 16;
-constexpr int max_parallel = 4;
-// Beyond this many calls in a tick the tree does little but call: then one receiver that wakes its caller on
-// its own processor does more than several.
-constexpr std::uint64_t mostly_calls = 400;
-constexpr std::uint32_t enough_samples = 8;
-
-int processors() {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
-void install_interrupt_handler() {
-    struct sigaction action {};
-    action.sa_handler = [](int) {};  // only to make blocking calls return EINTR
-    ::sigaction(interrupt_signal, &action, nullptr);
-}
-
-}  // namespace
-
-/// One thread.
-class Receivers::Worker final : public calls::Blocking {
-public:
-    explicit Worker(Receivers& pool) : pool_(pool), thread_([this] { run(); }) {}
-    void join() { thread_.join(); }
-    void detach() { thread_.detach(); }
-
-    bool enter() override;
-    void leave() override;
-    Interruption interruption() override { return interruption_.load(); }
-    bool expects_blocking() override { return calls::now_ns() < pool_.cautious_until_ns_.load(); }
-
-    /// Watchdog: marks a call that lasts as stuck. True where it is newly so.
-    bool mark_stuck();
-    /// Watchdog: interrupts a blocked call whose caller is gone or has a signal.
-    void interrupt_if_needed();
-    void interrupt() { ::pthread_kill(thread_.native_handle(), interrupt_signal); }
-    [[nodiscard]] bool busy() const { return (state_.load() & flags) != 0; }
-    [[nodiscard]] bool waits() const { return (state_.load() & (stuck_flag | blocked_flag)) != 0; }
-    std::atomic<bool> ended{false};
-
-private:
-    // The state is a count of calls and what the current one is.
-    static constexpr std::uint64_t busy_flag = 1, stuck_flag = 2, blocked_flag = 4, flags = 7, step = 8;
-
-    void run();
-    void prepare_thread();
-    void answer(calls::CallContext& context);
-    bool same_identity(calls::CallContext& context);
-    void handle(const kernel::Notification& notification);
-    void clear_interruption();
-
-    Receivers& pool_;
-    calls::Scratch scratch_;
-    std::atomic<std::uint64_t> state_{0};
-    std::uint64_t last_seen_ = 0;  // watchdog only
-    std::mutex interrupting_;
-    std::atomic<std::uint64_t> id_{0};
-    std::atomic<pid_t> caller_{0};
-    std::atomic<Interruption> interruption_{Interruption::none};
-    std::thread thread_;
-};
-
-void Receivers::Worker::prepare_thread() {
-    ::prctl(PR_SET_NAME, "callgate-recv");
-    sigset_t all;
-    ::sigfillset(&all);
-    ::sigdelset(&all, interrupt_signal);
-    ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
-    // An umask and a working directory of this thread's own.
-    if (::unshare(CLONE_FS) != 0 || ::chdir("/") != 0) ::_exit(125);
-    ::umask(0);
-    scratch_.umask = 0;
-}
-
-void Receivers::Worker::run() {
-    prepare_thread();
-    std::uint32_t count = 0;
-    while (!pool_.stopping_.load(std::memory_order_relaxed)) {
-        if (pool_.active_.load(std::memory_order_relaxed) > pool_.wanted_.load(std::memory_order_relaxed)) {
-            if (pool_.park()) continue;
-        }
-        if (++count % sample_every == 0) {
-            pool_.samples_.fetch_add(1, std::memory_order_relaxed);
-            if (pool_.source_.pending()) pool_.overlaps_.fetch_add(1, std::memory_order_relaxed);
-        }
-        const auto notification = pool_.source_.receive();
-        if (notification) {
-            handle(*notification);
-        } else if (notification.error().value() != EINTR && pool_.source_.finished()) {
-            break;  // every caller is gone
-        }
-    }
-    pool_.active_.fetch_sub(1);
-    pool_.end_worker();
-    ended.store(true);
-}
-
-/// One call; whatever goes wrong in it (memory, most likely) denies it and nothing else.
-void Receivers::Worker::answer(calls::CallContext& context) {
-    try {
-        if (pool_.run_.keep_capabilities && check_enabled("identity") && !same_identity(context)) {
-            calls::Subject subject;
-            subject.operations = context.entry.operations;
-            subject.object = rules::FileObject{};
-            return calls::deny_failure(context, subject, EPERM, "the caller has changed its identity");
-        }
-        context.entry.handle(context);
-    } catch (const std::exception&) {
-        context.fail(EPERM);
-    }
-}
-
-/// Acts on behalf are done as who started the run.
-bool Receivers::Worker::same_identity(calls::CallContext& context) {
-    const auto now = kernel::status(context.thread());
-    const kernel::Status& start = pool_.run_.identity;
-    return now && now->effective_uid == start.effective_uid && now->fs_uid == start.fs_uid &&
-           now->fs_gid == start.fs_gid && now->groups == start.groups;
-}
-
-void Receivers::Worker::handle(const kernel::Notification& notification) {
-    const std::uint64_t count = (state_.load(std::memory_order_relaxed) & ~flags) + step;
-    id_.store(notification.id, std::memory_order_relaxed);
-    caller_.store(notification.thread, std::memory_order_relaxed);
-    state_.store(count | busy_flag);
-    if (pool_.watchdog_asleep_.load(std::memory_order_relaxed) && pool_.watchdog_asleep_.exchange(false)) {
-        pool_.wake_watchdog_();
-    }
-    pool_.run_.notifications.fetch_add(1, std::memory_order_relaxed);
-
-    kernel::PendingCall call(pool_.source_, notification);
-    if (const calls::CallEntry* entry = calls::find_call(notification.call)) {
-        scratch_.executable.clear();
-        calls::CallContext context{pool_.run_, call, *this, scratch_, *entry, calls::now_ns()};
-        answer(context);
-    } else {
-        call.fail(ENOSYS);  // nothing that is not in the table is ever trapped
-    }
-    if (!call.answered()) call.fail(EPERM);
-    const std::uint64_t ended_as = state_.exchange(count);
-    if ((ended_as & stuck_flag) != 0) {
-        const std::lock_guard lock(pool_.mutex_);
-        --pool_.blocked_;
-        pool_.active_.fetch_add(1);
-    }
-    clear_interruption();
-}
-
-/// A signal that was sent for this call must not end a blocking call of the next one.
-void Receivers::Worker::clear_interruption() {
-    if (interruption_.load(std::memory_order_relaxed) == Interruption::none) return;
-    const std::lock_guard lock(interrupting_);
-    ::syscall(SYS_getppid);  // a pending signal is delivered here
-    interruption_.store(Interruption::none);
-}
-
-bool Receivers::Worker::enter() {
-    const std::lock_guard lock(pool_.mutex_);
-    if ((state_.load() & stuck_flag) != 0) return true;  // the watchdog was faster
-    if (pool_.blocked_ >= max_blocked) return false;
-    ++pool_.blocked_;
-    state_.fetch_or(blocked_flag);
-    pool_.active_.fetch_sub(1);
-    if (pool_.replace()) return true;
-    // No thread can be made and nobody else receives: blocking now would hold everybody up.
-    --pool_.blocked_;
-    state_.fetch_and(~blocked_flag);
-    pool_.active_.fetch_add(1);
-    return false;
-}
-
-void Receivers::Worker::leave() {
-    const std::lock_guard lock(pool_.mutex_);
-    if ((state_.load() & blocked_flag) == 0) return;
-    state_.fetch_and(~blocked_flag);
-    --pool_.blocked_;
-    pool_.active_.fetch_add(1);
-}
-
-bool Receivers::Worker::mark_stuck() {
-    std::uint64_t now = state_.load();
-    const bool lasted = (now & flags) == busy_flag && now == last_seen_;
-    last_seen_ = now;
-    return lasted && state_.compare_exchange_strong(now, now | stuck_flag);
-}
-
-void Receivers::Worker::interrupt_if_needed() {
-    const std::lock_guard lock(interrupting_);
-    const std::uint64_t id = id_.load();
-    if (!waits()) return;
-    Interruption why = Interruption::none;
-    if (!pool_.source_.waiting(id)) {
-        why = Interruption::gone;
-    } else if (const auto caller = kernel::status(caller_.load()); caller && caller->pending != 0) {
-        why = Interruption::signal;
-    }
-    if (why == Interruption::none || id_.load() != id || !waits()) return;
-    interruption_.store(why);
-    interrupt();
-}
-
 Receivers::Receivers(kernel::NotificationSource& source, calls::Supervision& run,
                      std::function<void()> wake_watchdog)
-    : source_(source), run_(run), wake_watchdog_(std::move(wake_watchdog)) {}
+    : source_(source), run_(run), wake_watchdog_(std::move(wake_watchdog)) {
+    CPU_ZERO(&processors_);
+    if (::sched_getaffinity(0, sizeof processors_, &processors_) != 0) CPU_SET(0, &processors_);
+    const int processors = CPU_COUNT(&processors_);
+    usable_seats_ = std::min(processors, max_seats);
+    chooser_ = ReceptionChooser(processors);
+    // Spread over those that there are.
+    for (int number = 0, seen = 0, seat = 0; number < CPU_SETSIZE && seat < usable_seats_; ++number) {
+        if (!CPU_ISSET(static_cast<std::size_t>(number), &processors_)) continue;
+        if (seen++ * usable_seats_ >= seat * processors) {
+            seats_[static_cast<std::size_t>(seat++)].processor = number;
+        }
+    }
+}
 
 Receivers::~Receivers() { stop(); }
 
 void Receivers::start() {
-    install_interrupt_handler();
+    struct sigaction action {};
+    action.sa_handler = [](int) {};  // only to make blocking calls return EINTR
+    ::sigaction(Worker::interrupt_signal, &action, nullptr);
     source_.wake_synchronously(true);
     const std::lock_guard lock(mutex_);
-    if (!spawn()) throw std::system_error(EAGAIN, std::generic_category(), "cannot start a receiving thread");
-}
-
-/// With mutex_ held. False: the system gives no further thread.
-bool Receivers::spawn() {
-    ++running_;
-    active_.fetch_add(1);
-    try {
-        workers_.push_back(std::make_unique<Worker>(*this));
-        return true;
-    } catch (const std::system_error&) {
-        --running_;
-        active_.fetch_sub(1);
-        return false;
+    if (!seat_someone(seats_[0])) {
+        throw std::system_error(EAGAIN, std::generic_category(), "cannot start a receiving thread");
     }
 }
 
-/// With mutex_ held: another takes the place of one that blocks. False: none could be found and nobody
-/// receives.
-bool Receivers::replace() {
-    while (active_.load() < wanted_.load() && !stopping_.load()) {
-        if (spare_ > 0) {
-            --spare_;
-            ++called_;
-            active_.fetch_add(1);
-            parked_.notify_one();
-        } else if (!spawn()) {
-            return active_.load() > 0;
+/// An idle worker, or a new one. False: the system gives no further thread.
+bool Receivers::seat_someone(Seat& seat) {
+    if (!idle_.empty()) {
+        Worker* const worker = idle_.back();
+        idle_.pop_back();
+        worker->sit(&seat);
+        worker->called.notify_one();
+    } else {
+        try {
+            workers_.push_back(std::make_unique<Worker>(*this, seat));
+        } catch (const std::system_error&) {
+            return false;
         }
     }
+    seat.taken = true;
     return true;
 }
 
-/// A worker too many waits until it is needed. True where it slept.
-bool Receivers::park() {
+/// Nobody stays away where calls should be received or are left. What fails is tried again at the next tick.
+void Receivers::fill_seats() {
+    for (Seat& seat : seats_) {
+        if (seat.taken || stopping_.load() || (!wants(seat) && seat.close())) continue;
+        if (!seat_someone(seat)) return;
+    }
+}
+
+/// Another sits where `from` does, which is about to block. False: nobody can, and calls would wait.
+bool Receivers::take_over(Worker& from) {
+    Seat* const seat = from.seat();
+    if (seat == nullptr || stopping_.load()) return true;
+    if ((!wants(*seat) && seat->close()) || seat_someone(*seat)) return true;
+    const bool others = std::ranges::count_if(seats_, &Seat::taken) > 1;
+    if (!others || !seat->close()) return false;
+    seat->taken = false;
+    return true;
+}
+
+bool Receivers::wants(const Seat& seat) const {
+    return &seat - seats_.data() < wanted_.load(std::memory_order_relaxed);
+}
+
+/// For a worker without a seat, or with one that is not wanted: waits until there is one or the pool ends.
+void Receivers::find_seat(Worker& worker) {
     std::unique_lock lock(mutex_);
-    if (active_.load() <= wanted_.load() || stopping_.load()) return false;
-    active_.fetch_sub(1);
-    ++spare_;
-    parked_.wait(lock, [this] { return called_ > 0 || stopping_.load(); });
-    if (called_ > 0) {
-        --called_;  // whoever called has counted this worker as active already
-    } else {
-        active_.fetch_add(1);
+    if (worker.seat() != nullptr) worker.seat()->taken = false;
+    worker.sit(nullptr);
+    for (Seat& seat : seats_) {
+        if (seat.taken || !wants(seat)) continue;
+        seat.taken = true;
+        return worker.sit(&seat);
     }
-    return true;
+    idle_.push_back(&worker);
+    worker.called.wait(lock, [this, &worker] { return worker.seat() != nullptr || stopping_.load(); });
+    std::erase(idle_, &worker);
 }
 
-void Receivers::end_worker() {
+/// One that the watchdog took the seat from has ended its call.
+void Receivers::no_longer_blocked(Worker& worker) {
     const std::lock_guard lock(mutex_);
-    --running_;
+    --blocked_;
+    worker.sit(nullptr);
 }
 
-/// One receiver and synchronous wake-ups while calls come singly or do little else than come, several without
-/// while those of callers with work of their own overlap.
+void Receivers::end_worker(Worker& worker) {
+    const std::lock_guard lock(mutex_);
+    if (worker.seat() != nullptr) worker.seat()->taken = false;
+    worker.sit(nullptr);
+}
+
+/// True: the call is left where its caller is at home, and somebody looks there. From now on it is here.
+bool Receivers::send_home(const kernel::Notification& call, Seat& here) {
+    constexpr auto relaxed = std::memory_order_relaxed;
+    std::atomic<std::uint8_t>& home = homes_[static_cast<std::size_t>(call.thread) % max_homes];
+    const auto own = static_cast<std::uint8_t>(&here - seats_.data() + 1);
+    const std::uint8_t known = home.load(relaxed);
+    if (known == own) return false;
+    if (known != 0 && seats_[known - 1U].leave(call)) return true;
+    home.store(own, relaxed);
+    return false;
+}
+
+void Receivers::receive_as(Reception how) {
+    if (reception_.exchange(how) == how) return;
+    source_.wake_synchronously(how != Reception::several);
+    wanted_.store(how == Reception::alone ? 1 : usable_seats_);
+    const std::lock_guard lock(mutex_);
+    fill_seats();
+}
+
 void Receivers::adapt() {
-    const bool busy = run_.notifications.load() - seen_notifications_ > mostly_calls;
-    if (!busy && samples_.load() < enough_samples) return;
-    const std::uint32_t samples = samples_.exchange(0);
-    const std::uint32_t overlaps = overlaps_.exchange(0);
-    const bool parallel = wanted_.load() > 1;
-    if (!parallel && !busy && overlaps * 3 > samples) {
-        const int several = std::clamp(processors(), 1, max_parallel);
-        if (several == 1) return;
-        source_.wake_synchronously(false);
-        wanted_.store(several);
-        const std::lock_guard lock(mutex_);
-        replace();
-        serial_windows_ = 0;
-    } else if (parallel) {
-        constexpr int windows_before_serial = 10;
-        serial_windows_ = busy || overlaps * 20 < samples ? serial_windows_ + 1 : 0;
-        if (serial_windows_ < (busy ? 2 : windows_before_serial)) return;
-        wanted_.store(1);
-        source_.wake_synchronously(true);
+    const std::int64_t now = calls::now_ns();
+    Traffic seen;
+    const std::int64_t before = std::exchange(last_tick_ns_, now);
+    seen.elapsed_ns = now - before;
+    seen.calls = run_.notifications.load() - seen_notifications_;
+    seen.samples = samples_.exchange(0);
+    seen.overlaps = overlaps_.exchange(0);
+    seen.handling_ns = handling_ns_.exchange(0);
+    if (before != 0) receive_as(chooser_.choose(seen));
+}
+
+/// Calls that last longer than a tick lose their worker's seat to another.
+void Receivers::notice_stuck() {
+    for (const auto& worker : workers_) {
+        if (worker->ended.load() || !worker->mark_stuck()) continue;
+        ++blocked_;
+        constexpr std::int64_t cautious_ns = 10'000'000'000;
+        cautious_until_ns_.store(calls::now_ns() + cautious_ns);
+        if (worker->seat() != nullptr) worker->seat()->taken = false;
     }
+    fill_seats();
+}
+
+/// Whether any call is blocked.
+bool Receivers::interrupt_waiting() {
+    bool waiting = false;
+    for (const auto& worker : workers_) {
+        if (worker->ended.load() || !worker->waits()) continue;
+        waiting = true;
+        worker->interrupt_if_needed();
+    }
+    return waiting;
 }
 
 bool Receivers::tick() {
@@ -318,21 +171,8 @@ bool Receivers::tick() {
     bool waiting = false;
     {
         const std::lock_guard lock(mutex_);
-        for (const auto& worker : workers_) {
-            if (worker->ended.load()) continue;
-            if (worker->mark_stuck()) {
-                ++blocked_;
-                active_.fetch_sub(1);
-                constexpr std::int64_t cautious_ns = 10'000'000'000;
-                cautious_until_ns_.store(calls::now_ns() + cautious_ns);
-                replace();
-            }
-        }
-        for (const auto& worker : workers_) {
-            if (worker->ended.load() || !worker->waits()) continue;
-            waiting = true;
-            worker->interrupt_if_needed();
-        }
+        notice_stuck();
+        waiting = interrupt_waiting();
     }
     const std::uint64_t notifications = run_.notifications.load();
     quiet_ticks_ = waiting || notifications != seen_notifications_ ? 0 : quiet_ticks_ + 1;
@@ -342,14 +182,16 @@ bool Receivers::tick() {
     quiet_ticks_ = 0;
     watchdog_asleep_.store(true);
     // A call that began before it could see that nobody watches.
-    if (run_.notifications.load() == seen_notifications_) return false;
-    watchdog_asleep_.store(false);
-    return true;
+    if (run_.notifications.load() != seen_notifications_) {
+        watchdog_asleep_.store(false);
+        return true;
+    }
+    last_tick_ns_ = 0;  // the first tick after a pause has no length
+    return false;
 }
 
 void Receivers::stop() {
     stopping_.store(true);
-    parked_.notify_all();
     constexpr auto patience = std::chrono::seconds(2);
     const auto deadline = std::chrono::steady_clock::now() + patience;
     for (;;) {
@@ -359,9 +201,9 @@ void Receivers::stop() {
             for (const auto& worker : workers_) {
                 if (worker->ended.load()) continue;
                 all = false;
+                worker->called.notify_one();
                 worker->interrupt();
             }
-            parked_.notify_all();
         }
         if (all || std::chrono::steady_clock::now() > deadline) break;
         ::sched_yield();

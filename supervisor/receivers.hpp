@@ -1,25 +1,30 @@
 // The threads that take notifications off the kernel and handle them, each call from beginning to end.
 //
 // One thread at a time waits for the next call while calls come one at a time; several do while they overlap
-// (kernel-facts 33). A thread that is about to block (a FIFO, a connect) lets another take its place first;
-// one that blocks unannounced (a page or a file system that hangs) is noticed by the watchdog and replaced.
-// So nobody waits for a stranger: a call that blocks delays only its own caller. Blocked threads are
-// interrupted when their caller dies or has a signal to handle (kernel-facts 10b, 11).
+// (reception.hpp). Who receives sits at a seat; whoever is about to block (a FIFO, a connect) lets another
+// take it first; one that blocks unannounced (a page or a file system that hangs) is noticed by the watchdog
+// and loses it. So nobody waits for a stranger: a call that blocks delays only its own caller. Blocked
+// threads are interrupted when their caller dies or has a signal to handle (kernel-facts 10b, 11).
 //
 // Every thread has a working directory and umask of its own, blocks all signals but the one that interrupts
 // it, and inherits the base Landlock domain and the empty capability set of the thread that starts them.
 #pragma once
 
+#include <sched.h>
+
+#include <array>
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "supervisor/calls/supervision.hpp"
 #include "supervisor/kernel/listener.hpp"
+#include "supervisor/receiver_seat.hpp"
+#include "supervisor/reception.hpp"
 
 namespace callgate {
 
@@ -44,33 +49,53 @@ public:
 
 private:
     class Worker;
-    bool spawn();
-    bool replace();
+    static constexpr int max_seats = 4;
+    static constexpr std::size_t max_homes = 4096;
+
+    // With mutex_ held.
+    bool seat_someone(Seat& seat);
+    void fill_seats();
+    bool take_over(Worker& from);
+    void notice_stuck();
+    bool interrupt_waiting();
+
+    // Any worker.
+    [[nodiscard]] bool wants(const Seat& seat) const;
+    void find_seat(Worker& worker);
+    void no_longer_blocked(Worker& worker);
+    void end_worker(Worker& worker);
+    bool send_home(const kernel::Notification& call, Seat& here);
+
+    void receive_as(Reception how);
     void adapt();
-    bool park();
-    void end_worker();
 
     kernel::NotificationSource& source_;
     calls::Supervision& run_;
     std::function<void()> wake_watchdog_;
+    cpu_set_t processors_{};  // those that we may run on
+    std::array<Seat, max_seats> seats_;
+    int usable_seats_ = 1;
 
     std::mutex mutex_;
-    std::condition_variable parked_;
     std::list<std::unique_ptr<Worker>> workers_;  // guarded by mutex_
-    int spare_ = 0;                               // parked workers that nobody called yet, guarded by mutex_
-    int called_ = 0;                              // parked workers that are to wake, guarded by mutex_
-    int running_ = 0;                             // threads not ended, guarded by mutex_
+    std::vector<Worker*> idle_;                   // without a seat, waiting for one; guarded by mutex_
     int blocked_ = 0;                             // guarded by mutex_
-    std::atomic<int> active_{0};                  // workers that receive or handle without blocking
-    std::atomic<int> wanted_{1};
+    std::atomic<int> wanted_{1};                  // seats
+    std::atomic<Reception> reception_{Reception::alone};
     std::atomic<bool> stopping_{false};
     std::atomic<bool> watchdog_asleep_{true};
-
-    // Overlap, for `adapt`.
-    std::atomic<std::uint32_t> samples_{0}, overlaps_{0};
     std::atomic<std::int64_t> cautious_until_ns_{0};
+    /// In a crowd: which seat (from 1) answered a caller last. Threads that share a place here share a home.
+    std::array<std::atomic<std::uint8_t>, max_homes> homes_{};
+
+    // What was seen since the last tick.
+    std::atomic<std::uint32_t> samples_{0}, overlaps_{0};
+    std::atomic<std::int64_t> handling_ns_{0};
+
+    // The watchdog's own.
+    ReceptionChooser chooser_{1};
+    std::int64_t last_tick_ns_ = 0;
     int quiet_ticks_ = 0;
-    int serial_windows_ = 0;
     std::uint64_t seen_notifications_ = 0;
 };
 
