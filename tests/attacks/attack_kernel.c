@@ -2,51 +2,56 @@
  *
  *   attack_kernel MODE
  *
- * Exit 0: the call did its work; 1: refused; 77: this kernel has no such thing. Nothing here changes the machine.
+ * A mode reaches its goal when the call did its work, or (ASK) when the kernel went on to look at its
+ * arguments, which lead nowhere: nothing here changes the machine. The modes at the end are what programs
+ * need of the same kind.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <linux/filter.h>
 #include <linux/keyctl.h>
 #include <linux/perf_event.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "attack.h"
 
 #ifndef AF_VSOCK
 #define AF_VSOCK 40
 #endif
 
-static int refused(const char *what) {
-    fprintf(stderr, "%s: %s\n", what, strerror(errno));
-    return errno == ENOSYS || errno == EPROTONOSUPPORT || errno == EAFNOSUPPORT || errno == ESOCKTNOSUPPORT ? 77 : 1;
+MODE(keyctl) { return done(syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_USER_KEYRING, 1), "keyctl"); }
+MODE(add_key) {
+    return done(syscall(SYS_add_key, "user", "callgate-test", "x", 1, KEY_SPEC_PROCESS_KEYRING), "add_key");
 }
-static int done(long result, const char *what) { return result < 0 ? refused(what) : 0; }
-
-static int call_keyctl(void) { return done(syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_USER_KEYRING, 1), "keyctl"); }
-static int call_add_key(void) { return done(syscall(SYS_add_key, "user", "callgate-test", "x", 1, KEY_SPEC_PROCESS_KEYRING), "add_key"); }
-static int call_request_key(void) {
+MODE(request_key) {
     long result = syscall(SYS_request_key, "user", "callgate-test-absent", NULL, 0);
     return result >= 0 || errno == ENOKEY ? 0 : refused("request_key");
 }
-static int call_bpf(void) {
+MODE(bpf) {
     union bpf_attr attributes;
     memset(&attributes, 0, sizeof attributes);
     attributes.map_type = BPF_MAP_TYPE_ARRAY;
     attributes.key_size = 4, attributes.value_size = 4, attributes.max_entries = 1;
     return done(syscall(SYS_bpf, BPF_MAP_CREATE, &attributes, sizeof attributes), "bpf");
 }
-static int call_perf(void) {
+MODE(perf) {
     struct perf_event_attr attributes;
     memset(&attributes, 0, sizeof attributes);
     attributes.type = PERF_TYPE_SOFTWARE;
@@ -55,9 +60,9 @@ static int call_perf(void) {
     attributes.exclude_kernel = 1, attributes.exclude_hv = 1;
     return done(syscall(SYS_perf_event_open, &attributes, 0, -1, -1, 0), "perf_event_open");
 }
-static int call_userfaultfd(void) { return done(syscall(SYS_userfaultfd, O_CLOEXEC | 1 /* UFFD_USER_MODE_ONLY */), "userfaultfd"); }
-static int call_userfaultfd_device(void) { return done(open("/dev/userfaultfd", O_RDWR), "/dev/userfaultfd"); }
-static int call_ring(void) {
+MODE(userfaultfd) { return done(syscall(SYS_userfaultfd, O_CLOEXEC | 1 /* UFFD_USER_MODE_ONLY */), "userfaultfd"); }
+MODE(userfaultfd_device) { return done(open("/dev/userfaultfd", O_RDWR), "/dev/userfaultfd"); }
+MODE(ring) {
     char parameters[120];
     memset(parameters, 0, sizeof parameters);
     return done(syscall(SYS_io_uring_setup, 4, parameters), "io_uring_setup");
@@ -67,109 +72,193 @@ static struct sock_filter allow_all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_A
 static struct sock_fprog program = {1, allow_all};
 static void no_new_privileges(void) { prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); }
 
-static int call_listener(void) {
+MODE(listener) {
     no_new_privileges();
-    return done(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program), "seccomp listener");
+    return done(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program),
+                "seccomp listener");
 }
-static int call_listener_more_flags(void) {
+MODE(listener_more_flags) {
     no_new_privileges();
-    return done(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER | 32, &program), "seccomp listener");
+    return done(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER | 32, &program),
+                "seccomp listener");
 }
-static int call_listener_high_bits(void) {
+MODE(listener_high_bits) {
     no_new_privileges();
-    return done(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER | (1L << 40), SECCOMP_FILTER_FLAG_NEW_LISTENER | (1L << 40), &program), "seccomp listener");
+    return done(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER | (1L << 40),
+                        SECCOMP_FILTER_FLAG_NEW_LISTENER | (1L << 40), &program),
+                "seccomp listener");
 }
 /* benign: a filter of one's own, as browsers and container tools set */
-static int call_filter(void) {
+MODE(filter) {
     no_new_privileges();
     return done(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program), "seccomp filter");
 }
-static int call_filter_prctl(void) {
+MODE(filter_prctl) {
     no_new_privileges();
     return done(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0), "prctl filter");
 }
 
-static int call_tiocsti(void) {
+MODE(tiocsti) {
     char byte = '#';
     int fd = open("/dev/tty", O_RDWR);
     if (fd < 0) return refused("/dev/tty");
     return done(syscall(SYS_ioctl, fd, 0x5412L, &byte), "TIOCSTI");
 }
-static int call_tiocsti_stdin(void) {
+MODE(tiocsti_stdin) {
     char byte = '#';
     return done(syscall(SYS_ioctl, 0, 0x5412L, &byte), "TIOCSTI");
 }
-static int call_tiocsti_high_bits(void) {
+MODE(tiocsti_high_bits) {
     char byte = '#';
     return done(syscall(SYS_ioctl, 0, 0x5412L | (1L << 32), &byte), "TIOCSTI");
 }
 
-static int made(int family, int type, int protocol, const char *what) { return done(socket(family, type, protocol), what); }
-static int call_socket_mptcp(void) { return made(AF_INET, SOCK_STREAM, 262, "MPTCP"); }
-static int call_socket_mptcp6(void) { return made(AF_INET6, SOCK_STREAM, 262, "MPTCP"); }
-static int call_socket_sctp(void) { return made(AF_INET, SOCK_STREAM, 132, "SCTP"); }
-static int call_socket_udplite(void) { return made(AF_INET, SOCK_DGRAM, 136, "UDP-Lite"); }
-static int call_socket_udp(void) { return made(AF_INET, SOCK_DGRAM, 0, "UDP"); }
-static int call_socket_udp6(void) { return made(AF_INET6, SOCK_DGRAM, 17, "UDP"); }
-static int call_socket_udp_high_bits(void) { return done(syscall(SYS_socket, AF_INET | (1L << 32), SOCK_DGRAM | (1L << 32), 0L), "UDP"); }
-static int call_socket_udp_flags(void) { return made(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, "UDP"); }
-static int call_socket_raw(void) { return made(AF_INET, SOCK_RAW, 1, "raw"); }
-static int call_socket_ping(void) { return made(AF_INET, SOCK_DGRAM, 1, "ping"); }
-static int call_socket_packet(void) { return made(AF_PACKET, SOCK_RAW, 0, "packet"); }
-static int call_socket_vsock(void) { return made(AF_VSOCK, SOCK_STREAM, 0, "vsock"); }
-static int call_socket_xdp(void) { return made(44, SOCK_RAW, 0, "XDP"); }
-static int call_socket_alg(void) { return made(38, SOCK_SEQPACKET, 0, "AF_ALG"); }
-static int call_socket_tipc(void) { return made(30, SOCK_SEQPACKET, 0, "TIPC"); }
-static int call_socket_bluetooth(void) { return made(31, SOCK_RAW, 1, "Bluetooth"); }
-static int call_socket_uevent(void) { return made(AF_NETLINK, SOCK_RAW, 15, "netlink uevent"); }
-static int call_socket_audit(void) { return made(AF_NETLINK, SOCK_RAW, 9, "netlink audit"); }
-static int call_socket_netfilter(void) { return made(AF_NETLINK, SOCK_RAW, 12, "netlink netfilter"); }
-static int call_socket_generic(void) { return made(AF_NETLINK, SOCK_RAW, 16, "netlink generic"); }
-static int call_socket_unix_datagram(void) { return made(AF_UNIX, SOCK_DGRAM, 0, "unix datagram"); }
-static int call_socket_unix_raw(void) { return made(AF_UNIX, SOCK_RAW, 0, "unix raw"); }
-static int call_socketpair_datagram(void) {
+static int made(int family, int type, int protocol, const char *what) {
+    return done(socket(family, type, protocol), what);
+}
+MODE(socket_mptcp) { return made(AF_INET, SOCK_STREAM, 262, "MPTCP"); }
+MODE(socket_mptcp6) { return made(AF_INET6, SOCK_STREAM, 262, "MPTCP"); }
+MODE(socket_sctp) { return made(AF_INET, SOCK_STREAM, 132, "SCTP"); }
+MODE(socket_udplite) { return made(AF_INET, SOCK_DGRAM, 136, "UDP-Lite"); }
+MODE(socket_udp) { return made(AF_INET, SOCK_DGRAM, 0, "UDP"); }
+MODE(socket_udp6) { return made(AF_INET6, SOCK_DGRAM, 17, "UDP"); }
+MODE(socket_udp_high_bits) {
+    return done(syscall(SYS_socket, AF_INET | (1L << 32), SOCK_DGRAM | (1L << 32), 0L), "UDP");
+}
+MODE(socket_udp_flags) { return made(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, "UDP"); }
+MODE(socket_raw) { return made(AF_INET, SOCK_RAW, 1, "raw"); }
+MODE(socket_ping) { return made(AF_INET, SOCK_DGRAM, 1, "ping"); }
+MODE(socket_packet) { return made(AF_PACKET, SOCK_RAW, 0, "packet"); }
+MODE(socket_vsock) { return made(AF_VSOCK, SOCK_STREAM, 0, "vsock"); }
+MODE(socket_xdp) { return made(44, SOCK_RAW, 0, "XDP"); }
+MODE(socket_alg) { return made(38, SOCK_SEQPACKET, 0, "AF_ALG"); }
+MODE(socket_tipc) { return made(30, SOCK_SEQPACKET, 0, "TIPC"); }
+MODE(socket_bluetooth) { return made(31, SOCK_RAW, 1, "Bluetooth"); }
+MODE(socket_uevent) { return made(AF_NETLINK, SOCK_RAW, 15, "netlink uevent"); }
+MODE(socket_audit) { return made(AF_NETLINK, SOCK_RAW, 9, "netlink audit"); }
+MODE(socket_netfilter) { return made(AF_NETLINK, SOCK_RAW, 12, "netlink netfilter"); }
+MODE(socket_generic) { return made(AF_NETLINK, SOCK_RAW, 16, "netlink generic"); }
+MODE(socket_usersock) { return made(AF_NETLINK, SOCK_RAW, 2, "netlink usersock"); }
+MODE(socket_unix_datagram) { return made(AF_UNIX, SOCK_DGRAM, 0, "unix datagram"); }
+MODE(socket_unix_raw) { return made(AF_UNIX, SOCK_RAW, 0, "unix raw"); }
+MODE(socketpair_datagram) {
     int pair[2];
     return done(socketpair(AF_UNIX, SOCK_DGRAM, 0, pair), "socketpair");
 }
-static int call_socketpair(void) {
+MODE(socketpair) {
     int pair[2];
     return done(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), "socketpair");
 }
-static int call_socket_tcp(void) { return made(AF_INET, SOCK_STREAM, 0, "TCP"); }
-static int call_socket_route(void) { return made(AF_NETLINK, SOCK_RAW, 0, "netlink route"); }
+MODE(socket_tcp) { return made(AF_INET, SOCK_STREAM, 0, "TCP"); }
+MODE(socket_route) { return made(AF_NETLINK, SOCK_RAW, 0, "netlink route"); }
 
-static int call_mount_tmpfs(void) { return done(syscall(SYS_fsopen, "tmpfs", 0), "fsopen"); }
-static int call_unshare_user(void) { return done(syscall(SYS_unshare, 0x10000000L), "unshare"); }
-static int call_unshare_mount(void) { return done(syscall(SYS_unshare, 0x00020000L), "unshare"); }
-static int call_setns(void) { return done(syscall(SYS_setns, open("/proc/self/ns/user", O_RDONLY), 0), "setns"); }
-static int call_personality(void) { return done(syscall(SYS_personality, 0xffffffffL), "personality"); }
-static int call_unknown(void) {
+MODE(mount_tmpfs) { return done(syscall(SYS_fsopen, "tmpfs", 0), "fsopen"); }
+MODE(unshare_user) { return done(syscall(SYS_unshare, (long)CLONE_NEWUSER), "unshare"); }
+MODE(unshare_mount) { return done(syscall(SYS_unshare, (long)CLONE_NEWNS), "unshare"); }
+MODE(unshare_net) { return done(syscall(SYS_unshare, (long)(CLONE_NEWUSER | CLONE_NEWNET)), "unshare"); }
+MODE(unshare_ipc) { return done(syscall(SYS_unshare, (long)CLONE_NEWIPC), "unshare"); }
+MODE(unshare_time) { return done(syscall(SYS_unshare, 0x80L), "unshare"); }
+MODE(clone_user) {
+    long child = syscall(SYS_clone, (long)(CLONE_NEWUSER | SIGCHLD) | (1L << 40), 0L, 0L, 0L, 0L);
+    if (child == 0) _exit(0);
+    if (child > 0) waitpid((pid_t)child, NULL, 0);
+    return done(child, "clone");
+}
+MODE(setns) { return done(syscall(SYS_setns, open("/proc/self/ns/user", O_RDONLY), 0), "setns"); }
+MODE(setns_mount) { return done(syscall(SYS_setns, open("/proc/self/ns/mnt", O_RDONLY), 0), "setns"); }
+MODE(fanotify) { return done(syscall(SYS_fanotify_init, 0x200 /* FAN_REPORT_FID */, O_RDONLY), "fanotify_init"); }
+MODE(fanotify_permission) {
+    return done(syscall(SYS_fanotify_init, 0x4 /* FAN_CLASS_CONTENT */, O_RDONLY), "fanotify_init");
+}
+MODE(kernel_log) {
+    char text[64];
+    return done(syscall(SYS_syslog, 3, text, sizeof text), "syslog");
+}
+#if defined(__x86_64__)
+MODE(iopl) { return done(syscall(SYS_iopl, 3), "iopl"); }
+MODE(ioperm) { return done(syscall(SYS_ioperm, 0x80, 1, 1), "ioperm"); }
+#endif
+
+/* Administration of the machine: reached where the kernel says anything but that it may not be. */
+static int asked(long result, const char *what) {
+    if (result >= 0 || (errno != EPERM && errno != ENOSYS && errno != EACCES)) return 0;
+    return refused(what);
+}
+#define ASK(name, ...) \
+    MODE(name) { return asked(syscall(__VA_ARGS__), #name); }
+static const struct timespec no_time = {-1, -1};
+static const char nowhere[] = "/callgate/leads/nowhere";
+ASK(reboot, SYS_reboot, 0, 0, 0, 0)
+ASK(kexec_load, SYS_kexec_load, 0, 0, NULL, 0xffffL)
+ASK(kexec_file_load, SYS_kexec_file_load, -1, -1, 0, NULL, ~0L)
+ASK(init_module, SYS_init_module, NULL, 0, "")
+ASK(finit_module, SYS_finit_module, -1, "", 0)
+ASK(delete_module, SYS_delete_module, "callgate_nothing", 0)
+ASK(quotactl, SYS_quotactl, 0x80000700L, nowhere, 0, NULL)
+ASK(quotactl_fd, SYS_quotactl_fd, -1, 0x80000700L, 0, NULL)
+ASK(swapon, SYS_swapon, nowhere, 0)
+ASK(swapoff, SYS_swapoff, nowhere)
+ASK(clock_settime, SYS_clock_settime, 0, &no_time)
+ASK(settimeofday, SYS_settimeofday, &no_time, NULL)
+ASK(acct, SYS_acct, nowhere)
+ASK(sethostname, SYS_sethostname, "", -1)
+ASK(setdomainname, SYS_setdomainname, "", -1)
+ASK(mount, SYS_mount, "none", nowhere, "tmpfs", 0, NULL)
+ASK(umount, SYS_umount2, nowhere, 0)
+ASK(pivot_root, SYS_pivot_root, nowhere, nowhere)
+ASK(chroot, SYS_chroot, nowhere)
+ASK(move_mount, SYS_move_mount, -1, "x", -1, "x", 0)
+ASK(open_tree, SYS_open_tree, -1, "x", 0)
+ASK(open_tree_attr, 467, -1, "x", 0, NULL, 0)
+ASK(fsconfig, SYS_fsconfig, -1, 0, NULL, NULL, 0)
+ASK(fsmount, SYS_fsmount, -1, 0, 0)
+ASK(fspick, SYS_fspick, -1, "x", 0)
+ASK(mount_setattr, SYS_mount_setattr, -1, "x", 0, NULL, 0)
+ASK(setns_nothing, SYS_setns, -1, 0)
+ASK(open_by_handle, SYS_open_by_handle_at, -1, NULL, 0)
+
+/* ---- what programs need of the same kind ---- */
+
+MODE(unknown) {
     errno = 0;
     long result = syscall(100000);
-    return result == -1 && errno == ENOSYS ? 0 : 1;
+    return result == -1 && errno == ENOSYS ? 0 : REFUSED;
+}
+MODE(terminal_size) {
+    struct winsize size;
+    return done(ioctl(0, TIOCGWINSZ, &size), "TIOCGWINSZ");
+}
+MODE(personality) { return done(syscall(SYS_personality, 0xffffffffL), "personality"); }
+MODE(fork) {
+    int status = 1;
+    pid_t child = fork();
+    if (child == 0) _exit(0);
+    waitpid(child, &status, 0);
+    return status == 0 ? 0 : REFUSED;
+}
+static void *nothing(void *unused) { return unused; }
+MODE(thread) {
+    pthread_t thread;
+    errno = pthread_create(&thread, NULL, nothing, NULL);
+    return errno != 0 ? refused("pthread_create") : pthread_join(thread, NULL);
+}
+MODE(unshare_files) { return done(syscall(SYS_unshare, (long)(CLONE_FILES | CLONE_FS)), "unshare"); }
+MODE(epoll) { return done(epoll_create1(EPOLL_CLOEXEC), "epoll_create1"); }
+MODE(clock) {
+    struct timespec now;
+    return done(clock_gettime(CLOCK_REALTIME, &now), "clock_gettime");
+}
+MODE(usage) {
+    struct rusage used;
+    return done(getrusage(RUSAGE_SELF, &used), "getrusage");
+}
+MODE(names) {
+    struct utsname names;
+    return done(uname(&names), "uname");
+}
+MODE(directory) {
+    char path[4096];
+    return getcwd(path, sizeof path) != NULL && chdir("/") == 0 ? 0 : refused("getcwd");
 }
 
-static const struct {
-    const char *name;
-    int (*run)(void);
-} calls[] = {
-#define CALL(one) {#one, call_##one}
-    CALL(keyctl), CALL(add_key), CALL(request_key), CALL(bpf), CALL(perf), CALL(userfaultfd), CALL(userfaultfd_device), CALL(ring),
-    CALL(listener), CALL(listener_more_flags), CALL(listener_high_bits), CALL(filter), CALL(filter_prctl), CALL(tiocsti),
-    CALL(tiocsti_stdin), CALL(tiocsti_high_bits), CALL(socket_mptcp), CALL(socket_mptcp6), CALL(socket_sctp), CALL(socket_udplite),
-    CALL(socket_udp), CALL(socket_udp6), CALL(socket_udp_high_bits), CALL(socket_udp_flags), CALL(socket_raw), CALL(socket_ping),
-    CALL(socket_packet), CALL(socket_vsock), CALL(socket_xdp), CALL(socket_alg), CALL(socket_tipc), CALL(socket_bluetooth),
-    CALL(socket_uevent), CALL(socket_audit), CALL(socket_netfilter), CALL(socket_generic), CALL(socket_unix_datagram),
-    CALL(socket_unix_raw), CALL(socketpair_datagram), CALL(socketpair), CALL(socket_tcp), CALL(socket_route), CALL(mount_tmpfs),
-    CALL(unshare_user), CALL(unshare_mount), CALL(setns), CALL(personality), CALL(unknown),
-};
-
-int main(int argc, char **argv) {
-    for (size_t i = 0; argc > 1 && i < sizeof calls / sizeof *calls; i++) {
-        if (strcmp(calls[i].name, argv[1]) != 0) continue;
-        int result = calls[i].run();
-        printf("%s\n", result == 0 ? "WON" : "HELD");
-        return result;
-    }
-    return 2;
-}
+int main(int argc, char **argv) { return argc > 1 ? run_mode(argv[1]) : 2; }

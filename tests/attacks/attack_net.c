@@ -1,6 +1,6 @@
 /* One reach at a listener by an unusual way of connecting, sending or binding. Loopback only.
  *
- *   attack_net MODE GOOD BAD [MILLISECONDS ROUNDS]
+ *   attack_net MODE GOOD BAD [MILLISECONDS ROUNDS WINS]
  *
  * GOOD and BAD are ports of 127.0.0.1 (and ::1), or pathnames or @names of unix sockets; GOOD is allowed, BAD is not. Every
  * mode sends `knock` to BAD if it can; `race_` modes again and again. Modes that listen print `PORT n` and wait for a caller.
@@ -37,7 +37,7 @@
 static const char *good_name, *bad_name;
 static int good, bad;
 static double budget = 0.5;
-static long rounds = 300;
+static long rounds = 300, wanted = 5;
 
 static int refused(const char *what) {
     fprintf(stderr, "%s: %s\n", what, strerror(errno));
@@ -345,6 +345,32 @@ static int net_bind_unspec(void) {
     where.sin_family = AF_UNSPEC;
     return bound(AF_INET, &where, sizeof where);
 }
+static int net_bind_shared(void) {
+    struct sockaddr_in where = v4("127.0.0.1", bad);
+    int one = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one) != 0) return refused("SO_REUSEPORT");
+    if (bind(fd, (struct sockaddr *)&where, sizeof where) != 0) return refused("bind");
+    if (listen(fd, 4) != 0) return refused("listen");
+    return wait_for_caller(fd);
+}
+static int net_zero_bound(void) { /* goes to the address that the socket is bound to */
+    struct sockaddr_in from = v4("127.0.0.2", 0), where = v4("0.0.0.0", bad);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (bind(fd, (struct sockaddr *)&from, sizeof from) != 0) return refused("bind");
+    return reach(fd, &where, sizeof where);
+}
+static int net_bind_udp(void) {
+    struct sockaddr_in where = v4("127.0.0.1", bad);
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&where, sizeof where) != 0) return refused("bind");
+    printf("PORT %d\n", bad);
+    fflush(stdout);
+    char said[16];
+    struct pollfd one = {fd, POLLIN, 0};
+    if (poll(&one, 1, 10000) != 1 || recv(fd, said, sizeof said, 0) < 0) return refused("recv");
+    printf("ACCEPTED\n");
+    return 0;
+}
 static int net_bind6(void) {
     struct sockaddr_in6 where = v6("::1", bad);
     return bound(AF_INET6, &where, sizeof where);
@@ -383,7 +409,7 @@ static int race_addresses(int family) {
     memcpy(&raced, &sides[0], sizeof raced);
     pthread_create(&thread, NULL, flip_address, NULL);
     double end = now() + budget;
-    for (long tried = 0; (tried < rounds || won < 5 || twin == 0) && now() < end; tried++) {
+    for (long tried = 0; (tried < rounds || won < wanted || twin == 0) && now() < end; tried++) {
         int fd = socket(family, SOCK_STREAM, 0);
         if (connect(fd, (struct sockaddr *)&raced, raced_length) == 0) {
             struct sockaddr_storage peer;
@@ -440,7 +466,7 @@ static int net_race_unix_link(void) {
     pthread_create(&thread, NULL, flip_link, NULL);
     socklen_t length = local(&where, link_name);
     double end = now() + budget;
-    for (long tried = 0; (tried < rounds || won < 5 || twin == 0) && now() < end; tried++) {
+    for (long tried = 0; (tried < rounds || won < wanted || twin == 0) && now() < end; tried++) {
         int fd = socket(AF_UNIX, SOCK_STREAM, 0);
         if (connect(fd, (struct sockaddr *)&where, length) == 0) {
             struct sockaddr_un peer;
@@ -477,7 +503,7 @@ static int net_race_socket(void) {
     raced_fd = dup(spare[0]);
     pthread_create(&thread, NULL, flip_socket, NULL);
     double end = now() + budget;
-    for (long tried = 0; (tried < rounds || won < 5 || twin == 0) && now() < end; tried++) {
+    for (long tried = 0; (tried < rounds || won < wanted || twin == 0) && now() < end; tried++) {
         connect(raced_fd, (struct sockaddr *)&where, sizeof where);
         if (send(spare[1], "knock", 5, MSG_NOSIGNAL) == 5) won++;
         struct sockaddr_in peer;
@@ -499,7 +525,7 @@ static const struct {
     NET(fastopen_sendmmsg), NET(fastopen_connect), NET(mptcp), NET(ring), NET(udp_connect), NET(udp_sendto), NET(udp_redirected),
     NET(udp_unspec), NET(udp_v4_on_v6), NET(udp_sendmsg), NET(udp_sendmmsg), NET(udp_sendmmsg_second), NET(unix), NET(unix_relative),
     NET(unix_symlink), NET(unix_hardlink), NET(unix_proc_fd), NET(unix_datagram), NET(unix_pair_datagram), NET(listen_unbound),
-    NET(listen_unbound6), NET(bind), NET(bind_zero), NET(bind_unspec), NET(bind6), NET(race_connect), NET(race_connect6),
+    NET(listen_unbound6), NET(bind), NET(bind_zero), NET(bind_unspec), NET(bind_udp), NET(bind_shared), NET(zero_bound), NET(bind6), NET(race_connect), NET(race_connect6),
     NET(race_unix), NET(race_unix_link), NET(race_socket),
 };
 
@@ -509,6 +535,7 @@ int main(int argc, char **argv) {
     good = atoi(good_name), bad = atoi(bad_name);
     if (argc > 4) budget = atof(argv[4]) / 1000;
     if (argc > 5) rounds = atol(argv[5]);
+    if (argc > 6) wanted = atol(argv[6]);
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         if (strcmp(modes[i].name, argv[1]) != 0) continue;
         int result = modes[i].run();

@@ -11,9 +11,16 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import harness  # noqa: E402
 import toolchains  # noqa: E402
+from attacks import table  # noqa: E402
 
 KINDS = ["root", "user"] if os.geteuid() == 0 else ["user"]
-TABLE: list[tuple[str, str, str, str, str]] = []
+ATTACKS: list = []
+MARKS = {"race": "races, which take time", "abi": "cases that also run with older Landlock ABIs"}
+
+
+def pytest_configure(config):
+    for tag, meaning in MARKS.items():
+        config.addinivalue_line("markers", f"{tag}: {meaning}")
 
 
 @pytest.fixture(scope="session")
@@ -41,13 +48,13 @@ def box(stage, user):
 
 
 @pytest.fixture
-def table():
-    """Rows of the attack table: (user, case, control, held, twin); printed at the end of the session."""
-    return TABLE
+def attack_results():
+    """What attacks came to: the table that is printed at the end of the session."""
+    return ATTACKS
 
 
 def pytest_terminal_summary(terminalreporter):
-    show(terminalreporter, "attacks", attack_table())
+    show(terminalreporter, "attacks", table.lines(ATTACKS))
     show(terminalreporter, "programs, seconds", toolchains.time_table())
     skipped = [f"{one.nodeid.rpartition('::')[2]}: {one.longrepr[2]}" for one in terminalreporter.stats.get("skipped", [])]
     show(terminalreporter, "skipped", sorted(skipped), said=True)
@@ -65,8 +72,3 @@ def show(reporter, title: str, lines: list[str], said: bool = False) -> None:
         Path(directory).mkdir(exist_ok=True)
         source = Path(reporter.config.args[0]).stem.removeprefix("test_")
         (Path(directory) / f"{title.partition(',')[0]}.{source}.txt").write_text("\n".join([f"--- {title}: {source}", *lines, ""]))
-
-
-def attack_table() -> list[str]:
-    rows = [f"{user:5} {case:38} {control:16} {held:16} {twin}" for user, case, control, held, twin in sorted(TABLE)]
-    return [f"{'user':5} {'case':38} {'control':16} {'supervised':16} twin", *rows] if rows else []
