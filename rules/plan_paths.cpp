@@ -145,8 +145,9 @@ bool Walker::stays_as_it_is(const std::string& directory, int level) {
     Obstacles receiving;
     receiving_.near(directory, Operation::create, receiving);
     return std::none_of(receiving.begin(), receiving.end(), [&](const Obstacle* one) {
-        return one->glob == nullptr || (!one->branch->literal && at_or_beneath(directory, one->branch->head) &&
-                                        one->glob->may_match_beneath(directory));
+        return one->glob == nullptr ||
+               (!one->branch->literal && at_or_beneath(directory, one->branch->head) &&
+                one->glob->may_match_beneath(directory));
     });
 }
 
@@ -266,9 +267,8 @@ void Walker::contest_head(const std::string& head, bool hierarchy) {
     if (kind == FileTree::Kind::absent || (directory && !hierarchy)) return;
     Obstacles obstacles;
     restrictions_.near(head, Operation::execute, obstacles);
-    const bool shut = std::any_of(obstacles.begin(), obstacles.end(), [&](const Obstacle* one) {
-        return surely_shut(*one, head, directory);
-    });
+    const bool shut = std::any_of(obstacles.begin(), obstacles.end(),
+                                  [&](const Obstacle* one) { return surely_shut(*one, head, directory); });
     if (!shut) contest_execution(head, directory);
 }
 

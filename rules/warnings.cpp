@@ -123,7 +123,8 @@ void Warnings::check_rule(const Rule& rule) {
         add(rule,
             "depends on the asking program, which is no protection: whoever may run it may act in its name");
     if (rule.action == Action::allow && rule.when.argv)
-        add(rule, "depends on arguments, which is no protection: another process of the run may rewrite them");
+        add(rule,
+            "depends on arguments, which is no protection: another process of the run may rewrite them");
 }
 
 /// Patterns of the base profile that keep secrets from being read; an allow rule that reaches one is too

@@ -52,7 +52,8 @@ enum class Ruling : std::uint8_t {
                                           const rules::Verdict& verdict);
 
 /// Writes a record that is no plain ruling. False: it could not be written, and what it is about must not be.
-[[nodiscard]] bool put_on_record(CallContext& context, const audit::Decision& decision, std::uint64_t* sequence);
+[[nodiscard]] bool put_on_record(CallContext& context, const audit::Decision& decision,
+                                 std::uint64_t* sequence);
 
 /// Lets the kernel go on with a call that Landlock and the filter alone permit: recorded only with `--record
 /// all`.

@@ -357,7 +357,9 @@ TEST_CASE("check warns of what does less or more than it seems") {
     CHECK(has(text, "rule \"words\": depends on arguments"));
     CHECK(has(text, "rule \"linked\": \"/home/u/secret\" has 2 hard links"));
     CHECK(has(text, "rule \"copy\": what is not executed under its name may be copied"));
-    CHECK(has(text, "no program could start"));
+    CHECK(has(text, "no dynamically linked program could start"));
+    CHECK(has(findings(machine.load_text(R"({"rules":[{"allow":"read","path":"/a"}]})", true)),
+              "no program could start: nothing may be executed"));
     CHECK_FALSE(has(text,
                     "rule \"wins\""
                     ": can"));

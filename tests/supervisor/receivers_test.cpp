@@ -88,6 +88,9 @@ void serve(Callers& callers) {
     const rules::Plan plan;
     const rules::StaticGrants grants(plan);
     const rules::MoveJudge moves(rules, grants);
+    const auto made = agent::SharedObjects::make();
+    REQUIRE(made.has_value());
+    calls::UserObjects user_objects(made->objects());
     RunReport report;
     calls::Supervision run{.rules = rules,
                            .plan = plan,
@@ -97,6 +100,7 @@ void serve(Callers& callers) {
                            .identity = {},
                            .names = {},
                            .bound_names = {},
+                           .user_objects = user_objects,
                            .kill_tree = {},
                            .sync_log = {},
                            .log_error = {},
