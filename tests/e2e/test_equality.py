@@ -130,6 +130,40 @@ def test_tools_that_copy_attributes_copy_them(box, tool):
     assert [one for one in result.decisions(operation="metadata") if "xattr" in one["event"]["action"] or one["event"]["action"] == "ioctl"]
 
 
+OWN_DOMAIN = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def call(number, *arguments):
+    result = libc.syscall(ctypes.c_long(number), *arguments)
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+handled = ctypes.c_uint64(1 << 3)  # LANDLOCK_ACCESS_FS_READ_DIR
+ruleset = call(444, ctypes.byref(handled), ctypes.c_size_t(8), ctypes.c_uint(0))
+call(157, ctypes.c_int(38), ctypes.c_ulong(1), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0))  # PR_SET_NO_NEW_PRIVS
+call(446, ctypes.c_int(ruleset), ctypes.c_uint(0))
+for path in sys.argv[1:]:
+    try:
+        os.listdir(path)
+        print('listed')
+    except OSError as error:
+        print(error.strerror)
+"""
+
+
+def test_a_domain_of_the_programs_own_holds_what_the_kernel_performs(box):
+    """A listed difference: not what is performed on behalf."""
+    line = ["/usr/bin/python3", "-c", OWN_DOMAIN, ".", "/etc"]
+    bare = box.run(line, supervised=False)
+    if bare.code != 0:
+        pytest.skip(f"no Landlock for programs here: {bare.errors.splitlines()[-1]}")
+    assert bare.text.split("\n") == ["Permission denied", "Permission denied", ""]
+    under = box.run(line, contested(box))
+    assert under.text.split("\n") == ["listed", "Permission denied", ""], under.describe()
+    free = box.run(["/usr/bin/python3", "-c", "import os; print(len(os.listdir('/etc')) > 0)"], contested(box))
+    assert free.text == "True\n", "the rules themselves do not let /etc be listed"
+
+
 def make_socket_tree(tree) -> None:
     (tree / "dir").mkdir()
     (tree / "regular").write_text("no socket")
