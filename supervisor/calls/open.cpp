@@ -250,7 +250,10 @@ Opening::Next Opening::reopen_by_name(const Object& object, std::uint64_t sequen
     const std::size_t slash = object.path.rfind('/');
     const std::string head = object.path.substr(0, std::max<std::size_t>(slash, 1));
     const std::string leaf = slash + 1 < object.path.size() ? object.path.substr(slash + 1) : ".";
-    const UniqueFd parent(::open(head.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    // No link on the way: what lies at the judged name has the judged name, whoever put it there since.
+    const open_how way{O_PATH | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS};
+    const UniqueFd parent(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, head.c_str(), &way, sizeof way)));
+    if (!parent && errno == ELOOP) return Next::again;
     constexpr int not_here = O_CREAT | O_EXCL | O_TRUNC;
     const int flags = (wanted_.flags & ~not_here) | O_NOCTTY | O_NONBLOCK | O_CLOEXEC;
     if (wanted_.temporary() && !take_umask()) return finish_failed(sequence, ESRCH), Next::done;

@@ -30,7 +30,7 @@ constexpr std::uint64_t linux_console = 0x541c;         // TIOCLINUX
 constexpr std::uint64_t new_userfaultfd = 0xaa00;       // USERFAULTFD_IOC_NEW
 constexpr std::uint64_t ext4_set_version = 0x40086604;  // EXT4_IOC_SETVERSION
 constexpr std::uint64_t ipv6_options_address_form = 1, ipv6_old_routing = 5, ipv6_old_options = 6,
-                        ipv6_routing = 57;
+                        ipv6_flow_labels = 32, ipv6_routing = 57;
 constexpr std::uint64_t ip_options = 4;
 
 // What gdb, setarch and old binaries ask for.
@@ -113,6 +113,7 @@ constexpr Refusal all[] = {
     routing("IPV6_ADDRFORM", IPPROTO_IPV6, ipv6_options_address_form),
     routing("IPV6_2292RTHDR", IPPROTO_IPV6, ipv6_old_routing),
     routing("IPV6_2292PKTOPTIONS", IPPROTO_IPV6, ipv6_old_options),
+    routing("IPV6_FLOWLABEL_MGR", IPPROTO_IPV6, ipv6_flow_labels),  // a label may carry a routing header
     routing("IPV6_RTHDR", IPPROTO_IPV6, ipv6_routing),
     routing("IP_OPTIONS", IPPROTO_IP, ip_options),
 

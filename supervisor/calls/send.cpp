@@ -214,6 +214,7 @@ void Sending::send_all() {
 /// SIGPIPE goes to the caller's thread, as natively.
 void Sending::note_broken_pipe() {
     if (outcome_.error != EPIPE || socket_.kind.type != SOCK_STREAM || (flags_ & MSG_NOSIGNAL) != 0) return;
+    if (!context_.call.waiting()) return;  // its number may be another's after a send that took its time
     if (const auto caller = kernel::status(context_.thread()))
         ::syscall(SYS_tgkill, caller->process, context_.thread(), SIGPIPE);
 }
@@ -249,6 +250,7 @@ int send_element(CallContext& context, PinnedSocket& socket, std::uint64_t at, c
     outcome = sending.run();
     if (!outcome.answer) return -1;
     if (outcome.error != 0) return outcome.error;
+    if (!context.call.waiting()) return -1;  // its number may be another's after a send that took its time
     const auto length = static_cast<unsigned>(outcome.sent);
     const auto written = kernel::write_memory(context.thread(), at + offsetof(mmsghdr, msg_len),
                                               std::as_bytes(std::span<const unsigned, 1>(&length, 1)));
