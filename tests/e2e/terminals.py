@@ -30,6 +30,7 @@ class Session:
         finally:
             os.close(slave)
         self.steps: list[str] = []
+        self.unread = ""  # read, but of no step yet
         self.prompt()
 
     def resize(self, rows: int, columns: int) -> None:
@@ -37,7 +38,15 @@ class Session:
 
     def prompt(self) -> None:
         """Keeps what appears up to the next prompt."""
-        self.steps.append(harness.read_until(self.master, PROMPT.encode(), PATIENCE).decode())
+        if PROMPT not in self.unread:
+            self.unread += harness.read_until(self.master, PROMPT.encode(), PATIENCE).decode()
+        self.steps.append(self.unread)
+        self.unread = ""
+
+    def lines(self, count: int) -> None:
+        """Until so many lines have come: a key that makes a signal throws away what was not read yet."""
+        while self.unread.count("\n") < count:
+            self.unread += harness.read_until(self.master, b"\n", PATIENCE).decode()
 
     def type(self, text: str) -> None:
         os.write(self.master, text.encode())
