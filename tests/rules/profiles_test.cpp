@@ -46,8 +46,8 @@ Plan plan_of(const TestMachine& machine, const LoadedRules& loaded) {
 }  // namespace
 
 TEST_CASE("every profile of the contract is shipped, with a description") {
-    for (const char* name :
-         {"base", "agent", "python", "node", "rust", "go", "build", "git", "network", "java", "readonly", "open"}) {
+    for (const char* name : {"base", "agent", "python", "node", "rust", "go", "build", "git", "network",
+                             "java", "readonly", "open"}) {
         const auto all = shipped_profiles();
         const auto found =
             std::find_if(all.begin(), all.end(), [&](const ShippedProfile& one) { return one.name == name; });
