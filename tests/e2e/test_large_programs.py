@@ -1,6 +1,8 @@
 """Programs of many processes, threads and kinds of shared memory: virtual machines, databases, browsers, debuggers."""
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pictures import pixels
@@ -29,3 +31,20 @@ def test_chromium_takes_a_picture_of_a_page(box):
     assert (width, height) == (200, 150)
     assert rows[5][5] == (12, 34, 56)
     assert rows[60][80] == (200, 100, 50), "what the page's program painted"
+
+
+@pytest.fixture
+def ordinary(stage, users):
+    """A box of the ordinary user: some programs refuse to run as root."""
+    made = stage.box(users["user"])
+    yield made
+    made.close()
+
+
+def test_postgresql_starts_and_answers(ordinary):
+    """Its shared memory is anonymous and System V; initdb tries POSIX first, and takes the other where that is denied: the
+    segments of other servers of the user lie there too."""
+    servers = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda one: int(one.parent.name))
+    binaries = str(servers[-1]) if servers else "/usr/lib/postgresql/NN/bin"
+    compare(ordinary, Program("postgresql", (f"{binaries}/initdb", f"{binaries}/postgres", "psql"),
+                              denied=(r"read /dev/shm/PostgreSQL\.\d+",)), [binaries])
