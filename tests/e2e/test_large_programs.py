@@ -10,7 +10,7 @@ from toolchains import Program, compare, require
 
 SMALL = [
     Program("multiprocessing", ("python3",), varying=("*.pyc",)),
-    Program("debuggers", ("gcc", "gdb", "strace"), varying=("calls", "forked", "summary", "attached")),
+    Program("debuggers", ("gcc", "gdb", "strace"), varying=("calls", "forked", "summary", "attached"), traces=True),
 ]
 
 

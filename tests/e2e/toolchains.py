@@ -34,16 +34,18 @@ PATIENCE = 600.0
 REPETITIONS = 3 if harness.SOAK else 1
 
 # Beneath every hierarchy something is denied, at any depth: Landlock can grant none for reading or writing, so that each
-# open, rename, connect and so on of the run is decided by the supervisor and performed on behalf.
+# open, rename, connect and so on of the run is decided by the supervisor and performed on behalf; each program that is
+# executed is judged before and after.
 CONTESTED: dict[str, Any] = {
     "version": 1,
     "rules": [
         {"id": "contested.files", "deny": ["read", "write"], "path": "**/no-such-secret"},
+        {"id": "contested.programs", "deny": "execute", "path": "**/no-such-secret"},
         {"id": "contested.sockets", "deny": ["connect", "bind"], "unix": ["**/no-such-secret", "@no-such-secret"]},
         {"id": "contested.addresses", "deny": ["connect", "bind"], "address": "192.0.2.77"},
     ],
 }
-# What a user runs, and the same with nothing left to Landlock but the execution of programs.
+# What a user runs, and the same with nothing left to Landlock alone.
 VARIANTS: dict[str, dict[str, Any] | None] = {"as shipped": None, "contested": CONTESTED}
 
 # (program, user, seconds bare, seconds in each variant): printed at the end of the session.
@@ -57,6 +59,8 @@ class Program:
     `varying`: files whose content differs from run to run, also bare; `gone`: trees whose very names do. `denied`: what
     is asked for in passing and denied (`OPERATION OBJECT`), without effect on the result. `status`: how it ends, bare.
     `profile`, `options`: what a user gives for it. `rewrites`: patterns of the output that a clock or a number made.
+    `traces`: it executes programs that it traces, which is denied where execution is contested (the second judgement
+    needs the trace itself), so there it is not.
     """
 
     name: str
@@ -68,6 +72,7 @@ class Program:
     profile: str = "agent"
     options: tuple[str, ...] = ()
     rewrites: tuple[tuple[str, str], ...] = ()
+    traces: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -173,6 +178,8 @@ def rule_options(box: harness.Box, program: Program, more: dict[str, Any] | None
     """What chooses the rules of one run: the default where `program` asks for nothing else."""
     if more is None:
         return [] if program.profile == "agent" else ["-p", program.profile]
+    if program.traces:
+        more = {**more, "rules": [one for one in more["rules"] if one.get("deny") != "execute"]}
     return ["-p", program.profile, "-R", str(box.rules_file(more))]
 
 
