@@ -75,10 +75,18 @@ int set_limits(const Arming& arming) {
     return error_of(::syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, *arming.io_priority));
 }
 
-int enter_landlock(const Arming& arming) {
-    if (arming.landlock_ruleset < 0 || !check_enabled("landlock")) return 0;
-    if (::syscall(SYS_landlock_restrict_self, arming.landlock_ruleset, 0U) != 0) return errno;
-    ::close(arming.landlock_ruleset);
+int make_ruleset(const Arming& arming, UniqueFd& ruleset) {
+    if (arming.landlock == nullptr || !check_enabled("landlock")) return 0;
+    auto made = arming.landlock->make();
+    if (!made) return made.error().value();
+    ruleset = std::move(*made);
+    return 0;
+}
+
+int enter_landlock(UniqueFd& ruleset) {
+    if (!ruleset) return 0;
+    if (::syscall(SYS_landlock_restrict_self, ruleset.get(), 0U) != 0) return errno;
+    ruleset.reset();
     return 0;
 }
 
@@ -95,6 +103,8 @@ int install_filter(const Arming& arming, int& error) {
     return static_cast<int>(listener);
 }
 
+/// Waits for the next byte: the guardian's, when the temporary directory is there, and the supervisor's, when
+/// it has taken the listener.
 bool wait_for_go(int pipe) {
     char byte = 0;
     for (;;) {
@@ -115,7 +125,6 @@ PreparedCommand::PreparedCommand(const Arming& arming, AgentChannels channels)
     : arming_(arming), channels_(channels), kept_(arming.pass) {
     kept_.push_back(channels.status);
     kept_.push_back(channels.go);
-    if (arming.landlock_ruleset >= 0) kept_.push_back(arming.landlock_ruleset);
     std::sort(kept_.begin(), kept_.end());
     arguments_.push_back(nullptr);
     for (const std::string& argument : arming.command)
@@ -182,19 +191,23 @@ void arm_and_execute(const PreparedCommand& command) {
     };
     arming.signals.restore_dispositions();
     arming.signals.restore_mask();
+    // First of all: what follows is done with the command's own rights.
+    if (!arming.keep_capabilities && check_enabled("capabilities"))
+        require(ArmStep::capabilities, error_of(drop_capabilities()));
     if (arming.working_directory)
         require(ArmStep::working_directory, error_of(::fchdir(arming.working_directory.get())));
     require(ArmStep::descriptors, set_descriptors(command));
+    const AgentChannels channels = command.channels();
+    if (!wait_for_go(channels.go)) give_up(command, ArmStep::handshake, EPIPE);
+    UniqueFd ruleset;
+    require(ArmStep::ruleset, make_ruleset(arming, ruleset));
     require(ArmStep::limits, set_limits(arming));
-    if (!arming.keep_capabilities && check_enabled("capabilities"))
-        require(ArmStep::capabilities, error_of(drop_capabilities()));
     require(ArmStep::no_new_privs, error_of(::prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL)));
-    require(ArmStep::landlock, enter_landlock(arming));
+    require(ArmStep::landlock, enter_landlock(ruleset));
     int error = 0;
     const int listener = install_filter(arming, error);
     require(ArmStep::filter, error);
 
-    const AgentChannels channels = command.channels();
     tell(channels.status, Event::Kind::armed, listener);
     if (!wait_for_go(channels.go)) give_up(command, ArmStep::handshake, EPIPE);
     // A copy of the listener here would keep calls waiting for ever once the supervisor is gone.

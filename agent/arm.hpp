@@ -14,7 +14,7 @@ namespace callgate::agent {
 
 struct AgentChannels {
     int status = -1;  // write end, CLOEXEC
-    int go = -1;      // read end, CLOEXEC
+    int go = -1;      // read end, CLOEXEC: a byte of the guardian's, then one of the supervisor's
 };
 
 /// argv, envp and the descriptors that stay, as plain arrays. Borrows from the Arming, which must outlive it.
@@ -38,7 +38,8 @@ private:
     mutable std::vector<char*> arguments_;
 };
 
-/// Arms the calling process, says so, waits for `go`, and becomes the command.
+/// Waits until the guardian is ready, arms the calling process, says so, waits for the supervisor, and
+/// becomes the command.
 [[noreturn]] void arm_and_execute(const PreparedCommand& command);
 
 /// Closes all descriptors above 2 that `kept` (ascending) does not hold. Returns 0 or errno.

@@ -79,8 +79,7 @@ int Guard::run() {
         wait_for_something(children);
         keep_deadline();
     }
-    finish();
-    return 0;
+    return finish();
 }
 
 void Guard::wait_for_something(Children children) {
@@ -208,7 +207,7 @@ void Guard::end_all() {
     end_descendants(::getpid(), [this] { reap(reaped_while_ending); });
 }
 
-void Guard::finish() {
+int Guard::finish() {
     rusage usage{};
     ::getrusage(RUSAGE_CHILDREN, &usage);
     Event event;
@@ -218,7 +217,15 @@ void Guard::finish() {
     event.max_rss_kb = static_cast<std::uint64_t>(usage.ru_maxrss);
     event.processes = reaped_;
     send(event);
+    // After that, so that the supervisor can go on meanwhile.
+    const int status = remove_directory();
     if (arming_.await_dismissal) await_dismissal();
+    return status;
+}
+
+int Guard::remove_directory() const {
+    if (arming_.temporary_directory.empty()) return 0;
+    return remove_tree(arming_.temporary_directory) ? 0 : 1;
 }
 
 void Guard::await_dismissal() {
@@ -235,12 +242,10 @@ void Guard::lost() {
         ::poll(&change, 1, look_again_ms);
         drain(channels_.children.get());
     }
-    if (dismissed_) ::_exit(0);
-    if (arming_.made_objects != nullptr) remove_made_objects(*arming_.made_objects);
-    if (!arming_.temporary_directory.empty())
-        static_cast<void>(remove_tree(arming_.temporary_directory).has_value());
-    if (arming_.report >= 0) write_all(arming_.report, arming_.lost_report);
-    ::_exit(0);
+    if (!dismissed_ && arming_.made_objects != nullptr) remove_made_objects(*arming_.made_objects);
+    const int status = remove_directory();
+    if (!dismissed_ && arming_.report >= 0) write_all(arming_.report, arming_.lost_report);
+    ::_exit(status);
 }
 
 void Guard::tell(Event::Kind kind, int value) {

@@ -25,7 +25,8 @@ class Guard {
 public:
     Guard(const Arming& arming, GuardChannels channels, pid_t command);
 
-    /// Until no process of the tree is left, or the supervisor is gone. Returns the exit status.
+    /// Until no process of the tree is left, or the supervisor is gone. Returns the exit status: 0 where
+    /// nothing of the temporary directory is left.
     int run();
 
 private:
@@ -45,7 +46,8 @@ private:
     void command_ended();
     void keep_deadline();
     void end_all();
-    void finish();
+    int finish();
+    [[nodiscard]] int remove_directory() const;
     void await_dismissal();
     [[noreturn]] void lost();
     void tell(Event::Kind kind, int value);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 
 #include "agent/arm.hpp"
 #include "agent/guard.hpp"
+#include "rules/test_switch.hpp"
 
 namespace callgate::agent {
 namespace {
@@ -77,14 +79,21 @@ private:
     sigset_t before_{};
 };
 
-void tell_failure(int events, int error) {
+struct Failure {
+    ArmStep step = ArmStep::process_group;
+    int error = 0;
+};
+
+/// Ends the guardian where no command has begun.
+[[noreturn]] void give_up(int events, const Failure& failure) {
     Event event;
     event.kind = Event::Kind::arm_failed;
-    event.value = error;
-    event.detail = static_cast<std::int32_t>(ArmStep::process_group);
+    event.value = failure.error;
+    event.detail = static_cast<std::int32_t>(failure.step);
     static_cast<void>(::write(events, &event, sizeof event) == 0);
     event = {};
     static_cast<void>(::write(events, &event, sizeof event) == 0);
+    ::_exit(0);
 }
 
 UniqueFd child_signals() {
@@ -111,12 +120,32 @@ int let_go_of_descriptors(const Arming& arming, const GuardChannels& channels) {
 // parent that keeps the command's group from being an orphaned one (setpgid(2)): else the end of a command
 // that leaves a stopped child would make the kernel hang up the whole group, callgate's own caller with it.
 // Not dumpable, nobody of the same user traces it.
-int become_guardian(const Arming& arming, const GuardChannels& channels) {
-    if (!channels.children) return EMFILE;
+int stand_apart() {
     if (::setsid() < 0) return errno;
     if (::prctl(PR_SET_NAME, "callgate-guard", 0UL, 0UL, 0UL) != 0) return errno;
     if (::prctl(PR_SET_DUMPABLE, 0UL, 0UL, 0UL, 0UL) != 0) return errno;
-    return let_go_of_descriptors(arming, channels);
+    return 0;
+}
+
+int make_directory(const Arming& arming) {
+    if (arming.temporary_directory.empty()) return 0;
+    return ::mkdir(arming.temporary_directory.c_str(), 0700) == 0 ? 0 : errno;
+}
+
+int drop_own_capabilities(const Arming& arming) {
+    if (arming.keep_capabilities || !check_enabled("capabilities")) return 0;
+    const auto dropped = drop_capabilities();
+    return dropped ? 0 : dropped.error().value();
+}
+
+// The directory comes only when nothing that ends callgate ends the guardian, too; then the agent may go on.
+Failure become_guardian(const Arming& arming, const GuardChannels& channels, int go) {
+    if (!channels.children) return {ArmStep::process_group, EMFILE};
+    if (const int error = stand_apart()) return {ArmStep::process_group, error};
+    if (const int error = make_directory(arming)) return {ArmStep::temporary_directory, error};
+    if (::write(go, "d", 1) != 1) return {ArmStep::handshake, errno};
+    if (const int error = drop_own_capabilities(arming)) return {ArmStep::capabilities, error};
+    return {ArmStep::descriptors, let_go_of_descriptors(arming, channels)};
 }
 
 [[noreturn]] void guardian(const Arming& arming, const PreparedCommand& command, Pipes pipes) {
@@ -125,17 +154,16 @@ int become_guardian(const Arming& arming, const GuardChannels& channels) {
     pid_t agent = -1;
     if (::prctl(PR_SET_CHILD_SUBREAPER, 1UL, 0UL, 0UL, 0UL) == 0) agent = ::fork();
     if (agent == 0) arm_and_execute(command);
-    if (agent < 0) {
-        tell_failure(pipes.events.write.get(), errno);
-        ::_exit(125);
-    }
+    if (agent < 0) give_up(pipes.events.write.get(), {ArmStep::process_group, errno});
     GuardChannels channels{std::move(pipes.orders.read), std::move(pipes.events.write),
                            std::move(pipes.status.read), child_signals()};
-    if (const int error = become_guardian(arming, channels)) {
+    const Failure failure = become_guardian(arming, channels, pipes.go.write.get());
+    if (failure.error != 0) {
         ::kill(agent, SIGKILL);
         ::waitpid(agent, nullptr, 0);
-        tell_failure(channels.events.get(), error);
-        ::_exit(125);
+        if (failure.step != ArmStep::temporary_directory && !arming.temporary_directory.empty())
+            ::rmdir(arming.temporary_directory.c_str());
+        give_up(channels.events.get(), failure);
     }
     // `pipes` still names the ends that were closed by number: the process ends here, so no destructor runs.
     ::_exit(Guard(arming, std::move(channels), agent).run());

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "agent/capabilities.hpp"
+#include "agent/landlock.hpp"
 #include "agent/made_objects.hpp"
 #include "agent/processes.hpp"
 #include "agent/protocol.hpp"
@@ -44,15 +45,17 @@ struct Arming {
     UniqueFd working_directory;  // O_PATH; the command starts there
     std::vector<int> pass;       // descriptors beyond 0..2 that stay open
     std::vector<Limit> limits;
-    int landlock_ruleset = -1;  // -1: none (audit mode)
+    const RulesetRecipe* landlock = nullptr;  // null: none (audit mode)
     const std::vector<sock_filter>* filter = nullptr;
     bool keep_capabilities = false;
     int nice = 0;                    // added, 0: unchanged
     std::optional<int> io_priority;  // ioprio_set value
     Background background = Background::end;
-    /// What the run leaves of these the guardian removes, too; null: nothing.
+    /// What the run leaves of these the guardian removes if the supervisor is gone; null: nothing.
     const MadeObjects* made_objects = nullptr;
-    std::string temporary_directory;  // removed by the guardian if the supervisor is gone; "" none
+    /// Made by the guardian (0700, and never one that is there already) before there is a command, and
+    /// removed by it, with what it then holds, when nothing of the tree is left. "": none.
+    std::string temporary_directory;
     /// Whether the guardian stays after `ended` until it is dismissed: an end of `orders` before that means
     /// that the supervisor is gone, and what it leaves is cleaned up.
     bool await_dismissal = false;
@@ -71,8 +74,10 @@ struct Guardian {
     UniqueFd go;  // write end
 };
 
-/// Forks guardian and agent. Single-threaded callers only; nothing of `arming` need outlive the call. Errors:
-/// errno of pipe2, fork, pidfd_open; EBADF where a descriptor of `pass` is not open. The caller reaps `pid`.
+/// Forks the guardian, which forks the agent. Single-threaded callers only, in the base domain already; both
+/// drop their capabilities themselves. Nothing of `arming` need outlive the call. Errors: errno of pipe2,
+/// fork, pidfd_open; EBADF where a descriptor of `pass` is not open. The caller reaps `pid`; its exit status
+/// is 0 where nothing of the temporary directory is left.
 [[nodiscard]] boost::system::result<Guardian> start_guardian(const Arming& arming);
 
 }  // namespace callgate::agent

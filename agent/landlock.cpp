@@ -55,51 +55,41 @@ result<void> add_path(int ruleset, int object, std::uint64_t access) {
 
 // The plan judged this very path: a symbolic link that appeared on the way since then would carry the grant
 // elsewhere, so none is followed.
-UniqueFd open_granted(const std::string& path) {
+UniqueFd open_granted(const char* path, bool directory) {
     open_how how{};
     how.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW;
+    if (directory) how.flags |= O_DIRECTORY;
     how.resolve = RESOLVE_NO_SYMLINKS;
-    return UniqueFd(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof how)));
+    return UniqueFd(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how)));
 }
 
 bool vanished(int error) {
     return error == ENOENT || error == ENOTDIR || error == ELOOP || error == EACCES || error == ENAMETOOLONG;
 }
 
-result<void> add_grant(int ruleset, const rules::Grant& grant, int abi, std::vector<std::string>& left_out) {
-    rules::OperationSet operations = grant.operations;
-    if (grant.trap_only_execute) operations |= Operation::execute;
-    const std::uint64_t access = landlock_access(operations, grant.directory, abi);
-    if (access == 0) return {};
-    const UniqueFd object = open_granted(grant.path);
-    if (!object) {
-        if (!vanished(errno)) return last_error();
-        left_out.push_back(grant.path);
-        return {};
-    }
+// A file that became a directory would turn a grant on one object into a hierarchy.
+bool is_plain(int object) {
     struct stat status {};
-    if (::fstat(object.get(), &status) != 0) return last_error();
-    // A file that became a directory would turn a grant on one object into a hierarchy.
-    if (S_ISLNK(status.st_mode) || S_ISDIR(status.st_mode) != grant.directory) {
-        left_out.push_back(grant.path);
-        return {};
-    }
-    return add_path(ruleset, object.get(), access);
+    return ::fstat(object, &status) == 0 && !S_ISLNK(status.st_mode) && !S_ISDIR(status.st_mode);
 }
 
-result<void> add_ports(int ruleset, const std::vector<rules::PortRange>& ranges, std::uint64_t access,
-                       std::string_view what, std::vector<std::string>& left_out) {
-    const PortSplit ports = split_ports(ranges);
-    for (const rules::PortRange& range : ports.held) {
+enum class Added : std::uint8_t { yes, left_out, failed };  // failed: errno says why
+
+Added add_grant(int ruleset, const char* path, bool directory, std::uint64_t access) {
+    const UniqueFd object = open_granted(path, directory);
+    if (!object) return vanished(errno) ? Added::left_out : Added::failed;
+    if (!directory && !is_plain(object.get())) return Added::left_out;
+    return add_path(ruleset, object.get(), access) ? Added::yes : Added::failed;
+}
+
+result<void> add_ports(int ruleset, const std::vector<rules::PortRange>& ranges, std::uint64_t access) {
+    for (const rules::PortRange& range : ranges) {
         for (std::uint32_t port = range.first; port <= range.last; ++port) {
             const landlock::NetPort rule{access, port};
             if (::syscall(SYS_landlock_add_rule, ruleset, landlock::rule_net_port, &rule, 0U) != 0)
                 return last_error();
         }
     }
-    for (const rules::PortRange& range : ports.left_out)
-        left_out.push_back(std::string(what) + ' ' + std::to_string(range.first) + '-' +
-                           std::to_string(range.last));
     return {};
 }
 
@@ -147,28 +137,35 @@ PortSplit split_ports(const std::vector<rules::PortRange>& ranges) {
     return split;
 }
 
-result<UniqueFd> make_target_ruleset(const rules::Plan& plan, std::vector<std::string>& left_out) {
-    const int abi = plan.landlock_abi;
-    if (abi < 1) return error_code(EOPNOTSUPP, boost::system::system_category());
-    landlock::RulesetAttributes attributes;
-    attributes.handled_fs = known_rights(abi);
-    if (abi >= 4 && !plan.all_connect) attributes.handled_net |= landlock::net_connect_tcp;
-    if (abi >= 4 && !plan.all_bind) attributes.handled_net |= landlock::net_bind_tcp;
-    if (abi >= 6) attributes.scoped = landlock::scope_signal | landlock::scope_abstract_socket;
-    auto ruleset = create_ruleset(attributes, abi);
-    if (!ruleset) return ruleset;
+RulesetRecipe::RulesetRecipe(const rules::Plan& plan) : abi_(plan.landlock_abi) {
+    attributes_.handled_fs = known_rights(abi_);
+    if (abi_ >= 4 && !plan.all_connect) attributes_.handled_net |= landlock::net_connect_tcp;
+    if (abi_ >= 4 && !plan.all_bind) attributes_.handled_net |= landlock::net_bind_tcp;
+    if (abi_ >= 6) attributes_.scoped = landlock::scope_signal | landlock::scope_abstract_socket;
+    paths_.reserve(plan.grants.size());
     for (const rules::Grant& grant : plan.grants) {
-        if (auto added = add_grant(ruleset->get(), grant, abi, left_out); !added) return added.error();
+        rules::OperationSet operations = grant.operations;
+        if (grant.trap_only_execute) operations |= Operation::execute;
+        const std::uint64_t access = landlock_access(operations, grant.directory, abi_);
+        if (access != 0) paths_.push_back({grant.path.c_str(), grant.directory, access});
     }
-    if ((attributes.handled_net & landlock::net_connect_tcp) != 0) {
-        auto added =
-            add_ports(ruleset->get(), plan.connect_ports, landlock::net_connect_tcp, "connect", left_out);
-        if (!added) return added.error();
+    if ((attributes_.handled_net & landlock::net_connect_tcp) != 0)
+        connect_ = split_ports(plan.connect_ports).held;
+    if ((attributes_.handled_net & landlock::net_bind_tcp) != 0) bind_ = split_ports(plan.bind_ports).held;
+}
+
+result<UniqueFd> RulesetRecipe::make(std::vector<std::string>* left_out) const {
+    if (abi_ < 1) return error_code(EOPNOTSUPP, boost::system::system_category());
+    auto ruleset = create_ruleset(attributes_, abi_);
+    if (!ruleset) return ruleset;
+    for (const Path& one : paths_) {
+        const Added added = add_grant(ruleset->get(), one.path, one.directory, one.access);
+        if (added == Added::failed) return last_error();
+        if (added == Added::left_out && left_out != nullptr) left_out->emplace_back(one.path);
     }
-    if ((attributes.handled_net & landlock::net_bind_tcp) != 0) {
-        auto added = add_ports(ruleset->get(), plan.bind_ports, landlock::net_bind_tcp, "bind", left_out);
-        if (!added) return added.error();
-    }
+    if (auto added = add_ports(ruleset->get(), connect_, landlock::net_connect_tcp); !added)
+        return added.error();
+    if (auto added = add_ports(ruleset->get(), bind_, landlock::net_bind_tcp); !added) return added.error();
     return ruleset;
 }
 

@@ -1,6 +1,6 @@
 // Landlock domains: the base domain of callgate's own threads, and the target's domain from a plan.
 //
-// Attaches rights to inodes through O_PATH descriptors opened here, before the fork. A grant whose path has
+// Attaches rights to inodes through O_PATH descriptors opened here. A grant whose path has
 // vanished since the plan, or leads through a symbolic link by now, is left out (its calls are then answered
 // on behalf). An attacker controls what lies at those paths, never the paths. landlock(7).
 #pragma once
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/landlock_abi.hpp"
 #include "agent/unique_fd.hpp"
 #include "rules/plan.hpp"
 
@@ -32,11 +33,29 @@ struct PortSplit {
 /// Which of the ranges become Landlock rules, in order while they fit.
 [[nodiscard]] PortSplit split_ports(const std::vector<rules::PortRange>& ranges);
 
-/// The ruleset of the target's domain. Errors: errno of landlock_create_ruleset, open, landlock_add_rule;
-/// EOPNOTSUPP where the plan's ABI is 0.
-/// `left_out` receives the paths that no longer exist, and "connect 8000-9999" for ranges beyond the bound.
-[[nodiscard]] boost::system::result<UniqueFd> make_target_ruleset(const rules::Plan& plan,
-                                                                  std::vector<std::string>& left_out);
+/// The ruleset of the target's domain: everything that is known beforehand, so that it can be made between
+/// fork and exec while the supervisor does other things. Borrows the plan's paths.
+class RulesetRecipe {
+public:
+    explicit RulesetRecipe(const rules::Plan& plan);
+
+    /// Errors: errno of landlock_create_ruleset, open, landlock_add_rule; EOPNOTSUPP where the plan's ABI is
+    /// 0. Async-signal-safe: allocates only where `left_out` is given, which receives the paths that are no
+    /// longer what the plan saw.
+    [[nodiscard]] boost::system::result<UniqueFd> make(std::vector<std::string>* left_out = nullptr) const;
+
+private:
+    struct Path {
+        const char* path;
+        bool directory;
+        std::uint64_t access;
+    };
+
+    int abi_;
+    landlock::RulesetAttributes attributes_;
+    std::vector<Path> paths_;
+    std::vector<rules::PortRange> connect_, bind_;
+};
 
 /// Puts the calling thread (single-threaded: the whole process) into the base domain: REFER only, granted on
 /// "/". Needs NO_NEW_PRIVS, which it sets. EOPNOTSUPP where `abi` is 0.

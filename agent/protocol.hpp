@@ -55,7 +55,9 @@ enum class ArmStep : std::int32_t {
     no_new_privs,
     landlock,
     filter,
-    handshake
+    handshake,
+    temporary_directory,
+    ruleset
 };
 
 }  // namespace callgate::agent

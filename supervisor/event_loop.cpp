@@ -48,17 +48,19 @@ void stop_like(int signal) {
 
 }  // namespace
 
-EventLoop::EventLoop(agent::Guardian guardian, Settings settings)
+EventLoop::EventLoop()
     : context_(1),
-      guardian_(std::move(guardian)),
-      settings_(std::move(settings)),
       signals_(context_, make_signal_descriptor()),
-      events_(context_, guardian_.events.release()),
+      events_(context_),
       wall_(context_),
       grace_(context_),
       ticks_(context_) {}
 
-RunOutcome EventLoop::run() {
+RunOutcome EventLoop::run(agent::Guardian& guardian, Settings settings) {
+    started_ = std::chrono::steady_clock::now();
+    guardian_ = &guardian;
+    settings_ = std::move(settings);
+    events_.assign(guardian.events.release());
     watch_signals();
     watch_events();
     start_wall();
@@ -67,9 +69,6 @@ RunOutcome EventLoop::run() {
     outcome_.duration_ms =
         std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - started_)
             .count();
-    int status = 0;
-    while (::waitpid(guardian_.pid, &status, 0) < 0 && errno == EINTR) {
-    }
     return outcome_;
 }
 
@@ -84,6 +83,8 @@ void EventLoop::wake_watchdog() {
     asio::post(context_, [this] { start_ticks(); });
 }
 
+void EventLoop::run_soon(std::function<void()> what) { asio::post(context_, std::move(what)); }
+
 void EventLoop::name_outcome(const std::string& outcome) {
     if (outcome_.outcome.empty()) outcome_.outcome = outcome;
 }
@@ -92,7 +93,7 @@ void EventLoop::order(Order::Kind kind, int value) {
     if (kind == Order::Kind::end || kind == Order::Kind::terminate) ending_ = true;
     const Order message{kind, value};
     // A guardian that is gone is noticed by the end of its events.
-    while (::write(guardian_.orders.get(), &message, sizeof message) < 0 && errno == EINTR) {
+    while (::write(guardian_->orders.get(), &message, sizeof message) < 0 && errno == EINTR) {
     }
 }
 

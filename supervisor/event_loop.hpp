@@ -1,8 +1,8 @@
 // The main thread's loop while a run goes on: signals, the guardian's events, timers, the receivers'
 // watchdog.
 //
-// Owns the guardian's handles and the process's signal descriptor. Nothing here waits for a call of the
-// target, and no call waits for anything here.
+// Owns the process's signal descriptor, and uses the guardian's handles while it runs. Nothing here waits for
+// a call of the target, and no call waits for anything here.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -30,16 +30,18 @@ public:
         std::chrono::milliseconds tick_interval{20};
     };
     /// Blocks the signals that it handles in the calling thread: call before any thread is made.
-    EventLoop(agent::Guardian guardian, Settings settings);
+    EventLoop();
 
-    /// Until no process of the tree is left. Fills everything of the outcome but usage of the supervisor's
-    /// own.
-    [[nodiscard]] RunOutcome run();
+    /// Until no process of the tree is left; the guardian is then dismissed, and the caller reaps it. Fills
+    /// everything of the outcome but usage of the supervisor's own.
+    [[nodiscard]] RunOutcome run(agent::Guardian& guardian, Settings settings);
 
     /// Any thread: ends the whole tree; `outcome` names why, unless something was named before.
     void end_tree(std::string outcome);
     /// Any thread: calls are coming, the watchdog is to tick.
     void wake_watchdog();
+    /// Any thread: called by the loop soon, unless it ends before.
+    void run_soon(std::function<void()> what);
 
 private:
     void watch_events();
@@ -55,13 +57,13 @@ private:
     void finish();
 
     boost::asio::io_context context_;
-    agent::Guardian guardian_;
+    agent::Guardian* guardian_ = nullptr;  // while it runs
     Settings settings_;
     boost::asio::posix::stream_descriptor signals_, events_;
     boost::asio::steady_timer wall_, grace_, ticks_;
     agent::Event event_{};
     RunOutcome outcome_;
-    std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+    std::chrono::steady_clock::time_point started_;
     int passed_on_ = 0;     // the last signal that was passed on
     int terminations_ = 0;  // SIGTERM and SIGHUP seen
     bool ending_ = false;   // the whole tree was told to end

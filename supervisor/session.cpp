@@ -63,7 +63,7 @@ void write_all(int fd, std::string_view text) {
     }
 }
 
-std::unique_ptr<audit::Log> open_log(const SessionConfig& config) {
+std::unique_ptr<audit::Log> make_log(const SessionConfig& config) {
     audit::Log::Options options;
     options.run = config.run;
     options.mode = config.mode == Mode::audit ? "audit" : "enforce";
@@ -121,16 +121,55 @@ const char* step_name(agent::ArmStep step) {
             return "install the seccomp filter";
         case agent::ArmStep::handshake:
             return "hand the listener over";
+        case agent::ArmStep::temporary_directory:
+            return "make the run's private directory";
+        case agent::ArmStep::ruleset:
+            return "make the Landlock ruleset";
     }
     return "arm";
 }
 
-/// The guardian need not clean up nor report in our place.
+/// The guardian need not report in our place.
 void dismiss(const agent::Guardian& guardian) {
     const agent::Order order{agent::Order::Kind::dismiss, 0};
     if (guardian.orders)
         write_all(guardian.orders.get(), {reinterpret_cast<const char*>(&order), sizeof order});
 }
+
+/// The log's fdatasync, off the answering path. Most runs need none, and have no thread for it.
+class LogSync {
+public:
+    LogSync(EventLoop& loop, audit::Log& log) : loop_(loop), log_(log) {}
+
+    /// Any thread.
+    void request() {
+        if (!wanted_.exchange(true)) loop_.run_soon([this] { start(); });
+    }
+    /// What was asked for is done; once the loop has ended and nobody asks any more.
+    void finish() {
+        if (thread_) thread_->join();
+        if (wanted_.load()) sync();
+    }
+
+private:
+    void start() {
+        try {
+            if (!thread_) thread_.emplace(1);
+            boost::asio::post(*thread_, [this] { sync(); });
+        } catch (const std::exception&) {
+            sync();  // no thread can be made
+        }
+    }
+    void sync() {
+        wanted_.store(false);
+        log_.sync();
+    }
+
+    EventLoop& loop_;
+    audit::Log& log_;
+    std::atomic<bool> wanted_{false};
+    std::optional<boost::asio::thread_pool> thread_;
+};
 
 class Session {
 public:
@@ -138,12 +177,17 @@ public:
     int run();
 
 private:
-    void open_places();
-    void confine_self();
-    void record_start();
+    void confine_process();
+    void open_outputs();
     agent::Guardian start_guardian();
-    UniqueFd wait_until_armed(agent::Guardian& guardian);
-    void supervise(agent::Guardian guardian, UniqueFd listener);
+    void open_log();
+    void drop_capabilities();
+    void record_start();
+    UniqueFd wait_until_armed(const agent::Guardian& guardian);
+    void supervise(agent::Guardian& guardian);
+    void tell_status(int exit_code);
+    void reap(agent::Guardian& guardian);
+    void clean_up();
     void finish();
     void report_failure(const std::string& text);
     [[nodiscard]] RunFacts facts() const;
@@ -156,23 +200,33 @@ private:
     RunOutcome outcome_;
     int log_error_ = 0;
     std::optional<agent::SharedObjects> made_;
+    bool directory_remains_ = false;  // the guardian left the run's private directory to us
 };
 
-void Session::open_places() {
-    report_fd_ = open_output(config_.report, "--report");
-    status_fd_ = open_output(config_.status, "--status");
-    log_ = open_log(config_);
-}
-
-/// From here on nothing of this process, and nothing that it forks, has more rights than the target may have
-/// (architecture.md, invariant 7).
-void Session::confine_self() {
-    if (!config_.keep_capabilities && check_enabled("capabilities"))
-        require(agent::drop_capabilities(), "cannot drop capabilities");
+/// From here on nothing of this process, and nothing that it forks, reaches more of strangers than the target
+/// may (architecture.md, invariant 7).
+void Session::confine_process() {
     if (check_enabled("base-domain"))
         require(agent::enter_base_domain(config_.plan.landlock_abi), "cannot enter the base Landlock domain");
-    if (config_.die_with_parent) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+void Session::open_outputs() {
+    report_fd_ = open_output(config_.report, "--report");
+    status_fd_ = open_output(config_.status, "--status");
+    // What the guardian would report in our place names the log; else the log can wait until it was forked.
+    if (report_fd_) open_log();
+}
+
+void Session::open_log() {
+    if (!log_) log_ = make_log(config_);
+}
+
+/// The guardian does the same for itself and for what it forks.
+void Session::drop_capabilities() {
+    if (!config_.keep_capabilities && check_enabled("capabilities"))
+        require(agent::drop_capabilities(), "cannot drop capabilities");
+    if (config_.die_with_parent) ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // a change of credentials clears it
 }
 
 void Session::record_start() {
@@ -191,9 +245,7 @@ void Session::record_start() {
 }
 
 agent::Guardian Session::start_guardian() {
-    std::vector<std::string> left_out;
-    UniqueFd ruleset =
-        require(agent::make_target_ruleset(config_.plan, left_out), "cannot make the Landlock ruleset");
+    const agent::RulesetRecipe landlock(config_.plan);
     const auto filter = agent::compile(calls::filter_spec(config_.plan));
     agent::Arming arming;
     arming.command = config_.command;
@@ -206,7 +258,7 @@ agent::Guardian Session::start_guardian() {
     arming.signals = signals_;
     arming.pass = config_.pass;
     arming.limits = limits_of(config_.limits);
-    arming.landlock_ruleset = ruleset.get();
+    arming.landlock = &landlock;
     arming.filter = &filter;
     arming.keep_capabilities = config_.keep_capabilities;
     arming.nice = config_.nice;
@@ -226,7 +278,7 @@ agent::Guardian Session::start_guardian() {
 }
 
 /// Waits for the agent's word and takes the listener out of it.
-UniqueFd Session::wait_until_armed(agent::Guardian& guardian) {
+UniqueFd Session::wait_until_armed(const agent::Guardian& guardian) {
     agent::Event event{};
     ssize_t got = -1;
     while ((got = ::read(guardian.events.get(), &event, sizeof event)) < 0 && errno == EINTR) {
@@ -235,18 +287,18 @@ UniqueFd Session::wait_until_armed(agent::Guardian& guardian) {
         throw SetupError("the guardian process ended before the command began");
     if (event.kind == agent::Event::Kind::arm_failed) {
         const auto step = static_cast<agent::ArmStep>(event.detail);
+        if (step == agent::ArmStep::temporary_directory)
+            throw SetupError(no_private_directory(config_.temporary_directory, event.value));
         throw SetupError(std::string("cannot ") + step_name(step) + ": " + because(event.value));
     }
     return require(kernel::take_listener(event.pid, event.value), "cannot take the seccomp listener");
 }
 
-void Session::supervise(agent::Guardian guardian, UniqueFd listener_fd) {
-    kernel::Listener listener(std::move(listener_fd));
+/// Everything up to the listener is made while the agent arms itself.
+void Session::supervise(agent::Guardian& guardian) {
     const rules::StaticGrants grants(config_.plan);
     const rules::MoveJudge moves(*config_.rules, grants);
     calls::UserObjects user_objects(made_->objects());
-    boost::asio::thread_pool* sync_pool = nullptr;
-    std::atomic<bool> sync_wanted{false};
     calls::Supervision shared{
         .rules = *config_.rules,
         .plan = config_.plan,
@@ -265,45 +317,35 @@ void Session::supervise(agent::Guardian guardian, UniqueFd listener_fd) {
         .sync_log = {},
         .log_error = {},
         .notifications = {}};
-    EventLoop* loop_address = nullptr;
-    Receivers receivers(listener, shared, [&loop_address] { loop_address->wake_watchdog(); });
-    UniqueFd go = std::move(guardian.go);
-    EventLoop::Settings settings;
-    settings.wall = config_.limits.wall;
-    settings.grace = config_.grace;
-    settings.tick = [&receivers] { return receivers.tick(); };
-    settings.tick_interval = std::chrono::milliseconds(Receivers::tick_interval_ms);
-    settings.command_ended = [this](int exit_code) {
-        if (!status_fd_) return;
-        write_all(status_fd_.get(),
-                  "{\"event\":\"command_ended\",\"exit_code\":" + std::to_string(exit_code) + "}\n");
-    };
-    EventLoop loop(std::move(guardian), std::move(settings));
-    loop_address = &loop;
-    // Threads from here on: they inherit the blocked signals.
-    boost::asio::thread_pool pool(1);
-    sync_pool = &pool;
+    EventLoop loop;
+    std::optional<LogSync> sync;
+    if (log_) sync.emplace(loop, *log_);
     shared.kill_tree = [&loop] { loop.end_tree("killed_by_rule"); };
-    if (log_) {
-        shared.sync_log = [this, sync_pool, &sync_wanted] {
-            if (sync_wanted.exchange(true)) return;
-            boost::asio::post(*sync_pool, [this, &sync_wanted] {
-                sync_wanted.store(false);
-                log_->sync();
-            });
-        };
-    }
+    if (sync) shared.sync_log = [&sync] { sync->request(); };
+    kernel::Listener listener(wait_until_armed(guardian));
+    Receivers receivers(listener, shared, [&loop] { loop.wake_watchdog(); });
+    // Threads from here on: they inherit the blocked signals.
     receivers.start();
     const char word = 1;
-    write_all(go.get(), std::string_view(&word, 1));
-    go.reset();
-    outcome_ = loop.run();
+    write_all(guardian.go.get(), std::string_view(&word, 1));
+    guardian.go.reset();
+    outcome_ = loop.run(guardian, {.wall = config_.limits.wall,
+                                   .grace = config_.grace,
+                                   .command_ended = [this](int exit_code) { tell_status(exit_code); },
+                                   .tick = [&receivers] { return receivers.tick(); },
+                                   .tick_interval = std::chrono::milliseconds(Receivers::tick_interval_ms)});
     receivers.stop();
-    pool.join();
+    if (sync) sync->finish();
     if (config_.background == agent::Background::wait)
         outcome_.ended_background = 0;  // waited for, not ended
     outcome_.notifications = shared.notifications.load();
     log_error_ = shared.log_error.load();
+}
+
+void Session::tell_status(int exit_code) {
+    if (!status_fd_) return;
+    write_all(status_fd_.get(),
+              "{\"event\":\"command_ended\",\"exit_code\":" + std::to_string(exit_code) + "}\n");
 }
 
 RunFacts Session::facts() const {
@@ -330,7 +372,6 @@ void Session::finish() {
         end.counts = report_.counts();
         const auto written = log_->record(end);
         if (!written && log_error_ == 0) log_error_ = written.error().value();
-        log_->sync();
     }
     if (log_error_ != 0 && outcome_.error.empty()) {
         outcome_.error = "the audit log could not be written (" + because(log_error_) +
@@ -350,14 +391,29 @@ void Session::finish() {
         report_failure(outcome_.error);
     }
     if (!config_.quiet) std::cerr << report_.footer(facts(), outcome_, config_.hints) << std::flush;
-    if (made_) agent::remove_made_objects(made_->objects());
-    if (!config_.temporary_directory.empty()) {
-        if (const auto removed = agent::remove_tree(config_.temporary_directory);
-            !removed && !config_.quiet) {
-            report_failure("cannot remove " + config_.temporary_directory + ": " +
-                           because(removed.error().value()));
-        }
+}
+
+/// The guardian removes the run's private directory, if it can and lives.
+void Session::reap(agent::Guardian& guardian) {
+    guardian.orders.reset();
+    guardian.go.reset();
+    if (guardian.pid <= 0) return;
+    int status = 0;
+    pid_t reaped = 0;
+    while ((reaped = ::waitpid(guardian.pid, &status, 0)) < 0 && errno == EINTR) {
     }
+    // Who was killed was reaped with the tree (EventLoop), and has removed nothing.
+    directory_remains_ = reaped != guardian.pid || status != 0;
+    guardian.pid = -1;
+}
+
+void Session::clean_up() {
+    if (made_) agent::remove_made_objects(made_->objects());
+    if (!directory_remains_ || config_.temporary_directory.empty()) return;
+    const auto removed = agent::remove_tree(config_.temporary_directory);
+    if (!removed && !config_.quiet)
+        report_failure("cannot remove " + config_.temporary_directory + ": " +
+                       because(removed.error().value()));
 }
 
 void Session::report_failure(const std::string& text) { std::cerr << "callgate: " << text << std::endl; }
@@ -367,30 +423,40 @@ int Session::run() {
     try {
         ::signal(SIGXFSZ, SIG_IGN);  // a log that has reached its limit is an error of write(2)
         ::signal(SIGPIPE, SIG_IGN);
-        open_places();
-        confine_self();
-        record_start();
+        open_outputs();
+        confine_process();
         guardian = start_guardian();
-        UniqueFd listener = wait_until_armed(guardian);
-        supervise(std::move(guardian), std::move(listener));
+        // The agent arms itself meanwhile, and waits to be let go.
+        open_log();
+        drop_capabilities();
+        record_start();
+        supervise(guardian);
     } catch (const std::exception& failure) {
         outcome_.outcome = "setup_error";
         outcome_.exit_status = 125;
         outcome_.error = failure.what();
         dismiss(guardian);  // it ends what may have begun
-        guardian.orders.reset();
-        guardian.go.reset();
-        if (guardian.pid > 0) ::waitpid(guardian.pid, nullptr, 0);
+        reap(guardian);
     }
     finish();
+    reap(guardian);
+    clean_up();
     return outcome_.exit_status;
 }
 
 }  // namespace
 
+std::string no_private_directory(const std::string& path, int error) {
+    return "cannot make the run's private directory " + path + ": " + because(error) +
+           "; set TMPDIR to a directory that you can write";
+}
+
 int run_session(SessionConfig config) {
     try {
-        return Session(std::move(config)).run();
+        // Never taken down: the process ends with the run, and the kernel takes everything back at once.
+        static Session* session = nullptr;
+        session = new Session(std::move(config));
+        return session->run();
     } catch (const std::exception& failure) {
         std::cerr << "callgate: " << failure.what() << std::endl;
         return 125;

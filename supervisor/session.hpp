@@ -41,7 +41,7 @@ struct SessionConfig {
     std::vector<std::string> executables;  // absolute candidates in PATH order (agent::Arming)
     std::string workdir;                   // canonical
     std::string directory;                 // where the command starts (--cwd, default workdir)
-    std::string temporary_directory;       // exists, 0700; removed at the end
+    std::string temporary_directory;       // made when nothing else can fail any more; removed at the end
     std::shared_ptr<const rules::RuleSet> rules;
     rules::Plan plan;
     std::vector<std::string> profiles;  // names, for run.start
@@ -62,7 +62,10 @@ struct SessionConfig {
 };
 
 /// Runs the command; returns callgate's exit status (cli.md). Never throws; its own failures are one line on
-/// stderr and 125.
+/// stderr and 125. What it used stays until the process ends.
 [[nodiscard]] int run_session(SessionConfig config);
+
+/// "cannot make the run's private directory ...": what went wrong and what helps.
+[[nodiscard]] std::string no_private_directory(const std::string& path, int error);
 
 }  // namespace callgate

@@ -82,11 +82,15 @@ boost::system::error_code last_error(int number) { return {number, boost::system
 
 Result<UniqueFd> open_private_directory(const std::string& path) {
     if (path.empty()) return last_error(ENOENT);
-    if (const Result<void> made = make_directories(path); !made) return made.error();
     std::string bare = path;
     // A trailing slash would follow a link in spite of O_NOFOLLOW.
     while (bare.size() > 1 && bare.back() == '/') bare.pop_back();
-    UniqueFd directory(::open(bare.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    UniqueFd directory(::open(bare.c_str(), flags));
+    if (!directory && errno == ENOENT) {
+        if (const Result<void> made = make_directories(path); !made) return made.error();
+        directory.reset(::open(bare.c_str(), flags));
+    }
     if (!directory) return failed();
     struct stat status {};
     if (::fstat(directory.get(), &status) != 0) return failed();

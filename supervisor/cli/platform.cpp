@@ -1,6 +1,7 @@
 #include "supervisor/cli/platform.hpp"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/ioctl.h>
@@ -71,9 +72,10 @@ std::optional<int> read_ptrace_scope() {
 }
 
 std::uint64_t read_capabilities() {
-    const std::string status = small_file("/proc/self/status");
-    const std::size_t at = status.find("CapEff:");
-    return at == std::string::npos ? 0 : std::strtoull(status.c_str() + at + 7, nullptr, 16);
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> sets{};
+    if (::syscall(SYS_capget, &header, sets.data()) != 0) return 0;
+    return sets[0].effective | static_cast<std::uint64_t>(sets[1].effective) << 32U;
 }
 
 /// In a child: a filter that allows everything, with a listener. The answer is the exit status: 0 with

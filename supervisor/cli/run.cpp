@@ -32,33 +32,18 @@ std::string random_name() {
     return name;
 }
 
-/// The run's private directory: made by us with mkdir, so never one that a stranger planted; removed unless a
-/// session took it over.
-class PrivateDirectory {
-public:
-    PrivateDirectory() {
-        for (int attempt = 0; attempt < 16; ++attempt) {
-            run_ = random_name();
-            path_ = private_directory_name(run_);
-            if (::mkdir(path_.c_str(), 0700) == 0) return;
-            if (errno != EEXIST) break;
-        }
-        throw Failure("cannot make the run's private directory " + path_ + ": " + std::strerror(errno) +
-                      "; set TMPDIR to a directory that you can write");
-    }
-    PrivateDirectory(const PrivateDirectory&) = delete;
-    PrivateDirectory& operator=(const PrivateDirectory&) = delete;
-    ~PrivateDirectory() {
-        if (!handed_over_) ::rmdir(path_.c_str());
-    }
-    [[nodiscard]] const std::string& run() const { return run_; }
-    [[nodiscard]] const std::string& path() const { return path_; }
-    void hand_over() { handed_over_ = true; }
-
-private:
-    std::string run_, path_;
-    bool handed_over_ = false;
-};
+/// Names the run and its private directory, which the guardian makes with mkdir: never one that a stranger
+/// planted. Where it surely cannot be made, that is said before anything else happens.
+void name_run(SessionConfig& config) {
+    struct stat status {};
+    do {
+        config.run = random_name();
+        config.temporary_directory = private_directory_name(config.run);
+    } while (::lstat(config.temporary_directory.c_str(), &status) == 0);
+    const std::string parent = config.temporary_directory.substr(0, config.temporary_directory.rfind('/'));
+    if (::access((parent + "/.").c_str(), W_OK | X_OK) != 0)
+        throw Failure(no_private_directory(config.temporary_directory, errno));
+}
 
 /// The state directory must exist before the plan is made: what lies in a hierarchy at start can be left out
 /// of it.
@@ -66,6 +51,7 @@ void make_state_directory(const std::string& state) {
     const std::string advice = "; give --audit FILE, or --no-audit to keep no log";
     if (state.empty())
         throw Failure("there is no place for the log: HOME and XDG_STATE_HOME are not set" + advice);
+    if (::access(state.c_str(), W_OK | X_OK) == 0) return;
     for (std::size_t end = state.find('/', 1); end != std::string::npos; end = state.find('/', end + 1))
         (void)::mkdir(state.substr(0, end).c_str(), 0700);  // a failure shows in the last one
     if (::mkdir(state.c_str(), 0700) != 0 && errno != EEXIST)
@@ -122,7 +108,7 @@ void set_limits(const rules::Limits& stated, SessionConfig& config) {
 }
 
 void set_rules(const Arguments& arguments, const Places& places, SessionConfig& config) {
-    const RealFileTree tree;
+    const TreeWithTmp tree(config.temporary_directory);
     const rules::LoadContext context =
         machine_context(places, config.workdir, config.temporary_directory, tree);
     const std::string audit_file =
@@ -146,11 +132,8 @@ int start(const Arguments& arguments, SessionConfig& config) {
     config.directory = start_directory(arguments, places, config.workdir);
     read_run_options(arguments, places.state, config);
     if (config.audit.kind == AuditTarget::Kind::directory) make_state_directory(config.audit.path);
-    PrivateDirectory temporary;
-    config.run = temporary.run();
-    config.temporary_directory = temporary.path();
+    name_run(config);
     set_rules(arguments, places, config);
-    temporary.hand_over();
     return run_session(std::move(config));
 }
 

@@ -128,6 +128,34 @@ TEST_CASE("a step of arming that fails is named, and the command never runs") {
     CHECK(::access((directory / "ran").c_str(), F_OK) != 0);
 }
 
+TEST_CASE("a temporary directory is the command's alone, and at the end nothing of it is left") {
+    TemporaryDirectory directory;
+    const std::string own = directory / "own";
+    Arming arming = shell("stat -c %a " + own + " > " + (directory / "mode") + "; mkdir -p " + own +
+                          "/a/b; echo x > " + own + "/a/file");
+    arming.temporary_directory = own;
+    GuardedRun run(arming);
+    run.start();
+    CHECK(WEXITSTATUS(run.finish()) == 0);
+    CHECK(contents(directory / "mode") == "700\n");
+    CHECK(::access(own.c_str(), F_OK) != 0);
+}
+
+TEST_CASE("a temporary directory that is there already is neither used nor removed") {
+    TemporaryDirectory directory;
+    const std::string own = directory / "own";
+    REQUIRE(::mkdir(own.c_str(), 0700) == 0);
+    Arming arming = shell("touch " + (directory / "ran"));
+    arming.temporary_directory = own;
+    GuardedRun run(arming);
+    CHECK(WEXITSTATUS(run.finish()) == 0);
+    CHECK(run.kinds() == Kinds{K::arm_failed, K::ended});
+    CHECK(run.seen(K::arm_failed).detail == static_cast<int>(ArmStep::temporary_directory));
+    CHECK(run.seen(K::arm_failed).value == EEXIST);
+    CHECK(::access(own.c_str(), F_OK) == 0);
+    CHECK(::access((directory / "ran").c_str(), F_OK) != 0);
+}
+
 TEST_CASE("the command inherits no descriptor above 2 but those that are passed") {
     TemporaryDirectory directory;
     const UniqueFd inherited(::open("/dev/null", O_RDONLY));  // not CLOEXEC: only closing keeps it out

@@ -170,7 +170,6 @@ TEST_CASE("when the supervisor is killed the tree ends, its directory goes, and 
     const Subreaper orphans_come_here;
     TemporaryDirectory directory;
     const std::string own = directory / "own";
-    REQUIRE(::mkdir(own.c_str(), 0700) == 0);
     std::ofstream(directory / "kept") << "kept\n";
     const UniqueFd report(::open((directory / "report").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     Arming arming =
@@ -193,9 +192,12 @@ TEST_CASE("when the supervisor is killed the tree ends, its directory goes, and 
 TEST_CASE("when the supervisor is killed before the command was let go, it never runs") {
     const Subreaper orphans_come_here;
     TemporaryDirectory directory;
-    const FakeSupervisor fake = start_fake_supervisor(shell("echo ran > " + (directory / "ran")), false);
+    Arming arming = shell("echo ran > " + (directory / "ran"));
+    arming.temporary_directory = directory / "own";
+    const FakeSupervisor fake = start_fake_supervisor(arming, false);
     lose(fake);
     CHECK(::access((directory / "ran").c_str(), F_OK) != 0);
+    CHECK(::access((directory / "own").c_str(), F_OK) != 0);
     CHECK(descendants(::getpid()).empty());
 }
 
