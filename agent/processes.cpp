@@ -14,7 +14,6 @@
 #include <memory>
 #include <set>
 #include <string_view>
-#include <unordered_set>
 #include <utility>
 
 #include "agent/unique_fd.hpp"
@@ -112,7 +111,9 @@ std::optional<Process> read_process(pid_t pid) {
 void for_each_descendant(pid_t root, const std::function<void(const Process&)>& visit) {
     const std::unique_ptr<DIR, CloseDirectory> proc(::opendir("/proc"));
     if (!proc) return;
-    std::unordered_set<pid_t> family{root};
+    const auto first = read_process(root);
+    if (!first) return;
+    Family family(*first);
     std::vector<Process> others;
     // /proc lists by number and parents mostly have the lower one: most are known while the list is still
     // read.
@@ -121,8 +122,8 @@ void for_each_descendant(pid_t root, const std::function<void(const Process&)>& 
         if (!parse_number(std::string_view(entry->d_name), pid)) continue;
         const auto process = read_process(pid);
         if (!process || pid == root) continue;
-        if (family.contains(process->parent)) {
-            family.insert(pid);
+        if (family.holds_parent_of(*process)) {
+            family.add(*process);
             visit(*process);
         } else {
             others.push_back(*process);
@@ -131,8 +132,8 @@ void for_each_descendant(pid_t root, const std::function<void(const Process&)>& 
     for (bool found = true; found;) {
         found = false;
         for (Process& process : others) {
-            if (process.pid == 0 || !family.contains(process.parent)) continue;
-            family.insert(process.pid);
+            if (process.pid == 0 || !family.holds_parent_of(process)) continue;
+            family.add(process);
             visit(process);
             process.pid = 0;
             found = true;

@@ -13,6 +13,7 @@
 #include <functional>
 #include <initializer_list>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 namespace callgate::agent {
@@ -29,6 +30,23 @@ struct Process {
 
 /// Nothing where it is gone or cannot be read.
 [[nodiscard]] std::optional<Process> read_process(pid_t pid);
+
+/// Who belongs to one process, as far as one reading of /proc has shown it. Entries are read one after the
+/// other, and a number may be given anew meanwhile: then an entry that was read before names a parent that is
+/// none. So who began before its parent is not taken for its child.
+class Family {
+public:
+    explicit Family(const Process& root) { add(root); }
+
+    [[nodiscard]] bool holds_parent_of(const Process& process) const {
+        const auto parent = start_times_.find(process.parent);
+        return parent != start_times_.end() && parent->second <= process.start_time;
+    }
+    void add(const Process& process) { start_times_[process.pid] = process.start_time; }
+
+private:
+    std::unordered_map<pid_t, std::uint64_t> start_times_;
+};
 
 /// Calls `visit` for each descendant of `root`, zombies included, as soon as one reading of /proc shows it.
 void for_each_descendant(pid_t root, const std::function<void(const Process&)>& visit);

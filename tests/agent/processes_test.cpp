@@ -51,6 +51,24 @@ TEST_CASE("a process is read whatever it calls itself") {
     CHECK_FALSE(read_process(child).has_value());
 }
 
+TEST_CASE("a number that was given anew while /proc was read makes nobody a child") {
+    Process root, ours, stranger;
+    root.pid = 10;
+    root.start_time = 100;
+    ours.pid = 11;
+    ours.parent = 10;
+    ours.start_time = 300;
+    stranger.pid = 12;
+    stranger.parent = 11;  // read when 11 was another process
+    stranger.start_time = 200;
+    Family family(root);
+    REQUIRE(family.holds_parent_of(ours));
+    family.add(ours);
+    CHECK_FALSE(family.holds_parent_of(stranger));
+    stranger.start_time = 300;
+    CHECK(family.holds_parent_of(stranger));
+}
+
 TEST_CASE("descendants are those of the root alone, and zombies are not counted") {
     const pid_t first = start_child([] {});
     const pid_t second = start_child([] {});

@@ -144,6 +144,7 @@ static int disturbed(int stop, long rounds) {
     long whole = 0, gone = 0, seen_stopped = 0;
     for (long round = 0; round < rounds; round++) {
         pid_t pid = fork();
+        if (pid < 0) return printf("fork: %s\n", strerror(errno)), 3; /* to kill(2), -1 is everybody */
         if (pid == 0) {
             execve(program, arguments, environ);
             _exit(101);
