@@ -149,6 +149,7 @@ static int disturbed(int stop, long rounds) {
             execve(program, arguments, environ);
             _exit(101);
         }
+        if (pid < 0) return printf("cannot fork: %s\n", strerror(errno)), 3;
         for (volatile int i = 0; i < (round * 7919) % 60000; i++) {}
         if (round % 3 == 0) sched_yield();
         if (round % 7 == 0) usleep((useconds_t)(round % 1000));
