@@ -27,12 +27,12 @@ bool may_change_bounding_set() {
     return (sets[CAP_TO_INDEX(CAP_SETPCAP)].effective & CAP_TO_MASK(CAP_SETPCAP)) != 0;
 }
 
-// Asks the kernel where its capabilities end rather than /proc, which need not be mounted.
+// The kernel itself says where its capabilities end, not /proc, which need not be mounted.
 result<void> empty_bounding_set() {
     for (unsigned long capability = 0; capability < 64; ++capability) {
-        const int held = ::prctl(PR_CAPBSET_READ, capability, 0UL, 0UL, 0UL);
-        if (held < 0) break;
-        if (held == 1 && ::prctl(PR_CAPBSET_DROP, capability, 0UL, 0UL, 0UL) != 0) return last_error();
+        if (::prctl(PR_CAPBSET_DROP, capability, 0UL, 0UL, 0UL) == 0) continue;
+        if (errno == EINVAL && capability > 0) break;
+        return last_error();
     }
     return {};
 }
@@ -50,12 +50,16 @@ result<void> lock_no_root() {
 }  // namespace
 
 result<void> drop_capabilities() {
-    if (::prctl(PR_CAP_AMBIENT, static_cast<unsigned long>(PR_CAP_AMBIENT_CLEAR_ALL), 0UL, 0UL, 0UL) != 0)
-        return last_error();
     if (may_change_bounding_set()) {
         if (auto emptied = empty_bounding_set(); !emptied) return emptied;
         if (auto locked = lock_no_root(); !locked) return locked;
     }
+    return drop_held_capabilities();
+}
+
+result<void> drop_held_capabilities() {
+    if (::prctl(PR_CAP_AMBIENT, static_cast<unsigned long>(PR_CAP_AMBIENT_CLEAR_ALL), 0UL, 0UL, 0UL) != 0)
+        return last_error();
     __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
     const Sets none{};
     if (::syscall(SYS_capset, &header, none.data()) != 0) return last_error();

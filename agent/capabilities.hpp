@@ -9,4 +9,8 @@ namespace callgate::agent {
 /// also bounding, and securebits NOROOT locked. Idempotent.
 [[nodiscard]] boost::system::result<void> drop_capabilities();
 
+/// The same but for bounding set and securebits, which only execve(2) looks at: for processes of ours that
+/// execute nothing (with NO_NEW_PRIVS execve would give nothing back either). A tenth of the system calls.
+[[nodiscard]] boost::system::result<void> drop_held_capabilities();
+
 }  // namespace callgate::agent

@@ -134,7 +134,7 @@ int make_directory(const Arming& arming) {
 
 int drop_own_capabilities(const Arming& arming) {
     if (arming.keep_capabilities || !check_enabled("capabilities")) return 0;
-    const auto dropped = drop_capabilities();
+    const auto dropped = drop_held_capabilities();
     return dropped ? 0 : dropped.error().value();
 }
 

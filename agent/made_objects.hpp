@@ -28,6 +28,8 @@ struct MadeObjects {
         std::atomic<std::uint32_t> count{0};
         std::array<std::atomic<std::int32_t>, most> values;
     };
+    /// Whether there ever was a message queue: else nobody looks at the pages of their names.
+    std::atomic<bool> any_queue{false};
     std::array<Ids, object_kinds> ids;
 
     static constexpr std::size_t most_names = 256, longest_name = 255;

@@ -106,6 +106,7 @@ private:
 
 result<void> remove_tree(const std::string& directory) {
     const auto failure = [](int error) { return error_code(error, boost::system::system_category()); };
+    if (::rmdir(directory.c_str()) == 0) return {};  // mostly it is empty
     Directory top = open_directory(AT_FDCWD, directory.c_str());
     if (!top) {
         if (errno == ENOENT) return {};

@@ -112,8 +112,9 @@ std::optional<std::string> PatternMaker::expand_literal(std::string_view text, b
 /// Makes an existing path canonical; true where nothing is there.
 bool PatternMaker::look(std::string& path) const {
     const FileTree::Kind kind = context_.tree != nullptr ? context_.tree->kind(path) : FileTree::Kind::file;
-    // A directory is no link; anything else may be one.
-    if (kind == FileTree::Kind::file) path = context_.canonical(path);
+    const bool link =
+        kind == FileTree::Kind::file && (context_.tree == nullptr || context_.tree->may_be_link(path));
+    if (link) path = context_.canonical(path);
     return kind == FileTree::Kind::absent;
 }
 

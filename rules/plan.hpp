@@ -36,6 +36,8 @@ public:
     virtual ~FileTree() = default;
     /// The kind of the object at an absolute path, not following a final symbolic link (a link: `file`).
     [[nodiscard]] virtual Kind kind(const std::string& path) const = 0;
+    /// Of a `file`: whether it may be a symbolic link (true where unsure).
+    [[nodiscard]] virtual bool may_be_link(const std::string& /*path*/) const { return true; }
     /// The entries of a directory; nothing where it cannot be read or has more than `limit`.
     [[nodiscard]] virtual std::optional<std::vector<Entry>> entries(const std::string& directory,
                                                                     std::size_t limit) const = 0;

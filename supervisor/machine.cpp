@@ -1,15 +1,13 @@
 #include "supervisor/machine.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <netdb.h>
 #include <pwd.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -24,64 +22,16 @@ namespace callgate {
 
 namespace {
 
-/// openat2(2) that refuses every symbolic link on the way; with O_PATH|O_NOFOLLOW a final one is opened
-/// itself.
-UniqueFd open_without_links(const std::string& path, std::uint64_t flags) {
-    open_how how{};
-    how.flags = flags | O_CLOEXEC | O_NOFOLLOW;
-    how.resolve = RESOLVE_NO_SYMLINKS;
-    return UniqueFd(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof how)));
-}
-
-struct CloseDirectory {
-    void operator()(DIR* directory) const { ::closedir(directory); }
-};
-
-rules::FileTree::Entry make_entry(int directory, const dirent& found) {
-    rules::FileTree::Entry entry{.name = found.d_name};
-    if (found.d_type != DT_UNKNOWN) {
-        entry.directory = found.d_type == DT_DIR;
-        entry.symbolic_link = found.d_type == DT_LNK;
-        return entry;
-    }
-    struct stat status {};
-    if (::fstatat(directory, found.d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) return entry;
-    entry.directory = S_ISDIR(status.st_mode);
-    entry.symbolic_link = S_ISLNK(status.st_mode);
-    return entry;
-}
-
 /// An absolute directory from the environment; the base directory specification ignores relative ones.
 std::string absolute_variable(const char* variable) {
     const char* value = std::getenv(variable);
     return value != nullptr && value[0] == '/' ? value : "";
 }
 
-std::string home_directory() {
-    if (std::string home = absolute_variable("HOME"); !home.empty()) return canonical(home);
-    const passwd* entry = ::getpwuid(::getuid());
-    if (entry == nullptr || entry->pw_dir == nullptr || entry->pw_dir[0] != '/') return "";
-    return canonical(entry->pw_dir);
-}
-
 /// Whether lstat(2) shows a directory of this user at `path` (never through a link that a stranger planted).
 bool is_our_directory(const std::string& path) {
     struct stat status {};
     return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
-}
-
-std::string runtime_directory() {
-    if (const std::string base = absolute_variable("XDG_RUNTIME_DIR"); !base.empty())
-        return canonical(base + "/callgate");
-    const std::string user = std::to_string(::getuid());
-    if (is_our_directory("/run/user/" + user)) return "/run/user/" + user + "/callgate";
-    return canonical("/tmp/callgate-" + user);
-}
-
-std::string under_home(const char* variable, const std::string& home, const char* beneath) {
-    if (const std::string base = absolute_variable(variable); !base.empty())
-        return canonical(base + "/callgate");
-    return home.empty() ? "" : canonical(home + beneath);
 }
 
 /// Why a file that is not regular cannot be a rule file.
@@ -181,6 +131,28 @@ struct CachedCanonical {
     }
 };
 
+std::string home_directory(const CachedCanonical& canonical) {
+    if (std::string home = absolute_variable("HOME"); !home.empty()) return canonical(home);
+    const passwd* entry = ::getpwuid(::getuid());
+    if (entry == nullptr || entry->pw_dir == nullptr || entry->pw_dir[0] != '/') return "";
+    return canonical(entry->pw_dir);
+}
+
+std::string runtime_directory(const CachedCanonical& canonical) {
+    if (const std::string base = absolute_variable("XDG_RUNTIME_DIR"); !base.empty())
+        return canonical(base + "/callgate");
+    const std::string user = std::to_string(::getuid());
+    if (is_our_directory("/run/user/" + user)) return "/run/user/" + user + "/callgate";
+    return canonical("/tmp/callgate-" + user);
+}
+
+std::string under_home(const CachedCanonical& canonical, const char* variable, const std::string& home,
+                       const char* beneath) {
+    if (const std::string base = absolute_variable(variable); !base.empty())
+        return canonical(base + "/callgate");
+    return home.empty() ? "" : canonical(home + beneath);
+}
+
 rules::Rule built_in_rule(std::string id, rules::OperationSet operations, std::string reason) {
     rules::Rule rule;
     rule.id = std::move(id);
@@ -256,48 +228,14 @@ std::variant<std::string, std::string> read_regular_file(const std::string& path
     return Answer(std::in_place_index<0>, std::move(text));
 }
 
-rules::FileTree::Kind RealFileTree::kind(const std::string& path) const { return look(path); }
-
-/// Only what lies in a real directory is looked at, so no link is followed on the way.
-rules::FileTree::Kind RealFileTree::look(std::string_view path) const {
-    if (path == "/") return Kind::directory;
-    if (const auto known = kinds_.find(path); known != kinds_.end()) return known->second;
-    const std::size_t slash = path.rfind('/');
-    if (slash == std::string_view::npos) return Kind::absent;
-    if (slash > 0 && look(path.substr(0, slash)) != Kind::directory) return Kind::absent;
-    struct stat status {};
-    std::string name(path);
-    const bool there = ::lstat(name.c_str(), &status) == 0;
-    const Kind found = !there ? Kind::absent : S_ISDIR(status.st_mode) ? Kind::directory : Kind::file;
-    return kinds_.emplace(std::move(name), found).first->second;
-}
-
-std::optional<std::vector<rules::FileTree::Entry>> RealFileTree::entries(const std::string& directory,
-                                                                         std::size_t limit) const {
-    UniqueFd fd = open_without_links(directory, O_RDONLY | O_DIRECTORY);
-    if (!fd) return std::nullopt;
-    const std::unique_ptr<DIR, CloseDirectory> stream(::fdopendir(fd.get()));
-    if (!stream) return std::nullopt;
-    const int number = fd.release();  // the stream closes it
-    std::vector<Entry> all;
-    errno = 0;
-    for (const dirent* found = ::readdir(stream.get()); found != nullptr; found = ::readdir(stream.get())) {
-        const std::string_view name = found->d_name;
-        if (name == "." || name == "..") continue;
-        if (all.size() == limit) return std::nullopt;
-        all.push_back(make_entry(number, *found));
-        errno = 0;
-    }
-    if (errno != 0) return std::nullopt;
-    return all;
-}
-
 Places find_places() {
     Places places;
-    places.home = home_directory();
-    places.config = under_home("XDG_CONFIG_HOME", places.home, "/.config/callgate");
-    places.state = under_home("XDG_STATE_HOME", places.home, "/.local/state/callgate");
-    places.runtime = runtime_directory();
+    const CachedCanonical canonical;
+    places.home = home_directory(canonical);
+    places.config = under_home(canonical, "XDG_CONFIG_HOME", places.home, "/.config/callgate");
+    places.state = under_home(canonical, "XDG_STATE_HOME", places.home, "/.local/state/callgate");
+    places.runtime = runtime_directory(canonical);
+    places.canonical = canonical;
     char binary[4096];
     const ssize_t length = ::readlink("/proc/self/exe", binary, sizeof binary);
     if (length > 0) places.binary.assign(binary, static_cast<std::size_t>(length));
@@ -313,7 +251,7 @@ rules::LoadContext machine_context(const Places& places, const std::string& work
     context.config = places.config;
     context.read_file = read_regular_file;
     context.tree = &tree;
-    context.canonical = CachedCanonical{};
+    context.canonical = places.canonical ? places.canonical : CachedCanonical{};
     context.resolve = resolve_host;
     context.link_count = link_count;
     context.landlock_abi = agent::kernel_landlock_abi();

@@ -5,33 +5,13 @@
 
 #include <functional>
 #include <string>
-#include <string_view>
-#include <unordered_map>
 #include <variant>
 #include <vector>
 
 #include "rules/loader.hpp"
-#include "rules/plan.hpp"
+#include "supervisor/file_tree.hpp"
 
 namespace callgate {
-
-/// The file tree of this machine, never following links. What it has said of a path it says again: rules are
-/// about the files as they are at start, and hundreds of patterns share a few directories. One thread only.
-class RealFileTree : public rules::FileTree {
-public:
-    [[nodiscard]] Kind kind(const std::string& path) const override;
-    [[nodiscard]] std::optional<std::vector<Entry>> entries(const std::string& directory,
-                                                            std::size_t limit) const override;
-
-private:
-    struct PathHash {
-        using is_transparent = void;
-        std::size_t operator()(std::string_view path) const { return std::hash<std::string_view>()(path); }
-    };
-    Kind look(std::string_view path) const;
-
-    mutable std::unordered_map<std::string, Kind, PathHash, std::equal_to<>> kinds_;
-};
 
 /// Directories of cli.md, *Places*. Each absolute and canonical where it exists.
 struct Places {
@@ -41,6 +21,8 @@ struct Places {
     std::string
         runtime;  // $XDG_RUNTIME_DIR/callgate, else /run/user/UID/callgate if ours, else /tmp/callgate-UID
     std::string binary;  // this program
+    /// `canonical`, with what it has learned about this machine while these places were found.
+    std::function<std::string(const std::string&)> canonical = nullptr;
 };
 [[nodiscard]] Places find_places();
 

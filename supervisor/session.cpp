@@ -225,7 +225,7 @@ void Session::open_log() {
 /// The guardian does the same for itself and for what it forks.
 void Session::drop_capabilities() {
     if (!config_.keep_capabilities && check_enabled("capabilities"))
-        require(agent::drop_capabilities(), "cannot drop capabilities");
+        require(agent::drop_held_capabilities(), "cannot drop capabilities");
     if (config_.die_with_parent) ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // a change of credentials clears it
 }
 

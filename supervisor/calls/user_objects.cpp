@@ -38,6 +38,7 @@ bool OwnQueues::full() const {
 
 void OwnQueues::add(std::string_view name, std::uint64_t inode) {
     remove(name);
+    any_.store(true);
     for (auto& entry : names_) {
         if (entry.used.load()) continue;
         std::memcpy(entry.text.data(), name.data(), name.size());

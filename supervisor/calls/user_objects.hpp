@@ -49,7 +49,7 @@ private:
 /// POSIX message queues by name.
 class OwnQueues {
 public:
-    explicit OwnQueues(agent::MadeObjects& made) : names_(made.message_queues) {}
+    explicit OwnQueues(agent::MadeObjects& made) : any_(made.any_queue), names_(made.message_queues) {}
 
     [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
     // With the lock held:
@@ -62,6 +62,7 @@ public:
 
 private:
     std::mutex mutex_;
+    std::atomic<bool>& any_;
     std::array<agent::MadeObjects::Name, agent::MadeObjects::most_names>& names_;
 };
 

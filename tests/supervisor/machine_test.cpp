@@ -190,3 +190,34 @@ TEST_CASE("a name of the machine itself resolves to loopback addresses") {
     CHECK(context.workdir == "/work");
     CHECK(context.tmp == "/tmp/t");
 }
+
+TEST_CASE("a directory's entries are known one by one as they are read together, and through no link") {
+    using Kind = callgate::rules::FileTree::Kind;
+    const Scratch scratch;
+    for (const char* directory : {"small", "large"}) {
+        std::filesystem::create_directory(scratch / directory);
+        const int count = directory[0] == 's' ? 10 : 3000;
+        for (int index = 0; index < count; ++index)
+            std::ofstream(scratch.path + "/" + directory + "/file-with-a-long-name-" + std::to_string(index));
+        std::filesystem::create_directory(scratch.path + "/" + directory + "/inner");
+        std::filesystem::create_symlink("inner", scratch.path + "/" + directory + "/link");
+    }
+    const callgate::RealFileTree tree;
+    for (const std::string& directory : {scratch / "small", scratch / "large"}) {
+        for (int round = 0; round < 3; ++round) {
+            CHECK(tree.kind(directory + "/file-with-a-long-name-" + std::to_string(round)) == Kind::file);
+            CHECK_FALSE(tree.may_be_link(directory + "/file-with-a-long-name-" + std::to_string(round)));
+            CHECK(tree.kind(directory + "/missing-" + std::to_string(round)) == Kind::absent);
+            CHECK(tree.kind(directory + "/inner") == Kind::directory);
+            CHECK(tree.kind(directory + "/link") == Kind::file);
+            CHECK(tree.may_be_link(directory + "/link"));
+            CHECK(tree.kind(directory + "/link/x") == Kind::absent);
+            CHECK(tree.kind(directory + "/inner/..") == Kind::directory);
+            CHECK(tree.kind(directory + "/file-with-a-long-name-0/x") == Kind::absent);
+        }
+    }
+    CHECK(tree.entries(scratch / "small", 12)->size() == 12);
+    CHECK_FALSE(tree.entries(scratch / "small", 11));
+    CHECK(tree.entries(scratch / "large", 5000)->size() == 3002);
+    CHECK_FALSE(tree.entries(scratch / "large/link", 100));
+}

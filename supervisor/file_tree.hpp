@@ -1,0 +1,53 @@
+// The files of this machine as the rules ask about them (FileTree): read with openat2(2) and getdents64(2).
+//
+// Whoever made those files chooses names and kinds, and may change them meanwhile: a plan that rests on what
+// is gone by then is caught where Landlock's grants are made (agent/landlock).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "rules/plan.hpp"
+
+namespace callgate {
+
+/// The file tree of this machine, never following links. What it has said of a path it says again: rules are
+/// about the files as they are at start, and hundreds of patterns share a few directories. One thread only.
+class RealFileTree : public rules::FileTree {
+public:
+    [[nodiscard]] Kind kind(const std::string& path) const override;
+    [[nodiscard]] bool may_be_link(const std::string& path) const override;
+    [[nodiscard]] std::optional<std::vector<Entry>> entries(const std::string& directory,
+                                                            std::size_t limit) const override;
+
+private:
+    struct PathHash {
+        using is_transparent = void;
+        std::size_t operator()(std::string_view path) const { return std::hash<std::string_view>()(path); }
+    };
+    /// All entries of a directory, and their indices in order of name.
+    struct Listing {
+        std::vector<Entry> entries;
+        std::vector<std::uint32_t> by_name;
+        [[nodiscard]] const Entry* find(std::string_view name) const;
+    };
+    /// What is known of a path.
+    struct Place {
+        Kind kind = Kind::absent;
+        bool link = false;
+        unsigned asked = 0;  // how often for something in it
+        std::optional<Listing> listing;
+    };
+    static Listing make_listing(std::vector<Entry> entries);
+    Place& look(std::string_view path) const;
+    void look_into(Place& directory, std::string_view path, std::size_t slash, Place& found) const;
+
+    mutable std::unordered_map<std::string, Place, PathHash, std::equal_to<>> places_;
+};
+
+}  // namespace callgate
