@@ -18,6 +18,7 @@
 #include "agent/removal.hpp"
 #include "rules/test_switch.hpp"
 #include "supervisor/calls/filter_spec.hpp"
+#include "supervisor/calls/reparenting.hpp"
 #include "supervisor/calls/supervision.hpp"
 #include "supervisor/event_loop.hpp"
 #include "supervisor/receivers.hpp"
@@ -196,6 +197,7 @@ private:
     agent::SignalState signals_ = agent::SignalState::current();  // what the command is to inherit
     std::unique_ptr<audit::Log> log_;
     UniqueFd report_fd_, status_fd_;
+    std::unique_ptr<calls::Reparenting> reparenting_;
     RunReport report_;
     RunOutcome outcome_;
     int log_error_ = 0;
@@ -313,6 +315,7 @@ void Session::supervise(agent::Guardian& guardian) {
         .names = {},
         .bound_names = {},
         .user_objects = user_objects,
+        .reparenting = reparenting_.get(),
         .kill_tree = {},
         .sync_log = {},
         .log_error = {},
@@ -424,6 +427,8 @@ int Session::run() {
         ::signal(SIGXFSZ, SIG_IGN);  // a log that has reached its limit is an error of write(2)
         ::signal(SIGPIPE, SIG_IGN);
         open_outputs();
+        if (config_.plan.landlock_abi == 1)
+            reparenting_ = std::make_unique<calls::Reparenting>(config_.keep_capabilities);
         confine_process();
         guardian = start_guardian();
         // The agent arms itself meanwhile, and waits to be let go.

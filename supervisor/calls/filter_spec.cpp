@@ -129,6 +129,9 @@ private:
             name.find("kill") != std::string_view::npos || name.find("sig") != std::string_view::npos;
         if (signals) {
             if (!plan_.signals_held) add(entry.number, {}, trap);
+        } else if (name == "fcntl") {
+            // Who gets a file's signals: those need no permission of the kernel's beyond the user's.
+            if (!plan_.signals_held) add(entry.number, {equals(1, F_SETOWN), not_zero(2)}, trap);
         } else if (name == "prlimit64") {
             add(entry.number, {not_zero(0), given(2)}, trap);
         } else if (name == "setpriority" || name == "ioprio_set") {

@@ -19,6 +19,7 @@
 #include "rules/test_switch.hpp"
 #include "supervisor/calls/arguments.hpp"
 #include "supervisor/calls/decide.hpp"
+#include "supervisor/calls/reparenting.hpp"
 
 namespace callgate::calls {
 
@@ -79,6 +80,12 @@ private:
     CallContext& context_;
     std::size_t seen_ = 0;
 };
+
+/// Runs `act`, which gives an object a name in another directory, where Landlock lets it.
+template <class Act>
+int reparent(CallContext& context, Act act) {
+    return context.run.reparenting != nullptr ? context.run.reparenting->perform(act) : act();
+}
 
 /// One rename while it is decided.
 struct Rename {
@@ -146,8 +153,10 @@ struct Rename {
     }
 
     int act() const {
-        return static_cast<int>(::syscall(SYS_renameat2, old_place.parent.get(), old_place.leaf.c_str(),
-                                          new_place.parent.get(), new_place.leaf.c_str(), flags));
+        return reparent(context, [this] {
+            return static_cast<int>(::syscall(SYS_renameat2, old_place.parent.get(), old_place.leaf.c_str(),
+                                              new_place.parent.get(), new_place.leaf.c_str(), flags));
+        });
     }
 
     /// What was judged as a file may have been exchanged for a directory by a change that Landlock alone
@@ -158,8 +167,11 @@ struct Rename {
         if (::fstatat(new_place.parent.get(), new_place.bare().c_str(), &now, AT_SYMLINK_NOFOLLOW) != 0)
             return false;
         if (!S_ISDIR(now.st_mode)) return false;
-        ::syscall(SYS_renameat2, new_place.parent.get(), new_place.bare().c_str(), old_place.parent.get(),
-                  old_place.bare().c_str(), RENAME_NOREPLACE);
+        reparent(context, [this] {
+            return static_cast<int>(::syscall(SYS_renameat2, new_place.parent.get(), new_place.bare().c_str(),
+                                              old_place.parent.get(), old_place.bare().c_str(),
+                                              RENAME_NOREPLACE));
+        });
         return true;
     }
 
@@ -291,9 +303,10 @@ void handle_link(CallContext& context) {
     if (rule_on(context, subject, verdict, &sequence) == Ruling::refused) return;
     char pin[16];
     *std::to_chars(pin, pin + sizeof pin - 1, object->pin.get()).ptr = 0;
-    answer_act(context, sequence,
-               ::linkat(kernel::own_descriptors(), pin, place->parent.get(), place->leaf.c_str(),
-                        AT_SYMLINK_FOLLOW));
+    answer_act(context, sequence, reparent(context, [&pin, &place] {
+                   return ::linkat(kernel::own_descriptors(), pin, place->parent.get(), place->leaf.c_str(),
+                                   AT_SYMLINK_FOLLOW);
+               }));
 }
 
 }  // namespace callgate::calls

@@ -32,6 +32,7 @@ constexpr std::uint64_t ext4_set_version = 0x40086604;  // EXT4_IOC_SETVERSION
 constexpr std::uint64_t ipv6_options_address_form = 1, ipv6_old_routing = 5, ipv6_old_options = 6,
                         ipv6_flow_labels = 32, ipv6_routing = 57;
 constexpr std::uint64_t ip_options = 4;
+constexpr std::uint64_t set_owner_in_memory = 15;  // F_SETOWN_EX
 
 // What gdb, setarch and old binaries ask for.
 constexpr std::uint64_t harmless_personality = std::uint64_t{PER_LINUX32} | UNAME26 | ADDR_NO_RANDOMIZE |
@@ -72,6 +73,8 @@ constexpr Refusal fast_open(std::string_view call, std::uint8_t flags) {
 
 constexpr std::string_view types_for_user = "types for the user";
 constexpr std::string_view keys = "locks and unlocks files for everybody";
+constexpr std::string_view owner_in_memory =
+    "sends a file's signals to whom it names, in memory; programs fall back to F_SETOWN";
 constexpr std::string_view namespaces = "names must mean the same to caller and supervisor";
 
 constexpr Refusal all[] = {
@@ -117,6 +120,10 @@ constexpr Refusal all[] = {
     routing("IPV6_RTHDR", IPPROTO_IPV6, ipv6_routing),
     routing("IP_OPTIONS", IPPROTO_IP, ip_options),
 
+    one("fcntl", "F_SETOWN_EX", EINVAL, owner_in_memory, equals(1, set_owner_in_memory),
+        When::signals_not_held),
+    request("FIOSETOWN", FIOSETOWN, EPERM, owner_in_memory, When::signals_not_held),
+    request("SIOCSPGRP", SIOCSPGRP, EPERM, owner_in_memory, When::signals_not_held),
     whole("pidfd_send_signal", ENOSYS, "signals of strangers are judged by kill", When::signals_not_held),
 };
 

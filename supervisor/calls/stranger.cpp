@@ -1,5 +1,5 @@
-// Calls that name a process by number: limits, priorities, affinity, and signals where Landlock has no scope
-// for them.
+// Calls that name a process by number: limits, priorities, affinity, and signals (also those of a file whose
+// owner is set) where Landlock has no scope for them.
 //
 // An attacker controls only scalars, which the kernel does not read again; so a call on a process of the tree
 // is continued. A process outside, callgate's own included, is answered as one of another user: EPERM. A
@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <limits>
 #include <memory>
 
 #include "rules/test_switch.hpp"
@@ -38,9 +39,13 @@ Named named_by(const CallContext& context) {
         if (which == PRIO_PGRP) return {Reach::group, who};
         return {Reach::everyone, who};
     }
-    const pid_t number = context.integer(0);
-    if (name != "kill") return {Reach::process, number};
-    if (number == -1) return {Reach::everyone, number};
+    const bool owner = name == "fcntl";
+    const pid_t number = context.integer(owner ? 2 : 0);
+    // The least number has no opposite: the kernel knows no such group.
+    if ((name != "kill" && !owner) || number == std::numeric_limits<pid_t>::min()) {
+        return {Reach::process, number};
+    }
+    if (number == -1 && !owner) return {Reach::everyone, number};
     if (number <= 0) return {Reach::group, -number};
     return {Reach::process, number};
 }

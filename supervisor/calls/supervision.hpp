@@ -27,6 +27,8 @@
 
 namespace callgate::calls {
 
+class Reparenting;
+
 struct Supervision {
     const rules::RuleSet& rules;
     const rules::Plan& plan;
@@ -46,6 +48,9 @@ struct Supervision {
 
     BoundNames bound_names;
     UserObjects& user_objects;
+
+    /// Set where Landlock forbids callgate's own threads to move anything to another directory (ABI 1).
+    Reparenting* reparenting = nullptr;
 
     /// A `kill` verdict: ends the whole tree. Any thread.
     std::function<void()> kill_tree;

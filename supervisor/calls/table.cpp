@@ -95,6 +95,7 @@ constexpr auto entries = std::to_array<CallEntry>({
     on_process("tgkill"),
     on_process("rt_sigqueueinfo"),
     on_process("rt_tgsigqueueinfo"),
+    on_process("fcntl"),
 
     on_user_object("shmget", handle_shmget, Performed::on_behalf),
     on_user_object("shmat", handle_shmat, Performed::by_kernel),

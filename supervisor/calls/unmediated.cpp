@@ -23,7 +23,7 @@ constexpr CallGroup groups[] = {
      "works on a socket that could be made, and whose peer was judged by connect, bind or send",
      "accept accept4 recvfrom recvmsg recvmmsg shutdown getpeername getsockopt"},
     {CallClass::harmless, 0, "makes, copies, watches or closes the caller's own descriptors",
-     "close close_range dup dup2 dup3 fcntl pipe pipe2 eventfd eventfd2 signalfd signalfd4 timerfd_create "
+     "close close_range dup dup2 dup3 pipe pipe2 eventfd eventfd2 signalfd signalfd4 timerfd_create "
      "timerfd_settime timerfd_gettime epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait "
      "epoll_pwait2 "
      "poll ppoll select pselect6"},

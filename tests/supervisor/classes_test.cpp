@@ -1,6 +1,7 @@
 #include "supervisor/calls/classes.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/fs.h>
 #include <linux/seccomp.h>
@@ -55,6 +56,7 @@ constexpr std::uint64_t samples[][6] = {
     {0, 0, 0, 0, 0, 0},
     {1, 1, 1, 1, 1, 1},
     {3, FS_IOC_SETFLAGS, 1, 1, 1, 1},
+    {3, F_SETOWN, 1, 1, 1, 1},
     {~0ULL, ~0ULL, ~0ULL, ~0ULL, ~0ULL, ~0ULL},
     {0xdeadbeef00000000, 0x7fff12345678, 0x1000, 0xffffffff, 0x80000000, 42},
 };

@@ -1,0 +1,39 @@
+// Renames and links from one directory to another where Landlock forbids them in every domain (ABI 1).
+//
+// From ABI 2 on, callgate's own threads may reparent because their base domain says so; before, no domain can
+// say it. So one thread that has entered none performs just these, on directories that are pinned and by
+// names of one component: it resolves nothing, so whoever chose the names gains nothing by its being
+// unconfined. It has no capabilities, as all others.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace callgate::calls {
+
+class Reparenting {
+public:
+    /// Starts the thread: to be made before the base domain is entered. Throws std::system_error.
+    explicit Reparenting(bool keep_capabilities);
+    Reparenting(const Reparenting&) = delete;
+    Reparenting& operator=(const Reparenting&) = delete;
+    ~Reparenting();
+
+    /// Runs `act` on that thread: 0, or -1 with errno, which becomes the caller's. Any thread; one after the
+    /// other.
+    int perform(const std::function<int()>& act);
+
+private:
+    void run(bool keep_capabilities);
+
+    std::mutex turn_, mutex_;
+    std::condition_variable changed_;
+    const std::function<int()>* act_ = nullptr;
+    int result_ = 0, error_ = 0;
+    bool ending_ = false;
+    std::thread thread_;
+};
+
+}  // namespace callgate::calls
