@@ -48,7 +48,7 @@ class Bench:
         self.server.stdin.close()
         self.server.wait()
 
-    def rule_set(self, name: str, count: int) -> Path:
+    def rule_set(self, name: str, count: int, *more: dict) -> Path:
         """Rules under which reads of the work directory are contested; padded to `count` rules that never match."""
         rules: list[dict] = [
             {"id": "system", "allow": ["read", "execute"], "path": ["/usr/**", f"{self.place}/bin/**"]},
@@ -56,6 +56,7 @@ class Bench:
             {"id": "work", "allow": ["read", "write"], "path": "${workdir}/**"},
             {"id": "keys", "deny": ["read", "write"], "path": "${workdir}/**/*.key"},
             {"id": "server", "allow": "connect", "address": "127.0.0.1", "port": self.port},
+            *more,
         ]
         fillers = (
             lambda n: {"deny": ["read", "write"], "path": f"/srv/archive/{n}/**"},
@@ -150,6 +151,15 @@ def make_rows(bench: Bench, scale: float) -> list[Row]:
     reads = count(10000)
     rules_10 = bench.supervised(bench.rule_set("rules-10", 10))
     rules_1000 = bench.supervised(bench.rule_set("rules-1000", 1000))
+    # Matches nothing that runs here, but might anything: every execve is judged before and on what then runs.
+    words = {"id": "words", "deny": "execute", "path": "**/never", "argv": ["*", "push", "**"]}
+    twice = bench.supervised(bench.rule_set("twice", 0, words))
+
+    def spawning(name: str, prefix: list) -> Row:
+        return Row(name, {"native": timed([], "spawn", count(200), "/bin/true"),
+                          "floor": timed([floor, "continue-open"], "spawn", count(200), "/bin/true"),
+                          "callgate": timed(prefix, "spawn", count(200), "/bin/true")})
+
     return [
         three("open, continued", "continue-open", "read", reads, bench.static),
         three("open, on behalf", "open", "read", reads, bench.contested),
@@ -160,9 +170,8 @@ def make_rows(bench: Bench, scale: float) -> list[Row]:
         three("64 threads, on behalf", "open", "threads", count(500), bench.contested),
         Row("rules, on behalf", {"10": timed(rules_10, "read", reads, bench.contested),
                                  "1000": timed(rules_1000, "read", reads, bench.contested)}),
-        Row("spawn /bin/true inside", {"native": timed([], "spawn", count(200), "/bin/true"),
-                                       "floor": timed([floor, "continue-open"], "spawn", count(200), "/bin/true"),
-                                       "callgate": timed(sup, "spawn", count(200), "/bin/true")}),
+        spawning("spawn /bin/true inside", sup),
+        spawning("spawn, judged twice", twice),
     ]
 
 

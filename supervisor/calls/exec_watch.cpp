@@ -129,6 +129,10 @@ void Watch::other_program(const Object& program) {
 }
 
 void Watch::kill(const Object* program) {
+    if (!tracer_.held()) {  // killed by somebody else: nothing of it can be read any more
+        note_lost_answer(context_, sequence_);
+        return tracer_.kill();
+    }
     audit::Decision second = decision_;
     second.verdict = {};
     second.verdict.decided_by = rules::DecidedBy::failure;

@@ -82,6 +82,11 @@ Result<int> Tracer::returned_error() const {
     return value < 0 && value >= -most_errors ? static_cast<int>(-value) : 0;
 }
 
+bool Tracer::held() const {
+    unsigned long message = 0;
+    return stopped_ != 0 && ::ptrace(PTRACE_GETEVENTMSG, stopped_, nullptr, &message) == 0;
+}
+
 void Tracer::let_go() {
     if (thread_ == 0) return;
     const bool gone = ::ptrace(PTRACE_DETACH, stopped_, nullptr, nullptr) != 0;

@@ -43,6 +43,9 @@ public:
     /// again).
     [[nodiscard]] Result<int> returned_error() const;
 
+    /// Whether what stopped still stands there: a SIGKILL takes it away at any moment.
+    [[nodiscard]] bool held() const;
+
     /// Goes on as if nobody had traced: with its pending signals, and stopped if its process is stopped.
     void let_go();
     /// Ends the process of what is held, and waits for its death.

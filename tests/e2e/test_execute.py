@@ -309,6 +309,7 @@ def test_a_signal_at_any_moment_leaves_nothing_behind(yard, disturbance):
             assert whole == ROUNDS and stopped > 0, result.describe()
         else:
             assert killed > 0, result.describe()
+        assert not result.decisions(mechanism="kill"), "what was killed by its parent is no mismatch"
 
 
 def test_many_at_once(yard):
