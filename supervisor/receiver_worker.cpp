@@ -30,17 +30,23 @@ void Receivers::Worker::run() {
     prepare_thread();
     while (!pool_.stopping_.load(std::memory_order_relaxed)) {
         if (seat_ == nullptr) {
-            pool_.find_seat(*this);
+            change_seat();
         } else if (const auto left = seat_->next()) {
             handle(*left, true);
         } else if (!pool_.wants(*seat_)) {  // and nothing waits here any more
-            pool_.find_seat(*this);
+            change_seat();
         } else if (!receive()) {
             break;
         }
     }
     pool_.end_worker(*this);
     ended.store(true);
+}
+
+/// It may take long until there is one.
+void Receivers::Worker::change_seat() {
+    scratch_.callers.clear();
+    pool_.find_seat(*this);
 }
 
 /// The next call from the kernel. False: every caller is gone.

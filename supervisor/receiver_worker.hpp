@@ -50,6 +50,7 @@ private:
     void run();
     void prepare_thread();
     void stay_on(int processor);
+    void change_seat();
     bool receive();
     void answer(calls::CallContext& context);
     bool same_identity(calls::CallContext& context);
