@@ -2,10 +2,19 @@
  *
  *   target read COUNT FILE          openat(O_RDONLY) and close
  *   target create COUNT DIRECTORY   openat(O_CREAT|O_EXCL) of a new name, and close; the files are left for the caller
+ *   target rename COUNT DIRECTORY   renameat of a file, to and fro
+ *   target unlink COUNT DIRECTORY   unlinkat of a file made for it
+ *   target mkdir COUNT DIRECTORY    mkdirat of a new name; it is removed again
  *   target connect COUNT PORT       connect of a new TCP socket to 127.0.0.1
+ *   target sendto COUNT PORT        a datagram of 64 bytes to 127.0.0.1
+ *   target sendmmsg COUNT PORT      64 of them in one call, to be counted as one
  *   target threads COUNT FILE       as read, in 64 threads of COUNT calls each; the batch is the whole
  *   target spawn COUNT COMMAND...   fork, exec and wait for the end
- *   target serve                    prints a port, then accepts and closes until stdin ends
+ *   target getppid COUNT -          calls that nobody contests, a hundred for each that is counted
+ *   target stat COUNT FILE
+ *   target pread COUNT FILE         4 KiB of it
+ *   target serve                    prints a port, then accepts and closes until stdin ends; datagrams to the same port
+ *                                   are left to be dropped
  *
  * The same binary runs bare, under bench/floor/ and under callgate.
  */
@@ -22,13 +31,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 extern char **environ;
 
-enum { BATCHES = 20, THREADS = 64 };
+enum { BATCHES = 20, THREADS = 64, MESSAGES = 64, PAYLOAD = 64, REPEATED = 100, PART = 4096 };
 
 static void die(const char *what) {
     fprintf(stderr, "target: %s: %s\n", what, strerror(errno));
@@ -47,61 +57,155 @@ static int compare(const void *a, const void *b) {
 }
 
 /* One call of the measured kind, `n` counting from 0; the time that counts, in ns. */
-typedef int64_t (*step)(long n, char **arguments);
+typedef double (*step)(long n, char **arguments);
 
-static int64_t open_once(const char *path, int flags) {
+static double open_once(const char *path, int flags) {
     int64_t start = now();
     int fd = open(path, flags, 0600);
     if (fd < 0) die(path);
     close(fd);
-    return now() - start;
+    return (double)(now() - start);
 }
 
-static int64_t step_read(long n, char **arguments) {
+static double step_read(long n, char **arguments) {
     (void)n;
     return open_once(arguments[0], O_RDONLY | O_CLOEXEC);
 }
 
-static int64_t step_create(long n, char **arguments) {
+static double step_create(long n, char **arguments) {
     char path[4096];
     snprintf(path, sizeof path, "%s/f%ld", arguments[0], n);
     return open_once(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC);
 }
 
-static int64_t step_connect(long n, char **arguments) {
+static double step_rename(long n, char **arguments) {
+    char names[2][4096];
+    for (int i = 0; i < 2; i++) snprintf(names[i], sizeof names[i], "%s/%c", arguments[0], "ab"[i]);
+    if (n == 0) open_once(names[0], O_WRONLY | O_CREAT | O_CLOEXEC);
+    int64_t start = now();
+    if (renameat(AT_FDCWD, names[n % 2], AT_FDCWD, names[1 - n % 2]) != 0) die("renameat");
+    return (double)(now() - start);
+}
+
+static double step_unlink(long n, char **arguments) {
+    char path[4096];
     (void)n;
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(arguments[0]))};
+    snprintf(path, sizeof path, "%s/a", arguments[0]);
+    open_once(path, O_WRONLY | O_CREAT | O_CLOEXEC);
+    int64_t start = now();
+    if (unlinkat(AT_FDCWD, path, 0) != 0) die("unlinkat");
+    return (double)(now() - start);
+}
+
+static double step_mkdir(long n, char **arguments) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/d%ld", arguments[0], n);
+    int64_t start = now();
+    if (mkdirat(AT_FDCWD, path, 0755) != 0) die("mkdirat");
+    double spent = (double)(now() - start);
+    if (unlinkat(AT_FDCWD, path, AT_REMOVEDIR) != 0) die("unlinkat");
+    return spent;
+}
+
+static struct sockaddr_in loopback(const char *port) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port))};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return address;
+}
+
+static double step_connect(long n, char **arguments) {
+    (void)n;
+    struct sockaddr_in address = loopback(arguments[0]);
     /* Reset instead of TIME_WAIT: the ports of a long run would not suffice. */
     struct linger at_once = {.l_onoff = 1, .l_linger = 0};
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once) != 0) die("socket");
     int64_t start = now();
     if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) die("connect");
-    int64_t spent = now() - start;
+    double spent = (double)(now() - start);
     close(fd);
     return spent;
 }
 
-static int64_t step_spawn(long n, char **arguments) {
+static int datagram_socket(void) {
+    static int fd = -1;
+    if (fd < 0) fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) die("socket");
+    return fd;
+}
+
+static double step_sendto(long n, char **arguments) {
+    (void)n;
+    struct sockaddr_in address = loopback(arguments[0]);
+    char payload[PAYLOAD] = {0};
+    int fd = datagram_socket();
+    int64_t start = now();
+    if (sendto(fd, payload, sizeof payload, 0, (struct sockaddr *)&address, sizeof address) != PAYLOAD) die("sendto");
+    return (double)(now() - start);
+}
+
+static double step_sendmmsg(long n, char **arguments) {
+    (void)n;
+    struct sockaddr_in address = loopback(arguments[0]);
+    char payload[PAYLOAD] = {0};
+    struct iovec part = {payload, sizeof payload};
+    struct mmsghdr messages[MESSAGES] = {0};
+    for (int i = 0; i < MESSAGES; i++)
+        messages[i].msg_hdr = (struct msghdr){
+            .msg_name = &address, .msg_namelen = sizeof address, .msg_iov = &part, .msg_iovlen = 1};
+    int fd = datagram_socket();
+    int64_t start = now();
+    if (sendmmsg(fd, messages, MESSAGES, 0) != MESSAGES || messages[MESSAGES - 1].msg_len != PAYLOAD) die("sendmmsg");
+    return (double)(now() - start);
+}
+
+static double step_spawn(long n, char **arguments) {
     (void)n;
     pid_t child;
     int status;
     int64_t start = now();
     if (posix_spawnp(&child, arguments[0], NULL, NULL, arguments, environ) != 0) die(arguments[0]);
     if (waitpid(child, &status, 0) != child) die("waitpid");
-    int64_t spent = now() - start;
+    double spent = (double)(now() - start);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) die("the command failed");
     return spent;
+}
+
+/* These are too short for a clock around each. */
+static double step_getppid(long n, char **arguments) {
+    (void)n, (void)arguments;
+    int64_t start = now();
+    for (int i = 0; i < REPEATED; i++) getppid();
+    return (double)(now() - start) / REPEATED;
+}
+
+static double step_stat(long n, char **arguments) {
+    (void)n;
+    struct stat status;
+    int64_t start = now();
+    for (int i = 0; i < REPEATED; i++)
+        if (stat(arguments[0], &status) != 0) die(arguments[0]);
+    return (double)(now() - start) / REPEATED;
+}
+
+static double step_pread(long n, char **arguments) {
+    static int fd = -1;
+    char part[PART];
+    (void)n;
+    if (fd < 0) fd = open(arguments[0], O_RDONLY | O_CLOEXEC);
+    int64_t start = now();
+    for (int i = 0; i < REPEATED; i++)
+        if (pread(fd, part, PART, 0) != PART) die(arguments[0]);
+    return (double)(now() - start) / REPEATED;
 }
 
 static double in_batches(step one, long count, char **arguments) {
     double batch[BATCHES];
     long size = count / BATCHES > 0 ? count / BATCHES : 1, n = 0;
     for (int b = 0; b < BATCHES; b++) {
-        int64_t spent = 0;
+        double spent = 0;
         for (long i = 0; i < size; i++) spent += one(n++, arguments);
-        batch[b] = (double)spent / (double)size;
+        batch[b] = spent / (double)size;
     }
     qsort(batch, BATCHES, sizeof batch[0], compare);
     return (batch[BATCHES / 2 - 1] + batch[BATCHES / 2]) / 2;
@@ -146,13 +250,13 @@ static double in_threads(long count, const char *path) {
 }
 
 static int serve(void) {
-    struct sockaddr_in address = {.sin_family = AF_INET};
+    struct sockaddr_in address = loopback("0");
     socklen_t size = sizeof address;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (listener < 0 || bind(listener, (struct sockaddr *)&address, size) != 0 || listen(listener, 4096) != 0 ||
         getsockname(listener, (struct sockaddr *)&address, &size) != 0)
         die("serve");
+    if (bind(datagram_socket(), (struct sockaddr *)&address, size) != 0) die("serve");
     printf("%d\n", ntohs(address.sin_port));
     fflush(stdout);
     struct pollfd watched[2] = {{.fd = listener, .events = POLLIN}, {.fd = 0, .events = POLLIN}};
@@ -168,7 +272,9 @@ static int serve(void) {
 
 int main(int argc, char **argv) {
     static const struct { const char *name; step one; } loops[] = {
-        {"read", step_read}, {"create", step_create}, {"connect", step_connect}, {"spawn", step_spawn}};
+        {"read", step_read},         {"create", step_create},   {"rename", step_rename}, {"unlink", step_unlink},
+        {"mkdir", step_mkdir},       {"connect", step_connect}, {"sendto", step_sendto}, {"sendmmsg", step_sendmmsg},
+        {"getppid", step_getppid},   {"stat", step_stat},       {"pread", step_pread},   {"spawn", step_spawn}};
     if (argc == 2 && strcmp(argv[1], "serve") == 0) return serve();
     if (argc >= 4) {
         long count = atol(argv[2]);
@@ -182,6 +288,6 @@ int main(int argc, char **argv) {
                 return 0;
             }
     }
-    fputs("usage: target read|create|connect|threads|spawn COUNT OBJECT..., target serve\n", stderr);
+    fputs("usage: target LOOP COUNT OBJECT..., target serve; the loops are listed in the source\n", stderr);
     return 2;
 }

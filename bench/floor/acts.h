@@ -1,0 +1,20 @@
+/* What floor does for one stopped call. */
+#ifndef FLOOR_ACTS_H
+#define FLOOR_ACTS_H
+
+#include <linux/seccomp.h>
+#include <stdint.h>
+
+/* Fills the response. Returns whether it was already sent. */
+typedef int (*act)(int listener, const struct seccomp_notif *call, struct seccomp_notif_resp *response);
+
+struct mode {
+    const char *name;
+    uint32_t call; /* the one that is trapped */
+    act answer;
+};
+
+/* Null where there is none of that name. */
+const struct mode *find_mode(const char *name);
+
+#endif

@@ -1,0 +1,2 @@
+/* What is started where only starting is measured. */
+int main(void) { return 0; }
