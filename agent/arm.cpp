@@ -1,5 +1,4 @@
 #include "agent/arm.hpp"
-#include "rules/test_switch.hpp"
 
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -12,6 +11,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <utility>
+
+#include "agent/blueprint.hpp"
+#include "rules/test_switch.hpp"
 
 namespace callgate::agent {
 namespace {
@@ -42,12 +44,12 @@ int release_passed(const std::vector<int>& passed) {
     return 0;
 }
 
-int set_descriptors(const PreparedCommand& command) {
+int set_descriptors(const AgentStart& start) {
     if (check_enabled("descriptors")) {
-        if (const int error = close_all_but(command.kept())) return error;
+        if (const int error = close_all_but(start.kept())) return error;
     }
     if (const int error = fill_standard_descriptors()) return error;
-    return release_passed(command.arming().pass);
+    return release_passed(start.guarding().pass);
 }
 
 int set_limit(int resource, const rlimit& value) {
@@ -62,22 +64,22 @@ int forbid_core() {
     return set_limit(RLIMIT_CORE, core);
 }
 
-int set_limits(const Arming& arming) {
+int set_limits(const Blueprint& blueprint) {
     if (const int error = forbid_core()) return error;
-    for (const Limit& limit : arming.limits) {
+    for (const Limit& limit : blueprint.limits()) {
         if (const int error = set_limit(limit.resource, limit.value)) return error;
     }
-    if (arming.nice != 0) {
+    if (blueprint.nice() != 0) {
         errno = 0;
-        if (::nice(arming.nice) == -1 && errno != 0) return errno;
+        if (::nice(blueprint.nice()) == -1 && errno != 0) return errno;
     }
-    if (!arming.io_priority) return 0;
-    return error_of(::syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, *arming.io_priority));
+    if (blueprint.io_priority() == nullptr) return 0;
+    return error_of(::syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, *blueprint.io_priority()));
 }
 
-int make_ruleset(const Arming& arming, UniqueFd& ruleset) {
-    if (arming.landlock == nullptr || !check_enabled("landlock")) return 0;
-    auto made = arming.landlock->make();
+int make_ruleset(const Blueprint& blueprint, UniqueFd& ruleset) {
+    if (blueprint.landlock() == nullptr || !check_enabled("landlock")) return 0;
+    auto made = blueprint.landlock()->make();
     if (!made) return made.error().value();
     ruleset = std::move(*made);
     return 0;
@@ -91,20 +93,18 @@ int enter_landlock(UniqueFd& ruleset) {
 }
 
 // Returns the listener, -1 where there is no filter; `error` is 0 or errno.
-int install_filter(const Arming& arming, int& error) {
+int install_filter(const Blueprint& blueprint, int& error) {
     error = 0;
-    if (arming.filter == nullptr) return -1;
+    if (blueprint.filter().empty()) return -1;
     sock_fprog program{};
-    program.len = static_cast<unsigned short>(arming.filter->size());
-    program.filter = const_cast<sock_filter*>(arming.filter->data());  // the kernel only reads it
+    program.len = static_cast<unsigned short>(blueprint.filter().size());
+    program.filter = const_cast<sock_filter*>(blueprint.filter().data());  // the kernel only reads it
     const long listener = ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
                                     SECCOMP_FILTER_FLAG_NEW_LISTENER | wait_killable, &program);
     error = error_of(listener);
     return static_cast<int>(listener);
 }
 
-/// Waits for the next byte: the guardian's, when the temporary directory is there, and the supervisor's, when
-/// it has taken the listener.
 bool wait_for_go(int pipe) {
     char byte = 0;
     for (;;) {
@@ -114,39 +114,25 @@ bool wait_for_go(int pipe) {
     }
 }
 
-[[noreturn]] void give_up(const PreparedCommand& command, ArmStep step, int error) {
-    tell(command.channels().status, Event::Kind::arm_failed, error, static_cast<int>(step));
+[[noreturn]] void give_up(const AgentStart& start, ArmStep step, int error) {
+    tell(start.channels().status, Event::Kind::arm_failed, error, static_cast<int>(step));
     ::_exit(125);
 }
 
-}  // namespace
-
-PreparedCommand::PreparedCommand(const Arming& arming, AgentChannels channels)
-    : arming_(arming), channels_(channels), kept_(arming.pass) {
-    kept_.push_back(channels.status);
-    kept_.push_back(channels.go);
-    std::sort(kept_.begin(), kept_.end());
-    arguments_.push_back(nullptr);
-    for (const std::string& argument : arming.command)
-        arguments_.push_back(const_cast<char*>(argument.c_str()));
-    arguments_.push_back(nullptr);
-    for (const std::string& variable : arming.environment)
-        environment_.push_back(const_cast<char*>(variable.c_str()));
-    environment_.push_back(nullptr);
-}
-
-int PreparedCommand::execute() const {
+// Tries each candidate; returns only on failure, with execvpe's choice of errno.
+int execute(const Blueprint& blueprint) {
     int result = ENOENT;
-    for (const std::string& path : arming_.executables) {
-        ::execve(path.c_str(), arguments_.data() + 1, environment_.data());
+    char** const arguments = blueprint.arguments();
+    for (char* const path : blueprint.executables()) {
+        ::execve(path, arguments, blueprint.environment());
         if (errno == ENOEXEC) {
             // As execvpe does: a text without "#!" is the shell's.
             char shell[] = "/bin/sh";
-            arguments_[0] = shell;
-            char* const name = std::exchange(arguments_[1], const_cast<char*>(path.c_str()));
-            ::execve(shell, arguments_.data(), environment_.data());
+            arguments[-1] = shell;
+            char* const name = std::exchange(arguments[0], path);
+            ::execve(shell, arguments - 1, blueprint.environment());
             const int error = errno;
-            arguments_[1] = name;
+            arguments[0] = name;
             return error;
         }
         if (errno == EACCES)
@@ -155,6 +141,15 @@ int PreparedCommand::execute() const {
             return errno;
     }
     return result;
+}
+
+}  // namespace
+
+AgentStart::AgentStart(const Guarding& guarding, AgentChannels channels)
+    : guarding_(guarding), channels_(channels), kept_(guarding.pass) {
+    kept_.push_back(channels.status);
+    kept_.push_back(channels.go);
+    std::sort(kept_.begin(), kept_.end());
 }
 
 int close_all_but(const std::vector<int>& kept) {
@@ -184,36 +179,38 @@ int fill_standard_descriptors() {
     return 0;
 }
 
-void arm_and_execute(const PreparedCommand& command) {
-    const Arming& arming = command.arming();
+void arm_and_execute(const AgentStart& start) {
+    const Guarding& guarding = start.guarding();
+    const AgentChannels channels = start.channels();
     const auto require = [&](ArmStep step, int error) {
-        if (error != 0) give_up(command, step, error);
+        if (error != 0) give_up(start, step, error);
     };
-    arming.signals.restore_dispositions();
-    arming.signals.restore_mask();
+    guarding.signals.restore_dispositions();
+    guarding.signals.restore_mask();
     // First of all: what follows is done with the command's own rights.
-    if (!arming.keep_capabilities && check_enabled("capabilities"))
+    if (!guarding.keep_capabilities && check_enabled("capabilities"))
         require(ArmStep::capabilities, error_of(drop_capabilities()));
-    if (arming.working_directory)
-        require(ArmStep::working_directory, error_of(::fchdir(arming.working_directory.get())));
-    require(ArmStep::descriptors, set_descriptors(command));
-    const AgentChannels channels = command.channels();
-    if (!wait_for_go(channels.go)) give_up(command, ArmStep::handshake, EPIPE);
+    if (guarding.working_directory)
+        require(ArmStep::working_directory, error_of(::fchdir(guarding.working_directory.get())));
+    require(ArmStep::descriptors, set_descriptors(start));
+
+    Blueprint blueprint;
+    require(ArmStep::handshake, blueprint.receive(channels.go));
     UniqueFd ruleset;
-    require(ArmStep::ruleset, make_ruleset(arming, ruleset));
-    require(ArmStep::limits, set_limits(arming));
+    require(ArmStep::ruleset, make_ruleset(blueprint, ruleset));
+    require(ArmStep::limits, set_limits(blueprint));
     require(ArmStep::no_new_privs, error_of(::prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL)));
     require(ArmStep::landlock, enter_landlock(ruleset));
     int error = 0;
-    const int listener = install_filter(arming, error);
+    const int listener = install_filter(blueprint, error);
     require(ArmStep::filter, error);
 
     tell(channels.status, Event::Kind::armed, listener);
-    if (!wait_for_go(channels.go)) give_up(command, ArmStep::handshake, EPIPE);
+    if (!wait_for_go(channels.go)) give_up(start, ArmStep::handshake, EPIPE);
     // A copy of the listener here would keep calls waiting for ever once the supervisor is gone.
     if (listener >= 0) ::close(listener);
     ::close(channels.go);
-    error = command.execute();
+    error = execute(blueprint);
     tell(channels.status, Event::Kind::exec_failed, error);
     ::_exit(error == ENOENT || error == ENOTDIR ? status_not_found : status_not_executable);
 }

@@ -1,9 +1,9 @@
 // The agent: the forked child that arms itself and becomes the command.
 //
 // Everything that runs between fork and execve is async-signal-safe: no allocation, no exception. What it
-// needs was made before the fork (PreparedCommand). Its parent, the guardian, hears of each step through the
-// status pipe, whose CLOEXEC end closes when the command's own code begins. No attacker has run yet; what
-// could be hostile is the file that is executed.
+// needs was made before the fork (AgentStart), or comes as a block of bytes (Blueprint). Its parent, the
+// guardian, hears of each step through the status pipe, whose CLOEXEC end closes when the command's own code
+// begins. No attacker has run yet; what could be hostile is the file that is executed.
 #pragma once
 
 #include <vector>
@@ -14,33 +14,28 @@ namespace callgate::agent {
 
 struct AgentChannels {
     int status = -1;  // write end, CLOEXEC
-    int go = -1;      // read end, CLOEXEC: a byte of the guardian's, then one of the supervisor's
+    int go = -1;      // read end, CLOEXEC: the blueprint, then one byte
 };
 
-/// argv, envp and the descriptors that stay, as plain arrays. Borrows from the Arming, which must outlive it.
-class PreparedCommand {
+/// What the agent begins with. Borrows the Guarding, which must outlive it.
+class AgentStart {
 public:
-    PreparedCommand(const Arming& arming, AgentChannels channels);
+    AgentStart(const Guarding& guarding, AgentChannels channels);
 
-    [[nodiscard]] const Arming& arming() const { return arming_; }
+    [[nodiscard]] const Guarding& guarding() const { return guarding_; }
     [[nodiscard]] AgentChannels channels() const { return channels_; }
     /// Descriptors above 2 that outlive the fork, in ascending order.
     [[nodiscard]] const std::vector<int>& kept() const { return kept_; }
-    /// Tries each candidate; returns only on failure, with execvpe's choice of errno.
-    [[nodiscard]] int execute() const;
 
 private:
-    const Arming& arming_;
+    const Guarding& guarding_;
     AgentChannels channels_;
     std::vector<int> kept_;
-    std::vector<char*> environment_;
-    /// With a place in front for the shell that runs a script without "#!".
-    mutable std::vector<char*> arguments_;
 };
 
-/// Waits until the guardian is ready, arms the calling process, says so, waits for the supervisor, and
-/// becomes the command.
-[[noreturn]] void arm_and_execute(const PreparedCommand& command);
+/// Waits to be told what it becomes, arms the calling process, says so, waits for the supervisor, and becomes
+/// the command.
+[[noreturn]] void arm_and_execute(const AgentStart& start);
 
 /// Closes all descriptors above 2 that `kept` (ascending) does not hold. Returns 0 or errno.
 [[nodiscard]] int close_all_but(const std::vector<int>& kept);

@@ -69,8 +69,8 @@ void write_all(int fd, const std::string& text) {
 
 }  // namespace
 
-Guard::Guard(const Arming& arming, GuardChannels channels, pid_t command)
-    : arming_(arming), channels_(std::move(channels)), command_(command) {}
+Guard::Guard(const Guarding& guarding, GuardChannels channels, pid_t command)
+    : guarding_(guarding), channels_(std::move(channels)), command_(command) {}
 
 int Guard::run() {
     for (;;) {
@@ -190,7 +190,7 @@ void Guard::command_ended() {
     // Mostly nothing is left, and then /proc need not be read: whatever lives descends from a child of ours.
     if (!any_child()) return tell(Event::Kind::lingering, 0);
     tell(Event::Kind::lingering, static_cast<int>(descendants(::getpid()).size()));
-    if (arming_.background == Background::wait) return;
+    if (guarding_.background == Background::wait) return;
     signal_descendants(::getpid(), {SIGTERM, SIGCONT});
     deadline_ = Clock::now() + background_grace;
 }
@@ -219,13 +219,13 @@ int Guard::finish() {
     send(event);
     // After that, so that the supervisor can go on meanwhile.
     const int status = remove_directory();
-    if (arming_.await_dismissal) await_dismissal();
+    if (guarding_.await_dismissal) await_dismissal();
     return status;
 }
 
 int Guard::remove_directory() const {
-    if (arming_.temporary_directory.empty()) return 0;
-    return remove_tree(arming_.temporary_directory) ? 0 : 1;
+    if (guarding_.temporary_directory.empty()) return 0;
+    return remove_tree(guarding_.temporary_directory) ? 0 : 1;
 }
 
 void Guard::await_dismissal() {
@@ -242,9 +242,9 @@ void Guard::lost() {
         ::poll(&change, 1, look_again_ms);
         drain(channels_.children.get());
     }
-    if (!dismissed_ && arming_.made_objects != nullptr) remove_made_objects(*arming_.made_objects);
+    if (!dismissed_ && guarding_.made_objects != nullptr) remove_made_objects(*guarding_.made_objects);
     const int status = remove_directory();
-    if (!dismissed_ && arming_.report >= 0) write_all(arming_.report, arming_.lost_report);
+    if (!dismissed_ && guarding_.report >= 0) write_all(guarding_.report, guarding_.lost_report);
     ::_exit(status);
 }
 

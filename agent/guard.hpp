@@ -23,7 +23,7 @@ struct GuardChannels {
 
 class Guard {
 public:
-    Guard(const Arming& arming, GuardChannels channels, pid_t command);
+    Guard(const Guarding& guarding, GuardChannels channels, pid_t command);
 
     /// Until no process of the tree is left, or the supervisor is gone. Returns the exit status: 0 where
     /// nothing of the temporary directory is left.
@@ -53,7 +53,7 @@ private:
     void tell(Event::Kind kind, int value);
     void send(const Event& event);
 
-    const Arming& arming_;
+    const Guarding& guarding_;
     GuardChannels channels_;
     const pid_t command_;
     bool armed_ = false, failed_ = false;

@@ -13,6 +13,7 @@
 #include <csignal>
 
 #include "agent/arm.hpp"
+#include "agent/blueprint.hpp"
 #include "agent/guard.hpp"
 #include "rules/test_switch.hpp"
 
@@ -104,13 +105,13 @@ UniqueFd child_signals() {
 }
 
 // Nothing of the supervisor's stays open here: a pipe held by the guardian would never end for its reader.
-int let_go_of_descriptors(const Arming& arming, const GuardChannels& channels) {
+int let_go_of_descriptors(const Guarding& guarding, const GuardChannels& channels) {
     std::vector<int> kept{channels.orders.get(), channels.events.get(), channels.status.get(),
                           channels.children.get()};
-    if (arming.report >= 0) kept.push_back(arming.report);
+    if (guarding.report >= 0) kept.push_back(guarding.report);
     std::sort(kept.begin(), kept.end());
     for (int fd = 0; fd <= 2; ++fd) {
-        if (fd != arming.report) ::close(fd);
+        if (fd != guarding.report) ::close(fd);
     }
     if (const int error = fill_standard_descriptors()) return error;
     return close_all_but(kept);
@@ -127,63 +128,69 @@ int stand_apart() {
     return 0;
 }
 
-int make_directory(const Arming& arming) {
-    if (arming.temporary_directory.empty()) return 0;
-    return ::mkdir(arming.temporary_directory.c_str(), 0700) == 0 ? 0 : errno;
+int make_directory(const Guarding& guarding) {
+    if (guarding.temporary_directory.empty()) return 0;
+    return ::mkdir(guarding.temporary_directory.c_str(), 0700) == 0 ? 0 : errno;
 }
 
-int drop_own_capabilities(const Arming& arming) {
-    if (arming.keep_capabilities || !check_enabled("capabilities")) return 0;
+int drop_own_capabilities(const Guarding& guarding) {
+    if (guarding.keep_capabilities || !check_enabled("capabilities")) return 0;
     const auto dropped = drop_held_capabilities();
     return dropped ? 0 : dropped.error().value();
 }
 
-// The directory comes only when nothing that ends callgate ends the guardian, too; then the agent may go on.
-Failure become_guardian(const Arming& arming, const GuardChannels& channels, int go) {
-    if (!channels.children) return {ArmStep::process_group, EMFILE};
-    if (const int error = stand_apart()) return {ArmStep::process_group, error};
-    if (const int error = make_directory(arming)) return {ArmStep::temporary_directory, error};
-    if (::write(go, "d", 1) != 1) return {ArmStep::handshake, errno};
-    if (const int error = drop_own_capabilities(arming)) return {ArmStep::capabilities, error};
-    return {ArmStep::descriptors, let_go_of_descriptors(arming, channels)};
+void tell_ready(int events) {
+    Event event;
+    event.kind = Event::Kind::ready;
+    static_cast<void>(::write(events, &event, sizeof event) == 0);
 }
 
-[[noreturn]] void guardian(const Arming& arming, const PreparedCommand& command, Pipes pipes) {
+// The directory comes only when nothing that ends callgate ends the guardian, too.
+Failure become_guardian(const Guarding& guarding, const GuardChannels& channels) {
+    if (!channels.children) return {ArmStep::process_group, EMFILE};
+    if (const int error = stand_apart()) return {ArmStep::process_group, error};
+    if (const int error = make_directory(guarding)) return {ArmStep::temporary_directory, error};
+    if (const int error = drop_own_capabilities(guarding)) return {ArmStep::capabilities, error};
+    return {ArmStep::descriptors, let_go_of_descriptors(guarding, channels)};
+}
+
+[[noreturn]] void guardian(const Guarding& guarding, const AgentStart& start, Pipes pipes) {
     // An ignored SIGCHLD, inherited from callgate's caller, would reap the command behind our back.
     ::signal(SIGCHLD, SIG_DFL);
     pid_t agent = -1;
     if (::prctl(PR_SET_CHILD_SUBREAPER, 1UL, 0UL, 0UL, 0UL) == 0) agent = ::fork();
-    if (agent == 0) arm_and_execute(command);
+    if (agent == 0) arm_and_execute(start);
     if (agent < 0) give_up(pipes.events.write.get(), {ArmStep::process_group, errno});
     GuardChannels channels{std::move(pipes.orders.read), std::move(pipes.events.write),
                            std::move(pipes.status.read), child_signals()};
-    const Failure failure = become_guardian(arming, channels, pipes.go.write.get());
+    const Failure failure = become_guardian(guarding, channels);
     if (failure.error != 0) {
         ::kill(agent, SIGKILL);
         ::waitpid(agent, nullptr, 0);
-        if (failure.step != ArmStep::temporary_directory && !arming.temporary_directory.empty())
-            ::rmdir(arming.temporary_directory.c_str());
+        if (failure.step != ArmStep::temporary_directory && !guarding.temporary_directory.empty())
+            ::rmdir(guarding.temporary_directory.c_str());
         give_up(channels.events.get(), failure);
     }
+    tell_ready(channels.events.get());
     // `pipes` still names the ends that were closed by number: the process ends here, so no destructor runs.
-    ::_exit(Guard(arming, std::move(channels), agent).run());
+    ::_exit(Guard(guarding, std::move(channels), agent).run());
 }
 
 }  // namespace
 
-result<Guardian> start_guardian(const Arming& arming) {
+result<Guardian> start_guardian(const Guarding& guarding) {
     // A number that is free now could be taken by one of our own pipes and passed on in its place.
-    for (const int fd : arming.pass) {
+    for (const int fd : guarding.pass) {
         if (::fcntl(fd, F_GETFD) < 0) return last_error();
     }
     auto pipes = make_pipes();
     if (!pipes) return pipes.error();
-    const PreparedCommand command(arming, {pipes->status.write.get(), pipes->go.read.get()});
+    const AgentStart start(guarding, {pipes->status.write.get(), pipes->go.read.get()});
     Guardian started;
     {
         const SignalsBlocked blocked;
         started.pid = ::fork();
-        if (started.pid == 0) guardian(arming, command, std::move(*pipes));
+        if (started.pid == 0) guardian(guarding, start, std::move(*pipes));
         if (started.pid < 0) return last_error();
     }
     started.orders = std::move(pipes->orders.write);
@@ -192,6 +199,18 @@ result<Guardian> start_guardian(const Arming& arming) {
     started.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, started.pid, 0U)));
     if (!started.pidfd) return last_error();  // the closed pipes end both
     return started;
+}
+
+result<void> arm(const Guardian& guardian, const Arming& arming) {
+    const std::vector<std::byte> bytes = pack_blueprint(arming);
+    for (std::size_t done = 0; done < bytes.size();) {
+        const ssize_t put = ::write(guardian.go.get(), bytes.data() + done, bytes.size() - done);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0 && errno == EPIPE) return {};
+        if (put < 0) return last_error();
+        done += static_cast<std::size_t>(put);
+    }
+    return {};
 }
 
 }  // namespace callgate::agent

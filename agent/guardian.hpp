@@ -33,23 +33,13 @@ struct Limit {
 
 enum class Background : std::uint8_t { end, wait };
 
-/// Everything the agent needs, computed before the fork: between fork and execve nothing allocates.
-struct Arming {
-    std::vector<std::string> command;      // argv
-    std::vector<std::string> environment;  // "NAME=value"
-    /// Candidates for execve in PATH order, absolute; tried until one is not ENOENT/ENOTDIR/EACCES, as
-    /// execvpe does.
-    std::vector<std::string> executables;
-    /// What the command inherits of signals. Make the Arming (or take this) before changing any.
+/// What guardian and agent are given as they are forked, before it is known what the agent is to become.
+struct Guarding {
+    /// What the command inherits of signals. Make the Guarding (or take this) before changing any.
     SignalState signals = SignalState::current();
     UniqueFd working_directory;  // O_PATH; the command starts there
     std::vector<int> pass;       // descriptors beyond 0..2 that stay open
-    std::vector<Limit> limits;
-    const RulesetRecipe* landlock = nullptr;  // null: none (audit mode)
-    const std::vector<sock_filter>* filter = nullptr;
     bool keep_capabilities = false;
-    int nice = 0;                    // added, 0: unchanged
-    std::optional<int> io_priority;  // ioprio_set value
     Background background = Background::end;
     /// What the run leaves of these the guardian removes if the supervisor is gone; null: nothing.
     const MadeObjects* made_objects = nullptr;
@@ -64,20 +54,39 @@ struct Arming {
     std::string lost_report;
 };
 
+/// How the agent arms itself, and what it becomes (agent/blueprint).
+struct Arming {
+    std::vector<std::string> command;      // argv
+    std::vector<std::string> environment;  // "NAME=value"
+    /// Candidates for execve in PATH order, absolute; tried until one is not ENOENT/ENOTDIR/EACCES, as
+    /// execvpe does.
+    std::vector<std::string> executables;
+    std::vector<Limit> limits;
+    const RulesetRecipe* landlock = nullptr;  // null: none (audit mode)
+    const std::vector<sock_filter>* filter = nullptr;
+    int nice = 0;                    // added, 0: unchanged
+    std::optional<int> io_priority;  // ioprio_set value
+};
+
 struct Guardian {
     pid_t pid = -1;
     UniqueFd pidfd;
     UniqueFd orders;  // write end
     UniqueFd events;  // read end
-    /// The agent waits on this after `armed` until one byte says that the listener was taken; closing it ends
-    /// it.
+    /// What the agent waits for: its blueprint, and after `armed` one byte that says that the listener was
+    /// taken. Closing it ends the agent.
     UniqueFd go;  // write end
 };
 
 /// Forks the guardian, which forks the agent. Single-threaded callers only, in the base domain already; both
-/// drop their capabilities themselves. Nothing of `arming` need outlive the call. Errors: errno of pipe2,
-/// fork, pidfd_open; EBADF where a descriptor of `pass` is not open. The caller reaps `pid`; its exit status
-/// is 0 where nothing of the temporary directory is left.
-[[nodiscard]] boost::system::result<Guardian> start_guardian(const Arming& arming);
+/// drop their capabilities themselves. Early, while the process is small: forks copy what there is. Nothing
+/// of `guarding` need outlive the call. Errors: errno of pipe2, fork, pidfd_open; EBADF where a descriptor of
+/// `pass` is not open. The caller reaps `pid`; its exit status is 0 where nothing of the temporary directory
+/// is left.
+[[nodiscard]] boost::system::result<Guardian> start_guardian(const Guarding& guarding);
+
+/// Tells the agent what it becomes, after the guardian's `ready`. Where nobody reads that any more (EPIPE, so
+/// SIGPIPE must be ignored or blocked) the next event says why. Errors: errno of write.
+[[nodiscard]] boost::system::result<void> arm(const Guardian& guardian, const Arming& arming);
 
 }  // namespace callgate::agent

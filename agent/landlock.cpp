@@ -82,7 +82,7 @@ Added add_grant(int ruleset, const char* path, bool directory, std::uint64_t acc
     return add_path(ruleset, object.get(), access) ? Added::yes : Added::failed;
 }
 
-result<void> add_ports(int ruleset, const std::vector<rules::PortRange>& ranges, std::uint64_t access) {
+result<void> add_ports(int ruleset, std::span<const rules::PortRange> ranges, std::uint64_t access) {
     for (const rules::PortRange& range : ranges) {
         for (std::uint32_t port = range.first; port <= range.last; ++port) {
             const landlock::NetPort rule{access, port};
@@ -142,30 +142,30 @@ RulesetRecipe::RulesetRecipe(const rules::Plan& plan) : abi_(plan.landlock_abi) 
     if (abi_ >= 4 && !plan.all_connect) attributes_.handled_net |= landlock::net_connect_tcp;
     if (abi_ >= 4 && !plan.all_bind) attributes_.handled_net |= landlock::net_bind_tcp;
     if (abi_ >= 6) attributes_.scoped = landlock::scope_signal | landlock::scope_abstract_socket;
-    paths_.reserve(plan.grants.size());
+    grants_.reserve(plan.grants.size());
     for (const rules::Grant& grant : plan.grants) {
         rules::OperationSet operations = grant.operations;
         if (grant.trap_only_execute) operations |= Operation::execute;
         const std::uint64_t access = landlock_access(operations, grant.directory, abi_);
-        if (access != 0) paths_.push_back({grant.path.c_str(), grant.directory, access});
+        if (access != 0) grants_.push_back({grant.path.c_str(), grant.directory, access});
     }
     if ((attributes_.handled_net & landlock::net_connect_tcp) != 0)
         connect_ = split_ports(plan.connect_ports).held;
     if ((attributes_.handled_net & landlock::net_bind_tcp) != 0) bind_ = split_ports(plan.bind_ports).held;
 }
 
-result<UniqueFd> RulesetRecipe::make(std::vector<std::string>* left_out) const {
-    if (abi_ < 1) return error_code(EOPNOTSUPP, boost::system::system_category());
-    auto ruleset = create_ruleset(attributes_, abi_);
+result<UniqueFd> RulesetParts::make(std::vector<std::string>* left_out) const {
+    if (abi < 1) return error_code(EOPNOTSUPP, boost::system::system_category());
+    auto ruleset = create_ruleset(attributes, abi);
     if (!ruleset) return ruleset;
-    for (const Path& one : paths_) {
+    for (const GrantedPath& one : grants) {
         const Added added = add_grant(ruleset->get(), one.path, one.directory, one.access);
         if (added == Added::failed) return last_error();
         if (added == Added::left_out && left_out != nullptr) left_out->emplace_back(one.path);
     }
-    if (auto added = add_ports(ruleset->get(), connect_, landlock::net_connect_tcp); !added)
+    if (auto added = add_ports(ruleset->get(), connect, landlock::net_connect_tcp); !added)
         return added.error();
-    if (auto added = add_ports(ruleset->get(), bind_, landlock::net_bind_tcp); !added) return added.error();
+    if (auto added = add_ports(ruleset->get(), bind, landlock::net_bind_tcp); !added) return added.error();
     return ruleset;
 }
 

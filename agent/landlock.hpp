@@ -7,6 +7,7 @@
 
 #include <boost/system/result.hpp>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,27 +34,37 @@ struct PortSplit {
 /// Which of the ranges become Landlock rules, in order while they fit.
 [[nodiscard]] PortSplit split_ports(const std::vector<rules::PortRange>& ranges);
 
-/// The ruleset of the target's domain: everything that is known beforehand, so that it can be made between
-/// fork and exec while the supervisor does other things. Borrows the plan's paths.
+/// A hierarchy or file, and LANDLOCK_ACCESS_FS_* for it.
+struct GrantedPath {
+    const char* path;
+    bool directory;
+    std::uint64_t access;
+};
+
+/// All that the ruleset of a target's domain is made of, borrowed.
+struct RulesetParts {
+    int abi = 0;
+    landlock::RulesetAttributes attributes;
+    std::span<const GrantedPath> grants;
+    std::span<const rules::PortRange> connect, bind;
+
+    /// Errors: errno of landlock_create_ruleset, open, landlock_add_rule; EOPNOTSUPP where `abi` is 0.
+    /// Async-signal-safe: allocates only where `left_out` is given, which receives the paths that are no
+    /// longer what the plan saw.
+    [[nodiscard]] boost::system::result<UniqueFd> make(std::vector<std::string>* left_out = nullptr) const;
+};
+
+/// The parts for a plan, computed beforehand, so that the ruleset can be made between fork and exec while the
+/// supervisor does other things. Borrows the plan's paths.
 class RulesetRecipe {
 public:
     explicit RulesetRecipe(const rules::Plan& plan);
-
-    /// Errors: errno of landlock_create_ruleset, open, landlock_add_rule; EOPNOTSUPP where the plan's ABI is
-    /// 0. Async-signal-safe: allocates only where `left_out` is given, which receives the paths that are no
-    /// longer what the plan saw.
-    [[nodiscard]] boost::system::result<UniqueFd> make(std::vector<std::string>* left_out = nullptr) const;
+    [[nodiscard]] RulesetParts parts() const { return {abi_, attributes_, grants_, connect_, bind_}; }
 
 private:
-    struct Path {
-        const char* path;
-        bool directory;
-        std::uint64_t access;
-    };
-
     int abi_;
     landlock::RulesetAttributes attributes_;
-    std::vector<Path> paths_;
+    std::vector<GrantedPath> grants_;
     std::vector<rules::PortRange> connect_, bind_;
 };
 

@@ -163,6 +163,7 @@ void EventLoop::on_event(const Event& event) {
             order(Order::Kind::dismiss);
             finish();
             break;
+        case Event::Kind::ready:
         case Event::Kind::armed:
         case Event::Kind::arm_failed:
         case Event::Kind::executed:

@@ -1,7 +1,7 @@
 // One run, wired together: guardian, listener, receivers, event loop, audit log, report.
 //
-// Owns everything that lives as long as the run. `run_session` is called once per process, on the main
-// thread, while the process is still single-threaded.
+// Owns everything that lives as long as the run. `begin_run`, then `run_session`, are called once per
+// process, on the main thread, while the process is still single-threaded.
 #pragma once
 
 #include <chrono>
@@ -61,9 +61,14 @@ struct SessionConfig {
     bool quiet = false, hints = true, verbose = false, json = false;
 };
 
+class Beginning;
+/// Forks what can wait for the rules. Of `config` everything must be known but rules, plan, environment and
+/// what follows from them. Throws what cannot be (std::exception). Destroyed unused, it leaves nothing.
+[[nodiscard]] std::unique_ptr<Beginning> begin_run(const SessionConfig& config);
+
 /// Runs the command; returns callgate's exit status (cli.md). Never throws; its own failures are one line on
 /// stderr and 125. What it used stays until the process ends.
-[[nodiscard]] int run_session(SessionConfig config);
+[[nodiscard]] int run_session(std::unique_ptr<Beginning> begun, SessionConfig config);
 
 /// "cannot make the run's private directory ...": what went wrong and what helps.
 [[nodiscard]] std::string no_private_directory(const std::string& path, int error);

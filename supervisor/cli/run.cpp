@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "agent/landlock.hpp"
+#include "supervisor/beginning.hpp"
 #include "supervisor/cli/environment.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/platform.hpp"
@@ -133,8 +134,9 @@ int start(const Arguments& arguments, SessionConfig& config) {
     read_run_options(arguments, places.state, config);
     if (config.audit.kind == AuditTarget::Kind::directory) make_state_directory(config.audit.path);
     name_run(config);
+    std::unique_ptr<Beginning> begun = begin_run(config);
     set_rules(arguments, places, config);
-    return run_session(std::move(config));
+    return run_session(std::move(begun), std::move(config));
 }
 
 /// The report is written whatever the end is, also where nothing ran.

@@ -13,9 +13,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/guardian.hpp"
@@ -64,8 +66,11 @@ inline void wait_readable(int fd) {
     if (::poll(&waiting, 1, 30'000) <= 0) throw std::runtime_error("nothing happened for half a minute");
 }
 
-inline Arming arming(std::vector<std::string> command) {
-    Arming arming;
+/// Everything that a run is given, early and late.
+struct WholeArming : Guarding, Arming {};
+
+inline WholeArming arming(std::vector<std::string> command) {
+    WholeArming arming;
     arming.executables = {command.front()};
     arming.command = std::move(command);
     arming.environment = {"PATH=/usr/bin:/bin:/usr/sbin:/sbin"};
@@ -73,13 +78,18 @@ inline Arming arming(std::vector<std::string> command) {
 }
 
 /// Quiet: a shell says on stderr which of its children were killed.
-inline Arming shell(const std::string& script) {
+inline WholeArming shell(const std::string& script) {
     return arming({"/bin/sh", "-c", "exec 2> /dev/null; " + script});
 }
 
 class GuardedRun {
 public:
-    explicit GuardedRun(const Arming& arming) : guardian_(start_guardian(arming).value()) {}
+    explicit GuardedRun(const WholeArming& arming) : guardian_(start_guardian(arming).value()) {
+        first_ = read_event();
+        if (first_->kind != Event::Kind::ready) return;
+        first_.reset();
+        arm(guardian_, arming).value();
+    }
     GuardedRun(const GuardedRun&) = delete;
     GuardedRun& operator=(const GuardedRun&) = delete;
     ~GuardedRun() {
@@ -90,12 +100,8 @@ public:
 
     /// The next event; remembers it.
     Event next() {
-        wait_readable(guardian_.events.get());
-        Event event;
-        if (::read(guardian_.events.get(), &event, sizeof event) != sizeof event)
-            throw std::runtime_error("the guardian has gone");
-        seen_.push_back(event);
-        return event;
+        seen_.push_back(first_ ? *std::exchange(first_, std::nullopt) : read_event());
+        return seen_.back();
     }
     Event until(Event::Kind kind) {
         for (;;) {
@@ -148,6 +154,13 @@ public:
     UniqueFd listener;
 
 private:
+    [[nodiscard]] Event read_event() const {
+        wait_readable(guardian_.events.get());
+        Event event;
+        if (::read(guardian_.events.get(), &event, sizeof event) != sizeof event)
+            throw std::runtime_error("the guardian has gone");
+        return event;
+    }
     void take_listener(const Event& armed) {
         const UniqueFd agent(static_cast<int>(::syscall(SYS_pidfd_open, armed.pid, 0U)));
         listener = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_getfd, agent.get(), armed.value, 0U)));
@@ -155,6 +168,7 @@ private:
     }
 
     Guardian guardian_;
+    std::optional<Event> first_;  // where the guardian could not begin
     std::vector<Event> seen_;
     pid_t command_ = -1;
     bool reaped_ = false;

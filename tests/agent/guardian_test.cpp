@@ -28,7 +28,7 @@ std::string line_of(const std::string& text, const std::string& start) {
     return rest.substr(rest.find_first_not_of(" \t"), rest.find('\n') - rest.find_first_not_of(" \t"));
 }
 
-std::string status_line(Arming& arming, const std::string& field) {
+std::string status_line(WholeArming& arming, const std::string& field) {
     TemporaryDirectory directory;
     arming.command = {"/bin/sh", "-c", "exec grep . /proc/self/status > " + (directory / "status")};
     arming.executables = {"/bin/sh"};
@@ -82,7 +82,7 @@ TEST_CASE(
     "an executable that does not exist is ENOENT, one that may not be executed EACCES, and nothing else "
     "ran") {
     TemporaryDirectory directory;
-    Arming missing = arming({directory / "missing"});
+    WholeArming missing = arming({directory / "missing"});
     {
         GuardedRun run(missing);
         CHECK(run_to_end(run) == Kinds{K::armed, K::exec_failed, K::ended});
@@ -100,7 +100,7 @@ TEST_CASE("the first candidate that can be executed is, also a script without an
     std::ofstream(directory / "plain") << "exit 1\n";
     std::ofstream(directory / "script") << "[ \"$1\" = 'one two' ] && [ $# = 1 ] && exit 9\n";
     ::chmod((directory / "script").c_str(), 0755);
-    Arming script = arming({"script", "one two"});
+    WholeArming script = arming({"script", "one two"});
     script.executables = {directory / "missing", directory / "plain", directory / "script", "/bin/false"};
     GuardedRun run(script);
     run_to_end(run);
@@ -118,7 +118,7 @@ TEST_CASE("a supervisor that closes `go` ends an armed agent") {
 
 TEST_CASE("a step of arming that fails is named, and the command never runs") {
     TemporaryDirectory directory;
-    Arming arming = shell("touch " + (directory / "ran"));
+    WholeArming arming = shell("touch " + (directory / "ran"));
     arming.limits = {{RLIMIT_NOFILE, {20, 10}}};
     GuardedRun run(arming);
     run.finish();
@@ -131,8 +131,8 @@ TEST_CASE("a step of arming that fails is named, and the command never runs") {
 TEST_CASE("a temporary directory is the command's alone, and at the end nothing of it is left") {
     TemporaryDirectory directory;
     const std::string own = directory / "own";
-    Arming arming = shell("stat -c %a " + own + " > " + (directory / "mode") + "; mkdir -p " + own +
-                          "/a/b; echo x > " + own + "/a/file");
+    WholeArming arming = shell("stat -c %a " + own + " > " + (directory / "mode") + "; mkdir -p " + own +
+                               "/a/b; echo x > " + own + "/a/file");
     arming.temporary_directory = own;
     GuardedRun run(arming);
     run.start();
@@ -145,7 +145,7 @@ TEST_CASE("a temporary directory that is there already is neither used nor remov
     TemporaryDirectory directory;
     const std::string own = directory / "own";
     REQUIRE(::mkdir(own.c_str(), 0700) == 0);
-    Arming arming = shell("touch " + (directory / "ran"));
+    WholeArming arming = shell("touch " + (directory / "ran"));
     arming.temporary_directory = own;
     GuardedRun run(arming);
     CHECK(WEXITSTATUS(run.finish()) == 0);
@@ -160,7 +160,7 @@ TEST_CASE("the command inherits no descriptor above 2 but those that are passed"
     TemporaryDirectory directory;
     const UniqueFd inherited(::open("/dev/null", O_RDONLY));  // not CLOEXEC: only closing keeps it out
     const UniqueFd passed(::fcntl(inherited.get(), F_DUPFD_CLOEXEC, 77));
-    Arming arming = test::arming({victim(), "descriptors", directory / "none"});
+    WholeArming arming = test::arming({victim(), "descriptors", directory / "none"});
     {
         GuardedRun run(arming);
         run_to_end(run);
@@ -175,7 +175,7 @@ TEST_CASE("the command inherits no descriptor above 2 but those that are passed"
 }
 
 TEST_CASE("a descriptor to pass that is not open is refused before anything is forked") {
-    Arming arming = shell("exit 0");
+    WholeArming arming = shell("exit 0");
     arming.pass = {4000};
     const auto started = start_guardian(arming);
     REQUIRE(started.has_error());
@@ -186,7 +186,7 @@ TEST_CASE("a closed standard descriptor becomes /dev/null, and never one of call
     TemporaryDirectory directory;
     const SavedDescriptor in(0);
     ::close(0);
-    const Arming arming = test::arming({victim(), "descriptors", directory / "list"});
+    const WholeArming arming = test::arming({victim(), "descriptors", directory / "list"});
     SUBCASE("closed") {
         GuardedRun run(arming);
         run_to_end(run);
@@ -201,7 +201,7 @@ TEST_CASE("a closed standard descriptor becomes /dev/null, and never one of call
 }
 
 TEST_CASE("signals are for the command what they were for callgate at its start") {
-    Arming arming = shell("");
+    WholeArming arming = shell("");
     ::sigemptyset(&arming.signals.mask);
     ::sigemptyset(&arming.signals.ignored);
     CHECK(status_line(arming, "SigBlk") == "0000000000000000");
@@ -220,7 +220,7 @@ TEST_CASE("signals are for the command what they were for callgate at its start"
 }
 
 TEST_CASE("the command has no capability, also as root, and cannot gain one") {
-    Arming arming = shell("");
+    WholeArming arming = shell("");
     for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapAmb"}) {
         CAPTURE(set);
         CHECK(status_line(arming, set) == "0000000000000000");
@@ -245,7 +245,7 @@ TEST_CASE("dropping capabilities twice is as good as once") {
 
 TEST_CASE("limits, niceness and the working directory are set before the command starts") {
     TemporaryDirectory directory;
-    Arming arming = shell("{ pwd; ulimit -n; ulimit -S -c; nice; } > out");
+    WholeArming arming = shell("{ pwd; ulimit -n; ulimit -S -c; nice; } > out");
     arming.working_directory = UniqueFd(::open(directory.path().c_str(), O_PATH | O_CLOEXEC));
     arming.limits = {{RLIMIT_NOFILE, {64, 64}}};
     arming.nice = 3;
@@ -296,7 +296,7 @@ TEST_CASE("the listener is in nobody's hands but the taker's, and answers decide
 #endif
     spec.rules.push_back({SYS_mkdirat, {}, {Disposition::Kind::trap, 0}});
     const auto program = compile(spec);
-    Arming arming = shell("exec mkdir " + (directory / "made") + " 2> /dev/null");
+    WholeArming arming = shell("exec mkdir " + (directory / "made") + " 2> /dev/null");
     arming.filter = &program;
     GuardedRun run(arming);
     CHECK(run.start().value >= 3);

@@ -40,15 +40,16 @@ struct FakeSupervisor {
     pid_t pid = -1, guardian = -1;
 };
 
-FakeSupervisor start_fake_supervisor(const Arming& arming, bool go) {
+FakeSupervisor start_fake_supervisor(const WholeArming& arming, bool go) {
     int told[2];
     if (::pipe(told) != 0) throw std::runtime_error("pipe");
     FakeSupervisor fake;
     fake.pid = ::fork();
     if (fake.pid == 0) {
         auto started = start_guardian(arming);
-        Event event;
+        Event event;  // `ready`, then `armed`
         if (!started || ::read(started->events.get(), &event, sizeof event) <= 0) ::_exit(1);
+        if (!arm(*started, arming) || ::read(started->events.get(), &event, sizeof event) <= 0) ::_exit(1);
         if (go && (::write(started->go.get(), "g", 1) != 1 ||
                    ::read(started->events.get(), &event, sizeof event) <= 0))
             ::_exit(1);
@@ -105,7 +106,7 @@ TEST_CASE("with --background wait the run lasts until the last process has ended
     TemporaryDirectory directory;
     const std::string fifo = directory / "fifo";
     REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
-    Arming arming =
+    WholeArming arming =
         shell("(setsid sh -c 'read x < " + fifo + "; echo $x > " + (directory / "out") + "' &) ; exit 0");
     arming.background = Background::wait;
     GuardedRun run(arming);
@@ -130,7 +131,7 @@ TEST_CASE("the order to end kills everything, stopped or not, and is answered by
 
 TEST_CASE("the order to terminate reaches every process of the tree") {
     TemporaryDirectory directory;
-    Arming arming =
+    WholeArming arming =
         shell("trap 'wait; exit 4' TERM; sh -c 'trap \"echo inner > " + (directory / "inner") +
               "; exit 0\" TERM; echo up > " + (directory / "up") + "; while :; do sleep 0.01; done' & wait");
     GuardedRun run(arming);
@@ -172,7 +173,7 @@ TEST_CASE("when the supervisor is killed the tree ends, its directory goes, and 
     const std::string own = directory / "own";
     std::ofstream(directory / "kept") << "kept\n";
     const UniqueFd report(::open((directory / "report").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-    Arming arming =
+    WholeArming arming =
         shell("cd " + own + "; mkdir -p a/b/c; ln -s " + directory.path() + " a/link; echo x > a/b/file; " +
               daemon(directory) + "echo $$ > " + (directory / "command") + "; sleep 1000");
     arming.temporary_directory = own;
@@ -192,7 +193,7 @@ TEST_CASE("when the supervisor is killed the tree ends, its directory goes, and 
 TEST_CASE("when the supervisor is killed before the command was let go, it never runs") {
     const Subreaper orphans_come_here;
     TemporaryDirectory directory;
-    Arming arming = shell("echo ran > " + (directory / "ran"));
+    WholeArming arming = shell("echo ran > " + (directory / "ran"));
     arming.temporary_directory = directory / "own";
     const FakeSupervisor fake = start_fake_supervisor(arming, false);
     lose(fake);

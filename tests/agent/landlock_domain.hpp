@@ -51,7 +51,7 @@ inline int result_of(int returned) { return returned < 0 ? errno : 0; }
 
 inline UniqueFd ruleset_of(const rules::Plan& plan) {
     std::vector<std::string> left_out;
-    auto made = RulesetRecipe(plan).make(&left_out);
+    auto made = RulesetRecipe(plan).parts().make(&left_out);
     CHECK(left_out.empty());
     return std::move(made.value());
 }

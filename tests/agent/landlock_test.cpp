@@ -111,14 +111,14 @@ TEST_CASE("a grant whose object vanished, changed its kind or became a link is l
     grants.push_back(grant(directory / "real", false, Operation::read));  // a file when it was planned
     std::vector<std::string> left_out;
     const rules::Plan planned = plan(kernel_landlock_abi(), grants);
-    const auto made = RulesetRecipe(planned).make(&left_out);
+    const auto made = RulesetRecipe(planned).parts().make(&left_out);
     REQUIRE(made.has_value());
     CHECK(left_out == std::vector<std::string>{wrong[0], wrong[1], wrong[2], directory / "real"});
     CHECK(in_domain(*made, [&] { return try_open(directory / "real", O_RDONLY | O_DIRECTORY); }) == EACCES);
 }
 
 TEST_CASE("a plan for an ABI that the kernel lacks is an error, not a weaker domain") {
-    CHECK(RulesetRecipe(plan(0, {})).make().has_error());
+    CHECK(RulesetRecipe(plan(0, {})).parts().make().has_error());
 }
 
 TEST_CASE(
@@ -168,8 +168,8 @@ TEST_CASE("the agent enters the target's domain before the command runs") {
                                      grant("/dev/null", false, {Operation::read, Operation::modify}),
                                      grant(directory / "in", true, rules::file_operations)});
     const RulesetRecipe landlock(planned);
-    Arming arming = shell("exec 2> /dev/null; echo x > " + (directory / "in/file") +
-                          " || exit 1; (echo x > " + (directory / "out") + ") && exit 2; exit 8");
+    WholeArming arming = shell("exec 2> /dev/null; echo x > " + (directory / "in/file") +
+                               " || exit 1; (echo x > " + (directory / "out") + ") && exit 2; exit 8");
     arming.executables = {"/usr/bin/dash"};
     arming.landlock = &landlock;
     GuardedRun run(arming);

@@ -1,0 +1,167 @@
+#include "supervisor/beginning.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "agent/landlock.hpp"
+#include "rules/test_switch.hpp"
+#include "supervisor/calls/filter_spec.hpp"
+#include "supervisor/kernel/listener.hpp"
+
+namespace callgate {
+
+namespace {
+
+std::vector<agent::Limit> limits_of(const rules::Limits& limits) {
+    std::vector<agent::Limit> list;
+    if (limits.open_files) list.push_back({RLIMIT_NOFILE, {*limits.open_files, *limits.open_files}});
+    if (limits.file_size) list.push_back({RLIMIT_FSIZE, {*limits.file_size, *limits.file_size}});
+    return list;
+}
+
+const char* step_name(agent::ArmStep step) {
+    switch (step) {
+        case agent::ArmStep::process_group:
+            return "join the process group";
+        case agent::ArmStep::working_directory:
+            return "enter the start directory";
+        case agent::ArmStep::descriptors:
+            return "close descriptors";
+        case agent::ArmStep::limits:
+            return "set limits";
+        case agent::ArmStep::capabilities:
+            return "drop capabilities";
+        case agent::ArmStep::no_new_privs:
+            return "set no_new_privs";
+        case agent::ArmStep::landlock:
+            return "enter the Landlock domain";
+        case agent::ArmStep::filter:
+            return "install the seccomp filter";
+        case agent::ArmStep::handshake:
+            return "hand the listener over";
+        case agent::ArmStep::temporary_directory:
+            return "make the run's private directory";
+        case agent::ArmStep::ruleset:
+            return "make the Landlock ruleset";
+    }
+    return "arm";
+}
+
+template <typename Word>
+void write_word(int fd, const Word& word) {
+    // Smaller than PIPE_BUF: whole or not at all. Who is gone is noticed by the end of the events.
+    while (::write(fd, &word, sizeof word) < 0 && errno == EINTR) {
+    }
+}
+
+}  // namespace
+
+std::string because(int error) { return std::generic_category().message(error); }
+
+std::string no_private_directory(const std::string& path, int error) {
+    return "cannot make the run's private directory " + path + ": " + because(error) +
+           "; set TMPDIR to a directory that you can write";
+}
+
+Beginning::Beginning(const SessionConfig& config)
+    : made(require(agent::SharedObjects::make(), "cannot map the list of objects")),
+      signals_(agent::SignalState::current()) {
+    ::signal(SIGXFSZ, SIG_IGN);  // a log that has reached its limit is an error of write(2)
+    ::signal(SIGPIPE, SIG_IGN);
+    const int abi = agent::kernel_landlock_abi();
+    if (abi == 1) reparenting = std::make_unique<calls::Reparenting>(config.keep_capabilities);
+    if (check_enabled("base-domain"))
+        require(agent::enter_base_domain(abi), "cannot enter the base Landlock domain");
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    // What the guardian writes in place of a lost supervisor is known only later.
+    if (!config.report.wanted()) fork_guardian(config, -1, "");
+}
+
+Beginning::~Beginning() {
+    if (forked()) dismiss_and_reap();
+}
+
+void Beginning::fork_guardian(const SessionConfig& config, int report, std::string lost_report) {
+    agent::Guarding guarding;
+    guarding.working_directory = UniqueFd(::open(config.directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!guarding.working_directory)
+        throw SetupError("cannot start in " + config.directory + ": " + because(errno));
+    guarding.signals = signals_;
+    guarding.pass = config.pass;
+    guarding.keep_capabilities = config.keep_capabilities;
+    guarding.background = config.background;
+    guarding.made_objects = &made.objects();
+    guarding.temporary_directory = config.temporary_directory;
+    guarding.await_dismissal = true;
+    guarding.report = report;
+    guarding.lost_report = std::move(lost_report);
+    guardian = require(agent::start_guardian(guarding), "cannot start the guardian process");
+}
+
+void Beginning::arm(const SessionConfig& config) {
+    const agent::RulesetRecipe landlock(config.plan);
+    const auto filter = agent::compile(calls::filter_spec(config.plan));
+    agent::Arming arming;
+    arming.command = config.command;
+    arming.environment = config.environment;
+    arming.executables = config.executables;
+    arming.limits = limits_of(config.limits);
+    arming.landlock = &landlock;
+    arming.filter = &filter;
+    arming.nice = config.nice;
+    arming.io_priority = config.io_priority;
+    static_cast<void>(expect(agent::Event::Kind::ready, config));
+    require(agent::arm(guardian, arming), "cannot tell the agent process what to do");
+}
+
+agent::Event Beginning::expect(agent::Event::Kind kind, const SessionConfig& config) const {
+    agent::Event event{};
+    ssize_t got = -1;
+    while ((got = ::read(guardian.events.get(), &event, sizeof event)) < 0 && errno == EINTR) {
+    }
+    if (got != static_cast<ssize_t>(sizeof event))
+        throw SetupError("the guardian process ended before the command began");
+    if (event.kind == kind) return event;
+    if (event.kind != agent::Event::Kind::arm_failed)
+        throw SetupError("the agent process ended before the command began");
+    const auto step = static_cast<agent::ArmStep>(event.detail);
+    if (step == agent::ArmStep::temporary_directory)
+        throw SetupError(no_private_directory(config.temporary_directory, event.value));
+    throw SetupError(std::string("cannot ") + step_name(step) + ": " + because(event.value));
+}
+
+UniqueFd Beginning::take_listener(const SessionConfig& config) {
+    const agent::Event armed = expect(agent::Event::Kind::armed, config);
+    return require(kernel::take_listener(armed.pid, armed.value), "cannot take the seccomp listener");
+}
+
+void Beginning::let_go() {
+    write_word(guardian.go.get(), 'g');
+    guardian.go.reset();
+}
+
+bool Beginning::dismiss_and_reap() {
+    if (guardian.orders) write_word(guardian.orders.get(), agent::Order{agent::Order::Kind::dismiss, 0});
+    return reap();
+}
+
+bool Beginning::reap() {
+    guardian.orders.reset();
+    guardian.go.reset();
+    int status = 0;
+    pid_t reaped = 0;
+    while ((reaped = ::waitpid(guardian.pid, &status, 0)) < 0 && errno == EINTR) {
+    }
+    // Who was killed was reaped with the tree (EventLoop), and has removed nothing.
+    const bool done = reaped == guardian.pid && status == 0;
+    guardian.pid = -1;
+    return done;
+}
+
+}  // namespace callgate

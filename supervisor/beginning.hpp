@@ -1,0 +1,70 @@
+// How a run begins: guardian and agent are forked while callgate is still small and has read no rule, and
+// wait until they are told what to do.
+//
+// Forks copy what there is, and two processes arm themselves while this one reads the rules: so this is done
+// as early as it is known what both are to inherit. What is forked sits in the base Landlock domain already
+// (architecture.md, invariant 7). Single-threaded until the run's own threads begin.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <stdexcept>
+
+#include "agent/guardian.hpp"
+#include "agent/made_objects.hpp"
+#include "agent/signals.hpp"
+#include "supervisor/calls/reparenting.hpp"
+#include "supervisor/session.hpp"
+
+namespace callgate {
+
+/// A run that cannot start: one line for the user, exit 125.
+struct SetupError : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+[[nodiscard]] std::string because(int error);
+
+template <class T>
+T require(boost::system::result<T> result, const std::string& what) {
+    if (!result) throw SetupError(what + ": " + because(result.error().value()));
+    if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
+class Beginning {
+public:
+    /// What callgate itself inherited is kept for the command; the calling process enters the base domain.
+    /// Throws SetupError.
+    explicit Beginning(const SessionConfig& config);
+    Beginning(const Beginning&) = delete;
+    Beginning& operator=(const Beginning&) = delete;
+    /// Ends what was forked, where no run has followed.
+    ~Beginning();
+
+    /// Forks guardian and agent. `report` (-1: none) is where the guardian writes `lost_report` in our place.
+    void fork_guardian(const SessionConfig& config, int report, std::string lost_report);
+    [[nodiscard]] bool forked() const { return guardian.pid > 0; }
+    /// Tells the agent how it arms itself and what it becomes.
+    void arm(const SessionConfig& config);
+    /// The listener, when the agent is armed; it then waits to be let go.
+    [[nodiscard]] UniqueFd take_listener(const SessionConfig& config);
+    void let_go();
+
+    /// The guardian ends what there is of the tree, if it has not yet, and is reaped. False where it was
+    /// killed, or could not remove the run's private directory.
+    bool dismiss_and_reap();
+    /// The same for one that was dismissed.
+    bool reap();
+
+    agent::Guardian guardian;
+    agent::SharedObjects made;                        // what the run makes outside every file system
+    std::unique_ptr<calls::Reparenting> reparenting;  // where Landlock needs it
+
+private:
+    /// The next of the guardian's events, which is to be this one.
+    agent::Event expect(agent::Event::Kind kind, const SessionConfig& config) const;
+
+    agent::SignalState signals_;
+};
+
+}  // namespace callgate
