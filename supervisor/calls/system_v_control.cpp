@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "rules/test_switch.hpp"
 #include "supervisor/calls/system_v.hpp"
 #include "supervisor/calls/table.hpp"
 #include "supervisor/kernel/target_memory.hpp"
@@ -114,7 +115,7 @@ void remove_object(CallContext& context, const Control& call) {
     int error = 0;
     {
         const auto held = own.lock();
-        if (!own.has(call.id)) {
+        if (!own.has(call.id) && check_enabled(context.entry.name)) {
             error = -1;
         } else if (control(call.kind, call.id, IPC_RMID, nullptr) != 0) {
             error = errno;

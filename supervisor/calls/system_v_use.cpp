@@ -16,6 +16,7 @@
 #include <ctime>
 #include <vector>
 
+#include "rules/test_switch.hpp"
 #include "supervisor/calls/system_v.hpp"
 #include "supervisor/calls/table.hpp"
 #include "supervisor/kernel/target_memory.hpp"
@@ -61,7 +62,9 @@ int look_up(CallContext& context, ObjectKind kind, OwnIds& own, int flags) {
             return -ENOSPC;
         }
         const int found = get(context, kind, flags & ~(IPC_CREAT | IPC_EXCL));
-        if (found >= 0 && (own.has(found) || (flags & asked_access) == 0)) return found;
+        const bool reachable =
+            own.has(found) || (flags & asked_access) == 0 || !check_enabled(context.entry.name);
+        if (found >= 0 && reachable) return found;
         if (found >= 0) return -EACCES;
         if (errno != ENOENT || !wants_new) return -errno;
         if (own.exhausted()) return -ENOSPC;

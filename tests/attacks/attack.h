@@ -17,7 +17,7 @@
 static struct mode {
     const char *name;
     int (*run)(void);
-} modes[128];
+} modes[256];
 static int mode_count;
 
 static inline void add_mode(const char *name, int (*run)(void)) {

@@ -12,7 +12,6 @@
 #include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <utime.h>
 
 #include "door.h"
 
@@ -52,11 +51,24 @@ MODE(lchown) { return done(lchown(victim, getuid(), getgid()), "lchown"); }
 MODE(fchownat) { return done(fchownat(open(victim, O_PATH), "", getuid(), getgid(), AT_EMPTY_PATH), "fchownat"); }
 MODE(utimensat) { return done(utimensat(AT_FDCWD, victim, NULL, 0), "utimensat"); }
 MODE(utimensat_fd) { return done(syscall(SYS_utimensat, open(victim, O_PATH), "", NULL, AT_EMPTY_PATH), "utimensat"); }
-MODE(utime) { return done(utime(victim, NULL), "utime"); }
+/* the calls themselves, which the C library no longer makes; newer architectures have none of them */
+#ifdef SYS_utime
+MODE(utime) { return done(syscall(SYS_utime, victim, NULL), "utime"); }
 MODE(utimes) { return done(syscall(SYS_utimes, victim, NULL), "utimes"); }
 MODE(futimesat) { return done(syscall(SYS_futimesat, AT_FDCWD, victim, NULL), "futimesat"); }
+MODE(mknod) { return done(syscall(SYS_mknod, in(folder, "planted"), S_IFIFO | 0644, 0), "mknod"); }
+#else
+MODE(utime) { return UNSUPPORTED; }
+MODE(utimes) { return UNSUPPORTED; }
+MODE(futimesat) { return UNSUPPORTED; }
+MODE(mknod) { return UNSUPPORTED; }
+#endif
+#ifdef SYS_renameat
+MODE(renameat) { return done(syscall(SYS_renameat, AT_FDCWD, own_file("at"), AT_FDCWD, victim), "renameat"); }
+#else
+MODE(renameat) { return UNSUPPORTED; }
+#endif
 MODE(mkdir) { return done(mkdir(in(folder, "planted"), 0755), "mkdir"); }
-MODE(mknod) { return done(mknod(in(folder, "planted"), S_IFIFO | 0644, 0), "mknod"); }
 MODE(mksymlink) { return done(symlink("x", in(folder, "planted")), "symlink"); }
 MODE(mklink) {
     const char *mine = own_file("source");
@@ -119,6 +131,7 @@ MODE(high_bits_unlink) {
 }
 static int folder_fd(void) { return open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC); }
 MODE(mkdirat) { return done(mkdirat(folder_fd(), "planted", 0755), "mkdirat"); }
+MODE(mkfifo) { return done(mkfifo(in(folder, "planted"), 0644), "mkfifo"); }
 MODE(mksocket) { return done(mknod(in(folder, "planted"), S_IFSOCK | 0644, 0), "mknod"); }
 /* a device of the numbers 0:0, which the kernel lets everybody make */
 MODE(mkwhiteout) { return done(mknod(in(folder, "planted"), S_IFCHR | 0644, 0), "mknod"); }

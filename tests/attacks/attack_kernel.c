@@ -9,10 +9,16 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/bpf.h>
+#include <linux/btrfs.h>
 #include <linux/filter.h>
+#include <linux/fs.h>
+#include <linux/fscrypt.h>
+#include <linux/fsverity.h>
 #include <linux/keyctl.h>
+#include <linux/msdos_fs.h>
 #include <linux/perf_event.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -21,6 +27,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -96,6 +103,33 @@ MODE(filter) {
 MODE(filter_prctl) {
     no_new_privileges();
     return done(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0), "prctl filter");
+}
+
+/* memory that may be read may be executed too */
+MODE(executable_data) {
+    if (syscall(SYS_personality, (long)READ_IMPLIES_EXEC) < 0) return refused("personality");
+    return (personality(0xffffffff) & READ_IMPLIES_EXEC) != 0 ? 0 : REFUSED;
+}
+/* the first step of changing what /proc says of the program and its arguments */
+MODE(other_arguments) {
+    unsigned size = 0;
+    return done(prctl(PR_SET_MM, PR_SET_MM_MAP_SIZE, &size, 0, 0), "PR_SET_MM");
+}
+
+/* when callgate's processes are no more: the listener that answered is closed */
+static void wait_for_word(void) {
+    char byte;
+    printf("ready\n");
+    fflush(stdout);
+    if (read(0, &byte, 1) < 0) perror("read");
+}
+MODE(listener_later) {
+    wait_for_word();
+    return mode_listener();
+}
+MODE(filter_later) {
+    wait_for_word();
+    return mode_filter();
 }
 
 MODE(tiocsti) {
@@ -217,7 +251,55 @@ ASK(mount_setattr, SYS_mount_setattr, -1, "x", 0, NULL, 0)
 ASK(setns_nothing, SYS_setns, -1, 0)
 ASK(open_by_handle, SYS_open_by_handle_at, -1, NULL, 0)
 
+/* Arguments that are refused: reached where the kernel itself answers, as it does to who may make the call. */
+static int answered(long result, const char *what) {
+    if (result >= 0 || (errno != EPERM && errno != EACCES && errno != EOPNOTSUPP)) return 0;
+    return refused(what);
+}
+#define OPTION(name, level, option) \
+    MODE(name) { return answered(setsockopt(socket(AF_INET6, SOCK_STREAM, 0), level, option, NULL, 0), #name); }
+OPTION(option_addrform, IPPROTO_IPV6, 1)
+OPTION(option_old_routing, IPPROTO_IPV6, 5)
+OPTION(option_old_options, IPPROTO_IPV6, 6)
+OPTION(option_flow_label, IPPROTO_IPV6, 32)
+OPTION(option_routing, IPPROTO_IPV6, 57)
+/* A pipe has none of these: the kernel says so (ENOTTY). */
+static int asked_of_a_pipe(unsigned long request, const char *what) {
+    int ends[2];
+    if (pipe(ends) != 0) return refused("pipe");
+    return answered(ioctl(ends[0], request, NULL), what);
+}
+#define REQUEST(name, number) \
+    MODE(name) { return asked_of_a_pipe(number, #name); }
+REQUEST(request_console, 0x541c)
+REQUEST(request_userfaultfd, 0xaa00)
+REQUEST(request_add_key, FS_IOC_ADD_ENCRYPTION_KEY)
+REQUEST(request_remove_key, FS_IOC_REMOVE_ENCRYPTION_KEY)
+REQUEST(request_snapshot, BTRFS_IOC_SNAP_CREATE)
+REQUEST(request_snapshot2, BTRFS_IOC_SNAP_CREATE_V2)
+REQUEST(request_destroy, BTRFS_IOC_SNAP_DESTROY)
+REQUEST(request_destroy2, BTRFS_IOC_SNAP_DESTROY_V2)
+REQUEST(request_subvolume, BTRFS_IOC_SUBVOL_CREATE)
+REQUEST(request_subvolume2, BTRFS_IOC_SUBVOL_CREATE_V2)
+REQUEST(request_version, FS_IOC_SETVERSION)
+REQUEST(request_ext4_version, 0x40086604)
+REQUEST(request_verity, FS_IOC_ENABLE_VERITY)
+REQUEST(request_policy, FS_IOC_SET_ENCRYPTION_POLICY)
+REQUEST(request_fat, FAT_IOCTL_SET_ATTRIBUTES)
+REQUEST(request_subvolume_flags, BTRFS_IOC_SUBVOL_SETFLAGS)
+REQUEST(request_received, BTRFS_IOC_SET_RECEIVED_SUBVOL)
+
 /* ---- what programs need of the same kind ---- */
+
+MODE(pipe_size) {
+    int ends[2], size = 0;
+    if (pipe(ends) != 0) return refused("pipe");
+    return done(ioctl(ends[0], FIONREAD, &size), "FIONREAD");
+}
+MODE(option_ipv6) {
+    const int one = 1;
+    return done(setsockopt(socket(AF_INET6, SOCK_STREAM, 0), IPPROTO_IPV6, 26 /* IPV6_V6ONLY */, &one, sizeof one), "IPV6_V6ONLY");
+}
 
 MODE(unknown) {
     errno = 0;

@@ -251,6 +251,33 @@ static int net_udp_sendmmsg_second(void) {
     return sendmmsg(udp_socket(), message, 2, 0) == 2 ? 0 : refused("sendmmsg");
 }
 
+/* The packet goes to the first stop of a route that the option gives, whatever the address says: here 127.77.x.y of the port BAD. */
+static void route(unsigned char option[8]) {
+    const unsigned char first[8] = {131 /* LSRR */, 7, 4, 127, 77, (unsigned char)(bad >> 8), (unsigned char)(bad & 255), 0};
+    memcpy(option, first, 8);
+}
+static int net_routed_option(void) {
+    struct sockaddr_in where = v4("127.0.0.1", good);
+    unsigned char option[8];
+    int fd = udp_socket();
+    route(option);
+    if (setsockopt(fd, IPPROTO_IP, IP_OPTIONS, option, sizeof option) != 0) return refused("IP_OPTIONS");
+    return sendto(fd, "knock", 5, 0, (struct sockaddr *)&where, sizeof where) == 5 ? 0 : refused("sendto");
+}
+static int net_routed_message(void) {
+    struct sockaddr_in where = v4("127.0.0.1", good);
+    struct iovec data = {(void *)(uintptr_t)"knock", 5};
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(8)];
+    } control;
+    struct msghdr message = {&where, sizeof where, &data, 1, &control, sizeof control, 0};
+    memset(&control, 0, sizeof control);
+    control.header.cmsg_level = IPPROTO_IP, control.header.cmsg_type = IP_RETOPTS, control.header.cmsg_len = CMSG_LEN(8);
+    route(CMSG_DATA(&control.header));
+    return sendmsg(udp_socket(), &message, 0) == 5 ? 0 : refused("sendmsg");
+}
+
 /* ---- unix sockets ---- */
 
 static int reach_local(const char *path) {
@@ -323,6 +350,14 @@ static int net_listen_unbound(void) {
 }
 static int net_listen_unbound6(void) {
     int fd = socket(AF_INET6, SOCK_STREAM, 0);
+    if (listen(fd, 4) != 0) return refused("listen");
+    return wait_for_caller(fd);
+}
+/* After a connect that failed the socket still says which port it had, but has it no longer. */
+static int net_listen_refused(void) {
+    struct sockaddr_in where = v4("127.0.0.1", bad);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (connect(fd, (struct sockaddr *)&where, sizeof where) == 0 || errno != ECONNREFUSED) return refused("connect");
     if (listen(fd, 4) != 0) return refused("listen");
     return wait_for_caller(fd);
 }
@@ -523,9 +558,9 @@ static const struct {
     NET(connect), NET(connect6), NET(mapped), NET(zero), NET(zero6), NET(mapped_zero), NET(scope), NET(without_scope), NET(long),
     NET(high_bits), NET(unspec), NET(nonblocking), NET(fastopen_sendto), NET(fastopen_sendto_high), NET(fastopen_sendmsg),
     NET(fastopen_sendmmsg), NET(fastopen_connect), NET(mptcp), NET(ring), NET(udp_connect), NET(udp_sendto), NET(udp_redirected),
-    NET(udp_unspec), NET(udp_v4_on_v6), NET(udp_sendmsg), NET(udp_sendmmsg), NET(udp_sendmmsg_second), NET(unix), NET(unix_relative),
+    NET(udp_unspec), NET(udp_v4_on_v6), NET(udp_sendmsg), NET(udp_sendmmsg), NET(udp_sendmmsg_second), NET(routed_option), NET(routed_message), NET(unix), NET(unix_relative),
     NET(unix_symlink), NET(unix_hardlink), NET(unix_proc_fd), NET(unix_datagram), NET(unix_pair_datagram), NET(listen_unbound),
-    NET(listen_unbound6), NET(bind), NET(bind_zero), NET(bind_unspec), NET(bind_udp), NET(bind_shared), NET(zero_bound), NET(bind6), NET(race_connect), NET(race_connect6),
+    NET(listen_unbound6), NET(listen_refused), NET(bind), NET(bind_zero), NET(bind_unspec), NET(bind_udp), NET(bind_shared), NET(zero_bound), NET(bind6), NET(race_connect), NET(race_connect6),
     NET(race_unix), NET(race_unix_link), NET(race_socket),
 };
 

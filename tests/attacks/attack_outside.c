@@ -6,6 +6,7 @@
  * print what they got. Exit 0: reached; 1: refused; 77: no such call here. The test looks at the victim from outside.
  */
 #define _GNU_SOURCE
+#include <asm/sockios.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,9 +16,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -173,6 +176,24 @@ static int reach_setown(void) {
     if (fcntl(ends[0], F_SETFL, O_ASYNC) != 0) return refused("O_ASYNC");
     return write(ends[1], "x", 1) == 1 ? 0 : refused("write");
 }
+/* the same with the process named in memory, or at a socket */
+static int reach_setown_ex(void) {
+    int ends[2];
+    struct f_owner_ex owner = {F_OWNER_PID, pid};
+    if (pipe(ends) != 0) return refused("pipe");
+    if (fcntl(ends[0], F_SETOWN_EX, &owner) != 0 || fcntl(ends[0], F_SETSIG, number()) != 0) return refused("F_SETOWN_EX");
+    if (fcntl(ends[0], F_SETFL, O_ASYNC) != 0) return refused("O_ASYNC");
+    return write(ends[1], "x", 1) == 1 ? 0 : refused("write");
+}
+static int owned_socket(unsigned long request) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return refused("socketpair");
+    if (ioctl(ends[0], request, &pid) != 0 || fcntl(ends[0], F_SETSIG, number()) != 0) return refused("owner");
+    if (fcntl(ends[0], F_SETFL, O_ASYNC) != 0) return refused("O_ASYNC");
+    return write(ends[1], "x", 1) == 1 ? 0 : refused("write");
+}
+static int reach_setown_file(void) { return owned_socket(FIOSETOWN); }
+static int reach_setown_group(void) { return owned_socket(SIOCSPGRP); }
 static int reach_prlimit(void) {
     struct rlimit limit = {64, 64};
     return prlimit(pid, RLIMIT_NOFILE, &limit, NULL) != 0 ? refused("prlimit") : 0;
@@ -183,7 +204,7 @@ static int reach_prlimit_read(void) {
     printf("reached limit\n");
     return 0;
 }
-static int reach_setpriority(void) { return setpriority(PRIO_PROCESS, (id_t)pid, 7) != 0 ? refused("setpriority") : 0; }
+static int reach_setpriority(void) { return setpriority(PRIO_PROCESS, (id_t)pid, getpriority(PRIO_PROCESS, 0) < 12 ? 12 : 19) != 0 ? refused("setpriority") : 0; }
 static int reach_affinity(void) {
     cpu_set_t one;
     CPU_ZERO(&one);
@@ -193,6 +214,11 @@ static int reach_affinity(void) {
 static int reach_scheduler(void) {
     struct sched_param none = {0};
     return sched_setscheduler(pid, SCHED_IDLE, &none) != 0 ? refused("sched_setscheduler") : 0;
+}
+/* of a victim that is in real time */
+static int reach_schedparam(void) {
+    struct sched_param lowest = {sched_getscheduler(pid) == SCHED_FIFO};
+    return sched_setparam(pid, &lowest) != 0 ? refused("sched_setparam") : 0;
 }
 static int reach_schedattr(void) {
     struct {
@@ -205,6 +231,7 @@ static int reach_schedattr(void) {
     memset(&wanted, 0, sizeof wanted);
     wanted.size = sizeof wanted;
     wanted.policy = SCHED_BATCH;
+    wanted.nice = getpriority(PRIO_PROCESS, 0);
     return syscall(SYS_sched_setattr, pid, &wanted, 0) != 0 ? refused("sched_setattr") : 0;
 }
 static int reach_ioprio(void) { return syscall(SYS_ioprio_set, 1, pid, (2 << 13) | 7) != 0 ? refused("ioprio_set") : 0; }
@@ -235,8 +262,8 @@ static const struct {
 #define REACH(one) {#one, reach_##one}
     REACH(ptrace), REACH(seize), REACH(vm_readv), REACH(vm_writev), REACH(mem_read), REACH(mem_write), REACH(environ), REACH(auxv),
     REACH(maps), REACH(fd), REACH(fd_list), REACH(root), REACH(cwd), REACH(map_files), REACH(pidfd_getfd), REACH(kill), REACH(killpg),
-    REACH(tgkill), REACH(tkill), REACH(sigqueue), REACH(tgsigqueue), REACH(pidfd_signal), REACH(setown), REACH(prlimit), REACH(prlimit_read),
-    REACH(setpriority), REACH(affinity), REACH(scheduler), REACH(schedattr), REACH(ioprio), REACH(oom), REACH(kcmp),
+    REACH(tgkill), REACH(tkill), REACH(sigqueue), REACH(tgsigqueue), REACH(pidfd_signal), REACH(setown), REACH(setown_ex), REACH(setown_file), REACH(setown_group), REACH(prlimit), REACH(prlimit_read),
+    REACH(setpriority), REACH(affinity), REACH(scheduler), REACH(schedparam), REACH(schedattr), REACH(ioprio), REACH(oom), REACH(kcmp),
     REACH(madvise),
 };
 

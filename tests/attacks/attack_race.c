@@ -58,6 +58,7 @@ CALL(openhow) { return written(call_openat2(p, d)); }
 CALL(append) { return written(syscall(SYS_openat, d, p, O_WRONLY | O_APPEND)); }
 CALL(trunc) { return written(syscall(SYS_openat, d, p, O_WRONLY | O_TRUNC)); }
 CALL(trunc_nofollow) { return written(syscall(SYS_openat, d, p, O_WRONLY | O_TRUNC | O_NOFOLLOW)); }
+CALL(read_trunc) { return syscall(SYS_openat, d, p, O_RDONLY | O_TRUNC); } /* no Landlock before ABI 3 holds it */
 CALL(creat) {
     if (d == AT_FDCWD) return written(syscall(SYS_creat, p, 0600));
     return written(syscall(SYS_openat, d, p, O_WRONLY | O_CREAT | O_TRUNC, 0600));
@@ -132,6 +133,18 @@ CALL(fsetxattr) {
     return fsetxattr(d, "user.raced", &tried, sizeof tried, 0);
 }
 
+/* Says which object was opened, after a call that stands in the log before it: 1 where it is another one than stood there before. */
+CALL(identity) {
+    struct stat before, opened;
+    close((int)syscall(SYS_openat, AT_FDCWD, bad_path, O_RDONLY));
+    if (fstatat(d, p, &before, AT_SYMLINK_NOFOLLOW) != 0) return -1;
+    int fd = (int)syscall(SYS_openat, d, p, O_RDONLY | O_NOFOLLOW);
+    if (fd < 0 || fstat(fd, &opened) != 0) return printf("opened nothing\n"), -1;
+    close(fd);
+    printf("opened %lu\n", (unsigned long)opened.st_ino);
+    return before.st_ino != opened.st_ino;
+}
+
 /* A program exits with 0 (GOOD's) or 42 (BAD's). */
 static long ran(pid_t child) {
     int status;
@@ -191,13 +204,13 @@ static const struct operation {
     { #name, call_##name, kind }
     OF(open, READS),        OF(openat, READS),     OF(nofollow, READS),  OF(openat2, READS),
     OF(openhow, OPENS),     OF(append, OPENS),     OF(trunc, OPENS),     OF(trunc_nofollow, OPENS),
-    OF(creat, OPENS),       OF(truncate, CHANGES), OF(unlink, CHANGES),  OF(chmod, CHANGES),
+    OF(read_trunc, OPENS), OF(creat, OPENS),       OF(truncate, CHANGES), OF(unlink, CHANGES),  OF(chmod, CHANGES),
     OF(fchmodat2, CHANGES), OF(chown, CHANGES),    OF(utimens, CHANGES), OF(setxattr, CHANGES), OF(setxattrat, CHANGES),
     OF(mkdir, MAKES),       OF(mknod, MAKES),      OF(symlink, MAKES),   OF(create, MAKES),
     OF(link, MAKES),        OF(linkfrom, COPIES),  OF(rename, CHANGES),  OF(renamefrom, CHANGES),
     OF(swap, CHANGES),      OF(fchmod, CHANGES),   OF(fchown, CHANGES),  OF(futimens, CHANGES),
     OF(fsetxattr, CHANGES), OF(exec, RUNS),        OF(exec_vfork, RUNS), OF(execveat, RUNS),
-    OF(vfork_open, RUNS),
+    OF(vfork_open, RUNS),   OF(identity, RUNS),
 };
 
 /* ---- what came of it ---- */

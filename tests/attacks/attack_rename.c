@@ -63,6 +63,12 @@ MODE(dirfd_kept) {
     return show(openat(fd, name, O_RDONLY), "openat");
 }
 
+/* A file that has lost its name: reached by the descriptor, which says no longer what the file was called. */
+MODE(reopen_gone) {
+    int fd = open(victim, O_PATH | O_CLOEXEC);
+    if (unlink(victim) != 0) return refused("unlink");
+    return show_path(text("/proc/self/fd/%d", fd));
+}
 /* An O_PATH descriptor on a link that is gone, while another, denied name of the object stands. */
 MODE(link_gone) {
     const char *second = in(folder, "second");

@@ -153,6 +153,18 @@ static void *symlink_thread(void *unused) {
     return NULL;
 }
 
+/* nothing, then a link to BAD's file */
+static void *vanish_thread(void *unused) {
+    (void)unused;
+    char temporary[4200];
+    snprintf(temporary, sizeof temporary, "%s/next", scratch);
+    while (!atomic_load(&area->stop)) {
+        unlink(link_name);
+        if (symlink(bad_path, temporary) == 0) rename(temporary, link_name);
+    }
+    return NULL;
+}
+
 static void *exchange_thread(void *unused) {
     (void)unused;
     while (!atomic_load(&area->stop))
@@ -256,6 +268,21 @@ static void start_leaf(void) {
     strcpy(area->path, link_name);
     link_to(good_path);
 }
+static void start_vanish(void) {
+    strcpy(area->path, link_name);
+    start_thread(vanish_thread);
+}
+/* two files of one's own */
+static void start_files_exchanged(void) {
+    const char *both[2] = {link_name, alt_name};
+    for (int i = 0; i < 2; i++) {
+        int fd = open(both[i], O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+        if (fd < 0) fail(both[i]);
+        close(fd);
+    }
+    strcpy(area->path, link_name);
+    start_thread(exchange_thread);
+}
 static void start_symlink(void) {
     snprintf(area->path, sizeof area->path, "%.4000s/%s", link_name, leaf);
     link_to(good);
@@ -299,6 +326,7 @@ static const struct {
               {"procmem", start_procmem},    {"how", start_how},
               {"clonevm", start_clonevm},    {"shared", start_shared},
               {"vmwritev", start_vmwritev},  {"othermem", start_othermem},
+              {"vanish", start_vanish},      {"own", start_files_exchanged},
               {"leaf", start_leaf},          {"symlink", start_symlink},
               {"exchange", start_exchange},  {"replace", start_replace},
               {"dup2", start_dup2},          {"close", start_close},

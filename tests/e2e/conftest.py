@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import harness  # noqa: E402
+import mutants  # noqa: E402
 import toolchains  # noqa: E402
 from attacks import table  # noqa: E402
 
@@ -55,6 +56,7 @@ def attack_results():
 
 def pytest_terminal_summary(terminalreporter):
     show(terminalreporter, "attacks", table.lines(ATTACKS))
+    show(terminalreporter, "mutants", mutants.lines())
     show(terminalreporter, "programs, seconds", toolchains.time_table())
     skipped = [f"{one.nodeid.rpartition('::')[2]}: {one.longrepr[2]}" for one in terminalreporter.stats.get("skipped", [])]
     show(terminalreporter, "skipped", sorted(skipped), said=True)

@@ -183,9 +183,10 @@ def rule_options(box: harness.Box, program: Program, more: dict[str, Any] | None
     return ["-p", program.profile, "-R", str(box.rules_file(more))]
 
 
-def compare(box: harness.Box, program: Program, arguments: Sequence[str] = (), options: Sequence[str] = ()) -> Place:
+def compare(box: harness.Box, program: Program, arguments: Sequence[str] = (), options: Sequence[str] = (),
+            abi: int | None = None) -> Place:
     """Runs `program` bare and in each variant at the same place: status, output and files are equal. The place is left
-    as the last run left it."""
+    as the last run left it. `abi`: under an older Landlock."""
     require("bash", *program.needs)
     place = Place(box)
     command = ["bash", "run.sh", *arguments]
@@ -193,6 +194,8 @@ def compare(box: harness.Box, program: Program, arguments: Sequence[str] = (), o
     before = place.contents(program)
     assert bare.code == program.status, f"the control itself failed\n{bare.describe()}"
     TIMES.append((program.name, box.user.kind, seconds, []))
+    if abi is not None:
+        box.switch(abi=abi)
     for name, more in VARIANTS.items():
         rules = rule_options(box, program, more)
         for _ in range(REPETITIONS):

@@ -35,7 +35,8 @@ public:
         added = fd;
         return 42;
     }
-    bool waiting(std::uint64_t) override { return true; }
+    bool waits = true;
+    bool waiting(std::uint64_t) override { return waits; }
     bool finished() override { return false; }
     bool pending() override { return false; }
     bool wake_synchronously(bool) override { return true; }
@@ -99,4 +100,15 @@ TEST_CASE("the caller's own descriptor limit is passed on") {
     CHECK(error == EMFILE);
     REQUIRE(source.answers.size() == 1);
     CHECK(source.answers[0].error == EMFILE);
+}
+
+TEST_CASE("a call that nobody waits for any longer says so") {
+    FakeSource source;
+    PendingCall call(source, Notification{});
+    CHECK(call.waiting());
+    source.waits = false;  // the caller died: its number may be another's now
+    CHECK_FALSE(call.waiting());
+    source.waits = true;
+    CHECK(call.fail(EPERM));
+    CHECK_FALSE(call.waiting());
 }

@@ -27,7 +27,7 @@ MILLISECONDS = 3000 if harness.SOAK else 500
 RACE_ROUNDS = 2000 if harness.SOAK else 300
 # Held is tried more often than the control needed, where there is time for it.
 HELD_FACTOR = 10
-FACTORS = (1, 4, 16)
+FACTORS = (1, 4, 16)  # scene.factors
 
 
 class Impossible(Exception):
@@ -109,6 +109,7 @@ class Scene:
         self.box = box
         self.options = list(options)
         self.factor = 1
+        self.factors = FACTORS
         self.kept: dict[str, Any] = {}
 
     @property
@@ -150,12 +151,13 @@ def wins(result: harness.Result) -> tuple[int, int]:
 
 def run_case(case: Case, stage: harness.Stage, user: harness.User, *, callgate: Path | None = None,
              environment: dict[str, str] | None = None, options: Iterable[str] = (), switch_off: str = "", abi: int | None = None,
-             runs: Iterable[str] = ("control", "held", "twin")) -> Result:
+             runs: Iterable[str] = ("control", "held", "twin"), patience: int = 1) -> Result:
     """Runs a case as `user`.
 
     `callgate`: another build, readable by any user; `environment`: what the supervising process gets besides; `options`: more
     options of `callgate run`; `switch_off`, `abi`: with the build whose checks can be left out (rules/test_switch.hpp); `runs`:
-    which of the three, in this order (a mutant needs only `held` of a case that is good without it).
+    which of the three, in this order (a mutant needs only `held` of a case that is good without it); `patience`: how much longer
+    races last.
     """
     result = Result(case.name, case.paragraph, user.kind)
     if case.only and case.only != user.kind:
@@ -169,6 +171,8 @@ def run_case(case: Case, stage: harness.Stage, user: harness.User, *, callgate: 
     if environment is not None:
         box.switches = {**box.switches, **environment}
     scene = Scene(box, options)
+    scene.factors = tuple(factor * patience for factor in FACTORS)
+    scene.factor = patience
     try:
         for name in runs:
             play: Callable[[Scene], Outcome] = getattr(case.attack, name)

@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 from attacks.case import Case
+from attacks.worlds.execution import JudgedRace, WordRace
 from attacks.worlds.listeners import RacedReach, UnixReach
-from attacks.worlds.place import Door, ExecRace, Race
+from attacks.worlds.place import Door, ExecRace, Race, executable
+from attacks.worlds.races import CarriedRace
 
 PARAGRAPH = "Races on memory"
 ABI = frozenset({"abi"})
@@ -17,6 +19,7 @@ RACES = {
     "vfork_open": ("thread",),
     "append": ("thread",),
     "trunc": ("thread",),
+    "read_trunc": ("thread",),
     "creat": ("thread",),
     "create": ("thread",),
     "truncate": ("thread",),
@@ -35,17 +38,29 @@ RACES = {
     "renamefrom": ("thread",),
     "swap": ("thread",),
 }
-WITH_ABI = {"openat.thread", "truncate.thread", "trunc.thread", "rename.thread", "linkfrom.thread"}
+WITH_ABI = {"openat.thread", "truncate.thread", "read_trunc.thread", "rename.thread"}
+
+# What is denied, where it is not reading and writing: what may only be read is truncated by opening it for reading.
+VERBS = {"read_trunc": ("write",)}
 
 # Ways in which the path lies in memory, and arguments with more bits than the kernel looks at.
 ODD = ("longest", "too_long", "page_end", "read_only_page", "high_bits", "high_bits_dirfd", "long_how")
 
 CASES = [
-    *(Case(f"race.{operation}.{racer}", Race(operation, racer), ABI if f"{operation}.{racer}" in WITH_ABI else frozenset())
+    *(Case(f"race.{operation}.{racer}", Race(operation, racer, verbs=VERBS.get(operation, ("read", "write"))),
+           ABI if f"{operation}.{racer}" in WITH_ABI else frozenset())
       for operation, all_racers in RACES.items() for racer in all_racers),
+    # Landlock lets everything be read here, because it lets it be executed: the trap alone holds reads.
+    Case("race.trap_only.thread", Race("openat", "thread", more=executable)),
+    # Landlock's grants belong to directories, and would go with them.
+    Case("race.carried.thread", CarriedRace("openat", "thread")),
+    Case("race.carried_twice.thread", CarriedRace("openat", "thread", by_way=True)),
+    # Execution is allowed everywhere else: what then runs is judged again.
+    Case("race.judged.thread", JudgedRace("exec", "thread")),
+    Case("race.judged.argument", WordRace("exec", "argument")),
     # Truncating what may only be read: the flags lie in memory, the file itself is readable.
     Case("race.openhow.how", Race("openhow", "how", verbs=("write",)), ABI),
-    Case("race.exec.thread", ExecRace("exec", "thread"), ABI),
+    Case("race.exec.thread", ExecRace("exec", "thread")),
     Case("race.exec_vfork.thread", ExecRace("exec_vfork", "thread")),
     Case("race.execveat.thread", ExecRace("execveat", "thread")),
     Case("race.connect.address", RacedReach("race_connect"), ABI),

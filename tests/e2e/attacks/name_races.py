@@ -8,7 +8,8 @@ import harness
 from attacks.case import Case
 from attacks.worlds.descriptors import Inherited, NotNamed, Received
 from attacks.worlds.listeners import RacedReach, UnixReach, tcp, udp
-from attacks.worlds.place import Door, Place, Race
+from attacks.worlds.place import Door, Place, Race, contested
+from attacks.worlds.races import OtherObject, Planted, PlantedRace
 
 PARAGRAPH = "Races on names"
 ABI = frozenset({"abi"})
@@ -38,7 +39,7 @@ RACES = {
     "renamefrom": ("symlink", "replace"),
     "swap": ("symlink",),
 }
-WITH_ABI = {"openat.symlink", "rename.exchange", "truncate.leaf"}
+WITH_ABI = {"rename.exchange"}
 
 # A descriptor's number gets another file while what it names is changed: reading is allowed, changing is not.
 BY_NUMBER = ("fchmod", "fchown", "futimens", "fsetxattr")
@@ -88,6 +89,11 @@ CASES = [
     *(Case(f"race.{operation}.{racer}", Race(operation, racer), ABI if f"{operation}.{racer}" in WITH_ABI else frozenset())
       for operation, all_racers in RACES.items() for racer in all_racers),
     *(Case(f"race.{operation}.number", Race(operation, "files", verbs=("write",))) for operation in BY_NUMBER),
+    # A tree in which every call is decided: all of these are performed on behalf.
+    *(Case(f"race.contested.{operation}.{racer}", Race(operation, racer, more=contested))
+      for operation, racer in (("openat", "symlink"), ("openat", "thread"), ("creat", "vanish"), ("truncate", "leaf"), ("rename", "exchange"))),
+    Case("race.recorded.identity", OtherObject("identity", "own", more=contested)),
+    Case("race.planted.directory", PlantedRace()),
     Case("race.unix.symlink", UnixReach("race_unix_link", raced=True)),
     # tcp to GOOD is allowed, udp to GOOD is not: the socket under the number changes while connect is judged
     Case("race.connect.socket", RacedReach("race_socket", lambda good, bad: [tcp(good), udp(bad)],
@@ -98,6 +104,8 @@ CASES = [
     Case("name.list_reopened", Door("attack_read", "list_reopened", prepare=named_file)),
     Case("name.deep", Door("attack_read", "deep", extra=str(DEEP), prepare=deep_file)),
     Case("name.link_gone", Door("attack_rename", "link_gone", leaf=".env", rules=by_pattern, twin_mode=("attack_change", "tmpfile_empty"))),
+    Case("name.reopen_gone", Door("attack_rename", "reopen_gone", leaf=".env", rules=by_pattern, twin_mode=("attack_change", "tmpfile_empty"))),
+    Case("name.planted", Planted()),
     Case("descriptor.inherited", Inherited()),
     Case("descriptor.not_named", NotNamed()),
     Case("descriptor.received", Received()),

@@ -5,7 +5,8 @@ import socket
 
 from attacks.case import Case
 from attacks.worlds.kernel import Call
-from attacks.worlds.listeners import Listening, PortShared, Reach, UnspecifiedBound, tcp, udp
+from attacks.worlds.listeners import Listening, ListeningAfterwards, PortShared, Reach, UnspecifiedBound, tcp, udp
+from attacks.worlds.wire import Routed
 
 PARAGRAPH = "Network"
 ABI = frozenset({"abi"})
@@ -36,8 +37,10 @@ CASES = [
     *(Case(f"net.{mode}", Reach(mode), abi(mode)) for mode in STREAM),
     *(Case(f"net.{mode}", Reach(mode, twin_mode="connect")) for mode in CLOSED),
     *(Case(f"net.{mode}", Reach(mode, with_udp), abi(mode)) for mode in DATAGRAM),
+    *(Case(f"net.routed_{way}", Routed(f"routed_{way}", with_udp, twin)) for way, twin in (("option", "udp_sendto"), ("message", "udp_sendmsg"))),
     Case("net.udp_without_rule", Reach("udp_sendto", twin_mode="connect")),
     *(Case(f"net.{mode}", Listening(mode, family), abi(mode)) for mode, family in LISTENING.items()),
+    Case("net.listen_refused", ListeningAfterwards("listen_refused")),
     Case("net.bind_shared", PortShared("bind_shared")),
     Case("net.zero_bound", UnspecifiedBound()),
     Case("net.bind_udp", Listening("bind_udp", kind=socket.SOCK_DGRAM)),

@@ -4,7 +4,8 @@ from __future__ import annotations
 import signal
 
 from attacks.case import Case
-from attacks.worlds.processes import CallgateItself, Stranger
+from attacks.worlds.objects import UserObject
+from attacks.worlds.processes import CallgateItself, RealTime, Stranger
 
 PARAGRAPH = "Strangers and callgate itself"
 ABI = frozenset({"abi"})
@@ -14,8 +15,13 @@ LOOKS = {"ptrace": "", "vm_readv": "", "mem_read": "", "environ": "", "auxv": ""
          "cwd": "environ", "map_files": "maps", "pidfd_getfd": "environ", "kcmp": ""}
 TOUCHES = {"seize": "", "vm_writev": "", "mem_write": "", "prlimit": "", "setpriority": "", "affinity": "", "scheduler": "",
            "schedattr": "", "ioprio": "", "oom": ""}
-SIGNALS = ("kill", "killpg", "tgkill", "tkill", "sigqueue", "tgsigqueue", "pidfd_signal", "setown")
-WITH_ABI = {"kill", "tgkill", "pidfd_signal", "setown", "prlimit", "vm_readv"}
+# F_SETOWN and its like succeed themselves: whether a signal came is what counts.
+OWNERS = ("setown", "setown_ex", "setown_file", "setown_group")
+SIGNALS = ("kill", "killpg", "tgkill", "tkill", "sigqueue", "tgsigqueue", "pidfd_signal", *OWNERS)
+WITH_ABI = {"kill", "tgkill", "pidfd_signal", "setown", "setown_ex", "setown_group", "prlimit", "vm_readv"}
+# System V objects and queues of the same user: the call, and whether it only looks.
+OBJECTS = {"shmget": True, "shmat": True, "shmctl": False, "semget": True, "semop": False, "semtimedop": False, "semctl": False, "msgget": True,
+           "msgsnd": False, "msgrcv": False, "msgctl": False, "mq_open": False, "mq_unlink": False}
 
 OWN_SIGNALS = ("kill", "tgkill", "pidfd_signal", "sigqueue")
 OWN_LOOKS = {"environ": "", "mem_read": "", "mem_write": "", "fd": "environ", "maps": "", "pidfd_getfd": "environ", "ptrace": ""}
@@ -36,9 +42,10 @@ def own(whom: str) -> list[Case]:
 CASES = [
     *(Case(f"stranger.{mode}", Stranger(mode, "look", twin_mode=twin), abi(mode)) for mode, twin in LOOKS.items()),
     *(Case(f"stranger.{mode}", Stranger(mode, "touch", twin_mode=twin), abi(mode)) for mode, twin in TOUCHES.items()),
-    # F_SETOWN itself succeeds: whether a signal came is what counts
-    *(Case(f"stranger.{mode}", Stranger(mode, "touch", str(int(signal.SIGUSR1)), "kill" if mode == "killpg" else "", mode == "setown"), abi(mode))
+    *(Case(f"stranger.{mode}", Stranger(mode, "touch", str(int(signal.SIGUSR1)), "kill" if mode == "killpg" else "", mode in OWNERS), abi(mode))
       for mode in SIGNALS),
+    Case("stranger.schedparam", RealTime("schedparam", "touch")),
+    *(Case(f"object.{call}", UserObject(call, looks)) for call, looks in OBJECTS.items()),
     *own("guardian"),
     *own("supervisor"),
 ]

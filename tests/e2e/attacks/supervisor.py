@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 from attacks.case import Case
-from attacks.worlds.callgate import Killed, KilledWhileWriting, LogDoor, LogFull, LogPlanted, OwnEnviron, StateReached, Stopped
+from attacks.worlds.belongings import OwnSocket, RulesWritten
+from attacks.worlds.callgate import (Killed, KilledWhileWriting, ListenerLater, LogDoor, LogFull, LogPlanted, OwnEnviron, StateReached,
+                                     Stopped)
 
 PARAGRAPH = "The supervisor"
 
@@ -16,6 +18,7 @@ LOG_DOORS = {
 
 CASES = [
     *(Case(f"killed.{whom}", Killed(whom)) for whom in ("supervisor", "guardian", "group", "session")),
+    Case("killed.listener", ListenerLater()),
     Case("killed.while_writing", KilledWhileWriting()),
     Case("stopped.supervisor", Stopped()),
     *(Case(f"log.{mode}", LogDoor(program, mode)) for program, modes in LOG_DOORS.items() for mode in modes),
@@ -23,5 +26,7 @@ CASES = [
     Case("log.size_limit", LogFull("limit")),
     Case("log.disk_full", LogFull("full")),
     Case("log.state_directory", StateReached()),
+    Case("rules.written", RulesWritten()),
+    Case("log.socket", OwnSocket()),
     Case("environ.own", OwnEnviron()),
 ]

@@ -95,6 +95,45 @@ class Killed(Attack):
 
 
 @dataclasses.dataclass(frozen=True)
+class ListenerLater(Attack):
+    """Supervisor and guardian are killed at once: what is left cannot answer its own contested calls by a listener of its own."""
+
+    def play(self, scene: Scene, mode: str, supervised: bool) -> tuple[bool, str]:
+        args = [scene.box.program("attack_kernel"), mode]
+        line = scene.box.command(args, contested(scene.box), scene.options)[0] if supervised else args
+        process = scene.box.start(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, start_new_session=True)
+        assert process.stdin and process.stdout and process.stderr
+        harness.read_until(process.stdout.fileno(), b"ready")
+        if supervised:
+            both = [process.pid, *harness.children(process.pid)]
+            left = harness.children(both[-1])
+            for number in (signal.SIGSTOP, signal.SIGKILL):
+                for pid in both:
+                    os.kill(pid, number)
+            process.wait()
+        try:
+            process.stdin.write(b"\n")
+        except BrokenPipeError:  # not even that is left
+            pass
+        said = process.stdout.read() + process.stderr.read()
+        if supervised:
+            end_all(left)
+        return b"WON" in said, said.decode()
+
+    def control(self, scene: Scene) -> Outcome:
+        won, said = self.play(scene, "listener_later", supervised=False)
+        return check({"the control got no listener": not won}, "reached", said)
+
+    def held(self, scene: Scene) -> Outcome:
+        won, said = self.play(scene, "listener_later", supervised=True)
+        return check({"it got a listener of its own": won}, "refused", said)
+
+    def twin(self, scene: Scene) -> Outcome:
+        won, said = self.play(scene, "filter_later", supervised=True)
+        return check({"a filter of its own is refused": not won}, "works", said)
+
+
+@dataclasses.dataclass(frozen=True)
 class KilledWhileWriting(Attack):
     """The supervisor is killed at random moments of a run that writes without pause: every effect has its record."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Callable, ClassVar
 
 import harness
-from attacks.case import ENOUGH_WINS, FACTORS, HELD_FACTOR, RACE_ROUNDS, Attack, Outcome, Scene, check, possible, wins
+from attacks.case import ENOUGH_WINS, HELD_FACTOR, RACE_ROUNDS, Attack, Outcome, Scene, check, possible, wins
 
 
 class Listener:
@@ -164,7 +164,7 @@ class RacedReach(Attack):
         return result, good, sum(one.seen for one in self.victims(servers))
 
     def control(self, scene: Scene) -> Outcome:
-        for scene.factor in FACTORS:
+        for scene.factor in scene.factors:
             result, _, seen = self.play(scene, supervised=False)
             won, _ = wins(possible(result))
             if won >= ENOUGH_WINS:
@@ -231,7 +231,7 @@ class UnixReach(Attack):
         return result, seen[0], seen[1]
 
     def control(self, scene: Scene) -> Outcome:
-        for scene.factor in FACTORS if self.raced else (1,):
+        for scene.factor in scene.factors if self.raced else (1,):
             result, _, seen = self.play(scene, f"control{scene.factor}", supervised=False)
             possible(result)
             won = wins(result)[0] if self.raced else seen
@@ -339,6 +339,16 @@ class Listening(Attack):
         allowed = {"id": "listen", "allow": "bind", "address": ["0.0.0.0/0", "::/0"], "protocol": protocol}
         reached, text, _ = self.supervised(scene, allowed)
         return check({"it was not reached": not reached}, "works", text)
+
+
+class ListeningAfterwards(Listening):
+    """Listens with a socket whose connect was allowed and failed."""
+
+    def opened(self) -> list[dict[str, Any]]:
+        return [{"id": "refused", "allow": "connect", "address": "127.0.0.1"}]
+
+    def supervised(self, scene: Scene, *more: dict[str, Any]) -> tuple[bool, str, int | None]:
+        return super().supervised(scene, *self.opened(), *(one for one in more if one["id"] != "refused"))
 
 
 HOLDER = """

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 import harness
-from attacks.case import (ALLOWED, ENOUGH_WINS, FACTORS, HELD_FACTOR, RACE_ROUNDS, SECRET, Attack, Outcome, Scene, check, possible, wins)
+from attacks.case import (ALLOWED, ENOUGH_WINS, HELD_FACTOR, RACE_ROUNDS, SECRET, Attack, Outcome, Scene, check, possible, wins)
 
 
 def snapshot(top: Path) -> dict[str, tuple[Any, ...]]:
@@ -72,6 +72,15 @@ class Place:
             {"id": "sockets", "allow": "bind", "unix": f"{self.free}/**"},
             *more,
         )
+
+
+def contested(place: Place) -> list[dict[str, Any]]:
+    """So that every call beneath the place is decided one by one, and performed on behalf."""
+    return [{"id": "never", "deny": ["read", "write"], "path": f"{place.root}/**/.never"}]
+
+
+def executable(place: Place) -> list[dict[str, Any]]:
+    return [{"id": "run", "allow": "execute", "path": f"{place.root}/**"}]
 
 
 Prepare = Callable[[harness.Box, Path, bytes], None]  # box, folder, what the victim holds
@@ -149,6 +158,7 @@ class Race(Attack):
     operation: str
     racer: str
     verbs: tuple[str, ...] = ("read", "write")
+    more: Callable[[Place], list[dict[str, Any]]] = lambda place: []
     tags = frozenset({"race"})
 
     def build(self, scene: Scene) -> Place:
@@ -159,14 +169,14 @@ class Race(Attack):
 
     def rule_set(self, place: Place) -> dict[str, Any]:
         own_memory = {"id": "memory", "allow": "modify", "path": "/proc/**"}  # writing its own memory is the target's right
-        return place.rules(own_memory, verbs=self.verbs)
+        return place.rules(own_memory, *self.more(place), verbs=self.verbs)
 
     def line(self, scene: Scene, place: Place, rounds: int, wanted: int) -> list[str]:
         return [scene.box.program("attack_race"), self.operation, self.racer, str(place.allowed), str(place.denied), str(place.free),
                 str(scene.milliseconds), str(rounds), str(wanted)]
 
     def control(self, scene: Scene) -> Outcome:
-        for scene.factor in FACTORS:
+        for scene.factor in scene.factors:
             place = self.build(scene)
             result = possible(scene.bare(self.line(scene, place, RACE_ROUNDS * scene.factor, ENOUGH_WINS)))
             won, _ = wins(result)

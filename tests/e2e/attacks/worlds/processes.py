@@ -19,7 +19,7 @@ def io_priority(pid: int) -> str:
 def outside_state(pid: int) -> dict[str, object]:
     """What another process could have changed of one, as the kernel tells it."""
     return {"nice": os.getpriority(os.PRIO_PROCESS, pid), "affinity": os.sched_getaffinity(pid), "scheduler": os.sched_getscheduler(pid),
-            "limits": Path(f"/proc/{pid}/limits").read_text(), "oom": Path(f"/proc/{pid}/oom_score_adj").read_text(),
+            "priority": os.sched_getparam(pid).sched_priority, "limits": Path(f"/proc/{pid}/limits").read_text(), "oom": Path(f"/proc/{pid}/oom_score_adj").read_text(),
             "io": io_priority(pid)}
 
 
@@ -70,6 +70,9 @@ class Stranger(Attack):
     def line(self, scene: Scene, victim: Victim) -> list[str]:
         return [scene.box.program("attack_outside"), self.mode, str(victim.pid), victim.address, self.number or victim.fd]
 
+    def victim(self, scene: Scene) -> Victim:
+        return Victim(scene.box)
+
     def rule_set(self, scene: Scene) -> dict[str, Any]:
         box = scene.box
         return harness.rule_set({"id": "all", "allow": ["read", "write"], "path": f"{box.root}/**"},
@@ -77,7 +80,7 @@ class Stranger(Attack):
                                 {"id": "programs", "allow": ["read", "execute"], "path": f"{box.stage.bin}/**"})
 
     def control(self, scene: Scene) -> Outcome:
-        victim = Victim(scene.box)
+        victim = self.victim(scene)
         try:
             before = victim.state()
             result = possible(scene.bare(self.line(scene, victim)))
@@ -92,7 +95,7 @@ class Stranger(Attack):
         return check({"the control did not reach its goal": not reached}, "reached", result.describe())
 
     def held(self, scene: Scene) -> Outcome:
-        victim = Victim(scene.box)
+        victim = self.victim(scene)
         try:
             before = victim.state()
             result = scene.supervised(self.line(scene, victim), self.rule_set(scene))
@@ -109,6 +112,20 @@ class Stranger(Attack):
         own = [scene.box.program("attack_outside"), self.twin_mode or self.mode, "child", "0", self.number or "3"]
         result = scene.supervised(own, self.rule_set(scene))
         return check({"the same on an own child does not work": result.code != 0}, "works", result.describe())
+
+
+@dataclasses.dataclass(frozen=True)
+class RealTime(Stranger):
+    """A victim of real-time priority, which its own user may lower: only root can put it there."""
+
+    def victim(self, scene: Scene) -> Victim:
+        victim = super().victim(scene)
+        try:
+            os.sched_setscheduler(victim.pid, os.SCHED_FIFO, os.sched_param(5))
+        except PermissionError as error:
+            victim.end()
+            raise Impossible("real-time priorities are not given here") from error
+        return victim
 
 
 def first_address(pid: int) -> str:

@@ -1,0 +1,207 @@
+"""Checks that are left out one at a time, and the attacks of the corpus that must then reach their goal.
+
+A mutant that no attack notices is a check that no test holds. The names of checks are those of `check_enabled` in the sources
+(rules/test_switch.hpp): a call's own name, a refused argument's, a built-in rule's, or one that stands where the check is made.
+"""
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    off: str                # names of checks, separated by commas
+    cases: tuple[str, ...]  # each must reach its goal where they are left out
+    beside: str = ""        # left out in both: another check that holds the same attack as well
+    abi: int | None = None  # an older Landlock, where the newer one holds the same attack as well
+    user: str = "user"
+
+    @property
+    def name(self) -> str:
+        return "+".join(filter(None, (self.off.replace(",", "+"), self.beside and f"without-{self.beside}".replace(",", "+"),
+                                      self.abi and f"abi{self.abi}")))
+
+
+def judged(call: str, *cases: str, **more: Any) -> Mutant:
+    """A mediated call: performed without being judged."""
+    return Mutant(call, cases, **more)
+
+
+MEDIATED = (
+    judged("open", "race.open.thread"),
+    judged("creat", "race.creat.thread"),
+    judged("openat", "name.plain", "name.symlink", "door.create"),
+    judged("openat2", "name.openat2"),
+    judged("mkdir", "door.mkdir"),
+    judged("mkdirat", "door.mkdirat"),
+    judged("mknod", "door.mknod"),
+    judged("mknodat", "door.mknodat"),
+    judged("symlink", "door.mksymlink"),
+    judged("symlinkat", "door.symlinkat"),
+    judged("unlink", "door.unlink"),
+    judged("unlinkat", "door.unlinkat"),
+    Mutant("rmdir,unlink", ("door.rmdir_folder",)),
+    judged("rename", "name.rename", "door.rename_onto"),
+    judged("renameat", "door.renameat"),
+    judged("renameat2", "name.exchange"),
+    judged("link", "name.hardlink"),
+    judged("linkat", "name.hardlink_fd"),
+    judged("truncate", "door.truncate"),
+    judged("chmod", "door.chmod"),
+    judged("fchmodat", "race.chmod.dup2"),
+    judged("fchmodat2", "door.fchmodat2"),
+    judged("fchmod", "door.reader_fchmod"),
+    judged("chown", "door.chown"),
+    judged("lchown", "door.lchown"),
+    judged("fchownat", "door.fchownat"),
+    judged("fchown", "door.reader_fchown"),
+    judged("utime", "door.utime"),
+    judged("utimes", "door.utimes"),
+    judged("futimesat", "door.futimesat"),
+    judged("utimensat", "door.utimensat", "door.reader_futimens"),
+    judged("setxattr", "door.setxattr", "door.acl"),
+    judged("lsetxattr", "door.lsetxattr"),
+    judged("fsetxattr", "door.reader_fsetxattr", "door.reader_acl"),
+    judged("setxattrat", "door.setxattrat", "door.reader_setxattrat"),
+    judged("removexattr", "door.removexattr"),
+    judged("lremovexattr", "door.lremovexattr"),
+    judged("fremovexattr", "door.reader_fremovexattr"),
+    judged("removexattrat", "door.removexattrat", "door.reader_removexattrat"),
+    judged("file_setattr", "door.file_setattr", "door.reader_file_setattr"),
+    judged("ioctl", "door.reader_setflags", "door.reader_setxflags"),
+    judged("execve", "execute.fork", "execute.script"),
+    judged("execveat", "execute.at"),
+    judged("connect", "net.connect", "unix.unix", "unix.abstract"),
+    judged("bind", "net.bind", "door.bind_socket"),
+    judged("listen", "net.listen_unbound"),
+    judged("sendto", "net.udp_sendto"),
+    judged("sendmsg", "net.udp_sendmsg"),
+    judged("sendmmsg", "net.udp_sendmmsg", "net.udp_sendmmsg_second"),
+    judged("prlimit64", "stranger.prlimit"),
+    judged("setpriority", "stranger.setpriority"),
+    judged("ioprio_set", "stranger.ioprio"),
+    judged("sched_setaffinity", "stranger.affinity"),
+    judged("sched_setscheduler", "stranger.scheduler"),
+    judged("sched_setparam", "stranger.schedparam"),
+    judged("sched_setattr", "stranger.schedattr"),
+    judged("kill", "stranger.kill", abi=5),
+    judged("tkill", "stranger.tkill", abi=5),
+    judged("tgkill", "stranger.tgkill", abi=5),
+    judged("rt_sigqueueinfo", "stranger.sigqueue", abi=5),
+    judged("rt_tgsigqueueinfo", "stranger.tgsigqueue", abi=5),
+    judged("fcntl", "stranger.setown", abi=5),
+)
+
+# getsockname only says a name; it denies nothing.
+DENIES_NOTHING = ("getsockname",)
+
+OBJECTS = tuple(judged(call, f"object.{call}") for call in (
+    "shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink"))
+
+# One attack for each call that the filter closes, where it can be made bare at all.
+CLOSED = tuple(Mutant(call, (f"call.{case}",), user=user) for call, case, user in (
+    ("keyctl", "keyctl", "user"), ("add_key", "add_key", "user"), ("request_key", "request_key", "user"),
+    ("perf_event_open", "perf", "user"), ("userfaultfd", "userfaultfd", "user"), ("io_uring_setup", "ring", "user"),
+    ("fanotify_init", "fanotify", "user"), ("setns", "setns_mount", "root"), ("mount", "mount", "root"), ("umount2", "umount", "root"),
+    ("pivot_root", "pivot_root", "root"), ("chroot", "chroot", "root"), ("move_mount", "move_mount", "root"),
+    ("open_tree", "open_tree", "root"), ("open_tree_attr", "open_tree_attr", "root"), ("fsconfig", "fsconfig", "root"),
+    ("fsmount", "fsmount", "root"), ("fspick", "fspick", "root"), ("mount_setattr", "mount_setattr", "root"),
+    ("open_by_handle_at", "open_by_handle", "root"), ("syslog", "kernel_log", "root"), ("iopl", "iopl", "root"),
+    ("ioperm", "ioperm", "root"), ("reboot", "reboot", "root"), ("kexec_load", "kexec_load", "root"),
+    ("kexec_file_load", "kexec_file_load", "root"), ("init_module", "init_module", "root"), ("finit_module", "finit_module", "root"),
+    ("delete_module", "delete_module", "root"), ("quotactl", "quotactl", "root"), ("quotactl_fd", "quotactl_fd", "root"),
+    ("swapon", "swapon", "root"), ("swapoff", "swapoff", "root"), ("clock_settime", "clock_settime", "root"),
+    ("settimeofday", "settimeofday", "root"), ("acct", "acct", "root"), ("sethostname", "sethostname", "root"),
+    ("setdomainname", "setdomainname", "root"),
+))
+
+REFUSED_ARGUMENTS = (
+    Mutant("bpf", ("call.bpf",), beside="capabilities", user="root"),
+    Mutant("new namespaces", ("call.unshare_user", "call.clone_user")),
+    Mutant("SECCOMP_FILTER_FLAG_NEW_LISTENER", ("killed.listener",)),
+    Mutant("PR_SET_MM", ("call.other_arguments",)),
+    Mutant("personality", ("call.executable_data",)),
+    Mutant("TIOCSTI", ("terminal.tiocsti", "terminal.tiocsti_high_bits"), user="root"),
+    Mutant("MSG_FASTOPEN", ("net.fastopen_sendto", "net.fastopen_sendmsg", "net.fastopen_sendmmsg")),
+    Mutant("IP_OPTIONS", ("net.routed_option",), user="root"),
+    Mutant("socket", ("socket.mptcp", "socket.udp", "socket.unix_datagram", "socket.generic")),
+    Mutant("socketpair", ("socket.pair_datagram",)),
+    Mutant("F_SETOWN_EX", ("stranger.setown_ex",), abi=5),
+    Mutant("FIOSETOWN", ("stranger.setown_file",), abi=5),
+    Mutant("SIOCSPGRP", ("stranger.setown_group",), abi=5),
+    Mutant("pidfd_send_signal", ("stranger.pidfd_signal",), abi=5),
+    *(Mutant(what, (f"option.{case}",)) for what, case in (
+        ("IPV6_ADDRFORM", "addrform"), ("IPV6_2292RTHDR", "old_routing"), ("IPV6_2292PKTOPTIONS", "old_options"),
+        ("IPV6_FLOWLABEL_MGR", "flow_label"), ("IPV6_RTHDR", "routing"))),
+    *(Mutant(what, (f"request.{case}",)) for what, case in (
+        ("TIOCLINUX", "console"), ("USERFAULTFD_IOC_NEW", "userfaultfd"), ("FS_IOC_ADD_ENCRYPTION_KEY", "add_key"),
+        ("FS_IOC_REMOVE_ENCRYPTION_KEY", "remove_key"), ("BTRFS_IOC_SNAP_CREATE", "snapshot"), ("BTRFS_IOC_SNAP_CREATE_V2", "snapshot2"),
+        ("BTRFS_IOC_SNAP_DESTROY", "destroy"), ("BTRFS_IOC_SNAP_DESTROY_V2", "destroy2"), ("BTRFS_IOC_SUBVOL_CREATE", "subvolume"),
+        ("BTRFS_IOC_SUBVOL_CREATE_V2", "subvolume2"), ("FS_IOC_SETVERSION", "version"), ("EXT4_IOC_SETVERSION", "ext4_version"),
+        ("FS_IOC_ENABLE_VERITY", "verity"), ("FS_IOC_SET_ENCRYPTION_POLICY", "policy"), ("FAT_IOCTL_SET_ATTRIBUTES", "fat"),
+        ("BTRFS_IOC_SUBVOL_SETFLAGS", "subvolume_flags"), ("BTRFS_IOC_SET_RECEIVED_SUBVOL", "received"))),
+)
+
+# What makes other mounts possible at all: only then can a name mean two things.
+MOUNTS = "new namespaces,mount,umount2,landlock,base-domain"
+CHECKS = (
+    Mutant("landlock", ("race.openat.thread", "stranger.kill")),
+    Mutant("landlock", ("stranger.ptrace", "stranger.vm_readv"), beside="base-domain"),
+    Mutant("base-domain", ("stranger.mem_write",), beside="stranger-files"),
+    Mutant("descriptors", ("descriptor.not_named",)),
+    Mutant("capabilities", ("stranger.environ",), user="root", beside="landlock"),
+    Mutant("foreign-architecture", ("entry.int80", "entry.int80_unlink"), beside="landlock"),
+    Mutant("own-processes,callgate-process", ("callgate.supervisor.oom",), user="root"),
+    Mutant("stranger-files", ("stranger.oom",), user="root"),
+    Mutant("second-name", ("door.rename_into",)),
+    Mutant("moving-never-widens", ("name.rename_ancestor", "name.exchange_ancestor", "name.hardlink")),
+    Mutant("planted-entries", ("name.planted",)),
+    Mutant("names-lock", ("race.planted.directory",)),
+    Mutant("travelling-grants", ("race.carried.thread",)),
+    Mutant("forgotten-grants", ("race.carried_twice.thread",)),
+    Mutant("nameless-link", ("name.link_gone",)),
+    Mutant("nameless", ("name.reopen_gone",)),
+    Mutant("proc-self", ("environ.own",), beside="own-processes"),
+    Mutant("pinned-object", ("race.contested.openat.symlink",)),
+    Mutant("same-object", ("race.recorded.identity",)),
+    Mutant("exclusive-creation", ("race.contested.creat.vanish",)),
+    Mutant("truncation", ("race.read_trunc.thread",), abi=2),
+    Mutant("trap-only", ("race.trap_only.thread",)),
+    Mutant("what-runs", ("race.judged.thread",)),
+    Mutant("what-runs-by-arguments", ("race.judged.argument",)),
+    Mutant("caller-elsewhere", ("entry.userns_contested",), beside=MOUNTS),
+    Mutant("identity", ("native.other_user",), user="root"),
+    Mutant("protected-files", ("native.protected_file",)),
+    Mutant("protected-links", ("native.protected_link",)),
+    Mutant("moved-port", ("net.listen_refused",)),
+    Mutant("concrete-destination", ("net.zero_bound",)),
+    Mutant("routing-data", ("net.routed_message",), user="root"),
+    Mutant("callgate-directories", ("log.state_directory",)),
+    Mutant("callgate-sockets", ("log.socket",)),
+    Mutant("callgate-audit", ("log.plain", "log.unlink", "log.rename_away")),
+    Mutant("callgate-rules", ("rules.written",)),
+    Mutant("record-first", ("log.size_limit",)),
+    Mutant("guardian-is-a-stranger", ("callgate.guardian.prlimit",)),
+)
+
+# Checks that no attack can notice, and which test shows them.
+SHOWN_ELSEWHERE = {
+    # The number of a caller that died would have to be given anew within the microseconds of one look.
+    "still-waiting": "tests/supervisor/pending_call_test.cpp: a call that nobody waits for any longer says so",
+}
+
+MUTANTS = (*MEDIATED, *OBJECTS, *CLOSED, *REFUSED_ARGUMENTS, *CHECKS)
+
+# What came of those that were tried: printed at the end of the session.
+RESULTS: dict[str, str] = {}
+
+
+def lines() -> list[str]:
+    """The counts, and the names of those that were not caught."""
+    if not RESULTS:
+        return []
+    counts = {word: [name for name, result in RESULTS.items() if result == word] for word in ("caught", "not caught", "not possible here")}
+    total = ", ".join(f"{len(names)} {word}" for word, names in counts.items())
+    return [f"of {len(MUTANTS)} mutants {len(RESULTS)} were tried: {total}",
+            *(f"{word}: {', '.join(names)}" for word, names in counts.items() if names and word != "caught")]
