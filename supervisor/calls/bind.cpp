@@ -160,7 +160,8 @@ void handle_bind(CallContext& context) {
 
 void handle_getsockname(CallContext& context) {
     // Everything but a name that we know better is the kernel's to say: nothing of it is a matter of rules.
-    if (context.run.bound_names.empty()) return context.call.let_continue(), void();
+    if (context.run.bound_names.empty() || !check_enabled(context.entry.name))
+        return context.call.let_continue(), void();
     auto copy = kernel::descriptor_copy(context.thread(), context.integer(0));
     struct stat socket {};
     if (!copy || ::fstat(copy->get(), &socket) != 0) return context.call.let_continue(), void();
