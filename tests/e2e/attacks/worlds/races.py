@@ -7,7 +7,7 @@ from typing import Any
 
 import harness
 from attacks.case import ENOUGH_WINS, HELD_FACTOR, RACE_ROUNDS, SECRET, Attack, Outcome, Scene, check, wins
-from attacks.worlds.place import Place, Race
+from attacks.worlds.place import Place, Race, contested
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,13 +78,16 @@ class OtherObject(Race):
         return check({"nothing was opened": opened == 0}, f"{opened} opened", scene.kept.get("describe", ""))
 
 
-def hooks_rules(place: Place, pattern: str) -> dict[str, Any]:
-    return place.rules({"id": "hooks", "deny": "write", "path": f"{place.free}/{pattern}"})
+def hooks_rules(place: Place, pattern: str, *more: dict[str, Any]) -> dict[str, Any]:
+    return place.rules({"id": "hooks", "deny": "write", "path": f"{place.free}/{pattern}"}, *more)
 
 
 @dataclasses.dataclass(frozen=True)
 class PlantedRace(Attack):
-    """While a directory is judged with all its entries and moved, another thread makes the entry that it may not have there."""
+    """While a directory is judged with all its entries and moved, another thread makes the entry that it may not have there.
+
+    Both are performed on behalf: neither may go on while the other does.
+    """
 
     tags = frozenset({"race"})
 
@@ -95,7 +98,8 @@ class PlantedRace(Attack):
         rounds = RACE_ROUNDS * scene.factor * (HELD_FACTOR if supervised else 1)
         line = [scene.box.program("attack_carrier"), str(carriers), str(projects), str(scene.milliseconds), str(rounds),
                 "0" if supervised else str(ENOUGH_WINS)]
-        result = scene.supervised(line, hooks_rules(place, "projects/*/.hooks/x")) if supervised else scene.bare(line)
+        rules = hooks_rules(place, "projects/*/.hooks/x", *contested(place))
+        result = scene.supervised(line, rules) if supervised else scene.bare(line)
         return len(list(projects.glob("*/.hooks/x"))), wins(result)[1], result
 
     def control(self, scene: Scene) -> Outcome:
@@ -125,7 +129,7 @@ class Planted(Attack):
         script = f"mkdir -p carrier/{inside} && touch carrier/{inside}/x && mv -T carrier project"
         line = ["/bin/sh", "-c", script]
         if supervised:
-            result = scene.supervised(line, hooks_rules(place, "project/.hooks/**"), cwd=place.free)
+            result = scene.supervised(line, hooks_rules(place, "project/.hooks/**", *contested(place)), cwd=place.free)
         else:
             result = scene.bare(line, cwd=place.free)
         return (place.free / "project" / inside / "x").exists(), result
