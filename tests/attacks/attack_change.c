@@ -177,6 +177,10 @@ MODE(proc_cwd_create) {
     if (chdir(folder) != 0) return refused("chdir");
     return done(open("/proc/self/cwd/planted", O_CREAT | O_WRONLY, 0644), "open");
 }
+MODE(proc_cwd_mkdir) { /* the directory's own name is the last link on the way */
+    if (chdir(parent) != 0) return refused("chdir");
+    return done(mkdir(text("/proc/self/cwd/%s/planted", folder_name), 0755), "mkdir");
+}
 MODE(tmpfile_empty) { /* a nameless file gets a name by its descriptor alone */
     int fd = open(allowed, O_TMPFILE | O_RDWR, 0644);
     if (fd < 0) return errno == EOPNOTSUPP ? UNSUPPORTED : refused("O_TMPFILE");

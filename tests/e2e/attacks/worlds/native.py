@@ -81,9 +81,9 @@ class StickyFile(Sticky):
 
 @dataclasses.dataclass(frozen=True)
 class StickyLink(Sticky):
-    """Through another's symbolic link: fs.protected_symlinks."""
+    """Through another's symbolic link, by a path that callgate walks itself: fs.protected_symlinks."""
 
-    mode: str = "mkdir"
+    mode: str = "proc_cwd_mkdir"
     protection: str = "protected_symlinks"
 
     def put(self, shared: Path, place: Place, owner: int) -> Path:
