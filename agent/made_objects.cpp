@@ -67,6 +67,8 @@ void remove_made_objects(const MadeObjects& made) {
         for (std::uint32_t index = 0; index < count; ++index)
             remove_id(static_cast<ObjectKind>(kind), ids.values[index].load());
     }
+    for (const MadeObjects::Group& group : made.groups)
+        if (group.used.load()) ::rmdir(group.path.data());
     if (!made.any_queue.load()) return;
     for (const MadeObjects::Name& name : made.message_queues) {
         if (!name.used.load() || !is_message_queue(name.text.data(), name.inode.load(), true)) continue;

@@ -1,5 +1,6 @@
-// Objects outside every file system that a run made: System V shared memory, semaphores and queues, and POSIX
-// message queues. They belong to the whole user and outlive every process, so the run removes what it leaves.
+// What a run made outside the file systems that it sees: System V shared memory, semaphores and queues, POSIX
+// message queues, control groups. They belong to the whole user and outlive every process, so the run removes
+// what it leaves.
 //
 // The list lies in memory that supervisor and guardian share: the supervisor removes what is left when a run
 // ends, the guardian where the supervisor was killed (an object that is made in that very instant stays). The
@@ -39,6 +40,13 @@ struct MadeObjects {
         std::array<char, longest_name + 1> text;
     };
     std::array<Name, most_names> message_queues;
+
+    /// Control groups, which can go only when the tree has gone.
+    struct Group {
+        std::atomic<bool> used{false};
+        std::array<char, 4096> path;  // ends with NUL: the mapping begins as zeros, and each is written once
+    };
+    std::array<Group, 2> groups;
 };
 
 /// The list, in a mapping that children inherit.

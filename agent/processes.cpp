@@ -51,17 +51,23 @@ std::optional<Process> parse_stat(pid_t pid, std::string_view text) {
     std::string_view rest = text.substr(name_end + 1);
     Process process;
     process.pid = pid;
-    for (int field = 3; field <= 22; ++field) {
+    std::array<std::uint64_t, 4> times{};  // utime, stime, cutime, cstime
+    for (int field = 3; field <= 24; ++field) {
         const std::string_view value = next_field(rest);
         if (value.empty()) return std::nullopt;
         bool good = true;
         if (field == 3) process.state = value.front();
         if (field == 4) good = parse_number(value, process.parent);
         if (field == 9) good = parse_number(value, process.flags);
+        if (field >= 14 && field <= 17)
+            good = parse_number(value, times[static_cast<std::size_t>(field) - 14]);
         if (field == 20) good = parse_number(value, process.threads);
         if (field == 22) good = parse_number(value, process.start_time);
+        if (field == 24) good = parse_number(value, process.resident_pages);
         if (!good) return std::nullopt;
     }
+    process.ticks = times[0] + times[1];
+    process.children_ticks = times[2] + times[3];
     return process;
 }
 

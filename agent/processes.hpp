@@ -23,7 +23,10 @@ struct Process {
     char state = '?';         // proc(5): R, S, D, T, Z, ...
     std::uint64_t flags = 0;  // PF_* of linux/sched.h
     std::uint64_t threads = 0;
-    std::uint64_t start_time = 0;  // ticks since boot
+    std::uint64_t start_time = 0;      // ticks since boot
+    std::uint64_t ticks = 0;           // of processor time, its own
+    std::uint64_t children_ticks = 0;  // of what it and those before it have reaped
+    std::uint64_t resident_pages = 0;
     /// Whether some thread still runs: the first one may be a zombie already while others go on.
     [[nodiscard]] bool alive() const { return (state != 'Z' && state != 'X') || threads > 1; }
 };

@@ -22,7 +22,6 @@
 
 namespace callgate::rules {
 
-struct Limits;
 
 /// What the plan asks about files as they are at start.
 class FileTree {
@@ -127,8 +126,6 @@ struct Plan {
 /// Rules that this version cannot enforce, each with the reason (a sentence without a full stop): to be
 /// reported as errors, never ignored.
 [[nodiscard]] std::vector<std::pair<const Rule*, std::string>> unenforceable(const RuleSet& rules);
-/// The names of stated limits that this version cannot enforce.
-[[nodiscard]] std::vector<std::string> unenforceable(const Limits& limits);
 
 /// Which operations the grants allow by path, for the way of a call: immutable but for `forget`.
 class StaticGrants {

@@ -1,7 +1,6 @@
 // What this version cannot enforce and therefore refuses.
 #include <algorithm>
 
-#include "rules/limits.hpp"
 #include "rules/plan.hpp"
 
 namespace callgate::rules {
@@ -14,16 +13,6 @@ std::vector<std::pair<const Rule*, std::string>> unenforceable(const RuleSet& ru
             found.emplace_back(&rule, "this version cannot know which addresses belong to a `*.suffix`");
     }
     return found;
-}
-
-std::vector<std::string> unenforceable(const Limits& limits) {
-    std::vector<std::string> names;
-    if (limits.memory) names.emplace_back("memory");
-    if (limits.processes) names.emplace_back("processes");
-    if (limits.cpu) names.emplace_back("cpu");
-    if (limits.disk) names.emplace_back("disk");
-    if (limits.idle) names.emplace_back("idle");
-    return names;
 }
 
 }  // namespace callgate::rules

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include "rules/plan.hpp"
 #include "rules/rule_fields.hpp"
 
 namespace callgate::rules {
@@ -65,9 +64,6 @@ void parse_limit(const ParseState& state, const JsonMember& member, Limits& into
         good = scalar && put(time, parse_duration(text));
     }
     if (!good) return wrong_type(state, member.value, what);
-    if (!unenforceable(one).empty())
-        return state.error(member, "this version cannot yet enforce the limit " + in_quotes(member.key) +
-                                       ": it must be left out");
     into = into.tighter(one);
 }
 

@@ -13,17 +13,11 @@
 #include "rules/test_switch.hpp"
 #include "supervisor/calls/filter_spec.hpp"
 #include "supervisor/kernel/listener.hpp"
+#include "supervisor/limits/held.hpp"
 
 namespace callgate {
 
 namespace {
-
-std::vector<agent::Limit> limits_of(const rules::Limits& limits) {
-    std::vector<agent::Limit> list;
-    if (limits.open_files) list.push_back({RLIMIT_NOFILE, {*limits.open_files, *limits.open_files}});
-    if (limits.file_size) list.push_back({RLIMIT_FSIZE, {*limits.file_size, *limits.file_size}});
-    return list;
-}
 
 const char* step_name(agent::ArmStep step) {
     switch (step) {
@@ -111,7 +105,7 @@ void Beginning::arm(const SessionConfig& config) {
     arming.command = config.command;
     arming.environment = config.environment;
     arming.executables = config.executables;
-    arming.limits = limits_of(config.limits);
+    arming.limits = limits::process_limits(config.limits);
     arming.landlock = &landlock;
     arming.filter = &filter;
     arming.nice = config.nice;
@@ -138,6 +132,7 @@ agent::Event Beginning::expect(agent::Event::Kind kind, const SessionConfig& con
 
 UniqueFd Beginning::take_listener(const SessionConfig& config) {
     const agent::Event armed = expect(agent::Event::Kind::armed, config);
+    agent = armed.pid;
     return require(kernel::take_listener(armed.pid, armed.value), "cannot take the seccomp listener");
 }
 

@@ -57,6 +57,7 @@ public:
     bool reap();
 
     agent::Guardian guardian;
+    pid_t agent = -1;                                 // once it is armed
     agent::SharedObjects made;                        // what the run makes outside every file system
     std::unique_ptr<calls::Reparenting> reparenting;  // where Landlock needs it
 

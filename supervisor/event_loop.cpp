@@ -9,7 +9,9 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/read.hpp>
 #include <cerrno>
+#include <string_view>
 #include <system_error>
+#include <utility>
 
 namespace callgate {
 
@@ -20,6 +22,12 @@ using agent::Event;
 using agent::Order;
 
 constexpr int handled_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2};
+
+/// Exit statuses of what ended the tree itself (cli.md).
+constexpr std::pair<std::string_view, int> statuses[] = {
+    {"timeout", 124},   {"idle_timeout", 124}, {"killed_by_rule", 137}, {"memory", 137},
+    {"processes", 137}, {"disk", 137},         {"cpu", 128 + SIGXCPU},
+};
 
 int make_signal_descriptor() {
     sigset_t set;
@@ -240,8 +248,8 @@ void EventLoop::on_guardian_gone() {
 
 void EventLoop::finish() {
     tree_ended_ = true;
-    if (outcome_.outcome == "timeout") outcome_.exit_status = 124;
-    if (outcome_.outcome == "killed_by_rule") outcome_.exit_status = 137;
+    for (const auto& [outcome, status] : statuses)
+        if (outcome_.outcome == outcome) outcome_.exit_status = status;
     context_.stop();
 }
 

@@ -12,6 +12,7 @@
 
 #include "rules/rule_set.hpp"
 #include "supervisor/audit/record.hpp"
+#include "supervisor/limits/held.hpp"
 
 namespace callgate {
 
@@ -23,14 +24,16 @@ struct RunOutcome {
     std::optional<int> signal;
     std::int64_t duration_ms = 0;
     std::uint64_t cpu_ms = 0, max_rss_kb = 0, processes = 0, notifications = 0;
-    std::uint64_t ended_background = 0;  // processes that were left running and were ended
-    std::string error;                   // "" none
+    std::optional<limits::TreePeak> peak;  // where a limit of the tree was held
+    std::uint64_t ended_background = 0;    // processes that were left running and were ended
+    std::string error;                     // "" none
 };
 
 struct RunFacts {
     std::string run, mode, workdir, rules_sha256;
     std::vector<std::string> command, degraded;
     int landlock_abi = 0;
+    rules::Limits limits;
     std::string audit_file;  // "" where there is none
     bool audited = true;
 };

@@ -91,6 +91,18 @@ void add_usage(Members& report, const RunOutcome& outcome) {
     usage.end();
 }
 
+void add_limits(Members& report, const RunFacts& facts, const RunOutcome& outcome) {
+    Members all(report.name("limits"));
+    for (const limits::HeldLimit& held : limits::held_limits(facts.limits, outcome.peak)) {
+        Members one(all.name(held.name));
+        one.number("limit", held.limit);
+        one.text("enforced_by", held.enforced_by);
+        if (held.peak) one.number("peak", *held.peak);
+        one.end();
+    }
+    all.end();
+}
+
 void add_audit(Members& report, const RunFacts& facts, std::uint64_t records, const std::string& head) {
     if (!facts.audited) {
         report.name("audit") << "null";
@@ -122,6 +134,7 @@ std::string report_json(const RunFacts& facts, const RunOutcome& outcome, const 
     add_counts(report, counts);
     add_denials(report, out, denials);
     add_usage(report, outcome);
+    add_limits(report, facts, outcome);
     add_audit(report, facts, records, head);
     report.text_or_null("error", outcome.error);
     report.end();

@@ -13,6 +13,7 @@
 #include "supervisor/beginning.hpp"
 #include "supervisor/calls/supervision.hpp"
 #include "supervisor/event_loop.hpp"
+#include "supervisor/limits/tree_limits.hpp"
 #include "supervisor/log_sync.hpp"
 #include "supervisor/receivers.hpp"
 
@@ -177,8 +178,19 @@ void Session::supervise() {
     if (sync) shared.sync_log = [&sync] { sync->request(); };
     kernel::Listener listener(begun_->take_listener(config_));
     Receivers receivers(listener, shared, [&loop] { loop.wake_watchdog(); });
+    std::optional<limits::TreeLimits> tree_limits;
+    if (limits::TreeLimits::any(config_.limits))
+        tree_limits.emplace(limits::TreeLimitSettings{
+            .limits = config_.limits,
+            .run = config_.run,
+            .guardian = begun_->guardian.pid,
+            .agent = begun_->agent,
+            .made = &begun_->made.objects(),
+            .places = {config_.workdir, config_.temporary_directory},
+            .exceeded = [&loop](const std::string& outcome) { loop.end_tree(outcome); }});
     // Threads from here on: they inherit the blocked signals.
     receivers.start();
+    if (tree_limits) tree_limits->start();
     begun_->let_go();
     outcome_ =
         loop.run(begun_->guardian, {.wall = config_.limits.wall,
@@ -187,6 +199,16 @@ void Session::supervise() {
                                     .tick = [&receivers] { return receivers.tick(); },
                                     .tick_interval = std::chrono::milliseconds(Receivers::tick_interval_ms)});
     receivers.stop();
+    if (tree_limits) {
+        tree_limits->stop();
+        outcome_.peak = tree_limits->peak();
+        // Whoever the kernel killed may have ended the run before that was read.
+        const auto reached = tree_limits->group_reached();
+        if (reached && (outcome_.outcome == "exited" || outcome_.outcome == "signaled")) {
+            outcome_.outcome = *reached;
+            outcome_.exit_status = 128 + SIGKILL;
+        }
+    }
     if (sync) sync->finish();
     if (config_.background == agent::Background::wait)
         outcome_.ended_background = 0;  // waited for, not ended
@@ -209,6 +231,7 @@ RunFacts Session::facts() const {
     facts.command = config_.command;
     facts.degraded = config_.degraded;
     facts.landlock_abi = config_.plan.landlock_abi;
+    facts.limits = config_.limits;
     facts.audited = config_.audit.kind != AuditTarget::Kind::none;
     if (log_) facts.audit_file = log_->path();
     return facts;
@@ -231,8 +254,9 @@ void Session::finish() {
     }
     if (report_fd_)
         write_all(report_fd_.get(), report_.json(facts(), outcome_, log_ ? log_->records() : 0, ""));
-    if (outcome_.outcome == "timeout" && !config_.quiet) {
-        report_failure("ended by --timeout after " + std::to_string(outcome_.duration_ms) + " ms");
+    if (!config_.quiet) {
+        if (const std::string why = limits::exceeded_text(outcome_.outcome, config_.limits); !why.empty())
+            report_failure(why + ", after " + std::to_string(outcome_.duration_ms) + " ms");
     }
     if (outcome_.outcome == "exec_failed") {
         // Nothing ran but the attempt itself: a denied execution is the one that failed.

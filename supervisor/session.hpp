@@ -47,7 +47,7 @@ struct SessionConfig {
     std::vector<std::string> profiles;  // names, for run.start
     std::string rules_sha256;
     std::vector<std::string> degraded;
-    rules::Limits limits;  // already merged with the options; only enforceable ones
+    rules::Limits limits;  // already merged with the options
     Mode mode = Mode::enforce;
     AuditTarget audit;
     OutputTarget report, status;

@@ -49,11 +49,11 @@ constexpr std::array limit_options = {
     OptionSpec{"grace", 0, one, "DURATION", "time between SIGTERM and the end of the tree (default: 2s)"},
     OptionSpec{"open-files", 0, one, "N", "descriptors of each process"},
     OptionSpec{"file-size", 0, one, "SIZE", "largest file that a process can write: 100M, 2G"},
-    OptionSpec{"memory", 0, one, "SIZE", "", "limits on memory come later; try --file-size or --timeout"},
-    OptionSpec{"processes", 0, one, "N", "", "limits on processes come later"},
-    OptionSpec{"cpu", 0, one, "DURATION", "", "limits on processor time come later; try --timeout"},
-    OptionSpec{"disk", 0, one, "SIZE", "", "limits on disk space come later; try --file-size"},
-    OptionSpec{"idle-timeout", 0, one, "DURATION", "", "it comes later; try --timeout"},
+    OptionSpec{"memory", 0, one, "SIZE", "memory of the whole tree: 512M, 2G (exit status 137)"},
+    OptionSpec{"processes", 0, one, "N", "processes of the whole tree, each thread counts (137)"},
+    OptionSpec{"cpu", 0, one, "DURATION", "processor time of the whole tree (152)"},
+    OptionSpec{"disk", 0, one, "SIZE", "what the tree adds to the work directory and ${tmp} (137)"},
+    OptionSpec{"idle-timeout", 0, one, "DURATION", "end a tree that writes nothing and uses no CPU (124)"},
 };
 
 constexpr std::array surroundings_options = {

@@ -99,15 +99,6 @@ void set_environment(const Arguments& arguments, const Places& places, const rul
     config.executables = executable_candidates(config.command[0], config.environment);
 }
 
-/// Limits of the rule set that only a later version holds are errors, never ignored.
-void set_limits(const rules::Limits& stated, SessionConfig& config) {
-    if (const std::vector<std::string> names = rules::unenforceable(stated); !names.empty())
-        throw Failure(
-            "the rules state the limit " + names[0] +
-            ", which this version cannot hold; leave it out (wall, open_files and file_size are held)");
-    config.limits = config.limits.tighter(stated);
-}
-
 void set_rules(const Arguments& arguments, const Places& places, SessionConfig& config) {
     const TreeWithTmp tree(config.temporary_directory);
     const rules::LoadContext context =
@@ -116,7 +107,7 @@ void set_rules(const Arguments& arguments, const Places& places, SessionConfig& 
         config.audit.kind == AuditTarget::Kind::file ? absolute(config.audit.path, places.home) : "";
     CompiledRules compiled = compile_rules(
         arguments, places, context, {.audit_file = audit_file, .warnings = config.verbose, .reasons = false});
-    set_limits(compiled.loaded.limits, config);
+    config.limits = config.limits.tighter(compiled.loaded.limits);
     set_environment(arguments, places, compiled.loaded.environment, config);
     config.rules = compiled.loaded.rules;
     config.plan = std::move(compiled.plan);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/ioprio.h>
+#include <sys/sysinfo.h>
 
 #include <algorithm>
 #include <charconv>
@@ -58,18 +59,44 @@ std::size_t read_word(const Arguments& arguments, std::string_view option,
     fail(arguments, option, value, expected + suggestion(value, words));
 }
 
+std::optional<std::uint64_t> read_count(const Arguments& arguments, std::string_view option) {
+    const std::optional<std::string> value = arguments.value(option);
+    if (!value) return std::nullopt;
+    const std::optional<std::uint64_t> count = parse_number<std::uint64_t>(*value);
+    if (!count || *count == 0) fail(arguments, option, *value, "a whole number above 0 such as 256");
+    return count;
+}
+
+std::optional<std::uint64_t> read_size(const Arguments& arguments, std::string_view option) {
+    const std::optional<std::string> value = arguments.value(option);
+    if (!value) return std::nullopt;
+    const std::optional<std::uint64_t> size = rules::parse_size(*value);
+    if (!size || *size == 0)
+        fail(arguments, option, *value, "a size above 0 such as 100M or 2G (K, M, G, T; alone: bytes)");
+    return size;
+}
+
+/// More than the machine has would hold nothing: mostly a unit too many.
+std::uint64_t machine_memory() {
+    struct sysinfo machine {};
+    if (::sysinfo(&machine) != 0) return UINT64_MAX;
+    return std::uint64_t{machine.totalram + machine.totalswap} * machine.mem_unit;
+}
+
 void read_limits(const Arguments& arguments, SessionConfig& config) {
-    config.limits.wall = read_duration(arguments, "timeout");
+    rules::Limits& limits = config.limits;
+    limits.wall = read_duration(arguments, "timeout");
+    limits.idle = read_duration(arguments, "idle-timeout");
+    limits.cpu = read_duration(arguments, "cpu");
     config.grace = read_duration(arguments, "grace").value_or(config.grace);
-    if (const auto value = arguments.value("open-files")) {
-        config.limits.open_files = parse_number<std::uint64_t>(*value);
-        if (!config.limits.open_files || *config.limits.open_files == 0)
-            fail(arguments, "open-files", *value, "a number such as 256");
-    }
-    if (const auto value = arguments.value("file-size")) {
-        config.limits.file_size = rules::parse_size(*value);
-        if (!config.limits.file_size) fail(arguments, "file-size", *value, "a size such as 100M or 2G");
-    }
+    limits.open_files = read_count(arguments, "open-files");
+    limits.processes = read_count(arguments, "processes");
+    limits.file_size = read_size(arguments, "file-size");
+    limits.disk = read_size(arguments, "disk");
+    limits.memory = read_size(arguments, "memory");
+    if (limits.memory && *limits.memory > machine_memory())
+        fail(arguments, "memory", *arguments.value("memory"),
+             "at most the " + std::to_string(machine_memory() >> 20U) + "M that this machine has");
 }
 
 void read_decisions(const Arguments& arguments) {

@@ -173,10 +173,11 @@ TEST_CASE("values of a wrong kind say what was expected") {
     CHECK(has(errors("{\"examples\":{\"alow\":\"read /x\"}}"), "did you mean \"allow\"?"));
 }
 
-TEST_CASE("limits that this version cannot enforce are errors that say so") {
-    for (const char* name : {"memory", "processes", "cpu", "disk", "idle"})
-        CHECK(has(errors(std::string("{\"limits\":{\"") + name + "\":\"1\"}}"),
-                  "this version cannot yet enforce the limit"));
+TEST_CASE("limits are sizes, counts and times above 0") {
+    CHECK(
+        errors(
+            "{\"limits\":{\"memory\":\"512M\",\"processes\":32,\"cpu\":\"30s\",\"disk\":\"1G\",\"idle\":9}}")
+            .empty());
     CHECK(errors("{\"limits\":{\"wall\":1,\"open_files\":8,\"file_size\":\"1K\"}}").empty());
     CHECK(has(errors("{\"limits\":{\"wall\":\"0s\"}}"), "expected a time above 0"));
     CHECK(has(errors("{\"limits\":{\"file_size\":\"1Q\"}}"), "expected a size above 0"));

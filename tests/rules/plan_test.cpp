@@ -584,18 +584,10 @@ TEST_SUITE("plan, what this version cannot enforce") {
         CHECK(refused({by(system, "/bin/sh")}, Action::allow).empty());
     }
 
-    TEST_CASE("a host suffix is refused and so are limits that nothing enforces") {
+    TEST_CASE("a host suffix is refused") {
         Rule suffix = rule("s", Action::allow, Operation::connect);
         suffix.when.host.push_back({"example.org", true, {}});
         CHECK(refused({suffix}) == Ids{"s"});
-        Limits limits;
-        limits.open_files = 1;
-        limits.file_size = 1;
-        limits.wall = std::chrono::seconds(1);
-        CHECK(unenforceable(limits).empty());
-        limits.memory = limits.processes = limits.disk = 1;
-        limits.cpu = limits.idle = std::chrono::seconds(1);
-        CHECK(unenforceable(limits) == Ids{"memory", "processes", "cpu", "disk", "idle"});
     }
 }
 

@@ -129,7 +129,7 @@ TEST_CASE("a missing or empty value is an error, never the next word") {
 
 TEST_CASE("options that this version cannot honour are errors that say so") {
     for (const char* option :
-         {"memory", "processes", "cpu", "disk", "idle-timeout", "sign-key", "ask-timeout"}) {
+         {"sign-key", "ask-timeout"}) {
         CAPTURE(option);
         const std::string message = parse_failure("run", {std::string("--") + option, "1", "true"});
         CHECK(message.starts_with(std::string("option --") + option + " is not in this version: "));
@@ -185,8 +185,20 @@ TEST_CASE("wrong values of limits, descriptors and words say what is expected") 
     CHECK(run_failure({"--timeout", "5x"}) ==
           "--timeout 5x: expected a duration such as 90, 1500ms, 30s, 2m or 1h");
     CHECK(run_failure({"--timeout", "0"}).starts_with("--timeout 0: expected"));
-    CHECK(run_failure({"--file-size", "12Q"}) == "--file-size 12Q: expected a size such as 100M or 2G");
-    CHECK(run_failure({"--open-files", "-1"}).starts_with("--open-files -1: expected"));
+    CHECK(run_failure({"--file-size", "12Q"}) ==
+          "--file-size 12Q: expected a size above 0 such as 100M or 2G (K, M, G, T; alone: bytes)");
+    for (const char* count : {"open-files", "processes"})
+        for (const char* value : {"-1", "0", "x", "4K", "18446744073709551616"})
+            CHECK(run_failure({std::string("--") + count, value})
+                      .starts_with(std::string("--") + count + " " + value + ": expected a whole number"));
+    for (const char* size : {"memory", "disk", "file-size"})
+        for (const char* value : {"-1", "0", "1Q", "18446744073709551616", "16777216T"})
+            CHECK(run_failure({std::string("--") + size, value})
+                      .starts_with(std::string("--") + size + " " + value + ": expected a size above 0"));
+    CHECK(run_failure({"--memory", "4000T"}).starts_with("--memory 4000T: expected at most the "));
+    for (const char* time : {"cpu", "idle-timeout"})
+        CHECK(run_failure({std::string("--") + time, "0"})
+                  .starts_with(std::string("--") + time + " 0: expected a duration"));
     CHECK(run_failure({"--pass-fd", "999"}) == "--pass-fd 999: this descriptor is not open");
     CHECK(run_failure({"--status", "file"}) == "--status file: expected fd:N");
     CHECK(run_failure({"--report", "fd:999"}) == "--report fd:999: this descriptor is not open");

@@ -28,6 +28,7 @@ const RunFacts facts{.run = "k3f9",
                      .command = {"python3", "main.py"},
                      .degraded = {},
                      .landlock_abi = 7,
+                     .limits = {},
                      .audit_file = "/state/20261120T101112Z-k3f9.jsonl",
                      .audited = true};
 
@@ -313,7 +314,7 @@ TEST_CASE("the report is one JSON object as documented") {
          "errno":"ECONNREFUSED","count":2,"hint":"--connect 203.0.113.4:443"},
         {"operation":"read","object":"/home/u/.ssh/id","rule":"secrets","pid":9,"program":"/usr/bin/python3",
          "errno":"EACCES","count":1,"hint":"--except secrets=/home/u/.ssh/id"}],
-      "usage":{"cpu_ms":430,"max_rss_kb":51200,"processes":3,"notifications":1210},
+      "usage":{"cpu_ms":430,"max_rss_kb":51200,"processes":3,"notifications":1210},"limits":{},
       "audit":{"file":"/state/20261120T101112Z-k3f9.jsonl","records":52,"head":null},"error":null})");
     CHECK(json::parse(text) == expected);
 

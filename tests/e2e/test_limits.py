@@ -1,0 +1,120 @@
+"""Limits of the whole tree: memory, processes, processor time, disk space, idleness. Each by a program that wants more,
+and by one beside it that stays within."""
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import harness
+
+SHAPES = ["fork", "vfork", "threads", "double", "setsid"]
+
+
+def rules(box: harness.Box):
+    return harness.rule_set({"id": "programs", "allow": ["read", "execute"], "path": f"{box.stage.bin}/**"},
+                            {"id": "tree", "allow": ["read", "write"], "path": f"{box.tree}/**"})
+
+
+def appetite(box: harness.Box, shape: str, *numbers, options) -> harness.Result:
+    """Nothing of the tree is left, whatever the end."""
+    marker = f"CG_MARK={box.root.name}"
+    result = box.run([box.program("prog_appetite"), shape, *map(str, numbers)], rules(box), options=[*options, "--env", marker])
+    assert harness.marked(marker) == [], result.describe()
+    return result
+
+
+def ended(result: harness.Result, outcome: str, status: int) -> dict:
+    assert result.report["outcome"] == outcome and result.code == status, result.describe()
+    assert any(line.startswith("callgate: ended") for line in result.errors.splitlines()), result.describe()
+    return result.report["limits"]
+
+
+@pytest.mark.parametrize("children", [1, 40])
+def test_a_tree_that_grows_is_ended_at_its_memory_limit(box, children):
+    held = ended(appetite(box, "memory", children, 500, options=["--memory", "256M"]), "memory", 137)["memory"]
+    assert held["limit"] == 256 << 20 and held["enforced_by"] in ("sampled", "cgroup")
+    assert held["peak"] >= 256 << 20, held
+    print(f"memory, {children} children, 500 MB/s: peak {held['peak'] / held['limit']:.2f} x the limit")
+
+
+@pytest.mark.parametrize("shape", ["memfd", "segment"])
+def test_memory_that_no_process_maps_counts(box, shape):
+    within = appetite(box, shape, 64, options=["--memory", "512M", "--idle-timeout", "1s"])
+    assert within.report["outcome"] == "idle_timeout" and within.text == "hidden\n", within.describe()
+    ended(appetite(box, shape, 400, options=["--memory", "256M"]), "memory", 137)
+
+
+def test_memory_that_processes_share_counts_once(box):
+    result = appetite(box, "shared", 12, 64, options=["--memory", "256M"])
+    assert result.code == 0 and result.text == "shared\n", result.describe()
+    assert 64 << 20 < result.report["limits"]["memory"]["peak"] < 256 << 20, result.describe()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_bomb_of_any_shape_is_ended(box, shape):
+    result = appetite(box, "bomb", shape, options=["--processes", "32", "--timeout", "60"])
+    held = ended(result, "processes", 137)["processes"]
+    assert held["limit"] == 32 and held["peak"] >= 32, result.describe()
+
+
+def test_processes_within_the_limit_run(box):
+    script = "for n in 1 2 3 4 5 6 7 8; do sleep 0.3 & done; wait; echo done"
+    result = box.run(["/bin/sh", "-c", script], rules(box), options=["--processes", "16"])
+    assert result.code == 0 and result.text == "done\n", result.describe()
+
+
+@pytest.mark.parametrize(("children", "unseen"), [(1, 0), (6, 0), (2, 1)], ids=["one", "six", "short, not waited for"])
+def test_processor_time_of_the_whole_tree_is_limited(box, children, unseen):
+    result = appetite(box, "cpu", children, unseen, options=["--cpu", "1s", "--timeout", "120"])
+    ended(result, "cpu", 152)
+
+
+@pytest.mark.parametrize("unnamed", [0, 1], ids=["named", "unnamed"])
+def test_what_is_added_to_the_work_directory_is_limited(box, unnamed):
+    box.file(box.tree / "before", b"x" * (8 << 20))
+    result = appetite(box, "disk", unnamed, options=["--disk", "32M", "--timeout", "120"])
+    ended(result, "disk", 137)
+
+
+def test_what_lay_there_before_does_not_count(box):
+    box.file(box.tree / "before", b"x" * (8 << 20))
+    result = box.run(["/bin/sh", "-c", "head -c 1000000 before > more; echo done"], rules(box), options=["--disk", "4M"])
+    assert result.code == 0 and result.text == "done\n", result.describe()
+
+
+def test_a_tree_that_does_nothing_is_ended_and_one_that_writes_is_not(box):
+    ended(appetite(box, "idle", options=["--idle-timeout", "1s", "--timeout", "120"]), "idle_timeout", 124)
+    busy = appetite(box, "ticking", options=["--idle-timeout", "1s", "--timeout", "3s"])
+    assert busy.report["outcome"] == "timeout", busy.describe()
+
+
+def test_limits_of_a_rule_set_hold_and_the_tighter_wins(box):
+    stated = rules(box) | {"limits": {"processes": 32, "cpu": "1h", "memory": "1G"}}
+    result = box.run([box.program("prog_appetite"), "bomb", "fork"], stated, options=["--processes", "5000"])
+    assert result.report["outcome"] == "processes" and result.report["limits"]["processes"]["limit"] == 32, result.describe()
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    (["--memory", "1Q"], "--memory 1Q: expected a size"), (["--memory", "-1"], "--memory -1: expected a size"),
+    (["--memory", "0"], "--memory 0: expected a size"), (["--memory", "18446744073709551616"], "expected a size"),
+    (["--memory", "900000G"], "this machine has"), (["--processes", "0"], "--processes 0: expected a whole number"),
+    (["--cpu", "0"], "--cpu 0: expected a duration"), (["--disk", "1.5"], "--disk 1.5: expected a size"),
+])
+def test_a_limit_that_means_nothing_is_refused_by_name(box, options, said):
+    result = box.run(["/bin/true"], rules(box), options=options)
+    assert result.code == 125 and said in result.errors and len(result.errors.splitlines()) == 1, result.describe()
+
+
+def test_nothing_is_sampled_where_no_limit_is_stated(box):
+    """The report says what holds each limit; without one there is no thread for it."""
+    line, _ = box.command(["/bin/sh", "-c", "read line"], rules(box))
+    process = box.start(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    harness.until(lambda: harness.descendants(process.pid), "the command runs")
+    names = {(task / "comm").read_text().strip() for task in Path(f"/proc/{process.pid}/task").iterdir()}
+    assert "callgate-limits" not in names, names
+    process.communicate(b"\n", timeout=harness.DEADLINE)
+    result = box.run(["/bin/true"], rules(box))
+    assert result.report["limits"] == {}, json.dumps(result.report)

@@ -1,0 +1,209 @@
+// Programs that want more than they are given, each in one shape: memory, processes, processor time, disk
+// space, or nothing at all. What it prints is what it got before it was ended.
+//
+// usage: prog_appetite SHAPE [NUMBER [NUMBER]]
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MB = 1 << 20 };
+
+static void fail(const char* what) {
+    perror(what);
+    exit(1);
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static void wait_for_ever(void) {
+    for (;;) pause();
+}
+
+// Each of `children` takes its part of what grows by `rate` MB a second altogether, for ever.
+static void memory(int children, int rate) {
+    for (int child = 0; child < children; ++child) {
+        const pid_t pid = fork();
+        if (pid < 0) fail("fork");
+        if (pid != 0) continue;
+        const double began = now();
+        for (long taken = 0;; ++taken) {
+            const double due = began + (double)taken * children / rate;
+            while (now() < due) usleep(1000);  // the pace is what is asked for
+            char* const block = mmap(NULL, MB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (block == MAP_FAILED) fail("mmap");
+            memset(block, 1, MB);
+        }
+    }
+    while (wait(NULL) > 0) {
+    }
+}
+
+// `megabytes` that no process maps.
+static void memory_file(int megabytes) {
+    const int fd = memfd_create("hidden", 0);
+    static char block[MB];
+    memset(block, 1, sizeof block);
+    for (int done = 0; done < megabytes; ++done)
+        if (write(fd, block, sizeof block) != sizeof block) fail("write");
+    puts("hidden");
+    fflush(stdout);
+    wait_for_ever();
+}
+
+// `megabytes` of a System V segment that is touched and left.
+static void segment(int megabytes) {
+    for (int done = 0; done < megabytes; done += 16) {
+        const int id = shmget(IPC_PRIVATE, 16 * MB, 0600 | IPC_CREAT);
+        char* const memory = id < 0 ? (void*)-1 : shmat(id, NULL, 0);
+        if (memory == (void*)-1) fail("shm");
+        memset(memory, 1, 16 * MB);
+        shmdt(memory);
+    }
+    puts("hidden");
+    fflush(stdout);
+    wait_for_ever();
+}
+
+// `children` that share `megabytes`: much resident memory, little used. Ends well.
+static void shared(int children, int megabytes) {
+    const size_t size = (size_t)megabytes * MB;
+    char* const memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int ready[2], go[2];
+    if (memory == MAP_FAILED || pipe(ready) != 0 || pipe(go) != 0) fail("shared");
+    memset(memory, 1, size);
+    for (int child = 0; child < children; ++child) {
+        if (fork() != 0) continue;
+        long sum = 0;
+        for (size_t at = 0; at < size; at += 4096) sum += memory[at];
+        char byte = sum != 0;
+        if (write(ready[1], &byte, 1) != 1 || (close(go[1]), read(go[0], &byte, 1)) != 0) _exit(1);
+        _exit(0);
+    }
+    char byte;
+    for (int child = 0; child < children; ++child)
+        if (read(ready[0], &byte, 1) != 1) fail("read");
+    // All hold it now; whoever samples has had the time that this sum takes.
+    const double until = now() + 1.5;
+    volatile long sum = 0;
+    while (now() < until) sum += memory[(size_t)sum % size];
+    close(go[1]);
+    while (wait(NULL) > 0) {
+    }
+    puts("shared");
+}
+
+static void* sleeping_thread(void* nothing) {
+    wait_for_ever();
+    return nothing;
+}
+
+// A bomb: every process goes on making more of its kind, whatever fails.
+static void bomb(const char* kind) {
+    signal(SIGCHLD, SIG_IGN);
+    for (;;) {
+        if (strcmp(kind, "fork") == 0) {
+            fork();
+        } else if (strcmp(kind, "vfork") == 0) {
+            if (vfork() == 0) {
+                execl("/proc/self/exe", "prog_appetite", "bomb", "vfork", NULL);
+                _exit(1);
+            }
+        } else if (strcmp(kind, "threads") == 0) {
+            pthread_attr_t small;
+            pthread_attr_init(&small);
+            pthread_attr_setstacksize(&small, 64 * 1024);
+            pthread_t thread;
+            pthread_create(&thread, &small, sleeping_thread, NULL);
+        } else if (strcmp(kind, "double") == 0) {
+            if (fork() == 0 && fork() != 0) _exit(0);
+        } else if (strcmp(kind, "setsid") == 0) {
+            if (fork() == 0) setsid();
+        } else {
+            exit(2);
+        }
+    }
+}
+
+static void burn(void) {
+    for (volatile unsigned long n = 0;; ++n) {
+    }
+}
+
+// `children` burn; with `unseen` they are short and nobody waits for them.
+static void processor(int children, int unseen) {
+    if (unseen) signal(SIGCHLD, SIG_IGN);
+    for (int child = 0; child < children; ++child) {
+        if (fork() != 0) continue;
+        if (!unseen) burn();
+        for (;;) {
+            if (fork() == 0) {
+                const double until = now() + 0.5;
+                while (now() < until) {
+                }
+                _exit(0);
+            }
+            while (wait(NULL) > 0) {
+            }
+        }
+    }
+    wait_for_ever();
+}
+
+// Files of a megabyte for ever; `unnamed` ones are open and have no name.
+static void disk(int unnamed) {
+    static char block[MB];
+    memset(block, 1, sizeof block);
+    const int fd = unnamed ? open("unnamed", O_RDWR | O_CREAT, 0600) : -1;
+    if (unnamed) unlink("unnamed");
+    for (int number = 0;; ++number) {
+        char name[32];
+        snprintf(name, sizeof name, "file-%d", number);
+        const int file = unnamed ? fd : open(name, O_WRONLY | O_CREAT, 0600);
+        if (file < 0 || write(file, block, sizeof block) != sizeof block) fail("write");
+        if (!unnamed) close(file);
+    }
+}
+
+int main(int count, char** words) {
+    const char* const shape = count > 1 ? words[1] : "";
+    const int first = count > 2 ? atoi(words[2]) : 0, second = count > 3 ? atoi(words[3]) : 0;
+    if (strcmp(shape, "memory") == 0)
+        memory(first, second);
+    else if (strcmp(shape, "memfd") == 0)
+        memory_file(first);
+    else if (strcmp(shape, "segment") == 0)
+        segment(first);
+    else if (strcmp(shape, "shared") == 0)
+        shared(first, second);
+    else if (strcmp(shape, "bomb") == 0 && count > 2)
+        bomb(words[2]);
+    else if (strcmp(shape, "cpu") == 0)
+        processor(first, second);
+    else if (strcmp(shape, "disk") == 0)
+        disk(first);
+    else if (strcmp(shape, "idle") == 0)
+        wait_for_ever();
+    else if (strcmp(shape, "ticking") == 0)
+        for (;;) {
+            if (write(1, ".", 1) != 1) return 1;
+            usleep(50000);
+        }
+    else
+        return 2;
+    return 0;
+}
