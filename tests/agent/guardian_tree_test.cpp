@@ -45,6 +45,7 @@ FakeSupervisor start_fake_supervisor(const WholeArming& arming, bool go) {
     if (::pipe(told) != 0) throw std::runtime_error("pipe");
     FakeSupervisor fake;
     fake.pid = ::fork();
+    if (fake.pid < 0) throw std::runtime_error("fork");  // to kill(2), -1 is everybody
     if (fake.pid == 0) {
         auto started = start_guardian(arming);
         Event event;  // `ready`, then `armed`

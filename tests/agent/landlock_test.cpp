@@ -129,6 +129,7 @@ TEST_CASE(
     std::ofstream(directory / "file") << "x\n";
     // Without capabilities too, so that the domain alone can be what keeps it closed.
     const pid_t pid = ::fork();
+    REQUIRE(pid >= 0);  // to kill(2), -1 is everybody
     if (pid == 0) {
         if (!drop_capabilities()) ::_exit(1);
         for (;;) ::pause();

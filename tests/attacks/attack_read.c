@@ -57,6 +57,7 @@ MODE(proc_root) { return show_path(text("/proc/self/root%s", victim)); }
 MODE(thread_root) { return show_path(text("/proc/thread-self/root%s", victim)); }
 MODE(child_root) {
     pid_t child = fork();
+    if (child < 0) return refused("fork"); /* to kill(2), -1 is everybody */
     if (child == 0) {
         pause();
         _exit(0);
@@ -71,6 +72,7 @@ MODE(child_cwd) {
     char byte;
     if (pipe(ready) != 0) return refused("pipe");
     pid_t child = fork();
+    if (child < 0) return refused("fork");
     if (child == 0) {
         if (chdir(folder) == 0 && write(ready[1], "x", 1) == 1) pause();
         _exit(0);

@@ -175,6 +175,7 @@ static int alarm_mode(void) {
 
 static int kill_mode(void) {
     pid_t child = fork();
+    if (child < 0) return 3; /* to kill(2), -1 is everybody */
     if (child == 0) {
         open(place, O_RDONLY | O_CLOEXEC);
         _exit(9);
