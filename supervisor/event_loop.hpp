@@ -36,6 +36,8 @@ public:
     /// everything of the outcome but usage of the supervisor's own.
     [[nodiscard]] RunOutcome run(agent::Guardian& guardian, Settings settings);
 
+    /// For what else belongs to this loop's thread.
+    [[nodiscard]] boost::asio::io_context& context() { return context_; }
     /// Any thread: ends the whole tree; `outcome` names why, unless something was named before.
     void end_tree(std::string outcome);
     /// Any thread: calls are coming, the watchdog is to tick.

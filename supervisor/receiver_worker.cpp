@@ -30,7 +30,7 @@ void Receivers::Worker::run() {
     prepare_thread();
     while (!pool_.stopping_.load(std::memory_order_relaxed)) {
         if (seat_ == nullptr) {
-            change_seat();
+            if (!pool_.handle_resumed(*this)) change_seat();
         } else if (const auto left = seat_->next()) {
             handle(*left, true);
         } else if (!pool_.wants(*seat_)) {  // and nothing waits here any more
@@ -98,7 +98,7 @@ bool Receivers::Worker::same_identity(calls::CallContext& context) {
            now->fs_gid == start.fs_gid && now->groups == start.groups;
 }
 
-void Receivers::Worker::handle(const kernel::Notification& notification, bool another_waits) {
+void Receivers::Worker::begin(const kernel::Notification& notification) {
     const std::uint64_t count = (state_.load(std::memory_order_relaxed) & ~flags) + step;
     id_.store(notification.id, std::memory_order_relaxed);
     caller_.store(notification.thread, std::memory_order_relaxed);
@@ -106,23 +106,47 @@ void Receivers::Worker::handle(const kernel::Notification& notification, bool an
     if (pool_.watchdog_asleep_.load(std::memory_order_relaxed) && pool_.watchdog_asleep_.exchange(false)) {
         pool_.wake_watchdog_();
     }
-    pool_.run_.notifications.fetch_add(1, std::memory_order_relaxed);
+}
 
-    const std::int64_t started_ns = calls::now_ns();
-    kernel::PendingCall call(pool_.source_, notification);
-    if (const calls::CallEntry* entry = calls::find_call(notification.call)) {
+void Receivers::Worker::serve(kernel::PendingCall& call, std::int64_t started_ns,
+                              std::vector<approval::Approval>* approvals) {
+    if (const calls::CallEntry* entry = calls::find_call(call.notification().call)) {
         scratch_.executable.clear();
-        calls::CallContext context{pool_.run_, call, *this, scratch_, *entry, started_ns};
+        calls::CallContext context{pool_.run_, call, *this, scratch_, *entry, started_ns, approvals};
         answer(context);
     } else {
         call.fail(ENOSYS);  // nothing that is not in the table is ever trapped
     }
     if (!call.answered()) call.fail(EPERM);
-    const std::uint64_t ended_as = state_.exchange(count);
+}
+
+void Receivers::Worker::end() {
+    const std::uint64_t ended_as = state_.exchange(state_.load(std::memory_order_relaxed) & ~flags);
     if ((ended_as & stuck_flag) != 0) pool_.no_longer_blocked(*this);
+}
+
+void Receivers::Worker::handle(const kernel::Notification& notification, bool another_waits) {
+    begin(notification);
+    pool_.run_.notifications.fetch_add(1, std::memory_order_relaxed);
+    const std::int64_t started_ns = calls::now_ns();
+    kernel::PendingCall call(pool_.source_, notification);
+    serve(call, started_ns, nullptr);
+    end();
     // Not one that blocked: its time says nothing.
     const bool looked_at = handled_++ % Traffic::sample_every == 0;
     if (looked_at && seat_ != nullptr) sample(another_waits, started_ns);
+    clear_interruption();
+}
+
+/// A call that has its answer: from the beginning, as if it had come now.
+void Receivers::Worker::handle(approval::ParkedCall parked) {
+    begin(parked.call.notification());
+    if (parked.call.waiting()) {
+        serve(parked.call, parked.started_ns, &parked.approvals);
+    } else {
+        parked.call.fail(EPERM);  // nobody waits: only to have answered it
+    }
+    end();
     clear_interruption();
 }
 
@@ -149,6 +173,7 @@ bool Receivers::Worker::enter() {
     seat_ = nullptr;
     ++pool_.blocked_;
     state_.fetch_or(blocked_flag);
+    pool_.attend_resumed();
     return true;
 }
 

@@ -19,7 +19,7 @@ namespace callgate {
 
 class Receivers::Worker final : public calls::Blocking {
 public:
-    Worker(Receivers& pool, Seat& seat) : pool_(pool), seat_(&seat), thread_([this] { run(); }) {}
+    Worker(Receivers& pool, Seat* seat) : pool_(pool), seat_(seat), thread_([this] { run(); }) {}
     void join() { thread_.join(); }
     void detach() { thread_.detach(); }
 
@@ -38,7 +38,8 @@ public:
     [[nodiscard]] Seat* seat() const { return seat_; }
     void sit(Seat* seat) { seat_ = seat; }
 
-    std::condition_variable called;  // to a seat, while it is idle
+    std::condition_variable called;  // to a seat or to resumed calls, while it is idle
+    bool resumes = false;            // called to those; guarded by the pool's lock
     std::atomic<bool> ended{false};
 
 private:
@@ -55,6 +56,11 @@ private:
     void answer(calls::CallContext& context);
     bool same_identity(calls::CallContext& context);
     void handle(const kernel::Notification& notification, bool another_waits);
+    void handle(approval::ParkedCall parked);
+    void begin(const kernel::Notification& notification);
+    void serve(kernel::PendingCall& call, std::int64_t started_ns,
+               std::vector<approval::Approval>* approvals);
+    void end();
     void sample(bool another_waits, std::int64_t since_ns);
     void clear_interruption();
 

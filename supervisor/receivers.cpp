@@ -51,7 +51,7 @@ bool Receivers::seat_someone(Seat& seat) {
         worker->called.notify_one();
     } else {
         try {
-            workers_.push_back(std::make_unique<Worker>(*this, seat));
+            workers_.push_back(std::make_unique<Worker>(*this, &seat));
         } catch (const std::system_error&) {
             return false;
         }
@@ -94,8 +94,49 @@ void Receivers::find_seat(Worker& worker) {
         return worker.sit(&seat);
     }
     idle_.push_back(&worker);
-    worker.called.wait(lock, [this, &worker] { return worker.seat() != nullptr || stopping_.load(); });
+    worker.called.wait(
+        lock, [this, &worker] { return worker.seat() != nullptr || worker.resumes || stopping_.load(); });
+    worker.resumes = false;
     std::erase(idle_, &worker);
+}
+
+void Receivers::resume(approval::ParkedCalls calls) {
+    const std::lock_guard lock(mutex_);
+    if (stopping_.load()) return;
+    const bool attended = !resumed_.empty();
+    resumed_.splice(resumed_.end(), calls);
+    if (!attended) attend_resumed();
+}
+
+/// With mutex_ held: an idle worker, or a new one, takes what was resumed. What fails is tried at the next
+/// tick.
+void Receivers::attend_resumed() {
+    if (resumed_.empty()) return;
+    if (!idle_.empty()) {
+        Worker* const worker = idle_.back();
+        idle_.pop_back();
+        worker->resumes = true;
+        worker->called.notify_one();
+        return;
+    }
+    try {
+        workers_.push_back(std::make_unique<Worker>(*this, nullptr));
+    } catch (const std::system_error&) {
+        if (wake_watchdog_) wake_watchdog_();
+    }
+}
+
+/// The next call that has its answer. False: there is none.
+bool Receivers::handle_resumed(Worker& worker) {
+    approval::ParkedCalls one;
+    {
+        const std::lock_guard lock(mutex_);
+        if (resumed_.empty()) return false;
+        ++resumed_taken_;
+        one.splice(one.end(), resumed_, resumed_.begin());
+    }
+    worker.handle(std::move(one.front()));
+    return true;
 }
 
 /// One that the watchdog took the seat from has ended its call.
@@ -172,7 +213,9 @@ bool Receivers::tick() {
     {
         const std::lock_guard lock(mutex_);
         notice_stuck();
-        waiting = interrupt_waiting();
+        if (!resumed_.empty() && resumed_seen_ == resumed_taken_) attend_resumed();
+        resumed_seen_ = resumed_taken_;
+        waiting = interrupt_waiting() || !resumed_.empty();
     }
     const std::uint64_t notifications = run_.notifications.load();
     quiet_ticks_ = waiting || notifications != seen_notifications_ ? 0 : quiet_ticks_ + 1;
@@ -218,6 +261,8 @@ void Receivers::stop() {
         }
     }
     workers_.clear();
+    const std::lock_guard lock(mutex_);
+    resumed_.clear();
 }
 
 }  // namespace callgate

@@ -21,6 +21,7 @@
 #include <mutex>
 #include <vector>
 
+#include "supervisor/approval/broker.hpp"
 #include "supervisor/calls/supervision.hpp"
 #include "supervisor/kernel/listener.hpp"
 #include "supervisor/receiver_seat.hpp"
@@ -42,6 +43,8 @@ public:
     void start();
     /// The watchdog; event loop only. False: nothing happens, it may sleep.
     bool tick();
+    /// Calls that were parked have their answers: they are handled anew, beside what is received. Any thread.
+    void resume(approval::ParkedCalls calls);
     /// Ends all threads. The listener answers nothing afterwards.
     void stop();
 
@@ -64,6 +67,8 @@ private:
     void find_seat(Worker& worker);
     void no_longer_blocked(Worker& worker);
     void end_worker(Worker& worker);
+    bool handle_resumed(Worker& worker);
+    void attend_resumed();
     bool send_home(const kernel::Notification& call, Seat& here);
 
     void receive_as(Reception how);
@@ -80,6 +85,9 @@ private:
     std::list<std::unique_ptr<Worker>> workers_;  // guarded by mutex_
     std::vector<Worker*> idle_;                   // without a seat, waiting for one; guarded by mutex_
     int blocked_ = 0;                             // guarded by mutex_
+    approval::ParkedCalls resumed_;               // guarded by mutex_
+    std::uint64_t resumed_taken_ = 0;             // guarded by mutex_
+    std::uint64_t resumed_seen_ = 0;              // the watchdog's
     std::atomic<int> wanted_{1};                  // seats
     std::atomic<Reception> reception_{Reception::alone};
     std::atomic<bool> stopping_{false};

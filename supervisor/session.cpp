@@ -92,6 +92,7 @@ private:
     void record_start();
     void supervise();
     void tell_status(int exit_code);
+    [[nodiscard]] approval::RunStatus status_of_run() const;
     void finish();
     void clean_up();
     void report_failure(const std::string& text);
@@ -176,8 +177,21 @@ void Session::supervise() {
     if (log_) sync.emplace(loop, *log_);
     shared.kill_tree = [&loop] { loop.end_tree("killed_by_rule"); };
     if (sync) shared.sync_log = [&sync] { sync->request(); };
+    Receivers* resuming = nullptr;
+    approval::Desk desk(config_.ask, {.loop = loop.context(),
+                                      .run = config_.run,
+                                      .log = log_.get(),
+                                      .guardian = begun_->guardian.pid,
+                                      .resume = [&](auto calls) { resuming->resume(std::move(calls)); },
+                                      .kill = shared.kill_tree,
+                                      .stop = [] { ::kill(::getpid(), SIGTERM); },
+                                      .status = [this] { return status_of_run(); }});
+    if (config_.ask.who != approval::AskSettings::Who::never) shared.broker = &desk.broker();
+    shared.home = config_.home;
     kernel::Listener listener(begun_->take_listener(config_));
     Receivers receivers(listener, shared, [&loop] { loop.wake_watchdog(); });
+    resuming = &receivers;
+    desk.start();
     std::optional<limits::TreeLimits> tree_limits;
     if (limits::TreeLimits::any(config_.limits))
         tree_limits.emplace(limits::TreeLimitSettings{
@@ -198,6 +212,7 @@ void Session::supervise() {
                                     .command_ended = [this](int exit_code) { tell_status(exit_code); },
                                     .tick = [&receivers] { return receivers.tick(); },
                                     .tick_interval = std::chrono::milliseconds(Receivers::tick_interval_ms)});
+    desk.stop();
     receivers.stop();
     if (tree_limits) {
         tree_limits->stop();
@@ -220,6 +235,16 @@ void Session::tell_status(int exit_code) {
     if (!status_fd_) return;
     write_all(status_fd_.get(),
               "{\"event\":\"command_ended\",\"exit_code\":" + std::to_string(exit_code) + "}\n");
+}
+
+/// What `callgate ps` shows of this run.
+approval::RunStatus Session::status_of_run() const {
+    const audit::Counts counts = report_.counts();
+    return {.command = config_.command,
+            .workdir = config_.workdir,
+            .pid = ::getpid(),
+            .allowed = counts.allow,
+            .denied = counts.ask + counts.deny + counts.kill};
 }
 
 RunFacts Session::facts() const {

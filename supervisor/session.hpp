@@ -14,6 +14,7 @@
 #include "rules/limits.hpp"
 #include "rules/plan.hpp"
 #include "rules/rule_set.hpp"
+#include "supervisor/approval/desk.hpp"
 
 namespace callgate {
 
@@ -50,6 +51,8 @@ struct SessionConfig {
     rules::Limits limits;  // already merged with the options
     Mode mode = Mode::enforce;
     AuditTarget audit;
+    approval::AskSettings ask;
+    std::string home;  // never what a grant covers
     OutputTarget report, status;
     agent::Background background = agent::Background::end;
     std::chrono::milliseconds grace{2000};

@@ -41,15 +41,6 @@ std::string_view event_class(const Decision& decision) {
     return R"("category":["process"],"type":["info"])";
 }
 
-/// `,"NAME":"…"` where the bytes are valid UTF-8, and `,"NAME_b64":"…"` besides where they are not.
-void append_bytes(Buffer& out, std::string_view name, std::string_view bytes) {
-    out << ",\"" << name << "\":";
-    if (append_json_string(out, bytes)) return;
-    out << ",\"" << name << "_b64\":\"";
-    append_base64(out, bytes);
-    out << '"';
-}
-
 void append_caller(Buffer& out, const Caller& caller) {
     out << R"(,"process":{"pid":)" << caller.pid;
     if (caller.start_time != 0) out << R"(,"entity_id":")" << caller.pid << '@' << caller.start_time << '"';
@@ -125,18 +116,6 @@ void append_object_rest(Buffer& out, const Decision& decision) {
     if (decision.second_object) append_bytes(out, "second_object", decision.second_object->path);
 }
 
-void append_operations(Buffer& out, rules::OperationSet operations) {
-    out << R"(,"operations":[)";
-    bool first = true;
-    for (int index = 0; index < rules::operation_count; ++index) {
-        const auto one = static_cast<rules::Operation>(index);
-        if (!operations.contains(one)) continue;
-        out << (first ? "\"" : ",\"") << rules::name(one) << '"';
-        first = false;
-    }
-    out << ']';
-}
-
 void append_input(Buffer& out, const CallInput& input, std::string_view program) {
     out << R"(,"input":{"dirfd":)";
     if (input.directory_fd) {
@@ -208,6 +187,26 @@ void append_rule(Buffer& out, const rules::Verdict& verdict) {
 
 }  // namespace
 
+void append_bytes(Buffer& out, std::string_view name, std::string_view bytes) {
+    out << ",\"" << name << "\":";
+    if (append_json_string(out, bytes)) return;
+    out << ",\"" << name << "_b64\":\"";
+    append_base64(out, bytes);
+    out << '"';
+}
+
+void append_operations(Buffer& out, rules::OperationSet operations) {
+    out << R"(,"operations":[)";
+    bool first = true;
+    for (int index = 0; index < rules::operation_count; ++index) {
+        const auto one = static_cast<rules::Operation>(index);
+        if (!operations.contains(one)) continue;
+        out << (first ? "\"" : ",\"") << rules::name(one) << '"';
+        first = false;
+    }
+    out << ']';
+}
+
 std::size_t format(Buffer& out, const RunContext& context, const Decision& decision) {
     begin_line(out);
     out << event_class(decision) << R"(,"action":")" << decision.call << R"(","outcome":")"
@@ -220,6 +219,8 @@ std::size_t format(Buffer& out, const RunContext& context, const Decision& decis
     begin_callgate(out, context);
     out << R"(,"operation":")" << rules::name(decision.operation) << '"';
     append_operations(out, decision.operations);
+    if (decision.question != 0) out << R"(,"question":)" << decision.question;
+    if (decision.grant != 0) out << R"(,"grant":)" << decision.grant;
     if (decision.of_sequence != 0) out << R"(,"of_sequence":)" << decision.of_sequence;
     append_verdict(out, decision);
     append_object_rest(out, decision);

@@ -33,6 +33,10 @@ std::size_t format(Buffer& out, const RunContext& context, const AnswerLost& wha
 std::size_t format(Buffer& out, const RunContext& context, const RunStart& start);
 std::size_t format(Buffer& out, const RunContext& context, const RunEnd& end);
 std::size_t format(Buffer& out, const RunContext& context, const Recovered& what);
+std::size_t format(Buffer& out, const RunContext& context, const PromptShown& what);
+std::size_t format(Buffer& out, const RunContext& context, const PromptAnswered& what);
+std::size_t format(Buffer& out, const RunContext& context, const PromptWithdrawn& what);
+std::size_t format(Buffer& out, const RunContext& context, const GrantRevoked& what);
 
 /// Puts the sequence number in: the line then begins at the returned offset (at most `head_room`) and ends
 /// where the buffer does. At least three free bytes are left before it.

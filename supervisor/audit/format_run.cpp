@@ -24,20 +24,6 @@ void append_strings(Buffer& out, std::string_view name, std::span<const std::str
     out << ']';
 }
 
-void append_string(Buffer& out, std::string_view name, std::string_view value) {
-    out << ",\"" << name << "\":";
-    append_json_string(out, value);
-}
-
-/// The part of a line before its sequence number. Returns where that belongs.
-std::size_t begin_event(Buffer& out, std::string_view type, std::string_view action,
-                        std::string_view outcome) {
-    begin_line(out);
-    out << R"("category":["process"],"type":[")" << type << R"("],"action":")" << action << R"(","outcome":")"
-        << outcome << R"(","sequence":)";
-    return out.size();
-}
-
 void append_optional(Buffer& out, std::string_view name, const std::optional<int>& value) {
     out << ",\"" << name << "\":";
     if (value) {
@@ -54,6 +40,19 @@ void append_counts(Buffer& out, const Counts& counts) {
 }
 
 }  // namespace
+
+void append_string(Buffer& out, std::string_view name, std::string_view value) {
+    out << ",\"" << name << "\":";
+    append_json_string(out, value);
+}
+
+std::size_t begin_event(Buffer& out, std::string_view type, std::string_view action,
+                        std::string_view outcome) {
+    begin_line(out);
+    out << R"("category":["process"],"type":[")" << type << R"("],"action":")" << action << R"(","outcome":")"
+        << outcome << R"(","sequence":)";
+    return out.size();
+}
 
 void begin_line(Buffer& out) {
     out.clear();

@@ -181,6 +181,10 @@ Result<std::uint64_t> Log::record(const ActFailed& what) { return state_->append
 Result<std::uint64_t> Log::record(const AnswerLost& what) { return state_->append(what); }
 Result<std::uint64_t> Log::record(const RunStart& start) { return state_->append(start); }
 Result<std::uint64_t> Log::record(const RunEnd& end) { return state_->append(end); }
+Result<std::uint64_t> Log::record(const PromptShown& what) { return state_->append(what); }
+Result<std::uint64_t> Log::record(const PromptAnswered& what) { return state_->append(what); }
+Result<std::uint64_t> Log::record(const PromptWithdrawn& what) { return state_->append(what); }
+Result<std::uint64_t> Log::record(const GrantRevoked& what) { return state_->append(what); }
 
 void Log::sync() {
     const std::lock_guard one(state_->sync_lock);

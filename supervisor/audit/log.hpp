@@ -43,6 +43,10 @@ public:
     boost::system::result<std::uint64_t> record(const AnswerLost& what);
     boost::system::result<std::uint64_t> record(const RunStart& start);
     boost::system::result<std::uint64_t> record(const RunEnd& end);
+    boost::system::result<std::uint64_t> record(const PromptShown& what);
+    boost::system::result<std::uint64_t> record(const PromptAnswered& what);
+    boost::system::result<std::uint64_t> record(const PromptWithdrawn& what);
+    boost::system::result<std::uint64_t> record(const GrantRevoked& what);
 
     /// fdatasync, off the answering path (called by the event loop after denials and at the end).
     void sync();

@@ -66,6 +66,8 @@ struct Decision {
     Mechanism mechanism = Mechanism::error;
     Tier tier = Tier::contested;
     std::int64_t duration_ns = 0;
+    /// The question whose answer decided, and the grant that did; 0: none.
+    std::uint64_t question = 0, grant = 0;
     /// A second record, of what became of that one: another program began to run than was judged. 0: none.
     std::uint64_t of_sequence = 0;
 };
@@ -78,6 +80,44 @@ struct ActFailed {
 struct AnswerLost {
     std::uint64_t of_sequence = 0;
     std::string_view why;
+};
+
+/// A question, before anybody sees it. Views are of bytes that the target chose.
+struct PromptShown {
+    std::uint64_t question = 0;
+    std::string_view key, rule, object, second_object, asked_as, program;
+    rules::OperationSet operations;
+    int pid = 0;
+    std::uint64_t start_time = 0;
+};
+/// Who answered: the uid and pid of the process behind the channel (0: it is not known), and the channel.
+struct Answerer {
+    std::uint32_t uid = 0;
+    int pid = 0;
+    std::string channel;  // "tty", "socket", "fd"
+};
+/// Its answer, before any call gets it.
+struct PromptAnswered {
+    std::uint64_t question = 0;
+    std::string_view key;
+    rules::Action answer = rules::Action::deny;
+    rules::DecidedBy by = rules::DecidedBy::person;
+    std::string_view scope;   // "once", "object", "tree"
+    std::string_view object;  // of a tree: the directory
+    std::uint64_t grant = 0;  // that was made; 0: none
+    Answerer who;
+    std::int64_t took_ns = 0;
+    std::uint64_t callers = 0;  // that asked the same until now
+    std::string_view reason;    // what a program said
+};
+/// It is asked no longer: nobody waits for its answer.
+struct PromptWithdrawn {
+    std::uint64_t question = 0;
+    std::string_view key, why;
+};
+struct GrantRevoked {
+    std::uint64_t grant = 0;
+    Answerer who;
 };
 
 /// A log was continued whose last line was torn (by a crash, a full disk): it was moved to another file.

@@ -129,6 +129,7 @@ void listen_internet(CallContext& context, PinnedSocket& socket, const rules::En
         // itself.
         const rules::Verdict verdict = judge(context, subject);
         if (verdict.action != rules::Action::allow) ::shutdown(socket.fd.get(), SHUT_RDWR);
+        context.asking = Asking::never;
         if (const int refused = refusal(context, subject, verdict, &sequence))
             return refuse(context, socket, refused);
     }

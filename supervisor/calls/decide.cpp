@@ -6,13 +6,12 @@
 #include <ctime>
 
 #include "rules/test_switch.hpp"
+#include "supervisor/calls/ask.hpp"
 #include "supervisor/calls/table.hpp"
 
 namespace callgate::calls {
 
 namespace {
-
-constexpr std::string_view no_one_to_ask = "no one to ask";
 
 /// Who asks, for the record.
 audit::Caller caller_of(CallContext& context) {
@@ -89,6 +88,10 @@ audit::Decision decision_on(CallContext& context, const Subject& subject, const 
     decision.identity = subject.identity;
     decision.verdict = verdict;
     decision.mechanism = mechanism_of(subject, verdict.action);
+    if (verdict.decided_by > rules::DecidedBy::fallback && verdict.decided_by < rules::DecidedBy::failure) {
+        decision.question = context.question;
+        decision.grant = context.grant;
+    }
     decision.duration_ns = now_ns() - context.started_ns;
     return decision;
 }
@@ -143,6 +146,26 @@ Ruling rule_on(CallContext& context, const Subject& subject, const rules::Verdic
     return Ruling::refused;
 }
 
+namespace {
+
+/// On record, then: 0 to act, or the errno.
+int carry_out(CallContext& context, const audit::Decision& decision, std::uint64_t* sequence) {
+    if (!put_on_record(context, decision, sequence)) return unrecorded_error;
+    switch (decision.verdict.action) {
+        case rules::Action::allow:
+            return 0;
+        case rules::Action::kill:
+            // The caller first, and before any answer: it must not run on until the tree is stopped.
+            ::kill(context.thread(), SIGKILL);
+            context.run.kill_tree();
+            return EPERM;
+        default:
+            return error_of(decision.verdict);
+    }
+}
+
+}  // namespace
+
 int refusal(CallContext& context, const Subject& subject, const rules::Verdict& verdict,
             std::uint64_t* sequence) {
     audit::Decision decision =
@@ -159,21 +182,19 @@ int refusal(CallContext& context, const Subject& subject, const rules::Verdict& 
         decision.reason = "the caller has another root, user or mount namespace";
     }
     if (decision.verdict.action == rules::Action::ask) {
-        decision.verdict.action = rules::Action::deny;
-        decision.reason = no_one_to_ask;
+        if (context.asking == Asking::later) return EAGAIN;
+        const Questioned answer = put_question(context, subject, verdict);
+        if (answer.parked) return EPERM;
+        decision = decision_on(context, subject, answer.verdict);
+        decision.reason = answer.reason;
     }
-    if (!put_on_record(context, decision, sequence)) return unrecorded_error;
-    switch (decision.verdict.action) {
-        case rules::Action::allow:
-            return 0;
-        case rules::Action::kill:
-            // The caller first, and before any answer: it must not run on until the tree is stopped.
-            ::kill(context.thread(), SIGKILL);
-            context.run.kill_tree();
-            return EPERM;
-        default:
-            return error_of(decision.verdict);
-    }
+    return carry_out(context, decision, sequence);
+}
+
+int refusal_as_answered(CallContext& context, const Subject& subject, const Questioned& answer) {
+    audit::Decision decision = decision_on(context, subject, answer.verdict);
+    decision.reason = answer.reason;
+    return carry_out(context, decision, nullptr);
 }
 
 void let_continue(CallContext& context, const Subject& subject) {

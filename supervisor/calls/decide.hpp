@@ -23,6 +23,9 @@ struct Subject {
     rules::OperationSet second_operations;
     std::optional<audit::FileIdentity> identity;
     audit::CallInput input;
+    /// What is asked about a move is also what the object could be used for at its new place: an answer then
+    /// counts for this call alone, and no grant does.
+    bool widens = false;
     /// How it happens where it is allowed.
     audit::Mechanism allowed_by = audit::Mechanism::on_behalf;
 };

@@ -15,6 +15,7 @@
 #include <algorithm>
 
 #include "supervisor/calls/arguments.hpp"
+#include "supervisor/calls/ask.hpp"
 #include "supervisor/calls/decide.hpp"
 #include "supervisor/calls/exec_script.hpp"
 #include "supervisor/calls/exec_watch.hpp"
@@ -40,7 +41,7 @@ public:
     explicit Execution(CallContext& context)
         : context_(context),
           held_(!context.run.plan.trap_only_execute),
-          by_arguments_(context.run.rules.needs_arguments()) {}
+          by_arguments_(context.run.rules.needs_arguments() || asks_about_execution(context.run.rules)) {}
 
     void run();
 
@@ -53,6 +54,7 @@ private:
     [[nodiscard]] Subject judged(const Step& step) const;
     [[nodiscard]] Subject recorded(const Step& step) const;
     void judge_all();
+    [[nodiscard]] std::optional<rules::Verdict> answers();
     void allowed(const rules::Verdict& verdict);
     void watch(const rules::Verdict& verdict);
     void refuse(int error) { refuse_natively(context_, error, held_); }
@@ -60,7 +62,7 @@ private:
 
     CallContext& context_;
     const bool held_;          // Landlock lets execute only what is allowed: calls may be continued
-    const bool by_arguments_;  // some rule asks for them
+    const bool by_arguments_;  // some rule looks at them, or a question shows them
     std::optional<GivenPath> given_;
     std::vector<Step> steps_;
     bool readable_ = true;  // the last step, by this identity
@@ -189,8 +191,29 @@ void Execution::judge_all() {
         verdict = one;
         decisive = &step;
     }
+    if (verdict.action == rules::Action::ask && context_.run.broker != nullptr) {
+        if (const auto answer = answers()) allowed(*answer);
+        return;
+    }
     if (verdict.action == rules::Action::allow) return allowed(verdict);
     if (rule_on(context_, recorded(*decisive), verdict) == Ruling::proceed) context_.fail(EACCES);
+}
+
+/// Where nothing denies, each file that is asked about is its own question. Nothing: parked, or answered.
+std::optional<rules::Verdict> Execution::answers() {
+    rules::Verdict last;
+    for (const Step& step : steps_) {
+        const rules::Verdict one = judge(context_, judged(step));
+        if (one.action != rules::Action::ask) continue;
+        const Subject subject = recorded(step);
+        const Questioned answer = put_question(context_, subject, one);
+        if (answer.parked) return std::nullopt;
+        last = answer.verdict;
+        if (last.action == rules::Action::allow) continue;
+        context_.fail(refusal_as_answered(context_, subject, answer));
+        return std::nullopt;
+    }
+    return last;
 }
 
 void Execution::allowed(const rules::Verdict& verdict) {

@@ -142,14 +142,15 @@ struct Rename {
         return PlantedEntries(context).judge(std::move(directory), to.path);
     }
 
-    Verdict judge(const Subject& subject) {
-        Verdict verdict = calls::judge(context, subject);
-        if (verdict.action > rules::Action::allow) return verdict;
-        const Verdict moved = judge_direction(old_place, new_place, old_status);
-        if (moved.action > rules::Action::allow) return moved;
-        if (!exchanges()) return verdict;
-        const Verdict back = judge_direction(new_place, old_place, new_status);
-        return back.action > rules::Action::allow ? back : verdict;
+    /// Also where the names alone are asked about: an answer settles no more than its question.
+    Verdict judge(Subject& subject) {
+        const Verdict verdict = calls::judge(context, subject);
+        if (verdict.action > rules::Action::ask) return verdict;
+        Verdict moved = judge_direction(old_place, new_place, old_status);
+        if (moved.action <= rules::Action::ask && exchanges())
+            moved = stricter(moved, judge_direction(new_place, old_place, new_status));
+        subject.widens = moved.action == rules::Action::ask;
+        return stricter(verdict, moved);
     }
 
     int act() const {
@@ -292,12 +293,15 @@ void handle_link(CallContext& context) {
     // An object without any name (O_TMPFILE) gets its first one: nothing it had can be widened. One whose
     // names are only not known may have been denied by any of them.
     const bool named = object->status.st_nlink != 0 && !object->anonymous;
-    if (verdict.action == rules::Action::allow && named && object->nameless &&
-        check_enabled("nameless-link")) {
+    const bool open = verdict.action <= rules::Action::ask;
+    if (open && named && object->nameless && check_enabled("nameless-link")) {
         verdict = refusal(EXDEV);
-    } else if (verdict.action == rules::Action::allow && named) {
+    } else if (open && named) {
         const auto moved = context.run.moves.judge({object->path, place->path, kind_of(object->status)});
-        if (!moved.allowed) verdict = moved.verdict;
+        if (!moved.allowed) {
+            subject.widens = moved.verdict.action == rules::Action::ask;
+            verdict = stricter(verdict, moved.verdict);
+        }
     }
     std::uint64_t sequence = 0;
     if (rule_on(context, subject, verdict, &sequence) == Ruling::refused) return;

@@ -309,6 +309,7 @@ void handle_sendmmsg(CallContext& context) {
         if (error < 0) return;
         if (error != 0) break;
         ++done;
+        context.asking = Asking::later;  // handled again, it would be sent twice
     }
     // What was sent counts, and an error shows only where nothing was.
     if (done > 0 && outcome.error != 0 && outcome.sequence != 0)

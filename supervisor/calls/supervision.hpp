@@ -14,6 +14,7 @@
 #include "rules/move.hpp"
 #include "rules/plan.hpp"
 #include "rules/rule_set.hpp"
+#include "supervisor/approval/question.hpp"
 #include "supervisor/audit/log.hpp"
 #include "supervisor/audit/record.hpp"
 #include "supervisor/calls/bound_names.hpp"
@@ -25,16 +26,29 @@
 #include "supervisor/kernel/target.hpp"
 #include "supervisor/report.hpp"
 
+namespace callgate::approval {
+class Broker;
+}
+
 namespace callgate::calls {
 
 class Reparenting;
+
+/// What may be done where the rules ask.
+enum class Asking : std::uint8_t {
+    may,    // park the call
+    later,  // part of it is done: the caller is told so, and comes again with the rest
+    never,  // it is done: deny
+};
 
 struct Supervision {
     const rules::RuleSet& rules;
     const rules::Plan& plan;
     const rules::StaticGrants& grants;
     const rules::MoveJudge& moves;
-    audit::Log* log = nullptr;  // null: --no-audit
+    audit::Log* log = nullptr;           // null: --no-audit
+    approval::Broker* broker = nullptr;  // null: nobody can be asked
+    std::string home{};                  // of who answers: never a directory that a grant covers
     RunReport& report;
     pid_t guardian = -1;
     uid_t uid = 0;
@@ -94,6 +108,13 @@ struct CallContext {
     Scratch& scratch;
     const CallEntry& entry;
     std::int64_t started_ns = 0;
+
+    /// What was answered about this call, where it waited for an answer; null: nothing was asked yet.
+    std::vector<approval::Approval>* approvals = nullptr;
+    unsigned approvals_used = 0;  // bits
+    Asking asking = Asking::may;
+    /// The question and the grant that decided last; 0: none.
+    std::uint64_t question = 0, grant = 0;
 
     [[nodiscard]] pid_t thread() const { return call.notification().thread; }
     [[nodiscard]] int integer(int index) const { return call.notification().integer(index); }

@@ -216,7 +216,7 @@ std::string as_text(const Question& question, const Answer& answer) {
     for (const rules::Rule* rule : answer.by_arguments)
         line("note", "where its argv matches, this rule decides too: " + describe(*rule));
     if (verdict.action == rules::Action::ask)
-        line("note", "nobody can be asked in this version: a run denies it");
+        line("note", "a run asks you (callgate approve), and denies it where nobody answers");
     if (!answer.hint.empty()) line("hint", "callgate run " + answer.hint);
     return text;
 }

@@ -71,10 +71,12 @@ constexpr std::array surroundings_options = {
 };
 
 constexpr std::array decision_options = {
-    OptionSpec{"ask", 0, one, "WHO", "auto or never; nobody can be asked yet, so a question is a denial", "",
-               "auto never"},
-    OptionSpec{"ask-timeout", 0, one, "SECONDS", "",
-               "nobody can be asked yet, so a question is denied at once"},
+    OptionSpec{
+        "ask", 0, one, "WHO",
+        "who answers what the rules ask: auto (default: callgate approve, where it waits), socket, fd:N "
+        "or never",
+        "", "auto socket fd: never"},
+    OptionSpec{"ask-timeout", 0, one, "DURATION", "deny what nobody answers in this time (default: 60s)"},
     OptionSpec{"mode", 0, one, "MODE", "enforce", "", "enforce"},
     OptionSpec{"require", 0, many, "FEATURE[,..]",
                "fail at the start where one is missing (see callgate doctor)"},
@@ -112,6 +114,15 @@ constexpr std::array inspect_groups = {
 };
 constexpr std::array json_groups = {OptionGroup{"Options", json_options}, OptionGroup{"Other", help_options}};
 constexpr std::array plain_groups = {OptionGroup{"Options", help_options}};
+
+constexpr std::array approve_options = {
+    OptionSpec{"run", 0, one, "RUN", "the questions of this run only"},
+    OptionSpec{"once", 0, flag, "", "end after one answer"},
+    OptionSpec{"exec", 0, one, "PROGRAM", "let a program decide", "", "FILE"},
+    OptionSpec{"notify", 0, flag, "", "ring the terminal's bell and set its title for each question"},
+};
+constexpr std::array approve_groups = {OptionGroup{"Options", approve_options},
+                                       OptionGroup{"Other", help_options}};
 
 constexpr std::array check_options = {
     OptionSpec{"workdir", 0, one, "DIR", "what ${workdir} stands for (default: the current directory)", "",
@@ -179,6 +190,27 @@ constexpr std::array all_verbs = {
         "without it the newest log.",
         "callgate audit show --verdict deny\ncallgate audit summary --by object k3f9\ncallgate audit tail -f",
         audit_groups, false, 1, 2, audit_log},
+    VerbSpec{
+        "approve", "[OPTIONS] [RUN]", "answer the questions of running supervisors",
+        "Shows the questions of all runs, or of RUN, and takes the answers: one letter, then Enter. Enter "
+        "alone denies. With --exec, PROGRAM gets each question as JSON on stdin and prints "
+        "{\"verdict\":\"allow\"|\"deny\"|\"kill\",\"scope\":\"once\"|\"object\"|\"tree\"}; its failure, "
+        "silence or "
+        "nonsense denies.",
+        "callgate approve\ncallgate approve --notify k3f9ab\ncallgate approve --exec ./policy",
+        approve_groups, false, 0, 1, approve},
+    VerbSpec{"ps", "[--json]", "list running supervisors", "", "callgate ps", json_groups, false, 0, 0, ps},
+    VerbSpec{"stop", "RUN", "end a run, as SIGTERM does", "", "callgate stop k3f9ab", plain_groups, false, 1,
+             1, stop},
+    VerbSpec{"grants", "[--json] [RUN]", "list what was allowed or denied for the rest of runs", "",
+             "callgate grants k3f9ab", json_groups, false, 0, 1, grants},
+    VerbSpec{"revoke", "RUN GRANT", "take a grant back", "", "callgate revoke k3f9ab 2", plain_groups, false,
+             2, 2, revoke},
+    VerbSpec{
+        "rules", "pending | accept NAME | drop NAME", "rules that answers proposed: list, take over, drop",
+        "Answers can propose a rule (r). `accept` puts it into your rule set, keeps what stands there as it "
+        "is, and shows the difference.",
+        "callgate rules pending\ncallgate rules accept k3f9ab-7", plain_groups, false, 1, 2, rules_verb},
     VerbSpec{"profiles", "[NAME]", "list the rule sets that can be named, or print one", "",
              "callgate profiles\ncallgate profiles agent", json_groups, false, 0, 1, profiles},
     VerbSpec{"doctor", "[--json]", "show what this machine offers, what is missing, and what follows",
@@ -191,8 +223,7 @@ constexpr std::array all_verbs = {
              plain_groups, false, 1, 1, completion},
 };
 
-constexpr std::array<std::string_view, 7> later_verbs = {"approve", "grants", "revoke", "rules",
-                                                         "ps",      "stop",   "exec"};
+constexpr std::array<std::string_view, 1> later_verbs = {"exec"};
 constexpr std::array<std::string_view, 6> later_audit_verbs = {"verify", "replay", "suggest",
                                                                "report", "export", "prune"};
 

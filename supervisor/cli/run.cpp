@@ -122,7 +122,7 @@ int start(const Arguments& arguments, SessionConfig& config) {
     const Places places = find_places();
     config.workdir = choose_workdir(arguments, places, true);
     config.directory = start_directory(arguments, places, config.workdir);
-    read_run_options(arguments, places.state, config);
+    read_run_options(arguments, places, config);
     if (config.audit.kind == AuditTarget::Kind::directory) make_state_directory(config.audit.path);
     name_run(config);
     std::unique_ptr<Beginning> begun = begin_run(config);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/ioprio.h>
+#include <sys/stat.h>
 #include <sys/sysinfo.h>
 
 #include <algorithm>
@@ -99,14 +100,41 @@ void read_limits(const Arguments& arguments, SessionConfig& config) {
              "at most the " + std::to_string(machine_memory() >> 20U) + "M that this machine has");
 }
 
-void read_decisions(const Arguments& arguments) {
-    const std::string ask = arguments.value("ask").value_or("auto");
-    if (ask == "tty" || ask == "socket" || ask.starts_with("fd:"))
-        throw Failure(arguments.origin("ask") + " " + ask +
-                      " is not in this version: nobody can be asked yet; expected auto or never (questions "
-                      "are denied)");
-    constexpr std::string_view askers[] = {"auto", "never"};
-    (void)read_word(arguments, "ask", askers);
+/// The descriptor that answers must be a socket, and the command must not have it.
+int read_answering_descriptor(const Arguments& arguments, const std::string& value) {
+    const int number = read_descriptor(arguments, "ask", value);
+    struct stat status {};
+    if (::fstat(number, &status) != 0 || !S_ISSOCK(status.st_mode))
+        fail(arguments, "ask", value, "a connected socket, such as one end of a socketpair");
+    if (number <= 2) fail(arguments, "ask", value, "a descriptor above 2: the command gets 0, 1 and 2");
+    for (const std::string& passed : arguments.values("pass-fd"))
+        if (read_descriptor(arguments, "pass-fd", passed) == number)
+            throw Failure(arguments.origin("ask") + " " + value + ": " + arguments.origin("pass-fd") + " " +
+                          passed + " would let the command answer itself; give it another descriptor");
+    return number;
+}
+
+approval::AskSettings read_ask(const Arguments& arguments, const std::string& runtime) {
+    using Who = approval::AskSettings::Who;
+    approval::AskSettings ask;
+    ask.runtime_directory = runtime;
+    ask.timeout = read_duration(arguments, "ask-timeout").value_or(ask.timeout);
+    if (const std::string value = arguments.value("ask").value_or(""); value.starts_with("fd:")) {
+        ask.who = Who::descriptor;
+        ask.descriptor = read_answering_descriptor(arguments, value);
+        return ask;
+    }
+    constexpr std::string_view askers[] = {"auto", "never", "socket", "fd:N"};
+    constexpr Who whos[] = {Who::automatic, Who::never, Who::socket};
+    const std::size_t chosen = read_word(arguments, "ask", askers);
+    if (chosen == std::size(whos)) fail(arguments, "ask", "fd:N", "the number of an open descriptor");
+    ask.who = whos[chosen];
+    if (ask.who == Who::socket && runtime.empty())
+        throw Failure(arguments.origin("ask") + " socket: there is no directory for sockets");
+    return ask;
+}
+
+void read_mode(const Arguments& arguments) {
     if (arguments.value("mode").value_or("") == "audit")
         throw Failure(arguments.origin("mode") + " audit is not in this version; expected enforce");
     constexpr std::string_view modes[] = {"enforce"};
@@ -186,11 +214,13 @@ OutputTarget read_output_target(const Arguments& arguments, std::string_view opt
     return target;
 }
 
-void read_run_options(const Arguments& arguments, const std::string& state, SessionConfig& config) {
-    read_decisions(arguments);
+void read_run_options(const Arguments& arguments, const Places& places, SessionConfig& config) {
+    read_mode(arguments);
+    config.ask = read_ask(arguments, places.runtime);
+    config.home = places.home;
     read_limits(arguments, config);
     read_surroundings(arguments, config);
-    read_audit(arguments, state, config);
+    read_audit(arguments, places.state, config);
     config.report = read_output_target(arguments, "report", TargetKind::any);
     config.status = read_output_target(arguments, "status", TargetKind::descriptor_only);
     config.quiet = arguments.has("quiet");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "supervisor/cli/arguments.hpp"
+#include "supervisor/machine.hpp"
 #include "supervisor/session.hpp"
 
 namespace callgate::cli {
@@ -14,8 +15,8 @@ enum class TargetKind : std::uint8_t { any, descriptor_only };
                                               TargetKind kind);
 
 /// Fills what stands in options alone: limits, background, grace, audit, report, status, descriptors,
-/// priorities, output. `state` is where logs go by default. Throws Failure.
-void read_run_options(const Arguments& arguments, const std::string& state, SessionConfig& config);
+/// priorities, output. Throws Failure.
+void read_run_options(const Arguments& arguments, const Places& places, SessionConfig& config);
 
 /// --require: throws Failure where a named feature is unknown or missing.
 void require_features(const Arguments& arguments);

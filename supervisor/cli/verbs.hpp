@@ -12,6 +12,12 @@ namespace callgate::cli {
 [[nodiscard]] int audit_log(const Arguments& arguments);
 [[nodiscard]] int profiles(const Arguments& arguments);
 [[nodiscard]] int doctor(const Arguments& arguments);
+[[nodiscard]] int approve(const Arguments& arguments);
+[[nodiscard]] int ps(const Arguments& arguments);
+[[nodiscard]] int stop(const Arguments& arguments);
+[[nodiscard]] int grants(const Arguments& arguments);
+[[nodiscard]] int revoke(const Arguments& arguments);
+[[nodiscard]] int rules_verb(const Arguments& arguments);
 [[nodiscard]] int completion(const Arguments& arguments);
 
 /// The help of one verb, at most 80 columns wide.

@@ -19,6 +19,8 @@ public:
     PendingCall(PendingCall&& other) noexcept
         : source_(std::exchange(other.source_, nullptr)), notification_(other.notification_) {}
     PendingCall& operator=(PendingCall&&) = delete;
+    /// Gives the duty back to the call that it was moved from.
+    void take_back(PendingCall& other) noexcept { source_ = std::exchange(other.source_, nullptr); }
     ~PendingCall();
 
     [[nodiscard]] const Notification& notification() const { return notification_; }

@@ -182,6 +182,7 @@ CHECKS = (
     Mutant("callgate-rules", ("rules.written",)),
     Mutant("record-first", ("log.size_limit",)),
     Mutant("guardian-is-a-stranger", ("callgate.guardian.prlimit",)),
+    Mutant("same-question", (), test="test_approval.py::test_a_name_that_becomes_another_while_it_is_asked_about_is_not_opened"),
 )
 
 # Checks that no attack can notice, and which test shows them.

@@ -1,0 +1,405 @@
+// `callgate approve`: the questions of all runs of this user, answered in this terminal or by a program.
+//
+// The terminal is the person's own: no target holds it. What was typed before a prompt was drawn never
+// answers it, nor does what is typed in the moment after, nor what is pasted; the end of input denies.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <list>
+#include <nlohmann/json.hpp>
+
+#include "supervisor/approval/client.hpp"
+#include "supervisor/approval/meeting_place.hpp"
+#include "supervisor/approval/prompt.hpp"
+#include "supervisor/approval/proposal.hpp"
+#include "supervisor/approval/wire.hpp"
+#include "supervisor/calls/supervision.hpp"
+#include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/verbs.hpp"
+#include "supervisor/machine.hpp"
+
+namespace callgate::cli {
+
+namespace {
+
+using approval::Client;
+using approval::Scope;
+using approval::Shown;
+using approval::Typed;
+
+/// After a prompt was drawn: what is typed in this time was meant for something else.
+constexpr std::int64_t guard_ns = 600'000'000;
+constexpr std::int64_t second_ns = 1'000'000'000;
+
+struct Open {
+    Client* client = nullptr;
+    Shown shown;
+};
+
+/// One program that decides one question.
+struct Decider {
+    pid_t pid = -1;
+    UniqueFd output;
+    std::string text;
+    std::int64_t deadline_ns = 0;
+    std::string run;
+    std::uint64_t id = 0;
+};
+
+class Approver {
+public:
+    Approver(const Arguments& arguments, Places places)
+        : places_(std::move(places)),
+          only_(arguments.value("run").value_or("")),
+          program_(arguments.value("exec").value_or("")),
+          once_(arguments.has("once")),
+          notify_(arguments.has("notify")),
+          terminal_(::isatty(0) != 0 && ::isatty(1) != 0) {
+        if (!arguments.rest().empty()) only_ = arguments.rest().front();
+    }
+    ~Approver() {
+        if (paste_marked_) write("\x1b[?2004l");
+    }
+    int run();
+
+private:
+    void find_runs();
+    void take(Client& client);
+    void on_message(Client& client, const approval::FromRun& message);
+    void drop(Client& client);
+    [[nodiscard]] Open* current();
+    void draw(bool details);
+    void withdraw(std::uint64_t id, const Client& client, const std::string& why);
+    void on_input();
+    void on_line(const std::string& line);
+    void decide(std::string_view verdict, Scope scope);
+    void start_decider(const Open& open);
+    void on_decider();
+    void end_decider();
+    void notify();
+    void wait();
+    void write(std::string_view text) const;
+
+    Places places_;
+    std::string only_, program_;
+    bool once_, notify_, terminal_;
+    bool paste_marked_ = false, finished_ = false, input_ended_ = false;
+    int answered_ = 0;
+    UniqueFd presence_, watch_, signals_;
+    std::list<Client> clients_;
+    std::vector<Open> questions_;
+    std::uint64_t drawn_id_ = 0;
+    std::string drawn_run_;
+    bool detailed_ = false;
+    std::int64_t guarded_until_ns_ = 0;
+    approval::TypedLines lines_;
+    std::string input_;
+    Decider decider_;
+};
+
+void Approver::write(std::string_view text) const {
+    while (!text.empty()) {
+        const ssize_t put = ::write(1, text.data(), text.size());
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return;
+        text.remove_prefix(static_cast<std::size_t>(put));
+    }
+}
+
+void Approver::find_runs() {
+    for (const std::string& run : approval::runs_at(places_.runtime)) {
+        if (!only_.empty() && run != only_) continue;
+        if (std::ranges::any_of(clients_, [&](const Client& one) { return one.run() == run; })) continue;
+        if (auto client = Client::open(places_.runtime, run)) clients_.push_back(std::move(*client));
+    }
+}
+
+void Approver::take(Client& client) {
+    const bool alive = client.receive();
+    while (const auto message = client.next()) on_message(client, *message);
+    if (!alive) drop(client);
+}
+
+void Approver::on_message(Client& client, const approval::FromRun& message) {
+    const auto same = [&](const Open& one) { return one.client == &client && one.shown.id == message.id; };
+    if (message.ask) {
+        questions_.push_back({&client, *message.ask});
+        if (notify_) notify();
+    } else if (message.type == "withdrawn") {
+        withdraw(message.id, client, message.why);
+    } else if (message.type == "count") {
+        for (Open& one : questions_)
+            if (same(one)) one.shown.count = message.count;
+    } else if (message.type == "ack" && !message.applied) {
+        say("the answer to question " + std::to_string(message.id) + " of run " + client.run() +
+            " did not count: " + message.why);
+    }
+}
+
+void Approver::withdraw(std::uint64_t id, const Client& client, const std::string& why) {
+    if (drawn_id_ == id && drawn_run_ == client.run()) {
+        write("\n");
+        say("question " + std::to_string(id) + " of run " + client.run() + ": " + why);
+        drawn_id_ = 0;
+    }
+    if (decider_.id == id && decider_.run == client.run()) end_decider();
+    std::erase_if(questions_, [&](const Open& one) { return one.client == &client && one.shown.id == id; });
+}
+
+void Approver::drop(Client& client) {
+    if (drawn_run_ == client.run() && drawn_id_ != 0) withdraw(drawn_id_, client, "the run has ended");
+    if (decider_.run == client.run()) end_decider();
+    std::erase_if(questions_, [&](const Open& one) { return one.client == &client; });
+    if (!only_.empty()) finished_ = true;
+    clients_.remove_if([&](const Client& one) { return &one == &client; });
+}
+
+Open* Approver::current() { return questions_.empty() ? nullptr : &questions_.front(); }
+
+/// A bell, and the number of questions in the title.
+void Approver::notify() { write("\a\x1b]2;callgate: " + std::to_string(questions_.size()) + " waiting\a"); }
+
+void Approver::draw(bool details) {
+    Open* const open = current();
+    winsize size{};
+    approval::Look look;
+    if (::ioctl(1, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) look.columns = size.ws_col;
+    const char* const kind = std::getenv("TERM");
+    const std::string_view term = kind == nullptr ? "" : kind;
+    look.plain = !terminal_ || term.empty() || term == "dumb" || term == "linux";
+    look.total = questions_.size();
+    look.details = details;
+    look.now_ns = calls::now_ns();
+    const approval::Drawn drawn = approval::draw(open->shown, look);
+    detailed_ = details || !drawn.cut;
+    drawn_id_ = open->shown.id;
+    drawn_run_ = open->client->run();
+    if (terminal_) {
+        if (!look.plain && !paste_marked_) {
+            write("\x1b[?2004h");
+            paste_marked_ = true;
+        }
+        ::tcflush(0, TCIFLUSH);
+        guarded_until_ns_ = calls::now_ns() + guard_ns;
+    }
+    write(drawn.text + "> ");
+}
+
+void Approver::decide(std::string_view verdict, Scope scope) {
+    Open* const open = current();
+    static_cast<void>(open->client->send(approval::decision_line(open->shown, verdict, scope)));
+    ++answered_;
+    drawn_id_ = 0;
+    // Callers that still wait are counted to us again, under the same number.
+    if (open->shown.count <= 1 || verdict != "allow" || scope != Scope::once) {
+        questions_.erase(questions_.begin());
+    } else {
+        --open->shown.count;
+    }
+    if (once_) finished_ = true;
+}
+
+void Approver::on_line(const std::string& line) {
+    Open* const open = current();
+    if (open == nullptr || drawn_id_ == 0) return;
+    static_cast<void>(open->client->send(approval::plain_line("rest", "id", open->shown.id)));
+    switch (approval::understand(line, open->shown, detailed_)) {
+        case Typed::deny:
+            return decide("deny", Scope::once);
+        case Typed::once:
+            return decide("allow", Scope::once);
+        case Typed::object:
+            return decide("allow", Scope::object);
+        case Typed::tree:
+            return decide("allow", Scope::tree);
+        case Typed::deny_run:
+            return decide("deny", open->shown.offers(Scope::object) ? Scope::object : Scope::once);
+        case Typed::kill:
+            return decide("kill", Scope::once);
+        case Typed::propose:
+            if (const auto name = approval::propose(places_.config, open->shown))
+                write("proposed as " + *name + " (callgate rules accept " + *name +
+                      "); the question still waits\n> ");
+            else
+                write("no rule can be proposed: " + name.error().message() + "\n> ");
+            return;
+        case Typed::details:
+            return draw(true);
+        case Typed::again:
+            write("not understood; Enter denies\n> ");
+    }
+}
+
+void Approver::on_input() {
+    char bytes[4096];
+    const ssize_t got = ::read(0, bytes, sizeof bytes);
+    if (got < 0) return;
+    if (got == 0) {  // the end of input denies what is asked, and nobody is left to answer
+        if (current() != nullptr && drawn_id_ != 0) decide("deny", Scope::once);
+        input_ended_ = finished_ = true;
+        return;
+    }
+    if (terminal_ && calls::now_ns() < guarded_until_ns_) {
+        const auto ignored = lines_.take({bytes, static_cast<std::size_t>(got)});
+        static_cast<void>(ignored);
+        write("(typed too early: ignored)\n> ");
+        return;
+    }
+    input_.append(bytes, static_cast<std::size_t>(got));
+    for (std::size_t end = input_.find('\n'); end != std::string::npos; end = input_.find('\n')) {
+        const auto line = lines_.take(std::string_view(input_).substr(0, end));
+        input_.erase(0, end + 1);
+        if (line) {
+            on_line(*line);
+        } else {
+            write("(pasted: ignored)\n> ");
+        }
+        if (terminal_) break;  // one line for one prompt
+        if (finished_ || drawn_id_ == 0) break;
+    }
+    if (terminal_) input_.clear();
+}
+
+void Approver::start_decider(const Open& open) {
+    decider_ = {};
+    decider_.run = open.client->run();
+    decider_.id = open.shown.id;
+    decider_.deadline_ns = open.shown.deadline_ns;
+    const UniqueFd question(::memfd_create("callgate-question", MFD_CLOEXEC));
+    const std::string line = open.shown.message + '\n';
+    int ends[2] = {-1, -1};
+    if (!question || ::write(question.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()) ||
+        ::lseek(question.get(), 0, SEEK_SET) != 0 || ::pipe2(ends, O_CLOEXEC) != 0) {
+        decider_ = {};
+        return decide("deny", Scope::once);
+    }
+    decider_.output.reset(ends[0]);
+    const UniqueFd writing(ends[1]);
+    decider_.pid = ::fork();
+    if (decider_.pid == 0) {
+        sigset_t none;
+        ::sigemptyset(&none);
+        ::sigprocmask(SIG_SETMASK, &none, nullptr);
+        ::dup2(question.get(), 0);
+        ::dup2(writing.get(), 1);
+        ::execlp(program_.c_str(), program_.c_str(), static_cast<char*>(nullptr));
+        ::_exit(127);
+    }
+    if (decider_.pid > 0) return;
+    decider_ = {};
+    decide("deny", Scope::once);
+}
+
+/// Whatever it was: it is over.
+void Approver::end_decider() {
+    if (decider_.pid > 0) {
+        ::kill(decider_.pid, SIGKILL);
+        ::waitpid(decider_.pid, nullptr, 0);
+    }
+    decider_ = {};
+}
+
+/// Its failure, silence or nonsense denies.
+void Approver::on_decider() {
+    char bytes[4096];
+    const ssize_t got = ::read(decider_.output.get(), bytes, sizeof bytes);
+    if (got > 0 && decider_.text.size() < approval::longest_message) {
+        decider_.text.append(bytes, static_cast<std::size_t>(got));
+        return;
+    }
+    int status = 1;
+    if (got > 0) ::kill(decider_.pid, SIGKILL);
+    ::waitpid(decider_.pid, &status, 0);
+    decider_.pid = -1;
+    const auto answer = approval::parse_program_answer(status == 0 ? decider_.text : "");
+    Open* const open = current();
+    if (open != nullptr && open->shown.id == decider_.id && open->client->run() == decider_.run) {
+        if (!answer.problem.empty()) say(program_ + ": " + answer.problem + ": denied");
+        static_cast<void>(open->client->send(
+            approval::decision_line(open->shown, answer.verdict, answer.scope, answer.reason)));
+        ++answered_;
+        questions_.erase(questions_.begin());
+        if (once_) finished_ = true;
+    }
+    decider_ = {};
+}
+
+/// Whatever comes first: runs, messages, a line, a program's answer, a signal, time.
+void Approver::wait() {
+    std::vector<pollfd> all = {{signals_.get(), POLLIN, 0}, {watch_.get(), POLLIN, 0}};
+    const bool reads = program_.empty() && !input_ended_;
+    all.push_back({reads ? 0 : -1, POLLIN, 0});
+    all.push_back({decider_.output ? decider_.output.get() : -1, POLLIN, 0});
+    std::vector<Client*> order;
+    for (Client& one : clients_) {
+        all.push_back({one.descriptor(), POLLIN, 0});
+        order.push_back(&one);
+    }
+    // What was typed while the guard lasted lies half typed in the terminal: it is thrown away at its end.
+    const std::int64_t now = calls::now_ns();
+    int timeout = 1000;
+    if (terminal_ && guarded_until_ns_ > now)
+        timeout = static_cast<int>((guarded_until_ns_ - now) / 1'000'000) + 1;
+    ::poll(all.data(), all.size(), timeout);
+    if (guarded_until_ns_ != 0 && calls::now_ns() >= guarded_until_ns_ && now < guarded_until_ns_) {
+        ::tcflush(0, TCIFLUSH);
+        guarded_until_ns_ = 0;
+        all[2].revents = 0;
+    }
+    if (all[0].revents != 0) {
+        finished_ = true;
+        return;
+    }
+    if (all[1].revents != 0) {
+        char events[4096];
+        static_cast<void>(::read(watch_.get(), events, sizeof events));
+    }
+    if (all[2].revents != 0) on_input();
+    if (all[3].revents != 0) on_decider();
+    for (std::size_t index = 0; index < order.size(); ++index)
+        if (all[index + 4].revents != 0) take(*order[index]);
+    find_runs();
+}
+
+int Approver::run() {
+    if (const auto made = approval::make_meeting_place(places_.runtime); !made)
+        throw Failure("cannot use " + places_.runtime + ": " + made.error().message());
+    sigset_t set;
+    ::sigemptyset(&set);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, signal);
+    ::sigprocmask(SIG_BLOCK, &set, nullptr);
+    signals_.reset(::signalfd(-1, &set, SFD_CLOEXEC));
+    ::signal(SIGPIPE, SIG_IGN);
+    if (auto presence = approval::announce_approver(places_.runtime)) presence_ = std::move(*presence);
+    watch_.reset(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+    ::inotify_add_watch(watch_.get(), places_.runtime.c_str(), IN_CREATE | IN_MOVED_TO);
+    find_runs();
+    if (!only_.empty() && clients_.empty())
+        throw Failure("no run " + only_ + " answers; callgate ps lists those that do");
+    while (!finished_) {
+        Open* const open = current();
+        if (open != nullptr && !program_.empty() && decider_.id == 0) start_decider(*open);
+        if (open != nullptr && program_.empty() && drawn_id_ == 0) draw(false);
+        if (!finished_) wait();
+        if (decider_.pid > 0 && calls::now_ns() > decider_.deadline_ns + second_ns) end_decider();
+    }
+    end_decider();
+    return 0;
+}
+
+}  // namespace
+
+int approve(const Arguments& arguments) { return Approver(arguments, find_places()).run(); }
+
+}  // namespace callgate::cli

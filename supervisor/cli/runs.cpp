@@ -1,0 +1,157 @@
+// `callgate ps`, `stop`, `grants`, `revoke`: running supervisors of this user, asked over their sockets.
+#include <poll.h>
+
+#include <charconv>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "supervisor/approval/client.hpp"
+#include "supervisor/approval/meeting_place.hpp"
+#include "supervisor/audit/escape.hpp"
+#include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/json_text.hpp"
+#include "supervisor/cli/verbs.hpp"
+#include "supervisor/machine.hpp"
+
+namespace callgate::cli {
+
+namespace {
+
+using approval::Client;
+using nlohmann::json;
+
+constexpr int patience_ms = 5000;
+
+Client require_run(const std::string& directory, const std::string& run) {
+    if (run.find('/') == std::string::npos)
+        if (auto client = Client::open(directory, run)) return std::move(*client);
+    throw Failure("no run " + run + " answers; callgate ps lists those that do");
+}
+
+/// What one run answers to a plain message; null where it is gone.
+json ask(Client& client, std::string_view type) {
+    if (!client.send(approval::plain_line(type))) return nullptr;
+    const auto answer = client.wait_for(type, patience_ms);
+    return answer ? json::parse(answer->text, nullptr, false) : json(nullptr);
+}
+
+std::string text_of(const json& value, const char* name) {
+    return value.is_object() && value.contains(name) && value[name].is_string()
+               ? value[name].get<std::string>()
+               : std::string();
+}
+
+std::int64_t number_of(const json& value, const char* name) {
+    return value.is_object() && value.contains(name) && value[name].is_number_integer()
+               ? value[name].get<std::int64_t>()
+               : 0;
+}
+
+std::string command_of(const json& status) {
+    std::string text;
+    if (!status.contains("command") || !status["command"].is_array()) return text;
+    for (const json& one : status["command"])
+        if (one.is_string()) text += (text.empty() ? "" : " ") + audit::shell_quote(one.get<std::string>());
+    return text;
+}
+
+std::string age(std::int64_t milliseconds) {
+    const std::int64_t seconds = milliseconds / 1000;
+    if (seconds < 120) return std::to_string(seconds) + "s";
+    if (seconds < 7200) return std::to_string(seconds / 60) + "m";
+    return std::to_string(seconds / 3600) + "h";
+}
+
+std::string column(std::string text, std::size_t width) {
+    if (text.size() < width) text.resize(width, ' ');
+    return text + ' ';
+}
+
+std::vector<json> all_status(const std::string& directory) {
+    std::vector<json> all;
+    for (const std::string& run : approval::runs_at(directory)) {
+        auto client = Client::open(directory, run);
+        if (!client) continue;  // it has just ended
+        json status = ask(*client, "status");
+        if (status.is_object()) all.push_back(std::move(status));
+    }
+    return all;
+}
+
+std::string grant_line(const std::string& run, const json& grant) {
+    return column(run, 8) + column(std::to_string(number_of(grant, "grant")), 5) +
+           column(text_of(grant, "action"), 5) + column(std::to_string(number_of(grant, "used")) + "x", 6) +
+           audit::terminal_safe(text_of(grant, "text")) + "  by " +
+           audit::terminal_safe(text_of(grant, "program")) + "  (" +
+           audit::terminal_safe(text_of(grant, "channel")) + ", uid " +
+           std::to_string(number_of(grant, "uid")) + ", pid " + std::to_string(number_of(grant, "pid")) +
+           ")\n";
+}
+
+}  // namespace
+
+int ps(const Arguments& arguments) {
+    const std::vector<json> runs = all_status(find_places().runtime);
+    if (arguments.has("json")) {
+        print(json(runs).dump(-1, ' ', true, json::error_handler_t::replace) + "\n");
+        return 0;
+    }
+    if (runs.empty()) return 0;
+    print("RUN      PID     AGE   WAITING ALLOWED DENIED COMMAND\n");
+    for (const json& run : runs)
+        print(column(text_of(run, "run"), 8) + column(std::to_string(number_of(run, "pid")), 7) +
+              column(age(number_of(run, "age_ms")), 5) +
+              column(std::to_string(number_of(run, "questions")), 7) +
+              column(std::to_string(number_of(run, "allowed")), 7) +
+              column(std::to_string(number_of(run, "denied")), 6) + audit::terminal_safe(command_of(run)) +
+              "\n");
+    return 0;
+}
+
+int stop(const Arguments& arguments) {
+    Client client = require_run(find_places().runtime, arguments.rest().front());
+    if (!client.send(approval::plain_line("stop"))) throw Failure("run " + client.run() + " has just ended");
+    // It ends its tree first; then its socket closes.
+    static_cast<void>(client.wait_for("nothing", 60'000));
+    return 0;
+}
+
+int grants(const Arguments& arguments) {
+    const std::string directory = find_places().runtime;
+    const std::vector<std::string> runs =
+        arguments.rest().empty() ? approval::runs_at(directory) : std::vector{arguments.rest().front()};
+    std::vector<std::string> objects;
+    for (const std::string& run : runs) {
+        auto client = Client::open(directory, run);
+        if (!client && arguments.rest().empty()) continue;
+        if (!client) client = require_run(directory, run);
+        const json answer = ask(*client, "grants");
+        if (!answer.is_object() || !answer.contains("grants")) continue;
+        for (json grant : answer["grants"]) {
+            grant["run"] = run;
+            if (arguments.has("json"))
+                objects.push_back(grant.dump(-1, ' ', true, json::error_handler_t::replace));
+            else
+                print(grant_line(run, grant));
+        }
+    }
+    if (arguments.has("json")) print(json_array(objects) + "\n");
+    return 0;
+}
+
+int revoke(const Arguments& arguments) {
+    const std::string& text = arguments.rest()[1];
+    std::uint64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || end != text.data() + text.size() || number == 0)
+        throw Failure(text + ": expected the number of a grant; callgate grants lists them");
+    Client client = require_run(find_places().runtime, arguments.rest().front());
+    if (!client.send(approval::plain_line("revoke", "grant", number)))
+        throw Failure("run " + client.run() + " has just ended");
+    const auto answer = client.wait_for("ack", patience_ms);
+    if (answer && answer->applied) return 0;
+    say(answer ? "grant " + text + ": " + answer->why : "run " + client.run() + " has ended");
+    return exit_finding;
+}
+
+}  // namespace callgate::cli

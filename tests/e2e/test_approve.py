@@ -1,0 +1,353 @@
+"""Answers from another terminal (`callgate approve`), by a program, and the verbs that look at runs."""
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+import harness
+from approvers import Person, SocketRun, records, runtime, verb
+from test_approval import Room, room  # noqa: F401 (a fixture)
+
+
+def run_in(room: Room, script: str, **more) -> SocketRun:
+    return SocketRun(room.box, ["/bin/sh", "-c", script], room.rules(), **more)
+
+
+def test_a_question_is_shown_and_answered_in_another_terminal(room):
+    run = run_in(room, f"cat {room.file}")
+    person = Person(room.box)
+    shown = person.sees("> ")
+    assert "wants to   read" in shown and f"object     {room.file}   (13 bytes)" in shown, shown
+    assert "reason: look first" in shown and f"beneath    {room.asked}" in shown
+    person.answers("a")
+    result = run.end()
+    assert result.text == "asked content", result.describe()
+    (answered,) = records(result, "prompt.answered")
+    assert answered["callgate"]["decided_by"] == "person"
+    assert answered["callgate"]["answered_by"] == {"uid": room.box.user.uid, "pid": person.process.pid, "channel": "socket"}
+
+
+LETTERS = [  # what is typed, what the answer is, whether the file is read (twice)
+    ("a", ("allow", "once"), "asked content"), ("s", ("allow", "object"), "asked contentasked content"),
+    ("t", ("allow", "tree"), "asked contentasked content"), ("", ("deny", "once"), ""), ("\x1b", ("deny", "once"), ""),
+    ("d", ("deny", "object"), ""),
+]
+
+
+@pytest.mark.parametrize("line, answer, out", LETTERS, ids=["a", "s", "t", "enter", "esc", "d"])
+def test_every_letter_does_what_it_says(room, line, answer, out):
+    run = run_in(room, f"cat {room.file}; cat {room.file}")
+    person = Person(room.box)
+    person.sees("> ")
+    person.answers(line, "question 1" if answer[1] == "once" else None)
+    if answer[1] == "once":
+        person.sees("> ")
+        person.answers("")
+    result = run.end()
+    assert result.text == out, result.describe()
+    first = records(result, "prompt.answered")[0]["callgate"]
+    assert (first["answer"], first["scope"]) == answer
+    assert len(records(result, "prompt.shown")) == (2 if answer[1] == "once" else 1)
+
+
+def test_what_was_typed_before_a_prompt_or_too_soon_is_no_answer(room):
+    person = Person(room.box)
+    person.type("a\na")  # a whole line, and a half one
+    run = run_in(room, f"cat {room.file}; echo $?")
+    person.sees("> ")
+    person.type("a\n")
+    person.sees("(typed too early: ignored)")
+    person.answers("")
+    result = run.end()
+    assert result.text == "1\n", result.describe()
+    assert [one["callgate"]["answer"] for one in records(result, "prompt.answered")] == ["deny"]
+
+
+def test_what_is_pasted_or_sent_by_the_terminal_is_no_answer(room):
+    run = run_in(room, f"cat {room.file}; echo $?")
+    person = Person(room.box)
+    person.sees("> ")
+    person.answers("zz", "not understood")  # the guard is over
+    person.sees("> ")
+    for typed in ["\x1b[200~a\n\x1b[201~\n", "\x1b[200~x\na\na\x1b[201~\n", "\x1b[?62;c\n", "aa\n", "yes\n", "A\n"]:
+        person.type(typed)
+        person.sees("ignored)" if typed.startswith("\x1b[2") else "not understood")
+    person.type("z\n")  # what is left of a paste, too
+    person.sees("not understood")
+    person.answers("")
+    result = run.end()
+    assert result.text == "1\n" and len(records(result, "prompt.answered")) == 1, result.describe()
+
+
+def test_the_end_of_input_denies(room):
+    run = run_in(room, f"cat {room.file}; echo $?")
+    person = Person(room.box)
+    person.sees("> ")
+    person.answers("zz", "not understood")
+    person.type("\x04")
+    assert run.end().text == "1\n"
+    assert person.process.wait(harness.DEADLINE) == 0
+
+
+def test_details_show_what_was_hidden_before_it_can_be_allowed(room):
+    name = room.asked / ("n" * 200)
+    room.box.file(name, b"long")
+    run = run_in(room, f"cat {name}")
+    person = Person(room.box, columns=80)
+    shown = person.sees("> ")
+    assert "bytes].." in shown and "allow once" not in shown and "v first" in shown, shown
+    person.answers("a", "not understood")
+    person.answers("v", "n" * 60)
+    person.sees("> ")
+    person.answers("a")
+    assert run.end().text == "long"
+
+
+def test_hostile_names_are_shown_as_printable_ascii(room):
+    name = room.asked / "x\x1b[2J\r\n┃ object     /harmless‮gpj"
+    room.box.file(name, b"hostile")
+    run = SocketRun(room.box, ["/bin/cat", str(name)], room.rules())
+    person = Person(room.box, columns=200)
+    shown = person.sees("> ")
+    assert r"x\x1b[2J\x0d\x0a\xe2\x94\x83 object     /harmless\xe2\x80\xaegpj" in shown, shown
+    assert "\x1b[2J" not in shown and "‮" not in shown
+    person.answers("")
+    assert run.end().text == ""
+
+
+def test_two_approvers_the_first_counts_and_one_that_dies_leaves_the_question(room):
+    run = run_in(room, f"cat {room.file}")
+    first, second = Person(room.box), Person(room.box)
+    first.sees("> ")
+    second.sees("> ")
+    first.process.send_signal(signal.SIGKILL)
+    first.process.wait()
+    third = Person(room.box)
+    third.sees("> ")
+    second.answers("a")
+    third.sees("it is not asked any more")
+    assert run.end().text == "asked content"
+
+
+def test_one_answer_one_run_and_the_bell(room):
+    run = run_in(room, f"cat {room.file}; cat {room.file}")
+    person = Person(room.box, "--once", "--notify", "--run", run.name())
+    shown = person.sees("> ")
+    assert "\a\x1b]2;callgate: 1 waiting\a" in shown
+    person.answers("a")
+    assert person.process.wait(harness.DEADLINE) == 0
+    other = Person(room.box, run.name())
+    other.sees("> ")
+    other.answers("a")
+    assert other.process.wait(harness.DEADLINE) == 0  # its run has ended
+    assert run.end().text == "asked contentasked content"
+    assert verb(room.box, "approve", "nobody").code == 125
+
+
+def test_without_a_channel_nobody_is_asked_and_with_a_waiting_approver_auto_asks(room):
+    alone = run_in(room, f"cat {room.file}; echo $?", ask="auto").end()
+    assert alone.text == "1\n" and alone.decisions(verdict="deny")[0]["callgate"]["reason"] == "no one to ask"
+    person = Person(room.box)
+    harness.until(lambda: (room.box.root / "runtime/callgate/approvers").exists(), "the approver waits")
+    run = run_in(room, f"cat {room.file}", ask="auto")
+    person.sees("> ")
+    person.answers("a")
+    assert run.end().text == "asked content"
+    never = run_in(room, f"cat {room.file}; echo $?", ask="never").end()
+    assert never.text == "1\n"
+
+
+def test_a_rule_is_proposed_and_taken_over_with_comments_and_order(room):
+    box = room.box
+    config = box.directory(box.directory(box.home / ".config") / "callgate")
+    kept = '// mine\n{\n  "version": 1,\n  "rules": [\n    {"id": "first", "deny": "read", "path": "/nowhere"} // why\n  ]\n}\n'
+    box.file(config / "rules.json", kept.encode())
+    run = run_in(room, f"cat {room.file}")
+    person = Person(box)
+    person.sees("> ")
+    person.answers("r", "proposed as")
+    person.answers("a")
+    assert run.end().text == "asked content"
+    listed = verb(box, "rules", "pending")
+    name = listed.text.split()[0]
+    assert str(room.file) in listed.text, listed.describe()
+    taken = verb(box, "rules", "accept", name)
+    assert taken.code == 0 and "\n+     {" in taken.text and str(room.file) in taken.text, taken.describe()
+    after = (config / "rules.json").read_text()
+    assert after.startswith('// mine\n{\n  "version": 1,\n  "rules": [\n    {"id": "first"') and "// why" in after
+    assert verb(box, "check", str(config / "rules.json")).code == 0
+    assert verb(box, "rules", "pending").text == ""
+    assert verb(box, "rules", "drop", name).code == 125
+    assert verb(box, "rules", "accept", "../rules").code == 125
+
+
+# ---- by a program ----
+
+
+def policy(room: Room, *lines: str) -> str:
+    return str(room.box.file(room.box.root / "policy", "\n".join(["#!/usr/bin/python3", *lines, ""]).encode(), 0o755))
+
+
+DECIDE = ["import json, sys", "ask = json.load(sys.stdin)"]
+
+
+@pytest.mark.parametrize("lines, out", [
+    ([*DECIDE, "print(json.dumps({'verdict': 'allow' if ask['object']['path'].endswith('/file') else 'deny'}))"], "asked content0\n"),
+    ([*DECIDE, "print(json.dumps({'verdict': 'deny', 'reason': 'no'}))"], "1\n"),
+    (["print('allow')"], "1\n"), (["print('{}')"], "1\n"), (["pass"], "1\n"),
+    (["print('{\"verdict\": \"allow\"}', flush=True)", "raise SystemExit(1)"], "1\n"),
+    (["import os", "while True: os.write(1, b'x' * 65536)"], "1\n"),
+], ids=["allow", "deny", "word", "empty", "silent", "failed", "endless"])
+def test_a_program_decides_and_what_is_not_understood_denies(room, lines, out):
+    program = policy(room, *lines)
+    run = run_in(room, f"cat {room.file}; echo $?")
+    decider = room.box.start([str(room.box.callgate), "approve", "--exec", program, "--once"], stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=room.box.environment(runtime(room.box)))
+    result = run.end()
+    assert result.text == out, result.describe()
+    decider.communicate(timeout=harness.DEADLINE)
+    assert decider.returncode == 0
+
+
+def test_a_program_that_is_silent_denies_in_time(room):
+    program = policy(room, "import signal", "signal.pause()")
+    box = room.box
+    line, log = box.command(["/bin/sh", "-c", f"cat {room.file}; echo $?"], room.rules(), ["--ask", "socket", "--ask-timeout", "1s"])
+    decider = box.start([str(box.callgate), "approve", "--exec", program], stdin=subprocess.DEVNULL, env=box.environment(runtime(box)))
+    process = box.start(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=box.environment(runtime(box)))
+    assert process.communicate(timeout=harness.DEADLINE)[0] == b"1\n"
+    decider.send_signal(signal.SIGTERM)
+    assert decider.wait(harness.DEADLINE) == 0
+
+
+# ---- other verbs ----
+
+
+def test_runs_are_listed_and_stopped_and_grants_listed_and_revoked(room):
+    box = room.box
+    run = run_in(room, f"read go; cat {room.file}; cat {room.file}; read go; cat {room.file}; read end; echo not reached")
+    name = run.name()
+    (listed,) = json.loads(verb(box, "ps", "--json").text)
+    assert listed["run"] == name and listed["questions"] == 0 and listed["command"][0] == "/bin/sh"
+    person = Person(box)
+    harness.until(lambda: (box.root / "runtime/callgate/approvers").exists(), "the approver waits")
+    run.process.stdin.write(b"\n")
+    run.process.stdin.flush()
+    person.sees("> ")
+    assert json.loads(verb(box, "ps", "--json").text)[0]["questions"] == 1
+    assert name in verb(box, "ps").text
+    person.answers("s")
+    (grant,) = harness.until(lambda: json.loads(verb(box, "grants", "--json").text), "the grant")
+    assert grant["run"] == name and grant["text"] == f"read {room.file}" and grant["channel"] == "socket"
+    assert str(room.file) in verb(box, "grants", name).text
+    assert verb(box, "revoke", name, "99").code == 1
+    assert verb(box, "revoke", name, str(grant["grant"])).code == 0
+    run.process.stdin.write(b"\n")
+    run.process.stdin.flush()
+    person.sees("> ")  # it is asked again
+    person.answers("")
+    assert verb(box, "stop", name).code == 0
+    result = run.end(None)
+    assert "not reached" not in result.text and result.code == 143, result.describe()
+    assert len(records(result, "grant.revoked")) == 1
+    assert verb(box, "ps").text == "" and verb(box, "stop", name).code == 125
+    assert not list((box.root / "runtime/callgate").glob(f"{name}.*"))  # nothing is left
+
+
+# ---- who may not answer ----
+
+
+def connect(room: Room, run: str) -> socket.socket:
+    client = socket.socket(socket.AF_UNIX)
+    os.chdir(room.box.root / "runtime" / "callgate")
+    client.connect(f"{run}.sock")
+    return client
+
+
+def said(client: socket.socket) -> bytes:
+    client.settimeout(harness.DEADLINE)
+    everything = b""
+    try:
+        while got := client.recv(65536):
+            everything += got
+    except ConnectionResetError:
+        pass
+    return everything
+
+
+@pytest.mark.parametrize("line", [b'{"v":1,"type":"auth","token":"0"}', b'{"v":1,"type":"decision","id":1}', b"x" * 200_000, b""])
+def test_who_has_not_the_token_sees_and_answers_nothing(room, line):
+    if room.box.user.uid != os.getuid():
+        pytest.skip("connects as who runs the tests")
+    run = run_in(room, f"cat {room.file}; echo $?")
+    with connect(room, run.name()) as client:
+        try:
+            client.sendall(line + b"\n")
+        except BrokenPipeError:
+            pass
+        heard = said(client)
+    assert b'"ask"' not in heard and b"error" in heard
+    person = Person(room.box)
+    person.sees("> ")
+    person.answers("")
+    assert run.end().text == "1\n"
+
+
+def test_another_user_is_turned_away_also_where_the_directory_lets_it_in(room, users):
+    if os.getuid() != 0 or room.box.user.uid != 0:
+        pytest.skip("needs two users")
+    other = users["user"]
+    run = run_in(room, f"cat {room.file}; echo $?")
+    name = run.name()
+    place = room.box.root / "runtime"
+    sneaking, path = place / "callgate", place
+    path.chmod(0o755)
+    sneaking.chmod(0o755)
+    (sneaking / f"{name}.sock").chmod(0o777)
+    code = ("import socket,sys\nc=socket.socket(socket.AF_UNIX)\nc.connect(sys.argv[1])\n"
+            "c.settimeout(30)\nprint(repr(c.recv(100)))\n")
+    heard = subprocess.run([sys.executable, "-c", code, str(sneaking / f"{name}.sock")], user=other.uid, group=other.gid,
+                           extra_groups=[], capture_output=True, timeout=harness.DEADLINE, cwd="/")
+    sneaking.chmod(0o700)
+    assert heard.stdout == b"b''\n", heard
+    person = Person(room.box)
+    person.sees("> ")
+    person.answers("")
+    assert run.end().text == "1\n"
+
+
+ASK_ITSELF = """
+import json, os, socket, sys
+place, run, how = sys.argv[1:4]
+try:
+    os.chdir(place)
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(f"{place}/{run}.sock" if how == "absolute" else f"{run}.sock")
+    token = open(f"{place}/{run}.token").read()
+    client.sendall(json.dumps({"v": 1, "type": "auth", "token": token}).encode() + b"\\n")
+    print("connected", client.recv(4096)[:20])
+except OSError as error:
+    print("refused", error.errno is not None)
+"""
+
+
+@pytest.mark.parametrize("how", ["absolute", "relative"])
+def test_the_run_cannot_reach_its_own_socket(room, how):
+    """Also where the rules allow everything; from outside, the same program connects."""
+    box = room.box
+    program = box.file(room.free / "itself.py", ASK_ITSELF.encode())
+    place = box.root / "runtime" / "callgate"
+    everything = {"version": 1, "default": "allow", "rules": []}
+    run = SocketRun(box, ["/bin/sh", "-c", f"read run; exec /usr/bin/python3 {program} {place} $run {how}"], everything)
+    name = run.name()
+    bare = box.start(["/usr/bin/python3", str(program), str(place), name, how], stdout=subprocess.PIPE,
+                     env=box.environment(runtime(box)))
+    assert bare.communicate(timeout=harness.DEADLINE)[0].startswith(b"connected")  # the control
+    result = run.end(name.encode() + b"\n")
+    assert result.text == "refused True\n", result.describe()
