@@ -61,7 +61,8 @@ struct Profile {
 Profile read_profile(const std::string& path) {
     Profile profile{std::filesystem::path(path).stem().string(), read_file(path), {}, {}};
     profile.document = parse(profile.text, path);
-    const auto description = root(profile.document.tree()).member("description");
+    const auto tree = profile.document.tree();
+    const auto description = root(tree).member("description");
     if (!description || description->value.text().empty() ||
         description->value.text().find('\n') != std::string_view::npos)
         throw std::runtime_error(path + ": a shipped profile needs a description of one line");

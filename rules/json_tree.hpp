@@ -122,6 +122,7 @@ typename JsonRange<Item>::Iterator& JsonRange<Item>::Iterator::operator++() {
 }
 
 inline JsonValue root(const JsonTree& tree) { return {tree, 0}; }
+JsonValue root(const JsonTree&& tree) = delete;  // values look into the tree
 
 /// A tree that was read from a text.
 struct JsonDocument {
