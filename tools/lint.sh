@@ -1,5 +1,5 @@
 #!/bin/bash
-# ./dev lint: format, layers, a clang build without warnings, clang-tidy, unit tests under the sanitizers.
+# ./dev lint: format, layers, a clang build without warnings, clang-tidy, unit tests and kept inputs under sanitizers.
 #
 # Every check runs, then the ones that failed are named. --all: clang-tidy on every source, not only on those that
 # differ from the commit on which this branch stands (or from HEAD~1 where there is no upstream).
@@ -46,15 +46,15 @@ tidy() {
     xargs -P "$(nproc)" -n 4 "$tool" -p build-clang --quiet <<<"$files"
 }
 
-unit_under() { ./dev build "$1" && ctest --test-dir "build-$1" -R '^unit$' --output-on-failure --no-tests=error; }
+unit_under() { ./dev build "$1" && ctest --test-dir "build-$1" -R "$2" --output-on-failure --no-tests=error; }
 
 check 'format' format
 check 'layers' tools/layers.sh
 check 'shell syntax' bash -n dev tools/*.sh demo/*.sh .ci/run
 check 'clang build' ./dev build clang
 check 'clang-tidy' tidy
-check 'address and undefined-behaviour sanitizers' unit_under asan
-check 'thread sanitizer' unit_under tsan
+check 'address and undefined-behaviour sanitizers' unit_under asan '^(unit|fuzz\.)'
+check 'thread sanitizer' unit_under tsan '^unit$'
 
 if [ ${#failed[@]} -gt 0 ]; then
     printf 'dev: lint failed: %s\n' "${failed[@]}" >&2

@@ -9,6 +9,8 @@ packages_test='redis-server redis-tools sqlite3 nodejs=/usr/bin/node npm=/usr/bi
     golang-go=/usr/bin/go git make tar xz-utils curl python3-venv python3-pip python3-pytest acl strace gdb tmux
     util-linux procps dpkg rsync python3-dev python3-setuptools python3-wheel default-jdk-headless=/usr/bin/javac
     postgresql'
+# libFuzzer's library has the compiler's version in its name.
+packages_fuzz='clang'
 packages_bench='libbenchmark-dev hyperfine'
 packages_lint='clang clang-tidy clang-format'
 
@@ -29,7 +31,8 @@ choose_distribution() {
     # Ubuntu's package of that name is a snap: the test says so by name.
     [ "$id" != debian ] || packages_test+=' chromium'
     case "$id $version" in
-        'debian 12'|'ubuntu 24.04') packages_lint+=' clang-14 clang-format-14' ;;
+        'debian 12'|'ubuntu 24.04') packages_lint+=' clang-14 clang-format-14' packages_fuzz+=' clang-14 libclang-rt-14-dev' ;;
+        *) packages_fuzz+=' libclang-rt-dev' ;;
     esac
 }
 
@@ -63,7 +66,8 @@ ensure_packages() {
             test) list+=" $packages_test" ;;
             bench) list+=" $packages_bench" ;;
             lint) list+=" $packages_lint" ;;
-            *) fail "deps: unknown group $group; known: build, test, bench, lint" ;;
+            fuzz) list+=" $packages_fuzz" ;;
+            *) fail "deps: unknown group $group; known: build, test, bench, lint, fuzz" ;;
         esac
     done
     if [ $supported = 0 ]; then

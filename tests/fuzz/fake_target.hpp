@@ -1,0 +1,57 @@
+// What a fuzzed call is made of: memory of a "target" that holds the fuzzer's bytes, and a kernel that only
+// remembers its answer.
+//
+// The target is this very process: process_vm_readv(2) on one's own memory reads, and fails, as it does on
+// another's. Its memory is a few pages at a fixed address between pages that nobody can read, so that inputs
+// can hold pointers and that every structure can end where memory does.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "supervisor/kernel/listener.hpp"
+
+namespace callgate::fuzz {
+
+inline constexpr std::uint64_t memory_begin = 0x10000000;
+inline constexpr std::size_t page = 4096;
+inline constexpr std::size_t memory_size = 8 * page;
+
+/// Maps the memory; once, at the start.
+void map_memory();
+/// Fills it: what does not fit is left out, what is left over is zero. `at_end`: the bytes end with it.
+void fill_memory(std::span<const std::uint8_t> bytes, bool at_end);
+
+/// Whether something of the fuzzer itself may lie at an address: a call that writes to its caller's memory
+/// must not be led there, and the fuzzer finds such addresses where pointers are compared.
+[[nodiscard]] bool may_be_ours(std::uint64_t address);
+
+/// Descriptors of every kind that calls take, at the numbers from `first_descriptor` on: sockets of each
+/// family and type that the filter leaves, a pipe, a memfd, a directory, a pidfd. None blocks. For one input
+/// each.
+inline constexpr int first_descriptor = 100;
+void open_descriptors();
+/// With the descriptors that were sent through them.
+void close_descriptors();
+
+class FakeKernel final : public kernel::NotificationSource {
+public:
+    explicit FakeKernel(bool caller_waits) : caller_waits_(caller_waits) {}
+
+    Result<kernel::Notification> receive() override { return errno_code(ENOENT); }
+    Result<void> answer(std::uint64_t, const kernel::Answer& answer) override;
+    Result<int> add_descriptor(std::uint64_t, int, bool) override { return 1000; }
+    bool waiting(std::uint64_t) override { return caller_waits_; }
+    bool finished() override { return false; }
+    bool pending() override { return false; }
+    bool wake_synchronously(bool) override { return true; }
+
+    [[nodiscard]] int answers() const { return answers_; }
+
+private:
+    bool caller_waits_;
+    int answers_ = 0;
+};
+
+}  // namespace callgate::fuzz

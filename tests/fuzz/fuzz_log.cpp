@@ -1,0 +1,91 @@
+// A log that a stranger wrote, as the verbs of `callgate audit` read it: ./dev fuzz.
+//
+// An input is the file. Besides memory errors and undefined behaviour: reading ends, every line is a record
+// or is said to be none, and what is printed shows nothing on a terminal but itself.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+#include "supervisor/audit/escape.hpp"
+#include "supervisor/audit/reader.hpp"
+#include "supervisor/audit/show.hpp"
+
+using namespace callgate;
+
+namespace {
+
+[[noreturn]] void broken(const char* what, std::string_view shown = {}) {
+    std::fprintf(stderr, "%s %.*s\n", what, static_cast<int>(shown.size()), shown.data());
+    std::abort();
+}
+
+/// The input as a file.
+const std::string& file(const std::uint8_t* data, std::size_t size) {
+    static const int fd = ::memfd_create("log", MFD_CLOEXEC);
+    static const std::string path = "/proc/self/fd/" + std::to_string(fd);
+    if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, data, size, 0) != static_cast<ssize_t>(size)) std::abort();
+    return path;
+}
+
+void read_lines(const std::string& path, std::size_t lines) {
+    audit::Reader reader = audit::Reader::open(path).value();
+    std::size_t steps = 0;
+    for (auto step = reader.next(); step != audit::Reader::Step::end; step = reader.next()) {
+        if (++steps > lines) broken("more lines than the file has");
+        if (step == audit::Reader::Step::bad && reader.problem().empty())
+            broken("a bad line without a reason");
+        if (reader.line_number() != steps) broken("a line with another's number");
+    }
+    if (steps != lines) broken("a line was passed over");
+    static_cast<void>(audit::last_record(path));
+}
+
+void check_shown(const std::ostringstream& shown) {
+    std::string text = shown.str();
+    std::erase(text, '\n');
+    if (audit::terminal_safe(text) != text)
+        broken("text that a terminal would obey:", audit::terminal_safe(text));
+}
+
+/// Good, or lines that are no records.
+void check_status(int status) {
+    if (status != 0 && status != 1) broken("another status than 0 and 1");
+}
+
+void show_all(const std::string& path) {
+    audit::ShowOptions every{.log = {.log = path}};
+    audit::ShowOptions some = every;
+    some.filter = {.verdict = "deny", .operation = "write", .object = "/**/*a*", .since = "2026-11-20"};
+    for (const auto& options : {every, some}) {
+        std::ostringstream out, errors;
+        check_status(audit::show(out, errors, options));
+        check_shown(out);
+        check_shown(errors);
+    }
+    for (const char* by : {"rule", "object", "program"}) {
+        for (const bool json : {false, true}) {
+            std::ostringstream out, errors;
+            check_status(audit::summary(out, errors, {.log = {.log = path}, .by = by, .json = json}));
+            check_shown(out);
+            check_shown(errors);
+        }
+    }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerInitialize(int*, char***) { return 0; }
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    const std::string& path = file(data, size);
+    read_lines(path, static_cast<std::size_t>(std::count(data, data + size, '\n')));
+    show_all(path);
+    return 0;
+}

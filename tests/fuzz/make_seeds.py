@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Writes inputs for the fuzzers to begin with: `make_seeds.py DIRECTORY [LOG]...`, one folder for each of `families`.
+
+One well-formed call of each kind (x86_64 numbers), so that the fuzzer has structures to bend: what it then keeps is in corpus/.
+Rule files are those of the tests and profiles, logs those that are named.
+"""
+from __future__ import annotations
+
+import struct
+import sys
+from pathlib import Path
+
+SOURCES = Path(__file__).resolve().parents[2]
+MEMORY, SIZE = 0x10000000, 8 * 4096
+GONE, AT_END = 1, 2
+# fake_target.cpp, open_descriptors
+TCP, TCP6, UDP, UDP6, STREAM, DATAGRAM, PACKET, NETLINK, PAIR, _, PAIR_DATAGRAM, _, READ_END, _, MEMFD, ROOT, FILE, PROCESS = range(100, 118)
+HERE = -100 & (2**64 - 1)  # AT_FDCWD
+
+
+def call(number: int, arguments: list[int], memory: bytes, flags: int = 0) -> bytes:
+    padded = [*arguments, *[0] * (6 - len(arguments))]
+    return struct.pack("<HBB6Q", number, 0, flags, *padded) + memory
+
+
+def at(offset: int) -> int:
+    return MEMORY + offset
+
+
+def path_calls() -> dict[str, list[tuple[str, bytes]]]:
+    path, second = at(0), at(1100)
+    texts = {"file": b"file", "root": b"/", "link": b"link/../folder/.", "proc": b"/proc/self/fd/3", "self": b"proc/cwd/.env",
+             "thread": b"/proc/thread-self/root/etc/passwd", "bytes": b"/tmp/\xff\xfe\x01/..//x", "long": b"a/" * 520, "empty": b"",
+             "made": b"made/x", "deep": b"../" * 60 + b"etc", "dev": b"/dev/fd/3/../tty"}
+    one = {"open": (2, lambda p: [p, 0o100, 0o644]), "creat": (85, lambda p: [p, 0o644]), "openat": (257, lambda p: [HERE, p, 0o1102, 0o600]),
+           "mkdir": (83, lambda p: [p, 0o755]), "mkdirat": (258, lambda p: [HERE, p, 0o755]), "mknodat": (259, lambda p: [HERE, p, 0o10600, 0]),
+           "symlink": (88, lambda p: [p, second]), "symlinkat": (266, lambda p: [p, HERE, second]), "unlink": (87, lambda p: [p]),
+           "unlinkat": (263, lambda p: [HERE, p, 0x200]), "rmdir": (84, lambda p: [p]), "rename": (82, lambda p: [p, second]),
+           "renameat2": (316, lambda p: [HERE, p, HERE, second, 2]), "link": (86, lambda p: [p, second]),
+           "linkat": (265, lambda p: [HERE, p, HERE, second, 0x1400]), "truncate": (76, lambda p: [p, 7])}
+    found: list[tuple[str, bytes]] = []
+    for text_name, text in texts.items():
+        memory = text.ljust(1100, b"\0") + b"made/new\0"
+        for name, (number, make) in one.items():
+            found.append((f"{name}-{text_name}", call(number, make(path), memory)))
+        found.append((f"openat-{text_name}-at-end", call(257, [ROOT, at(SIZE - len(text) - 1), 0], text + b"\0", AT_END)))
+        found.append((f"openat-{text_name}-unterminated", call(257, [HERE, at(SIZE - len(text)), 0], text, AT_END)))
+    metadata = [("chmod", 90, [path, 0o600]), ("fchmodat", 268, [HERE, path, 0o600]), ("fchmodat2", 452, [HERE, path, 0o600, 0x1000]),
+                ("chown", 92, [path, 1, 1]), ("fchownat", 260, [ROOT, path, 1, 1, 0x1100]), ("utime", 132, [path, second]),
+                ("utimes", 235, [path, second]), ("futimesat", 261, [HERE, path, second]), ("utimensat", 280, [HERE, path, second, 0x100]),
+                ("futimens", 280, [MEMFD, 0, second, 0]), ("fchmod", 91, [MEMFD, 0o600]), ("fchown", 93, [MEMFD, 1, 1])]
+    times = struct.pack("<4q", 1, 2, 3, (1 << 30) - 1)
+    changes = [(f"{name}-{text_name}", call(number, list(arguments), text.ljust(1100, b"\0") + times))
+               for text_name, text in texts.items() for name, number, arguments in metadata]
+    return {"paths": found, "metadata": changes}
+
+
+def open_how() -> list[tuple[str, bytes]]:
+    found = []
+    for name, how in {"read": (0, 0, 0), "beneath": (0, 0, 8), "in_root": (0o2, 0, 0x10), "create": (0o101, 0o644, 4),
+                      "tmpfile": (0o20200002, 0o600, 0), "path": (0o10000000, 0, 1), "cached": (0, 0, 0x20), "bad": (2**63, 2**40, 2**33)}.items():
+        memory = b"file\0".ljust(64, b"\0") + struct.pack("<3Q", *how) + bytes(40)
+        for size in (24, 32, 40, 4096, 23):
+            found.append((f"{name}-{size}", call(437, [HERE, at(0), at(64), size], memory)))
+    return found
+
+
+def arguments() -> list[tuple[str, bytes]]:
+    words = struct.pack("<4Q", at(0), at(512), at(600), 0)
+    memory = b"/usr/bin/env\0".ljust(512, b"\0") + b"--flag\0".ljust(88, b"\0") + b"value\xff\0".ljust(424, b"\0") + words
+    script = b"file\0".ljust(1024, b"\0") + words
+    return [("execve", call(59, [at(0), at(1024), at(1048)], memory)), ("execveat", call(322, [HERE, at(0), at(1024), at(1024), 0x1000], memory)),
+            ("execve-script", call(59, [at(0), at(1024), 0], script)), ("execveat-fd", call(322, [MEMFD, at(4000), at(1024), 0, 0x1000], memory)),
+            ("execve-no-argv", call(59, [at(0), 0, 0], memory))]
+
+
+ADDRESSES = {
+    "inet": struct.pack("<H", 2) + struct.pack(">H4s8x", 80, bytes([127, 0, 0, 1])),
+    "inet_any": struct.pack("<H", 2) + struct.pack(">H4s8x", 0, bytes(4)),
+    "inet6": struct.pack("<H", 10) + struct.pack(">HI16s", 443, 0, bytes(15) + b"\1") + struct.pack("<I", 1),
+    "mapped": struct.pack("<H", 10) + struct.pack(">HI16s", 443, 0, bytes(10) + b"\xff\xff\x7f\0\0\1") + bytes(4),
+    "unspec": struct.pack("<H", 0) + bytes(14), "unix": struct.pack("<H", 1) + b"/tmp/socket\0",
+    "unix_relative": struct.pack("<H", 1) + b"folder/s", "unix_full": struct.pack("<H", 1) + b"a" * 108,
+    "abstract": struct.pack("<H", 1) + b"\0name\xff", "autobind": struct.pack("<H", 1), "netlink": struct.pack("<H2xII", 16, 0, 0),
+}
+
+
+def addresses() -> list[tuple[str, bytes]]:
+    found = []
+    for name, address in ADDRESSES.items():
+        for descriptor in range(TCP, READ_END + 1):
+            for number in (42, 49):
+                found.append((f"{name}-{number}-{descriptor}", call(number, [descriptor, at(0), len(address)], address)))
+            found.append((f"{name}-sendto-{descriptor}", call(44, [descriptor, at(256), 5, 0, at(0), len(address)], address.ljust(256, b"\0") + b"hello")))
+    found += [(f"listen-{one}", call(50, [one, 5], b"")) for one in range(TCP, PACKET + 1)]
+    found += [(f"getsockname-{one}", call(51, [one, at(64), at(0)], struct.pack("<I", 128))) for one in range(TCP, PACKET + 1)]
+    return found
+
+
+def message(name: bytes, data: bytes, control: bytes) -> bytes:
+    """A msghdr at 0, its parts behind it."""
+    header = struct.pack("<QIIQQQQI4x", at(512) if name else 0, len(name), 0, at(64), 2, at(1024) if control else 0, len(control), 0)
+    vector = struct.pack("<4Q", at(256), len(data), at(260), 1)
+    return header.ljust(64, b"\0") + vector.ljust(192, b"\0") + data.ljust(256, b"\0") + name.ljust(512, b"\0") + control
+
+
+def messages() -> list[tuple[str, bytes]]:
+    controls = {"none": b"", "rights": struct.pack("<Qii2i", 24, 1, 1, PAIR, FILE), "credentials": struct.pack("<Qii3i4x", 28, 1, 2, 1, 0, 0),
+                "both": struct.pack("<Qiii4x", 20, 1, 1, MEMFD) + struct.pack("<Qii3i4x", 28, 1, 2, 1, 0, 0),
+                "routing": struct.pack("<Qii8x", 24, 41, 57), "short": struct.pack("<Qii", 15, 1, 1), "huge": struct.pack("<Qii", 2**63, 1, 1)}
+    found = []
+    for control_name, control in controls.items():
+        for address_name in ("inet", "inet6", "unix", "abstract", "unspec"):
+            for descriptor in (UDP, UDP6, DATAGRAM, PAIR, PAIR_DATAGRAM):
+                memory = message(ADDRESSES[address_name], b"payload", control)
+                found.append((f"{control_name}-{address_name}-{descriptor}", call(46, [descriptor, at(0), 0], memory)))
+        many = b"".join(message(b"", b"payload", control)[:56] + bytes(8) for _ in range(3))
+        found.append((f"many-{control_name}", call(307, [PAIR_DATAGRAM, at(0), 3, 0], many.ljust(256, b"\0") + b"payload")))
+    return found
+
+
+def attributes() -> list[tuple[str, bytes]]:
+    memory = b"file\0".ljust(256, b"\0") + b"user.name\0".ljust(256, b"\0") + b"value" * 10
+    args = struct.pack("<QII", at(512), 5, 0)
+    found = [(name, call(number, [at(0), at(256), at(512), 20, 0], memory)) for name, number in
+             (("setxattr", 188), ("lsetxattr", 189), ("removexattr", 197), ("lremovexattr", 198))]
+    found += [(name, call(number, [MEMFD, at(256), at(512), 20, 0], memory)) for name, number in (("fsetxattr", 190), ("fremovexattr", 199))]
+    found += [("setxattrat", call(463, [HERE, at(0), 0, at(256), at(600), 16], memory.ljust(600, b"\0") + args)),
+              ("removexattrat", call(466, [HERE, at(0), 0x1000, at(256)], memory)),
+              ("file_setattr", call(469, [HERE, at(0), at(512), 24, 0], memory)),
+              ("flags", call(16, [FILE, 0x40086602, at(512)], memory)), ("fsx", call(16, [FILE, 0x401C5820, at(512)], memory))]
+    return found
+
+
+def processes() -> list[tuple[str, bytes]]:
+    limit = struct.pack("<2Q", 100, 100)
+    return [("prlimit", call(302, [1, 7, at(0), 0], limit)), ("setpriority", call(141, [1, 0, 5], b"")), ("ioprio", call(251, [2, 1, 0], b"")),
+            ("affinity", call(203, [1, 8, at(0)], limit)), ("scheduler", call(144, [1, 0, at(0)], limit)),
+            ("kill", call(62, [2**64 - 1, 0], b"")), ("tgkill", call(234, [1, 1, 0], b"")), ("queue", call(129, [1, 0, at(0)], limit * 8)),
+            ("signal", call(200, [1, 0], b""))]
+
+
+def objects() -> list[tuple[str, bytes]]:
+    operation = struct.pack("<Hhh", 0, 1, 0o4000) * 2
+    queue = struct.pack("<4q", 0, 4, 64, 0)
+    return [("shmget", call(29, [0, 4096, 0o1600], b"")), ("shmat", call(30, [0, 0, 0], b"")), ("shmctl", call(31, [0, 2, at(0)], b"")),
+            ("stat", call(31, [0, 13, at(0)], b"")), ("info", call(31, [0, 14, at(0)], b"")), ("semget", call(64, [7, 3, 0o1600], b"")),
+            ("semop", call(65, [0, at(0), 2], operation)), ("semtimedop", call(220, [0, at(0), 2, at(64)], operation)),
+            ("semctl", call(66, [0, 1, 16, 5], b"")), ("msgget", call(68, [7, 0o1600], b"")), ("msgctl", call(71, [0, 0, at(0)], b"")),
+            ("msgsnd", call(69, [0, at(0), 8, 0o4000], struct.pack("<q", 1) + b"payload")), ("msgrcv", call(70, [0, at(0), 8, 0, 0o4000], b"")),
+            ("mq_open", call(240, [at(0), 0o102, 0o600, at(64)], b"fuzz\0".ljust(64, b"\0") + queue)), ("mq_unlink", call(241, [at(0)], b"fuzz\0")),
+            ("mq_long", call(240, [at(0), 0, 0, 0], b"n" * 255 + b"\0"))]
+
+
+def files(*paths: Path) -> list[tuple[str, bytes]]:
+    return [(path.name, path.read_bytes()[:16384]) for path in paths]
+
+
+def main() -> None:
+    top = Path(sys.argv[1])
+    families = {**path_calls(), "open_how": open_how(), "arguments": arguments(), "addresses": addresses(), "messages": messages(),
+                "attributes": attributes(), "processes": processes(), "objects": objects(), "log": files(*map(Path, sys.argv[2:])),
+                "rules": files(*sorted(SOURCES.glob("tests/testdata/rules/*.json")), *sorted(SOURCES.glob("rules/profiles/*.json")))}
+    for family, inputs in families.items():
+        (top / family).mkdir(parents=True, exist_ok=True)
+        for name, content in inputs:
+            (top / family / name).write_bytes(content)
+
+
+if __name__ == "__main__":
+    main()
