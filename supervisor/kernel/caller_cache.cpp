@@ -38,16 +38,16 @@ bool is_elsewhere(pid_t thread) {
 void CallerCache::drop(Entry& entry) {
     if (!entry.directory) return;
     entry.directory.reset();
-    handles_.fetch_sub(1, std::memory_order_relaxed);
+    all_handles.fetch_sub(1, std::memory_order_relaxed);
 }
 
 /// Without a handle the caller is looked up anew each time.
 void CallerCache::keep(Entry& entry, pid_t thread) {
     drop(entry);
     entry.thread = thread;
-    if (handles_.fetch_add(1, std::memory_order_relaxed) < most_handles)
+    if (all_handles.fetch_add(1, std::memory_order_relaxed) < most_handles)
         entry.directory.reset(::open(ProcPath(thread, "").text, O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!entry.directory) handles_.fetch_sub(1, std::memory_order_relaxed);
+    if (!entry.directory) all_handles.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void CallerCache::clear() {

@@ -45,7 +45,7 @@ private:
         bool elsewhere = false;
     };
     static constexpr std::size_t size = 64;
-    static inline std::atomic<int> handles_{0};
+    static inline std::atomic<int> all_handles{0};
 
     void keep(Entry& entry, pid_t thread);
     static void drop(Entry& entry);
