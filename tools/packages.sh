@@ -9,8 +9,9 @@ packages_test='redis-server redis-tools sqlite3 nodejs=/usr/bin/node npm=/usr/bi
     golang-go=/usr/bin/go git make tar xz-utils curl python3-venv python3-pip python3-pytest acl strace gdb tmux
     util-linux procps dpkg rsync python3-dev python3-setuptools python3-wheel default-jdk-headless=/usr/bin/javac
     postgresql'
-# libFuzzer's library has the compiler's version in its name.
+# libFuzzer's library has the compiler's version in its name; the guests of ./dev test kernels are made from Debian's kernels.
 packages_fuzz='clang'
+packages_kernels='qemu-system-x86 e2fsprogs binutils'
 packages_bench='libbenchmark-dev hyperfine'
 packages_lint='clang clang-tidy clang-format'
 
@@ -67,7 +68,8 @@ ensure_packages() {
             bench) list+=" $packages_bench" ;;
             lint) list+=" $packages_lint" ;;
             fuzz) list+=" $packages_fuzz" ;;
-            *) fail "deps: unknown group $group; known: build, test, bench, lint, fuzz" ;;
+            kernels) list+=" $packages_kernels" ;;
+            *) fail "deps: unknown group $group; known: build, test, bench, lint, fuzz, kernels" ;;
         esac
     done
     if [ $supported = 0 ]; then

@@ -21,13 +21,27 @@ stage() {
     table+=("| $name | ${total:-0} | $status | $((SECONDS - start)) |")
 }
 
-for preset in release clang asan tsan; do
+for preset in release switches clang asan tsan; do
     CALLGATE_SOAK=1 ./dev build "$preset"
 done
 stage 'gcc, release, full counts' 1 build "$@"
 stage 'clang, plain counts' '' build-clang "$@"
-stage 'gcc, address and undefined behaviour' 1 build-asan -R '^unit$'
+stage 'gcc, address and undefined behaviour' 1 build-asan -R '^(unit|fuzz\.)'
 stage 'gcc, threads' 1 build-tsan -R '^unit$'
+
+# other NAME COMMAND...: what reports by itself; its own table goes into the page.
+other() {
+    local name=$1 start=$SECONDS status=passed page
+    shift
+    page=$("$@" </dev/null) || status=FAILED result=1
+    pages+=('' "$page")
+    table+=("| $name | - | $status | $((SECONDS - start)) |")
+}
+pages=()
+if [ $# -eq 0 ]; then
+    other 'libFuzzer' ./dev fuzz 300
+    other 'other kernels' ./dev test kernels
+fi
 
 # A filtered run says nothing about the whole: the table is left alone.
 if [ $# -eq 0 ]; then
@@ -40,7 +54,7 @@ if [ $# -eq 0 ]; then
         echo
         echo '| build | test programs | result | seconds |'
         echo '|---|---|---|---|'
-        printf '%s\n' "${table[@]}"
+        printf '%s\n' "${table[@]}" "${pages[@]}"
     } >docs/soak.md
 fi
 printf '%s\n' "${table[@]}"

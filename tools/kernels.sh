@@ -1,0 +1,199 @@
+#!/bin/bash
+# ./dev test kernels [PYTEST-ARGUMENTS]: the end-to-end tests and the attacks on two other real kernels, under QEMU.
+#
+# Debian's cloud kernels 6.1 (Landlock ABI 2) and 6.12 (ABI 6) are downloaded and unpacked, never installed. They boot
+# from an ext4 disk that is made here, with the program, its tests, and of this system's packages the few that the
+# tests need: both kernels have NVMe and ext4 built in, so no module and no network is needed. (A disk and not an
+# initramfs: in memory file systems of 6.1 no extended attribute of a user's can be set, and the tests would skip
+# that.) A guest runs one pytest after the other as root, which tests as root and as an ordinary user, and powers itself
+# off. What it says is printed as it comes; its results are counted here. Always emulated, because virtual machines
+# within virtual machines are not to be relied on; emulated time is slow, so no timing is taken and deadlines are
+# stretched.
+#
+# What each kernel runs is said by `selections`: further tests for one of them are one more line there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. tools/packages.sh
+
+say() { printf 'kernels: %s\n' "$*" >&2; }
+fail() { say "$*"; exit 1; }
+
+work=$PWD/build/kernels
+series_and_abi=('6.1 2' '6.12 6')
+guest_packages=(bash bsdutils coreutils dash diffutils util-linux python3 python3-pytest passwd acl procps findutils grep
+    sed mount tar xz-utils e2fsprogs git sqlite3 redis-server redis-tools curl make strace rsync)
+declare -A left_out=(
+    [abi]='injects older Landlocks where there is a new one'
+    [demo]='shows what test_run tests'
+    [load]='takes times'
+    [mutants]='is about what the tests see, not about the kernel'
+    [programs]='needs the tool chains'
+    [large_programs]='needs the tool chains')
+no_races='races: between emulated processors they are won by the emulator'
+guest_deadline=${CALLGATE_KERNELS_DEADLINE:-7200}
+
+# selections SERIES [PYTEST-ARGUMENTS]: what the guest with this kernel runs, the arguments of one pytest on each line.
+selections() {
+    local series=$1 script name
+    shift
+    if [ $# -gt 0 ]; then
+        printf '%s\n' "${*@Q}"
+        return
+    fi
+    # The longest last: what is wrong with a kernel shows early.
+    for script in $(ls tests/e2e/test_*.py | grep -v attacks) tests/e2e/test_attacks*.py; do
+        name=${script#tests/e2e/test_} name=${name%.py}
+        [ -n "${left_out[$name]:-}" ] || echo "$script -m 'not race'"
+    done
+}
+
+# What `selections` does not have, and why: for the page too.
+unselected() {
+    local name
+    echo "Not run there: ${no_races};"
+    for name in "${!left_out[@]}"; do printf '%s (%s), ' "$name" "${left_out[$name]}"; done | sort | sed 's/, $/./'
+    echo
+}
+
+# newest_image SERIES: the package of the newest kernel of a series; the unsigned one holds the same kernel.
+newest_image() {
+    apt-cache search --names-only "^linux-image-${1//./\\.}\\.[0-9].*-cloud-amd64(-unsigned)?$" |
+        awk '{ print $1 }' | sort -V | tail -1
+}
+
+# fetch_kernel SERIES: prints the unpacked kernel's path; nothing where the package sources have none.
+fetch_kernel() {
+    local package directory
+    package=$(newest_image "$1")
+    [ -n "$package" ] || return 0
+    directory=$work/$package
+    if ! ls "$directory"/boot/vmlinuz-* >/dev/null 2>&1; then
+        rm -rf "$directory"
+        mkdir -p "$directory"
+        (cd "$directory" && apt-get -q -o APT::Sandbox::User=root download "$package" >&2 &&
+            dpkg-deb -x ./*.deb . && rm -rf ./*.deb lib usr)
+    fi
+    echo "$directory"/boot/vmlinuz-*
+}
+
+# Files of the packages that the tests need, and of all that those depend on.
+package_files() {
+    apt-cache depends --recurse --installed --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces \
+        --no-enhances "${guest_packages[@]}" | grep -E '^[a-z0-9]' | sort -u |
+        xargs dpkg-query -W -f '${db:Status-Status} ${binary:Package}\n' 2>/dev/null | sed -n 's/^installed //p' |
+        xargs dpkg-query -L 2>/dev/null | grep -vE '^/usr/share/(doc|man|info|locale|perl|lintian)/|^/\.$' | sort -u
+}
+
+make_root() {
+    local root=$1 one
+    rm -rf "$root"
+    mkdir -p "$root"/usr/{bin,sbin,lib,lib64} "$root"/{proc,sys,dev,run,tmp,root,home,var/tmp}
+    for one in bin sbin lib lib64; do ln -s "usr/$one" "$root/$one"; done
+    chmod 1777 "$root"/tmp "$root"/var/tmp
+    # Listed files may have been removed since (excluded documentation), or not be for us to read.
+    package_files | tar -c --no-recursion --ignore-failed-read -T - 2>/dev/null |
+        tar -x -C "$root" --keep-directory-symlink || true
+    # What packages make when they are installed.
+    tar -c --ignore-failed-read /etc/{passwd,group,shadow,gshadow,nsswitch.conf,alternatives,login.defs,default,pam.d} \
+        /etc/{ld.so.conf,ld.so.conf.d,hosts,services,protocols,localtime,profile,skel} \
+        /usr/lib/python3 "/usr/lib/$(readlink /usr/bin/python3)" 2>/dev/null |
+        tar -x -C "$root" --keep-directory-symlink || true
+    ln -sf dash "$root"/bin/sh
+    rm -rf "$root"/usr/lib/python3*/test "$root"/usr/lib/python3*/idlelib
+    ldconfig -r "$root"
+    mkdir -p "$root"/callgate/{build,build-switches}
+    cp -a rules agent supervisor tests docs "$root"/callgate/
+    cp -a build/callgate build/programs "$root"/callgate/build/
+    cp -a build-switches/callgate "$root"/callgate/build-switches/
+    strip "$root"/callgate/build*/callgate
+    install -m 0755 tools/kernels_init.sh "$root"/callgate-init
+}
+
+# make_disk [PYTEST-ARGUMENTS]
+make_disk() {
+    local root=$work/root disk=$work/disk.img entry
+    make_root "$root"
+    for entry in "${series_and_abi[@]}"; do
+        selections "${entry% *}" "$@" >"$root/callgate/selections.${entry% *}"
+    done
+    rm -f "$disk"
+    truncate -s 4G "$disk"
+    mke2fs -q -t ext4 -O ^has_journal -E lazy_itable_init=1,root_owner=0:0 -d "$root" "$disk"
+    rm -rf "$root"
+}
+
+# boot KERNEL NAME: until the guest ends. Its own report is NAME.report, its console NAME.console. The processor is the
+# oldest that the distribution runs on: newer ones' vector instructions are slower to emulate than what they replace.
+boot() {
+    local kernel=$1 report=$work/$2.report console=$work/$2.console guest status=0
+    : >"$report"
+    nice -n 10 timeout --signal=KILL "$guest_deadline" qemu-system-x86_64 -accel tcg,thread=multi -cpu Nehalem \
+        -smp 2 -m 2048 -nodefaults -no-user-config -display none -no-reboot -kernel "$kernel" \
+        -append 'root=/dev/nvme0n1 rw console=ttyS0 loglevel=4 panic=-1 mitigations=off no_timer_check init=/callgate-init' \
+        -drive "file=$work/disk.img,if=none,id=root,format=raw,snapshot=on" -device nvme,drive=root,serial=callgate \
+        -serial "file:$console" -serial "file:$report" </dev/null 2>"$work/$2.qemu" &
+    guest=$!
+    tail -q -n +1 -f --pid="$guest" "$report" | sed -u "s/^/${2%%-*}: /" >&2 || true
+    wait "$guest" || status=$?
+    [ $status = 0 ] || { say "$2: qemu ended with status $status"; cat "$work/$2.qemu" >&2; }
+}
+
+# counted REPORT: the sums of all pytests, "940 passed, 55 skipped".
+counted() {
+    grep -aE '^(=* ?)?[0-9]+ (passed|failed|skipped|error)' "$1" | grep -oE '[0-9]+ (passed|failed|skipped|errors?)' |
+        awk '{ sub(/s$/, "", $2); sum[$2] += $1 }
+             END { for (kind in sum) printf "%s%d %s", (n++ ? ", " : ""), sum[kind], kind }'
+}
+
+# judge NAME ABI: one line for the table; false unless the guest said that everything passed.
+judge() {
+    local name=$1 abi=$2 report=$work/$1.report found summary status
+    found=$(sed -n 's/^kernels: Landlock ABI \([0-9]*\).*/\1/p' "$report")
+    summary=$(counted "$report")
+    status=$(sed -n 's/^kernels: pytest ended with \([0-9]*\).*/\1/p' "$report")
+    if [ -z "$status" ]; then
+        say "$name: the guest did not come to an end; the last of its console:"
+        tail -20 "$work/$name.console" >&2
+    fi
+    [ "$found" = "$abi" ] || { say "$name: Landlock ABI ${found:-unknown}, not $abi"; status=wrong-abi; }
+    if [ "$status" = 0 ]; then
+        table+=("| Linux $name | ABI $found | passed | ${summary:-nothing ran} |")
+    else
+        table+=("| Linux $name | ABI ${found:-?} | FAILED | ${summary:-no summary} |")
+        return 1
+    fi
+}
+
+table=()
+result=0
+[ -x build/callgate ] && [ -x build-switches/callgate ] || fail 'build first: ./dev build, ./dev build switches'
+command -v qemu-system-x86_64 >/dev/null || fail 'qemu-system-x86_64 is missing (package qemu-system-x86)'
+mkdir -p "$work"
+[ $# -gt 0 ] || unselected >&2
+make_disk "$@"
+# Both at once: most tests keep one processor busy.
+booted=() guests=()
+for entry in "${series_and_abi[@]}"; do
+    read -r series abi <<<"$entry"
+    kernel=$(fetch_kernel "$series")
+    if [ -z "$kernel" ]; then
+        say "Linux $series: the package sources of this machine have no linux-image-$series*-cloud-amd64: NOT TESTED"
+        table+=("| Linux $series | - | NOT TESTED: no such kernel package | - |")
+        continue
+    fi
+    name=${kernel##*/vmlinuz-}
+    say "booting $name"
+    booted+=("$name $abi")
+    boot "$kernel" "$name" &
+    guests+=($!)
+done
+[ ${#guests[@]} -eq 0 ] || wait "${guests[@]}" || true
+for entry in "${booted[@]}"; do
+    read -r name abi <<<"$entry"
+    judge "$name" "$abi" || result=1
+done
+echo '| kernel | Landlock | result | tests |'
+echo '|---|---|---|---|'
+printf '%s\n' "${table[@]}"
+[ $# -gt 0 ] || { echo; unselected; }
+exit $result
