@@ -133,15 +133,8 @@ MODE(userns) {
     map_ids();
     return bind_and_read();
 }
-MODE(userns_clone3) {
-    struct {
-        uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls;
-    } arguments;
-    memset(&arguments, 0, sizeof arguments);
-    arguments.flags = CLONE_NEWUSER | CLONE_NEWNS;
-    arguments.exit_signal = SIGCHLD;
-    long child = syscall(SYS_clone3, &arguments, sizeof arguments);
-    if (child < 0) return errno == ENOSYS ? 1 : refused("clone3");
+/* After a call that makes a process: there it is tried, and its exit status is the mode's. */
+static int in_child(long child) {
     if (child == 0) {
         int result = bind_and_read();
         fflush(stdout);
@@ -151,17 +144,21 @@ MODE(userns_clone3) {
     waitpid((pid_t)child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
+MODE(userns_clone3) {
+    struct {
+        uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls;
+    } arguments;
+    memset(&arguments, 0, sizeof arguments);
+    arguments.flags = CLONE_NEWUSER | CLONE_NEWNS;
+    arguments.exit_signal = SIGCHLD;
+    long child = syscall(SYS_clone3, &arguments, sizeof arguments);
+    if (child < 0) return errno == ENOSYS ? 1 : refused("clone3");
+    return in_child(child);
+}
 MODE(userns_clone) {
     long child = syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWNS | SIGCHLD, 0, 0, 0, 0);
     if (child < 0) return refused("clone");
-    if (child == 0) {
-        int result = bind_and_read();
-        fflush(stdout);
-        _exit(result);
-    }
-    int status;
-    waitpid((pid_t)child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    return in_child(child);
 }
 MODE(userns_tree) {
     map_ids();

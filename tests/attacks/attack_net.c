@@ -30,6 +30,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../programs/socket_names.h"
+
 #ifndef TCP_FASTOPEN_CONNECT
 #define TCP_FASTOPEN_CONNECT 30
 #endif
@@ -42,32 +44,6 @@ static long rounds = 300, wanted = 5;
 static int refused(const char *what) {
     fprintf(stderr, "%s: %s\n", what, strerror(errno));
     return errno == ENOSYS || errno == EPROTONOSUPPORT || errno == EAFNOSUPPORT || errno == ESOCKTNOSUPPORT ? 77 : 1;
-}
-
-static struct sockaddr_in v4(const char *address, int port) {
-    struct sockaddr_in one;
-    memset(&one, 0, sizeof one);
-    one.sin_family = AF_INET;
-    one.sin_port = htons((unsigned short)port);
-    inet_pton(AF_INET, address, &one.sin_addr);
-    return one;
-}
-static struct sockaddr_in6 v6(const char *address, int port) {
-    struct sockaddr_in6 one;
-    memset(&one, 0, sizeof one);
-    one.sin6_family = AF_INET6;
-    one.sin6_port = htons((unsigned short)port);
-    inet_pton(AF_INET6, address, &one.sin6_addr);
-    return one;
-}
-static socklen_t local(struct sockaddr_un *one, const char *path) {
-    memset(one, 0, sizeof *one);
-    one->sun_family = AF_UNIX;
-    size_t length = strlen(path);
-    if (length >= sizeof one->sun_path) length = sizeof one->sun_path - 1;
-    memcpy(one->sun_path, path, length);
-    if (path[0] == '@') one->sun_path[0] = 0;
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + (path[0] != '@'));
 }
 
 static int knock(int fd) { return send(fd, "knock", 5, MSG_NOSIGNAL) == 5 ? 0 : refused("send"); }
@@ -282,7 +258,7 @@ static int net_routed_message(void) {
 
 static int reach_local(const char *path) {
     struct sockaddr_un where;
-    socklen_t length = local(&where, path);
+    socklen_t length = named(&where, path);
     return reach(socket(AF_UNIX, SOCK_STREAM, 0), &where, length);
 }
 static int net_unix(void) { return reach_local(bad_name); }
@@ -314,7 +290,7 @@ static int net_unix_proc_fd(void) {
 }
 static int net_unix_datagram(void) {
     struct sockaddr_un where;
-    socklen_t length = local(&where, bad_name);
+    socklen_t length = named(&where, bad_name);
     int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
     if (fd < 0) return refused("socket");
     return sendto(fd, "knock", 5, 0, (struct sockaddr *)&where, length) == 5 ? 0 : refused("sendto");
@@ -322,7 +298,7 @@ static int net_unix_datagram(void) {
 static int net_unix_pair_datagram(void) {
     int pair[2];
     struct sockaddr_un where;
-    socklen_t length = local(&where, bad_name);
+    socklen_t length = named(&where, bad_name);
     if (socketpair(AF_UNIX, SOCK_DGRAM, 0, pair) != 0) return refused("socketpair");
     return sendto(pair[0], "knock", 5, 0, (struct sockaddr *)&where, length) == 5 ? 0 : refused("sendto");
 }
@@ -476,8 +452,8 @@ static int net_race_connect6(void) {
     return race_addresses(AF_INET6);
 }
 static int net_race_unix(void) {
-    raced_length = local((struct sockaddr_un *)(void *)&sides[0], good_name);
-    local((struct sockaddr_un *)(void *)&sides[1], bad_name);
+    raced_length = named((struct sockaddr_un *)(void *)&sides[0], good_name);
+    named((struct sockaddr_un *)(void *)&sides[1], bad_name);
     return race_addresses(AF_UNIX);
 }
 static void *flip_link(void *unused) {
@@ -499,7 +475,7 @@ static int net_race_unix_link(void) {
     snprintf(link_name, sizeof link_name, "%s-race", good_name);
     if (symlink(good_name, link_name) != 0) return refused("symlink");
     pthread_create(&thread, NULL, flip_link, NULL);
-    socklen_t length = local(&where, link_name);
+    socklen_t length = named(&where, link_name);
     double end = now() + budget;
     for (long tried = 0; (tried < rounds || won < wanted || twin == 0) && now() < end; tried++) {
         int fd = socket(AF_UNIX, SOCK_STREAM, 0);

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import harness
-from attacks.case import RACE_ROUNDS, wins
+from attacks.case import ENOUGH_WINS, FACTORS, MILLISECONDS, RACE_ROUNDS, wins
 
 ROUNDS = 2000 if harness.SOAK else 200
 WAYS = ["fork", "vfork", "spawn", "thread", "double", "at", "empty", "fd", "nofollow", "pending", "noargs"]
@@ -334,8 +334,6 @@ def test_the_supervisor_dies_while_a_program_is_held(yard):
 
 # ---- races: what is judged is allowed, what then runs is not ----
 
-BUDGET = 3000 if harness.SOAK else 500  # milliseconds
-
 RACES = [("race", racer) for racer in ("thread", "clonevm", "shared", "vmwritev", "procmem", "othermem", "symlink", "leaf")]
 RACES += [("exec", kind) for kind in ("argument", "list", "second", "thread", "vfork", "spawn", "script", "line", "relink")]
 
@@ -354,21 +352,21 @@ def race(yard: Yard, attack: str, kind: str, supervised: bool, budget: int) -> h
     program, first = ("attack_race", ["exec"]) if attack == "race" else ("attack_exec", [])
     line = [box.program(program), *first, kind, str(yard.allowed), str(yard.denied), str(free), str(budget), str(RACE_ROUNDS)]
     if attack == "race":
-        line.append("0" if supervised else "5")  # so many wins are enough; 0: all rounds
+        line.append("0" if supervised else str(ENOUGH_WINS))  # 0: all rounds
     return box.run(line, rules, supervised=supervised)
 
 
 @pytest.mark.parametrize("attack,kind", RACES)
 def test_a_raced_execve_runs_nothing_that_was_not_judged(yard, attack, kind):
     executed = yard.root / "free" / "executed"
-    for factor in (1, 4, 16):
-        control = race(yard, attack, kind, False, BUDGET * factor)
+    for factor in FACTORS:
+        control = race(yard, attack, kind, False, MILLISECONDS * factor)
         won, _ = wins(control)
-        if won >= 5:
+        if won >= ENOUGH_WINS:
             break
-    assert won >= 5, f"the race is won too seldom to prove anything\n{control.describe()}"
+    assert won >= ENOUGH_WINS, f"the race is won too seldom to prove anything\n{control.describe()}"
     assert executed.exists(), control.describe()
-    result = race(yard, attack, kind, True, BUDGET * factor)
+    result = race(yard, attack, kind, True, MILLISECONDS * factor)
     claimed, twin = wins(result)
     assert claimed == 0 and not executed.exists(), result.describe()
     assert twin > 0, f"the allowed side was never reached\n{result.describe()}"
@@ -384,7 +382,7 @@ def test_a_raced_execve_runs_nothing_that_was_not_judged(yard, attack, kind):
                                                ("what-runs-by-arguments", "exec", "script")])
 def test_without_the_second_judgement_the_race_is_won(yard, check, attack, kind):
     yard.box.switch(check)
-    result = race(yard, attack, kind, True, 8 * BUDGET)
+    result = race(yard, attack, kind, True, 8 * MILLISECONDS)
     won, _ = wins(result)
     assert won > 0 and (yard.root / "free" / "executed").exists(), result.describe()
 

@@ -11,7 +11,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <linux/fs.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,6 +25,8 @@
 #include <unistd.h>
 #include <utime.h>
 
+#include "probe.h"
+
 #ifndef SYS_fchmodat2
 #define SYS_fchmodat2 452
 #endif
@@ -36,28 +37,6 @@
 #ifndef SYS_file_setattr
 #define SYS_file_setattr 469
 #endif
-
-static void drop_capabilities(void) {
-    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-    struct __user_cap_data_struct none[2];
-    memset(none, 0, sizeof none);
-    if (syscall(SYS_capset, &header, none) != 0) perror("capset");
-}
-
-static char *decode(const char *text) {
-    char *out = malloc(strlen(text) + 1), *end = out;
-    for (; *text; text++) {
-        unsigned value;
-        if (*text == '%' && sscanf(text + 1, "%2x", &value) == 1) {
-            *end++ = (char)value;
-            text += 2;
-        } else {
-            *end++ = *text;
-        }
-    }
-    *end = 0;
-    return out;
-}
 
 static const char *make_path(const char *text) {
     if (strcmp(text, "@null") == 0) return NULL;

@@ -7,7 +7,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -23,6 +22,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "probe.h"
+#include "socket_names.h"
+
 static void on_alarm(int number) { (void)number; }
 
 static int made(int fd) {
@@ -33,31 +35,6 @@ static int made(int fd) {
 static void report(const char *name, long result) {
     printf("%s %ld errno=%d\n", name, result, result < 0 ? errno : 0);
     fflush(stdout);
-}
-
-static struct sockaddr_in v4(const char *address, int port) {
-    struct sockaddr_in one;
-    memset(&one, 0, sizeof one);
-    one.sin_family = AF_INET;
-    one.sin_port = htons((unsigned short)port);
-    inet_pton(AF_INET, address, &one.sin_addr);
-    return one;
-}
-
-static struct sockaddr_in6 v6(const char *address, int port) {
-    struct sockaddr_in6 one;
-    memset(&one, 0, sizeof one);
-    one.sin6_family = AF_INET6;
-    one.sin6_port = htons((unsigned short)port);
-    inet_pton(AF_INET6, address, &one.sin6_addr);
-    return one;
-}
-
-static int port_of(int fd) {
-    struct sockaddr_in6 where;
-    socklen_t length = sizeof where;
-    if (getsockname(fd, (struct sockaddr *)&where, &length) != 0) return -1;
-    return ntohs(where.sin6_port);
 }
 
 static int bound(int family, int listening) {
@@ -327,10 +304,7 @@ static void unix_sockets(int type, const char *label) {
 }
 
 int main(void) {
-    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-    struct __user_cap_data_struct none[2];
-    memset(none, 0, sizeof none);
-    if (syscall(SYS_capset, &header, none) != 0) perror("capset");
+    drop_capabilities();
     tcp(AF_INET, "tcp");
     tcp(AF_INET6, "tcp6");
     bad_arguments();

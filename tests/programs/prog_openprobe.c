@@ -10,7 +10,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <linux/openat2.h>
 #include <signal.h>
 #include <stdint.h>
@@ -24,29 +23,9 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "probe.h"
+
 static void on_alarm(int number) { (void)number; }
-
-static void drop_capabilities(void) {
-    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-    struct __user_cap_data_struct none[2];
-    memset(none, 0, sizeof none);
-    if (syscall(SYS_capset, &header, none) != 0) perror("capset");
-}
-
-static char *decode(const char *text) {
-    char *out = malloc(strlen(text) + 1), *end = out;
-    for (; *text; text++) {
-        unsigned value;
-        if (*text == '%' && sscanf(text + 1, "%2x", &value) == 1) {
-            *end++ = (char)value;
-            text += 2;
-        } else {
-            *end++ = *text;
-        }
-    }
-    *end = 0;
-    return out;
-}
 
 /* The last bytes before an inaccessible page: what reads beyond the terminator faults. */
 static char *at_page_edge(const char *text, int with_terminator) {

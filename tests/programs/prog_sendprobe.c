@@ -7,7 +7,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <netinet/in.h>
@@ -26,6 +25,9 @@
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "probe.h"
+#include "socket_names.h"
 
 static volatile sig_atomic_t pipes, alarms;
 static void on_pipe(int number) { (void)number, pipes++; }
@@ -51,40 +53,6 @@ static char *two_pages(void) { /* the second one is missing */
     munmap(at + 4096, 4096);
     memset(at, 'p', 4096);
     return at;
-}
-
-static struct sockaddr_in v4(const char *address, int port) {
-    struct sockaddr_in one;
-    memset(&one, 0, sizeof one);
-    one.sin_family = AF_INET;
-    one.sin_port = htons((unsigned short)port);
-    inet_pton(AF_INET, address, &one.sin_addr);
-    return one;
-}
-
-static struct sockaddr_in6 v6(const char *address, int port) {
-    struct sockaddr_in6 one;
-    memset(&one, 0, sizeof one);
-    one.sin6_family = AF_INET6;
-    one.sin6_port = htons((unsigned short)port);
-    inet_pton(AF_INET6, address, &one.sin6_addr);
-    return one;
-}
-
-static socklen_t named(struct sockaddr_un *one, const char *path) {
-    memset(one, 0, sizeof *one);
-    one->sun_family = AF_UNIX;
-    size_t length = strlen(path);
-    memcpy(one->sun_path, path, length);
-    if (path[0] == '@') one->sun_path[0] = 0;
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + (path[0] != '@'));
-}
-
-static int port_of(int fd) {
-    struct sockaddr_in6 where;
-    socklen_t length = sizeof where;
-    getsockname(fd, (struct sockaddr *)&where, &length);
-    return ntohs(where.sin6_port);
 }
 
 static int receiver(int family) {
@@ -753,10 +721,7 @@ static void netlink(int type, const char *label) {
 }
 
 int main(void) {
-    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-    struct __user_cap_data_struct none[2];
-    memset(none, 0, sizeof none);
-    if (syscall(SYS_capset, &header, none) != 0) perror("capset");
+    drop_capabilities();
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = on_pipe;

@@ -1,6 +1,7 @@
 """Directories that come in as descriptors: inherited, or received over a socket."""
 from __future__ import annotations
 
+import abc
 import array
 import dataclasses
 import os
@@ -13,8 +14,29 @@ from attacks.case import ALLOWED, SECRET, Attack, Outcome, Scene, check
 from attacks.worlds.place import Place
 
 
+class HandedIn(Attack):
+    """Reads the victim beneath, or by, a descriptor that comes from somebody else."""
+
+    @abc.abstractmethod
+    def play(self, scene: Scene, supervised: bool, bad: bool) -> harness.Result:
+        """With a descriptor of the denied side (`bad`), or of the allowed one."""
+
+    def control(self, scene: Scene) -> Outcome:
+        result = self.play(scene, supervised=False, bad=True)
+        return check({"the control did not reach its goal": SECRET not in result.out}, "reached", result.describe())
+
+    def held(self, scene: Scene) -> Outcome:
+        result = self.play(scene, supervised=True, bad=True)
+        return check({"the secret was printed": SECRET in result.out, "the call succeeded": result.code == 0},
+                     f"exit {result.code}", result.describe())
+
+    def twin(self, scene: Scene) -> Outcome:
+        result = self.play(scene, supervised=True, bad=False)
+        return check({"it was not read": ALLOWED not in result.out}, "works", result.describe())
+
+
 @dataclasses.dataclass(frozen=True)
-class Inherited(Attack):
+class Inherited(HandedIn):
     """A directory's descriptor that callgate was told to pass on is a way to its names, not to what they hold."""
 
     def play(self, scene: Scene, supervised: bool, bad: bool, named: bool = True) -> harness.Result:
@@ -29,19 +51,6 @@ class Inherited(Attack):
             return scene.supervised(line, place.rules(), passed, pass_fds=(descriptor,))
         finally:
             os.close(descriptor)
-
-    def control(self, scene: Scene) -> Outcome:
-        result = self.play(scene, supervised=False, bad=True)
-        return check({"the control did not reach its goal": SECRET not in result.out}, "reached", result.describe())
-
-    def held(self, scene: Scene) -> Outcome:
-        result = self.play(scene, supervised=True, bad=True)
-        return check({"the secret was printed": SECRET in result.out, "the call succeeded": result.code == 0},
-                     f"exit {result.code}", result.describe())
-
-    def twin(self, scene: Scene) -> Outcome:
-        result = self.play(scene, supervised=True, bad=False)
-        return check({"it was not read": ALLOWED not in result.out}, "works", result.describe())
 
 
 class NotNamed(Inherited):
@@ -83,7 +92,7 @@ class Giver:
 
 
 @dataclasses.dataclass(frozen=True)
-class Received(Attack):
+class Received(HandedIn):
     """What an allowed peer hands over by SCM_RIGHTS: a directory to open beneath, or an O_PATH descriptor to open again."""
 
     mode: str = "received"  # of attack_read
@@ -102,16 +111,3 @@ class Received(Attack):
             return scene.supervised(line, rules) if supervised else scene.bare(line)
         finally:
             giver.close()
-
-    def control(self, scene: Scene) -> Outcome:
-        result = self.play(scene, supervised=False, bad=True)
-        return check({"the control did not reach its goal": SECRET not in result.out}, "reached", result.describe())
-
-    def held(self, scene: Scene) -> Outcome:
-        result = self.play(scene, supervised=True, bad=True)
-        return check({"the secret was printed": SECRET in result.out, "the call succeeded": result.code == 0},
-                     f"exit {result.code}", result.describe())
-
-    def twin(self, scene: Scene) -> Outcome:
-        result = self.play(scene, supervised=True, bad=False)
-        return check({"it was not read": ALLOWED not in result.out}, "works", result.describe())

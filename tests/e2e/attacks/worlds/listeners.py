@@ -101,6 +101,19 @@ def udp(port: int) -> dict[str, Any]:
 RulesFor = Callable[[int, int], list[dict[str, Any]]]  # good port, bad port
 
 
+def run_between(servers: Servers, scene: Scene, words: list[str], allowed: RulesFor | None) -> tuple[harness.Result, int, int]:
+    """attack_net between the two, bare where nothing is `allowed`, and what the good and the bad one saw of it."""
+    line = [scene.box.program("attack_net"), *words]
+    try:
+        if allowed is None:
+            result = scene.bare(line)
+        else:
+            result = scene.supervised(line, rules(scene.box, *allowed(servers.good_port, servers.bad_port)))
+    finally:
+        good, bad = servers.close()
+    return result, good, bad
+
+
 @dataclasses.dataclass(frozen=True)
 class Reach(Attack):
     """`attack_net MODE GOOD BAD`: one reach at the bad port. `twin_mode` where this way is closed for every address."""
@@ -112,16 +125,8 @@ class Reach(Attack):
     def play(self, scene: Scene, supervised: bool, twin: bool = False) -> tuple[harness.Result, int, int]:
         servers = Servers()
         mode = self.twin_mode or self.mode if twin else self.mode
-        ports = [str(servers.good_port), str(servers.good_port if twin else servers.bad_port)]
-        line = [scene.box.program("attack_net"), mode, *ports]
-        try:
-            if supervised:
-                result = scene.supervised(line, rules(scene.box, *self.allowed(servers.good_port, servers.bad_port)))
-            else:
-                result = scene.bare(line)
-        finally:
-            good, bad = servers.close()
-        return result, good, bad
+        words = [mode, str(servers.good_port), str(servers.good_port if twin else servers.bad_port)]
+        return run_between(servers, scene, words, self.allowed if supervised else None)
 
     def control(self, scene: Scene) -> Outcome:
         result, _, seen = self.play(scene, supervised=False)
@@ -152,15 +157,9 @@ class RacedReach(Attack):
     def play(self, scene: Scene, supervised: bool) -> tuple[harness.Result, int, int]:
         servers = Servers()
         rounds = RACE_ROUNDS * scene.factor * (HELD_FACTOR if supervised else 1)
-        line = [scene.box.program("attack_net"), self.mode, str(servers.good_port), str(servers.bad_port), str(scene.milliseconds),
-                str(rounds), "0" if supervised else str(ENOUGH_WINS)]
-        try:
-            if supervised:
-                result = scene.supervised(line, rules(scene.box, *self.allowed(servers.good_port, servers.bad_port)))
-            else:
-                result = scene.bare(line)
-        finally:
-            good, _ = servers.close()
+        words = [self.mode, str(servers.good_port), str(servers.bad_port), str(scene.milliseconds), str(rounds),
+                 "0" if supervised else str(ENOUGH_WINS)]
+        result, good, _ = run_between(servers, scene, words, self.allowed if supervised else None)
         return result, good, sum(one.seen for one in self.victims(servers))
 
     def control(self, scene: Scene) -> Outcome:
