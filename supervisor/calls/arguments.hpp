@@ -1,6 +1,8 @@
 // Reading the path arguments of a call and resolving them, with the errno the kernel would give.
 #pragma once
 
+#include <fcntl.h>
+
 #include <string>
 
 #include "agent/unique_fd.hpp"
@@ -32,6 +34,14 @@ enum class TakeBase : std::uint8_t { if_relative, always };
                                                    std::string& text, std::string& directory,
                                                    EmptyPath empty = EmptyPath::refuse,
                                                    TakeBase take = TakeBase::if_relative);
+
+/// What the AT_ flags of a call say of its path.
+[[nodiscard]] inline Follow follow_of(int flags) {
+    return (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Follow::no : Follow::yes;
+}
+[[nodiscard]] inline EmptyPath empty_of(int flags) {
+    return (flags & AT_EMPTY_PATH) != 0 ? EmptyPath::allow : EmptyPath::refuse;
+}
 
 /// The record's view of one path argument.
 [[nodiscard]] audit::CallInput input_of(const GivenPath& given);

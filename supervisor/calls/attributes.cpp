@@ -67,11 +67,12 @@ public:
         const int fd = object.pin.get();
         if (source_.removes) {
             return by == By::descriptor ? ::fremovexattr(fd, name_.c_str())
-                                        : ::removexattr(PinPath(fd).text, name_.c_str());
+                                        : ::removexattr(kernel::PinPath(fd).text, name_.c_str());
         }
         return by == By::descriptor
                    ? ::fsetxattr(fd, name_.c_str(), value_.data(), value_.size(), source_.flags)
-                   : ::setxattr(PinPath(fd).text, name_.c_str(), value_.data(), value_.size(), source_.flags);
+                   : ::setxattr(kernel::PinPath(fd).text, name_.c_str(), value_.data(), value_.size(),
+                                source_.flags);
     }
 
     /// For the record.
@@ -218,7 +219,8 @@ void handle_file_setattr(CallContext& context) {
             return static_cast<int>(
                 by == By::descriptor
                     ? ::syscall(number, fd, "", given.bytes.data(), given.size, AT_EMPTY_PATH)
-                    : ::syscall(number, AT_FDCWD, PinPath(fd).text, given.bytes.data(), given.size, 0));
+                    : ::syscall(number, AT_FDCWD, kernel::PinPath(fd).text, given.bytes.data(), given.size,
+                                0));
         },
         NothingToCheck{});
 }

@@ -11,8 +11,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
-#include <cstring>
 #include <string_view>
 #include <utility>
 
@@ -92,11 +90,6 @@ void change_descriptor(CallContext& context, int number, Act act, Check check = 
     judge_and_change(context, std::move(*object), input, act);
 }
 
-inline Follow follow_of(int flags) { return (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Follow::no : Follow::yes; }
-inline EmptyPath empty_of(int flags) {
-    return (flags & AT_EMPTY_PATH) != 0 ? EmptyPath::allow : EmptyPath::refuse;
-}
-
 /// Whether this kernel has a call that is newer than the oldest supported one: asked with arguments that it
 /// refuses before it looks at anything else.
 inline bool kernel_has(const CallEntry& entry) {
@@ -104,17 +97,5 @@ inline bool kernel_has(const CallEntry& entry) {
                -1 ||
            errno != ENOSYS;
 }
-
-/// "/proc/self/fd/N": the way to a pin for calls that take paths alone; `number` is "N".
-struct PinPath {
-    explicit PinPath(int fd) {
-        std::memcpy(text, prefix, sizeof prefix - 1);
-        *std::to_chars(text + sizeof prefix - 1, text + sizeof text - 1, fd).ptr = 0;
-    }
-    [[nodiscard]] const char* number() const { return text + sizeof prefix - 1; }
-
-    static constexpr char prefix[] = "/proc/self/fd/";
-    char text[32];
-};
 
 }  // namespace callgate::calls

@@ -173,11 +173,7 @@ int refusal(CallContext& context, const Subject& subject, const rules::Verdict& 
     if (decision.verdict.action < rules::Action::deny && check_enabled("caller-elsewhere") &&
         context.scratch.callers.elsewhere(context.thread())) {
         // What was resolved here may not be what it means there.
-        decision.verdict = rules::Verdict{};
-        decision.verdict.action = rules::Action::deny;
-        decision.verdict.decided_by = rules::DecidedBy::failure;
-        decision.verdict.operation = decision.operation;
-        decision.verdict.error = EPERM;
+        decision.verdict = failure(decision.operation, EPERM);
         decision.mechanism = audit::Mechanism::error;
         decision.reason = "the caller has another root, user or mount namespace";
     }
@@ -209,18 +205,22 @@ void let_continue(CallContext& context, const Subject& subject) {
     context.call.let_continue();
 }
 
-void deny_failure(CallContext& context, const Subject& subject, int error, std::string_view reason) {
+rules::Verdict failure(rules::Operation operation, int error) {
     rules::Verdict verdict;
     verdict.action = rules::Action::deny;
     verdict.decided_by = rules::DecidedBy::failure;
+    verdict.operation = operation;
     verdict.error = error;
-    for (int index = 0; index < rules::operation_count; ++index) {
-        if (subject.operations.contains(static_cast<rules::Operation>(index))) {
-            verdict.operation = static_cast<rules::Operation>(index);
-            break;
-        }
+    return verdict;
+}
+
+void deny_failure(CallContext& context, const Subject& subject, int error, std::string_view reason) {
+    auto first = rules::Operation::read;
+    for (int index = rules::operation_count; index-- > 0;) {
+        const auto operation = static_cast<rules::Operation>(index);
+        if (subject.operations.contains(operation)) first = operation;
     }
-    audit::Decision decision = decision_on(context, subject, verdict);
+    audit::Decision decision = decision_on(context, subject, failure(first, error));
     decision.reason = reason;
     context.fail(put_on_record(context, decision, nullptr) ? error : unrecorded_error);
 }

@@ -62,6 +62,9 @@ enum class Ruling : std::uint8_t {
 /// all`.
 void let_continue(CallContext& context, const Subject& subject);
 
+/// The denial of what could not be judged or held, whatever the rules say.
+[[nodiscard]] rules::Verdict failure(rules::Operation operation, int error);
+
 /// Denies because something failed on our side (unreadable, overload): on record with the reason.
 void deny_failure(CallContext& context, const Subject& subject, int error, std::string_view reason);
 

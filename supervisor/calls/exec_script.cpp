@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "supervisor/kernel/target.hpp"
 
@@ -48,10 +47,9 @@ std::optional<ScriptLine> script_line(std::string_view head) {
 }
 
 Result<std::string> read_head(const Object& file) {
-    std::array<char, 16> name{};
-    std::to_chars(name.data(), name.data() + name.size() - 1, file.pin.get());
+    const kernel::PinPath pin(file.pin.get());
     const UniqueFd opened(
-        ::openat(kernel::own_descriptors(), name.data(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+        ::openat(kernel::own_descriptors(), pin.number(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
     if (!opened) return errno_code();
     std::array<char, head_size> bytes{};
     std::size_t length = 0;

@@ -134,10 +134,7 @@ void Watch::kill(const Object* program) {
         return tracer_.kill();
     }
     audit::Decision second = decision_;
-    second.verdict = {};
-    second.verdict.decided_by = rules::DecidedBy::failure;
-    second.verdict.operation = rules::Operation::execute;
-    second.verdict.error = EPERM;
+    second.verdict = failure(rules::Operation::execute, EPERM);
     second.mechanism = audit::Mechanism::kill;
     second.second_object.reset();
     second.reason = "what began to run could not be read: the process was killed";

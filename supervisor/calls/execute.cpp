@@ -80,15 +80,14 @@ void Execution::unreadable(int error) {
 /// False: answered.
 bool Execution::find_object() {
     const int flags = context_.entry.flags < 0 ? 0 : context_.integer(context_.entry.flags);
-    const EmptyPath empty = (flags & AT_EMPTY_PATH) != 0 ? EmptyPath::allow : EmptyPath::refuse;
     auto given = read_path_argument(context_, context_.entry.first, context_.scratch.path,
-                                    context_.scratch.directory, empty);
+                                    context_.scratch.directory, empty_of(flags));
     if (!given) return unreadable(given.error().value()), false;
     if ((flags & ~(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW | only_check)) != 0) return refuse(EINVAL), false;
     given_ = std::move(*given);
-    const Follow follow = (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Follow::no : Follow::yes;
-    auto object = given_->text->empty() ? describe(std::move(given_->base))
-                                        : resolve_object(given_->request(context_.thread(), follow));
+    auto object = given_->text->empty()
+                      ? describe(std::move(given_->base))
+                      : resolve_object(given_->request(context_.thread(), follow_of(flags)));
     // What was read and pinned is the caller's only if it still waits.
     if (!context_.call.waiting()) return false;
     if (!object) return refuse(object.error().value()), false;

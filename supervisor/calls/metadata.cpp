@@ -26,7 +26,7 @@ int chmod_pin(const Object& object, mode_t mode) {
         errno = EOPNOTSUPP;  // what fchmodat2(2) says of links
         return -1;
     }
-    return ::fchmodat(kernel::own_descriptors(), PinPath(object.pin.get()).number(), mode, 0);
+    return ::fchmodat(kernel::own_descriptors(), kernel::PinPath(object.pin.get()).number(), mode, 0);
 }
 
 /// Times as utimensat(2) takes them, from any of the older forms. `present` false: now.
@@ -95,9 +95,7 @@ void handle_truncate(CallContext& context) {
     const bool grows = length > object->status.st_size;
     if (grows && ::prlimit(context.thread(), RLIMIT_FSIZE, nullptr, &limit) == 0 &&
         static_cast<rlim_t>(length) > limit.rlim_cur) {
-        if (const auto caller = kernel::status(context.thread())) {
-            ::syscall(SYS_tgkill, caller->process, context.thread(), SIGXFSZ);
-        }
+        kernel::signal_thread(context.thread(), SIGXFSZ);
         errno = EFBIG;
         return answer_act(context, sequence, -1);
     }
@@ -105,7 +103,7 @@ void handle_truncate(CallContext& context) {
         errno = EACCES;
         return answer_act(context, sequence, -1);
     }
-    answer_act(context, sequence, ::truncate(PinPath(object->pin.get()).text, length));
+    answer_act(context, sequence, ::truncate(kernel::PinPath(object->pin.get()).text, length));
 }
 
 void handle_chmod(CallContext& context) {

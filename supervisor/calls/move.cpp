@@ -12,7 +12,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <memory>
 #include <mutex>
 
@@ -40,14 +39,7 @@ MovedKind kind_of(const struct stat& status) {
 
 Verdict stricter(const Verdict& one, const Verdict& other) { return other.action > one.action ? other : one; }
 
-Verdict refusal(int error) {
-    Verdict verdict;
-    verdict.action = rules::Action::deny;
-    verdict.decided_by = rules::DecidedBy::failure;
-    verdict.operation = Operation::create;
-    verdict.error = error;
-    return verdict;
-}
+Verdict refusal(int error) { return failure(Operation::create, error); }
 
 /// Judges every entry of a moved directory by the name it would get.
 class PlantedEntries {
@@ -257,8 +249,8 @@ void handle_link(CallContext& context) {
     const int flags = context.entry.flags < 0 ? 0 : context.integer(context.entry.flags);
     if ((flags & ~(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH)) != 0) return context.fail(EINVAL);
     Scratch& scratch = context.scratch;
-    const EmptyPath empty = (flags & AT_EMPTY_PATH) != 0 ? EmptyPath::allow : EmptyPath::refuse;
-    auto given_old = read_path_argument(context, context.entry.first, scratch.path, scratch.directory, empty);
+    auto given_old =
+        read_path_argument(context, context.entry.first, scratch.path, scratch.directory, empty_of(flags));
     if (!given_old) return context.fail(given_old.error().value());
     auto given_new =
         read_path_argument(context, context.entry.second, scratch.second_path, scratch.directory_second);
@@ -305,11 +297,10 @@ void handle_link(CallContext& context) {
     }
     std::uint64_t sequence = 0;
     if (rule_on(context, subject, verdict, &sequence) == Ruling::refused) return;
-    char pin[16];
-    *std::to_chars(pin, pin + sizeof pin - 1, object->pin.get()).ptr = 0;
+    const kernel::PinPath pin(object->pin.get());
     answer_act(context, sequence, reparent(context, [&pin, &place] {
-                   return ::linkat(kernel::own_descriptors(), pin, place->parent.get(), place->leaf.c_str(),
-                                   AT_SYMLINK_FOLLOW);
+                   return ::linkat(kernel::own_descriptors(), pin.number(), place->parent.get(),
+                                   place->leaf.c_str(), AT_SYMLINK_FOLLOW);
                }));
 }
 

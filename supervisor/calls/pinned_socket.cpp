@@ -75,7 +75,7 @@ Result<UnixPeer> find_unix_peer(CallContext& context, const std::string& name) {
     if (!given) return given.error();
     auto object = resolve_object(given->request(context.thread(), Follow::yes));
     if (!object) return object.error();
-    auto address = unix_path_address("/proc/self/fd/" + std::to_string(object->pin.get()));
+    auto address = unix_path_address(kernel::PinPath(object->pin.get()).text);
     return UnixPeer{std::move(*given), std::move(*object), *address};
 }
 

@@ -215,8 +215,7 @@ void Sending::send_all() {
 void Sending::note_broken_pipe() {
     if (outcome_.error != EPIPE || socket_.kind.type != SOCK_STREAM || (flags_ & MSG_NOSIGNAL) != 0) return;
     if (!context_.call.waiting()) return;  // its number may be another's after a send that took its time
-    if (const auto caller = kernel::status(context_.thread()))
-        ::syscall(SYS_tgkill, caller->process, context_.thread(), SIGPIPE);
+    kernel::signal_thread(context_.thread(), SIGPIPE);
 }
 
 Outcome Sending::run() {

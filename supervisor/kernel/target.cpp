@@ -139,6 +139,10 @@ Result<Identity> identity(pid_t thread) {
     return found;
 }
 
+void signal_thread(pid_t thread, int signal) {
+    if (const auto found = status(thread)) ::syscall(SYS_tgkill, found->process, thread, signal);
+}
+
 void executable(pid_t thread, std::string& into) {
     char buffer[PATH_MAX];
     const ssize_t length = ::readlink(ProcPath(thread, "exe").text, buffer, sizeof buffer);
@@ -179,11 +183,14 @@ int own_descriptors() {
     return handle;
 }
 
+PinPath::PinPath(int fd) {
+    std::memcpy(text, prefix, sizeof prefix - 1);
+    *std::to_chars(text + sizeof prefix - 1, text + sizeof text - 1, fd).ptr = 0;
+}
+
 Result<void> path_of(int fd, std::string& into) {
-    char name[16];
-    *std::to_chars(name, name + sizeof name - 1, fd).ptr = 0;
     char buffer[PATH_MAX];
-    const ssize_t length = ::readlinkat(own_descriptors(), name, buffer, sizeof buffer);
+    const ssize_t length = ::readlinkat(own_descriptors(), PinPath(fd).number(), buffer, sizeof buffer);
     if (length < 0) return errno_code();
     into.assign(buffer, static_cast<std::size_t>(length));
     return {};

@@ -54,6 +54,10 @@ struct Identity {
 /// From /proc/TID/stat and, for a thread that is no leader, its group's.
 [[nodiscard]] Result<Identity> identity(pid_t thread);
 
+/// Sends a signal to a thread that still waits for its answer: what the kernel would have sent it. A caller
+/// that is gone gets none.
+void signal_thread(pid_t thread, int signal);
+
 /// The executable's path; empty where it cannot be read.
 void executable(pid_t thread, std::string& into);
 
@@ -66,6 +70,16 @@ void executable(pid_t thread, std::string& into);
 
 /// Makes this thread's /proc/self/fd cheap to reach: a handle on it, opened once in the process.
 [[nodiscard]] int own_descriptors();
+
+/// "/proc/self/fd/N": the way to a descriptor of ours for calls that take paths; `number` is "N", beneath
+/// own_descriptors().
+struct PinPath {
+    explicit PinPath(int fd);
+    [[nodiscard]] const char* number() const { return text + sizeof prefix - 1; }
+
+    static constexpr char prefix[] = "/proc/self/fd/";
+    char text[32];
+};
 
 /// The path of what `fd` (ours) refers to, as the kernel names it, whatever its length. Errors of
 /// readlink(2).
