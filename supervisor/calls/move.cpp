@@ -94,7 +94,8 @@ struct Rename {
         return S_ISDIR(old_status.st_mode) || (replaces && S_ISDIR(new_status.st_mode));
     }
 
-    /// fs/namei.c, do_renameat2: what the kernel refuses before any security hook; 0 none.
+    /// What stands at both names now. fs/namei.c, do_renameat2: what the kernel refuses before any security
+    /// hook; 0 none.
     int look() {
         if (::fstatat(old_place.parent.get(), old_place.bare().c_str(), &old_status, AT_SYMLINK_NOFOLLOW) !=
             0) {
@@ -169,7 +170,6 @@ struct Rename {
     }
 
     void run(const GivenPath& given_old, const GivenPath& given_new) {
-        if (const int error = look()) return context.fail(error);
         Subject subject;
         subject.operations = at_old();
         subject.object = rules::FileObject{old_place.path};
@@ -196,11 +196,9 @@ struct Rename {
     }
 };
 
-/// Whether a name is a directory's now: decides how the names are locked.
-bool is_directory(const Place& place) {
-    struct stat status {};
-    return ::fstatat(place.parent.get(), place.bare().c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-           S_ISDIR(status.st_mode);
+/// Whether relative paths start at the same place.
+bool start_alike(const GivenPath& one, const GivenPath& other) {
+    return one.base.valid() == other.base.valid() && one.directory_fd == other.directory_fd;
 }
 
 }  // namespace
@@ -227,7 +225,10 @@ void handle_rename(CallContext& context) {
     for (;;) {
         auto old_place = resolve_place(given_old->request(context.thread(), Follow::no));
         if (!old_place) return context.fail(old_place.error().value());
-        auto new_place = resolve_place(given_new->request(context.thread(), Follow::no));
+        const PathRequest second = given_new->request(context.thread(), Follow::no);
+        auto new_place = start_alike(*given_old, *given_new)
+                             ? resolve_place_beside(*old_place, *given_old->text, second)
+                             : resolve_place(second);
         if (!new_place) return context.fail(new_place.error().value());
         if (!context.call.waiting()) return;
         Rename rename{context, flags, *old_place, *new_place};
@@ -235,13 +236,13 @@ void handle_rename(CallContext& context) {
             const int result = rename.act();
             return result == 0 ? static_cast<void>(context.call.succeed(0)) : context.fail(errno);
         }
-        if (!alone.owns_lock() && check_enabled("names-lock") &&
-            (is_directory(*old_place) || is_directory(*new_place))) {
+        const int wrong = rename.look();
+        if (!alone.owns_lock() && check_enabled("names-lock") && rename.of_directory()) {
             shared.unlock();
             alone.lock();
             continue;
         }
-        return rename.run(*given_old, *given_new);
+        return wrong != 0 ? context.fail(wrong) : rename.run(*given_old, *given_new);
     }
 }
 

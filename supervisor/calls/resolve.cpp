@@ -109,19 +109,45 @@ Result<std::string> long_path(int directory) {
     }
 }
 
-Result<Place> make_place(UniqueFd parent, std::string_view leaf, bool trailing_slash) {
+/// A path without its last name, the name, and whether a slash follows it.
+struct LastName {
+    std::string_view head = ".", leaf = "/";
+    bool trailing_slash = false;
+
+    explicit LastName(std::string_view path) {
+        const std::size_t last = path.find_last_not_of('/');
+        if (last == std::string_view::npos) {
+            head = path;
+            return;
+        }
+        trailing_slash = last + 1 < path.size();
+        leaf = path.substr(0, last + 1);
+        const std::size_t slash = leaf.rfind('/');
+        if (slash == std::string_view::npos) return;
+        head = leaf.substr(0, slash + 1);
+        leaf = leaf.substr(slash + 1);
+    }
+    [[nodiscard]] bool special() const { return leaf == "." || leaf == ".." || leaf == "/"; }
+};
+
+/// `path`: the parent's.
+Place place_in(UniqueFd parent, std::string path, std::string_view leaf, bool trailing_slash) {
     Place place;
-    bool nameless = false;
-    auto path = directory_path(parent.get(), nameless);
-    if (!path) return path.error();
     place.parent = std::move(parent);
-    place.path = std::move(*path);
+    place.path = std::move(path);
     if (place.path.empty() || place.path.back() != '/') place.path += '/';
     place.path += leaf;
     place.leaf = leaf;
     if (trailing_slash) place.leaf += '/';
     place.trailing_slash = trailing_slash;
     return place;
+}
+
+Result<Place> make_place(UniqueFd parent, std::string_view leaf, bool trailing_slash) {
+    bool nameless = false;
+    auto path = directory_path(parent.get(), nameless);
+    if (!path) return path.error();
+    return place_in(std::move(parent), std::move(*path), leaf, trailing_slash);
 }
 
 /// The object by walking, and its path by parent and leaf where the kernel cannot write it.
@@ -210,30 +236,45 @@ Result<Object> resolve_object(const PathRequest& request) {
 }
 
 Result<Place> resolve_place(const PathRequest& request) {
-    std::string_view path = request.path;
-    if (path.empty()) return errno_code(ENOENT);
-    const std::size_t last = path.find_last_not_of('/');
-    const bool trailing_slash = last != std::string_view::npos && last + 1 < path.size();
-    std::string_view leaf = "/";
-    std::string_view head = path;
-    if (last != std::string_view::npos) {
-        const std::string_view stripped = path.substr(0, last + 1);
-        const std::size_t slash = stripped.rfind('/');
-        leaf = slash == std::string_view::npos ? stripped : stripped.substr(slash + 1);
-        head = slash == std::string_view::npos ? std::string_view(".") : stripped.substr(0, slash + 1);
-    }
+    if (request.path.empty()) return errno_code(ENOENT);
+    const LastName name(request.path);
     PathRequest parent_request = request;
-    parent_request.path = head;
+    parent_request.path = name.head;
     parent_request.follow = Follow::yes;
     auto parent = resolve_object(parent_request);
     if (!parent) return parent.error();
     if (!parent->directory()) return errno_code(ENOTDIR);
-    auto place = make_place(std::move(parent->pin), leaf, trailing_slash);
-    if (place) place->special = leaf == "." || leaf == ".." || leaf == "/";
+    // One that cannot be reached has no path in an Object, but what the kernel says of it here.
+    auto place = parent->path.empty() ? make_place(std::move(parent->pin), name.leaf, name.trailing_slash)
+                                      : place_in(std::move(parent->pin), std::move(parent->path), name.leaf,
+                                                 name.trailing_slash);
+    if (place) place->special = name.special();
+    return place;
+}
+
+Result<Place> resolve_place_beside(const Place& known, std::string_view known_path,
+                                   const PathRequest& request) {
+    const LastName first(known_path), second(request.path);
+    if (request.path.empty() || first.head != second.head || first.special()) return resolve_place(request);
+    UniqueFd parent(::fcntl(known.parent.get(), F_DUPFD_CLOEXEC, 0));
+    if (!parent) return resolve_place(request);
+    Place place = place_in(std::move(parent), known.path.substr(0, known.path.size() - first.leaf.size()),
+                           second.leaf, second.trailing_slash);
+    place.special = second.special();
     return place;
 }
 
 Result<Place> resolve_creation(const PathRequest& request) {
+    if (request.resolve == 0) {
+        auto place = resolve_place(request);
+        struct stat there {};
+        // A link that stands there is to be followed, and what is no plain name has rules of its own.
+        if (place && !place->special && !place->trailing_slash &&
+            ::fstatat(place->parent.get(), place->leaf.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0 &&
+            errno == ENOENT) {
+            return place;
+        }
+    }
     auto walked = walk(request.base, request.path, walk_options(request));
     if (!walked) return walked.error();
     if (walked->object) return errno_code(EEXIST);

@@ -67,6 +67,11 @@ struct PathRequest {
 /// The place of the last component, which is not followed: for mkdir, unlink, rename and the like.
 [[nodiscard]] Result<Place> resolve_place(const PathRequest& request);
 
+/// The same for the second path of a call, where the first led to `known` and both start at the same place:
+/// names that differ in their last component only lie in one directory, which is pinned once.
+[[nodiscard]] Result<Place> resolve_place_beside(const Place& known, std::string_view known_path,
+                                                 const PathRequest& request);
+
 /// The place that O_CREAT without O_EXCL would create at: a dangling last link is followed. EEXIST where it
 /// exists after all.
 [[nodiscard]] Result<Place> resolve_creation(const PathRequest& request);

@@ -169,6 +169,44 @@ TEST_CASE("places are a pinned directory and a name in it") {
     CHECK(through_file.error().value() == ENOTDIR);
 }
 
+TEST_CASE("a second name by the same way lies in the directory of the first") {
+    const Tree tree;
+    const auto first = resolve_place(tree.at("absolute/new"));
+    REQUIRE(first.has_value());
+    const std::string known(tree.at("absolute/new").path);
+    for (const char* path : {"absolute/other", "absolute/other/", "absolute/..", "a/other", "other"}) {
+        const auto alone = resolve_place(tree.at(path));
+        const auto beside = resolve_place_beside(*first, known, tree.at(path));
+        REQUIRE_MESSAGE(alone.has_value(), path);
+        REQUIRE_MESSAGE(beside.has_value(), path);
+        CHECK(beside->path == alone->path);
+        CHECK(beside->leaf == alone->leaf);
+        CHECK(beside->special == alone->special);
+        CHECK(beside->trailing_slash == alone->trailing_slash);
+        struct stat one {
+        }, two{};
+        REQUIRE(::fstat(alone->parent.get(), &one) == 0);
+        REQUIRE(::fstat(beside->parent.get(), &two) == 0);
+        CHECK(one.st_ino == two.st_ino);
+    }
+    const auto empty = resolve_place_beside(*first, known, {::getpid(), -1, "", Follow::no, 0});
+    REQUIRE_FALSE(empty.has_value());
+    CHECK(empty.error().value() == ENOENT);
+}
+
+TEST_CASE("a new name is created where its path leads") {
+    const Tree tree;
+    const auto place = resolve_creation(tree.at("absolute/new"));
+    REQUIRE(place.has_value());
+    CHECK(place->path == tree.path("a/new"));
+    const auto there = resolve_creation(tree.at("a/file"));
+    REQUIRE_FALSE(there.has_value());
+    CHECK(there.error().value() == EEXIST);
+    const auto through_file = resolve_creation(tree.at("a/file/x"));
+    REQUIRE_FALSE(through_file.has_value());
+    CHECK(through_file.error().value() == ENOTDIR);
+}
+
 TEST_CASE("creation through a dangling link lands where the link points") {
     const Tree tree;
     const auto place = resolve_creation(tree.at("dangling"));
