@@ -72,7 +72,7 @@ void change_object(CallContext& context, Follow follow, EmptyPath empty, Act act
 template <class Act, class Check = NothingToCheck>
 void change_descriptor(CallContext& context, int number, Act act, Check check = {},
                        std::string_view* detail = nullptr) {
-    auto copy = kernel::descriptor_copy(context.thread(), number);
+    auto copy = context.scratch.callers.descriptor_copy(context.thread(), number);
     if (!copy) return context.fail(copy.error().value());
     // To a handle the kernel says what it says to a number that is not open.
     const int mode = ::fcntl(copy->get(), F_GETFL);

@@ -51,7 +51,7 @@ bool is_bound(int fd) {
 }  // namespace
 
 Result<PinnedSocket> pin_socket(CallContext& context, int number) {
-    auto copy = kernel::descriptor_copy(context.thread(), number);
+    auto copy = context.scratch.callers.descriptor_copy(context.thread(), number);
     if (!copy) return copy.error();
     const auto kind = socket_kind(copy->get());
     if (!kind) return kind.error();

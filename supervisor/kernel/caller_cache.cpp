@@ -35,23 +35,46 @@ bool is_elsewhere(pid_t thread) {
 
 }  // namespace
 
-void CallerCache::drop(Entry& entry) {
-    if (!entry.directory) return;
-    entry.directory.reset();
+/// One handle more.
+bool CallerCache::may_keep() {
+    if (all_handles.fetch_add(1, std::memory_order_relaxed) < most_handles) return true;
+    all_handles.fetch_sub(1, std::memory_order_relaxed);
+    return false;
+}
+
+void CallerCache::drop(UniqueFd& handle) {
+    if (!handle) return;
+    handle.reset();
     all_handles.fetch_sub(1, std::memory_order_relaxed);
 }
 
 /// Without a handle the caller is looked up anew each time.
 void CallerCache::keep(Entry& entry, pid_t thread) {
-    drop(entry);
+    drop(entry.directory);
     entry.thread = thread;
-    if (all_handles.fetch_add(1, std::memory_order_relaxed) < most_handles)
-        entry.directory.reset(::open(ProcPath(thread, "").text, O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!may_keep()) return;
+    entry.directory.reset(::open(ProcPath(thread, "").text, O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!entry.directory) all_handles.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void CallerCache::clear() {
-    for (Entry& entry : entries_) drop(entry);
+    for (Entry& entry : entries_) drop(entry.directory);
+    for (Taken& taken : taken_) drop(taken.handle);
+}
+
+Result<UniqueFd> CallerCache::descriptor_copy(pid_t thread, int number) {
+    Taken& taken = taken_[static_cast<std::size_t>(thread) % taken_.size()];
+    if (taken.thread == thread && taken.handle) {
+        auto copy = kernel::descriptor_copy(taken.handle, number);
+        if (copy || copy.error().value() != ESRCH) return copy;
+    }
+    auto handle = thread_handle(thread);
+    if (!handle) return handle.error();
+    auto copy = kernel::descriptor_copy(handle->fd, number);
+    drop(taken.handle);
+    if (!handle->lasting || !may_keep()) return copy;
+    taken = {thread, std::move(handle->fd)};
+    return copy;
 }
 
 Identity CallerCache::look_up(pid_t thread, std::string& executable) {

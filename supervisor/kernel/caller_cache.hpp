@@ -34,6 +34,10 @@ public:
     /// than we: its paths mean something else. Looked at once, because the filter lets nobody change them.
     [[nodiscard]] bool elsewhere(pid_t thread) const;
 
+    /// kernel::descriptor_copy, by a handle on the thread that is kept. Of a thread whose number was given
+    /// anew the handle says ESRCH: it never stands for another.
+    [[nodiscard]] Result<UniqueFd> descriptor_copy(pid_t thread, int number);
+
     /// Lets go of all handles: of a receiver that will not receive for a while.
     void clear();
 
@@ -44,13 +48,19 @@ private:
         Identity identity;
         bool elsewhere = false;
     };
+    struct Taken {
+        pid_t thread = 0;
+        UniqueFd handle;
+    };
     static constexpr std::size_t size = 64;
     static inline std::atomic<int> all_handles{0};
 
     void keep(Entry& entry, pid_t thread);
-    static void drop(Entry& entry);
+    [[nodiscard]] static bool may_keep();
+    static void drop(UniqueFd& handle);
 
     std::array<Entry, size> entries_;
+    std::array<Taken, 16> taken_;
 };
 
 }  // namespace callgate::kernel

@@ -47,23 +47,6 @@ std::uint64_t field(std::string_view text, std::string_view name, int base = 10,
     return value;
 }
 
-Result<UniqueFd> open_pidfd(pid_t thread) {
-    UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, thread, pidfd_thread)));
-    if (handle) return handle;
-    if (errno != EINVAL) return errno_code();
-    // Before 6.9 only leaders have one; a thread then stands for its group, whose descriptor table it shares
-    // (one with a table of its own is told apart by kcmp in descriptor_copy's caller: it is refused).
-    handle.reset(static_cast<int>(::syscall(SYS_pidfd_open, thread, 0)));
-    if (handle) return handle;
-    const auto found = status(thread);
-    if (!found) return found.error();
-    constexpr int kcmp_files = 2;
-    if (::syscall(SYS_kcmp, thread, found->process, kcmp_files, 0, 0) != 0) return errno_code(EPERM);
-    handle.reset(static_cast<int>(::syscall(SYS_pidfd_open, found->process, 0)));
-    if (!handle) return errno_code();
-    return handle;
-}
-
 }  // namespace
 
 ProcPath::ProcPath(pid_t thread, const char* rest) {
@@ -85,13 +68,36 @@ Result<UniqueFd> descriptor_pin(pid_t thread, int number) {
     return handle;
 }
 
-Result<UniqueFd> descriptor_copy(pid_t thread, int number) {
+Result<ThreadHandle> thread_handle(pid_t thread) {
+    ThreadHandle handle{UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, thread, pidfd_thread)))};
+    if (handle.fd) return handle;
+    if (errno != EINVAL) return errno_code();
+    // Before 6.9 only leaders have one.
+    handle.fd.reset(static_cast<int>(::syscall(SYS_pidfd_open, thread, 0)));
+    if (handle.fd) return handle;
+    // Another thread's leader stands for it, while they share the table.
+    const auto found = status(thread);
+    if (!found) return found.error();
+    constexpr int kcmp_files = 2;
+    if (::syscall(SYS_kcmp, thread, found->process, kcmp_files, 0, 0) != 0) return errno_code(EPERM);
+    handle.fd.reset(static_cast<int>(::syscall(SYS_pidfd_open, found->process, 0)));
+    if (!handle.fd) return errno_code();
+    handle.lasting = false;
+    return handle;
+}
+
+Result<UniqueFd> descriptor_copy(const UniqueFd& handle, int number) {
     if (number < 0) return errno_code(EBADF);
-    auto process = open_pidfd(thread);
-    if (!process) return process.error();
-    UniqueFd copy(static_cast<int>(::syscall(SYS_pidfd_getfd, process->get(), number, 0)));
+    UniqueFd copy(static_cast<int>(::syscall(SYS_pidfd_getfd, handle.get(), number, 0)));
     if (!copy) return errno_code();
     return copy;
+}
+
+Result<UniqueFd> descriptor_copy(pid_t thread, int number) {
+    if (number < 0) return errno_code(EBADF);
+    const auto handle = thread_handle(thread);
+    if (!handle) return handle.error();
+    return descriptor_copy(handle->fd, number);
 }
 
 Result<Status> status(pid_t thread) {

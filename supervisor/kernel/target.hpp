@@ -28,8 +28,17 @@ struct ProcPath {
 /// An O_PATH handle on what descriptor `number` of the thread refers to. EBADF where it has none.
 [[nodiscard]] Result<UniqueFd> descriptor_pin(pid_t thread, int number);
 
+/// A handle on the thread by which its descriptors can be taken (pidfd_open(2)). One that is not `lasting`
+/// stands for it only while it waits for this answer.
+struct ThreadHandle {
+    UniqueFd fd;
+    bool lasting = true;
+};
+[[nodiscard]] Result<ThreadHandle> thread_handle(pid_t thread);
+
 /// The very open file description, by pidfd_getfd(2): shares offset, flags and socket with the thread. EBADF;
 /// ESRCH.
+[[nodiscard]] Result<UniqueFd> descriptor_copy(const UniqueFd& handle, int number);
 [[nodiscard]] Result<UniqueFd> descriptor_copy(pid_t thread, int number);
 
 struct Status {

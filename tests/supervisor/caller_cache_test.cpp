@@ -65,3 +65,19 @@ TEST_CASE("a caller that is gone is elsewhere") {
     static_cast<void>(cache.look_up(gone, executable));
     CHECK(cache.elsewhere(gone));
 }
+
+TEST_CASE("descriptors are taken again and again, and from nobody else") {
+    kernel::CallerCache cache;
+    pid_t gone = -1;
+    {
+        const Child child(false);
+        gone = child.pid;
+        for (int turn = 0; turn < 3; ++turn) CHECK(cache.descriptor_copy(child.pid, 0).has_value());
+        const auto none = cache.descriptor_copy(child.pid, 999);
+        REQUIRE_FALSE(none.has_value());
+        CHECK(none.error().value() == EBADF);
+    }
+    const auto after = cache.descriptor_copy(gone, 0);
+    REQUIRE_FALSE(after.has_value());
+    CHECK(after.error().value() == ESRCH);
+}
