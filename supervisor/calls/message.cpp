@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <cstring>
 
@@ -81,7 +82,7 @@ Result<void> translate_rights(CallContext& context, Message& message, std::byte*
     for (std::size_t index = 0; index < count; ++index) {
         int number = 0;
         std::memcpy(&number, data + index * sizeof number, sizeof number);
-        auto copy = kernel::descriptor_copy(context.thread(), number);
+        auto copy = context.scratch.callers.descriptor_copy(context.thread(), number);
         if (!copy) return copy.error();
         number = copy->get();
         std::memcpy(data + index * sizeof number, &number, sizeof number);
@@ -127,10 +128,24 @@ Result<Message> read_message(CallContext& context, const msghdr& header, const S
     return message;
 }
 
-Message plain_message(std::uint64_t payload, std::size_t size) {
+Result<Message> read_plain_message(pid_t thread, std::uint64_t payload, std::size_t size,
+                                   std::uint64_t address, int length) {
+    constexpr std::size_t most_at_once = 4096;
     Message message;
     message.size = std::min(size, most_payload);
     message.parts.push_back({reinterpret_cast<void*>(payload), message.size});  // NOLINT: the target's
+    SocketAddress& name = message.address.emplace();
+    if (length < 0 || static_cast<std::size_t>(length) > name.bytes.size()) return errno_code(EINVAL);
+    name.length = static_cast<socklen_t>(length);
+    const std::size_t with_it = message.size <= most_at_once ? message.size : 0;
+    std::array<std::byte, sizeof(sockaddr_storage) + most_at_once> raw;
+    const iovec places[2] = {{reinterpret_cast<void*>(address), name.length},  // NOLINT
+                             {message.parts[0].iov_base, with_it}};
+    const std::size_t got =
+        kernel::read_scattered(thread, places, std::span(raw.data(), name.length + with_it));
+    if (got < name.length) return errno_code(EFAULT);
+    std::memcpy(name.bytes.data(), raw.data(), name.length);
+    if (got == name.length + with_it) message.copied.assign(raw.data() + name.length, raw.data() + got);
     return message;
 }
 

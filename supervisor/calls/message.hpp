@@ -22,8 +22,9 @@ namespace callgate::calls {
 
 struct Message {
     std::optional<SocketAddress> address;
-    std::vector<iovec> parts;  // of the payload, in the target
-    std::size_t size = 0;      // of the payload, as the kernel counts it
+    std::vector<iovec> parts;       // of the payload, in the target
+    std::size_t size = 0;           // of the payload, as the kernel counts it
+    std::vector<std::byte> copied;  // all of the payload, where it was read with the rest
     std::vector<std::byte> control;
     std::vector<UniqueFd> passed;  // descriptors that `control` passes, ours
 };
@@ -34,8 +35,10 @@ struct Message {
 [[nodiscard]] Result<Message> read_message(CallContext& context, const msghdr& header,
                                            const SocketKind& kind);
 
-/// A message of one part and no control data (sendto).
-[[nodiscard]] Message plain_message(std::uint64_t payload, std::size_t size);
+/// A message of one part and no control data (sendto), and its address of `length` bytes. A payload that is
+/// short is read with the address. EINVAL for a negative or too large length, EFAULT.
+[[nodiscard]] Result<Message> read_plain_message(pid_t thread, std::uint64_t payload, std::size_t size,
+                                                 std::uint64_t address, int length);
 
 /// Bytes of the payload that are copied at once, at most, where none limits it by itself.
 inline constexpr std::size_t usual_payload = std::size_t{64} << 10;

@@ -14,54 +14,12 @@
 
 #include <algorithm>
 
-#include "supervisor/calls/message.hpp"
+#include "supervisor/calls/sending.hpp"
 #include "supervisor/kernel/target_memory.hpp"
 
 namespace callgate::calls {
 
-namespace {
-
 using rules::Operation;
-
-/// What became of one message: bytes sent, or an errno. `answer` is false where nobody waits for one.
-struct Outcome {
-    std::size_t sent = 0;
-    int error = 0;
-    std::uint64_t sequence = 0;  // of the decision to send; 0 none
-    bool whole = false;          // all of it was sent
-    bool answer = true;
-};
-
-/// One send of one socket, from the reading to the answer.
-class Sending {
-public:
-    Sending(CallContext& context, PinnedSocket& socket, Message& message, int flags)
-        : context_(context), socket_(socket), message_(message), flags_(flags & ~MSG_ZEROCOPY) {
-        zero_copy_ = (flags & MSG_ZEROCOPY) != 0;
-    }
-
-    Outcome run();
-
-private:
-    int judge_destination();
-    int judge_internet();
-    int judge_unix();
-    int judge_unix_path(const std::string& name);
-    int weigh(const Subject& subject);
-    int without_zero_copy() const;
-    std::size_t copied_at_once() const;
-    ssize_t send_piece(std::span<std::byte> piece, std::size_t beyond, int flags);
-    void send_all();
-    void note_broken_pipe();
-
-    CallContext& context_;
-    PinnedSocket& socket_;
-    Message& message_;
-    int flags_;
-    bool zero_copy_ = false;
-    std::optional<UnixPeer> peer_;
-    Outcome outcome_;
-};
 
 /// 0: on record, send now. Otherwise the errno.
 int Sending::weigh(const Subject& subject) {
@@ -158,6 +116,22 @@ std::size_t Sending::copied_at_once() const {
     return message_.size <= static_cast<std::size_t>(buffer) ? message_.size : 0;
 }
 
+/// A send that may block as far as is known: others receive meanwhile.
+template <class Send>
+ssize_t Sending::announced(int flags, Send send) {
+    const bool declared = context_.blocking.expects_blocking() && (flags & MSG_DONTWAIT) == 0 &&
+                          (::fcntl(socket_.fd.get(), F_GETFL) & O_NONBLOCK) == 0;
+    if (declared && !context_.blocking.enter()) {
+        errno = ENOBUFS;
+        return -1;
+    }
+    const ssize_t sent = send();
+    const int error = errno;
+    if (declared) context_.blocking.leave();
+    errno = error;
+    return sent;
+}
+
 /// `beyond` bytes follow that are in no memory: the kernel faults there, if it comes that far.
 ssize_t Sending::send_piece(std::span<std::byte> piece, std::size_t beyond, int flags) {
     constexpr std::uintptr_t nowhere = 8;
@@ -173,20 +147,16 @@ ssize_t Sending::send_piece(std::span<std::byte> piece, std::size_t beyond, int 
         header.msg_control = message_.control.data();
         header.msg_controllen = message_.control.size();
     }
-    const bool declared = context_.blocking.expects_blocking() && (flags & MSG_DONTWAIT) == 0 &&
-                          (::fcntl(socket_.fd.get(), F_GETFL) & O_NONBLOCK) == 0;
-    if (declared && !context_.blocking.enter()) {
-        errno = ENOBUFS;
-        return -1;
-    }
-    const ssize_t sent = ::sendmsg(socket_.fd.get(), &header, flags | MSG_NOSIGNAL);
-    const int error = errno;
-    if (declared) context_.blocking.leave();
-    errno = error;
-    return sent;
+    return announced(flags, [&] { return ::sendmsg(socket_.fd.get(), &header, flags | MSG_NOSIGNAL); });
 }
 
 void Sending::send_all() {
+    if (!message_.copied.empty()) {
+        const ssize_t sent = send_piece(message_.copied, 0, flags_);
+        if (sent < 0) outcome_.error = errno;
+        outcome_.sent = static_cast<std::size_t>(std::max<ssize_t>(sent, 0));
+        return;
+    }
     const std::size_t limit = copied_at_once();
     const auto buffer = std::make_unique_for_overwrite<std::byte[]>(std::max<std::size_t>(limit, 1));
     do {
@@ -230,30 +200,26 @@ Outcome Sending::run() {
     return outcome_;
 }
 
+Outcome Sending::judge_batch(Batch& batch) {
+    outcome_.error = std::max(judge_destination(), 0);
+    batch.address = message_.address;  // as it was judged
+    return outcome_;
+}
+
+Outcome Sending::send_batch(Batch& batch, std::size_t& count) {
+    const ssize_t sent = announced(
+        flags_, [&] { return static_cast<ssize_t>(batch.send(socket_.fd.get(), flags_ | MSG_NOSIGNAL)); });
+    if (sent < 0) outcome_.error = errno;
+    count = static_cast<std::size_t>(std::max<ssize_t>(sent, 0));
+    outcome_.whole = count == batch.size();
+    return outcome_;
+}
+
+namespace {
+
 void answer(CallContext& context, PinnedSocket& socket, const Outcome& outcome) {
     if (!outcome.answer) return;
     finish(context, socket, outcome.sequence, static_cast<std::int64_t>(outcome.sent), outcome.error);
-}
-
-/// A flag of the kernel's own (MSG_CMSG_COMPAT), which sendmsg(2) and sendmmsg(2) refuse before they look at
-/// anything, and sendto(2) ignores.
-constexpr int internal_flag = static_cast<int>(0x80000000U);
-
-/// What sendmmsg(2) makes of one element; -1: nobody waits for an answer.
-int send_element(CallContext& context, PinnedSocket& socket, std::uint64_t at, const mmsghdr& element,
-                 int flags, Outcome& outcome) {
-    auto message = read_message(context, element.msg_hdr, socket.kind);
-    if (!context.call.waiting()) return -1;
-    if (!message) return message.error().value();
-    Sending sending(context, socket, *message, flags | (element.msg_hdr.msg_flags & MSG_EOR));
-    outcome = sending.run();
-    if (!outcome.answer) return -1;
-    if (outcome.error != 0) return outcome.error;
-    if (!context.call.waiting()) return -1;  // its number may be another's after a send that took its time
-    const auto length = static_cast<unsigned>(outcome.sent);
-    const auto written = kernel::write_memory(context.thread(), at + offsetof(mmsghdr, msg_len),
-                                              std::as_bytes(std::span<const unsigned, 1>(&length, 1)));
-    return written ? 0 : EFAULT;
 }
 
 }  // namespace
@@ -261,21 +227,20 @@ int send_element(CallContext& context, PinnedSocket& socket, std::uint64_t at, c
 void handle_sendto(CallContext& context) {
     auto socket = pin_socket(context, context.integer(0));
     if (!socket) return context.fail(socket.error().value());
-    Message message = plain_message(context.word(1), context.word(2));
-    const auto address = read_address(context.thread(), context.word(4), context.integer(5));
+    auto message = read_plain_message(context.thread(), context.word(1), context.word(2), context.word(4),
+                                      context.integer(5));
     if (!context.call.waiting()) return;
-    if (!address) return refuse(context, *socket, address.error().value());
-    message.address = *address;
-    if (address->length == 0) {
+    if (!message) return refuse(context, *socket, message.error().value());
+    if (message->address->length == 0) {
         // No address at all, but to an internet datagram socket one that is too short.
         if (socket->kind.internet() && socket->kind.type == SOCK_DGRAM) {
-            message.address->length = 1;
+            message->address->length = 1;
         } else {
-            message.address.reset();
+            message->address.reset();
         }
     }
     const int flags = context.integer(3) & ~internal_flag;
-    answer(context, *socket, Sending(context, *socket, message, flags).run());
+    answer(context, *socket, Sending(context, *socket, *message, flags).run());
 }
 
 void handle_sendmsg(CallContext& context) {
@@ -288,32 +253,6 @@ void handle_sendmsg(CallContext& context) {
     if (!context.call.waiting()) return;
     if (!message) return refuse(context, *socket, message.error().value());
     answer(context, *socket, Sending(context, *socket, *message, context.integer(2)).run());
-}
-
-void handle_sendmmsg(CallContext& context) {
-    if ((context.integer(3) & internal_flag) != 0) return context.fail(EINVAL);
-    auto socket = pin_socket(context, context.integer(0));
-    if (!socket) return context.fail(socket.error().value());
-    constexpr std::size_t most = 1024;  // UIO_MAXIOV
-    const std::size_t count = std::min<std::size_t>(static_cast<unsigned>(context.integer(2)), most);
-    std::size_t done = 0;
-    int error = 0;
-    Outcome outcome{.whole = true};
-    while (done < count && outcome.whole) {
-        const std::uint64_t at = context.word(1) + done * sizeof(mmsghdr);
-        const auto element = kernel::read_object<mmsghdr>(context.thread(), at);
-        outcome = {};
-        error = element ? send_element(context, *socket, at, *element, context.integer(3), outcome)
-                        : element.error().value();
-        if (error < 0) return;
-        if (error != 0) break;
-        ++done;
-        context.asking = Asking::later;  // handled again, it would be sent twice
-    }
-    // What was sent counts, and an error shows only where nothing was.
-    if (done > 0 && outcome.error != 0 && outcome.sequence != 0)
-        note_failed_act(context, outcome.sequence, outcome.error);
-    finish(context, *socket, outcome.sequence, static_cast<std::int64_t>(done), done > 0 ? 0 : error);
 }
 
 }  // namespace callgate::calls

@@ -77,8 +77,7 @@ rules::UnixType SocketKind::unix_type() const {
 
 Result<SocketKind> socket_kind(int fd) {
     SocketKind kind;
-    for (const auto& [option, into] : {std::pair{SO_DOMAIN, &kind.domain}, std::pair{SO_TYPE, &kind.type},
-                                       std::pair{SO_PROTOCOL, &kind.protocol}}) {
+    for (const auto& [option, into] : {std::pair{SO_DOMAIN, &kind.domain}, std::pair{SO_TYPE, &kind.type}}) {
         socklen_t size = sizeof *into;
         if (::getsockopt(fd, SOL_SOCKET, option, into, &size) != 0) return errno_code();
     }

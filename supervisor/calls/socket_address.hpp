@@ -33,9 +33,9 @@ struct SocketAddress {
 /// Copies `length` bytes at `address` of the thread. EINVAL for a negative or too large length, EFAULT.
 [[nodiscard]] Result<SocketAddress> read_address(pid_t thread, std::uint64_t address, int length);
 
-/// Domain, type and protocol of a socket of ours. ENOTSOCK.
+/// Domain and type of a socket of ours. ENOTSOCK.
 struct SocketKind {
-    int domain = 0, type = 0, protocol = 0;
+    int domain = 0, type = 0;
     [[nodiscard]] bool internet() const { return domain == AF_INET || domain == AF_INET6; }
     [[nodiscard]] rules::Protocol transport() const {
         return type == SOCK_DGRAM ? rules::Protocol::udp : rules::Protocol::tcp;

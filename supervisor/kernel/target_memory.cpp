@@ -66,6 +66,13 @@ Result<void> read_path(pid_t thread, std::uint64_t address, std::string& into) {
     return read_string(thread, address, PATH_MAX, into);
 }
 
+std::size_t write_scattered(pid_t thread, std::span<const iovec> places, std::span<const std::byte> from) {
+    if (places.empty() || from.empty()) return 0;
+    const iovec local{const_cast<std::byte*>(from.data()), from.size()};
+    const ssize_t put = ::process_vm_writev(thread, &local, 1, places.data(), places.size(), 0);
+    return put < 0 ? 0 : static_cast<std::size_t>(put);
+}
+
 Result<void> write_memory(pid_t thread, std::uint64_t address, std::span<const std::byte> from) {
     while (!from.empty()) {
         const iovec local{const_cast<std::byte*>(from.data()), from.size()};

@@ -46,6 +46,10 @@ template <class T>
 [[nodiscard]] Result<void> read_string(pid_t thread, std::uint64_t address, std::size_t limit,
                                        std::string& into);
 
+/// Spreads `from` over several places in one go: the number of bytes up to the first that cannot be written.
+[[nodiscard]] std::size_t write_scattered(pid_t thread, std::span<const iovec> places,
+                                          std::span<const std::byte> from);
+
 /// Writes `from` to `address` of thread `thread`, as a call's result. EFAULT.
 [[nodiscard]] Result<void> write_memory(pid_t thread, std::uint64_t address, std::span<const std::byte> from);
 
