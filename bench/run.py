@@ -53,8 +53,9 @@ def targets(rows: dict[str, Row]) -> None:
         rate = statistics.median(a["callgate"] / b["callgate"] for a, b in zip(one, many))
         line(f"64 threads, {kind}", rate, 1.0, "× one thread's rate", at_most=False)
     for name in ("getppid", "pread of 4 KiB", "stat", "open, uncontested"):
-        least = rows[name].ratio("floor", "native")
-        line(name, rows[name].ratio("callgate", "native"), 1.05, f"× native (the floor: {least:.2f})")
+        least, ours = rows[name].ratio("floor", "native"), rows[name].ratio("callgate", "floor")
+        line(name, rows[name].ratio("callgate", "native"), 1.05,
+             f"× native (what the kernel takes for any: {least:.2f}; callgate besides: {ours:.2f})")
     line("10 → 1,000 rules", rows["rules, on behalf"].ratio("1000", "10"), 1.3, "×")
     small, large = rows["start-up, 60 entries"], rows["start-up, 20,000 entries"]
     line("start-up above bare", small.difference("callgate", "native") / 1e6, 2.0, "ms")
