@@ -356,6 +356,7 @@ def race(yard: Yard, attack: str, kind: str, supervised: bool, budget: int) -> h
     return box.run(line, rules, supervised=supervised)
 
 
+@pytest.mark.race
 @pytest.mark.parametrize("attack,kind", RACES)
 def test_a_raced_execve_runs_nothing_that_was_not_judged(yard, attack, kind):
     executed = yard.root / "free" / "executed"
@@ -378,6 +379,7 @@ def test_a_raced_execve_runs_nothing_that_was_not_judged(yard, attack, kind):
         assert first["callgate"]["verdict"] == "allow" and first["process"]["pid"] == second["process"]["pid"]
 
 
+@pytest.mark.race
 @pytest.mark.parametrize("check,attack,kind", [("what-runs", "race", "thread"), ("what-runs-by-arguments", "exec", "argument"),
                                                ("what-runs-by-arguments", "exec", "script")])
 def test_without_the_second_judgement_the_race_is_won(yard, check, attack, kind):
