@@ -186,6 +186,7 @@ void arm_and_execute(const AgentStart& start) {
         if (error != 0) give_up(start, step, error);
     };
     guarding.signals.restore_dispositions();
+    require(ArmStep::process_group, take_terminal(guarding.terminal));
     guarding.signals.restore_mask();
     // First of all: what follows is done with the command's own rights.
     if (!guarding.keep_capabilities && check_enabled("capabilities"))

@@ -105,7 +105,10 @@ void Guard::take_order() {
     switch (order.kind) {
         case Order::Kind::signal:
             // Unreaped, the number can belong to nobody else.
-            if (!command_reaped_) ::kill(command_, order.value);
+            if (command_reaped_) return;
+            // What stopped with a terminal of its own goes on as a group, as by a shell's `fg`.
+            if (order.value == SIGCONT && guarding_.terminal.slave >= 0) ::kill(-command_, SIGCONT);
+            ::kill(command_, order.value);
             return;
         case Order::Kind::terminate:
             signal_descendants(::getpid(), {SIGTERM, SIGCONT});

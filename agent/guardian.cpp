@@ -121,8 +121,8 @@ int let_go_of_descriptors(const Guarding& guarding, const GuardChannels& channel
 // parent that keeps the command's group from being an orphaned one (setpgid(2)): else the end of a command
 // that leaves a stopped child would make the kernel hang up the whole group, callgate's own caller with it.
 // Not dumpable, nobody of the same user traces it.
-int stand_apart() {
-    if (::setsid() < 0) return errno;
+int stand_apart(const Guarding& guarding) {
+    if (guarding.terminal.slave < 0 && ::setsid() < 0) return errno;
     if (::prctl(PR_SET_NAME, "callgate-guard", 0UL, 0UL, 0UL) != 0) return errno;
     if (::prctl(PR_SET_DUMPABLE, 0UL, 0UL, 0UL, 0UL) != 0) return errno;
     return 0;
@@ -148,7 +148,7 @@ void tell_ready(int events) {
 // The directory comes only when nothing that ends callgate ends the guardian, too.
 Failure become_guardian(const Guarding& guarding, const GuardChannels& channels) {
     if (!channels.children) return {ArmStep::process_group, EMFILE};
-    if (const int error = stand_apart()) return {ArmStep::process_group, error};
+    if (const int error = stand_apart(guarding)) return {ArmStep::process_group, error};
     if (const int error = make_directory(guarding)) return {ArmStep::temporary_directory, error};
     if (const int error = drop_own_capabilities(guarding)) return {ArmStep::capabilities, error};
     return {ArmStep::descriptors, let_go_of_descriptors(guarding, channels)};
@@ -158,6 +158,8 @@ Failure become_guardian(const Guarding& guarding, const GuardChannels& channels)
     // An ignored SIGCHLD, inherited from callgate's caller, would reap the command behind our back.
     ::signal(SIGCHLD, SIG_DFL);
     pid_t agent = -1;
+    const int unled = guarding.terminal.slave < 0 ? 0 : lead_terminal(guarding.terminal.slave);
+    if (unled != 0) give_up(pipes.events.write.get(), {ArmStep::process_group, unled});
     if (::prctl(PR_SET_CHILD_SUBREAPER, 1UL, 0UL, 0UL, 0UL) == 0) agent = ::fork();
     if (agent == 0) arm_and_execute(start);
     if (agent < 0) give_up(pipes.events.write.get(), {ArmStep::process_group, errno});

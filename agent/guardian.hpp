@@ -3,7 +3,8 @@
 // It ends every descendant when the supervisor is gone (its end of `orders` closes), passes signals on,
 // reaps, and tells the supervisor what became of the command. The target cannot signal, trace or limit it
 // (Landlock scopes and the filter). It leads a session of its own with all signals blocked, while the command
-// stays in callgate's process group.
+// stays in callgate's process group; or, where the run has a terminal of its own, is that session's
+// foreground group.
 #pragma once
 
 #include <linux/filter.h>
@@ -22,6 +23,7 @@
 #include "agent/processes.hpp"
 #include "agent/protocol.hpp"
 #include "agent/signals.hpp"
+#include "agent/terminal.hpp"
 #include "agent/unique_fd.hpp"
 
 namespace callgate::agent {
@@ -39,6 +41,7 @@ struct Guarding {
     SignalState signals = SignalState::current();
     UniqueFd working_directory;  // O_PATH; the command starts there
     std::vector<int> pass;       // descriptors beyond 0..2 that stay open
+    RunTerminal terminal;        // of the run's own; then the guardian leads its session
     bool keep_capabilities = false;
     Background background = Background::end;
     /// What the run leaves of these the guardian removes if the supervisor is gone; null: nothing.

@@ -88,6 +88,7 @@ void Beginning::fork_guardian(const SessionConfig& config, int report, std::stri
         throw SetupError("cannot start in " + config.directory + ": " + because(errno));
     guarding.signals = signals_;
     guarding.pass = config.pass;
+    if (config.terminal) guarding.terminal = config.terminal->for_run();
     guarding.keep_capabilities = config.keep_capabilities;
     guarding.background = config.background;
     guarding.made_objects = &made.objects();

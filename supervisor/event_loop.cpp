@@ -146,7 +146,10 @@ void EventLoop::on_event(const Event& event) {
             break;
         case Event::Kind::stopped:
             // The end of a tree begins with stopping it: nobody will continue that.
-            if (!ending_) stop_like(event.value);
+            if (ending_) break;
+            if (settings_.before_stop) settings_.before_stop();
+            stop_like(event.value);
+            if (settings_.after_stop) settings_.after_stop();
             break;
         case Event::Kind::exited:
             outcome_.exit_code = event.value;

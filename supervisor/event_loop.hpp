@@ -25,6 +25,8 @@ public:
         std::chrono::milliseconds grace{2000};
         /// The command itself has ended (the rest of its tree may go on).
         std::function<void(int exit_code)> command_ended;
+        /// Around a stop of callgate, which follows one of the command.
+        std::function<void()> before_stop, after_stop;
         /// The watchdog; false: it may sleep.
         std::function<bool()> tick;
         std::chrono::milliseconds tick_interval{20};

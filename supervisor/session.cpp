@@ -181,6 +181,7 @@ void Session::supervise() {
     approval::Desk desk(config_.ask, {.loop = loop.context(),
                                       .run = config_.run,
                                       .log = log_.get(),
+                                      .terminal = config_.terminal.get(),
                                       .guardian = begun_->guardian.pid,
                                       .resume = [&](auto calls) { resuming->resume(std::move(calls)); },
                                       .kill = shared.kill_tree,
@@ -188,6 +189,7 @@ void Session::supervise() {
                                       .status = [this] { return status_of_run(); }});
     if (config_.ask.who != approval::AskSettings::Who::never) shared.broker = &desk.broker();
     shared.home = config_.home;
+    if (config_.terminal) shared.terminal = config_.terminal->number();
     kernel::Listener listener(begun_->take_listener(config_));
     Receivers receivers(listener, shared, [&loop] { loop.wake_watchdog(); });
     resuming = &receivers;
@@ -210,6 +212,14 @@ void Session::supervise() {
         loop.run(begun_->guardian, {.wall = config_.limits.wall,
                                     .grace = config_.grace,
                                     .command_ended = [this](int exit_code) { tell_status(exit_code); },
+                                    .before_stop =
+                                        [this] {
+                                            if (config_.terminal) config_.terminal->suspend();
+                                        },
+                                    .after_stop =
+                                        [this] {
+                                            if (config_.terminal) config_.terminal->resume();
+                                        },
                                     .tick = [&receivers] { return receivers.tick(); },
                                     .tick_interval = std::chrono::milliseconds(Receivers::tick_interval_ms)});
     desk.stop();

@@ -15,6 +15,7 @@
 #include "rules/plan.hpp"
 #include "rules/rule_set.hpp"
 #include "supervisor/approval/desk.hpp"
+#include "supervisor/approval/terminal.hpp"
 
 namespace callgate {
 
@@ -52,7 +53,8 @@ struct SessionConfig {
     Mode mode = Mode::enforce;
     AuditTarget audit;
     approval::AskSettings ask;
-    std::string home;  // never what a grant covers
+    std::string home;                              // never what a grant covers
+    std::shared_ptr<approval::Terminal> terminal;  // --ask tty
     OutputTarget report, status;
     agent::Background background = agent::Background::end;
     std::chrono::milliseconds grace{2000};

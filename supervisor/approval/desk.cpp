@@ -14,6 +14,7 @@
 
 #include "supervisor/approval/link.hpp"
 #include "supervisor/approval/meeting_place.hpp"
+#include "supervisor/approval/terminal.hpp"
 #include "supervisor/calls/supervision.hpp"
 #include "supervisor/kernel/target.hpp"
 
@@ -127,6 +128,10 @@ void Desk::start() {
             throw std::runtime_error("cannot make the run's socket in " + settings_.runtime_directory);
         broker_.open(true);
     }
+    if (environment_.terminal != nullptr) {
+        broker_.open(true);
+        environment_.terminal->start(broker_, environment_.run, settings_.config_directory);
+    }
     opening_.expires_after(socket_delay);
     opening_.async_wait([this](const boost::system::error_code& error) {
         if (!error) open_socket();
@@ -135,6 +140,7 @@ void Desk::start() {
 
 void Desk::stop() {
     stopped_ = true;
+    if (environment_.terminal != nullptr) environment_.terminal->stop();
     static_cast<void>(broker_.tick());  // who asked is gone: withdrawn, not denied
     broker_.open(false);
     links_.clear();
@@ -194,6 +200,8 @@ void Desk::weigh_reachability() {
     switch (settings_.who) {
         case AskSettings::Who::never:
             return;
+        case AskSettings::Who::terminal:  // it says by itself when it is gone
+            return;
         case AskSettings::Who::socket:
             return broker_.open(true);
         default:
@@ -203,6 +211,7 @@ void Desk::weigh_reachability() {
 
 /// Any thread.
 void Desk::changed() {
+    if (environment_.terminal != nullptr) environment_.terminal->wake();
     if (synchronising_.exchange(true)) return;
     asio::post(environment_.loop, [this] {
         synchronising_.store(false);

@@ -25,10 +25,12 @@ struct AskSettings {
     Who who = Who::never;
     int descriptor = -1;
     std::string runtime_directory;  // of the socket
+    std::string config_directory;   // of proposed rules
     std::chrono::milliseconds timeout{60'000};
 };
 
 class Link;
+class Terminal;
 
 class Desk {
 public:
@@ -36,7 +38,8 @@ public:
         boost::asio::io_context& loop;
         std::string run;
         audit::Log* log = nullptr;
-        pid_t guardian = -1;  // whose descendants never answer
+        Terminal* terminal = nullptr;  // --ask tty
+        pid_t guardian = -1;           // whose descendants never answer
         std::function<void(ParkedCalls)> resume;
         std::function<void()> kill;  // an answer: ends the run as a rule's kill does
         std::function<void()> stop;  // `callgate stop`

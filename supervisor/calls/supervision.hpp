@@ -52,6 +52,7 @@ struct Supervision {
     RunReport& report;
     pid_t guardian = -1;
     uid_t uid = 0;
+    int terminal = -1;  // N of /dev/pts/N, where the run was given one
     /// The identity at the start: with capabilities a caller may change its own, and is then refused.
     bool keep_capabilities = false;
     kernel::Status identity;

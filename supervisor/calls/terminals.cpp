@@ -70,15 +70,14 @@ std::optional<rules::Verdict> terminal_of_run(CallContext& context, const Object
     struct statfs info {};
     if (::fstatfs(object.pin.get(), &info) != 0 || info.f_type != DEVPTS_SUPER_MAGIC) return std::nullopt;
     const int index = static_cast<int>((kind - first_slave_major) * 256 + minor(object.status.st_rdev));
-    for (const pid_t process : agent::descendants(context.run.guardian)) {
-        if (!holds_master(process, index)) continue;
-        rules::Verdict verdict;
-        verdict.action = rules::Action::allow;
-        verdict.decided_by = rules::DecidedBy::rule;
-        verdict.rule = &run_terminals();
-        verdict.operation = rules::Operation::modify;
-        return verdict;
-    }
+    rules::Verdict verdict;
+    verdict.action = rules::Action::allow;
+    verdict.decided_by = rules::DecidedBy::rule;
+    verdict.rule = &run_terminals();
+    verdict.operation = rules::Operation::modify;
+    if (index == context.run.terminal) return verdict;
+    for (const pid_t process : agent::descendants(context.run.guardian))
+        if (holds_master(process, index)) return verdict;
     return std::nullopt;
 }
 

@@ -63,15 +63,30 @@ void set_default(RuleChoice& choice, const Arguments& arguments) {
                   suggestion(*value, words));
 }
 
+/// Who can open the terminal that answers could draw over a prompt, or read its keys.
+rules::Rule closed_terminal(const std::string& path) {
+    rules::Rule rule;
+    rule.id = "callgate-terminal";
+    rule.action = rules::Action::deny;
+    rule.operations = rules::write_operations | rules::OperationSet{rules::Operation::read};
+    rule.when.path.push_back(rules::Glob::literal(path));
+    rule.reason = "the terminal that you are asked on";
+    rule.built_in = true;
+    rule.source.file = "built-in";
+    return rule;
+}
+
 /// Built-in rules must name every rule file; `extends` shows some of them only by loading.
 void load_with_built_in(CompiledRules& compiled, const Places& places, const rules::LoadContext& context,
-                        const std::string& audit_file) {
+                        const CompileOptions& options) {
     std::vector<std::string> known = compiled.choice.files;
     for (int round = 0; round < 2; ++round) {
         std::vector<std::string> files;
         for (const std::string& file : known)
             files.push_back(file.starts_with('/') ? file : absolute("./" + file, ""));
-        compiled.choice.sources.built_in = built_in_rules(places, files, audit_file);
+        compiled.choice.sources.built_in = built_in_rules(places, files, options.audit_file);
+        if (!options.terminal.empty())
+            compiled.choice.sources.built_in.push_back(closed_terminal(options.terminal));
         compiled.loaded = rules::load(compiled.choice.sources, context);
         const bool all_known = std::all_of(
             compiled.loaded.files.begin(), compiled.loaded.files.end(),
@@ -173,7 +188,7 @@ CompiledRules compile_rules(const Arguments& arguments, const Places& places,
     const rules::RecordMode record = read_record_mode(arguments);
     CompiledRules compiled;
     compiled.choice = read_rule_options(arguments, context);
-    load_with_built_in(compiled, places, context, options.audit_file);
+    load_with_built_in(compiled, places, context, options);
     say_diagnostics(compiled.loaded, options.warnings);
     std::vector<std::string>& degraded = compiled.loaded.degraded;
     if (compiled.choice.host_static &&

@@ -51,6 +51,7 @@ struct CompileOptions {
     std::string audit_file;  // "" where the log is not a file of its own
     bool warnings = false;   // about the rules, said one by one
     bool reasons = true;     // PlanInput::reasons
+    std::string terminal{};  // where the person is asked, "" none: closed to the run
 };
 
 /// Loads, adds the built-in rules and makes the plan. Errors of rule files are said one by one, then Failure

@@ -105,8 +105,12 @@ void set_rules(const Arguments& arguments, const Places& places, SessionConfig& 
         machine_context(places, config.workdir, config.temporary_directory, tree);
     const std::string audit_file =
         config.audit.kind == AuditTarget::Kind::file ? absolute(config.audit.path, places.home) : "";
-    CompiledRules compiled = compile_rules(
-        arguments, places, context, {.audit_file = audit_file, .warnings = config.verbose, .reasons = false});
+    CompiledRules compiled =
+        compile_rules(arguments, places, context,
+                      {.audit_file = audit_file,
+                       .warnings = config.verbose,
+                       .reasons = false,
+                       .terminal = config.terminal ? config.terminal->outer_name() : ""});
     config.limits = config.limits.tighter(compiled.loaded.limits);
     set_environment(arguments, places, compiled.loaded.environment, config);
     config.rules = compiled.loaded.rules;
@@ -125,6 +129,8 @@ int start(const Arguments& arguments, SessionConfig& config) {
     read_run_options(arguments, places, config);
     if (config.audit.kind == AuditTarget::Kind::directory) make_state_directory(config.audit.path);
     name_run(config);
+    if (config.ask.who == approval::AskSettings::Who::terminal)
+        config.terminal = std::make_shared<approval::Terminal>();
     std::unique_ptr<Beginning> begun = begin_run(config);
     set_rules(arguments, places, config);
     return run_session(std::move(begun), std::move(config));

@@ -124,8 +124,8 @@ approval::AskSettings read_ask(const Arguments& arguments, const std::string& ru
         ask.descriptor = read_answering_descriptor(arguments, value);
         return ask;
     }
-    constexpr std::string_view askers[] = {"auto", "never", "socket", "fd:N"};
-    constexpr Who whos[] = {Who::automatic, Who::never, Who::socket};
+    constexpr std::string_view askers[] = {"auto", "never", "socket", "tty", "fd:N"};
+    constexpr Who whos[] = {Who::automatic, Who::never, Who::socket, Who::terminal};
     const std::size_t chosen = read_word(arguments, "ask", askers);
     if (chosen == std::size(whos)) fail(arguments, "ask", "fd:N", "the number of an open descriptor");
     ask.who = whos[chosen];
@@ -217,6 +217,7 @@ OutputTarget read_output_target(const Arguments& arguments, std::string_view opt
 void read_run_options(const Arguments& arguments, const Places& places, SessionConfig& config) {
     read_mode(arguments);
     config.ask = read_ask(arguments, places.runtime);
+    config.ask.config_directory = places.config;
     config.home = places.home;
     read_limits(arguments, config);
     read_surroundings(arguments, config);

@@ -1,0 +1,45 @@
+// Keys at a prompt, from a terminal in raw mode: one letter and Enter, with nothing that was meant for
+// something else.
+//
+// What comes in the guard time after the prompt was drawn is discarded; so is what is pasted, and what a
+// terminal says by itself (late replies, focus, mouse). A lone Esc, Ctrl-C and the end of input deny. No
+// descriptor, no clock: bytes and times are given.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace callgate::approval {
+
+class PromptKeys {
+public:
+    static constexpr std::int64_t guard_ns = 600'000'000;
+    /// A key's sequence comes at once; an Esc that nothing follows is a key.
+    static constexpr std::int64_t escape_ns = 50'000'000;
+
+    /// A prompt was drawn.
+    void begin(std::int64_t now_ns);
+    /// Lines that were typed; a denial is an empty one. What is to be echoed is appended to `echo`.
+    [[nodiscard]] std::vector<std::string> feed(std::string_view bytes, std::int64_t now_ns,
+                                                std::string& echo);
+    /// Whether an Esc has waited long enough to be a key: it denies.
+    [[nodiscard]] bool escaped(std::int64_t now_ns);
+    [[nodiscard]] bool waits_for_escape() const { return state_ == State::escape; }
+    [[nodiscard]] std::int64_t guarded_until_ns() const { return guarded_until_ns_; }
+    /// A key was pressed since the prompt was drawn.
+    [[nodiscard]] bool touched() const { return touched_; }
+
+private:
+    enum class State { text, escape, sequence, single, string, string_escape, paste };
+    void key(char one, std::vector<std::string>& lines, std::string& echo);
+    void in_sequence(char one);
+
+    State state_ = State::text;
+    std::string line_, sequence_, pasted_end_;
+    std::int64_t guarded_until_ns_ = 0, escape_at_ns_ = 0;
+    bool touched_ = false;
+};
+
+}  // namespace callgate::approval

@@ -1,0 +1,56 @@
+// What a program has told its terminal, as far as a prompt must put it back: the alternate screen, and the
+// modes that change what keys send or what is seen.
+//
+// Fed with every byte that goes to the person's terminal. Everything in it is the target's choice; it only
+// sets flags of a fixed list.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace callgate::approval {
+
+class Screen {
+public:
+    void feed(std::string_view bytes);
+
+    [[nodiscard]] bool alternate() const;
+    /// Turns off what would get in the way of a prompt.
+    [[nodiscard]] static std::string calm();
+    /// Puts back what the program had chosen.
+    [[nodiscard]] std::string restore() const;
+
+private:
+    enum class State { text, escape, sequence };
+    struct Mode {
+        int number;
+        bool usual;  // how a terminal begins
+    };
+    // DEC private modes: cursor keys, cursor, mouse (click, drag, motion, focus, UTF-8, SGR, urxvt), screens,
+    // paste.
+    static constexpr std::array<Mode, 14> modes_{{{1, false},
+                                                  {25, true},
+                                                  {9, false},
+                                                  {1000, false},
+                                                  {1002, false},
+                                                  {1003, false},
+                                                  {1004, false},
+                                                  {1005, false},
+                                                  {1006, false},
+                                                  {1015, false},
+                                                  {2004, false},
+                                                  {47, false},
+                                                  {1047, false},
+                                                  {1049, false}}};
+    static constexpr std::size_t first_screen_ = 11;
+
+    void end_sequence(char final);
+
+    State state_ = State::text;
+    std::string parameters_;
+    std::array<bool, modes_.size()> changed_{};  // from the usual
+    bool keypad_ = false;
+};
+
+}  // namespace callgate::approval

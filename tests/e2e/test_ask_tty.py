@@ -1,0 +1,277 @@
+"""`--ask tty`: the command has a terminal of its own, and questions are asked on the person's, between its bytes."""
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import shlex
+import struct
+import subprocess
+import termios
+import time
+
+import pytest
+
+import harness
+from approvers import records, runtime
+from test_approval import Room, room  # noqa: F401 (a fixture)
+
+
+class Outer:
+    """The person's terminal, with a run (or a shell) on it."""
+
+    def __init__(self, box: harness.Box, line: list[str], term: str = "xterm", rows: int = 40, columns: int = 150, **more) -> None:
+        self.box = box
+        self.master, slave = pty.openpty()
+        self.resize(rows, columns)
+        environment = {**box.environment(runtime(box)), "TERM": term, "PS1": "outer$ "}
+        try:
+            self.process = box.start(line, **{"stdin": slave, "stdout": slave, "stderr": slave, **more}, env=environment,
+                                     start_new_session=True, preexec_fn=lambda: fcntl.ioctl(slave, termios.TIOCSCTTY, 0),
+                                     pass_fds=(slave,))
+        finally:
+            self.name = os.ttyname(slave)
+            os.close(slave)
+        self.text, self.all = "", b""
+
+    def resize(self, rows: int, columns: int) -> None:
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def more(self) -> str:
+        assert select.select([self.master], [], [], harness.DEADLINE)[0], f"nothing more came after {self.text!r}"
+        got = os.read(self.master, 65536)
+        self.all += got
+        return got.decode("utf-8", "backslashreplace")
+
+    def sees(self, wanted: str) -> str:
+        while wanted not in self.text:
+            self.text += self.more()
+        before, _, self.text = self.text.partition(wanted)
+        return before + wanted
+
+    def type(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+    def prompted(self) -> str:
+        """Until a prompt is there and its guard time is over: what is typed then counts."""
+        shown = self.sees("\r\n> ")
+        self.taken()
+        return shown
+
+    def taken(self) -> None:
+        """Until keys are taken."""
+        while True:  # a key that means nothing shows whether keys are taken
+            self.type("z")
+            if select.select([self.master], [], [], 0.2)[0]:
+                self.text += self.more()
+            if "z" in self.text:
+                self.type("\x7f")
+                self.sees("\b \b")
+                return
+
+    def end(self) -> int:
+        try:
+            while True:
+                self.text += self.more()
+        except OSError:
+            pass  # EIO: nobody holds the other side any more
+        return self.process.wait(harness.DEADLINE)
+
+    def close(self) -> None:
+        os.close(self.master)
+
+
+def start(room: Room, script: str, rules: dict | None = None, options: tuple[str, ...] = (), **more) -> Outer:
+    line, log = room.box.command(["/bin/bash", "--norc", "-c", script], rules or room.rules(), ["--ask", "tty", *options])
+    outer = Outer(room.box, line, **more)
+    outer.log = log
+    return outer
+
+
+def answers(outer: Outer) -> list[tuple[str, str]]:
+    return [(one["callgate"]["answer"], one["callgate"]["answered_by"]["channel"]) for one in harness.read_log(outer.log)
+            if one["event"]["action"] == "prompt.answered"]
+
+
+@pytest.mark.parametrize("keys, answer, out", [
+    ("a\r", "allow", "asked content"), ("\r", "deny", ""), ("\x04", "deny", ""), ("\x03", "deny", ""), ("\x1b", "deny", ""),
+], ids=["a", "enter", "end", "interrupt", "esc"])
+def test_a_question_is_asked_and_answered_on_the_terminal(room, keys, answer, out):
+    outer = start(room, f"echo before; cat {room.file}; echo after $?")
+    outer.sees("before\r\n")
+    shown = outer.prompted()
+    assert f"object     {room.file}   (13 bytes)" in shown and "\x1b[?1049h" in shown
+    outer.type(keys)
+    rest = outer.sees("after")
+    assert "\x1b[?1049l" in rest and (out in rest.partition("\x1b[?1049l")[2])
+    outer.end()
+    assert answers(outer) == [(answer, "tty")]
+
+
+def test_what_was_typed_before_belongs_to_the_command_and_too_soon_to_nobody(room):
+    outer = start(room, f"read line; cat {room.file}; echo got \"$line\"; read -t 1 rest; echo rest \"$rest\"")
+    outer.type("a\n")
+    shown = outer.sees("\r\n> ")
+    assert "question" in shown
+    outer.type("a\r")  # in the guard time
+    outer.taken()
+    outer.type("\r")
+    outer.sees("got a\r\n")
+    outer.sees("rest \r\n")
+    outer.end()
+    assert answers(outer) == [("deny", "tty")]
+
+
+@pytest.mark.parametrize("typed", ["\x1b[200~a\r\x1b[201~", "\x1b[200~x\ra\ra\x1b[201~", "\x1b[?62;1;2c", "\x1b]11;rgb:00/00/00\x07",
+                                   "\x1b[<0;1;1M", "\x1bOA", "\x1ba"])
+def test_what_is_pasted_or_said_by_the_terminal_is_no_answer(room, typed):
+    outer = start(room, f"cat {room.file}; echo after $?")
+    outer.prompted()
+    outer.type(typed)
+    outer.type("z")
+    outer.sees("z")  # the question is still there
+    outer.type("\x7f\r")
+    outer.sees("after 1\r\n")
+    outer.end()
+    assert answers(outer) == [("deny", "tty")]
+
+
+def test_the_command_can_neither_draw_over_a_prompt_nor_read_its_keys(room):
+    script = (f"(while sleep 0.02; do printf 'FORGED '; done) & cat {room.file}; kill $!; read -t 1 stolen; echo; echo stolen \"$stolen\"")
+    outer = start(room, script)
+    outer.sees("\x1b[?1049h")
+    outer.prompted()
+    outer.type("a\r")
+    during = outer.sees("\x1b[?1049l")
+    assert "FORGED" not in during
+    assert "asked content" in outer.sees("stolen \r\n")
+    outer.end()
+
+
+def test_the_commands_terminal_is_another_one_and_the_persons_is_closed_to_it(room):
+    outer = start(room, "tty; read outer; echo x > $outer; echo status $?; echo own > $(tty); echo own $?; "
+                        "echo y > /dev/tty; echo tty $?; exit 3")
+    outer.sees("/dev/pts/")
+    outer.type(outer.name + "\n")
+    text = outer.sees("status 1")
+    assert "Permission denied" in text and not text.startswith(outer.name.removeprefix("/dev/pts/") + "\r"), text
+    outer.sees("own 0")
+    outer.sees("tty 0")
+    assert outer.end() == 3
+
+
+def test_its_size_follows(room):
+    outer = start(room, "stty size; trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.05; done")
+    assert "40 150" in outer.sees("ready")
+    outer.resize(30, 100)
+    outer.sees("30 100")
+    outer.end()
+
+
+def test_bytes_pass_unchanged_both_ways(room):
+    everything = bytes(range(256))
+    program = room.box.file(room.free / "all.py", b"import os, tty\ntty.setraw(0)\nos.write(1, b'ready')\ngot = b''\n"
+                            b"while len(got) < 256: got += os.read(0, 256)\nos.write(1, b'<' + got + b'>')\n")
+    outer = start(room, f"exec /usr/bin/python3 {program}")
+    outer.sees("ready")
+    os.write(outer.master, everything)
+    outer.end()
+    assert b"<" + everything + b">" in outer.all
+
+
+def test_interrupts_reach_the_command(room):
+    outer = start(room, "trap 'echo interrupted; exit 5' INT; echo ready; while :; do sleep 0.05; done")
+    outer.sees("ready\r\n")
+    outer.type("\x03")
+    outer.sees("interrupted")
+    assert outer.end() == 5
+
+
+def test_stop_and_continue_as_without_callgate(room):
+    line, _ = room.box.command(["/bin/cat"], room.rules(), ["--ask", "tty"])
+    outer = Outer(room.box, ["/bin/bash", "--norc", "--noprofile", "-i"], term="dumb")
+    outer.sees("outer$ ")
+    outer.type(shlex.join(line) + "\n")
+    outer.type("one\n")
+    outer.sees("one\r\none\r\n")
+    outer.type("\x1a")
+    outer.sees("Stopped")
+    outer.sees("outer$ ")
+    outer.type("stty -a | grep -o ' icanon'; fg\n")  # the terminal was given back
+    outer.sees(" icanon")
+    outer.type("two\n")
+    outer.sees("two\r\ntwo\r\n")
+    outer.type("\x04")
+    outer.sees("outer$ ")
+    outer.type("exit\n")
+    outer.end()
+
+
+def test_a_terminal_that_goes_away_denies(room):
+    outer = start(room, f"trap '' HUP; cat {room.file} > {room.free}/read; echo $? > {room.free}/status; sleep 60")
+    outer.sees("\r\n> ")
+    outer.close()
+    outer.process.wait(harness.DEADLINE)
+    assert ("allow", "tty") not in answers(outer)
+    assert (room.free / "read").read_bytes() == b""
+
+
+def test_without_a_terminal_it_cannot_be_had(box):
+    result = box.run(["/bin/true"], harness.rule_set(), options=["--ask", "tty"])
+    if "no terminal to ask on" not in result.errors:
+        pytest.skip("the tests themselves have a terminal")
+    assert result.code == 125
+
+
+def test_only_what_is_a_terminal_becomes_the_commands(room):
+    reading, writing = os.pipe()
+    outer = start(room, f"[ -t 0 ] && [ ! -t 1 ] && [ -t 2 ] && cat {room.file}", stdout=writing)
+    os.close(writing)
+    outer.prompted()
+    outer.type("a\r")
+    with os.fdopen(reading, "rb") as pipe:
+        assert pipe.read() == b"asked content"
+    outer.end()
+
+
+@pytest.mark.parametrize("term", ["linux", "dumb"])
+def test_where_there_is_one_screen_only_the_command_is_told_to_draw_again(room, term):
+    script = f"trap 'echo again' WINCH; cat {room.file}; sleep 0.1; echo end"
+    outer = start(room, script, term=term)
+    shown = outer.prompted()
+    assert "\x1b[?1049" not in shown and "+ callgate" in shown
+    outer.type("a\r")
+    outer.sees("again")
+    outer.sees("end")
+    outer.end()
+
+
+@pytest.mark.skipif(not os.path.exists("/usr/bin/tmux"), reason="tmux is not installed")
+def test_in_tmux_the_screen_is_afterwards_what_it_was(room):
+    box = room.box
+    line, log = box.command(["/bin/bash", "--norc", "-c", f"seq 30; read; cat {room.file} >/dev/null; echo; echo done; read"],
+                            room.rules(), ["--ask", "tty"])
+    tmux = ["tmux", "-L", f"callgate-test-{os.getpid()}-{box.user.kind}", "-f", "/dev/null"]
+
+    def run(*words: str) -> str:
+        return subprocess.run([*tmux, *words], capture_output=True, text=True, check=True, env=environment,
+                              **box.user.popen_identity()).stdout
+
+    environment = {**box.environment(runtime(box)), "TERM": "xterm", "TMUX_TMPDIR": str(box.root)}
+    run("new-session", "-d", "-x", "100", "-y", "40", "-s", "s", shlex.join(line))
+    try:
+        harness.until(lambda: "\n30\n" in run("capture-pane", "-p"), "the output")
+        run("send-keys", "Enter")
+        harness.until(lambda: "question 1 of 1" in run("capture-pane", "-p"), "the prompt")
+        shown = run("capture-pane", "-p")
+        assert "\n30\n" not in shown and str(room.file) in shown
+        time.sleep(0.7)  # the guard time itself
+        run("send-keys", "a", "Enter")
+        harness.until(lambda: "done" in run("capture-pane", "-p"), "the answer")
+        after = run("capture-pane", "-p")
+        assert "\n30\n" in after and "question" not in after
+        run("send-keys", "Enter")
+        harness.until(lambda: harness.read_log(log)[-1]["event"]["action"] == "run.end", "the end")
+    finally:
+        subprocess.run([*tmux, "kill-server"], env=environment, capture_output=True, **box.user.popen_identity())
