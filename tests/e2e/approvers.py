@@ -161,9 +161,10 @@ def runtime(box: harness.Box) -> dict[str, str]:
 class SocketRun:
     """A run whose questions go to its socket."""
 
-    def __init__(self, box: harness.Box, args: list[str], rules: dict[str, Any], ask: str = "socket", **more: Any) -> None:
+    def __init__(self, box: harness.Box, args: list[str], rules: dict[str, Any], ask: str = "socket", timeout: str = "60s",
+                 **more: Any) -> None:
         self.box = box
-        self.line, self.log = box.command(args, rules, ["--ask", ask])
+        self.line, self.log = box.command(args, rules, ["--ask", ask, "--ask-timeout", timeout])
         self.process = box.start(self.line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                  env=box.environment(runtime(box)), **more)
 

@@ -11,10 +11,10 @@ import dataclasses
 import fnmatch
 from types import ModuleType
 
-from attacks import (host_sockets, memory_races, name_races, network, other_doors, strangers, supervisor)
+from attacks import (host_sockets, memory_races, name_races, network, other_doors, person, strangers, supervisor)
 from attacks.case import Case
 
-MODULES = (memory_races, name_races, other_doors, strangers, network, host_sockets, supervisor)
+MODULES = (memory_races, name_races, other_doors, strangers, network, host_sockets, supervisor, person)
 
 
 def collect(modules: tuple[ModuleType, ...]) -> dict[str, Case]:
