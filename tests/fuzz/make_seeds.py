@@ -152,6 +152,13 @@ def objects() -> list[tuple[str, bytes]]:
             ("mq_long", call(240, [at(0), 0, 0, 0], b"n" * 255 + b"\0"))]
 
 
+def answers() -> list[tuple[str, bytes]]:
+    lines = [b'{"v":1,"type":"auth","token":"x"}', b'{"v":1,"type":"rest","id":7}', b'{"v":1,"type":"status"}', b'{"v":1,"type":"grants"}',
+             b'{"v":1,"type":"decision","id":7,"key":"sha256:00","verdict":"allow","scope":"once","reason":"because"}',
+             b'{"v":1,"type":"revoke","grant":2}', b'{"v":1,"type":"stop"}', b'{"v":2,"type":"auth"}', b"[[[["]
+    return [(f"line-{number}", line + b"\n") for number, line in enumerate(lines)] + [("all", b"\n".join(lines))]
+
+
 def files(*paths: Path) -> list[tuple[str, bytes]]:
     return [(path.name, path.read_bytes()[:16384]) for path in paths]
 
@@ -159,7 +166,7 @@ def files(*paths: Path) -> list[tuple[str, bytes]]:
 def main() -> None:
     top = Path(sys.argv[1])
     families = {**path_calls(), "open_how": open_how(), "arguments": arguments(), "addresses": addresses(), "messages": messages(),
-                "attributes": attributes(), "processes": processes(), "objects": objects(), "log": files(*map(Path, sys.argv[2:])),
+                "attributes": attributes(), "processes": processes(), "objects": objects(), "answers": answers(), "log": files(*map(Path, sys.argv[2:])),
                 "rules": files(*sorted(SOURCES.glob("tests/testdata/rules/*.json")), *sorted(SOURCES.glob("rules/profiles/*.json")))}
     for family, inputs in families.items():
         (top / family).mkdir(parents=True, exist_ok=True)
