@@ -99,6 +99,9 @@ class Cases:
     def say(self, *directive: str) -> None:
         self.lines.append("\t".join([f"{len(self.lines)}:", *directive]))
 
+    def leave_out(self, call: str, flags: int) -> None:
+        self.lines = [line for line in self.lines if line.split("\t")[1::3][:2] != [call, str(flags)]]
+
     def text(self) -> bytes:
         return ("\n".join(self.lines) + "\n").encode()
 

@@ -58,8 +58,21 @@ def both(box: harness.Box, program: str, make, stdin: bytes, least: int, *more) 
 
 def test_open_family_gives_what_it_gives_bare(box):
     table = opentable.open_cases(box.tree)
+    if box.run(["/bin/true"], contested(box)).report["effective"]["landlock_abi"] < 3:
+        table.leave_out("openat2", opentable.OPATH)  # docs/differences.md, and the test after this one
     result = both(box, "prog_openprobe", opentable.make_tree, table.text(), 300)
     assert len(result.decisions(mechanism="on_behalf")) >= 300, "the table must have been answered on behalf"
+
+
+def test_where_landlock_holds_no_truncation_openat2_leaves_o_path_to_openat(box):
+    rebuild(box, opentable.make_tree)
+    cases = opentable.Cases(box.tree)
+    cases.add("openat2", "regular", opentable.OPATH, 0)
+    cases.add("openat", "regular", opentable.OPATH)
+    box.switch(abi=2)
+    result = box.run([box.program("prog_openprobe")], contested(box), stdin=cases.text())
+    lines = result.text.splitlines()
+    assert " -1 errno=38 " in lines[0] and " fd " in lines[1], result.describe()
 
 
 def test_changes_of_files_and_names_give_what_they_give_bare(box):
