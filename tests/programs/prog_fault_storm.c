@@ -15,6 +15,8 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/sysinfo.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -169,6 +171,8 @@ static int bomb_mode(int limit) {
     printf("lit\n");
     fflush(stdout);
     for (unsigned round = 0;; round++) {
+        struct sysinfo machine; /* who ends is counted out before it has: see agent_victim.c */
+        while (sysinfo(&machine) == 0 && machine.procs > 4000) poll(NULL, 0, 10);
         if (atomic_fetch_add(living, 1) >= limit) {
             atomic_fetch_sub(living, 1);
             sched_yield();
