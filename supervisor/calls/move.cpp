@@ -3,21 +3,22 @@
 // An attacker controls both paths, copied once, and may swap what stands at them. Names are judged beneath
 // the pinned directories' own paths; the object of a link is pinned. Never continued: the kernel would read
 // the paths again, and Landlock compares its own rights, not the rules (rules.md, moving never widens).
-// Renames of directories hold Supervision::names exclusively, so that no name that was judged elsewhere moves
-// before it is acted on.
-#include <dirent.h>
+// Renames of directories, and those that could carry a directory to a name beneath which less is allowed,
+// hold Supervision::names exclusively: no name that was judged elsewhere moves before it is acted on, and
+// none is made beneath a directory while its entries are judged. What Landlock alone lets be made waits for
+// no lock: where that could be smuggled along, a directory is not moved at all, and a file by its pin.
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <memory>
 #include <mutex>
 
 #include "rules/test_switch.hpp"
 #include "supervisor/calls/arguments.hpp"
 #include "supervisor/calls/decide.hpp"
+#include "supervisor/calls/planting.hpp"
 #include "supervisor/calls/reparenting.hpp"
 
 namespace callgate::calls {
@@ -29,54 +30,24 @@ using rules::Operation;
 using rules::OperationSet;
 using rules::Verdict;
 
-constexpr std::size_t max_entries = 10'000;  // rules.md: of a directory that is moved
-constexpr int max_depth = 128;
-
 MovedKind kind_of(const struct stat& status) {
     if (S_ISDIR(status.st_mode)) return MovedKind::directory;
     return S_ISSOCK(status.st_mode) ? MovedKind::socket : MovedKind::file;
 }
 
-Verdict stricter(const Verdict& one, const Verdict& other) { return other.action > one.action ? other : one; }
-
-Verdict refusal(int error) { return failure(Operation::create, error); }
-
-/// Judges every entry of a moved directory by the name it would get.
-class PlantedEntries {
-public:
-    PlantedEntries(CallContext& context) : context_(context) {}
-
-    Verdict judge(UniqueFd directory, const std::string& new_path, int depth = 0) {
-        Verdict worst;
-        worst.action = rules::Action::allow;
-        if (depth > max_depth) return refusal(EXDEV);
-        const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(directory.release()), &::closedir);
-        if (!entries) return refusal(EXDEV);
-        while (const dirent* entry = ::readdir(entries.get())) {
-            const std::string_view name = entry->d_name;
-            if (name == "." || name == "..") continue;
-            if (++seen_ > max_entries) return refusal(EXDEV);
-            const std::string path = new_path + "/" + entry->d_name;
-            UniqueFd below(::openat(::dirfd(entries.get()), entry->d_name,
-                                    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-            if (!below && errno != ENOTDIR && errno != ELOOP) return refusal(EXDEV);
-            worst =
-                stricter(worst, context_.run.moves.planted(path, below.valid(), context_.scratch.executable));
-            if (below) worst = stricter(worst, judge(std::move(below), path, depth + 1));
-            if (worst.action >= rules::Action::deny) return worst;
-        }
-        return worst;
-    }
-
-private:
-    CallContext& context_;
-    std::size_t seen_ = 0;
-};
-
 /// Runs `act`, which gives an object a name in another directory, where Landlock lets it.
 template <class Act>
 int reparent(CallContext& context, Act act) {
     return context.run.reparenting != nullptr ? context.run.reparenting->perform(act) : act();
+}
+
+/// Gives a pinned object another name. 0, or -1 with errno.
+int link_pin(CallContext& context, int pin, const Place& place) {
+    const kernel::PinPath path(pin);
+    return reparent(context, [&path, &place] {
+        return ::linkat(kernel::own_descriptors(), path.number(), place.parent.get(), place.leaf.c_str(),
+                        AT_SYMLINK_FOLLOW);
+    });
 }
 
 /// One rename while it is decided.
@@ -88,6 +59,7 @@ struct Rename {
     struct stat old_status {};
     struct stat new_status {};
     bool replaces = false;
+    Planting planting = Planting::impossible, planting_back = Planting::impossible;
 
     [[nodiscard]] bool exchanges() const { return (flags & RENAME_EXCHANGE) != 0; }
     [[nodiscard]] bool of_directory() const {
@@ -112,6 +84,13 @@ struct Rename {
         return 0;
     }
 
+    /// Whether names must not change beneath what is moved until it was moved.
+    bool excludes_others() {
+        planting = planting_between(context, old_place, new_place);
+        if (exchanges()) planting_back = planting_between(context, new_place, old_place);
+        return of_directory() || planting != Planting::impossible || planting_back != Planting::impossible;
+    }
+
     [[nodiscard]] OperationSet at_old() const {
         OperationSet set = Operation::remove;
         if (exchanges() || (flags & RENAME_WHITEOUT) != 0) set |= Operation::create;
@@ -123,25 +102,32 @@ struct Rename {
         return set;
     }
 
-    Verdict judge_direction(const Place& from, const Place& to, const struct stat& status) {
+    Verdict judge_direction(const Place& from, const Place& to, const struct stat& status, Planting plants) {
         const auto moved = context.run.moves.judge({from.path, to.path, kind_of(status)});
         if (!moved.allowed) return moved.verdict;
         Verdict verdict;
         verdict.action = rules::Action::allow;
-        if (!S_ISDIR(status.st_mode) || !context.run.moves.may_plant(from.path, to.path)) return verdict;
+        if (plants == Planting::impossible) return verdict;
+        if (!S_ISDIR(status.st_mode)) {
+            // By its pin a file can only be linked to a name that nobody has.
+            return plants == Planting::unnoticed && (replaces || (flags & ~unsigned{RENAME_NOREPLACE}) != 0)
+                       ? refused_move(EXDEV)
+                       : verdict;
+        }
+        if (plants == Planting::unnoticed) return refused_move(EXDEV);
         UniqueFd directory(::openat(from.parent.get(), from.bare().c_str(),
                                     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-        if (!directory) return refusal(errno);
-        return PlantedEntries(context).judge(std::move(directory), to.path);
+        if (!directory) return refused_move(errno);
+        return judge_entries(context, std::move(directory), to.path);
     }
 
     /// Also where the names alone are asked about: an answer settles no more than its question.
     Verdict judge(Subject& subject) {
         const Verdict verdict = calls::judge(context, subject);
         if (verdict.action > rules::Action::ask) return verdict;
-        Verdict moved = judge_direction(old_place, new_place, old_status);
+        Verdict moved = judge_direction(old_place, new_place, old_status, planting);
         if (moved.action <= rules::Action::ask && exchanges())
-            moved = stricter(moved, judge_direction(new_place, old_place, new_status));
+            moved = stricter(moved, judge_direction(new_place, old_place, new_status, planting_back));
         subject.widens = moved.action == rules::Action::ask;
         return stricter(verdict, moved);
     }
@@ -153,20 +139,28 @@ struct Rename {
         });
     }
 
-    /// What was judged as a file may have been exchanged for a directory by a change that Landlock alone
-    /// holds: it is moved back where its entries would have had to be judged.
-    bool moved_something_else() const {
-        if (of_directory() || !context.run.moves.may_plant(old_place.path, new_place.path)) return false;
+    /// A file whose name may be a directory's by now: the very file that was judged gets the new name before
+    /// it loses the old one.
+    int act_by_pin() const {
+        const UniqueFd pin(
+            ::openat(old_place.parent.get(), old_place.bare().c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
         struct stat now {};
-        if (::fstatat(new_place.parent.get(), new_place.bare().c_str(), &now, AT_SYMLINK_NOFOLLOW) != 0)
-            return false;
-        if (!S_ISDIR(now.st_mode)) return false;
-        reparent(context, [this] {
-            return static_cast<int>(::syscall(SYS_renameat2, new_place.parent.get(), new_place.bare().c_str(),
-                                              old_place.parent.get(), old_place.bare().c_str(),
-                                              RENAME_NOREPLACE));
-        });
-        return true;
+        if (!pin || ::fstat(pin.get(), &now) != 0) return -1;
+        if (now.st_ino != old_status.st_ino || now.st_dev != old_status.st_dev) {
+            errno = EBUSY;
+            return -1;
+        }
+        if (link_pin(context, pin.get(), new_place) != 0) {
+            // What may be renamed and not linked (a stranger's file, a file system without links) is copied.
+            if (errno == EPERM || errno == EMLINK || errno == EOPNOTSUPP) errno = EXDEV;
+            return -1;
+        }
+        if (::unlinkat(old_place.parent.get(), old_place.bare().c_str(), 0) == 0) return 0;
+        if (errno != EPERM && errno != EACCES) return 0;  // others have removed or replaced it
+        const int error = errno;
+        ::unlinkat(new_place.parent.get(), new_place.bare().c_str(), 0);
+        errno = error;
+        return -1;
     }
 
     void run(const GivenPath& given_old, const GivenPath& given_new) {
@@ -180,13 +174,13 @@ struct Rename {
         subject.input.second_path = *given_new.text;
         std::uint64_t sequence = 0;
         if (rule_on(context, subject, judge(subject), &sequence) == Ruling::refused) return;
-        int error = act() == 0 ? 0 : errno;
+        const bool by_pin = planting == Planting::unnoticed && !of_directory();
+        const int error = (by_pin ? act_by_pin() : act()) == 0 ? 0 : errno;
         if (error == 0) {
             // Grants belong to inodes: neither name stands any longer for the one that it had.
             context.run.grants.forget(old_place.path);
             context.run.grants.forget(new_place.path, exchanges() ? rules::StaticGrants::Departure::moved
                                                                   : rules::StaticGrants::Departure::removed);
-            if (moved_something_else()) error = EBUSY;
         }
         if (error != 0) {
             note_failed_act(context, sequence, error);
@@ -218,8 +212,7 @@ void handle_rename(CallContext& context) {
         read_path_argument(context, context.entry.second, scratch.second_path, scratch.directory_second);
     if (!given_new) return context.fail(given_new.error().value());
 
-    // Names are resolved under the lock, so that none moves until it was acted on; a directory's move
-    // excludes others.
+    // Names are resolved under the lock, so that none moves until it was acted on.
     std::shared_lock<std::shared_mutex> shared(context.run.names);
     std::unique_lock<std::shared_mutex> alone(context.run.names, std::defer_lock);
     for (;;) {
@@ -237,7 +230,7 @@ void handle_rename(CallContext& context) {
             return result == 0 ? static_cast<void>(context.call.succeed(0)) : context.fail(errno);
         }
         const int wrong = rename.look();
-        if (!alone.owns_lock() && check_enabled("names-lock") && rename.of_directory()) {
+        if (wrong == 0 && rename.excludes_others() && !alone.owns_lock() && check_enabled("names-lock")) {
             shared.unlock();
             alone.lock();
             continue;
@@ -288,7 +281,7 @@ void handle_link(CallContext& context) {
     const bool named = object->status.st_nlink != 0 && !object->anonymous;
     const bool open = verdict.action <= rules::Action::ask;
     if (open && named && object->nameless && check_enabled("nameless-link")) {
-        verdict = refusal(EXDEV);
+        verdict = refused_move(EXDEV);
     } else if (open && named) {
         const auto moved = context.run.moves.judge({object->path, place->path, kind_of(object->status)});
         if (!moved.allowed) {
@@ -298,11 +291,7 @@ void handle_link(CallContext& context) {
     }
     std::uint64_t sequence = 0;
     if (rule_on(context, subject, verdict, &sequence) == Ruling::refused) return;
-    const kernel::PinPath pin(object->pin.get());
-    answer_act(context, sequence, reparent(context, [&pin, &place] {
-                   return ::linkat(kernel::own_descriptors(), pin.number(), place->parent.get(),
-                                   place->leaf.c_str(), AT_SYMLINK_FOLLOW);
-               }));
+    answer_act(context, sequence, link_pin(context, object->pin.get(), *place));
 }
 
 }  // namespace callgate::calls

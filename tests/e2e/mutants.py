@@ -157,6 +157,7 @@ CHECKS = (
     Mutant("moving-never-widens", ("name.rename_ancestor", "name.exchange_ancestor", "name.hardlink")),
     Mutant("planted-entries", ("name.planted",)),
     Mutant("names-lock", ("race.planted.directory",)),
+    Mutant("planted-meanwhile", ("race.plant.entries",)),
     Mutant("travelling-grants", ("race.carried.thread",)),
     Mutant("forgotten-grants", ("race.carried_twice.thread",)),
     Mutant("nameless-link", ("name.link_gone",)),

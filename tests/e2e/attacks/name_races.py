@@ -9,7 +9,7 @@ from attacks.case import Case
 from attacks.worlds.descriptors import Inherited, NotNamed, Received
 from attacks.worlds.listeners import RacedReach, UnixReach, tcp, udp
 from attacks.worlds.place import Door, Place, Race, contested
-from attacks.worlds.races import OtherObject, Planted, PlantedRace
+from attacks.worlds.races import OtherObject, Planted, PlantedMeanwhile, PlantedRace
 
 PARAGRAPH = "Races on names"
 ABI = frozenset({"abi"})
@@ -94,6 +94,8 @@ CASES = [
       for operation, racer in (("openat", "symlink"), ("openat", "thread"), ("creat", "vanish"), ("truncate", "leaf"), ("rename", "exchange"))),
     Case("race.recorded.identity", OtherObject("identity", "own", more=contested)),
     Case("race.planted.directory", PlantedRace()),
+    # A directory that is walked before its rename gets another entry; a file is a directory by then.
+    *(Case(f"race.plant.{mode}", PlantedMeanwhile(mode, "sibling")) for mode in ("entries", "swap")),
     Case("race.unix.symlink", UnixReach("race_unix_link", raced=True)),
     # tcp to GOOD is allowed, udp to GOOD is not: the socket under the number changes while connect is judged
     Case("race.connect.socket", RacedReach("race_socket", lambda good, bad: [tcp(good), udp(bad)],

@@ -158,6 +158,7 @@ class Race(Attack):
     operation: str
     racer: str
     verbs: tuple[str, ...] = ("read", "write")
+    program: str = "attack_race"
     more: Callable[[Place], list[dict[str, Any]]] = lambda place: []
     tags = frozenset({"race"})
 
@@ -172,7 +173,7 @@ class Race(Attack):
         return place.rules(own_memory, *self.more(place), verbs=self.verbs)
 
     def line(self, scene: Scene, place: Place, rounds: int, wanted: int) -> list[str]:
-        return [scene.box.program("attack_race"), self.operation, self.racer, str(place.allowed), str(place.denied), str(place.free),
+        return [scene.box.program(self.program), self.operation, self.racer, str(place.allowed), str(place.denied), str(place.free),
                 str(scene.milliseconds), str(rounds), str(wanted)]
 
     def control(self, scene: Scene) -> Outcome:

@@ -145,3 +145,23 @@ class Planted(Attack):
     def twin(self, scene: Scene) -> Outcome:
         moved, result = self.play(scene, "hooks", supervised=True)
         return check({"another directory cannot be moved": not moved}, "works", result.describe())
+
+
+@dataclasses.dataclass(frozen=True)
+class PlantedMeanwhile(Race):
+    """`attack_plant MODE`: beneath keep/dB/NAME no `hooks` may be made; everything may be made in `free`, by Landlock alone."""
+
+    program: str = "attack_plant"
+
+    def rule_set(self, place: Place) -> dict[str, Any]:
+        rules = place.rules(verbs=("write",))
+        next(one for one in rules["rules"] if one["id"] == "secret")["path"] = f"{place.denied}/*/hooks/**"
+        return rules
+
+    def held(self, scene: Scene) -> Outcome:
+        place = self.build(scene)
+        result = scene.supervised(self.line(scene, place, RACE_ROUNDS * HELD_FACTOR * scene.factor, 0), self.rule_set(place))
+        won, scene.kept["twin"] = wins(result)
+        scene.kept["describe"] = result.describe()
+        return check({"won by its own account": won != 0, "it was planted": list(place.denied.glob("*/hooks")) != []},
+                     f"{won} wins", result.describe())
