@@ -132,8 +132,6 @@ private:
         } else if (name == "fcntl") {
             // Who gets a file's signals: those need no permission of the kernel's beyond the user's.
             if (!plan_.signals_held) add(entry.number, {equals(1, F_SETOWN), not_zero(2)}, trap);
-        } else if (name == "prlimit64") {
-            add(entry.number, {not_zero(0), given(2)}, trap);
         } else if (name == "setpriority" || name == "ioprio_set") {
             add(entry.number, {equals(0, name == "ioprio_set" ? 1 : 0), equals(1, 0)}, allow);
             add(entry.number, {}, trap);

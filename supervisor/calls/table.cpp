@@ -15,9 +15,8 @@ constexpr OperationSet moves{Operation::create, Operation::remove};
 constexpr OperationSet metadata = Operation::metadata;
 
 /// A call on processes by number.
-constexpr CallEntry on_process(std::string_view name) {
-    return {name, {}, handle_stranger, Performed::by_kernel, {}, {},
-            -1,   -1, OpenFlags::none, Scope::stranger};
+constexpr CallEntry on_process(std::string_view name, Performed performed = Performed::by_kernel) {
+    return {name, {}, handle_stranger, performed, {}, {}, -1, -1, OpenFlags::none, Scope::stranger};
 }
 
 /// A call on objects that the whole user shares.
@@ -84,13 +83,13 @@ constexpr auto entries = std::to_array<CallEntry>({
     {"sendmmsg", Operation::connect, handle_sendmmsg, Performed::on_behalf, {}, {}},
 
     on_process("prlimit64"),
-    on_process("setpriority"),
-    on_process("ioprio_set"),
+    on_process("setpriority", Performed::either),
+    on_process("ioprio_set", Performed::either),
     on_process("sched_setaffinity"),
     on_process("sched_setscheduler"),
     on_process("sched_setparam"),
     on_process("sched_setattr"),
-    on_process("kill"),
+    on_process("kill", Performed::either),
     on_process("tkill"),
     on_process("tgkill"),
     on_process("rt_sigqueueinfo"),

@@ -182,7 +182,7 @@ TEST_CASE("personalities that debuggers and old binaries need are left, others r
 TEST_CASE("limits and priorities are judged for other processes only") {
     const Filter filter(plan_with({}));
     CHECK(filter(SYS_prlimit64, 0, 7, 0x1000) == allowed);
-    CHECK(filter(SYS_prlimit64, 5, 7, 0) == allowed);
+    CHECK(filter(SYS_prlimit64, 5, 7, 0) == trapped);
     CHECK(filter(SYS_prlimit64, 5, 7, 0x1000) == trapped);
     CHECK(filter(SYS_setpriority, 0, 0) == allowed);
     CHECK(filter(SYS_setpriority, 0, 5) == trapped);
