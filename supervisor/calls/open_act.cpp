@@ -50,7 +50,9 @@ bool Opening::sticky_refuses(const Object& object) const {
 Opening::Next Opening::act_on(const Object& object, std::uint64_t sequence) {
     const bool changes = wanted_.writes() || wanted_.truncates();
     if (in_proc_of_callgate(object.path, context_.run.guardian) ||
-        (changes && in_proc_of_stranger(object.path, context_.run.guardian)) || sticky_refuses(object)) {
+        (changes && in_proc_of_stranger(object.path, context_.run.guardian)) ||
+        (!context_.run.keep_capabilities && is_memory_beyond(object.path, context_.thread())) ||
+        sticky_refuses(object)) {
         finish_failed(sequence, EACCES);
         return Next::done;
     }

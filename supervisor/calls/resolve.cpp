@@ -310,4 +310,18 @@ bool in_proc_of_stranger(std::string_view path, pid_t guardian) {
     return number != 0 && check_enabled("stranger-files") && !kernel::descends_from(number, guardian);
 }
 
+bool is_memory_beyond(std::string_view path, pid_t thread) {
+    constexpr std::string_view memory = "/mem";
+    const pid_t number = path.ends_with(memory) ? process_of_proc(path) : 0;
+    if (number == 0 || !check_enabled("ptrace-scope")) return false;
+    static const bool restricted = [] {
+        const UniqueFd fd(::open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC));
+        char digit = '0';
+        return fd && ::read(fd.get(), &digit, 1) == 1 && digit != '0';
+    }();
+    if (!restricted) return false;
+    const auto caller = kernel::status(thread), owner = kernel::status(number);
+    return !caller || !owner || !kernel::descends_from(owner->process, caller->process);
+}
+
 }  // namespace callgate::calls

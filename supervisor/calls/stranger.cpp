@@ -127,7 +127,9 @@ Crowd crowd_of(const CallContext& context, const Named& named) {
         return crowd(context, [group](pid_t process) { return ::getpgid(process) == group; });
     }
     if (named.reach == Reach::user) {
-        const auto user = named.number == 0 ? context.run.uid : static_cast<uid_t>(named.number);
+        // 0 is the caller's own to setpriority, and root to ioprio_set.
+        const bool own = named.number == 0 && context.entry.name == "setpriority";
+        const auto user = own ? context.run.uid : static_cast<uid_t>(named.number);
         return crowd(context, [user](pid_t process) {
             const auto status = kernel::status(process);
             return status && status->real_uid == user;

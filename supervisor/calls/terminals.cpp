@@ -3,11 +3,13 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include <charconv>
+#include <algorithm>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -35,13 +37,28 @@ const rules::Rule& run_terminals() {
     return rule;
 }
 
-/// Whether descriptor `name` of `process` is the master of slave `index`.
-bool is_master(pid_t process, const char* name, int index) {
+/// Whether a master that was opened by this name belongs to the devpts file system of `slave`: the node lies
+/// in it, or beside the directory on which it is mounted (fs/devpts/inode.c). There may be several, and each
+/// counts from 0.
+bool same_instance(const char* link, const struct stat& master, const struct stat& slave) {
+    if (master.st_dev == slave.st_dev) return true;
+    char path[PATH_MAX];
+    const ssize_t length = ::readlink(link, path, sizeof path);
+    if (length <= 0) return false;
+    std::string beside(path, static_cast<std::size_t>(length));
+    beside.replace(std::min(beside.rfind('/'), beside.size()), std::string::npos, "/pts");
+    struct stat directory {};
+    return ::stat(beside.c_str(), &directory) == 0 && directory.st_dev == slave.st_dev;
+}
+
+/// Whether descriptor `name` of `process` is the master of slave `index`. Told by the device's number: what a
+/// link to the descriptor, or what is written about it, says may be of a file's own making.
+bool is_master(pid_t process, const char* name, const struct stat& slave, int index) {
     const std::string base = "/proc/" + std::to_string(process);
-    char target[64];
-    const ssize_t length = ::readlink((base + "/fd/" + name).c_str(), target, sizeof target);
-    if (length < 4 ||
-        std::string_view(target, static_cast<std::size_t>(length)).rfind("ptmx") == std::string_view::npos) {
+    const std::string link = base + "/fd/" + name;
+    struct stat master {};
+    if (::stat(link.c_str(), &master) != 0 || !S_ISCHR(master.st_mode) || master.st_rdev != makedev(5, 2) ||
+        !same_instance(link.c_str(), master, slave)) {
         return false;
     }
     const UniqueFd fd(::open((base + "/fdinfo/" + name).c_str(), O_RDONLY | O_CLOEXEC));
@@ -51,12 +68,12 @@ bool is_master(pid_t process, const char* name, int index) {
     return at != nullptr && std::atoi(at + std::strlen("tty-index:")) == index;
 }
 
-bool holds_master(pid_t process, int index) {
+bool holds_master(pid_t process, const struct stat& slave, int index) {
     const std::string path = "/proc/" + std::to_string(process) + "/fd";
     const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(path.c_str()), &::closedir);
     if (!entries) return false;
     while (const dirent* entry = ::readdir(entries.get())) {
-        if (entry->d_name[0] != '.' && is_master(process, entry->d_name, index)) return true;
+        if (entry->d_name[0] != '.' && is_master(process, entry->d_name, slave, index)) return true;
     }
     return false;
 }
@@ -77,7 +94,7 @@ std::optional<rules::Verdict> terminal_of_run(CallContext& context, const Object
     verdict.operation = rules::Operation::modify;
     if (index == context.run.terminal) return verdict;
     for (const pid_t process : agent::descendants(context.run.guardian))
-        if (holds_master(process, index)) return verdict;
+        if (holds_master(process, object.status, index)) return verdict;
     return std::nullopt;
 }
 

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -25,9 +26,11 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static pid_t pid;
+static int twin; /* pid is a child of ours */
 static char *address;
 static const char *fd_number = "3";
 
@@ -255,6 +258,68 @@ static int reach_madvise(void) {
     return 0;
 }
 
+static int reach_robust_list(void) {
+    void *head;
+    size_t size;
+    if (syscall(SYS_get_robust_list, pid, &head, &size) != 0) return refused("get_robust_list");
+    printf("reached robust list\n");
+    return 0;
+}
+static int reach_migrate_pages(void) {
+    unsigned long node = 1;
+    if (syscall(SYS_migrate_pages, pid, 8 * sizeof node, &node, &node) < 0) return refused("migrate_pages");
+    printf("reached pages\n");
+    return 0;
+}
+static int reach_move_pages(void) {
+    void *page = (void *)((uintptr_t)address & ~4095UL);
+    int node;
+    if (syscall(SYS_move_pages, pid, 1UL, &page, NULL, &node, 0) < 0) return refused("move_pages");
+    printf("reached pages\n");
+    return 0;
+}
+/* What reaches further than one process, and is answered by the strictest: that an own child got it counts. */
+enum { io_process = 1, io_group, io_user, io_best_effort = 2 << 13 };
+static long io_of(pid_t of) { return syscall(SYS_ioprio_get, io_process, of); }
+static int nice_all(int which) {
+    int result = setpriority(which, 0, 19);
+    if (twin) return getpriority(PRIO_PROCESS, (id_t)pid) == 19 ? 0 : refused("setpriority");
+    return result != 0 ? refused("setpriority") : 0;
+}
+static int io_all(int which) {
+    long result = syscall(SYS_ioprio_set, which, which == io_user ? (int)getuid() : 0, io_best_effort | 7);
+    if (twin) return io_of(pid) == (io_best_effort | 7) ? 0 : refused("ioprio_set");
+    return result != 0 ? refused("ioprio_set") : 0;
+}
+static int reach_nice_group(void) { return nice_all(PRIO_PGRP); }
+static int reach_nice_user(void) { return nice_all(PRIO_USER); }
+static int reach_io_group(void) { return io_all(io_group); }
+static int reach_io_user(void) { return io_all(io_user); }
+static int reach_kill_group(void) {
+    signal(SIGUSR1, SIG_IGN);
+    return kill(0, SIGUSR1) != 0 ? refused("kill") : 0;
+}
+
+/* Between the group of one's own and that of the whole job. */
+static void *change_group(void *job) {
+    for (;;) setpgid(0, 0), setpgid(0, *(pid_t *)job);
+    return NULL;
+}
+static int reach_io_group_race(void) {
+    static pid_t job;
+    pthread_t thread;
+    struct timespec start, now;
+    job = getpgrp();
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    if (pthread_create(&thread, NULL, change_group, &job) != 0) return refused("thread");
+    do {
+        syscall(SYS_ioprio_set, io_group, 0, io_best_effort | 7);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (io_of(pid) == (io_best_effort | 7)) return 0;
+    } while (now.tv_sec - start.tv_sec < 2);
+    return refused("ioprio_set");
+}
+
 static const struct {
     const char *name;
     int (*run)(void);
@@ -264,7 +329,8 @@ static const struct {
     REACH(maps), REACH(fd), REACH(fd_list), REACH(root), REACH(cwd), REACH(map_files), REACH(pidfd_getfd), REACH(kill), REACH(killpg),
     REACH(tgkill), REACH(tkill), REACH(sigqueue), REACH(tgsigqueue), REACH(pidfd_signal), REACH(setown), REACH(setown_ex), REACH(setown_file), REACH(setown_group), REACH(prlimit), REACH(prlimit_read),
     REACH(setpriority), REACH(affinity), REACH(scheduler), REACH(schedparam), REACH(schedattr), REACH(ioprio), REACH(oom), REACH(kcmp),
-    REACH(madvise),
+    REACH(madvise), REACH(robust_list), REACH(migrate_pages), REACH(move_pages), REACH(nice_group), REACH(nice_user),
+    REACH(io_group), REACH(io_user), REACH(io_group_race), REACH(kill_group),
 };
 
 static pid_t parent_of(pid_t of) {
@@ -278,7 +344,6 @@ static pid_t parent_of(pid_t of) {
 }
 
 int main(int argc, char **argv) {
-    int twin = 0;
     if (argc < 3) return 2;
     if (strcmp(argv[2], "parent") == 0) pid = getppid();
     else if (strcmp(argv[2], "grandparent") == 0) pid = parent_of(getppid());

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import os
+import platform
+import pty
 import socket
+import subprocess
+from pathlib import Path
+
+import pytest
 
 import harness
 
@@ -117,3 +123,126 @@ def test_a_socket_that_was_bound_by_a_path_says_that_path(box):
     result = box.run([PYTHON, str(script)], options=["--workdir", str(box.tree)])
     assert result.out == b"{'a': 1}\n", result.describe()
 
+
+
+ASKED = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+stranger = os.getppid() if len(sys.argv) < 2 else int(sys.argv[1])
+print(os.getpriority(os.PRIO_PROCESS, stranger), os.sched_getscheduler(stranger), sorted(os.sched_getaffinity(stranger)),
+      os.sched_getparam(stranger).sched_priority, os.getpgid(stranger), os.getsid(stranger), libc.syscall(252, 1, stranger) >= 0)
+"""
+
+
+def test_what_any_user_may_ask_about_a_process_is_answered(box):
+    """The kernel tells another user's processes' priorities too: nothing of it is refused for a stranger."""
+    stranger = box.start(["/bin/sleep", "1000"])
+    bare, result = python(box, ASKED, None, stranger.pid), python(box, ASKED, tree_rules(box), stranger.pid)
+    assert bare.code == 0 and result.out == bare.out, f"{bare.describe()}\n{result.describe()}"
+
+
+IMPOSSIBLE = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+def call(*arguments):
+    result = libc.syscall(*arguments)
+    print(result, ctypes.get_errno() if result < 0 else 0)
+setpriority, ioprio_set, tgkill, tkill, prlimit, setscheduler = 141, 251, 234, 200, 302, 144
+call(setpriority, 3, 1, 0); call(setpriority, 0, -5, 0); call(setpriority, 0, 2**31 - 1, 0); call(setpriority, 1, 2**31 - 1, 0)
+call(ioprio_set, 4, 1, 2 << 13); call(ioprio_set, 1, 2**31 - 1, 2 << 13); call(ioprio_set, 2, 2**31 - 1, 2 << 13)
+call(tgkill, -1, 1, 0); call(tkill, -1, 0); call(prlimit, -1, 7, 0, 0); call(prlimit, 2**31 - 1, 7, 0, 0); call(setscheduler, -1, 0, 0)
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of calls of x86_64")
+def test_numbers_that_name_nobody_get_the_kernels_errno(box):
+    bare, result = python(box, IMPOSSIBLE), python(box, IMPOSSIBLE, tree_rules(box))
+    assert bare.code == 0 and result.out == bare.out, f"{bare.describe()}\n{result.describe()}"
+
+
+SIBLING = """
+import os, sys, time
+reading, writing = os.pipe()
+target = os.fork()
+if target == 0:
+    os.read(reading, 1)
+    os._exit(0)
+def attempt(path, who):
+    try:
+        os.close(os.open(path, os.O_RDWR)); print(who, "opened")
+    except OSError as error: print(who, error.errno)
+sibling = os.fork()
+if sibling == 0:
+    attempt(f"/proc/{target}/mem", "sibling"); attempt("/proc/self/mem", "itself"); attempt("/proc/thread-self/mem", "thread")
+    sys.stdout.flush(); os._exit(0)
+os.waitpid(sibling, 0)
+attempt(f"/proc/{target}/mem", "parent")
+os.write(writing, b"x")
+"""
+SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
+
+
+@pytest.mark.parametrize("scope", ["0", "1"])
+def test_memory_is_opened_for_whom_yama_lets(box, scope):
+    """callgate is every process's ancestor: it may trace whom a sibling may not."""
+    if not SCOPE.exists():
+        pytest.skip("this kernel has no Yama")
+    before = SCOPE.read_text().strip()
+    if before != scope and not os.access(SCOPE, os.W_OK):
+        pytest.skip("setting ptrace_scope needs root")
+    rules = tree_rules(box, {"id": "memory", "allow": "modify", "path": "/proc/*/{mem,task/*/mem}"},
+                       {"id": "contest", "deny": "read", "path": "/proc/*/pagemap"})
+    try:
+        if before != scope:
+            SCOPE.write_text(scope)
+        bare, result = python(box, SIBLING), python(box, SIBLING, rules)
+    finally:
+        if before != scope:
+            SCOPE.write_text(before)
+    wanted = b"sibling opened" if scope == "0" else b"sibling 13"
+    assert wanted in bare.out and b"parent opened" in bare.out, bare.describe()
+    assert result.out == bare.out, result.describe()
+
+
+INSTANCE = """
+import fcntl, os, struct, sys
+wanted, ptmx, there = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+masters = []
+for _ in range(256):
+    masters.append(os.open(ptmx, os.O_RDWR | os.O_NOCTTY))
+    fcntl.ioctl(masters[-1], 0x40045431, struct.pack("i", 0))
+    number, = struct.unpack("i", fcntl.ioctl(masters[-1], 0x80045430, bytes(4)))
+    if number >= wanted: break
+try:
+    os.write(os.open(f"{there}/{wanted}", os.O_WRONLY | os.O_NOCTTY), b"written\\n"); print("reached")
+except OSError as error: print(error.errno)
+"""
+
+
+def test_the_master_of_another_devpts_makes_no_terminal_the_runs_own(box):
+    """A second instance counts its terminals from 0 too."""
+    if os.geteuid() != 0 or box.user.kind != "root":
+        pytest.skip("mounting needs root")
+    other = box.directory(box.tree / "other")
+    box.directory(other / "pts")
+    master, slave = pty.openpty()
+    try:
+        number = int(os.ttyname(slave).rpartition("/")[2])
+        mount = ["unshare", "-m", "sh", "-c", 'mount -t devpts -o newinstance,ptmxmode=0666 cg-test "$0" && exec "$@"', str(other / "pts")]
+        rules = harness.rule_set({"id": "system", "allow": ["read", "execute"], "path": ["/usr/**", "/bin/**", "/lib/**", "/lib64/**", "/etc/**"]},
+                                 {"id": "proc", "allow": "read", "path": "/proc/**"},
+                                 {"id": "ptmx", "allow": ["read", "modify"], "path": str(other / "pts" / "ptmx")}, system=False)
+
+        def attempt(there: Path, supervised: bool) -> bytes:
+            line = [PYTHON, "-c", INSTANCE, str(number), str(other / "pts" / "ptmx"), str(there)]
+            if supervised:
+                line = box.command(line, rules)[0]
+            return box.wait(box.start([*mount, *line], stdout=subprocess.PIPE, stderr=subprocess.PIPE), line, None, harness.DEADLINE).out
+
+        users = Path(os.ttyname(slave)).parent
+        assert attempt(users, False) == b"reached\n"
+        assert attempt(users, True) == b"13\n"
+        assert attempt(other / "pts", True) == b"reached\n"
+    finally:
+        os.close(master)
+        os.close(slave)

@@ -5,14 +5,15 @@ import signal
 
 from attacks.case import Case
 from attacks.worlds.objects import UserObject
-from attacks.worlds.processes import CallgateItself, RealTime, Stranger
+from attacks.worlds.processes import CallgateItself, RealTime, SameJob, Stranger
 
 PARAGRAPH = "Strangers and callgate itself"
 ABI = frozenset({"abi"})
 
 # No own child of the attack's has a descriptor 3, a working directory with a secret or a process group of its own.
 LOOKS = {"ptrace": "", "vm_readv": "", "mem_read": "", "environ": "", "auxv": "", "maps": "", "fd": "environ", "root": "environ",
-         "cwd": "environ", "map_files": "maps", "pidfd_getfd": "environ", "kcmp": ""}
+         "cwd": "environ", "map_files": "maps", "pidfd_getfd": "environ", "kcmp": "", "prlimit_read": "", "robust_list": "",
+         "migrate_pages": "", "move_pages": ""}
 TOUCHES = {"seize": "", "vm_writev": "", "mem_write": "", "prlimit": "", "setpriority": "", "affinity": "", "scheduler": "",
            "schedattr": "", "ioprio": "", "oom": ""}
 # F_SETOWN and its like succeed themselves: whether a signal came is what counts.
@@ -46,6 +47,12 @@ CASES = [
       for mode in SIGNALS),
     Case("stranger.schedparam", RealTime("schedparam", "touch")),
     *(Case(f"object.{call}", UserObject(call, looks)) for call, looks in OBJECTS.items()),
+    # Memory of others is advised on with CAP_SYS_NICE alone, which nothing in a run has.
+    Case("stranger.madvise", Stranger("madvise", "look", twin_mode="environ"), only="root"),
+    *(Case(f"job.{mode}", SameJob(mode)) for mode in ("nice_group", "io_group")),
+    *(Case(f"job.{mode}", SameJob(mode), only="user") for mode in ("nice_user", "io_user")),
+    Case("job.io_group_race", SameJob("io_group_race", "io_group"), frozenset({"race"})),
+    Case("job.kill_group", SameJob("kill_group", succeeds=True), ABI),
     *own("guardian"),
     *own("supervisor"),
 ]

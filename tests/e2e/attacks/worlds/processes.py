@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import harness
-from attacks.case import SECRET, Attack, Impossible, Outcome, Scene, check, possible
+from attacks.case import SECRET, UNSUPPORTED, Attack, Impossible, Outcome, Scene, check, possible
 from attacks.worlds.listeners import rules
 
 
@@ -206,3 +206,59 @@ class CallgateItself(Attack):
         memory = {"id": "memory", "allow": "modify", "path": "/proc/*/{mem,oom_score_adj}"}
         result = scene.supervised(own, rules(scene.box, memory))
         return check({"the same on an own child does not work": result.code != 0}, "works", result.describe())
+
+
+@dataclasses.dataclass(frozen=True)
+class SameJob(Attack):
+    """`attack_outside MODE PID` from a command in the process group of the user's whole job: as a shell runs `a | callgate run b`."""
+
+    mode: str
+    twin_mode: str = ""
+    succeeds: bool = False  # the call itself may: only the companion counts
+
+    SCRIPT = "trap : USR1; sleep 1000 >/dev/null & pid=$!; echo $pid; read go; \"$@\" $pid; echo ended $? over; read stop"
+
+    def play(self, scene: Scene, command: list[str]) -> tuple[bool, int, str]:
+        """Whether the companion was changed, and the attack's exit status."""
+        process = scene.box.start(["/bin/sh", "-c", self.SCRIPT, "job", *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, bufsize=0, start_new_session=True)
+        assert process.stdin and process.stdout
+        try:
+            companion = int(harness.read_until(process.stdout.fileno(), b"\n"))
+            before = CallgateItself.state(companion)
+            process.stdin.write(b"go\n")
+            said = harness.read_until(process.stdout.fileno(), b"over")
+            after = self.later(companion, before) if b"WON" in said else CallgateItself.state(companion)
+        finally:
+            harness.kill_group_of(process.pid)
+            process.wait()
+        text = said.decode("utf-8", "backslashreplace")
+        return before != after, int(text.split()[-2]), f"{before} → {after}\n{text}"
+
+    @staticmethod
+    def later(companion: int, before: dict[str, object]) -> dict[str, object]:
+        """A signal may come a moment later than the call returns."""
+        try:
+            harness.until(lambda: CallgateItself.state(companion) != before, "the companion changes", 5)
+        except AssertionError:
+            pass
+        return CallgateItself.state(companion)
+
+    def line(self, scene: Scene) -> list[str]:
+        return [scene.box.program("attack_outside"), self.mode]
+
+    def control(self, scene: Scene) -> Outcome:
+        changed, code, said = self.play(scene, self.line(scene))
+        if code == UNSUPPORTED:
+            raise Impossible(said.splitlines()[-2])
+        return check({"the control did not reach its goal": not changed}, "reached", said)
+
+    def held(self, scene: Scene) -> Outcome:
+        changed, code, said = self.play(scene, scene.box.command(self.line(scene), rules(scene.box), scene.options)[0])
+        return check({"a companion outside was changed": changed, "the call succeeded": code == 0 and not self.succeeds}, f"exit {code}", said)
+
+    def twin(self, scene: Scene) -> Outcome:
+        """Of the same group those that belong to the run are reached."""
+        own = [scene.box.program("attack_outside"), self.twin_mode or self.mode, "child"]
+        result = scene.supervised(own, rules(scene.box))
+        return check({"an own child is not reached": result.code != 0}, "works", result.describe())
