@@ -157,9 +157,14 @@ static void execute(const char *p) {
     execve(p, arguments, none);
     _exit(101);
 }
+/* A child with the racer's descriptors and working directory, where it is those that move. */
+static pid_t fork_as_raced(void) {
+    unsigned long shared = raced_fd != AT_FDCWD || !strcmp(racer, "cwd") ? CLONE_FILES | CLONE_FS : 0;
+    return (pid_t)syscall(SYS_clone, SIGCHLD | shared, NULL, NULL, NULL, 0);
+}
 CALL(exec) {
     UNUSED_FD;
-    pid_t child = fork();
+    pid_t child = fork_as_raced();
     if (child == 0) execute(p);
     return ran(child);
 }
@@ -170,7 +175,7 @@ CALL(exec_vfork) { /* the child runs in the parent's memory, which other threads
     return ran(child);
 }
 CALL(execveat) {
-    pid_t child = fork();
+    pid_t child = fork_as_raced();
     if (child == 0) {
         char *arguments[] = {(char *)(uintptr_t)bad_path, (char *)(uintptr_t)scratch, NULL}, *none[] = {NULL};
         syscall(SYS_execveat, d, p, arguments, none, 0);

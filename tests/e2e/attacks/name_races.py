@@ -7,8 +7,9 @@ from pathlib import Path
 import harness
 from attacks.case import Case
 from attacks.worlds.descriptors import Inherited, NotNamed, Received
+from attacks.worlds.execution import JudgedRace
 from attacks.worlds.listeners import RacedReach, UnixReach, tcp, udp
-from attacks.worlds.place import Door, Place, Race, contested
+from attacks.worlds.place import Door, ExecRace, Place, Race, contested
 from attacks.worlds.races import OtherObject, Planted, PlantedMeanwhile, PlantedRace
 
 PARAGRAPH = "Races on names"
@@ -94,6 +95,10 @@ CASES = [
       for operation, racer in (("openat", "symlink"), ("openat", "thread"), ("creat", "vanish"), ("truncate", "leaf"), ("rename", "exchange"))),
     Case("race.recorded.identity", OtherObject("identity", "own", more=contested)),
     Case("race.planted.directory", PlantedRace()),
+    # Of an execve: by a process that shares the caller's descriptors and working directory.
+    *(Case(f"race.judged.{operation}.{racer}", JudgedRace(operation, racer))
+      for operation, racer in (("execveat", "dup2"), ("execveat", "cwd"), ("exec", "cwd"))),
+    Case("race.execveat.dup2", ExecRace("execveat", "dup2")),
     # A directory that is walked before its rename gets another entry; a file is a directory by then.
     *(Case(f"race.plant.{mode}", PlantedMeanwhile(mode, "sibling")) for mode in ("entries", "swap")),
     Case("race.unix.symlink", UnixReach("race_unix_link", raced=True)),
