@@ -147,7 +147,7 @@ void tell_ready(int events) {
 
 // The directory comes only when nothing that ends callgate ends the guardian, too.
 Failure become_guardian(const Guarding& guarding, const GuardChannels& channels) {
-    if (!channels.children) return {ArmStep::process_group, EMFILE};
+    if (!channels.children) return {ArmStep::descriptors, EMFILE};
     if (const int error = stand_apart(guarding)) return {ArmStep::process_group, error};
     if (const int error = make_directory(guarding)) return {ArmStep::temporary_directory, error};
     if (const int error = drop_own_capabilities(guarding)) return {ArmStep::capabilities, error};

@@ -3,6 +3,7 @@
 // An attacker may swap every name meanwhile, and the umask of the caller. An object is believed only by its
 // pin, or by its inode where it had to be opened by name; a new one is made with O_EXCL. Opening may block
 // (FIFOs, devices): that is announced, and interrupted as the caller would be.
+#include <climits>
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -62,7 +63,7 @@ Opening::Next Opening::act_on(const Object& object, std::uint64_t sequence) {
     }
     // A descriptor keeps O_NOFOLLOW among its flags, and a reopen by the pin cannot have it.
     const bool waits = object.may_block() && (wanted_.flags & O_NONBLOCK) == 0;
-    if ((wanted_.flags & O_NOFOLLOW) != 0 && !waits && !object.nameless)
+    if ((wanted_.flags & O_NOFOLLOW) != 0 && !waits && !object.nameless && object.path.size() < PATH_MAX)
         return reopen_by_name(object, sequence);
     reopen(object, sequence);
     return Next::done;

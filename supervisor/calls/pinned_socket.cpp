@@ -8,7 +8,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
+
+#include "supervisor/calls/taken_ports.hpp"
 
 namespace callgate::calls {
 
@@ -98,16 +101,18 @@ int refused_connect(const PinnedSocket& socket, const SocketAddress& address) {
 }
 
 int refused_bind(const PinnedSocket& socket, const SocketAddress& address) {
-    // Tried with a socket of our own, which never listens: whether the port is taken, too, so that programs
-    // which look for a free one come to an end.
+    // Whether the address can be had is tried with a socket of our own, which takes no port.
     const UniqueFd probe(::socket(socket.kind.domain, socket.kind.type | SOCK_CLOEXEC, 0));
-    if (!probe) return 0;
     const int on = 1;
-    // A datagram socket that shared a port would take what another one should get.
-    if (socket.kind.type == SOCK_STREAM) ::setsockopt(probe.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    const int error = ::bind(probe.get(), address.get(), address.length) == 0 ? 0 : errno;
-    if (error != 0 && error != EADDRINUSE) return error;
-    return is_bound(socket.fd.get()) ? EINVAL : error;
+    if (!probe || ::setsockopt(probe.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on) != 0)
+        return 0;
+    SocketAddress portless = address;
+    constexpr std::size_t port_at = offsetof(sockaddr_in, sin_port);
+    std::fill_n(portless.bytes.begin() + port_at, sizeof(in_port_t), std::byte{});
+    if (::bind(probe.get(), portless.get(), portless.length) != 0) return errno;
+    if (is_bound(socket.fd.get())) return EINVAL;
+    // So that programs which look for a free port come to an end.
+    return port_is_taken(socket.kind, address) ? EADDRINUSE : 0;
 }
 
 int refused_send(const PinnedSocket& socket, const SocketAddress& address, std::size_t size, int flags) {

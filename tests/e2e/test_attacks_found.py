@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import pty
@@ -40,6 +41,51 @@ def test_a_port_that_is_denied_and_taken_is_said_to_be_taken(box):
         port = taken.getsockname()[1]
         bare, result = python(box, BIND, None, port), python(box, BIND, tree_rules(box), port)
     assert b"[Errno 98]" in bare.out and result.out == bare.out, result.describe()
+
+
+DENIED_BINDS = """
+import socket, sys
+kind, port, rounds = getattr(socket, sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+bound = 0
+for _ in range(rounds):
+    one = socket.socket(socket.AF_INET, kind)
+    try:
+        one.bind(("127.0.0.1", port))
+        bound += 1
+    except OSError: pass
+    one.close()
+print("bound", bound)
+"""
+
+
+@pytest.mark.parametrize("kind", ["SOCK_STREAM", "SOCK_DGRAM"])
+def test_a_denied_bind_takes_the_port_for_no_moment(box, kind):
+    """Nobody outside meets a port that is taken while it is asked whether it is."""
+    with socket.socket(socket.AF_INET, getattr(socket, kind)) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    udp = {"id": "udp", "allow": "connect", "address": "127.0.0.2", "port": 9, "protocol": "udp"}
+
+    def met(line: list[str]) -> tuple[int, bytes]:
+        """How often a bind from outside failed while the command ran, and what that printed."""
+        process = box.start(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        taken = 0
+        while process.poll() is None:
+            with socket.socket(socket.AF_INET, getattr(socket, kind)) as outside:
+                try:
+                    outside.bind(("127.0.0.1", port))
+                except OSError:
+                    taken += 1
+        return taken, process.communicate()[0]
+
+    command = [PYTHON, "-c", DENIED_BINDS, kind, str(port), "20000"]
+    taken, said = met(command)
+    assert taken > 0 and said != b"bound 0\n", "the control takes no port"
+    command[-1] = "1000"
+    assert met(box.command(command, tree_rules(box, udp))[0]) == (0, b"bound 0\n")
+    allowed = tree_rules(box, udp, {"id": "port", "allow": "bind", "port": port, "protocol": ["tcp", "udp"]})
+    taken, said = met(box.command(command, allowed)[0])
+    assert said != b"bound 0\n"
 
 
 CONTROL_DATA = """
@@ -246,3 +292,59 @@ def test_the_master_of_another_devpts_makes_no_terminal_the_runs_own(box):
     finally:
         os.close(master)
         os.close(slave)
+
+
+DEEP = """
+import os, sys
+at = os.open(sys.argv[1], os.O_RDONLY)
+for _ in range(25):
+    try: os.mkdir("d" * 200, dir_fd=at)
+    except FileExistsError: pass
+    at = os.open("d" * 200, os.O_RDONLY, dir_fd=at)
+def attempt(name, act):
+    try: act(); print(name, "works")
+    except OSError as error: print(name, error.errno)
+one = os.open("file", os.O_RDWR | os.O_CREAT, 0o600, dir_fd=at)
+attempt("open", lambda: os.close(os.open("file", os.O_RDONLY, dir_fd=at)))
+attempt("nofollow", lambda: os.close(os.open("file", os.O_RDONLY | os.O_NOFOLLOW, dir_fd=at)))
+attempt("chmod", lambda: os.chmod("file", 0o640, dir_fd=at))
+attempt("times", lambda: os.utime("file", (1, 1), dir_fd=at))
+attempt("link", lambda: os.link("file", "other", src_dir_fd=at, dst_dir_fd=at))
+attempt("rename", lambda: os.rename("other", "third", src_dir_fd=at, dst_dir_fd=at))
+attempt("mkdir", lambda: os.mkdir("folder", dir_fd=at))
+attempt("rmdir", lambda: os.rmdir("folder", dir_fd=at))
+attempt("fchmod", lambda: os.fchmod(one, 0o600))
+attempt("unlink", lambda: os.unlink("third", dir_fd=at))
+"""
+
+
+def test_names_longer_than_a_path_can_be_work_from_their_directory(box):
+    """By a descriptor of its own such a file has no path: a listed difference (docs/differences.md)."""
+    never = {"id": "never", "deny": ["read", "write"], "path": f"{box.tree}/**/.never"}
+    bare, result = (python(box, DEEP, rules, box.directory(box.tree / name))
+                    for name, rules in (("bare", None), ("held", tree_rules(box, never))))
+    assert b"fchmod works" in bare.out and bare.out.count(b"works") == 10, bare.describe()
+    assert result.out == bare.out.replace(b"fchmod works", b"fchmod 36"), result.describe()
+
+
+LISTED = """
+import ctypes, pathlib
+print(sorted(line.split()[1] for line in pathlib.Path("/proc/sysvipc/shm").read_text().splitlines()[1:]))
+"""
+
+
+def test_system_v_objects_of_others_are_listed_as_to_any_user(box):
+    """What /proc/sysvipc shows is no secret of the user's (docs/threat-model.md); a rule can deny it."""
+    place = Path("/proc/sysvipc/shm")
+    if not place.exists():
+        pytest.skip("this kernel has no System V objects")
+    libc = ctypes.CDLL(None, use_errno=True)
+    made = libc.shmget(0, 4096, 0o1600)  # IPC_PRIVATE, IPC_CREAT
+    assert made >= 0
+    try:
+        bare, result = python(box, LISTED), python(box, LISTED, tree_rules(box))
+        assert repr(str(made)).encode() in bare.out and repr(str(made)).encode() in result.out, result.describe()
+        denied = python(box, LISTED, tree_rules(box, {"id": "objects", "deny": "read", "path": "/proc/sysvipc/**"}))
+        assert b"PermissionError" in denied.err, denied.describe()
+    finally:
+        libc.shmctl(made, 0, None)  # IPC_RMID

@@ -1,0 +1,15 @@
+// Which ports are taken, as /proc/net tells it: without taking one to find out.
+//
+// An attacker chooses the address that is looked up, and may be shown no more than a bind of its own would
+// tell it.
+#pragma once
+
+#include "supervisor/calls/socket_address.hpp"
+
+namespace callgate::calls {
+
+/// Whether some socket listens at (TCP), or is bound to (UDP), the port of an internet address, and to an
+/// address that overlaps with it. What is bound and does not listen is not seen.
+[[nodiscard]] bool port_is_taken(const SocketKind& kind, const SocketAddress& address);
+
+}  // namespace callgate::calls
