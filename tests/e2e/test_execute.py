@@ -1,6 +1,7 @@
 """Execution: judged before, and again on what then runs. Each denial has its control (bare, it runs) and its benign twin."""
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
@@ -252,10 +253,29 @@ def test_an_interpreter_outside_the_allowed_is_denied_on_record_where_landlock_h
     assert words(twin) == "exit 7" and not twin.decisions(operation="execute"), twin.describe()
 
 
-def test_a_file_kind_of_the_machine_is_judged_by_what_runs_it(yard):
-    register = Path("/proc/sys/fs/binfmt_misc/register")
-    if os.geteuid() != 0 or yard.box.user.uid != 0 or not os.access(register, os.W_OK):
-        pytest.skip("no binfmt_misc that may be written here")
+@pytest.fixture
+def binfmt_misc(yard):
+    """Where kinds of files are registered, mounted for this test alone: callgate and what it runs are in the same mount namespace."""
+    if os.geteuid() != 0 or yard.box.user.uid != 0:
+        pytest.skip("kinds of files are registered by root")
+    libc, place = ctypes.CDLL(None, use_errno=True), Path("/proc/sys/fs/binfmt_misc")
+    new_mounts, here = 0x20000, os.getcwd()
+    before = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if libc.unshare(new_mounts) != 0:
+            pytest.skip(f"no mount namespace: {os.strerror(ctypes.get_errno())}")
+        done = subprocess.run(f"mount --make-rprivate / && mount -t binfmt_misc cg-test {place}", shell=True, capture_output=True, check=False)
+        if done.returncode != 0:
+            pytest.skip(f"binfmt_misc cannot be mounted here: {done.stderr.decode().strip()}")
+        yield place / "register"
+    finally:
+        libc.setns(before, new_mounts)
+        os.close(before)
+        os.chdir(here)
+
+
+def test_a_file_kind_of_the_machine_is_judged_by_what_runs_it(yard, binfmt_misc):
+    register = binfmt_misc
     name = f"cgtest{os.getpid()}"
     for runner, expected in ((yard.allowed / "seen", "exit 7"), (yard.denied / "seen", "signal 9")):
         register.write_text(f":{name}:M::\\x00callgate\\x01::{runner}:")
