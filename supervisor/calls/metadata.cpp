@@ -13,6 +13,7 @@
 #include <array>
 
 #include "supervisor/calls/change.hpp"
+#include "supervisor/calls/replaced_files.hpp"
 #include "supervisor/kernel/target_memory.hpp"
 
 namespace callgate::calls {
@@ -85,7 +86,8 @@ void handle_truncate(CallContext& context) {
     subject.object = rules::FileObject{object->path, object->nameless};
     subject.identity = identity_of(object->status);
     subject.input = input_of(*given);
-    if (context.run.plan.truncation_held && context.run.grants.allow(Operation::modify, object->path)) {
+    if (context.run.plan.truncation_held && context.run.grants.allow(Operation::modify, object->path) &&
+        !may_have_been_replaced(context.run, Operation::modify, *object)) {
         return let_continue(context, subject);
     }
     std::uint64_t sequence = 0;

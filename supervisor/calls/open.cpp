@@ -21,6 +21,7 @@
 #include "rules/test_switch.hpp"
 #include "supervisor/calls/flag_names.hpp"
 #include "supervisor/calls/opening.hpp"
+#include "supervisor/calls/replaced_files.hpp"
 #include "supervisor/calls/terminals.hpp"
 #include "supervisor/kernel/target_memory.hpp"
 
@@ -40,8 +41,8 @@ Subject Opening::subject(OperationSet operations, std::string_view path, bool na
     return subject;
 }
 
-/// A read of an object by its very own name, which the target cannot give to another: it need not be resolved
-/// again for a while.
+/// A read of an object by its very own name, which the target cannot give to another: it need not be
+/// resolved again for a while.
 void Opening::remember_static(const Object& object, OperationSet operations) {
     if (operations != OperationSet(Operation::read) || wanted_.creates() || object.path != *given_.text)
         return;
@@ -112,7 +113,8 @@ Opening::Next Opening::existing(Object object) {
         }
         return Next::done;
     }
-    if (may_continue && !object.nameless && context_.run.grants.allow(operations, object.path)) {
+    if (may_continue && !object.nameless && context_.run.grants.allow(operations, object.path) &&
+        !may_have_been_replaced(context_.run, operations, object)) {
         remember_static(object, operations);
         let_continue(context_, subject(operations, object.path, false));
         return Next::done;
@@ -204,8 +206,8 @@ void handle_openat2(CallContext& context) {
     std::array<std::byte, 4096> raw{};
     const auto read = kernel::read_memory(context.thread(), context.word(2), std::span(raw.data(), size));
     if (!read) return context.fail(read.error().value());
-    // The kernel judges the struct itself: with an empty path it says ENOENT once everything before was in
-    // order.
+    // The kernel judges the struct itself: with an empty path it says ENOENT once everything before was
+    // in order.
     const UniqueFd none(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, "", raw.data(), size)));
     if (errno != ENOENT) return context.fail(errno);
     open_how how{};
@@ -216,8 +218,8 @@ void handle_openat2(CallContext& context) {
     wanted.resolve = how.resolve;
     wanted.flags_in_memory = true;
     if ((wanted.flags & O_PATH) != 0) {
-        // Continuing would read the flags again, which is only sound where nothing that reads is held by the
-        // trap alone.
+        // Continuing would read the flags again, which is only sound where nothing that reads is held by
+        // the trap alone.
         const bool held = !context.run.plan.trap_only && context.run.plan.truncation_held;
         return held ? void(context.call.let_continue()) : context.fail(ENOSYS);
     }

@@ -3,12 +3,12 @@
 // An attacker may swap every name meanwhile, and the umask of the caller. An object is believed only by its
 // pin, or by its inode where it had to be opened by name; a new one is made with O_EXCL. Opening may block
 // (FIFOs, devices): that is announced, and interrupted as the caller would be.
-#include <climits>
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
+#include <climits>
 
 #include <algorithm>
 

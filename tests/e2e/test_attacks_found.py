@@ -348,3 +348,25 @@ def test_system_v_objects_of_others_are_listed_as_to_any_user(box):
         assert b"PermissionError" in denied.err, denied.describe()
     finally:
         libc.shmctl(made, 0, None)  # IPC_RMID
+
+
+REPLACED = "echo ready; read go; cat one && echo more >> one && truncate -s 4 one && cat one; echo $?"
+
+
+def test_a_file_that_others_replace_during_the_run_is_still_allowed_by_its_name(box):
+    """Landlock's grant stays with the old file: what the rules allow is then done by callgate, and on record."""
+    rules = harness.rule_set({"id": "one", "allow": ["read", "modify"], "path": str(box.tree / "one")})
+    line = ["/bin/sh", "-c", REPLACED]
+    log = None
+    for supervised in (False, True):
+        box.file(box.tree / "one", b"old\n")
+        box.file(box.tree / "new", b"new\n")
+        if supervised:
+            line, log = box.command(line, rules)
+        process = box.start(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0)
+        harness.read_until(process.stdout.fileno(), b"ready\n")
+        (box.tree / "new").replace(box.tree / "one")
+        said = process.communicate(b"go\n", harness.DEADLINE)[0]
+        assert said == b"new\nnew\n0\n", said
+    allowed = [one for one in harness.read_log(log) if one.get("callgate", {}).get("verdict") == "allow"]
+    assert {one["file"]["path"] for one in allowed} == {str(box.tree / "one")}
