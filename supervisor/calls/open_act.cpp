@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "rules/test_switch.hpp"
+#include "supervisor/calls/foreign_memory.hpp"
 #include "supervisor/calls/opening.hpp"
 
 namespace callgate::calls {

@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "rules/test_switch.hpp"
+#include "supervisor/calls/foreign_memory.hpp"
 #include "supervisor/kernel/target.hpp"
 
 namespace callgate::calls {

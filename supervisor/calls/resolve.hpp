@@ -90,9 +90,4 @@ struct PathRequest {
 /// Landlock.
 [[nodiscard]] bool in_proc_of_stranger(std::string_view path, pid_t guardian);
 
-/// Whether `path` is the memory of a process that the thread could not trace under Yama's ptrace_scope 1: one
-/// that does not descend from it. callgate, all processes' ancestor, could. (What a process lets others do by
-/// PR_SET_PTRACER nobody can see.)
-[[nodiscard]] bool is_memory_beyond(std::string_view path, pid_t thread);
-
 }  // namespace callgate::calls
