@@ -259,7 +259,7 @@ rules::LoadContext machine_context(const Places& places, const std::string& work
 }
 
 std::vector<rules::Rule> built_in_rules(const Places& places, const std::vector<std::string>& rule_files,
-                                        const std::string& audit_file) {
+                                        const std::vector<std::string>& own_files) {
     std::vector<rules::Rule> all;
     add_directories(all, places);
     // What later runs will trust: besides the files that were loaded, the profiles and rules that could be.
@@ -274,13 +274,13 @@ std::vector<rules::Rule> built_in_rules(const Places& places, const std::vector<
         built_in_rule("callgate-process", rules::write_operations, "callgate's own process");
     process.when.path.push_back(rules::Glob::beneath("/proc/" + std::to_string(::getpid())));
     all.push_back(std::move(process));
-    if (!audit_file.empty()) {
-        constexpr rules::OperationSet closed =
-            rules::write_operations | rules::OperationSet{rules::Operation::read};
-        rules::Rule audit = built_in_rule("callgate-audit", closed, "the audit log");
-        audit.when.path.push_back(rules::Glob::literal(canonical(audit_file)));
-        all.push_back(std::move(audit));
+    constexpr rules::OperationSet closed =
+        rules::write_operations | rules::OperationSet{rules::Operation::read};
+    rules::Rule audit = built_in_rule("callgate-audit", closed, "the audit log and what signs it");
+    for (const std::string& file : own_files) {
+        if (!file.empty()) audit.when.path.push_back(rules::Glob::literal(canonical(file)));
     }
+    if (!audit.when.path.empty()) all.push_back(std::move(audit));
     if constexpr (test_switches)
         std::erase_if(all, [](const rules::Rule& rule) { return !check_enabled(rule.id); });
     return all;

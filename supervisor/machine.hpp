@@ -42,6 +42,6 @@ struct Places {
 /// state, runtime and pending-rule directories, no write on rule files and binary.
 [[nodiscard]] std::vector<rules::Rule> built_in_rules(const Places& places,
                                                       const std::vector<std::string>& rule_files,
-                                                      const std::string& audit_file);
+                                                      const std::vector<std::string>& own_files);
 
 }  // namespace callgate

@@ -9,6 +9,7 @@
 #include "rules/rule.hpp"
 #include "supervisor/audit/escape.hpp"
 #include "supervisor/audit/format.hpp"
+#include "supervisor/observed_summary.hpp"
 #include "supervisor/report_parts.hpp"
 
 namespace callgate {
@@ -66,7 +67,8 @@ struct RunReport::State {
     mutable std::mutex lock;
     std::vector<Denial> denials;  // in the order of their first calls
     std::unordered_map<std::string, std::size_t> index;
-    std::uint64_t unkept = 0;  // calls of denials beyond the bound
+    std::uint64_t unkept = 0, unkept_would = 0;  // calls of denials beyond the bound
+    ObservedSummary observed;
 
     void keep(const audit::Decision& decision);
     [[nodiscard]] std::string denials_text(const RunFacts& facts, bool hints) const;
@@ -82,7 +84,7 @@ void RunReport::State::keep(const audit::Decision& decision) {
         return;
     }
     if (denials.size() == most_denials) {
-        ++unkept;
+        ++(audit::refused(decision) ? unkept : unkept_would);
         return;
     }
     index.emplace(key, denials.size());
@@ -93,6 +95,7 @@ void RunReport::State::keep(const audit::Decision& decision) {
                        .note = note_of(decision),
                        .operation = decision.operation,
                        .by_rule = decision.verdict.rule != nullptr,
+                       .would = !audit::refused(decision),
                        .pid = decision.caller.pid,
                        .error = decision.verdict.error,
                        .count = 1});
@@ -116,6 +119,7 @@ void RunReport::note(const audit::Decision& decision) {
                                             ? (refused ? state.kill : state.would_kill)
                                             : (refused ? state.deny : state.would_deny);
     count.fetch_add(1, std::memory_order_relaxed);
+    if (!refused) state.observed.note(decision);
     state.keep(decision);
 }
 
@@ -134,11 +138,13 @@ std::string RunReport::State::denials_text(const RunFacts& facts, bool hints) co
     const std::lock_guard guard(lock);
     std::string text;
     std::uint64_t more = unkept;
-    for (std::size_t at = 0; at < denials.size(); ++at) {
-        if (at < most_lines) {
-            text += denial_line(denials[at], hints);
+    std::size_t lines = 0;
+    for (const Denial& denial : denials) {
+        if (denial.would) continue;
+        if (lines++ < most_lines) {
+            text += denial_line(denial, hints);
         } else {
-            more += denials[at].count;
+            more += denial.count;
         }
     }
     if (more == 0) return text;
@@ -163,18 +169,28 @@ std::string RunReport::last_denial(rules::Operation operation, bool hints) const
     return text;
 }
 
+/// What closes an audited run.
+std::string RunReport::observed_text(const RunFacts& facts, std::uint64_t would, bool hints) const {
+    const std::string nothing = "callgate: audit mode, nothing was enforced: ";
+    if (would == 0) return nothing + "the rules would have denied nothing (run " + facts.run + ")\n";
+    std::string text = nothing + "the rules would have denied " + plural(would, "call") + " (run " +
+                       facts.run + ")\n" + state_->observed.text();
+    if (hints && !facts.audit_file.empty())
+        text += "callgate: a rule set from this: callgate audit suggest " + log_argument(facts) +
+                " > rules.json\n";
+    return text;
+}
+
 std::string RunReport::footer(const RunFacts& facts, const RunOutcome& outcome, bool hints) const {
     const audit::Counts all = counts();
     const std::uint64_t denied = all.deny + all.ask + all.kill;
     const std::uint64_t would = all.would_deny + all.would_ask + all.would_kill;
     std::string text;
-    if (denied + would > 0) {
-        text = "callgate: ";
-        if (denied > 0) text += "denied " + plural(denied, "call");
-        if (would > 0) text += (denied > 0 ? ", " : "") + ("would have denied " + plural(would, "call"));
-        text += " (run " + facts.run + (would > 0 ? ", audit mode)\n" : ")\n") +
-                state_->denials_text(facts, hints);
+    if (denied > 0) {
+        text = "callgate: denied " + plural(denied, "call") + " (run " + facts.run + ")\n" +
+               state_->denials_text(facts, hints);
     }
+    if (facts.mode == "audit") text += observed_text(facts, would, hints);
     if (outcome.ended_background > 0) {
         text += "callgate: ended " + std::to_string(outcome.ended_background) +
                 (outcome.ended_background == 1 ? " process" : " processes") +

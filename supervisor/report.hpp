@@ -59,6 +59,8 @@ public:
                                    const std::string& head) const;
 
 private:
+    [[nodiscard]] std::string observed_text(const RunFacts& facts, std::uint64_t would, bool hints) const;
+
     struct State;
     std::unique_ptr<State> state_;
 };

@@ -16,6 +16,7 @@ struct Denial {
     std::string note;  // "credentials", "no one to ask", ... for people
     rules::Operation operation = rules::Operation::read;
     bool by_rule = false;
+    bool would = false;  // audit mode: it was not denied, but would have been
     int pid = 0, error = 0;
     std::uint64_t count = 0;
 };

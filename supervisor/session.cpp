@@ -49,6 +49,7 @@ std::unique_ptr<audit::Log> make_log(const SessionConfig& config) {
     audit::Log::Options options;
     options.run = config.run;
     options.mode = config.mode == Mode::audit ? "audit" : "enforce";
+    options.key = config.audit.key;
     switch (config.audit.kind) {
         case AuditTarget::Kind::directory:
             return require(audit::Log::in_directory(config.audit.path, std::move(options)),
@@ -145,19 +146,26 @@ void Session::record_start() {
     start.degraded = config_.degraded;
     start.profiles = config_.profiles;
     start.pid = ::getpid();
+    start.temporary_directory = config_.temporary_directory;
     require(log_->record(start), "cannot write the audit log");
 }
 
 /// Everything up to the listener is made while the agent arms itself.
 void Session::supervise() {
+    const rules::RuleSet& rules = config_.enforced ? *config_.enforced : *config_.rules;
     const rules::StaticGrants grants(config_.plan);
-    const rules::MoveJudge moves(*config_.rules, grants);
+    const rules::MoveJudge moves(rules, grants);
+    std::optional<calls::Observation> observed;
+    if (config_.enforced)
+        observed.emplace(*config_.rules, config_.observed_plan,
+                         config_.plan.record != rules::RecordMode::minimal);
     calls::UserObjects user_objects(begun_->made.objects());
     calls::Supervision shared{
-        .rules = *config_.rules,
+        .rules = rules,
         .plan = config_.plan,
         .grants = grants,
         .moves = moves,
+        .observed = observed ? &*observed : nullptr,
         .log = log_.get(),
         .report = report_,
         .guardian = begun_->guardian.pid,
@@ -288,7 +296,8 @@ void Session::finish() {
                          "): what could not be recorded was denied";
     }
     if (report_fd_)
-        write_all(report_fd_.get(), report_.json(facts(), outcome_, log_ ? log_->records() : 0, ""));
+        write_all(report_fd_.get(), report_.json(facts(), outcome_, log_ ? log_->records() : 0,
+                                                 log_ ? "sha256:" + log_->head() : ""));
     if (!config_.quiet) {
         if (const std::string why = limits::exceeded_text(outcome_.outcome, config_.limits); !why.empty())
             report_failure(why + ", after " + std::to_string(outcome_.duration_ms) + " ms");

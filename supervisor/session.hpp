@@ -16,6 +16,7 @@
 #include "rules/rule_set.hpp"
 #include "supervisor/approval/desk.hpp"
 #include "supervisor/approval/terminal.hpp"
+#include "supervisor/audit/signature.hpp"
 
 namespace callgate {
 
@@ -27,6 +28,7 @@ struct AuditTarget {
     Kind kind = Kind::directory;
     std::string path;
     int descriptor = -1;
+    std::optional<audit::SigningKey> key;
 };
 
 /// Where a report or a status line goes: nothing, a file, or a descriptor.
@@ -51,6 +53,9 @@ struct SessionConfig {
     std::vector<std::string> degraded;
     rules::Limits limits;  // already merged with the options
     Mode mode = Mode::enforce;
+    /// Audit mode: `rules` are observed alone; what holds are these, and `plan` is theirs (make_audit_plan).
+    std::shared_ptr<const rules::RuleSet> enforced;
+    rules::Plan observed_plan;  // of `rules`
     AuditTarget audit;
     approval::AskSettings ask;
     std::string home;                              // never what a grant covers

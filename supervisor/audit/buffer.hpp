@@ -28,6 +28,8 @@ public:
         return bytes_.get() + size_;
     }
     void advance(std::size_t count) { size_ += count; }
+    /// Takes the last `count` bytes off.
+    void drop(std::size_t count) { size_ -= count; }
 
     Buffer& operator<<(std::string_view text) {
         if (!text.empty()) std::memcpy(reserve(text.size()), text.data(), text.size());

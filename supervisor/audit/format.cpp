@@ -97,6 +97,18 @@ void append_object(Buffer& out, const Decision& decision) {
     }
 }
 
+void append_operations(Buffer& out, std::string_view name, rules::OperationSet operations) {
+    out << ",\"" << name << "\":[";
+    bool first = true;
+    for (int index = 0; index < rules::operation_count; ++index) {
+        const auto one = static_cast<rules::Operation>(index);
+        if (!operations.contains(one)) continue;
+        out << (first ? "\"" : ",\"") << rules::name(one) << '"';
+        first = false;
+    }
+    out << ']';
+}
+
 /// What ECS has no field for: bytes of the object that are not UTF-8, its other name, its socket type.
 void append_object_rest(Buffer& out, const Decision& decision) {
     const auto exact = [&out](std::string_view bytes) {
@@ -113,7 +125,10 @@ void append_object_rest(Buffer& out, const Decision& decision) {
         exact(local->name);
         out << R"(,"socket_type":")" << types[static_cast<std::size_t>(local->type)] << '"';
     }
-    if (decision.second_object) append_bytes(out, "second_object", decision.second_object->path);
+    if (!decision.second_object) return;
+    append_bytes(out, "second_object", decision.second_object->path);
+    append_operations(out, "first_operations", decision.first_operations);
+    append_operations(out, "second_operations", decision.second_operations);
 }
 
 void append_input(Buffer& out, const CallInput& input, std::string_view program) {
@@ -218,7 +233,7 @@ std::size_t format(Buffer& out, const RunContext& context, const Decision& decis
     append_rule(out, decision.verdict);
     begin_callgate(out, context);
     out << R"(,"operation":")" << rules::name(decision.operation) << '"';
-    append_operations(out, decision.operations);
+    append_operations(out, "operations", decision.operations);
     if (decision.question != 0) out << R"(,"question":)" << decision.question;
     if (decision.grant != 0) out << R"(,"grant":)" << decision.grant;
     if (decision.of_sequence != 0) out << R"(,"of_sequence":)" << decision.of_sequence;

@@ -2,8 +2,8 @@
 // every contested call.
 //
 // Touches nothing but the buffer. Bytes that the target chose pass through escape.hpp; redact.hpp takes
-// secrets out of the command. The line is whole but for its sequence number, which is known only under the
-// log's lock.
+// secrets out of the command. The line is whole but for its sequence number and its hashes (chain.hpp), which
+// are known only under the log's lock.
 #pragma once
 
 #include <cstddef>
@@ -37,6 +37,7 @@ std::size_t format(Buffer& out, const RunContext& context, const PromptShown& wh
 std::size_t format(Buffer& out, const RunContext& context, const PromptAnswered& what);
 std::size_t format(Buffer& out, const RunContext& context, const PromptWithdrawn& what);
 std::size_t format(Buffer& out, const RunContext& context, const GrantRevoked& what);
+std::size_t format(Buffer& out, const RunContext& context, const Checkpoint& what);
 
 /// Puts the sequence number in: the line then begins at the returned offset (at most `head_room`) and ends
 /// where the buffer does. At least three free bytes are left before it.

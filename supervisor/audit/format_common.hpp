@@ -14,7 +14,7 @@ namespace callgate::audit {
 void begin_line(Buffer& out);
 /// `,"callgate":{"schema":…,"run":…,"mode":…`
 void begin_callgate(Buffer& out, const RunContext& context);
-/// `},"integrity":null}` and the newline: `integrity` is where a hash chain has its place (audit.md).
+/// `}`, the still open integrity (chain.hpp) and the newline.
 void end_line(Buffer& out);
 /// `,"NAME":[…]`, secrets taken out; with `,"NAME_cut":true` where only the first of them are there.
 void append_arguments(Buffer& out, std::string_view name, std::span<const std::string> arguments);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "supervisor/audit/chain.hpp"
 #include "supervisor/audit/escape.hpp"
 #include "supervisor/audit/format_common.hpp"
 #include "supervisor/audit/redact.hpp"
@@ -71,7 +72,10 @@ void begin_callgate(Buffer& out, const RunContext& context) {
     out << R"(,"mode":")" << context.mode << '"';
 }
 
-void end_line(Buffer& out) { out << "},\"integrity\":null}\n"; }
+void end_line(Buffer& out) {
+    out << '}';
+    append_open_integrity(out);
+}
 
 void append_arguments(Buffer& out, std::string_view name, std::span<const std::string> arguments) {
     std::vector<std::string> kept;
@@ -122,6 +126,7 @@ std::size_t format(Buffer& out, const RunContext& context, const RunStart& start
     append_string(out, "version", CALLGATE_VERSION);
     append_arguments(out, "command", start.command);
     append_string(out, "workdir", start.workdir);
+    append_string(out, "temporary_directory", start.temporary_directory);
     append_string(out, "rules_sha256", start.rules_sha256);
     append_strings(out, "profiles", start.profiles);
     append_string(out, "kernel", start.kernel);
@@ -141,6 +146,15 @@ std::size_t format(Buffer& out, const RunContext& context, const RunEnd& end) {
     append_optional(out, "signal", end.signal);
     out << R"(,"duration_ms":)" << end.duration_ms;
     append_counts(out, end.counts);
+    end_line(out);
+    return sequence_at;
+}
+
+std::size_t format(Buffer& out, const RunContext& context, const Checkpoint& what) {
+    const std::size_t sequence_at = begin_event(out, "info", "checkpoint", "success");
+    out << '}';
+    begin_callgate(out, context);
+    out << R"(,"records":)" << what.records;
     end_line(out);
     return sequence_at;
 }

@@ -19,6 +19,9 @@ struct Log::State {
     /// Formats on the caller's thread, then numbers and writes under the lock.
     template <typename Record>
     Result<std::uint64_t> append(const Record& record);
+    /// Under `lock`, of a formatted line: numbers, seals and writes it.
+    Result<std::uint64_t> put(Buffer& line, std::size_t sequence_at, bool with_signature);
+    void checkpoint_if_due();
     /// Writes one line whole, or not at all where that is possible. Returns 0 or an errno. Under `lock`.
     int write_line(std::string_view line);
     void cut_back(std::size_t written);
@@ -40,6 +43,10 @@ struct Log::State {
     unsigned segment = 1;
     bool torn = false;  // the file's last line has no end and could not be cut off
     bool directory_synced = true;
+    ChainHash head = ChainHash::none();
+    std::uint64_t checkpointed = 0;   // records up to the last checkpoint
+    std::time_t checkpoint_time = 0;  // monotonic seconds
+    std::atomic<bool> sync_wanted = false;
     std::atomic<std::uint64_t> records = 0;
     std::atomic<std::uint64_t> synced_records = 0;
     std::atomic<int> lost =
@@ -63,6 +70,12 @@ std::string utc_now() {
     return {text, std::strftime(text, sizeof text, "%Y%m%dT%H%M%SZ", &parts)};
 }
 
+std::time_t monotonic_seconds() {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return now.tv_sec;
+}
+
 /// Errors of fdatasync that mean loss; a pipe or a terminal only says that it cannot.
 bool means_loss(int error) { return error == EIO || error == ENOSPC || error == EDQUOT; }
 
@@ -75,15 +88,44 @@ Result<std::uint64_t> Log::State::append(const Record& record) {
     if (line.size() - head_room + 20 > longest_line) return last_error(EMSGSIZE);
 
     const std::lock_guard guard(lock);
+    Result<std::uint64_t> sequence = put(line, sequence_at, std::is_same_v<Record, RunEnd>);
+    if (sequence && !std::is_same_v<Record, RunEnd>) checkpoint_if_due();
+    return sequence;
+}
+
+/// One that cannot be written is no loss: the next record may be followed by one.
+void Log::State::checkpoint_if_due() {
+    const std::uint64_t now_records = records.load(std::memory_order_relaxed);
+    const std::time_t now = monotonic_seconds();
+    if (checkpoint_time == 0) checkpoint_time = now;
+    if (now_records - checkpointed < options.checkpoint_records &&
+        now - checkpoint_time < options.checkpoint_seconds)
+        return;
+    Buffer line(1024);
+    const std::size_t sequence_at = format(line, {options.run, options.mode}, Checkpoint{now_records});
+    if (!put(line, sequence_at, true)) return;
+    checkpointed = records.load(std::memory_order_relaxed);
+    checkpoint_time = now;
+    sync_wanted.store(true, std::memory_order_relaxed);
+}
+
+Result<std::uint64_t> Log::State::put(Buffer& line, std::size_t sequence_at, bool with_signature) {
     if (const int error = lost.load(std::memory_order_relaxed); error != 0) return last_error(error);
     if (segment_is_full(line.size())) {
         if (const int error = rotate(); error != 0) return last_error(error);
     }
     const std::uint64_t sequence = records.load(std::memory_order_relaxed) + 1;
     std::size_t start = put_sequence(line, sequence_at, sequence);
+    const ChainHash hash = seal(line, start, head);
+    if (with_signature && options.key) {
+        const std::string signature = options.key->sign(hash);
+        if (signature.empty()) return last_error(EIO);
+        sign(line, signature);
+    }
     if (torn) line.data()[--start] = '\n';
     if (const int error = write_line(line.view().substr(start)); error != 0) return last_error(error);
     torn = false;
+    head = hash;
     records.store(sequence, std::memory_order_relaxed);
     return sequence;
 }
@@ -155,6 +197,7 @@ Result<std::unique_ptr<Log>> Log::at_file(const std::string& path, Options optio
         Result<ContinuedLog> continued = continue_log(path);
         if (!continued) return continued.error();
         state->fd = std::move(continued->fd);
+        state->head = continued->head;
         recovered = {continued->torn_bytes, std::move(continued->set_aside)};
     }
     if (recovered.bytes > 0) {
@@ -213,6 +256,14 @@ void Log::sync() {
 
 const std::string& Log::path() const { return state_->path; }
 std::uint64_t Log::records() const { return state_->records; }
+bool Log::take_sync_wish() {
+    return state_->sync_wanted.load(std::memory_order_relaxed) && state_->sync_wanted.exchange(false);
+}
+
+std::string Log::head() const {
+    const std::lock_guard guard(state_->lock);
+    return std::string(state_->head.view());
+}
 
 int Log::descriptor() const {
     const std::lock_guard guard(state_->lock);

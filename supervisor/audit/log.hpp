@@ -3,16 +3,18 @@
 // A record is one write(2) on an O_APPEND descriptor; a short or failed write makes `record` fail, and the
 // caller then denies (architecture.md, invariant 3). The target controls the bytes inside records, never
 // where they go: the file is created with O_EXCL|O_NOFOLLOW|O_CLOEXEC, mode 0600, in a directory of mode
-// 0700 (audit.md). Thread-safe: any receiver records; sequence numbers are in file order.
+// 0700 (audit.md). Thread-safe: any receiver records; sequence numbers and the hash chain are in file order.
 #pragma once
 
 #include <boost/system/result.hpp>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "agent/unique_fd.hpp"
 #include "supervisor/audit/record.hpp"
+#include "supervisor/audit/signature.hpp"
 
 namespace callgate::audit {
 
@@ -23,6 +25,11 @@ public:
         std::string mode;  // "enforce", "audit"
         /// A log in a directory goes on in `<name>.2.jsonl`, `.3.jsonl`, ... beyond this many bytes.
         std::uint64_t segment_bytes = 64ULL << 20;
+        /// After so many records, or so long after the last one, the next is followed by a checkpoint.
+        std::uint64_t checkpoint_records = 1000;
+        int checkpoint_seconds = 10;
+        /// Checkpoints and the run's end are signed by it.
+        std::optional<SigningKey> key{};
     };
     /// Makes the log in `directory` (created with its parents, 0700, if absent), named
     /// `<UTC time>-<run>.jsonl`. Errors: what open(2) and mkdir(2) give; EPERM where the directory is not
@@ -48,10 +55,14 @@ public:
     boost::system::result<std::uint64_t> record(const PromptWithdrawn& what);
     boost::system::result<std::uint64_t> record(const GrantRevoked& what);
 
+    /// Whether a checkpoint was written since it was last asked: a sync is due. Any thread, cheap.
+    [[nodiscard]] bool take_sync_wish();
     /// fdatasync, off the answering path (called by the event loop after denials and at the end).
     void sync();
     [[nodiscard]] const std::string& path() const;  // "" for a descriptor
     [[nodiscard]] std::uint64_t records() const;
+    /// The chain's head: 64 hex digits.
+    [[nodiscard]] std::string head() const;
     [[nodiscard]] int descriptor() const;
 
 private:

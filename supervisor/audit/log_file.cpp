@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <string_view>
 
+#include "supervisor/audit/format.hpp"
+
 namespace callgate::audit {
 
 namespace {
@@ -61,6 +63,18 @@ Result<void> set_torn_line_aside(ContinuedLog& log, const std::string& path, off
     log.torn_bytes = static_cast<std::uint64_t>(size - *whole);
     log.set_aside = aside;
     return {};
+}
+
+/// Where the last line has no hash (nothing was written yet, or by an older version) a new chain begins.
+ChainHash last_head(int fd) {
+    const off_t size = ::lseek(fd, 0, SEEK_END);
+    std::string tail(static_cast<std::size_t>(std::clamp<off_t>(size, 0, off_t{longest_line})), '\0');
+    const ssize_t got = ::pread(fd, tail.data(), tail.size(), size - static_cast<off_t>(tail.size()));
+    tail.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (!tail.ends_with('\n')) return ChainHash::none();
+    tail.pop_back();
+    const auto sealed = take_apart(std::string_view(tail).substr(tail.rfind('\n') + 1));
+    return sealed ? sealed->hash : ChainHash::none();
 }
 
 Result<void> make_directories(const std::string& path) {
@@ -127,6 +141,7 @@ Result<ContinuedLog> continue_log(const std::string& path) {
     if (first != '{') return last_error(EINVAL);
     if (const Result<void> whole = set_torn_line_aside(log, path, status.st_size); !whole)
         return whole.error();
+    log.head = last_head(log.fd.get());
     return log;
 }
 

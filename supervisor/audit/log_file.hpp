@@ -10,6 +10,7 @@
 #include <string>
 
 #include "agent/unique_fd.hpp"
+#include "supervisor/audit/chain.hpp"
 
 namespace callgate::audit {
 
@@ -30,6 +31,8 @@ struct ContinuedLog {
     /// Bytes of a torn last line that were moved to `set_aside`.
     std::uint64_t torn_bytes = 0;
     std::string set_aside;
+    /// The head of the chain so far: the last whole line's.
+    ChainHash head = ChainHash::none();
 };
 
 /// An existing log, for appending. ELOOP for a link, EINVAL for what is no regular file or does not begin as

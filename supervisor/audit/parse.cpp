@@ -76,13 +76,18 @@ void read_decision(Entry& entry, const json& record, const json& ours) {
     entry.rule = text(member(record, "rule", "name"));
     entry.object = object_of(record);
     entry.domain = text(member(record, "destination", "domain"));
+    entry.host = entry.domain.empty() ? text(member(record, "destination", "ip")) : entry.domain;
     entry.program = text(member(record, "process", "executable"));
+    entry.socket_type = text(member(ours, "socket_type"));
 }
 
 void read_run(Entry& entry, const json& ours) {
     entry.of_sequence = number(member(ours, "of_sequence"));
     entry.torn_bytes = number(member(ours, "torn_bytes"));
     entry.command = texts(member(ours, "command"));
+    entry.profiles = texts(member(ours, "profiles"));
+    entry.workdir = text(member(ours, "workdir"));
+    entry.temporary_directory = text(member(ours, "temporary_directory"));
     entry.outcome = text(member(ours, "outcome"));
     entry.exit_code = small_number(member(ours, "exit_code"));
     entry.signal = small_number(member(ours, "signal"));

@@ -1,94 +1,28 @@
 #include "supervisor/audit/reader.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 
 #include "supervisor/audit/format.hpp"
+#include "supervisor/audit/lines.hpp"
 #include "supervisor/audit/log_file.hpp"
 
 namespace callgate::audit {
 
 namespace {
 
-Result<UniqueFd> open_for_reading(const std::string& path) {
-    // O_NONBLOCK: a FIFO must not hold us before it is seen for what it is.
-    UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-    if (!fd) return last_error(errno);
-    struct stat status {};
-    if (::fstat(fd.get(), &status) != 0) return last_error(errno);
-    if (!S_ISREG(status.st_mode)) return last_error(EINVAL);
-    return fd;
-}
-
 constexpr std::string_view suffix = ".jsonl";
 
 }  // namespace
 
 struct Reader::State {
-    std::string first, path;
-    UniqueFd fd;
-    unsigned segment = 1;
-    std::string bytes;  // read and not yet given out, from `begin` on
-    std::size_t begin = 0;
-    std::string_view line;
-    std::uint64_t number = 0;
-    bool skipping = false;  // within a line that is too long
+    explicit State(Lines opened) : lines(std::move(opened)) {}
+
+    Lines lines;
     Entry entry;
     std::string problem;
-
-    bool read_more();
-    bool next_segment();
-    std::optional<std::string_view> whole_line();
 };
-
-/// False at the end of this file (or where it cannot be read: what is there cannot be told from nothing).
-bool Reader::State::read_more() {
-    bytes.erase(0, begin);
-    begin = 0;
-    constexpr std::size_t block = 65536;
-    const std::size_t before = bytes.size();
-    bytes.resize(before + block);
-    const ssize_t got = ::read(fd.get(), bytes.data() + before, block);
-    bytes.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    return got > 0;
-}
-
-bool Reader::State::next_segment() {
-    // A torn line ends its segment only when there is a next one; a grown file is read on first.
-    const std::string next = segment_path(first, segment + 1);
-    if (next.empty()) return false;
-    Result<UniqueFd> opened = open_for_reading(next);
-    if (!opened) return false;
-    if (read_more()) return true;
-    fd = std::move(*opened);
-    path = next;
-    ++segment;
-    number = 0;
-    bytes.clear();
-    skipping = false;
-    return true;
-}
-
-std::optional<std::string_view> Reader::State::whole_line() {
-    for (std::size_t searched = begin;;) {
-        const std::size_t newline = bytes.find('\n', searched);
-        if (newline != std::string::npos) {
-            const std::string_view found = std::string_view(bytes).substr(begin, newline - begin);
-            begin = newline + 1;
-            return found;
-        }
-        if (bytes.size() - begin > longest_line) {
-            skipping = true;
-            begin = bytes.size();
-        }
-        searched = bytes.size() - begin;
-        if (!read_more() && !next_segment()) return std::nullopt;
-        searched = std::min(searched, bytes.size());
-    }
-}
 
 Reader::Reader(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Reader::Reader(Reader&&) noexcept = default;
@@ -96,38 +30,34 @@ Reader& Reader::operator=(Reader&&) noexcept = default;
 Reader::~Reader() = default;
 
 Result<Reader> Reader::open(const std::string& path) {
-    Result<UniqueFd> fd = open_for_reading(path);
-    if (!fd) return fd.error();
-    auto state = std::make_unique<State>();
-    state->first = state->path = path;
-    state->fd = std::move(*fd);
-    return Reader(std::move(state));
+    Result<Lines> lines = Lines::open(path);
+    if (!lines) return lines.error();
+    return Reader(std::make_unique<State>(std::move(*lines)));
 }
 
 Reader::Step Reader::next() {
     State& state = *state_;
-    const std::optional<std::string_view> line = state.whole_line();
-    if (!line) return Step::end;
-    state.line = *line;
-    ++state.number;
-    if (state.skipping || line->size() >= longest_line) {
-        state.skipping = false;
-        state.problem = "longer than a record can be";
-        state.line = {};
-        return Step::bad;
+    switch (state.lines.next()) {
+        case Lines::Step::end:
+            return Step::end;
+        case Lines::Step::too_long:
+            state.problem = "longer than a record can be";
+            return Step::bad;
+        case Lines::Step::line:
+            break;
     }
-    std::optional<Entry> entry = parse_record(*line, state.problem);
+    std::optional<Entry> entry = parse_record(state.lines.text(), state.problem);
     if (!entry) return Step::bad;
     state.entry = std::move(*entry);
     return Step::record;
 }
 
 const Entry& Reader::entry() const { return state_->entry; }
-std::string_view Reader::line() const { return state_->line; }
+std::string_view Reader::line() const { return state_->lines.text(); }
 const std::string& Reader::problem() const { return state_->problem; }
-const std::string& Reader::path() const { return state_->path; }
-std::uint64_t Reader::line_number() const { return state_->number; }
-bool Reader::torn() const { return state_->skipping || state_->begin < state_->bytes.size(); }
+const std::string& Reader::path() const { return state_->lines.path(); }
+std::uint64_t Reader::line_number() const { return state_->lines.number(); }
+bool Reader::torn() const { return state_->lines.torn(); }
 
 std::optional<Entry> last_record(const std::string& path) {
     const Result<UniqueFd> fd = open_for_reading(path);

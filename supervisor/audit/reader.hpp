@@ -24,14 +24,16 @@ struct Entry {
     int pid = 0;
     // Of a decision:
     std::string verdict, decided_by, mechanism, operation, rule, error, reason;
-    std::string object;   // a path, "203.0.113.4:443", "[::1]:80", "@name"
-    std::string domain;   // the host that the rule named
-    std::string program;  // executable
+    std::string object;       // a path, "203.0.113.4:443", "[::1]:80", "@name"
+    std::string domain;       // the host that the rule named
+    std::string host;         // of an internet address: the host that the rule named, else the address
+    std::string program;      // executable
+    std::string socket_type;  // of a unix socket
     std::vector<std::string> operations;
     // Of others:
     std::uint64_t of_sequence = 0, torn_bytes = 0;
-    std::vector<std::string> command;
-    std::string outcome;
+    std::vector<std::string> command, profiles;
+    std::string outcome, workdir, temporary_directory;
     std::optional<int> exit_code, signal;
     std::optional<Counts> counts;
 

@@ -57,6 +57,8 @@ struct Decision {
     CallInput input;
     rules::Operation operation = rules::Operation::read;  // the one that the verdict is about
     rules::OperationSet operations;                       // all of the call
+    rules::OperationSet second_operations;                // those of them that are on the second object
+    rules::OperationSet first_operations;                 // and those on the first, where there is a second
     rules::Object object;
     std::optional<rules::FileObject> second_object;  // rename, link: the new name
     std::optional<FileIdentity> identity;
@@ -126,9 +128,14 @@ struct Recovered {
     std::string set_aside;
 };
 
+/// So many records lie before this one, which tells where a log was whole that lacks its end.
+struct Checkpoint {
+    std::uint64_t records = 0;
+};
+
 struct RunStart {
     std::vector<std::string> command;  // secrets are taken out when it is recorded
-    std::string workdir, rules_sha256, mode, kernel;
+    std::string workdir, temporary_directory, rules_sha256, mode, kernel;
     int landlock_abi = 0;
     std::vector<std::string> degraded;
     std::vector<std::string> profiles;

@@ -48,7 +48,7 @@ struct TailOptions {
 struct SummaryOptions {
     LogChoice log{};
     Filter filter{};
-    std::string by = "rule";  // rule, object, program
+    std::string by = "rule";  // rule, object, program, host
     bool json = false;
 };
 

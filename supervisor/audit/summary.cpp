@@ -23,7 +23,10 @@ using Sorted = std::vector<std::pair<std::string, Counts>>;
 
 const std::string& key_of(const Entry& entry, const std::string& by) {
     static const std::string none = "-";
-    const std::string& key = by == "rule" ? entry.rule : by == "object" ? entry.object : entry.program;
+    const std::string& key = by == "rule"     ? entry.rule
+                             : by == "object" ? entry.object
+                             : by == "host"   ? entry.host
+                                              : entry.program;
     return key.empty() ? none : key;
 }
 
@@ -81,8 +84,8 @@ void write_table(std::ostream& out, const std::string& by, const Sorted& groups)
 }  // namespace
 
 int summary(std::ostream& out, std::ostream& errors, const SummaryOptions& options) {
-    if (options.by != "rule" && options.by != "object" && options.by != "program") {
-        errors << "--by: expected rule, object or program\n";
+    if (options.by != "rule" && options.by != "object" && options.by != "program" && options.by != "host") {
+        errors << "--by: expected rule, object, program or host\n";
         return exit_wrong_use;
     }
     std::optional<Opened> log = open_log(errors, options.log, options.filter);
@@ -97,6 +100,7 @@ int summary(std::ostream& out, std::ostream& errors, const SummaryOptions& optio
         }
         const Entry& entry = log->reader.entry();
         if (!entry.decision() || !log->selection.matches(entry)) continue;
+        if (options.by == "host" && entry.host.empty()) continue;
         const std::string& key = key_of(entry, options.by);
         count(groups.size() < most_keys || groups.contains(key) ? groups[key] : groups[others], entry);
     }

@@ -35,7 +35,7 @@ void bind_named(CallContext& context, PinnedSocket& socket, const SocketAddress&
     subject.operations = Operation::bind;
     subject.object = object;
     const rules::Verdict verdict = judge(context, subject);
-    if (verdict.action != rules::Action::allow && socket.kind.internet()) {
+    if (socket.kind.internet() && restricted(context, subject, verdict)) {
         if (const int error = refused_bind(socket, address)) return refuse(context, socket, error);
     }
     std::uint64_t sequence = 0;

@@ -71,7 +71,7 @@ void connect_internet(CallContext& context, Connecting& call) {
     subject.operations = Operation::connect;
     subject.object = *endpoint;
     const rules::Verdict verdict = judge(context, subject);
-    if (verdict.action != rules::Action::allow) {
+    if (restricted(context, subject, verdict)) {
         if (const int error = refused_connect(call.socket, call.address))
             return refuse(context, call.socket, error);
     }

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <ctime>
 
+#include "rules/plan_audit.hpp"
 #include "rules/test_switch.hpp"
 #include "supervisor/calls/ask.hpp"
 #include "supervisor/calls/table.hpp"
@@ -60,6 +61,43 @@ rules::Verdict unjudged() {
 
 constexpr int unrecorded_error = EACCES;
 
+rules::Verdict evaluate(CallContext& context, const rules::RuleSet& rules, const Subject& subject) {
+    if (rules.needs_program()) kernel::executable(context.thread(), context.scratch.executable);
+    rules::Request request{subject.operations, subject.object, context.scratch.executable,
+                           subject.input.arguments};
+    rules::Verdict verdict = rules.evaluate(request);
+    if (!subject.second_object || !check_enabled("second-name")) return verdict;
+    request.operations = subject.second_operations;
+    request.object = *subject.second_object;
+    const rules::Verdict second = rules.evaluate(request);
+    return second.action > verdict.action ? second : verdict;
+}
+
+/// Whether enforcement would have left the call to the kernel: it is allowed, and by Landlock or the filter
+/// alone.
+bool left_to_kernel(const Observation& observed, const Subject& subject) {
+    if (!observed.plan.trapped.intersects(subject.operations | subject.second_operations)) return true;
+    const auto* const file = std::get_if<rules::FileObject>(&subject.object);
+    return file != nullptr && !file->nameless && !subject.second_object &&
+           observed.grants.allow(subject.operations, file->path);
+}
+
+/// Audit mode, of a call that goes on: records what enforcement would have said. False: it could not be
+/// recorded, and so must not be.
+bool record_observed(CallContext& context, const Subject& subject, audit::Mechanism mechanism,
+                     std::uint64_t* sequence) {
+    const Observation& observed = *context.run.observed;
+    const rules::Verdict verdict = subject.observed ? *subject.observed : judge_observed(context, subject);
+    const bool allowed = verdict.action == rules::Action::allow;
+    const bool by_kernel = allowed && left_to_kernel(observed, subject);
+    if (context.run.plan.record != rules::RecordMode::all && allowed && (by_kernel || !observed.allowed_too))
+        return true;
+    audit::Decision decision = decision_on(context, subject, verdict);
+    decision.mechanism = mechanism;
+    if (by_kernel) decision.tier = audit::Tier::kernel;
+    return put_on_record(context, decision, sequence);
+}
+
 int error_of(const rules::Verdict& verdict) { return verdict.error != 0 ? verdict.error : EACCES; }
 
 }  // namespace
@@ -83,6 +121,8 @@ audit::Decision decision_on(CallContext& context, const Subject& subject, const 
     decision.input = subject.input;
     decision.operation = verdict.operation;
     decision.operations = subject.operations | subject.second_operations;
+    decision.first_operations = subject.operations;
+    decision.second_operations = subject.second_operations;
     decision.object = subject.object;
     decision.second_object = subject.second_object;
     decision.identity = subject.identity;
@@ -105,7 +145,9 @@ bool put_on_record(CallContext& context, const audit::Decision& decision, std::u
     if (written) {
         context.run.report.note(decision);
         if (sequence != nullptr) *sequence = *written;
-        if (decision.verdict.action != rules::Action::allow && context.run.sync_log) context.run.sync_log();
+        const bool due = context.run.log->take_sync_wish();
+        if ((due || decision.verdict.action != rules::Action::allow) && context.run.sync_log)
+            context.run.sync_log();
         return true;
     }
     keep_first_error(context, written.error());
@@ -121,17 +163,23 @@ bool put_on_record(CallContext& context, const audit::Decision& decision, std::u
 
 rules::Verdict judge(CallContext& context, const Subject& subject) {
     if (!check_enabled(context.entry.name)) return unjudged();
-    if (context.run.rules.needs_program()) {
-        kernel::executable(context.thread(), context.scratch.executable);
+    return evaluate(context, context.run.rules, subject);
+}
+
+rules::Verdict judge_observed(CallContext& context, const Subject& subject) {
+    const Observation& observed = *context.run.observed;
+    rules::Verdict verdict = evaluate(context, observed.rules, subject);
+    if (verdict.action < rules::Action::deny && !rules::lets_exist(observed.rules, subject.object)) {
+        verdict.action = rules::Action::deny;
+        verdict.decided_by = rules::DecidedBy::fallback;
+        verdict.rule = nullptr;
     }
-    rules::Request request{subject.operations, subject.object, context.scratch.executable,
-                           subject.input.arguments};
-    rules::Verdict verdict = context.run.rules.evaluate(request);
-    if (!subject.second_object || !check_enabled("second-name")) return verdict;
-    request.operations = subject.second_operations;
-    request.object = *subject.second_object;
-    const rules::Verdict second = context.run.rules.evaluate(request);
-    return second.action > verdict.action ? second : verdict;
+    return verdict;
+}
+
+bool restricted(CallContext& context, const Subject& subject, const rules::Verdict& verdict) {
+    if (verdict.action != rules::Action::allow) return true;
+    return context.run.observed != nullptr && judge_observed(context, subject).action != rules::Action::allow;
 }
 
 Ruling decide(CallContext& context, const Subject& subject, std::uint64_t* sequence) {
@@ -177,6 +225,8 @@ int refusal(CallContext& context, const Subject& subject, const rules::Verdict& 
         decision.mechanism = audit::Mechanism::error;
         decision.reason = "the caller has another root, user or mount namespace";
     }
+    if (context.run.observed != nullptr && decision.verdict.action == rules::Action::allow)
+        return record_observed(context, subject, subject.allowed_by, sequence) ? 0 : unrecorded_error;
     if (decision.verdict.action == rules::Action::ask) {
         if (context.asking == Asking::later) return EAGAIN;
         const Questioned answer = put_question(context, subject, verdict);
@@ -194,7 +244,10 @@ int refusal_as_answered(CallContext& context, const Subject& subject, const Ques
 }
 
 void let_continue(CallContext& context, const Subject& subject) {
-    if (context.run.plan.record == rules::RecordMode::all) {
+    if (context.run.observed != nullptr) {
+        if (!record_observed(context, subject, audit::Mechanism::continued, nullptr))
+            return context.fail(unrecorded_error);
+    } else if (context.run.plan.record == rules::RecordMode::all) {
         rules::Verdict verdict = judge(context, subject);
         verdict.action = rules::Action::allow;
         audit::Decision decision = decision_on(context, subject, verdict);

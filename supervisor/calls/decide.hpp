@@ -28,6 +28,8 @@ struct Subject {
     bool widens = false;
     /// How it happens where it is allowed.
     audit::Mechanism allowed_by = audit::Mechanism::on_behalf;
+    /// Audit mode: what enforcement would have said, where it was found another way than by `judge`.
+    std::optional<rules::Verdict> observed;
 };
 
 /// What the handler does after judging.
@@ -77,5 +79,11 @@ void answer_act(CallContext& context, std::uint64_t sequence, int result);
 
 /// The verdict of the rules; the strictest over both objects.
 [[nodiscard]] rules::Verdict judge(CallContext& context, const Subject& subject);
+
+/// The same by the rules that audit mode observes. Not in enforce mode.
+[[nodiscard]] rules::Verdict judge_observed(CallContext& context, const Subject& subject);
+
+/// Whether the call is denied, or would be: what the kernel refuses by itself is then to be found out first.
+[[nodiscard]] bool restricted(CallContext& context, const Subject& subject, const rules::Verdict& verdict);
 
 }  // namespace callgate::calls

@@ -41,7 +41,8 @@ public:
     explicit Execution(CallContext& context)
         : context_(context),
           held_(!context.run.plan.trap_only_execute),
-          by_arguments_(context.run.rules.needs_arguments() || asks_about_execution(context.run.rules)) {}
+          by_arguments_(context.run.rules.needs_arguments() || asks_about_execution(context.run.rules) ||
+                        (context.run.observed != nullptr && context.run.observed->rules.needs_arguments())) {}
 
     void run();
 
@@ -53,6 +54,13 @@ private:
     [[nodiscard]] bool all_static() const;
     [[nodiscard]] Subject judged(const Step& step) const;
     [[nodiscard]] Subject recorded(const Step& step) const;
+    struct Judgement {
+        rules::Verdict verdict;
+        const Step* decisive = nullptr;
+    };
+    template <class Judge>
+    [[nodiscard]] Judgement strictest(Judge judge_step) const;
+    [[nodiscard]] Subject observed() const;
     void judge_all();
     [[nodiscard]] std::optional<rules::Verdict> answers();
     void allowed(const rules::Verdict& verdict);
@@ -169,6 +177,7 @@ void Execution::run() {
     if (!find_object() || !find_arguments()) return;
     find_interpreters();
     if (held_ && all_static()) {
+        if (context_.run.observed != nullptr) return let_continue(context_, observed());
         const bool on_record = context_.run.plan.record == rules::RecordMode::all;
         return let_continue(context_, on_record ? recorded(steps_.front()) : judged(steps_.front()));
     }
@@ -181,15 +190,29 @@ void Execution::run() {
 }
 
 /// The strictest verdict over the file and its interpreters; of several, the first names it.
-void Execution::judge_all() {
-    rules::Verdict verdict;
-    const Step* decisive = nullptr;
+template <class Judge>
+Execution::Judgement Execution::strictest(Judge judge_step) const {
+    Judgement found;
     for (const Step& step : steps_) {
-        const rules::Verdict one = judge(context_, judged(step));
-        if (decisive != nullptr && one.action <= verdict.action) continue;
-        verdict = one;
-        decisive = &step;
+        const rules::Verdict one = judge_step(judged(step));
+        if (found.decisive != nullptr && one.action <= found.verdict.action) continue;
+        found = {one, &step};
     }
+    return found;
+}
+
+/// Audit mode: the step that enforcement would have named, with what it would have said.
+Subject Execution::observed() const {
+    const auto [verdict, decisive] =
+        strictest([this](const Subject& subject) { return judge_observed(context_, subject); });
+    Subject subject = recorded(*decisive);
+    subject.observed = verdict;
+    return subject;
+}
+
+void Execution::judge_all() {
+    const auto [verdict, decisive] =
+        strictest([this](const Subject& subject) { return judge(context_, subject); });
     if (verdict.action == rules::Action::ask && context_.run.broker != nullptr) {
         if (const auto answer = answers()) allowed(*answer);
         return;
@@ -228,7 +251,8 @@ void Execution::allowed(const rules::Verdict& verdict) {
             "after the run began");
     }
     if (!held_) return watch(verdict);
-    if (rule_on(context_, recorded(steps_.front()), verdict) == Ruling::proceed) context_.call.let_continue();
+    const Subject subject = context_.run.observed != nullptr ? observed() : recorded(steps_.front());
+    if (rule_on(context_, subject, verdict) == Ruling::proceed) context_.call.let_continue();
 }
 
 void Execution::watch(const rules::Verdict& verdict) {

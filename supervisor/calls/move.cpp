@@ -86,8 +86,9 @@ struct Rename {
 
     /// Whether names must not change beneath what is moved until it was moved.
     bool excludes_others() {
-        planting = planting_between(context, old_place, new_place);
-        if (exchanges()) planting_back = planting_between(context, new_place, old_place);
+        planting = planting_between(context.run.moves, context.run.grants, old_place, new_place);
+        if (exchanges())
+            planting_back = planting_between(context.run.moves, context.run.grants, new_place, old_place);
         return of_directory() || planting != Planting::impossible || planting_back != Planting::impossible;
     }
 
@@ -102,8 +103,9 @@ struct Rename {
         return set;
     }
 
-    Verdict judge_direction(const Place& from, const Place& to, const struct stat& status, Planting plants) {
-        const auto moved = context.run.moves.judge({from.path, to.path, kind_of(status)});
+    Verdict judge_direction(const rules::MoveJudge& moves, const Place& from, const Place& to,
+                            const struct stat& status, Planting plants) {
+        const auto moved = moves.judge({from.path, to.path, kind_of(status)});
         if (!moved.allowed) return moved.verdict;
         Verdict verdict;
         verdict.action = rules::Action::allow;
@@ -118,18 +120,29 @@ struct Rename {
         UniqueFd directory(::openat(from.parent.get(), from.bare().c_str(),
                                     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
         if (!directory) return refused_move(errno);
-        return judge_entries(context, std::move(directory), to.path);
+        return judge_entries(context, moves, std::move(directory), to.path);
     }
 
-    /// Also where the names alone are asked about: an answer settles no more than its question.
-    Verdict judge(Subject& subject) {
-        const Verdict verdict = calls::judge(context, subject);
+    /// `verdict` is that of the names. Also where they alone are asked about: an answer settles no more than
+    /// its question.
+    Verdict judge(const rules::MoveJudge& moves, Planting there, Planting back, const Verdict& verdict,
+                  bool& widens) {
         if (verdict.action > rules::Action::ask) return verdict;
-        Verdict moved = judge_direction(old_place, new_place, old_status, planting);
+        Verdict moved = judge_direction(moves, old_place, new_place, old_status, there);
         if (moved.action <= rules::Action::ask && exchanges())
-            moved = stricter(moved, judge_direction(new_place, old_place, new_status, planting_back));
-        subject.widens = moved.action == rules::Action::ask;
+            moved = stricter(moved, judge_direction(moves, new_place, old_place, new_status, back));
+        widens = moved.action == rules::Action::ask;
         return stricter(verdict, moved);
+    }
+
+    /// What enforcement would have said, in a run that only observes.
+    Verdict judge_observed_move(const Observation& observed, const Subject& subject) {
+        const Planting there = planting_between(observed.moves, observed.grants, old_place, new_place);
+        const Planting back = exchanges()
+                                  ? planting_between(observed.moves, observed.grants, new_place, old_place)
+                                  : Planting::impossible;
+        bool widens = false;
+        return judge(observed.moves, there, back, judge_observed(context, subject), widens);
     }
 
     int act() const {
@@ -173,7 +186,11 @@ struct Rename {
         subject.input = input_of(given_old);
         subject.input.second_path = *given_new.text;
         std::uint64_t sequence = 0;
-        if (rule_on(context, subject, judge(subject), &sequence) == Ruling::refused) return;
+        const Verdict verdict =
+            judge(context.run.moves, planting, planting_back, calls::judge(context, subject), subject.widens);
+        if (const calls::Observation* const observed = context.run.observed)
+            subject.observed = judge_observed_move(*observed, subject);
+        if (rule_on(context, subject, verdict, &sequence) == Ruling::refused) return;
         const bool by_pin = planting == Planting::unnoticed && !of_directory();
         const int error = (by_pin ? act_by_pin() : act()) == 0 ? 0 : errno;
         if (error == 0) {
@@ -193,6 +210,20 @@ struct Rename {
 /// Whether relative paths start at the same place.
 bool start_alike(const GivenPath& one, const GivenPath& other) {
     return one.base.valid() == other.base.valid() && one.directory_fd == other.directory_fd;
+}
+
+/// `verdict` is that of the new name.
+Verdict judge_link(const rules::MoveJudge& moves, const Verdict& verdict, const Object& object,
+                   const Place& place, bool& widens) {
+    // An object without any name (O_TMPFILE) gets its first one: nothing it had can be widened. One whose
+    // names are only not known may have been denied by any of them.
+    const bool named = object.status.st_nlink != 0 && !object.anonymous;
+    if (verdict.action > rules::Action::ask || !named) return verdict;
+    if (object.nameless && check_enabled("nameless-link")) return refused_move(EXDEV);
+    const auto moved = moves.judge({object.path, place.path, kind_of(object.status)});
+    if (moved.allowed) return verdict;
+    widens = moved.verdict.action == rules::Action::ask;
+    return stricter(verdict, moved.verdict);
 }
 
 }  // namespace
@@ -275,19 +306,12 @@ void handle_link(CallContext& context) {
     subject.object = rules::FileObject{place->path};
     subject.identity = identity_of(object->status);
     subject.input = input;
-    Verdict verdict = judge(context, subject);
-    // An object without any name (O_TMPFILE) gets its first one: nothing it had can be widened. One whose
-    // names are only not known may have been denied by any of them.
-    const bool named = object->status.st_nlink != 0 && !object->anonymous;
-    const bool open = verdict.action <= rules::Action::ask;
-    if (open && named && object->nameless && check_enabled("nameless-link")) {
-        verdict = refused_move(EXDEV);
-    } else if (open && named) {
-        const auto moved = context.run.moves.judge({object->path, place->path, kind_of(object->status)});
-        if (!moved.allowed) {
-            subject.widens = moved.verdict.action == rules::Action::ask;
-            verdict = stricter(verdict, moved.verdict);
-        }
+    const Verdict verdict =
+        judge_link(context.run.moves, judge(context, subject), *object, *place, subject.widens);
+    if (const Observation* const observed = context.run.observed) {
+        bool widens = false;
+        subject.observed =
+            judge_link(observed->moves, judge_observed(context, subject), *object, *place, widens);
     }
     std::uint64_t sequence = 0;
     if (rule_on(context, subject, verdict, &sequence) == Ruling::refused) return;

@@ -47,6 +47,7 @@ void Opening::remember_static(const Object& object, OperationSet operations) {
     if (operations != OperationSet(Operation::read) || wanted_.creates() || object.path != *given_.text)
         return;
     if (wanted_.resolve != 0 || context_.run.plan.record == rules::RecordMode::all) return;
+    if (context_.run.observed != nullptr) return;  // each is to be observed
     for (std::size_t end = object.path.size(); end != std::string::npos && end > 0;
          end = object.path.rfind('/', end - 1)) {
         const rules::FileObject name{std::string_view(object.path).substr(0, end)};
@@ -116,13 +117,19 @@ Opening::Next Opening::existing(Object object) {
     if (may_continue && !object.nameless && context_.run.grants.allow(operations, object.path) &&
         !may_have_been_replaced(context_.run, operations, object)) {
         remember_static(object, operations);
-        let_continue(context_, subject(operations, object.path, false));
+        Subject held = subject(operations, object.path, false);
+        if (context_.run.observed != nullptr) {
+            held.identity = identity_of(object.status);
+            held.observed = terminal_of_run(context_, object);
+        }
+        let_continue(context_, held);
         return Next::done;
     }
     Subject judged = subject(operations, object.path, object.nameless);
     judged.identity = identity_of(object.status);
     std::uint64_t sequence = 0;
     const auto own_terminal = terminal_of_run(context_, object);
+    judged.observed = own_terminal;
     const Ruling ruling = own_terminal ? rule_on(context_, judged, *own_terminal, &sequence)
                                        : decide(context_, judged, &sequence);
     if (ruling == Ruling::refused) return Next::done;

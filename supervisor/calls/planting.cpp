@@ -23,7 +23,7 @@ constexpr int max_depth = 128;
 /// Judges every entry of a moved directory by the name it would get.
 class PlantedEntries {
 public:
-    PlantedEntries(CallContext& context) : context_(context) {}
+    PlantedEntries(CallContext& context, const rules::MoveJudge& moves) : context_(context), moves_(moves) {}
 
     Verdict judge(UniqueFd directory, const std::string& new_path, int depth = 0) {
         Verdict worst;
@@ -39,8 +39,7 @@ public:
             UniqueFd below(::openat(::dirfd(entries.get()), entry->d_name,
                                     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
             if (!below && errno != ENOTDIR && errno != ELOOP) return refused_move(EXDEV);
-            worst =
-                stricter(worst, context_.run.moves.planted(path, below.valid(), context_.scratch.executable));
+            worst = stricter(worst, moves_.planted(path, below.valid(), context_.scratch.executable));
             if (below) worst = stricter(worst, judge(std::move(below), path, depth + 1));
             if (worst.action >= rules::Action::deny) return worst;
         }
@@ -49,20 +48,23 @@ public:
 
 private:
     CallContext& context_;
+    const rules::MoveJudge& moves_;
     std::size_t seen_ = 0;
 };
 
 }  // namespace
 
-Planting planting_between(const CallContext& context, const Place& from, const Place& to) {
-    if (!context.run.moves.may_plant(from.path, to.path)) return Planting::impossible;
+Planting planting_between(const rules::MoveJudge& moves, const rules::StaticGrants& grants, const Place& from,
+                          const Place& to) {
+    if (!moves.may_plant(from.path, to.path)) return Planting::impossible;
     const bool held_alone =
-        check_enabled("planted-meanwhile") && context.run.grants.allow(Operation::create, from.path + "/any");
+        check_enabled("planted-meanwhile") && grants.allow(Operation::create, from.path + "/any");
     return held_alone ? Planting::unnoticed : Planting::noticed;
 }
 
-Verdict judge_entries(CallContext& context, UniqueFd directory, const std::string& new_path) {
-    return PlantedEntries(context).judge(std::move(directory), new_path);
+Verdict judge_entries(CallContext& context, const rules::MoveJudge& moves, UniqueFd directory,
+                      const std::string& new_path) {
+    return PlantedEntries(context, moves).judge(std::move(directory), new_path);
 }
 
 Verdict refused_move(int error) { return failure(Operation::create, error); }

@@ -22,12 +22,13 @@ enum class Planting : std::uint8_t {
     noticed,     // entries are judged; who makes others meanwhile waits for the lock
     unnoticed,   // Landlock alone lets others be made meanwhile
 };
-[[nodiscard]] Planting planting_between(const CallContext& context, const Place& from, const Place& to);
+[[nodiscard]] Planting planting_between(const rules::MoveJudge& moves, const rules::StaticGrants& grants,
+                                        const Place& from, const Place& to);
 
 /// The strictest verdict on the entries of a pinned directory (10,000 at most, else refused), each by the
 /// name that it would get beneath `new_path`.
-[[nodiscard]] rules::Verdict judge_entries(CallContext& context, UniqueFd directory,
-                                           const std::string& new_path);
+[[nodiscard]] rules::Verdict judge_entries(CallContext& context, const rules::MoveJudge& moves,
+                                           UniqueFd directory, const std::string& new_path);
 
 [[nodiscard]] inline const rules::Verdict& stricter(const rules::Verdict& one, const rules::Verdict& other) {
     return other.action > one.action ? other : one;

@@ -24,7 +24,7 @@ using rules::Operation;
 /// 0: on record, send now. Otherwise the errno.
 int Sending::weigh(const Subject& subject) {
     const rules::Verdict verdict = judge(context_, subject);
-    if (verdict.action != rules::Action::allow) {
+    if (restricted(context_, subject, verdict)) {
         if (const int error = refused_send(socket_, *message_.address, message_.size, flags_)) return error;
     }
     std::uint64_t sequence = 0;

@@ -41,14 +41,33 @@ enum class Asking : std::uint8_t {
     never,  // it is done: deny
 };
 
+/// Audit mode: what the user's rules would have said. It is recorded and decides nothing; then the `rules` of
+/// the run allow everything but what invariant 9 protects, and plan, grants and moves are theirs.
+struct Observation {
+    const rules::RuleSet& rules;
+    const rules::Plan& plan;  // as enforcement would have it
+    rules::StaticGrants grants;
+    rules::MoveJudge moves;
+    /// `--record minimal`: what would have been allowed is left out.
+    bool allowed_too = true;
+
+    Observation(const rules::RuleSet& would_be, const rules::Plan& planned, bool record_allowed)
+        : rules(would_be),
+          plan(planned),
+          grants(planned),
+          moves(rules, grants),
+          allowed_too(record_allowed) {}
+};
+
 struct Supervision {
     const rules::RuleSet& rules;
     const rules::Plan& plan;
     const rules::StaticGrants& grants;
     const rules::MoveJudge& moves;
-    audit::Log* log = nullptr;           // null: --no-audit
-    approval::Broker* broker = nullptr;  // null: nobody can be asked
-    std::string home{};                  // of who answers: never a directory that a grant covers
+    const Observation* observed = nullptr;  // null: the run is enforced
+    audit::Log* log = nullptr;              // null: --no-audit
+    approval::Broker* broker = nullptr;     // null: nobody can be asked
+    std::string home{};                     // of who answers: never a directory that a grant covers
     RunReport& report;
     pid_t guardian = -1;
     uid_t uid = 0;

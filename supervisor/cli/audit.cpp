@@ -3,8 +3,13 @@
 #include <iostream>
 #include <sstream>
 
+#include "supervisor/audit/prune.hpp"
+#include "supervisor/audit/replay.hpp"
 #include "supervisor/audit/show.hpp"
+#include "supervisor/audit/suggest.hpp"
+#include "supervisor/audit/verify.hpp"
 #include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/verbs.hpp"
 #include "supervisor/machine.hpp"
 
@@ -45,25 +50,70 @@ void refuse_options(const Arguments& arguments, std::string_view verb,
                           std::string(verb) + "; see callgate audit --help");
 }
 
+audit::VerifyOptions read_verify(const Arguments& arguments, const audit::LogChoice& log) {
+    audit::VerifyOptions options{.log = log, .json = arguments.has("json")};
+    if (const auto head = arguments.value("head")) {
+        const std::string_view digits = *head;
+        constexpr std::string_view kind = "sha256:";
+        options.head = audit::ChainHash::parse(digits.substr(digits.starts_with(kind) ? kind.size() : 0));
+        if (!options.head)
+            throw Failure(arguments.origin("head") + " " + *head +
+                          ": expected 64 hex digits, as audit.head in the report");
+    }
+    if (const auto file = arguments.value("key")) {
+        std::string error;
+        options.key = audit::VerifyingKey::load(*file, error);
+        if (!options.key) throw Failure(arguments.origin("key") + ": " + error);
+    }
+    return options;
+}
+
+int replay(const Arguments& arguments, const audit::LogChoice& log, const Places& places,
+           std::ostream& errors) {
+    if (!arguments.has("rules") && !arguments.has("profile"))
+        throw Failure(
+            "callgate audit replay needs the rules to judge the log by; give --rules FILE or --profile NAME");
+    const auto rules_for = [&](const std::string& workdir, const std::string& tmp) {
+        const TreeWithTmp tree(tmp);
+        const rules::LoadContext context = machine_context(places, workdir, tmp, tree);
+        return compile_rules(arguments, places, context,
+                             {.own_files = {}, .warnings = false, .reasons = false})
+            .loaded.rules;
+    };
+    return audit::replay(std::cout, errors,
+                         {.log = log, .json = arguments.has("json"), .rules_for = rules_for});
+}
+
+int prune(const Arguments& arguments, const std::string& state, std::ostream& errors) {
+    const std::optional<std::string> keep = arguments.value("keep");
+    if (!keep) throw Failure("callgate audit prune needs --keep AGE, such as --keep 30d");
+    const std::optional<std::chrono::seconds> age = audit::parse_age(*keep);
+    if (!age) throw Failure(arguments.origin("keep") + " " + *keep + ": expected an age such as 30d or 12h");
+    return audit::prune(std::cout, errors, {.state = state, .keep = *age});
+}
+
 int dispatch_audit(const Arguments& arguments, const std::string& verb, std::ostream& errors) {
     const std::string log = arguments.rest().size() > 1 ? arguments.rest()[1] : "";
-    const std::string state = find_places().state;
+    const Places places = find_places();
+    const std::string& state = places.state;
+    if (arguments.rest().size() > 2 && verb != "suggest")
+        throw Failure("callgate audit " + verb + " takes one log; see callgate audit --help");
     const bool json = arguments.has("json");
     const audit::ShowOptions show{.log = {.state = state, .log = log},
                                   .filter = read_filter(arguments),
                                   .json = json,
                                   .colour = audit::colour_wanted(STDOUT_FILENO)};
     if (verb == "show") {
-        refuse_options(arguments, verb, {"follow", "lines", "by"});
+        refuse_options(arguments, verb, {"follow", "lines", "by", "head", "key", "keep", "rules", "profile"});
         return audit::show(std::cout, errors, show);
     }
     if (verb == "tail") {
-        refuse_options(arguments, verb, {"by"});
+        refuse_options(arguments, verb, {"by", "head", "key", "keep", "rules", "profile"});
         return audit::tail(std::cout, errors,
                            {.show = show, .lines = read_lines(arguments), .follow = arguments.has("follow")});
     }
     if (verb == "summary") {
-        refuse_options(arguments, verb, {"follow", "lines"});
+        refuse_options(arguments, verb, {"follow", "lines", "head", "key", "keep", "rules", "profile"});
         return audit::summary(std::cout, errors,
                               {.log = show.log,
                                .filter = show.filter,
@@ -73,7 +123,20 @@ int dispatch_audit(const Arguments& arguments, const std::string& verb, std::ost
     refuse_options(
         arguments, verb,
         {"follow", "lines", "by", "verdict", "operation", "rule", "object", "program", "since", "until"});
+    refuse_options(arguments, verb,
+                   verb == "verify"  ? std::initializer_list<std::string_view>{"keep"}
+                   : verb == "prune" ? std::initializer_list<std::string_view>{"head", "key"}
+                                     : std::initializer_list<std::string_view>{"head", "key", "keep"});
+    if (verb == "replay") return replay(arguments, show.log, places, errors);
+    refuse_options(arguments, verb, {"rules", "profile"});
+    if (verb == "suggest")
+        return audit::suggest(std::cout, errors,
+                              {.state = state,
+                               .logs = {arguments.rest().begin() + 1, arguments.rest().end()},
+                               .home = places.home});
+    if (verb == "verify") return audit::verify(std::cout, errors, read_verify(arguments, show.log));
     if (!log.empty()) throw Failure("callgate audit " + verb + " takes no log; it reads the state directory");
+    if (verb == "prune") return prune(arguments, state, errors);
     if (verb == "ls") return audit::list(std::cout, errors, {.state = state, .json = json});
     return audit::last(std::cout, errors, state);
 }
@@ -85,7 +148,8 @@ int audit_log(const Arguments& arguments) {
     for (const std::string_view missing : missing_audit_verbs())
         if (verb == missing)
             throw Failure("callgate audit " + verb + " is not in this version; see callgate audit --help");
-    constexpr std::string_view known[] = {"show", "tail", "summary", "ls", "last"};
+    constexpr std::string_view known[] = {"show",    "tail", "summary", "verify", "replay",
+                                          "suggest", "ls",   "last",    "prune"};
     if (std::find(std::begin(known), std::end(known), verb) == std::end(known)) {
         const std::string near = suggestion(verb, known);
         throw Failure("unknown verb callgate audit " + verb +

@@ -32,7 +32,7 @@ std::string pattern(const OptionSpec& option) {
 /// The words that are no options: "bash zsh fish", "show tail ...", profile names, operations.
 std::string verb_words(std::string_view verb) {
     if (verb == "completion") return "bash zsh fish";
-    if (verb == "audit") return "show tail summary ls last";
+    if (verb == "audit") return "show tail summary verify replay suggest ls last prune";
     if (verb == "explain") return "read write modify create delete metadata execute connect bind";
     return "";
 }

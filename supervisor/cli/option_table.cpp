@@ -76,7 +76,9 @@ constexpr std::array decision_options = {
                "socket, fd:N or never",
                "", "auto tty socket fd: never"},
     OptionSpec{"ask-timeout", 0, one, "DURATION", "deny what nobody answers in this time (default: 60s)"},
-    OptionSpec{"mode", 0, one, "MODE", "enforce", "", "enforce"},
+    OptionSpec{"mode", 0, one, "MODE",
+               "enforce (default), or audit: nothing is denied, what would have been is recorded", "",
+               "enforce audit"},
     OptionSpec{"require", 0, many, "FEATURE[,..]",
                "fail at the start where one is missing (see callgate doctor)"},
 };
@@ -91,7 +93,8 @@ constexpr std::array output_options = {
     OptionSpec{"no-hints", 0, flag, "", "leave the options that would allow it out of the footer"},
     OptionSpec{"json", 0, flag, "", "the footer as JSON"},
     OptionSpec{"syslog", 0, flag, "", "", "the log goes to files; see --audit"},
-    OptionSpec{"sign-key", 0, one, "FILE", "", "the log is not signed yet"},
+    OptionSpec{"sign-key", 0, one, "FILE", "sign the log's checkpoints and end with this Ed25519 key", "",
+               "FILE"},
 };
 
 constexpr std::array run_groups = {
@@ -144,12 +147,22 @@ constexpr std::array audit_options = {
 constexpr std::array audit_output = {
     OptionSpec{"follow", 'f', flag, "", "tail: go on until the run has ended"},
     OptionSpec{"lines", 'n', one, "N", "tail: how many lines (default: 10)"},
-    OptionSpec{"by", 0, one, "WHAT", "summary: rule (default), object or program", "", "rule object program"},
+    OptionSpec{"by", 0, one, "WHAT", "summary: rule (default), object, program or host", "",
+               "rule object program host"},
+    OptionSpec{"head", 0, one, "HASH", "verify: the head that the log must end in (the report has it)"},
+    OptionSpec{"key", 0, one, "FILE", "verify: checkpoints and end must be signed by this Ed25519 key", "",
+               "FILE"},
+    OptionSpec{"keep", 0, one, "AGE", "prune: remove the logs of runs that ended longer ago, such as 30d"},
     json_option,
+};
+constexpr std::array replay_options = {
+    OptionSpec{"rules", 'R', many, "FILE", "replay: the rule set that the log is judged by", "", "FILE"},
+    OptionSpec{"profile", 'p', many, "NAME", "replay: a profile, in the same way"},
 };
 constexpr std::array audit_groups = {
     OptionGroup{"Which records", audit_options},
     OptionGroup{"Output", audit_output},
+    OptionGroup{"Replay", replay_options},
     OptionGroup{"Other", help_options},
 };
 
@@ -184,11 +197,16 @@ constexpr std::array all_verbs = {
              "callgate plan\ncallgate plan -R rules.json --record minimal --json", inspect_groups, false, 0,
              0, plan},
     VerbSpec{
-        "audit", "show|tail|summary|ls|last [OPTIONS] [LOG]", "read the logs of runs",
-        "Shows what runs did, safe for a terminal. LOG is a file or the name of a run, as in the log's name; "
-        "without it the newest log.",
+        "audit", "VERB [OPTIONS] [LOG...]", "read the logs of runs",
+        "VERB is show, tail, summary, verify, replay, suggest, ls, last or prune. Shows what runs did, safe "
+        "for a "
+        "terminal. LOG is a file or the name of a run, as in the log's name; "
+        "without it the newest log. verify exits with 0 where the log is whole, 1 where it was tampered "
+        "with, 2 where it is incomplete; replay with 1 where another rule set would have said something "
+        "else; "
+        "suggest prints a rule set that allows what the logs saw.",
         "callgate audit show --verdict deny\ncallgate audit summary --by object k3f9\ncallgate audit tail -f",
-        audit_groups, false, 1, 2, audit_log},
+        audit_groups, false, 1, 1000, audit_log},
     VerbSpec{
         "approve", "[OPTIONS] [RUN]", "answer the questions of running supervisors",
         "Shows the questions of all runs, or of RUN, and takes the answers: one letter, then Enter. Enter "
@@ -223,8 +241,7 @@ constexpr std::array all_verbs = {
 };
 
 constexpr std::array<std::string_view, 1> later_verbs = {"exec"};
-constexpr std::array<std::string_view, 6> later_audit_verbs = {"verify", "replay", "suggest",
-                                                               "report", "export", "prune"};
+constexpr std::array<std::string_view, 2> later_audit_verbs = {"report", "export"};
 
 }  // namespace
 

@@ -84,7 +84,7 @@ void load_with_built_in(CompiledRules& compiled, const Places& places, const rul
         std::vector<std::string> files;
         for (const std::string& file : known)
             files.push_back(file.starts_with('/') ? file : absolute("./" + file, ""));
-        compiled.choice.sources.built_in = built_in_rules(places, files, options.audit_file);
+        compiled.choice.sources.built_in = built_in_rules(places, files, options.own_files);
         if (!options.terminal.empty())
             compiled.choice.sources.built_in.push_back(closed_terminal(options.terminal));
         compiled.loaded = rules::load(compiled.choice.sources, context);

@@ -48,7 +48,7 @@ struct CompiledRules {
 };
 
 struct CompileOptions {
-    std::string audit_file;  // "" where the log is not a file of its own
+    std::vector<std::string> own_files;  // the log's, the key's; "" is none
     bool warnings = false;   // about the rules, said one by one
     bool reasons = true;     // PlanInput::reasons
     std::string terminal{};  // where the person is asked, "" none: closed to the run

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "agent/landlock.hpp"
+#include "rules/plan_audit.hpp"
 #include "supervisor/beginning.hpp"
 #include "supervisor/cli/environment.hpp"
 #include "supervisor/cli/failure.hpp"
@@ -99,21 +100,41 @@ void set_environment(const Arguments& arguments, const Places& places, const rul
     config.executables = executable_candidates(config.command[0], config.environment);
 }
 
+/// Audit mode: the user's rules are observed; what holds is what callgate protects of its own (invariant 9).
+void observe_rules(CompiledRules& compiled, const rules::FileTree& tree, SessionConfig& config) {
+    const rules::PlanInput input{.landlock_abi = compiled.plan.landlock_abi,
+                                 .record = compiled.plan.record,
+                                 .tree = &tree,
+                                 .reasons = false};
+    if (input.record == rules::RecordMode::minimal)
+        compiled.plan = rules::make_plan(*compiled.loaded.rules, rules::observing(input));
+    config.enforced = std::make_shared<const rules::RuleSet>(std::move(compiled.choice.sources.built_in),
+                                                             rules::Action::allow);
+    config.observed_plan = std::move(compiled.plan);
+    compiled.plan = rules::make_audit_plan(*config.enforced, config.observed_plan, input);
+    if (config.quiet) return;
+    say("audit mode: NOTHING IS ENFORCED; what the rules would deny happens, and is recorded");
+    say("audit mode: still closed: callgate's own files, and what cannot be observed (io_uring, raw sockets, "
+        "other architectures, processes and shared objects outside the run)");
+}
+
 void set_rules(const Arguments& arguments, const Places& places, SessionConfig& config) {
     const TreeWithTmp tree(config.temporary_directory);
     const rules::LoadContext context =
         machine_context(places, config.workdir, config.temporary_directory, tree);
     const std::string audit_file =
         config.audit.kind == AuditTarget::Kind::file ? absolute(config.audit.path, places.home) : "";
+    const std::string sign_key = arguments.value("sign-key").value_or("");
     CompiledRules compiled =
         compile_rules(arguments, places, context,
-                      {.audit_file = audit_file,
+                      {.own_files = {audit_file, sign_key.empty() ? "" : absolute(sign_key, places.home)},
                        .warnings = config.verbose,
                        .reasons = false,
                        .terminal = config.terminal ? config.terminal->outer_name() : ""});
     config.limits = config.limits.tighter(compiled.loaded.limits);
     set_environment(arguments, places, compiled.loaded.environment, config);
     config.rules = compiled.loaded.rules;
+    if (config.mode == Mode::audit) observe_rules(compiled, tree, config);
     config.plan = std::move(compiled.plan);
     config.profiles = std::move(compiled.choice.profiles);
     config.rules_sha256 = std::move(compiled.loaded.sha256);
@@ -147,7 +168,7 @@ void report_failure(const Arguments& arguments, const SessionConfig& config, con
     if (!target.wanted()) return;
     RunFacts facts;
     facts.run = config.run;
-    facts.mode = "enforce";
+    facts.mode = config.mode == Mode::audit ? "audit" : "enforce";
     facts.workdir = config.workdir;
     facts.command = config.command;
     facts.audited = false;

@@ -134,11 +134,9 @@ approval::AskSettings read_ask(const Arguments& arguments, const std::string& ru
     return ask;
 }
 
-void read_mode(const Arguments& arguments) {
-    if (arguments.value("mode").value_or("") == "audit")
-        throw Failure(arguments.origin("mode") + " audit is not in this version; expected enforce");
-    constexpr std::string_view modes[] = {"enforce"};
-    (void)read_word(arguments, "mode", modes);
+void read_mode(const Arguments& arguments, SessionConfig& config) {
+    constexpr std::string_view modes[] = {"enforce", "audit"};
+    config.mode = read_word(arguments, "mode", modes) == 1 ? Mode::audit : Mode::enforce;
 }
 
 /// IOPRIO_PRIO_VALUE of "idle", "best-effort:4", "realtime:0".
@@ -180,7 +178,16 @@ void read_surroundings(const Arguments& arguments, SessionConfig& config) {
         config.io_priority = read_io_priority(arguments, *value);
 }
 
+void read_sign_key(const Arguments& arguments, SessionConfig& config) {
+    const std::optional<std::string> file = arguments.value("sign-key");
+    if (!file) return;
+    std::string error;
+    config.audit.key = audit::SigningKey::load(*file, error);
+    if (!config.audit.key) throw Failure(arguments.origin("sign-key") + ": " + error);
+}
+
 void read_audit(const Arguments& arguments, const std::string& state, SessionConfig& config) {
+    read_sign_key(arguments, config);
     if (arguments.has("no-audit")) {
         if (arguments.has("audit"))
             throw Failure(arguments.origin("audit") + " and " + arguments.origin("no-audit") +
@@ -215,7 +222,7 @@ OutputTarget read_output_target(const Arguments& arguments, std::string_view opt
 }
 
 void read_run_options(const Arguments& arguments, const Places& places, SessionConfig& config) {
-    read_mode(arguments);
+    read_mode(arguments, config);
     config.ask = read_ask(arguments, places.runtime);
     config.ask.config_directory = places.config;
     config.home = places.home;

@@ -35,7 +35,7 @@ def only_line(result) -> str:
     (["--cwd", "/does/not/exist"], ["/does/not/exist"]),
     (["--default", "perhaps"], ["perhaps"]),
     (["--mode", "watch"], ["watch"]),
-    (["--mode", "audit"], ["audit", "not in this version"]),
+    (["--mode", "observe"], ["observe", "expected enforce or audit"]),
     (["--timeout", "soon"], ["soon"]),
     (["--pass-fd", "99"], ["99"]),
     (["--report", "fd:99"], ["99"]),

@@ -136,18 +136,13 @@ TEST_CASE("a missing or empty value is an error, never the next word") {
 }
 
 TEST_CASE("options that this version cannot honour are errors that say so") {
-    for (const char* option : {"sign-key"}) {
-        CAPTURE(option);
-        const std::string message = parse_failure("run", {std::string("--") + option, "1", "true"});
-        CHECK(message.starts_with(std::string("option --") + option + " is not in this version: "));
-    }
     CHECK(parse_failure("run", {"--syslog", "true"}).starts_with("option --syslog is not in this version"));
     CHECK(parse_failure("run", {"--private-home", "true"}).starts_with("option --private-home is not"));
     CHECK(run_failure({"--ask", "fd:999"}).find("not open") != std::string::npos);
     CHECK(run_failure({"--ask", "fd:0"}).find("expected") != std::string::npos);
     CHECK(run_failure({"--ask", "sockets"}).find("did you mean socket?") != std::string::npos);
     CHECK(run_failure({"--ask", "socket"}).empty());
-    CHECK(run_failure({"--mode", "audit"}) == "--mode audit is not in this version; expected enforce");
+    CHECK(run_failure({"--mode", "audits"}).find("expected enforce or audit") != std::string::npos);
     CHECK(run_failure({"--ask", "never"}).empty());
     CHECK(run_failure({"--mode", "enforce"}).empty());
 }
@@ -488,7 +483,7 @@ TEST_CASE("no verb has two options of one name or letter") {
 
 TEST_CASE("verbs of later versions and misspelt ones end with 125") {
     CHECK(cli::dispatch({"exec"}) == 125);
-    CHECK(cli::dispatch({"audit", "verify"}) == 125);
+    CHECK(cli::dispatch({"audit", "export"}) == 125);
     CHECK(cli::dispatch({"rnu", "ls"}) == 125);
     CHECK(cli::dispatch({}) == 125);
     CHECK(cli::dispatch({"run"}) == 125);

@@ -159,7 +159,7 @@ TEST_CASE("built-in rules close callgate's directories, rule files, program and 
                                   .state = "/home/u/.local/state/callgate",
                                   .runtime = "/run/user/7/callgate",
                                   .binary = "/usr/bin/callgate"};
-    const auto rules = callgate::built_in_rules(places, {scratch / "link.json"}, scratch / "log.jsonl");
+    const auto rules = callgate::built_in_rules(places, {scratch / "link.json"}, {scratch / "log.jsonl"});
     const auto denied = [&rules](Operation operation, const std::string& path) {
         return std::any_of(rules.begin(), rules.end(), [&](const auto& rule) {
             return rule.built_in && rule.action == callgate::rules::Action::deny &&

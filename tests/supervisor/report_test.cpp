@@ -176,8 +176,14 @@ TEST_CASE("audit mode counts and says what would have been denied") {
     CHECK(report.counts().would_deny == 1);
     CHECK(report.counts().would_ask == 1);
     CHECK(report.counts().would_kill == 1);
-    CHECK(report.footer(facts, exited(0), true)
-              .starts_with("callgate: would have denied 3 calls (run k3f9, audit mode)\n"));
+    RunFacts audited = facts;
+    audited.mode = "audit";
+    const std::string footer = report.footer(audited, exited(0), true);
+    CHECK(footer.starts_with(
+        "callgate: audit mode, nothing was enforced: the rules would have denied 3 calls (run k3f9)\n"));
+    CHECK(footer.find("callgate:     deny ") != std::string::npos);
+    CHECK(RunReport().footer(audited, exited(0), true).find("would have denied nothing") !=
+          std::string::npos);
 }
 
 TEST_CASE("a kill and an unanswered question are named as such") {

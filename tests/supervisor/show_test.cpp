@@ -170,7 +170,7 @@ TEST_CASE("json gives the records' own lines") {
     const auto rows = lines(say(show, options).out);
     REQUIRE(rows.size() == 2);
     CHECK(nlohmann::json::parse(rows[0])["file"]["path"] == "/home/u/.ssh/id");
-    CHECK(rows[0].ends_with(",\"integrity\":null}"));
+    CHECK(take_apart(rows[0]).has_value());
 }
 
 TEST_CASE("colours are there only when asked for") {

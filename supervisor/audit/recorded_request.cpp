@@ -1,0 +1,133 @@
+// A line of a log back to the request that was judged.
+#include <nlohmann/json.hpp>
+
+#include "rules/address.hpp"
+#include "supervisor/audit/redact.hpp"
+#include "supervisor/audit/replay.hpp"
+
+namespace callgate::audit {
+
+namespace {
+
+using nlohmann::json;
+
+const json& member(const json& value, const char* name) {
+    static const json null;
+    if (!value.is_object()) return null;
+    const auto found = value.find(name);
+    return found == value.end() ? null : *found;
+}
+
+std::string text(const json& value) { return value.is_string() ? value.get<std::string>() : std::string(); }
+
+/// RFC 4648; nothing where it is none.
+std::optional<std::string> from_base64(std::string_view encoded) {
+    constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    std::string bytes;
+    unsigned buffer = 0;
+    int bits = 0;
+    while (encoded.ends_with('=')) encoded.remove_suffix(1);
+    for (const char one : encoded) {
+        const std::size_t digit = digits.find(one);
+        if (digit == std::string_view::npos) return std::nullopt;
+        buffer = (buffer << 6U | static_cast<unsigned>(digit)) & 0xffffffU;
+        bits += 6;
+        if (bits < 8) continue;
+        bits -= 8;
+        bytes += static_cast<char>(buffer >> static_cast<unsigned>(bits) & 0xffU);
+    }
+    return bytes;
+}
+
+/// The bytes: given whole beside the text where that could not hold them.
+std::string bytes_of(const json& shown, const json& whole) {
+    if (whole.is_string())
+        if (auto bytes = from_base64(text(whole))) return *bytes;
+    return text(shown);
+}
+
+rules::OperationSet operations_of(const json& names) {
+    rules::OperationSet set;
+    if (!names.is_array()) return set;
+    for (const json& name : names)
+        if (const auto one = rules::parse_operations(text(name))) set |= *one;
+    return set;
+}
+
+void read_object(RecordedRequest& request, const json& record, const json& ours) {
+    const json& destination = member(record, "destination");
+    const json& whole = member(ours, "object_b64");
+    if (const json& ip = member(destination, "ip"); ip.is_string()) {
+        std::string error;
+        if (const auto address = rules::parse_address(text(ip), error)) {
+            const json& port = member(destination, "port");
+            const bool udp = text(member(member(record, "network"), "transport")) == "udp";
+            request.endpoint = rules::Endpoint{
+                *address,
+                static_cast<std::uint16_t>(port.is_number_unsigned() ? port.get<std::uint64_t>() : 0),
+                udp ? rules::Protocol::udp : rules::Protocol::tcp};
+        }
+        return;
+    }
+    if (const json& type = member(ours, "socket_type"); type.is_string()) {
+        const std::string word = text(type);
+        request.unix_type = word == "datagram"    ? rules::UnixType::datagram
+                            : word == "seqpacket" ? rules::UnixType::seqpacket
+                                                  : rules::UnixType::stream;
+        request.object = bytes_of(member(destination, "address"), whole);
+        return;
+    }
+    request.object = bytes_of(member(member(record, "file"), "path"), whole);
+    request.nameless = member(ours, "nameless") == true;
+}
+
+void read_arguments(RecordedRequest& request, const json& input) {
+    const json& all = member(input, "argv");
+    if (!all.is_array()) return;
+    request.arguments_known = !input.contains("argv_cut");
+    for (const json& one : all) {
+        request.arguments.push_back(text(one));
+        if (request.arguments.back().find("[redacted]") != std::string::npos) request.arguments_known = false;
+    }
+}
+
+void read_operations(RecordedRequest& request, const json& ours) {
+    request.first = operations_of(member(ours, "operations"));
+    const json& second = member(ours, "second_object");
+    if (!second.is_string()) return;
+    request.has_second = true;
+    request.second_object = bytes_of(second, member(ours, "second_object_b64"));
+    request.first = operations_of(member(ours, "first_operations"));
+    request.second = operations_of(member(ours, "second_operations"));
+}
+
+}  // namespace
+
+std::optional<RecordedRequest> parse_request(std::string_view line, std::string& problem) {
+    const json record = json::parse(line, nullptr, false);
+    const json& ours = member(record, "callgate");
+    if (record.is_discarded() || !ours.is_object() || !member(record, "event").is_object()) {
+        problem = record.is_discarded() ? "not JSON" : "not a record of callgate";
+        return std::nullopt;
+    }
+    RecordedRequest request;
+    request.call = text(member(member(record, "event"), "action"));
+    request.starts_run = request.call == "run.start";
+    request.workdir = text(member(ours, "workdir"));
+    request.temporary_directory = text(member(ours, "temporary_directory"));
+    request.was = text(member(ours, "verdict"));
+    if (request.was.empty()) return request;
+    request.decided_by = text(member(ours, "decided_by"));
+    request.reason = text(member(ours, "reason"));
+    request.rule = text(member(member(record, "rule"), "name"));
+    if (const json& of = member(ours, "of_sequence"); of.is_number_unsigned())
+        request.of_sequence = of.get<std::uint64_t>();
+    const json& input = member(ours, "input");
+    request.program = bytes_of(member(member(record, "process"), "executable"), member(input, "program_b64"));
+    read_operations(request, ours);
+    read_object(request, record, ours);
+    read_arguments(request, input);
+    return request;
+}
+
+}  // namespace callgate::audit
