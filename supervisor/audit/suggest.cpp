@@ -133,10 +133,18 @@ std::string counted(std::uint64_t count) {
 
 /// Patterns that are allowed the same become one rule.
 void Suggestion::file_rules(Json& rules, Json& examples) const {
+    // What is written is also read, and made, moved and removed with its neighbours: a rename may not give an
+    // object what it had not under its old name.
+    std::set<std::string> written;
+    for (const auto& [key, evidence] : seen_)
+        if (!network(key.operation) && key.operation != "read" && key.operation != "execute")
+            written.insert(key.object);
     std::map<std::string, PathTree> trees;
     for (const auto& [key, evidence] : seen_) {
         if (network(key.operation) || !why_not(key, evidence).empty()) continue;
-        trees.try_emplace(key.operation, places_).first->second.add(key.object, evidence.count);
+        const bool writes = key.operation != "execute" && written.contains(key.object);
+        const std::string group = writes ? "write" : key.operation;
+        trees.try_emplace(group, places_).first->second.add(key.object, evidence.count);
     }
     struct Merged {
         std::set<std::string> operations;
@@ -149,6 +157,7 @@ void Suggestion::file_rules(Json& rules, Json& examples) const {
         for (const PathTree::Pattern& pattern : tree.patterns(width)) {
             Merged& merged = by_pattern[pattern.text];
             merged.operations.insert(operation);
+            if (operation == "write") merged.operations.insert("read");
             merged.count += pattern.count;
             merged.examples[operation] = pattern.example;
         }
