@@ -206,9 +206,7 @@ bool Comparison::gained(const Sides& sides, Operation operation) const {
 Finding Comparison::freed(OperationSet operations) const {
     for (const Sides& sides : sides_) {
         const Action action = sides.rule->rule->action;
-        for (int index = 0; index < operation_count; ++index) {
-            const auto operation = static_cast<Operation>(index);
-            if (!(operations & sides.rule->operations).contains(operation)) continue;
+        for (const Operation operation : operations& sides.rule->operations) {
             if (action != Action::allow && lost(sides, operation))
                 return {sides.rule, operation, MoveVerdict::Because::restriction_lost};
             if (action <= Action::ask && gained(sides, operation))

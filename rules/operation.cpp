@@ -18,9 +18,7 @@ std::string names(OperationSet set) {
         text += word;
     };
     const bool whole_write = set.contains_all(write_operations);
-    for (int index = 0; index < operation_count; ++index) {
-        const auto operation = static_cast<Operation>(index);
-        if (!set.contains(operation)) continue;
+    for (const Operation operation : set) {
         if (whole_write && write_operations.contains(operation)) {
             if (operation == Operation::modify) append("write");
             continue;

@@ -5,8 +5,11 @@
 // Pure values: no descriptors, no clock.
 #pragma once
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,7 +20,7 @@ enum class Operation : std::uint8_t { read, modify, create, remove, metadata, ex
 
 inline constexpr int operation_count = 8;
 
-/// A set of operations, as one byte.
+/// A set of operations, as one byte; a range of them in declaration order.
 class OperationSet {
 public:
     constexpr OperationSet() = default;
@@ -39,6 +42,28 @@ public:
     constexpr OperationSet operator-(OperationSet other) const { return from_bits(bits_ & ~other.bits_); }
     constexpr OperationSet& operator|=(OperationSet other) { return *this = *this | other; }
     constexpr bool operator==(const OperationSet&) const = default;
+
+    class Iterator {
+    public:
+        using iterator_category = std::input_iterator_tag;
+        using value_type = Operation;
+        using difference_type = std::ptrdiff_t;
+        using pointer = const Operation*;
+        using reference = Operation;
+
+        explicit constexpr Iterator(unsigned rest) : rest_(rest) {}
+        constexpr Operation operator*() const { return static_cast<Operation>(std::countr_zero(rest_)); }
+        constexpr Iterator& operator++() {
+            rest_ &= rest_ - 1;
+            return *this;
+        }
+        constexpr bool operator==(const Iterator&) const = default;
+
+    private:
+        unsigned rest_;
+    };
+    [[nodiscard]] constexpr Iterator begin() const { return Iterator(bits_); }
+    [[nodiscard]] constexpr Iterator end() const { return Iterator(0); }
 
     static constexpr OperationSet from_bits(int bits) {
         OperationSet set;

@@ -175,8 +175,7 @@ void plan_contests(Plan& plan, const RuleSet& rules, const PathPlan& paths, cons
     plan.unix_closed = minimal && connect.unix_shut && bind.unix_shut;
     const bool unix_mixed = !(connect.unix_shut && bind.unix_shut) &&
                             !(connect.minimal_unix.empty() && bind.minimal_unix.empty());
-    for (int index = 0; index < operation_count; ++index) {
-        const auto operation = static_cast<Operation>(index);
+    for (const Operation operation : file_operations | network_operations) {
         if (file_operations.contains(operation)) {
             add_contest(
                 plan, operation,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cerrno>
 
 #include "rules/endpoint_index.hpp"
@@ -34,13 +33,6 @@ int default_error(Operation operation) {
 
 OperationSet operations_of(const Object& object) {
     return std::holds_alternative<FileObject>(object) ? file_operations : network_operations;
-}
-
-template <typename Visit>
-void each_operation(OperationSet set, Visit visit) {
-    for (unsigned rest = set.bits(); rest != 0; rest &= rest - 1) {
-        visit(static_cast<Operation>(std::countr_zero(rest)));
-    }
 }
 
 }  // namespace
@@ -146,13 +138,13 @@ public:
     [[nodiscard]] Verdict strictest() const {
         Rank strictest = 0;
         Operation about = Operation::read;
-        each_operation(request_.operations, [&](Operation operation) {
+        for (const Operation operation : request_.operations) {
             const Rank found = best_[static_cast<std::size_t>(operation)];
             const Rank rank = found != 0 ? found : index_.fallback_rank(request_, operation);
-            if (rank <= strictest) return;
+            if (rank <= strictest) continue;
             strictest = rank;
             about = operation;
-        });
+        }
         return index_.verdict(strictest, about);
     }
 
@@ -169,9 +161,8 @@ private:
         const Digest& digest = index_.digests[number];
         const Rank rank = rank_of(digest.action, number);
         bool wins = false;
-        each_operation(digest.operations & request_.operations, [&](Operation operation) {
+        for (const Operation operation : digest.operations& request_.operations)
             wins = wins || rank > best_[static_cast<std::size_t>(operation)];
-        });
         return wins;
     }
 
@@ -192,10 +183,10 @@ private:
     void offer(std::uint32_t number, Matches matches) {
         const Digest& digest = index_.digests[number];
         const Rank rank = rank_of(digest.action, number);
-        each_operation(digest.operations & request_.operations, [&](Operation operation) {
+        for (const Operation operation : digest.operations& request_.operations) {
             Rank& best = best_[static_cast<std::size_t>(operation)];
             if (rank > best && matches(operation)) best = rank;
-        });
+        }
     }
 
     const Index& index_;

@@ -113,9 +113,7 @@ Obstacles obstacles(const Decision& decision, const rules::RuleSet& rules, const
     Obstacles found;
     const OperationSet operations = all_operations(decision);
     const rules::Request request{operations, object, decision.caller.executable, decision.input.arguments};
-    for (int index = 0; index < rules::operation_count; ++index) {
-        const auto operation = static_cast<rules::Operation>(index);
-        if (!operations.contains(operation)) continue;
+    for (const rules::Operation operation : operations) {
         bool allowed = rules.fallback() == Action::allow;
         for (const rules::Rule* rule : rules.matching(request, operation)) {
             allowed = allowed || rule->action == Action::allow;

@@ -96,10 +96,7 @@ private:
 
 std::vector<std::string_view> words(rules::OperationSet operations) {
     std::vector<std::string_view> all;
-    for (int index = 0; index < rules::operation_count; ++index) {
-        const auto one = static_cast<rules::Operation>(index);
-        if (operations.contains(one)) all.push_back(rules::name(one));
-    }
+    for (const rules::Operation one : operations) all.push_back(rules::name(one));
     return all;
 }
 

@@ -97,18 +97,6 @@ void append_object(Buffer& out, const Decision& decision) {
     }
 }
 
-void append_operations(Buffer& out, std::string_view name, rules::OperationSet operations) {
-    out << ",\"" << name << "\":[";
-    bool first = true;
-    for (int index = 0; index < rules::operation_count; ++index) {
-        const auto one = static_cast<rules::Operation>(index);
-        if (!operations.contains(one)) continue;
-        out << (first ? "\"" : ",\"") << rules::name(one) << '"';
-        first = false;
-    }
-    out << ']';
-}
-
 /// What ECS has no field for: bytes of the object that are not UTF-8, its other name, its socket type.
 void append_object_rest(Buffer& out, const Decision& decision) {
     const auto exact = [&out](std::string_view bytes) {
@@ -210,12 +198,10 @@ void append_bytes(Buffer& out, std::string_view name, std::string_view bytes) {
     out << '"';
 }
 
-void append_operations(Buffer& out, rules::OperationSet operations) {
-    out << R"(,"operations":[)";
+void append_operations(Buffer& out, std::string_view name, rules::OperationSet operations) {
+    out << ",\"" << name << "\":[";
     bool first = true;
-    for (int index = 0; index < rules::operation_count; ++index) {
-        const auto one = static_cast<rules::Operation>(index);
-        if (!operations.contains(one)) continue;
+    for (const rules::Operation one : operations) {
         out << (first ? "\"" : ",\"") << rules::name(one) << '"';
         first = false;
     }

@@ -22,8 +22,8 @@ void append_arguments(Buffer& out, std::string_view name, std::span<const std::s
 void append_string(Buffer& out, std::string_view name, std::string_view value);
 /// `,"NAME":"..."` where the bytes are valid UTF-8, and `,"NAME_b64":"..."` besides where they are not.
 void append_bytes(Buffer& out, std::string_view name, std::string_view bytes);
-/// `,"operations":[...]`
-void append_operations(Buffer& out, rules::OperationSet operations);
+/// `,"NAME":[...]`
+void append_operations(Buffer& out, std::string_view name, rules::OperationSet operations);
 /// The line up to its sequence number, of a record about no single call. Returns where that belongs.
 std::size_t begin_event(Buffer& out, std::string_view type, std::string_view action,
                         std::string_view outcome);

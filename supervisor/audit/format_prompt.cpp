@@ -30,7 +30,7 @@ std::size_t format(Buffer& out, const RunContext& context, const PromptShown& wh
     out << '}';
     begin_callgate(out, context);
     append_key(out, what.question, what.key);
-    append_operations(out, what.operations);
+    append_operations(out, "operations", what.operations);
     append_bytes(out, "object", what.object);
     if (!what.second_object.empty()) append_bytes(out, "second_object", what.second_object);
     append_bytes(out, "asked_as", what.asked_as);

@@ -268,11 +268,7 @@ rules::Verdict failure(rules::Operation operation, int error) {
 }
 
 void deny_failure(CallContext& context, const Subject& subject, int error, std::string_view reason) {
-    auto first = rules::Operation::read;
-    for (int index = rules::operation_count; index-- > 0;) {
-        const auto operation = static_cast<rules::Operation>(index);
-        if (subject.operations.contains(operation)) first = operation;
-    }
+    const auto first = subject.operations.empty() ? rules::Operation::read : *subject.operations.begin();
     audit::Decision decision = decision_on(context, subject, failure(first, error));
     decision.reason = reason;
     context.fail(put_on_record(context, decision, nullptr) ? error : unrecorded_error);

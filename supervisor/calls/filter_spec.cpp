@@ -197,9 +197,7 @@ std::vector<TrappedCall> trapped_calls(const Plan& plan) {
     for (const CallEntry& entry : call_table()) {
         if (!is_trapped(spec, entry.number)) continue;
         TrappedCall call{entry.name, entry.operations & plan.trapped, {}};
-        for (int index = 0; index < rules::operation_count; ++index) {
-            const auto operation = static_cast<Operation>(index);
-            if (!call.operations.contains(operation)) continue;
+        for (const Operation operation : call.operations) {
             if (const auto* contest = plan.contest(operation)) {
                 for (const std::string& id : contest->because) {
                     if (std::find(call.because.begin(), call.because.end(), id) == call.because.end()) {

@@ -173,9 +173,7 @@ Answer answer_question(const Question& question, const CompiledRules& compiled) 
     const rules::Request request = question.request();
     answer.verdict = compiled.loaded.rules->evaluate(request);
     find_tier(answer, question, compiled.plan);
-    for (int index = 0; index < rules::operation_count; ++index) {
-        const auto operation = static_cast<Operation>(index);
-        if (!question.operations.contains(operation)) continue;
+    for (const Operation operation : question.operations) {
         for (const rules::Rule* rule : compiled.loaded.rules->matching(request, operation))
             if (rule != answer.verdict.rule &&
                 std::find(answer.also.begin(), answer.also.end(), rule) == answer.also.end())
