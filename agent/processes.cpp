@@ -1,6 +1,5 @@
 #include "agent/processes.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/syscall.h>
@@ -11,11 +10,11 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
-#include <memory>
 #include <set>
 #include <string_view>
 #include <utility>
 
+#include "agent/directory.hpp"
 #include "agent/unique_fd.hpp"
 
 namespace callgate::agent {
@@ -25,10 +24,6 @@ namespace {
 constexpr int look_again_ms = 20;
 // A sweep that still finds new processes after so many readings goes on to kill; the outer loop repeats it.
 constexpr int max_stop_rounds = 64;
-
-struct CloseDirectory {
-    void operator()(DIR* directory) const { ::closedir(directory); }
-};
 
 template <typename Number>
 bool parse_number(std::string_view text, Number& number) {
@@ -115,7 +110,7 @@ std::optional<Process> read_process(pid_t pid) {
 }
 
 void for_each_descendant(pid_t root, const std::function<void(const Process&)>& visit) {
-    const std::unique_ptr<DIR, CloseDirectory> proc(::opendir("/proc"));
+    const Directory proc(::opendir("/proc"));
     if (!proc) return;
     const auto first = read_process(root);
     if (!first) return;

@@ -1,6 +1,5 @@
 #include "agent/removal.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,9 +8,9 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
-#include <memory>
 #include <string_view>
 
+#include "agent/directory.hpp"
 #include "agent/unique_fd.hpp"
 
 namespace callgate::agent {
@@ -19,11 +18,6 @@ namespace {
 
 using boost::system::error_code;
 using boost::system::result;
-
-struct CloseDirectory {
-    void operator()(DIR* directory) const { ::closedir(directory); }
-};
-using Directory = std::unique_ptr<DIR, CloseDirectory>;
 
 // The target may have taken all rights from its own directory: given back through the pinned object, never by
 // name.

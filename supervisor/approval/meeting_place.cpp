@@ -1,6 +1,5 @@
 #include "supervisor/approval/meeting_place.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/random.h>
@@ -12,8 +11,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <memory>
 #include <string_view>
+
+#include "agent/directory.hpp"
 
 namespace callgate::approval {
 
@@ -117,7 +117,7 @@ void leave_meeting_point(const std::string& directory, const std::string& run) {
 
 std::vector<std::string> runs_at(const std::string& directory) {
     std::vector<std::string> runs;
-    const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(directory.c_str()), &::closedir);
+    const Directory entries(::opendir(directory.c_str()));
     if (!entries) return runs;
     while (const dirent* const entry = ::readdir(entries.get())) {
         const std::string_view name = entry->d_name;

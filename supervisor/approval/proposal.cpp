@@ -1,13 +1,12 @@
 #include "supervisor/approval/proposal.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <memory>
 
+#include "agent/directory.hpp"
 #include "rules/pattern.hpp"
 #include "supervisor/audit/escape.hpp"
 #include "supervisor/machine.hpp"
@@ -162,7 +161,7 @@ Result<std::string> propose(const std::string& config, const Shown& shown) {
 std::vector<Pending> pending_rules(const std::string& config) {
     std::vector<Pending> all;
     const std::string directory = pending_directory(config);
-    const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(directory.c_str()), &::closedir);
+    const Directory entries(::opendir(directory.c_str()));
     if (!entries) return all;
     while (const dirent* const entry = ::readdir(entries.get())) {
         if (!is_name(entry->d_name)) continue;

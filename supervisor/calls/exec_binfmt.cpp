@@ -1,11 +1,11 @@
 #include "supervisor/calls/exec_binfmt.hpp"
 
-#include <dirent.h>
 #include <sys/stat.h>
 
 #include <fstream>
-#include <memory>
 #include <string>
+
+#include "agent/directory.hpp"
 
 namespace callgate::calls {
 
@@ -27,7 +27,7 @@ std::string interpreter_of(const std::string& entry) {
 
 bool is_binfmt_interpreter(const Object& program) {
     const std::string place = "/proc/sys/fs/binfmt_misc";
-    const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(place.c_str()), &::closedir);
+    const Directory entries(::opendir(place.c_str()));
     if (!entries) return false;
     while (const dirent* entry = ::readdir(entries.get())) {
         const std::string name = entry->d_name;

@@ -1,12 +1,11 @@
 #include "supervisor/calls/planting.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 
 #include <cerrno>
-#include <memory>
 #include <string_view>
 
+#include "agent/directory.hpp"
 #include "rules/test_switch.hpp"
 #include "supervisor/calls/decide.hpp"
 
@@ -29,7 +28,7 @@ public:
         Verdict worst;
         worst.action = rules::Action::allow;
         if (depth > max_depth) return refused_move(EXDEV);
-        const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(directory.release()), &::closedir);
+        const Directory entries(::fdopendir(directory.release()));
         if (!entries) return refused_move(EXDEV);
         while (const dirent* entry = ::readdir(entries.get())) {
             const std::string_view name = entry->d_name;

@@ -1,6 +1,5 @@
 #include "supervisor/calls/resolve.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
@@ -12,8 +11,8 @@
 
 #include <charconv>
 #include <climits>
-#include <memory>
 
+#include "agent/directory.hpp"
 #include "rules/test_switch.hpp"
 #include "supervisor/calls/foreign_memory.hpp"
 #include "supervisor/kernel/target.hpp"
@@ -76,8 +75,7 @@ bool name_is_gone(const std::string& path, const struct stat& status) {
 std::string name_in_parent(int parent, const struct stat& child) {
     const UniqueFd readable(::openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!readable) return {};
-    std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(::fcntl(readable.get(), F_DUPFD_CLOEXEC, 0)),
-                                                &::closedir);
+    Directory entries(::fdopendir(::fcntl(readable.get(), F_DUPFD_CLOEXEC, 0)));
     if (!entries) return {};
     while (const dirent* entry = ::readdir(entries.get())) {
         struct stat info {};

@@ -12,7 +12,6 @@
 // A group is another matter: a sibling thread can take the caller into another one between looking and the
 // call, and its own group may be the user's whole job. So what reaches further than one process is done here,
 // to those of the tree alone, process by process, and answered as if all others were another user's.
-#include <dirent.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -20,9 +19,9 @@
 
 #include <cstdlib>
 #include <limits>
-#include <memory>
 #include <vector>
 
+#include "agent/directory.hpp"
 #include "rules/test_switch.hpp"
 #include "supervisor/calls/decide.hpp"
 #include "supervisor/calls/table.hpp"
@@ -86,12 +85,10 @@ bool in_tree(const CallContext& context, pid_t process) {
            kernel::descends_from(process, context.run.guardian);
 }
 
-using Directory = std::unique_ptr<DIR, int (*)(DIR*)>;
-
 /// Calls `visit` for each number that a directory of /proc holds. False: it cannot be read.
 template <class Visit>
 bool for_each_number(const char* path, Visit visit) {
-    const Directory entries(::opendir(path), &::closedir);
+    const Directory entries(::opendir(path));
     if (!entries) return false;
     while (const dirent* entry = ::readdir(entries.get())) {
         const auto number = static_cast<pid_t>(std::atoi(entry->d_name));

@@ -1,6 +1,5 @@
 #include "supervisor/calls/terminals.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
@@ -12,8 +11,8 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 
+#include "agent/directory.hpp"
 #include "agent/guardian.hpp"
 #include "rules/rule.hpp"
 
@@ -70,7 +69,7 @@ bool is_master(pid_t process, const char* name, const struct stat& slave, int in
 
 bool holds_master(pid_t process, const struct stat& slave, int index) {
     const std::string path = "/proc/" + std::to_string(process) + "/fd";
-    const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(path.c_str()), &::closedir);
+    const Directory entries(::opendir(path.c_str()));
     if (!entries) return false;
     while (const dirent* entry = ::readdir(entries.get())) {
         if (entry->d_name[0] != '.' && is_master(process, entry->d_name, slave, index)) return true;

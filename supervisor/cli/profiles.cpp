@@ -1,9 +1,8 @@
 // `callgate profiles`: the rule sets that -p can name.
-#include <dirent.h>
 
 #include <algorithm>
-#include <memory>
 
+#include "agent/directory.hpp"
 #include "rules/loader.hpp"
 #include "supervisor/audit/escape.hpp"
 #include "supervisor/cli/failure.hpp"
@@ -17,14 +16,10 @@ namespace {
 
 constexpr std::size_t profile_limit = 8 << 20;
 
-struct CloseDirectory {
-    void operator()(DIR* directory) const { ::closedir(directory); }
-};
-
 /// Names of NAME.json in the user's profile directory, sorted.
 std::vector<std::string> own_profiles(const std::string& directory) {
     std::vector<std::string> names;
-    const std::unique_ptr<DIR, CloseDirectory> stream(::opendir(directory.c_str()));
+    const Directory stream(::opendir(directory.c_str()));
     if (!stream) return names;
     for (const dirent* found = ::readdir(stream.get()); found != nullptr; found = ::readdir(stream.get())) {
         const std::string_view name = found->d_name;

@@ -1,6 +1,5 @@
 #include "supervisor/kernel/target.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -12,8 +11,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <string_view>
+
+#include "agent/directory.hpp"
 
 namespace callgate::kernel {
 
@@ -163,7 +163,7 @@ bool descriptors_exhausted(pid_t thread) {
     // Since Linux 6.2 the size of /proc/PID/fd is the number of open descriptors.
     if (::stat(path.text, &directory) != 0 || static_cast<rlim_t>(directory.st_size) < limit.rlim_cur)
         return false;
-    std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(path.text), &::closedir);
+    Directory entries(::opendir(path.text));
     if (!entries) return false;
     rlim_t below = 0;
     while (const dirent* entry = ::readdir(entries.get())) {

@@ -1,14 +1,14 @@
 #include "supervisor/limits/disk_usage.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <memory>
 #include <set>
 #include <string_view>
 #include <utility>
+
+#include "agent/directory.hpp"
 
 namespace callgate::limits {
 
@@ -17,11 +17,6 @@ namespace {
 constexpr std::uint64_t block_size = 512;  // st_blocks, stat(2)
 constexpr std::size_t deepest = 256;
 constexpr int directory_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-
-struct CloseDirectory {
-    void operator()(DIR* directory) const { ::closedir(directory); }
-};
-using Directory = std::unique_ptr<DIR, CloseDirectory>;
 
 class Count {
 public:

@@ -1,25 +1,21 @@
 #include "supervisor/limits/held.hpp"
 
-#include <dirent.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
-#include <memory>
 #include <sstream>
+
+#include "agent/directory.hpp"
 
 namespace callgate::limits {
 
 namespace {
 
-struct CloseDirectory {
-    void operator()(DIR* directory) const { ::closedir(directory); }
-};
-
 /// Threads of this real user on the machine, as RLIMIT_NPROC counts them.
 std::uint64_t tasks_of_user(uid_t user) {
-    const std::unique_ptr<DIR, CloseDirectory> proc(::opendir("/proc"));
+    const Directory proc(::opendir("/proc"));
     std::uint64_t count = 0;
     while (const dirent* entry = proc ? ::readdir(proc.get()) : nullptr) {
         if (entry->d_name[0] < '0' || entry->d_name[0] > '9') continue;

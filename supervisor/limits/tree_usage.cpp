@@ -1,6 +1,5 @@
 #include "supervisor/limits/tree_usage.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,12 +8,12 @@
 #include <array>
 #include <charconv>
 #include <fstream>
-#include <memory>
 #include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
 
+#include "agent/directory.hpp"
 #include "agent/unique_fd.hpp"
 
 namespace callgate::limits {
@@ -24,11 +23,6 @@ namespace {
 const std::uint64_t page_size = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 const std::uint64_t ticks_per_second = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
 constexpr std::uint64_t block_size = 512;  // st_blocks, stat(2)
-
-struct CloseDirectory {
-    void operator()(DIR* directory) const { ::closedir(directory); }
-};
-using Directory = std::unique_ptr<DIR, CloseDirectory>;
 
 std::string of_process(pid_t pid, const char* what) { return "/proc/" + std::to_string(pid) + "/" + what; }
 

@@ -1,0 +1,16 @@
+// A directory stream with one owner (opendir(3)).
+#pragma once
+
+#include <dirent.h>
+
+#include <memory>
+
+namespace callgate {
+
+struct CloseDirectory {
+    void operator()(DIR* directory) const noexcept { ::closedir(directory); }
+};
+/// Null where it could not be opened.
+using Directory = std::unique_ptr<DIR, CloseDirectory>;
+
+}  // namespace callgate
