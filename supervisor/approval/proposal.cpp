@@ -15,21 +15,15 @@ namespace callgate::approval {
 
 namespace {
 
-std::string json_text(std::string_view text) {
-    audit::Buffer out(text.size() + 16);
-    audit::append_json_string(out, text);
-    return std::string(out.view());
-}
-
 template <class Strings>
 std::string json_list(const Strings& strings) {
     std::string text = "[";
-    for (const std::string& one : strings) text += (text.size() > 1 ? ", " : "") + json_text(one);
+    for (const std::string& one : strings) text += (text.size() > 1 ? ", " : "") + audit::json_string(one);
     return text + "]";
 }
 
 std::string json_words(const std::vector<std::string>& words) {
-    return words.size() == 1 ? json_text(words.front()) : json_list(words);
+    return words.size() == 1 ? audit::json_string(words.front()) : json_list(words);
 }
 
 /// "203.0.113.4:443", "[::1]:80/udp" as conditions.
@@ -44,16 +38,17 @@ std::string endpoint_conditions(const Shown& shown) {
     if (colon == std::string::npos) return "";
     std::string address = text.substr(0, colon);
     if (address.starts_with('[')) address = address.substr(1, address.size() - 2);
-    const std::string where =
-        shown.host.empty() ? "\"address\": " + json_text(address) : "\"host\": " + json_text(shown.host);
-    return where + ", \"port\": " + text.substr(colon + 1) + ", \"protocol\": " + json_text(protocol);
+    const std::string where = shown.host.empty() ? "\"address\": " + audit::json_string(address)
+                                                 : "\"host\": " + audit::json_string(shown.host);
+    return where + ", \"port\": " + text.substr(colon + 1) +
+           ", \"protocol\": " + audit::json_string(protocol);
 }
 
 std::string object_conditions(const Shown& shown) {
     if (shown.kind == "internet") return endpoint_conditions(shown);
     const std::string pattern = rules::quote_glob(shown.object);
-    if (shown.kind == "unix") return "\"unix\": " + json_text(pattern);
-    if (shown.second_path.empty()) return "\"path\": " + json_text(pattern);
+    if (shown.kind == "unix") return "\"unix\": " + audit::json_string(pattern);
+    if (shown.second_path.empty()) return "\"path\": " + audit::json_string(pattern);
     return "\"path\": " + json_list(std::vector{pattern, rules::quote_glob(shown.second_path)});
 }
 
@@ -135,7 +130,8 @@ std::string proposed_rule(const Shown& shown) {
         for (const std::string& one : shown.arguments) patterns.push_back(rules::quote_glob(one));
         rule += ", \"argv\": " + json_list(patterns);
     }
-    if (!shown.program.empty()) rule += ", \"program\": " + json_text(rules::quote_glob(shown.program));
+    if (!shown.program.empty())
+        rule += ", \"program\": " + audit::json_string(rules::quote_glob(shown.program));
     return rule + "}";
 }
 

@@ -1,15 +1,15 @@
 #include "supervisor/approval/wire.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "supervisor/audit/escape.hpp"
+#include "supervisor/json_read.hpp"
 
 namespace callgate::approval {
 
 namespace {
 
-using nlohmann::json;
+using namespace json_read;
 
 /// One message under construction; texts are escaped as in the audit log.
 class Line {
@@ -137,23 +137,13 @@ std::int64_t remaining_ms(const Broker::Open& open, std::int64_t now_ns) {
     return std::max<std::int64_t>(open.deadline_ns - now_ns, 0) / 1'000'000;
 }
 
-std::string text_of(const json& message, const char* key) {
-    const auto found = message.find(key);
-    return found != message.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-std::uint64_t number_of(const json& message, const char* key) {
-    const auto found = message.find(key);
-    return found != message.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
-}
-
 DecisionMessage decision_of(const json& message) {
     DecisionMessage decision;
-    decision.id = number_of(message, "id");
-    decision.key = text_of(message, "key");
-    decision.reply.reason = text_of(message, "reason").substr(0, 1000);
-    const std::string verdict = text_of(message, "verdict");
-    const std::string scope = message.contains("scope") ? text_of(message, "scope") : "once";
+    decision.id = number(member(message, "id"));
+    decision.key = text(member(message, "key"));
+    decision.reply.reason = text(member(message, "reason")).substr(0, 1000);
+    const std::string verdict = text(member(message, "verdict"));
+    const std::string scope = message.contains("scope") ? text(member(message, "scope")) : "once";
     if (verdict == "allow") {
         decision.reply.action = rules::Action::allow;
     } else if (verdict == "kill") {
@@ -257,17 +247,17 @@ std::string grants_message(const std::vector<Grant>& grants) {
     return line.close(']').done();
 }
 
-Message parse_message(std::string_view text) {
-    const json message = json::parse(text, nullptr, false);
+Message parse_message(std::string_view line) {
+    const json message = json::parse(line, nullptr, false);
     if (message.is_discarded() || !message.is_object()) return Nonsense{"not a JSON object"};
-    if (number_of(message, "v") != 1) return Nonsense{"unknown version"};
-    const std::string type = text_of(message, "type");
-    if (type == "auth") return AuthMessage{text_of(message, "token")};
+    if (number(member(message, "v")) != 1) return Nonsense{"unknown version"};
+    const std::string type = text(member(message, "type"));
+    if (type == "auth") return AuthMessage{text(member(message, "token"))};
     if (type == "decision") return decision_of(message);
-    if (type == "rest") return RestMessage{number_of(message, "id")};
+    if (type == "rest") return RestMessage{number(member(message, "id"))};
     if (type == "status") return StatusMessage{};
     if (type == "grants") return GrantsMessage{};
-    if (type == "revoke") return RevokeMessage{number_of(message, "grant")};
+    if (type == "revoke") return RevokeMessage{number(member(message, "grant"))};
     if (type == "stop") return StopMessage{};
     return Nonsense{"unknown type"};
 }

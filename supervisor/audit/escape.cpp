@@ -125,8 +125,34 @@ bool append_json_string(Buffer& out, std::string_view bytes) {
     return valid;
 }
 
+std::string json_string(std::string_view bytes) {
+    Buffer out(bytes.size() + 16);
+    append_json_string(out, bytes);
+    return std::string(out.view());
+}
+
+namespace {
+constexpr std::string_view base64_digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+}
+
+std::optional<std::string> decode_base64(std::string_view encoded) {
+    std::string bytes;
+    unsigned buffer = 0;
+    int bits = 0;
+    while (encoded.ends_with('=')) encoded.remove_suffix(1);
+    for (const char one : encoded) {
+        const std::size_t digit = base64_digits.find(one);
+        if (digit == std::string_view::npos) return std::nullopt;
+        buffer = (buffer << 6U | static_cast<unsigned>(digit)) & 0xffffffU;
+        bits += 6;
+        if (bits < 8) continue;
+        bits -= 8;
+        bytes += static_cast<char>(buffer >> static_cast<unsigned>(bits) & 0xffU);
+    }
+    return bytes;
+}
+
 void append_base64(Buffer& out, std::string_view bytes) {
-    constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for (std::size_t at = 0; at < bytes.size(); at += 3) {
         const std::size_t count = std::min<std::size_t>(3, bytes.size() - at);
         unsigned group = 0;
@@ -134,7 +160,7 @@ void append_base64(Buffer& out, std::string_view bytes) {
             group = group << 8 | (index < count ? static_cast<unsigned char>(bytes[at + index]) : 0U);
         }
         for (std::size_t index = 0; index < 4; ++index) {
-            out << (index <= count ? digits[(group >> (18 - 6 * index)) & 0x3F] : '=');
+            out << (index <= count ? base64_digits[(group >> (18 - 6 * index)) & 0x3F] : '=');
         }
     }
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -34,6 +35,11 @@ bool append_json_string(Buffer& out, std::string_view bytes);
 
 /// Appends the base64 (RFC 4648, padded) of `bytes`, without quotes.
 void append_base64(Buffer& out, std::string_view bytes);
+/// The bytes again, with or without padding; nothing where it is no base64.
+[[nodiscard]] std::optional<std::string> decode_base64(std::string_view encoded);
+
+/// What `append_json_string` appends.
+[[nodiscard]] std::string json_string(std::string_view bytes);
 
 /// For a terminal: hidden characters as \u202e, control characters and bytes that are not UTF-8 as \x1b.
 [[nodiscard]] std::string terminal_safe(std::string_view bytes);

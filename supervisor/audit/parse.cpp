@@ -1,48 +1,19 @@
-// One line of a log to a value. The only reader of JSON in this folder; it believes nothing about the
-// members.
-
-#include <nlohmann/json.hpp>
+// One line of a log to a value.
 
 #include "supervisor/audit/reader.hpp"
+#include "supervisor/json_read.hpp"
 
 namespace callgate::audit {
 
 namespace {
 
-using nlohmann::json;
-
-/// The member at a path of names, or null.
-template <typename... Names>
-const json& member(const json& value, const char* name, Names... rest) {
-    static const json null;
-    if (!value.is_object()) return null;
-    const auto found = value.find(name);
-    if (found == value.end()) return null;
-    if constexpr (sizeof...(rest) == 0) {
-        return *found;
-    } else {
-        return member(*found, rest...);
-    }
-}
-
-std::string text(const json& value) { return value.is_string() ? value.get<std::string>() : std::string(); }
-
-std::uint64_t number(const json& value) {
-    return value.is_number_unsigned() ? value.get<std::uint64_t>() : 0;
-}
+using namespace json_read;
 
 std::optional<int> small_number(const json& value) {
     if (!value.is_number_integer()) return std::nullopt;
     const auto wide = value.get<std::int64_t>();
     if (wide < INT32_MIN || wide > INT32_MAX) return std::nullopt;
     return static_cast<int>(wide);
-}
-
-std::vector<std::string> texts(const json& value) {
-    std::vector<std::string> all;
-    if (!value.is_array()) return all;
-    for (const json& one : value) all.push_back(text(one));
-    return all;
 }
 
 std::string object_of(const json& record) {

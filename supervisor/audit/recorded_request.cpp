@@ -1,48 +1,19 @@
 // A line of a log back to the request that was judged.
-#include <nlohmann/json.hpp>
-
 #include "rules/address.hpp"
-#include "supervisor/audit/redact.hpp"
+#include "supervisor/audit/escape.hpp"
 #include "supervisor/audit/replay.hpp"
+#include "supervisor/json_read.hpp"
 
 namespace callgate::audit {
 
 namespace {
 
-using nlohmann::json;
-
-const json& member(const json& value, const char* name) {
-    static const json null;
-    if (!value.is_object()) return null;
-    const auto found = value.find(name);
-    return found == value.end() ? null : *found;
-}
-
-std::string text(const json& value) { return value.is_string() ? value.get<std::string>() : std::string(); }
-
-/// RFC 4648; nothing where it is none.
-std::optional<std::string> from_base64(std::string_view encoded) {
-    constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    std::string bytes;
-    unsigned buffer = 0;
-    int bits = 0;
-    while (encoded.ends_with('=')) encoded.remove_suffix(1);
-    for (const char one : encoded) {
-        const std::size_t digit = digits.find(one);
-        if (digit == std::string_view::npos) return std::nullopt;
-        buffer = (buffer << 6U | static_cast<unsigned>(digit)) & 0xffffffU;
-        bits += 6;
-        if (bits < 8) continue;
-        bits -= 8;
-        bytes += static_cast<char>(buffer >> static_cast<unsigned>(bits) & 0xffU);
-    }
-    return bytes;
-}
+using namespace json_read;
 
 /// The bytes: given whole beside the text where that could not hold them.
 std::string bytes_of(const json& shown, const json& whole) {
     if (whole.is_string())
-        if (auto bytes = from_base64(text(whole))) return *bytes;
+        if (auto bytes = decode_base64(text(whole))) return *bytes;
     return text(shown);
 }
 

@@ -9,12 +9,7 @@
 
 namespace callgate::cli {
 
-[[nodiscard]] inline std::string json_string(std::string_view text) {
-    audit::Buffer buffer(text.size() + 16);
-    (void)audit::append_json_string(buffer,
-                                    text);  // bytes that are not UTF-8 become \xNN: enough for people's names
-    return std::string(buffer.view());
-}
+using audit::json_string;  // bytes that are not UTF-8 become \xNN: enough for people's names
 
 /// ["a","b"]
 template <class Strings>

@@ -3,7 +3,6 @@
 
 #include <charconv>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "supervisor/approval/client.hpp"
 #include "supervisor/approval/meeting_place.hpp"
@@ -11,6 +10,7 @@
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/json_text.hpp"
 #include "supervisor/cli/verbs.hpp"
+#include "supervisor/json_read.hpp"
 #include "supervisor/machine.hpp"
 
 namespace callgate::cli {
@@ -18,7 +18,7 @@ namespace callgate::cli {
 namespace {
 
 using approval::Client;
-using nlohmann::json;
+using namespace json_read;
 
 constexpr int patience_ms = 5000;
 
@@ -35,28 +35,15 @@ json ask(Client& client, std::string_view type) {
     return answer ? json::parse(answer->text, nullptr, false) : json(nullptr);
 }
 
-std::string text_of(const json& value, const char* name) {
-    return value.is_object() && value.contains(name) && value[name].is_string()
-               ? value[name].get<std::string>()
-               : std::string();
-}
-
-std::int64_t number_of(const json& value, const char* name) {
-    return value.is_object() && value.contains(name) && value[name].is_number_integer()
-               ? value[name].get<std::int64_t>()
-               : 0;
-}
-
 std::string command_of(const json& status) {
-    std::string text;
-    if (!status.contains("command") || !status["command"].is_array()) return text;
-    for (const json& one : status["command"])
-        if (one.is_string()) text += (text.empty() ? "" : " ") + audit::shell_quote(one.get<std::string>());
-    return text;
+    std::string command;
+    for (const std::string& one : texts(member(status, "command")))
+        command += (command.empty() ? "" : " ") + audit::shell_quote(one);
+    return command;
 }
 
-std::string age(std::int64_t milliseconds) {
-    const std::int64_t seconds = milliseconds / 1000;
+std::string age(std::uint64_t milliseconds) {
+    const std::uint64_t seconds = milliseconds / 1000;
     if (seconds < 120) return std::to_string(seconds) + "s";
     if (seconds < 7200) return std::to_string(seconds / 60) + "m";
     return std::to_string(seconds / 3600) + "h";
@@ -79,13 +66,14 @@ std::vector<json> all_status(const std::string& directory) {
 }
 
 std::string grant_line(const std::string& run, const json& grant) {
-    return column(run, 8) + column(std::to_string(number_of(grant, "grant")), 5) +
-           column(text_of(grant, "action"), 5) + column(std::to_string(number_of(grant, "used")) + "x", 6) +
-           audit::terminal_safe(text_of(grant, "text")) + "  by " +
-           audit::terminal_safe(text_of(grant, "program")) + "  (" +
-           audit::terminal_safe(text_of(grant, "channel")) + ", uid " +
-           std::to_string(number_of(grant, "uid")) + ", pid " + std::to_string(number_of(grant, "pid")) +
-           ")\n";
+    return column(run, 8) + column(std::to_string(number(member(grant, "grant"))), 5) +
+           column(text(member(grant, "action")), 5) +
+           column(std::to_string(number(member(grant, "used"))) + "x", 6) +
+           audit::terminal_safe(text(member(grant, "text"))) + "  by " +
+           audit::terminal_safe(text(member(grant, "program"))) + "  (" +
+           audit::terminal_safe(text(member(grant, "channel"))) + ", uid " +
+           std::to_string(number(member(grant, "uid"))) + ", pid " +
+           std::to_string(number(member(grant, "pid"))) + ")\n";
 }
 
 }  // namespace
@@ -99,12 +87,12 @@ int ps(const Arguments& arguments) {
     if (runs.empty()) return 0;
     print("RUN      PID     AGE   WAITING ALLOWED DENIED COMMAND\n");
     for (const json& run : runs)
-        print(column(text_of(run, "run"), 8) + column(std::to_string(number_of(run, "pid")), 7) +
-              column(age(number_of(run, "age_ms")), 5) +
-              column(std::to_string(number_of(run, "questions")), 7) +
-              column(std::to_string(number_of(run, "allowed")), 7) +
-              column(std::to_string(number_of(run, "denied")), 6) + audit::terminal_safe(command_of(run)) +
-              "\n");
+        print(column(text(member(run, "run")), 8) + column(std::to_string(number(member(run, "pid"))), 7) +
+              column(age(number(member(run, "age_ms"))), 5) +
+              column(std::to_string(number(member(run, "questions"))), 7) +
+              column(std::to_string(number(member(run, "allowed"))), 7) +
+              column(std::to_string(number(member(run, "denied"))), 6) +
+              audit::terminal_safe(command_of(run)) + "\n");
     return 0;
 }
 

@@ -10,12 +10,6 @@ using namespace callgate::audit;
 
 namespace {
 
-std::string json_string(std::string_view bytes) {
-    Buffer out;
-    append_json_string(out, bytes);
-    return std::string(out.view());
-}
-
 std::string base64(std::string_view bytes) {
     Buffer out;
     append_base64(out, bytes);
@@ -85,6 +79,11 @@ TEST_CASE("base64 is RFC 4648's") {
     CHECK(base64("foo") == "Zm9v");
     CHECK(base64("foobar") == "Zm9vYmFy");
     CHECK(base64("\xff\xfe\xfd") == "//79");
+    CHECK(decode_base64("") == "");
+    for (const char* bytes : {"f", "fo", "foo", "foobar", "\xff\xfe\xfd"})
+        CHECK(decode_base64(base64(bytes)) == bytes);
+    CHECK(decode_base64("Zg") == "f");
+    CHECK_FALSE(decode_base64("Z*=="));
 }
 
 TEST_CASE("a shell reads a quoted word as one word of the same bytes") {
