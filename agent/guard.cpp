@@ -14,6 +14,7 @@
 
 #include "agent/processes.hpp"
 #include "agent/removal.hpp"
+#include "agent/write_all.hpp"
 
 namespace callgate::agent {
 namespace {
@@ -55,15 +56,6 @@ bool any_child_after_reaping() {
 void drain(int signals) {
     signalfd_siginfo info{};
     while (::read(signals, &info, sizeof info) == sizeof info) {
-    }
-}
-
-void write_all(int fd, const std::string& text) {
-    for (std::size_t done = 0; done < text.size();) {
-        const ssize_t written = ::write(fd, text.data() + done, text.size() - done);
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return;
-        done += static_cast<std::size_t>(written);
     }
 }
 

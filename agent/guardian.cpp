@@ -11,10 +11,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <string_view>
 
 #include "agent/arm.hpp"
 #include "agent/blueprint.hpp"
 #include "agent/guard.hpp"
+#include "agent/write_all.hpp"
 #include "rules/test_switch.hpp"
 
 namespace callgate::agent {
@@ -205,13 +207,8 @@ result<Guardian> start_guardian(const Guarding& guarding) {
 
 result<void> arm(const Guardian& guardian, const Arming& arming) {
     const std::vector<std::byte> bytes = pack_blueprint(arming);
-    for (std::size_t done = 0; done < bytes.size();) {
-        const ssize_t put = ::write(guardian.go.get(), bytes.data() + done, bytes.size() - done);
-        if (put < 0 && errno == EINTR) continue;
-        if (put < 0 && errno == EPIPE) return {};
-        if (put < 0) return last_error();
-        done += static_cast<std::size_t>(put);
-    }
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (!write_all(guardian.go.get(), text) && errno != EPIPE) return last_error();
     return {};
 }
 

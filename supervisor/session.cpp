@@ -9,6 +9,7 @@
 #include <iostream>
 
 #include "agent/removal.hpp"
+#include "agent/write_all.hpp"
 #include "rules/test_switch.hpp"
 #include "supervisor/beginning.hpp"
 #include "supervisor/calls/supervision.hpp"
@@ -34,15 +35,6 @@ UniqueFd open_output(const OutputTarget& target, const char* option) {
     UniqueFd fd(::open(target.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666));
     if (!fd) throw SetupError(std::string(option) + ": cannot write " + target.path + ": " + because(errno));
     return fd;
-}
-
-void write_all(int fd, std::string_view text) {
-    while (!text.empty()) {
-        const ssize_t put = ::write(fd, text.data(), text.size());
-        if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) return;
-        text.remove_prefix(static_cast<std::size_t>(put));
-    }
 }
 
 std::unique_ptr<audit::Log> make_log(const SessionConfig& config) {
