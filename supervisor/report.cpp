@@ -10,6 +10,7 @@
 #include "supervisor/audit/escape.hpp"
 #include "supervisor/audit/format.hpp"
 #include "supervisor/observed_summary.hpp"
+#include "supervisor/plural.hpp"
 #include "supervisor/report_parts.hpp"
 
 namespace callgate {
@@ -35,10 +36,6 @@ std::string rule_of(const audit::Decision& decision) {
     const rules::Verdict& verdict = decision.verdict;
     if (verdict.rule == nullptr) return std::string(rules::name(verdict.decided_by));
     return std::string(verdict.rule_name());
-}
-
-std::string plural(std::uint64_t count, const char* noun) {
-    return std::to_string(count) + ' ' + noun + (count == 1 ? "" : "s");
 }
 
 std::string denial_line(const Denial& denial, bool hints) {

@@ -8,6 +8,7 @@
 #include "supervisor/audit/escape.hpp"
 #include "supervisor/audit/lines.hpp"
 #include "supervisor/audit/show_rows.hpp"
+#include "supervisor/plural.hpp"
 
 namespace callgate::audit {
 
@@ -178,10 +179,6 @@ std::string text_of(const Finding& finding) {
             return text + "is not signed by the key that was given";
     }
     return text;
-}
-
-std::string plural(std::uint64_t count, const std::string& noun) {
-    return std::to_string(count) + ' ' + noun + (count == 1 ? "" : "s");
 }
 
 std::string incomplete_because(const Verification& found) {

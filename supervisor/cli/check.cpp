@@ -7,6 +7,7 @@
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/json_text.hpp"
 #include "supervisor/cli/verbs.hpp"
+#include "supervisor/plural.hpp"
 
 namespace callgate::cli {
 
@@ -21,10 +22,6 @@ Counts count(const rules::LoadedRules& loaded) {
     for (const rules::Diagnostic& one : loaded.diagnostics)
         ++(one.severity == rules::Diagnostic::Severity::error ? counts.errors : counts.warnings);
     return counts;
-}
-
-std::string plural(std::size_t number, const std::string& word) {
-    return std::to_string(number) + " " + word + (number == 1 ? "" : "s");
 }
 
 std::string as_text(const std::string& file, const rules::LoadedRules& loaded) {
