@@ -24,7 +24,8 @@ struct Questioned {
 
 /// Puts the answer that refuses on record; the errno, never 0. As `refusal`, for a handler that has asked by
 /// itself.
-[[nodiscard]] int refusal_as_answered(CallContext& context, const Subject& subject, const Questioned& answer);
+[[nodiscard]] int refusal_as_answered(CallContext& context, const Subject& subject, const Questioned& answer,
+                                      std::uint64_t* sequence = nullptr);
 
 /// Whether some rule asks about executing: the arguments are then part of every such question.
 [[nodiscard]] bool asks_about_execution(const rules::RuleSet& rules);

@@ -230,17 +230,16 @@ int refusal(CallContext& context, const Subject& subject, const rules::Verdict& 
     if (decision.verdict.action == rules::Action::ask) {
         if (context.asking == Asking::later) return EAGAIN;
         const Questioned answer = put_question(context, subject, verdict);
-        if (answer.parked) return EPERM;
-        decision = decision_on(context, subject, answer.verdict);
-        decision.reason = answer.reason;
+        return answer.parked ? EPERM : refusal_as_answered(context, subject, answer, sequence);
     }
     return carry_out(context, decision, sequence);
 }
 
-int refusal_as_answered(CallContext& context, const Subject& subject, const Questioned& answer) {
+int refusal_as_answered(CallContext& context, const Subject& subject, const Questioned& answer,
+                        std::uint64_t* sequence) {
     audit::Decision decision = decision_on(context, subject, answer.verdict);
     decision.reason = answer.reason;
-    return carry_out(context, decision, nullptr);
+    return carry_out(context, decision, sequence);
 }
 
 void let_continue(CallContext& context, const Subject& subject) {
