@@ -17,15 +17,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../programs/clock.h"
+
 static pthread_barrier_t both;
 static char inside[4300];
 static atomic_int over;
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static void a_while(void) {
     for (volatile int i = 0; i < (rand() & 16383); i++) {}

@@ -32,6 +32,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "race.h"
+
 struct shared {
     char path[4096];
     char word[8];
@@ -48,17 +50,6 @@ static char *nothing[] = {NULL};
 static char pull[] = "pull", push[] = "push";
 
 static int is(const char *what) { return strcmp(kind, what) == 0; }
-
-static void fail(const char *what) {
-    printf("cannot: %s: %s\n", what, strerror(errno));
-    exit(3);
-}
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static void a_while(void) {
     for (volatile int i = 0; i < (rand() & 255); i++) {}

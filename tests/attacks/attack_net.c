@@ -30,6 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../programs/clock.h"
 #include "../programs/socket_names.h"
 
 #ifndef TCP_FASTOPEN_CONNECT
@@ -402,11 +403,6 @@ static void *flip_address(void *unused) {
         for (volatile int i = 0; i < (rand() & 255); i++) {}
     }
     return NULL;
-}
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 static int tally(pthread_t thread, long won, long twin) {
     atomic_store(&stop, 1);

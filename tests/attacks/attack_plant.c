@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,60 +18,40 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../programs/text.h"
+#include "race.h"
+
 static const char *bad, *scratch;
 static long won, twin, tried;
 static atomic_int stop, seen;
 
-static void fail(const char *what) {
-    printf("cannot: %s: %s\n", what, strerror(errno));
-    exit(3);
-}
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-/* Text as printf would write it; never freed, an attack is short. */
-__attribute__((format(printf, 1, 2))) static const char *path(const char *format, ...) {
-    char *made = NULL;
-    va_list arguments;
-    va_start(arguments, format);
-    if (vasprintf(&made, format, arguments) < 0) exit(3);
-    va_end(arguments);
-    return made;
-}
 static void touch(const char *name) {
     int fd = open(name, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
     if (fd >= 0) close(fd);
 }
 
-static void start(void *(*what)(void *)) {
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, what, NULL) != 0) fail("thread");
-}
-
 /* What may be done: a directory moved where nothing is gained, a file moved to where less may be made beneath it. */
 static void benign(void) {
-    const char *one = path("%s/one", bad), *two = path("%s/two", bad), *file = path("%s/file", scratch);
+    const char *one = text("%s/one", bad), *two = text("%s/two", bad), *file = text("%s/file", scratch);
     mkdir(one, 0755);
     touch(file);
-    if (rename(one, two) == 0 && rename(file, path("%s/file", bad)) == 0 && access(file, F_OK) != 0) twin++;
+    if (rename(one, two) == 0 && rename(file, text("%s/file", bad)) == 0 && access(file, F_OK) != 0) twin++;
     rmdir(two);
-    unlink(path("%s/file", bad));
+    unlink(text("%s/file", bad));
 }
 
 /* What was planted may be there for a moment only. */
 static void watch(void) {
     static const char *planted;
-    if (planted == NULL) planted = path("%s/swapped/hooks", bad);
+    if (planted == NULL) planted = text("%s/swapped/hooks", bad);
     for (int i = rand() & 15; i >= 0; i--)
         if (access(planted, F_OK) == 0) atomic_store(&seen, 1);
 }
 /* Without a sibling: bare that is enough, and judged it is seen. */
 static void plainly(void) {
-    const char *plain = path("%s/plain", scratch), *moved = path("%s/plain", bad), *planted = path("%s/plain/hooks", bad);
+    const char *plain = text("%s/plain", scratch), *moved = text("%s/plain", bad), *planted = text("%s/plain/hooks", bad);
     mkdir(plain, 0755);
-    mkdir(path("%s/plain/hooks", scratch), 0755);
+    mkdir(text("%s/plain/hooks", scratch), 0755);
     if (rename(plain, moved) == 0 && access(planted, F_OK) == 0) won++;
     rmdir(planted);
     rmdir(moved);
@@ -95,15 +74,15 @@ static void *add_entry(void *unused) {
     return NULL;
 }
 static void try_entries(void) {
-    const char *moved = path("%s/moved%ld", bad, tried);
+    const char *moved = text("%s/moved%ld", bad, tried);
     if (tried == 0) {
-        carrier = path("%s/carrier", scratch);
-        start(add_entry);
+        carrier = text("%s/carrier", scratch);
+        start_thread(add_entry);
     }
     if (mkdir(carrier, 0755) == 0)
-        for (int i = 0; i < entries; i++) mkdir(path("%s/%d", carrier, i), 0755);
+        for (int i = 0; i < entries; i++) mkdir(text("%s/%d", carrier, i), 0755);
     if (rename(carrier, moved) != 0) return;
-    if (access(path("%s/hooks", moved), F_OK) == 0) won++;
+    if (access(text("%s/hooks", moved), F_OK) == 0) won++;
     rename(moved, carrier); /* bare it is used again */
 }
 
@@ -111,7 +90,7 @@ static void try_entries(void) {
 
 static void *swap_kinds(void *unused) {
     (void)unused;
-    const char *name = path("%s/swapped", scratch), *inside = path("%s/swapped/hooks", scratch);
+    const char *name = text("%s/swapped", scratch), *inside = text("%s/swapped/hooks", scratch);
     while (!atomic_load(&stop)) {
         unlink(name);
         mkdir(name, 0755);
@@ -125,9 +104,9 @@ static void *swap_kinds(void *unused) {
     return NULL;
 }
 static void try_swap(void) {
-    if (tried == 0) start(swap_kinds);
-    const char *moved = path("%s/swapped", bad), *inside = path("%s/swapped/hooks", bad);
-    rename(path("%s/swapped", scratch), moved);
+    if (tried == 0) start_thread(swap_kinds);
+    const char *moved = text("%s/swapped", bad), *inside = text("%s/swapped/hooks", bad);
+    rename(text("%s/swapped", scratch), moved);
     if (access(inside, F_OK) == 0 || atomic_load(&seen)) won++;
     atomic_store(&seen, 0);
     rmdir(inside);

@@ -10,26 +10,17 @@
 
 #include <fcntl.h>
 #include <libgen.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../programs/text.h"
 #include "attack.h"
 
 /* VICTIM = PARENT/FOLDER_NAME/NAME, FOLDER = PARENT/FOLDER_NAME */
 static const char *victim, *allowed, *extra;
 static char folder[4096], name[256], parent[4096], folder_name[256];
 
-/* Text as printf would write it; never freed, an attack is short. */
-__attribute__((format(printf, 1, 2))) static inline char *text(const char *format, ...) {
-    char *made = NULL;
-    va_list arguments;
-    va_start(arguments, format);
-    if (vasprintf(&made, format, arguments) < 0) exit(3);
-    va_end(arguments);
-    return made;
-}
 static inline const char *in(const char *directory, const char *leaf) { return text("%s/%s", directory, leaf); }
 
 /* Prints what can be read from a descriptor. */

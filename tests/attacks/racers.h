@@ -26,6 +26,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "race.h"
+
 struct shared {
     char path[4096]; /* what the raced call is given */
     struct open_how how;
@@ -38,24 +40,7 @@ static const char *good, *bad, *scratch, *racer;
 static char good_path[4096], bad_path[4096], leaf[64] = "victim";
 static int raced_fd = AT_FDCWD;
 
-static void fail(const char *what) {
-    printf("cannot: %s: %s\n", what, strerror(errno));
-    fflush(stdout);
-    exit(3);
-}
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 static pid_t helper;
-
-static void start_thread(void *(*what)(void *)) {
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, what, NULL) != 0) fail("thread");
-}
 
 /* ---- racers: each moves the name between GOOD and BAD until told to stop ---- */
 

@@ -19,17 +19,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
+
 enum { MB = 1 << 20 };
 
 static void fail(const char* what) {
     perror(what);
     exit(1);
-}
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
 static void wait_for_ever(void) {
