@@ -2,28 +2,24 @@
 //
 // The terminal is the person's own: no target holds it. What was typed before a prompt was drawn never
 // answers it, nor does what is typed in the moment after, nor what is pasted; the end of input denies.
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <list>
-#include <nlohmann/json.hpp>
 
+#include "agent/write_all.hpp"
 #include "supervisor/approval/client.hpp"
+#include "supervisor/approval/decider.hpp"
 #include "supervisor/approval/meeting_place.hpp"
 #include "supervisor/approval/prompt.hpp"
 #include "supervisor/approval/proposal.hpp"
-#include "supervisor/approval/wire.hpp"
 #include "supervisor/calls/supervision.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/verbs.hpp"
@@ -40,21 +36,10 @@ using approval::Typed;
 
 /// After a prompt was drawn: what is typed in this time was meant for something else.
 constexpr std::int64_t guard_ns = 600'000'000;
-constexpr std::int64_t second_ns = 1'000'000'000;
 
 struct Open {
     Client* client = nullptr;
     Shown shown;
-};
-
-/// One program that decides one question.
-struct Decider {
-    pid_t pid = -1;
-    UniqueFd output;
-    std::string text;
-    std::int64_t deadline_ns = 0;
-    std::string run;
-    std::uint64_t id = 0;
 };
 
 class Approver {
@@ -84,9 +69,7 @@ private:
     void on_input();
     void on_line(const std::string& line);
     void decide(std::string_view verdict, Scope scope);
-    void start_decider(const Open& open);
     void on_decider();
-    void end_decider();
     void notify();
     void wait();
     void write(std::string_view text) const;
@@ -95,7 +78,6 @@ private:
     std::string only_, program_;
     bool once_, notify_, terminal_;
     bool paste_marked_ = false, finished_ = false, input_ended_ = false;
-    int answered_ = 0;
     UniqueFd presence_, watch_, signals_;
     std::list<Client> clients_;
     std::vector<Open> questions_;
@@ -105,17 +87,10 @@ private:
     std::int64_t guarded_until_ns_ = 0;
     approval::TypedLines lines_;
     std::string input_;
-    Decider decider_;
+    approval::Decider decider_;
 };
 
-void Approver::write(std::string_view text) const {
-    while (!text.empty()) {
-        const ssize_t put = ::write(1, text.data(), text.size());
-        if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) return;
-        text.remove_prefix(static_cast<std::size_t>(put));
-    }
-}
+void Approver::write(std::string_view text) const { static_cast<void>(write_all(1, text)); }
 
 void Approver::find_runs() {
     for (const std::string& run : approval::runs_at(places_.runtime)) {
@@ -153,13 +128,13 @@ void Approver::withdraw(std::uint64_t id, const Client& client, const std::strin
         say("question " + std::to_string(id) + " of run " + client.run() + ": " + why);
         drawn_id_ = 0;
     }
-    if (decider_.id == id && decider_.run == client.run()) end_decider();
+    if (decider_.decides(client.run(), id)) decider_.end();
     std::erase_if(questions_, [&](const Open& one) { return one.client == &client && one.shown.id == id; });
 }
 
 void Approver::drop(Client& client) {
     if (drawn_run_ == client.run() && drawn_id_ != 0) withdraw(drawn_id_, client, "the run has ended");
-    if (decider_.run == client.run()) end_decider();
+    if (decider_.run() == client.run()) decider_.end();
     std::erase_if(questions_, [&](const Open& one) { return one.client == &client; });
     if (!only_.empty()) finished_ = true;
     clients_.remove_if([&](const Client& one) { return &one == &client; });
@@ -199,7 +174,6 @@ void Approver::draw(bool details) {
 void Approver::decide(std::string_view verdict, Scope scope) {
     Open* const open = current();
     static_cast<void>(open->client->send(approval::decision_line(open->shown, verdict, scope)));
-    ++answered_;
     drawn_id_ = 0;
     // Callers that still wait are counted to us again, under the same number.
     if (open->shown.count <= 1 || verdict != "allow" || scope != Scope::once) {
@@ -271,68 +245,19 @@ void Approver::on_input() {
     if (terminal_) input_.clear();
 }
 
-void Approver::start_decider(const Open& open) {
-    decider_ = {};
-    decider_.run = open.client->run();
-    decider_.id = open.shown.id;
-    decider_.deadline_ns = open.shown.deadline_ns;
-    const UniqueFd question(::memfd_create("callgate-question", MFD_CLOEXEC));
-    const std::string line = open.shown.message + '\n';
-    int ends[2] = {-1, -1};
-    if (!question || ::write(question.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()) ||
-        ::lseek(question.get(), 0, SEEK_SET) != 0 || ::pipe2(ends, O_CLOEXEC) != 0) {
-        decider_ = {};
-        return decide("deny", Scope::once);
-    }
-    decider_.output.reset(ends[0]);
-    const UniqueFd writing(ends[1]);
-    decider_.pid = ::fork();
-    if (decider_.pid == 0) {
-        sigset_t none;
-        ::sigemptyset(&none);
-        ::sigprocmask(SIG_SETMASK, &none, nullptr);
-        ::dup2(question.get(), 0);
-        ::dup2(writing.get(), 1);
-        ::execlp(program_.c_str(), program_.c_str(), static_cast<char*>(nullptr));
-        ::_exit(127);
-    }
-    if (decider_.pid > 0) return;
-    decider_ = {};
-    decide("deny", Scope::once);
-}
-
-/// Whatever it was: it is over.
-void Approver::end_decider() {
-    if (decider_.pid > 0) {
-        ::kill(decider_.pid, SIGKILL);
-        ::waitpid(decider_.pid, nullptr, 0);
-    }
-    decider_ = {};
-}
-
 /// Its failure, silence or nonsense denies.
 void Approver::on_decider() {
-    char bytes[4096];
-    const ssize_t got = ::read(decider_.output.get(), bytes, sizeof bytes);
-    if (got > 0 && decider_.text.size() < approval::longest_message) {
-        decider_.text.append(bytes, static_cast<std::size_t>(got));
-        return;
-    }
-    int status = 1;
-    if (got > 0) ::kill(decider_.pid, SIGKILL);
-    ::waitpid(decider_.pid, &status, 0);
-    decider_.pid = -1;
-    const auto answer = approval::parse_program_answer(status == 0 ? decider_.text : "");
+    const auto answer = decider_.take();
+    if (!answer) return;
     Open* const open = current();
-    if (open != nullptr && open->shown.id == decider_.id && open->client->run() == decider_.run) {
-        if (!answer.problem.empty()) say(program_ + ": " + answer.problem + ": denied");
+    if (open != nullptr && decider_.decides(open->client->run(), open->shown.id)) {
+        if (!answer->problem.empty()) say(program_ + ": " + answer->problem + ": denied");
         static_cast<void>(open->client->send(
-            approval::decision_line(open->shown, answer.verdict, answer.scope, answer.reason)));
-        ++answered_;
+            approval::decision_line(open->shown, answer->verdict, answer->scope, answer->reason)));
         questions_.erase(questions_.begin());
         if (once_) finished_ = true;
     }
-    decider_ = {};
+    decider_.end();
 }
 
 /// Whatever comes first: runs, messages, a line, a program's answer, a signal, time.
@@ -340,7 +265,7 @@ void Approver::wait() {
     std::vector<pollfd> all = {{signals_.get(), POLLIN, 0}, {watch_.get(), POLLIN, 0}};
     const bool reads = program_.empty() && !input_ended_;
     all.push_back({reads ? 0 : -1, POLLIN, 0});
-    all.push_back({decider_.output ? decider_.output.get() : -1, POLLIN, 0});
+    all.push_back({decider_.descriptor(), POLLIN, 0});
     std::vector<Client*> order;
     for (Client& one : clients_) {
         all.push_back({one.descriptor(), POLLIN, 0});
@@ -389,12 +314,13 @@ int Approver::run() {
         throw Failure("no run " + only_ + " answers; callgate ps lists those that do");
     while (!finished_) {
         Open* const open = current();
-        if (open != nullptr && !program_.empty() && decider_.id == 0) start_decider(*open);
+        if (open != nullptr && !program_.empty() && !decider_.busy() &&
+            !decider_.start(program_, open->client->run(), open->shown))
+            decide("deny", Scope::once);
         if (open != nullptr && program_.empty() && drawn_id_ == 0) draw(false);
         if (!finished_) wait();
-        if (decider_.pid > 0 && calls::now_ns() > decider_.deadline_ns + second_ns) end_decider();
+        if (decider_.overdue(calls::now_ns())) decider_.end();
     }
-    end_decider();
     return 0;
 }
 
