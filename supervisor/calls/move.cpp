@@ -226,6 +226,13 @@ Verdict judge_link(const rules::MoveJudge& moves, const Verdict& verdict, const 
     return stricter(verdict, moved.verdict);
 }
 
+/// Whether this kernel links by AT_EMPTY_PATH without capabilities (since 6.10); before, it looks at nothing
+/// else.
+bool links_by_descriptor() {
+    static const bool known = ::linkat(-1, "", -1, ".", AT_EMPTY_PATH) != 0 && errno != ENOENT;
+    return known;
+}
+
 }  // namespace
 
 void handle_rename(CallContext& context) {
@@ -273,6 +280,7 @@ void handle_rename(CallContext& context) {
 void handle_link(CallContext& context) {
     const int flags = context.entry.flags < 0 ? 0 : context.integer(context.entry.flags);
     if ((flags & ~(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH)) != 0) return context.fail(EINVAL);
+    if ((flags & AT_EMPTY_PATH) != 0 && !links_by_descriptor()) return context.fail(ENOENT);
     Scratch& scratch = context.scratch;
     auto given_old =
         read_path_argument(context, context.entry.first, scratch.path, scratch.directory, empty_of(flags));

@@ -85,7 +85,7 @@ def test_changes_of_attributes_give_what_they_give_bare(box):
     table = changetable.attribute_cases(box.tree)
     null = {"id": "null", "allow": ["read", "metadata"], "path": "/dev/null"}
     result = both(box, "prog_changeprobe", changetable.make_tree, table.text(), 800, null)
-    assert len(result.decisions(mechanism="on_behalf", operation="metadata")) >= 400
+    assert len(result.decisions(mechanism="on_behalf", operation="metadata")) >= 300  # fewer calls before Linux 6.13
     file = box.file(box.tree / "probe", b"")
     try:
         os.setxattr(file, "user.probe", b"x")
