@@ -1,0 +1,147 @@
+#!/usr/bin/python3
+"""./dev test --soak: every test with its full counts, every build, and the page docs/soak.md.
+
+usage: soak.py [--stage STAGE]... [--resume] [NAME]...   (NAME: a part of tests' names, as ctest -R has it)
+
+The page has one row for each test and is written after each, so that a long run can be stopped and taken up again
+(--resume leaves out what passed at this very commit). Each row says which commit ran. Named tests run in gcc's release
+build alone, the one that users run. Under the sanitizers the unit tests run, because a sanitizer's runtime makes system
+calls of its own between fork and exec.
+"""
+import argparse
+import datetime
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "soak.md"
+HEADER = "| build | test | counts | result | seconds | commit | date |"
+
+
+class Stage(NamedTuple):
+    """One build and which of its tests are run; `command` where something reports by itself."""
+
+    title: str
+    presets: tuple[str, ...]
+    directory: str = ""
+    tests: str = "."
+    full: bool = True
+    command: tuple[str, ...] = ()
+
+
+STAGES = {
+    "gcc": Stage("gcc, release", ("release", "switches"), "build"),
+    "clang": Stage("clang", ("release", "switches", "clang"), "build-clang", full=False),
+    "asan": Stage("gcc, address and undefined behaviour", ("asan",), "build-asan", r"^(unit|fuzz\.)"),
+    "tsan": Stage("gcc, threads", ("tsan",), "build-tsan", "^unit$"),
+    "fuzz": Stage("libFuzzer", (), command=("./dev", "fuzz", "300")),
+    "kernels": Stage("other kernels", (), command=("./dev", "test", "kernels")),
+}
+
+
+class Row(NamedTuple):
+    build: str
+    test: str
+    counts: str
+    result: str
+    seconds: str
+    commit: str
+    date: str
+
+
+class Page:
+    """What docs/soak.md says, read and written whole."""
+
+    def __init__(self) -> None:
+        text = PAGE.read_text() if PAGE.exists() else ""
+        cells = [line.strip("| \n").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+        self.rows = {(row[0], row[1]): Row(*row) for row in cells if len(row) == len(Row._fields) and row[0] != "build"}
+        self.sections = dict(re.findall(r"^## (.*)\n\n((?:(?!## ).*\n?)*)", text, re.MULTILINE))
+
+    def put(self, row: Row, section: str = "") -> None:
+        self.rows[(row.build, row.test)] = row
+        if section:
+            self.sections[row.build] = section.strip() + "\n"
+        self.write()
+
+    def write(self) -> None:
+        order = [stage.title for stage in STAGES.values()]
+        rows = sorted(self.rows.values(), key=lambda row: (order.index(row.build), row.test))
+        with open("/proc/sys/kernel/osrelease", encoding="ascii") as file:
+            kernel = file.read().strip()
+        lines = ["# The last long runs", "",
+                 "Written by `./dev test --soak`, after each test; a row says which commit ran. Full counts are those that the",
+                 "tests state for a long run.", "",
+                 f"Linux {kernel}, {os.cpu_count()} CPUs, {output('gcc', '--version').splitlines()[0]}.", "",
+                 HEADER, "|" + "---|" * len(Row._fields)]
+        lines += ["| " + " | ".join(row) + " |" for row in rows]
+        for title, section in sorted(self.sections.items()):
+            lines += ["", f"## {title}", "", section.rstrip()]
+        PAGE.write_text("\n".join(lines) + "\n")
+
+
+def output(*command: str) -> str:
+    return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def commit() -> str:
+    """The commit that runs; with a plus sign where the tree has changes beside the page itself."""
+    changed = output("git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs/soak.md")
+    return output("git", "rev-parse", "--short", "HEAD").strip() + ("+" if changed else "")
+
+
+def tests_of(stage: Stage, names: list[str]) -> list[str]:
+    found = re.findall(r"^ *Test +#\d+: (\S+)", output("ctest", "--test-dir", stage.directory, "-N", "-R", stage.tests), re.M)
+    return [name for name in found if not names or any(re.search(one, name) for one in names)]
+
+
+def run_command(stage: Stage) -> tuple[bool, str]:
+    done = subprocess.run(stage.command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
+    return done.returncode == 0, done.stdout
+
+
+def run_test(stage: Stage, test: str) -> tuple[bool, str]:
+    done = subprocess.run(["ctest", "--test-dir", stage.directory, "--output-on-failure", "--no-tests=error",
+                           "-R", f"^{re.escape(test)}$"],
+                          cwd=ROOT, stdin=subprocess.DEVNULL, check=False,
+                          env={**os.environ, "CALLGATE_SOAK": "1" if stage.full else ""})
+    return done.returncode == 0, ""
+
+
+def run_stage(stage: Stage, names: list[str], resume: bool, page: Page) -> bool:
+    for preset in stage.presets:
+        targets = {"CALLGATE_SOAK": "1"}
+        subprocess.run(["./dev", "build", preset], cwd=ROOT, env={**os.environ, **targets}, check=True)
+    good = True
+    for test in [" ".join(stage.command)] if stage.command else tests_of(stage, names):
+        known = page.rows.get((stage.title, test))
+        if resume and known and known.result == "passed" and known.commit == commit():
+            continue
+        start, ran = time.monotonic(), commit()
+        passed, section = run_command(stage) if stage.command else run_test(stage, test)
+        good = good and passed
+        page.put(Row(stage.title, test, "full" if stage.full else "plain", "passed" if passed else "FAILED",
+                     str(round(time.monotonic() - start)), ran, datetime.date.today().isoformat()), section)
+    return good
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="./dev test --soak", description="Every test with its full counts.")
+    parser.add_argument("--stage", action="append", choices=list(STAGES), help="only these builds (repeatable)")
+    parser.add_argument("--resume", action="store_true", help="leave out what passed at this commit")
+    parser.add_argument("name", nargs="*", help="a part of tests' names")
+    choice = parser.parse_args()
+    stages = choice.stage or (["gcc"] if choice.name else list(STAGES))
+    page = Page()
+    good = [run_stage(STAGES[stage], choice.name, choice.resume, page) for stage in stages]
+    print(PAGE.read_text(), end="")
+    return 0 if all(good) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
