@@ -86,6 +86,7 @@ std::optional<RecordedRequest> parse_request(std::string_view line, std::string&
     request.starts_run = request.call == "run.start";
     request.workdir = text(member(ours, "workdir"));
     request.temporary_directory = text(member(ours, "temporary_directory"));
+    request.rules_sha256 = text(member(ours, "rules_sha256"));
     request.was = text(member(ours, "verdict"));
     if (request.was.empty()) return request;
     request.decided_by = text(member(ours, "decided_by"));

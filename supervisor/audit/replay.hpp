@@ -31,7 +31,7 @@ struct RecordedRequest {
     std::uint64_t of_sequence = 0;
     // Of run.start:
     bool starts_run = false;
-    std::string workdir, temporary_directory;
+    std::string workdir, temporary_directory, rules_sha256;
 };
 /// Nothing, and why in `problem`, where the line is no record. Other records have no `was`.
 [[nodiscard]] std::optional<RecordedRequest> parse_request(std::string_view line, std::string& problem);

@@ -116,8 +116,9 @@ std::string short_time(const std::string& time) {
 
 Rows::Rows(std::ostream& out, bool json, bool colour) : out_(out) {
     if (json) return;
-    table_.emplace(out, std::vector<std::string>{"TIME", "VERDICT", "OPERATION", "OBJECT", "RULE", "PROGRAM"},
-                   colour);
+    table_.emplace(
+        out, std::vector<std::string>{"TIME", "VERDICT", "OPERATION", "OBJECT", "RULE", "PROGRAM", "RECORD"},
+        colour);
 }
 
 void Rows::add(const Entry& entry, std::string_view line) {
@@ -138,7 +139,8 @@ void Rows::add(const Entry& entry, std::string_view line) {
                  {entry.operation, Colour::none},
                  {std::move(object), Colour::none},
                  {rule.empty() ? "-" : rule, Colour::none},
-                 {program_text(entry), Colour::none}});
+                 {program_text(entry), Colour::none},
+                 {std::to_string(entry.sequence), Colour::faint}});
 }
 
 void Rows::flush() {

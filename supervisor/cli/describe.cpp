@@ -30,6 +30,13 @@ Inspection::Inspection(const Arguments& arguments)
     context_ = machine_context(places_, workdir, spoken_directory(), tree_);
 }
 
+Inspection::Inspection(const Arguments& arguments, const std::string& workdir, const std::string& tmp)
+    : arguments_(arguments), places_(find_places()), tree_(tmp.empty() ? spoken_directory() : tmp) {
+    const bool named = arguments.has("workdir") || workdir.empty();
+    context_ = machine_context(places_, named ? choose_workdir(arguments, places_, false) : workdir,
+                               tmp.empty() ? spoken_directory() : tmp, tree_);
+}
+
 CompiledRules Inspection::compile() const { return compile_rules(arguments_, places_, context_, {}); }
 
 std::string subject(const rules::Conditions& when) {

@@ -12,6 +12,8 @@ class Inspection {
 public:
     /// Throws Failure. Says on stderr where `run` would refuse the work directory.
     explicit Inspection(const Arguments& arguments);
+    /// As a run with this work directory and private directory had it; "": as above. Says nothing.
+    Inspection(const Arguments& arguments, const std::string& workdir, const std::string& tmp);
     Inspection(const Inspection&) = delete;
     Inspection& operator=(const Inspection&) = delete;
 

@@ -1,39 +1,20 @@
 // `callgate explain`: one request through the same evaluator and plan that a run would use.
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 
 #include "rules/address.hpp"
-#include "supervisor/audit/escape.hpp"
-#include "supervisor/audit/show.hpp"
 #include "supervisor/cli/describe.hpp"
 #include "supervisor/cli/environment.hpp"
+#include "supervisor/cli/explanation.hpp"
 #include "supervisor/cli/failure.hpp"
-#include "supervisor/cli/json_text.hpp"
-#include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/verbs.hpp"
-#include "supervisor/report.hpp"
 
 namespace callgate::cli {
 
 namespace {
 
 using rules::Operation;
-
-/// The request, and the bytes that it looks at.
-struct Question {
-    rules::OperationSet operations;
-    std::string name;   // of a file or a unix socket
-    std::string shown;  // the object as text
-    std::string note;   // what a name stood for
-    std::string program;
-    rules::Object object;
-
-    [[nodiscard]] rules::Request request() const {
-        return {.operations = operations, .object = object, .program = program, .arguments = {}};
-    }
-};
 
 rules::OperationSet read_operations(const std::string& word) {
     if (const auto operations = rules::parse_operations(word)) return *operations;
@@ -115,139 +96,25 @@ std::string find_program(const std::string& name, const std::string& home) {
 /// Fills `question` in place: its object looks at its own bytes.
 void read_question(Question& question, const Arguments& arguments, const rules::LoadContext& context) {
     const std::vector<std::string>& words = arguments.rest();
+    const std::string usage = "; usage: callgate explain [OPTIONS] OPERATION OBJECT [by PROGRAM]";
+    if (words.size() < 2) throw Failure("an argument is missing" + usage);
     if (words.size() == 3 || (words.size() == 4 && words[2] != "by"))
-        throw Failure("expected \"by PROGRAM\" after the object, not " + words[2] +
-                      "; usage: callgate explain [OPTIONS] OPERATION OBJECT [by PROGRAM]");
+        throw Failure("expected \"by PROGRAM\" after the object, not " + words[2] + usage);
     question.operations = read_operations(words[0]);
     if (words.size() == 4) question.program = find_program(words[3], context.home);
     read_object(question, words[1], context);
 }
 
-struct Answer {
-    rules::Verdict verdict;
-    bool kernel = false;
-    std::string tier;  // why it is decided there
-    std::vector<const rules::Rule*> also;
-    std::vector<const rules::Rule*> by_arguments;  // may decide otherwise: an explanation has none
-    std::string hint;
-};
-
-/// Where the decision falls: what is not trapped, the kernel holds alone.
-void find_tier(Answer& answer, const Question& question, const rules::Plan& plan) {
-    const bool allowed = answer.verdict.action == rules::Action::allow;
-    const bool file = std::holds_alternative<rules::FileObject>(question.object);
-    if (!plan.trapped.intersects(question.operations)) {
-        answer.kernel = true;
-        answer.tier = allowed ? "the kernel allows it alone; callgate is not asked"
-                              : "the kernel denies it alone; callgate is not asked";
-        return;
-    }
-    constexpr rules::OperationSet never{Operation::metadata, Operation::connect, Operation::bind};
-    if (allowed && question.operations.contains(Operation::execute) && plan.trap_only_execute) {
-        answer.tier = "callgate decides each call, and again on what then runs";
-        return;
-    }
-    if (allowed && file && !question.operations.intersects(never) &&
-        rules::StaticGrants(plan).allow(question.operations, question.name) &&
-        !(plan.trap_only && question.operations.contains(Operation::read))) {
-        answer.kernel = true;
-        answer.tier = "Landlock allows it; the call is seen and goes on as it is";
-        return;
-    }
-    answer.tier = allowed ? "callgate decides each call and performs it" : "callgate decides each call";
-}
-
-void find_rules_by_arguments(Answer& answer, const Question& question, const rules::RuleSet& rules) {
-    if (!question.operations.contains(Operation::execute)) return;
-    for (const rules::Rule& rule : rules.rules()) {
-        if (!rule.operations.contains(Operation::execute) || !rule.when.argv) continue;
-        const std::vector<rules::Glob>& paths = rule.when.path;
-        if (paths.empty() || std::any_of(paths.begin(), paths.end(),
-                                         [&](const rules::Glob& one) { return one.matches(question.name); }))
-            answer.by_arguments.push_back(&rule);
-    }
-}
-
-Answer answer_question(const Question& question, const CompiledRules& compiled) {
-    Answer answer;
-    const rules::Request request = question.request();
-    answer.verdict = compiled.loaded.rules->evaluate(request);
-    find_tier(answer, question, compiled.plan);
-    for (const Operation operation : question.operations) {
-        for (const rules::Rule* rule : compiled.loaded.rules->matching(request, operation))
-            if (rule != answer.verdict.rule &&
-                std::find(answer.also.begin(), answer.also.end(), rule) == answer.also.end())
-                answer.also.push_back(rule);
-    }
-    find_rules_by_arguments(answer, question, *compiled.loaded.rules);
-    if (answer.verdict.action == rules::Action::allow) return answer;
-    audit::Decision decision;
-    decision.operation = answer.verdict.operation;
-    decision.operations = question.operations;
-    decision.object = question.object;
-    decision.verdict = answer.verdict;
-    answer.hint = hint(decision, *compiled.loaded.rules);
-    return answer;
-}
-
-std::string coloured(rules::Action action) {
-    const std::string word(rules::name(action));
-    if (!audit::colour_wanted(STDOUT_FILENO)) return word;
-    const char* colour = action == rules::Action::allow ? "32" : action == rules::Action::ask ? "33" : "31";
-    return std::string("\x1b[") + colour + "m" + word + "\x1b[0m";
-}
-
-std::string as_text(const Question& question, const Answer& answer) {
-    const rules::Verdict& verdict = answer.verdict;
-    std::string text = coloured(verdict.action) + " " + rules::names(question.operations) + " " +
-                       audit::terminal_safe(question.shown) + "\n";
-    const auto line = [&text](std::string_view title, const std::string& value) {
-        text += "  " + std::string(title) + std::string(6 - title.size(), ' ') + audit::terminal_safe(value) +
-                "\n";
-    };
-    if (!question.note.empty()) line("note", question.note);
-    if (question.operations != rules::OperationSet{verdict.operation})
-        line("by", "the strictest of these, " + std::string(rules::name(verdict.operation)));
-    line("rule", verdict.rule == nullptr ? "default: no rule decides it" : describe(*verdict.rule));
-    line("tier", std::string(answer.kernel ? "kernel: " : "contested: ") + answer.tier);
-    for (const rules::Rule* rule : answer.also) line("also", describe(*rule));
-    for (const rules::Rule* rule : answer.by_arguments)
-        line("note", "where its argv matches, this rule decides too: " + describe(*rule));
-    if (verdict.action == rules::Action::ask)
-        line("note", "a run asks you (callgate approve), and denies it where nobody answers");
-    if (!answer.hint.empty()) line("hint", "callgate run " + answer.hint);
-    return text;
-}
-
-std::string as_json(const Question& question, const Answer& answer) {
-    std::vector<std::string> also;
-    for (const rules::Rule* rule : answer.also) also.push_back(rule_json(*rule));
-    std::vector<std::string> by_arguments;
-    for (const rules::Rule* rule : answer.by_arguments) by_arguments.push_back(rule_json(*rule));
-    JsonObject object;
-    object.add("verdict", rules::name(answer.verdict.action))
-        .add("decided_by", rules::name(answer.verdict.decided_by))
-        .add("operation", rules::name(answer.verdict.operation))
-        .add("object", question.shown)
-        .add("program", question.program)
-        .raw("rule", answer.verdict.rule == nullptr ? "null" : rule_json(*answer.verdict.rule))
-        .add("tier", answer.kernel ? "kernel" : "contested")
-        .add("why", answer.tier)
-        .raw("also", json_array(also))
-        .raw("by_arguments", json_array(by_arguments))
-        .add("hint", answer.hint);
-    return object.text() + "\n";
-}
-
 }  // namespace
 
 int explain(const Arguments& arguments) {
+    if (arguments.has("from-log")) return explain_record(arguments);
     const Inspection inspection(arguments);
     Question question;
     read_question(question, arguments, inspection.context());
-    const CompiledRules compiled = inspection.compile();
+    const CompiledRules compiled = inspection.compile();  // the answer looks at its rules
     const Answer answer = answer_question(question, compiled);
-    print(arguments.has("json") ? as_json(question, answer) : as_text(question, answer));
+    print(arguments.has("json") ? as_json(question, answer) + "\n" : as_text(question, answer));
     return 0;
 }
 

@@ -114,6 +114,15 @@ constexpr std::array inspect_groups = {
     OptionGroup{"Output", json_options},
     OptionGroup{"Other", help_options},
 };
+constexpr std::array explain_options = {
+    OptionSpec{"from-log", 0, one, "SEQ",
+               "explain this record of LOG, a file or a run (default: the newest log)"},
+};
+constexpr std::array explain_groups = {
+    OptionGroup{"Records", explain_options}, OptionGroup{"Allow and deny", allow_options},
+    OptionGroup{"Rules", rule_options},      OptionGroup{"Output", json_options},
+    OptionGroup{"Other", help_options},
+};
 constexpr std::array json_groups = {OptionGroup{"Options", json_options}, OptionGroup{"Other", help_options}};
 constexpr std::array plain_groups = {OptionGroup{"Options", help_options}};
 
@@ -185,14 +194,18 @@ constexpr std::array all_verbs = {
              "with file, line and column, and what is likely a mistake. Exit status: 0 good, 1 "
              "errors or failed examples, 125 wrong use.",
              "callgate check rules.json", check_groups, false, 1, 1000000, check},
-    VerbSpec{"explain", "[OPTIONS] OPERATION OBJECT [by PROGRAM]", "show what a run would decide, and why",
-             "Shows what a run would decide, by which rule, and whether the kernel decides it alone. "
-             "OPERATION is read, write, modify, create, delete, metadata, execute, connect or bind. OBJECT "
-             "is a path, "
-             "HOST:PORT[/udp], unix:PATH or @name.",
-             "callgate explain read ~/.ssh/id_ed25519\n"
-             "callgate explain -c 127.0.0.1:5432 connect 127.0.0.1:5432 by /usr/bin/psql",
-             inspect_groups, false, 2, 4, explain},
+    VerbSpec{
+        "explain", "[OPTIONS] OPERATION OBJECT [by PROGRAM]", "show what a run would decide, and why",
+        "Shows what a run would decide, by which rule, whether the kernel decides it alone, which rules "
+        "matched and lost, which nearly matched, and what would have to change. "
+        "OPERATION is read, write, modify, create, delete, metadata, execute, connect or bind. OBJECT "
+        "is a path, "
+        "HOST:PORT[/udp], unix:PATH or @name. With --from-log what record SEQ asked for is explained under "
+        "the rules that are given, for the run's work directory.",
+        "callgate explain read ~/.ssh/id_ed25519\n"
+        "callgate explain -c 127.0.0.1:5432 connect 127.0.0.1:5432 by /usr/bin/psql\n"
+        "callgate explain --from-log 12 k3f9ab",
+        explain_groups, false, 0, 4, explain},
     VerbSpec{"plan", "[OPTIONS]", "show what the kernel decides alone, what is contested, and why", "",
              "callgate plan\ncallgate plan -R rules.json --record minimal --json", inspect_groups, false, 0,
              0, plan},

@@ -178,8 +178,7 @@ TEST_CASE("a wrong value names the variable that it came from") {
 }
 
 TEST_CASE("verbs refuse a wrong number of arguments and show their usage") {
-    CHECK(parse_failure("explain", {"read"}) ==
-          "an argument is missing; usage: callgate explain [OPTIONS] OPERATION OBJECT [by PROGRAM]");
+    CHECK(parse_failure("revoke", {"k3f9ab"}) == "an argument is missing; usage: callgate revoke RUN GRANT");
     CHECK(parse_failure("plan", {"x"}) == "too many arguments; usage: callgate plan [OPTIONS]");
     CHECK(parse_failure("check", {}) == "an argument is missing; usage: callgate check FILE...");
     CHECK(parse("explain", {"read", "--", "-x"}).rest() == Words{"read", "-x"});

@@ -1,0 +1,195 @@
+// `callgate explain --from-log SEQ [LOG]`: what a record asked for, under the rules that are given.
+//
+// The log is hostile: a line that is no record is passed over, names are made safe where they are printed.
+#include <charconv>
+#include <iostream>
+#include <optional>
+
+#include "rules/address.hpp"
+#include "supervisor/audit/escape.hpp"
+#include "supervisor/audit/lines.hpp"
+#include "supervisor/audit/reader.hpp"
+#include "supervisor/audit/replay.hpp"
+#include "supervisor/cli/describe.hpp"
+#include "supervisor/cli/explanation.hpp"
+#include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/json_text.hpp"
+#include "supervisor/cli/verbs.hpp"
+
+namespace callgate::cli {
+
+namespace {
+
+/// A record with the start of its run.
+struct Found {
+    audit::Entry entry;
+    audit::RecordedRequest request;
+    std::string workdir, temporary_directory, rules_sha256;
+};
+
+std::uint64_t read_sequence(const Arguments& arguments) {
+    const std::string text = arguments.value("from-log").value_or("");
+    std::uint64_t sequence = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), sequence);
+    if (error != std::errc{} || end != text.data() + text.size() || sequence == 0)
+        throw Failure(arguments.origin("from-log") + " " + text +
+                      ": expected the number of a record, such as 12 (callgate audit show has them)");
+    return sequence;
+}
+
+std::string find_file(const Arguments& arguments) {
+    const std::vector<std::string>& words = arguments.rest();
+    if (words.size() > 1)
+        throw Failure("too many arguments; usage: callgate explain --from-log SEQ [LOG] [OPTIONS]");
+    std::string error;
+    std::string path =
+        audit::find_log({.state = find_places().state, .log = words.empty() ? "" : words[0]}, error);
+    if (path.empty()) throw Failure(error);
+    return path;
+}
+
+/// Of several runs in one file the last that has such a record. `of` names the decision where record
+/// `sequence` is a second one about it.
+std::optional<Found> find_record(const std::string& path, std::uint64_t sequence) {
+    auto lines = audit::Lines::open(path);
+    if (!lines) throw Failure(path + ": " + lines.error().message());
+    std::optional<Found> found;
+    Found current;
+    for (audit::Lines::Step step; (step = lines->next()) != audit::Lines::Step::end;) {
+        if (step != audit::Lines::Step::line) continue;
+        std::string problem;
+        auto entry = audit::parse_record(lines->text(), problem);
+        if (!entry || (entry->sequence != sequence && entry->action != "run.start")) continue;
+        auto request = audit::parse_request(lines->text(), problem);
+        if (!request) continue;
+        if (entry->action == "run.start") {
+            current.workdir = request->workdir;
+            current.temporary_directory = request->temporary_directory;
+            current.rules_sha256 = request->rules_sha256;
+        }
+        if (entry->sequence != sequence) continue;
+        current.entry = std::move(*entry);
+        current.request = std::move(*request);
+        found = current;
+    }
+    return found;
+}
+
+void fill(Question& question, const audit::RecordedRequest& request, bool second) {
+    question.program = request.program;
+    question.arguments = request.arguments;
+    question.arguments_known = request.arguments_known;
+    question.operations = second ? request.second : request.first;
+    question.name = second ? request.second_object : request.object;
+    question.shown = question.name;
+    if (second) {
+        question.object = rules::FileObject{question.name, false};
+    } else if (request.endpoint) {
+        question.object = *request.endpoint;
+        question.shown = rules::text(*request.endpoint) +
+                         (request.endpoint->protocol == rules::Protocol::udp ? "/udp" : "");
+    } else if (request.unix_type) {
+        question.object = rules::UnixObject{question.name, *request.unix_type};
+        if (!question.name.starts_with('@')) question.shown = "unix:" + question.name;
+    } else {
+        question.object = rules::FileObject{question.name, request.nameless};
+        if (request.nameless) question.note = "the object had no name left: no rule allows it";
+    }
+}
+
+/// What the record says: the decision then.
+std::string record_text(const Found& found, bool same_rules, const std::string& why_undecidable) {
+    const audit::Entry& entry = found.entry;
+    std::string text = "record " + std::to_string(entry.sequence) + " of run " + entry.run + ", " +
+                       entry.time + ": " + entry.verdict + " " + entry.operation + ", by " +
+                       entry.decided_by + (entry.rule.empty() ? "" : " " + entry.rule);
+    if (!entry.error.empty()) text += ", " + entry.error;
+    if (!entry.reason.empty()) text += ": " + entry.reason;
+    text += "\n  call    " + entry.action + " by " + (entry.program.empty() ? "?" : entry.program) + " (" +
+            std::to_string(entry.pid) + ")";
+    if (entry.decided_by == "failure") text += "\n  note    something failed; no rule decided that call";
+    if (entry.decided_by == "person" || entry.decided_by == "program" || entry.decided_by == "grant")
+        text += "\n  note    the rules asked, and " + entry.decided_by + " is who answered";
+    if (!same_rules) text += "\n  note    these are not the rules of that run: give the options that it had";
+    if (!why_undecidable.empty()) text += "\n  note    " + why_undecidable;
+    std::string safe;
+    for (std::size_t begin = 0; begin < text.size();) {
+        const std::size_t end = std::min(text.find('\n', begin), text.size());
+        safe += audit::terminal_safe(std::string_view(text).substr(begin, end - begin)) + "\n";
+        begin = end + 1;
+    }
+    return safe;
+}
+
+std::string record_json(const Found& found, bool same_rules, const std::vector<std::string>& explained) {
+    const audit::Entry& entry = found.entry;
+    return JsonObject()
+               .raw("record", JsonObject()
+                                  .add("sequence", entry.sequence)
+                                  .add("run", entry.run)
+                                  .add("time", entry.time)
+                                  .add("call", entry.action)
+                                  .add("verdict", entry.verdict)
+                                  .add("decided_by", entry.decided_by)
+                                  .add("rule", entry.rule)
+                                  .add("errno", entry.error)
+                                  .add("reason", entry.reason)
+                                  .text())
+               .add("same_rules", same_rules)
+               .raw("explained", json_array(explained))
+               .text() +
+           "\n";
+}
+
+/// Why these rules may say another thing of the call than is said here.
+std::string undecidable(const audit::RecordedRequest& request, const rules::RuleSet& rules) {
+    if (request.first.contains(rules::Operation::execute) && rules.needs_arguments() &&
+        !request.arguments_known)
+        return "its arguments are not on record: rules about them may decide otherwise";
+    if (request.has_second)
+        return "the strictest of both names counts, and what the move would free (docs/rules.md)";
+    return {};
+}
+
+Found decision_for(const std::string& path, std::uint64_t sequence) {
+    const auto not_there = [&](std::uint64_t number) {
+        return Failure(path + " has no record " + std::to_string(number));
+    };
+    std::optional<Found> found = find_record(path, sequence);
+    if (!found) throw not_there(sequence);
+    if (!found->entry.decision() && found->entry.of_sequence != 0) {
+        const std::uint64_t of = found->entry.of_sequence;
+        say("record " + std::to_string(sequence) + " (" + found->entry.action + ") is what came of record " +
+            std::to_string(of) + ", which is explained here");
+        found = find_record(path, of);
+        if (!found) throw not_there(of);
+    }
+    if (!found->entry.decision())
+        throw Failure("record " + std::to_string(found->entry.sequence) + " is " + found->entry.action +
+                      ", no decision; callgate audit show has those");
+    return std::move(*found);
+}
+
+}  // namespace
+
+int explain_record(const Arguments& arguments) {
+    const std::uint64_t sequence = read_sequence(arguments);
+    const Found found = decision_for(find_file(arguments), sequence);
+    const Inspection inspection(arguments, found.workdir, found.temporary_directory);
+    const CompiledRules compiled = inspection.compile();
+    const bool same = found.rules_sha256 == compiled.loaded.sha256;
+    std::string text = record_text(found, same, undecidable(found.request, *compiled.loaded.rules));
+    std::vector<std::string> all;
+    for (const bool second : {false, true}) {
+        if (second && !found.request.has_second) break;
+        Question question;
+        fill(question, found.request, second);
+        const Answer answer = answer_question(question, compiled);
+        text += as_text(question, answer);
+        all.push_back(as_json(question, answer));
+    }
+    print(arguments.has("json") ? record_json(found, same, all) : text);
+    return 0;
+}
+
+}  // namespace callgate::cli

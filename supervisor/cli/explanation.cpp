@@ -1,0 +1,163 @@
+#include "supervisor/cli/explanation.hpp"
+
+#include <algorithm>
+
+#include "rules/address.hpp"
+#include "rules/plan_audit.hpp"
+#include "supervisor/cli/describe.hpp"
+#include "supervisor/cli/json_text.hpp"
+#include "supervisor/report.hpp"
+
+namespace callgate::cli {
+
+namespace {
+
+using rules::Action;
+using rules::Operation;
+
+/// The socket of a datagram address cannot be made unless a rule opens them, whatever the default says.
+void close_datagrams(Answer& answer, const Question& question, const rules::RuleSet& rules) {
+    if (rules::lets_exist(rules, question.object)) return;
+    answer.kernel = true;
+    answer.tier = "no rule names such datagrams, so their sockets cannot be made (EPROTONOSUPPORT)";
+    if (answer.verdict.action >= Action::deny) return;
+    answer.verdict.action = Action::deny;
+    answer.verdict.decided_by = rules::DecidedBy::fallback;
+    answer.verdict.rule = nullptr;
+}
+
+/// Where the decision falls: what is not trapped, the kernel holds alone.
+void find_tier(Answer& answer, const Question& question, const rules::Plan& plan) {
+    if (!answer.tier.empty()) return;
+    const bool allowed = answer.verdict.action == Action::allow;
+    const bool file = std::holds_alternative<rules::FileObject>(question.object);
+    if (!plan.trapped.intersects(question.operations)) {
+        answer.kernel = true;
+        answer.tier = allowed ? "the kernel allows it alone; callgate is not asked"
+                              : "the kernel denies it alone; callgate is not asked";
+        return;
+    }
+    constexpr rules::OperationSet never{Operation::metadata, Operation::connect, Operation::bind};
+    if (allowed && question.operations.contains(Operation::execute) && plan.trap_only_execute) {
+        answer.tier = "callgate decides each call, and again on what then runs";
+        return;
+    }
+    const rules::StaticGrants grants(plan);
+    if (allowed && file && !question.operations.intersects(never) &&
+        grants.allow(question.operations, question.name) &&
+        !(plan.trap_only && question.operations.contains(Operation::read))) {
+        if (question.operations.contains(Operation::remove) && grants.may_carry(question.name)) {
+            answer.tier = "callgate performs it, because what Landlock allows of this name goes with it";
+            return;
+        }
+        answer.kernel = true;
+        answer.tier = "Landlock allows it; the call is seen and goes on as it is";
+        if (question.operations == rules::OperationSet{Operation::create} &&
+            !grants.allow({Operation::create, Operation::modify}, question.name))
+            answer.tier += " (a file made by an open for writing: callgate decides it and performs it)";
+        return;
+    }
+    answer.tier = allowed ? "callgate decides each call and performs it" : "callgate decides each call";
+}
+
+std::string why_lost(const rules::Rule& loser, const rules::Verdict& verdict, Operation operation) {
+    if (operation != verdict.operation)
+        return "it decides " + std::string(rules::name(operation)) + ", and what decides " +
+               std::string(rules::name(verdict.operation)) + " is as strict or stricter";
+    if (loser.action == verdict.action) return "says the same, and stands later";
+    return std::string(rules::name(verdict.action)) + " wins over " + std::string(rules::name(loser.action));
+}
+
+void find_losers(Answer& answer, const Question& question, const rules::RuleSet& rules) {
+    const rules::Request request = question.request();
+    // Those that speak of the operation that decides say why best: they come first.
+    std::vector<Operation> order{answer.verdict.operation};
+    for (const Operation one : question.operations)
+        if (one != answer.verdict.operation) order.push_back(one);
+    const auto told = [&answer](const rules::Rule* rule) {
+        return rule == answer.verdict.rule ||
+               std::any_of(answer.lost.begin(), answer.lost.end(),
+                           [rule](const Loser& one) { return one.rule == rule; });
+    };
+    for (const Operation operation : order) {
+        if (!question.operations.contains(operation)) continue;
+        for (const rules::Rule* rule : rules.matching(request, operation))
+            if (!told(rule)) answer.lost.push_back({rule, why_lost(*rule, answer.verdict, operation)});
+    }
+    for (const Operation operation : order) {
+        for (const rules::NearMiss& one : rules::near_misses(rules, request, operation)) {
+            const bool again =
+                told(one.rule) || std::any_of(answer.near.begin(), answer.near.end(),
+                                              [&](const auto& other) { return other.rule == one.rule; });
+            if (!again) answer.near.push_back(one);
+        }
+    }
+}
+
+std::string source_of(const rules::Rule& rule) {
+    return rule.source.line == 0 ? rule.source.file
+                                 : rule.source.file + ":" + std::to_string(rule.source.line);
+}
+
+/// A rule that would deny what is allowed, as it stands in a rule set.
+std::string denying_rule(const Question& question) {
+    std::vector<std::string> operations;
+    for (const Operation one : question.operations) operations.emplace_back(rules::name(one));
+    JsonObject rule;
+    rule.raw("deny", json_list(operations));
+    if (const auto* end = std::get_if<rules::Endpoint>(&question.object)) {
+        rule.add("address", rules::text(end->address)).add("port", end->port);
+        if (end->protocol == rules::Protocol::udp) rule.add("protocol", "udp");
+    } else {
+        std::string pattern;
+        for (const char one : question.name) {
+            if (std::string_view("*?[]{},\\").find(one) != std::string_view::npos) pattern += '\\';
+            pattern += one;
+        }
+        rule.add(std::holds_alternative<rules::FileObject>(question.object) ? "path" : "unix", pattern);
+    }
+    return rule.text();
+}
+
+void find_change(Answer& answer, const Question& question, const rules::RuleSet& rules) {
+    const rules::Verdict& verdict = answer.verdict;
+    if (verdict.action == Action::allow) {
+        answer.change = "a rule that denies it: " + denying_rule(question);
+        return;
+    }
+    audit::Decision decision;
+    decision.operation = verdict.operation;
+    decision.operations = question.operations;
+    decision.object = question.object;
+    decision.caller.executable = question.program;
+    decision.input.arguments = question.arguments;
+    decision.verdict = verdict;
+    answer.hint = hint(decision, rules);
+    if (!answer.hint.empty()) answer.change = "callgate run " + answer.hint;
+    const rules::Rule* const rule = verdict.rule;
+    if (rule == nullptr) {
+        if (answer.hint.empty()) answer.change = "a rule that allows it";
+        return;
+    }
+    if (rule->built_in) {
+        answer.change = "nothing changes it: callgate keeps this to itself, whatever the rules say";
+    } else {
+        answer.change += (answer.hint.empty() ? "" : "; or ") + std::string("an \"except\" in rule ") +
+                         rule->id + " (" + source_of(*rule) + ")";
+    }
+}
+
+}  // namespace
+
+Answer answer_question(const Question& question, const CompiledRules& compiled) {
+    const rules::RuleSet& rules = *compiled.loaded.rules;
+    Answer answer;
+    answer.verdict = rules.evaluate(question.request());
+    close_datagrams(answer, question, rules);
+    find_tier(answer, question, compiled.plan);
+    find_losers(answer, question, rules);
+    find_change(answer, question, rules);
+    return answer;
+}
+
+}  // namespace callgate::cli

@@ -1,0 +1,62 @@
+// What a rule set says of one request, and why: for `callgate explain`.
+//
+// The verdict is the evaluator's and the tier is the plan's, as in a run; the rest tells what else spoke of
+// the object, and what would have to change. Objects and programs may be a stranger's bytes (from a log): the
+// texts made here are safe for a terminal.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "rules/near_miss.hpp"
+#include "rules/request.hpp"
+#include "supervisor/cli/rule_options.hpp"
+
+namespace callgate::cli {
+
+/// One request, and the bytes that it looks at: not to be moved once `object` is set.
+struct Question {
+    rules::OperationSet operations;
+    std::string name;   // of a file or a unix socket
+    std::string shown;  // the object as text
+    std::string note;   // what a name stood for
+    std::string program;
+    std::vector<std::string> arguments;
+    bool arguments_known = false;
+    rules::Object object;
+
+    [[nodiscard]] rules::Request request() const {
+        return {.operations = operations, .object = object, .program = program, .arguments = arguments};
+    }
+};
+
+/// A rule that matches and does not name the verdict.
+struct Loser {
+    const rules::Rule* rule = nullptr;
+    std::string why;
+};
+
+struct Answer {
+    rules::Verdict verdict;
+    bool kernel = false;
+    std::string tier;  // why it is decided there
+    std::vector<Loser> lost;
+    std::vector<rules::NearMiss> near;
+    std::string hint;    // the options of callgate run that would allow it; "" none
+    std::string change;  // what would have to change for another verdict
+};
+
+/// The answer looks at the rules of `compiled`.
+[[nodiscard]] Answer answer_question(const Question& question, const CompiledRules& compiled);
+
+[[nodiscard]] std::string as_text(const Question& question, const Answer& answer);
+/// One JSON object without a newline.
+[[nodiscard]] std::string as_json(const Question& question, const Answer& answer);
+
+/// The verdict's word, coloured where stdout is a terminal.
+[[nodiscard]] std::string coloured(rules::Action action);
+
+/// `callgate explain --from-log SEQ [LOG]`: explains what is on record under the rules that are given.
+[[nodiscard]] int explain_record(const Arguments& arguments);
+
+}  // namespace callgate::cli

@@ -1,0 +1,87 @@
+// An explanation as text and as JSON.
+#include <unistd.h>
+
+#include "supervisor/audit/escape.hpp"
+#include "supervisor/audit/show.hpp"
+#include "supervisor/cli/describe.hpp"
+#include "supervisor/cli/explanation.hpp"
+#include "supervisor/cli/json_text.hpp"
+
+namespace callgate::cli {
+
+namespace {
+
+std::string_view word(rules::Obstacle obstacle) {
+    constexpr std::string_view words[] = {"exception", "program", "arguments", "protocol"};
+    return words[static_cast<std::size_t>(obstacle)];
+}
+
+std::string_view why(rules::Obstacle obstacle, bool arguments_known) {
+    switch (obstacle) {
+        case rules::Obstacle::exception:
+            return "its exception leaves this out";
+        case rules::Obstacle::program:
+            return "it is for other programs";
+        case rules::Obstacle::arguments:
+            return arguments_known ? "it is for other arguments" : "it decides too, where its argv matches";
+        case rules::Obstacle::protocol:
+            return "it is for another protocol";
+    }
+    return {};
+}
+
+}  // namespace
+
+std::string coloured(rules::Action action) {
+    const std::string word(rules::name(action));
+    if (!audit::colour_wanted(STDOUT_FILENO)) return word;
+    const char* colour = action == rules::Action::allow ? "32" : action == rules::Action::ask ? "33" : "31";
+    return std::string("\x1b[") + colour + "m" + word + "\x1b[0m";
+}
+
+std::string as_text(const Question& question, const Answer& answer) {
+    const rules::Verdict& verdict = answer.verdict;
+    std::string text = coloured(verdict.action) + " " + rules::names(question.operations) + " " +
+                       audit::terminal_safe(question.shown) + "\n";
+    const auto line = [&text](std::string_view title, const std::string& value) {
+        text += "  " + std::string(title) + std::string(8 - title.size(), ' ') + audit::terminal_safe(value) +
+                "\n";
+    };
+    if (!question.note.empty()) line("note", question.note);
+    if (question.operations != rules::OperationSet{verdict.operation})
+        line("by", "the strictest of these, " + std::string(rules::name(verdict.operation)));
+    line("rule", verdict.rule == nullptr ? "default: no rule decides it" : describe(*verdict.rule));
+    line("tier", std::string(answer.kernel ? "kernel: " : "contested: ") + answer.tier);
+    for (const Loser& one : answer.lost) line("lost", describe(*one.rule) + " -- " + one.why);
+    for (const rules::NearMiss& one : answer.near)
+        line("near", describe(*one.rule) + " -- " + std::string(why(one.obstacle, question.arguments_known)));
+    if (verdict.action == rules::Action::ask)
+        line("note", "a run asks you (callgate approve), and denies it where nobody answers");
+    line("change", answer.change);
+    return text;
+}
+
+std::string as_json(const Question& question, const Answer& answer) {
+    std::vector<std::string> lost, near;
+    for (const Loser& one : answer.lost)
+        lost.push_back(JsonObject().raw("rule", rule_json(*one.rule)).add("why", one.why).text());
+    for (const rules::NearMiss& one : answer.near)
+        near.push_back(
+            JsonObject().raw("rule", rule_json(*one.rule)).add("misses_by", word(one.obstacle)).text());
+    JsonObject object;
+    object.add("verdict", rules::name(answer.verdict.action))
+        .add("decided_by", rules::name(answer.verdict.decided_by))
+        .add("operation", rules::name(answer.verdict.operation))
+        .add("object", question.shown)
+        .add("program", question.program)
+        .raw("rule", answer.verdict.rule == nullptr ? "null" : rule_json(*answer.verdict.rule))
+        .add("tier", answer.kernel ? "kernel" : "contested")
+        .add("why", answer.tier)
+        .raw("lost", json_array(lost))
+        .raw("near", json_array(near))
+        .add("hint", answer.hint)
+        .add("change", answer.change);
+    return object.text();
+}
+
+}  // namespace callgate::cli
