@@ -72,6 +72,7 @@ void add_denials(Members& report, audit::Buffer& out, const std::vector<Denial>&
         one.text("operation", rules::name(denial.operation));
         one.text("object", denial.object);
         one.text("rule", denial.rule);
+        one.text("reason", denial.note);
         one.name("pid") << denial.pid;
         one.text("program", denial.program);
         audit::append_errno(one.name("errno"), denial.error);

@@ -316,9 +316,9 @@ TEST_CASE("the report is one JSON object as documented") {
       "effective":{"landlock_abi":7,"listener":true,"degraded":[],"rules_sha256":"ab12"},
       "counts":{"allow":0,"deny":3,"ask":0,"kill":0,"would_deny":0,"would_ask":0,"would_kill":0},
       "denials":[
-        {"operation":"connect","object":"203.0.113.4:443","rule":"default","pid":9,"program":"/usr/bin/python3",
+        {"operation":"connect","object":"203.0.113.4:443","rule":"default","reason":"","pid":9,"program":"/usr/bin/python3",
          "errno":"ECONNREFUSED","count":2,"hint":"--connect 203.0.113.4:443"},
-        {"operation":"read","object":"/home/u/.ssh/id","rule":"secrets","pid":9,"program":"/usr/bin/python3",
+        {"operation":"read","object":"/home/u/.ssh/id","rule":"secrets","reason":"credentials","pid":9,"program":"/usr/bin/python3",
          "errno":"EACCES","count":1,"hint":"--except secrets=/home/u/.ssh/id"}],
       "usage":{"cpu_ms":430,"max_rss_kb":51200,"processes":3,"notifications":1210},"limits":{},
       "audit":{"file":"/state/20261120T101112Z-k3f9.jsonl","records":52,"head":null},"error":null})");

@@ -1,0 +1,47 @@
+"""Source code in a language to a command line. No quoting, and no file: what is long comes by descriptor."""
+from __future__ import annotations
+
+import os
+import sys
+
+from .errors import CallgateError
+from .options import LONGEST_ARGUMENT, NamelessFiles
+
+NAMES = {"python": "python", "python3": "python", "py": "python", "bash": "bash", "shell": "bash", "sh": "sh",
+         "node": "node", "javascript": "node", "js": "node"}
+# What reads the program from descriptor {n} and is that program then.
+LONG = {"python": 'exec(compile(open({n}, "rb").read(), "<code>", "exec"))', "bash": 'eval "$(cat <&{n})"',
+        "sh": 'eval "$(cat /dev/fd/{n})"', "node": 'eval(require("fs").readFileSync({n}, "utf8"))'}
+PROGRAMS = {"python": [sys.executable or "python3", "-c"], "bash": ["bash", "-c"], "sh": ["sh", "-c"], "node": ["node", "-e"]}
+# Profiles allow these anyway; more rules there would only make the plan longer.
+SYSTEM = ("/usr", "/bin", "/lib", "/opt")
+
+
+def canonical(language: str) -> str:
+    try:
+        return NAMES[language.lower()]
+    except KeyError:
+        raise CallgateError(f"unknown language {language!r}; known: {', '.join(sorted(NAMES))}") from None
+
+
+def command(language: str, code: str, files: NamelessFiles) -> tuple[list[str], list[str]]:
+    """The command that runs `code`, and the options of callgate that it needs."""
+    name = canonical(language)
+    if "\0" in code:
+        raise CallgateError("the code holds a NUL byte; no interpreter takes it")
+    options = interpreter() if name == "python" else []
+    encoded = code.encode()
+    if len(encoded) > LONGEST_ARGUMENT:
+        number = files.add("code", encoded)
+        return [*PROGRAMS[name], LONG[name].format(n=number)], [*options, f"--pass-fd={number}"]
+    return [*PROGRAMS[name], code], options
+
+
+def interpreter() -> list[str]:
+    """Options that let the Python that runs this program run there, too: its environment and what that rests on."""
+    if not sys.executable:
+        return []
+    places = {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix,
+              os.path.dirname(os.path.dirname(os.path.realpath(sys.executable)))}
+    return [f"--execute={one}" for one in sorted(places)
+            if one != "/" and not any(one == top or one.startswith(top + "/") for top in SYSTEM)]

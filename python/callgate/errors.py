@@ -1,0 +1,24 @@
+"""What goes wrong before or beside the command; what the command itself does is a `Result`."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .result import Result
+
+
+class CallgateError(Exception):
+    """callgate could not run the command, or was ended while it ran. The text says what to do.
+
+    `report` is what callgate wrote about the run, {} where it wrote nothing; `result` holds what the command had
+    written until then, where there is anything.
+    """
+
+    def __init__(self, message: str, report: dict[str, Any] | None = None, result: Result | None = None) -> None:
+        super().__init__(message)
+        self.report: dict[str, Any] = report or {}
+        self.result = result
+
+
+class CallgateNotFound(CallgateError):
+    """There is no callgate program, or it cannot be executed."""

@@ -1,0 +1,204 @@
+"""One run's process and descriptors, and what is to be done when one of them is ready. It never waits.
+
+Who waits is `blocking.py` or `loop.py`. A run is over when callgate has ended and its report's pipe is closed: the
+guardian holds that pipe until the tree is gone, so nobody who keeps stdout open can hold the caller back.
+"""
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable
+
+from . import binary as binaries
+from .errors import CallgateError, CallgateNotFound
+from .options import NamelessFiles
+from .question import Channel
+from .result import Denial, Result
+
+PIECE = 1 << 16
+LEFT_OVER = 1 << 20  # bytes that are still read from a pipe that strangers hold open
+GRACE = 0.2  # seconds between SIGTERM and the end of the tree
+PATIENCE = 5.0  # seconds after which callgate itself is killed, where it should have ended the tree by then
+
+
+@dataclasses.dataclass
+class Line:
+    """What is started: the program, its arguments, its environment, and the descriptors that it reads."""
+
+    binary: str
+    arguments: list[str]
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    files: NamelessFiles
+
+    def start(self, report: int, channel: Channel | None, **streams: Any) -> subprocess.Popen[bytes]:
+        passed = [report, *self.files.descriptors]
+        arguments = [*self.arguments, f"--report=fd:{report}"]
+        if channel is not None:
+            passed.append(channel.theirs.fileno())
+            arguments.append(f"--ask=fd:{channel.theirs.fileno()}")
+        try:
+            return subprocess.Popen([self.binary, "run", *arguments, "--", *self.command], pass_fds=passed,
+                                    env=self.environment, **streams)
+        except FileNotFoundError as error:
+            raise CallgateNotFound(f"there is no callgate at {self.binary}; {binaries.ADVICE}") from error
+        except PermissionError as error:
+            raise CallgateNotFound(f"{self.binary} cannot be executed; {binaries.ADVICE}") from error
+        except OSError as error:  # E2BIG, ENOEXEC, EMFILE, ...
+            raise CallgateError(f"callgate could not be started: {error.strerror} ({self.binary})") from error
+
+
+OnOutput = Callable[[str, bytes], None]
+
+
+class Exchange:
+    """A run in progress. `sources` are the descriptors to read from, each with what to do when it is readable."""
+
+    def __init__(self, line: Line, *, stdin: bytes | None, merge_stderr: bool, max_output: int,
+                 channel: Channel | None = None, on_output: OnOutput | None = None) -> None:
+        self.line, self.limit, self.channel, self.on_output = line, max_output, channel, on_output
+        self.kept = {"stdout": bytearray(), "stderr": bytearray(), "report": bytearray()}
+        self.truncated = self.ended = self.killed = False
+        self.input = memoryview(stdin or b"")
+        self.sources: dict[int, Callable[[], bool]] = {}
+        self.writer: int | None = None
+        ends: list[int] = []
+        try:
+            pipes = {name: self._pipe(ends) for name in ("report", "stdout") + (() if merge_stderr else ("stderr",))}
+            source = self._pipe(ends) if stdin else None
+            self.process = line.start(pipes["report"][1], channel,
+                                      stdin=source[0] if source else subprocess.DEVNULL, stdout=pipes["stdout"][1],
+                                      stderr=subprocess.STDOUT if merge_stderr else pipes["stderr"][1])
+            ours = [reading for reading, _ in pipes.values()] + ([source[1]] if source else [])
+            self.watch = os.pidfd_open(self.process.pid)
+        except BaseException:
+            for one in ends:
+                os.close(one)
+            line.files.close()
+            raise
+        for one in ends:
+            if one in ours:
+                os.set_blocking(one, False)
+            else:
+                os.close(one)
+        line.files.close()
+        if channel is not None:
+            channel.theirs.close()
+        for name, (reading, _) in pipes.items():
+            self.sources[reading] = self._reader(name, reading)
+        self.report_pipe = pipes["report"][0]
+        self.sources[self.watch] = self._exited
+        self.writer = source[1] if source else None
+
+    @staticmethod
+    def _pipe(ends: list[int]) -> tuple[int, int]:
+        made = os.pipe()
+        ends += made
+        return made
+
+    def _reader(self, name: str, descriptor: int) -> Callable[[], bool]:
+        kept, limit = self.kept[name], self.limit if name != "report" else 1 << 30
+
+        def read() -> bool:
+            """Whether more may come."""
+            try:
+                piece = os.read(descriptor, PIECE)
+            except BlockingIOError:
+                return True
+            room = limit - len(kept)
+            kept.extend(piece[:room])
+            if len(piece) > room:
+                self.truncated = True
+            if piece and self.on_output is not None and name != "report":
+                self.on_output(name, piece)
+            return bool(piece)
+        return read
+
+    def _exited(self) -> bool:
+        self.process.poll()
+        return False
+
+    def read(self, descriptor: int) -> bool:
+        """Reads what is there. False: this descriptor is done; forget it, then `finish` it."""
+        return self.sources[descriptor]()
+
+    def write(self) -> bool:
+        """Writes what stdin takes. False: it is done, for all is written or nobody reads; forget it, then `finish` it."""
+        assert self.writer is not None
+        try:
+            self.input = self.input[os.write(self.writer, self.input[:PIECE]):]
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return bool(self.input)
+
+    def finish(self, descriptor: int) -> None:
+        os.close(descriptor)
+        if descriptor == self.writer:
+            self.writer = None
+            return
+        del self.sources[descriptor]
+        self.ended = not {self.report_pipe, self.watch} & set(self.sources)
+
+    def terminate(self) -> None:
+        """callgate passes SIGTERM on and ends the tree after its grace."""
+        if self.process.returncode is None:
+            self.process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """The guardian ends the tree when callgate is gone."""
+        self.killed = True
+        if self.process.returncode is None:
+            self.process.kill()
+
+    def close(self) -> None:
+        """Takes what is left in the pipes, without waiting, and lets go of everything."""
+        for descriptor, read in list(self.sources.items()):
+            left = LEFT_OVER
+            while descriptor != self.watch and left > 0 and select.select([descriptor], [], [], 0)[0] and read():
+                left -= PIECE
+            os.close(descriptor)
+        self.sources.clear()
+        if self.writer is not None:
+            self.finish(self.writer)
+        if self.channel is not None:
+            self.channel.close()
+
+    def result(self) -> Result:
+        """What came of it; a CallgateError where callgate failed or was killed."""
+        exit_code = self.process.wait()
+        report = read_report(bytes(self.kept["report"]))
+        outcome = report.get("outcome", "")
+        result = Result(
+            exit_code=exit_code, signal=report.get("signal"), stdout=bytes(self.kept["stdout"]),
+            stderr=bytes(self.kept["stderr"]), timed_out=outcome in ("timeout", "idle_timeout"),
+            cancelled=outcome == "cancelled", truncated=self.truncated, duration_ms=report.get("duration_ms", 0),
+            outcome=outcome, denials=[Denial.from_report(one) for one in report.get("denials", [])], report=report)
+        raise_failure(self.line.binary, result, bytes(self.kept["stderr"] or self.kept["stdout"]))
+        return result
+
+
+def read_report(text: bytes) -> dict[str, Any]:
+    """{} where there is none, or a torn one."""
+    try:
+        told = json.loads(text)
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def raise_failure(binary: str, result: Result, said: bytes) -> None:
+    """Raises what a run without a command's end means."""
+    if result.outcome == "supervisor_lost" or (result.exit_code < 0 and result.report):
+        raise CallgateError(f"callgate was killed by signal {-result.exit_code} during the run; the command and all that "
+                            "it had started were ended", result.report, result)
+    if result.outcome == "setup_error":
+        raise CallgateError(f"callgate: {result.report.get('error')}", result.report, result)
+    if not result.report:
+        raise CallgateError(binaries.explain_silence(binary, result.exit_code, said.decode("utf-8", "replace")), {}, result)

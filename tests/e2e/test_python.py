@@ -1,0 +1,12 @@
+"""The Python package, with the distribution's Python."""
+from __future__ import annotations
+
+import executors
+
+
+def test_the_client(box):
+    assert " passed" in executors.suite(box, ["test_client.py", "test_policy.py"])
+
+
+def test_the_examples_of_the_documentation(box):
+    assert " passed" in executors.suite(box, ["test_examples.py"])

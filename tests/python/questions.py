@@ -1,0 +1,210 @@
+"""The questions that every executor is asked, whatever its interface: a test class of each adapter inherits them.
+
+The class says by `ask` how a shell command is run and what a user of that interface sees. What an interface cannot
+tell is stated by a flag, and the test then looks at what it can tell.
+"""
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import os
+import secrets
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PATIENCE = 40.0
+SOON = 0.6  # seconds of a timeout that is to come
+HINT = "[callgate] The sandbox's policy denied"
+
+
+@dataclasses.dataclass
+class Seen:
+    """What an interface shows. `text` is all text that it shows; `code` None where it does not tell."""
+
+    code: int | None
+    text: str
+    timed_out: bool = False
+    out: str | None = None  # stdout alone, where the interface keeps it apart
+
+
+def alive(word: str) -> list[int]:
+    """Living processes that have `word` in their command line."""
+    found = []
+    for entry in os.listdir("/proc"):
+        with contextlib.suppress(OSError):
+            if entry.isdigit() and word.encode() in Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0"):
+                found.append(int(entry))
+    return found
+
+
+def sleeper() -> str:
+    """A number of seconds that no other process sleeps."""
+    return f"86400.{secrets.randbelow(10**9):09d}"
+
+
+async def until(condition: Any, what: str) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, f"not within {PATIENCE:.0f} s: {what}"
+        await asyncio.sleep(0.01)
+
+
+class Questions:
+    """`ask` runs a command by bash or sh in `self.workdir`; the sandbox has no options but the work directory."""
+
+    asynchronous = True  # the interface has an async way
+    concurrent = True  # several runs on one object
+    cancels = True
+    partial = True  # output before a timeout is shown
+    apart = False  # stdout is exact beside stderr
+    exact = True  # what is shown is what was written
+    keeps_background = False  # the interface wants background jobs to outlive the command
+    workdir: Path
+
+    async def ask(self, command: str, timeout: float | None = None) -> Seen:
+        raise NotImplementedError
+
+    def now(self, command: str, timeout: float | None = None) -> Seen:
+        return asyncio.run(self.ask(command, timeout))
+
+    def output(self, seen: Seen) -> str:
+        return seen.text if seen.out is None else seen.out
+
+    def test_exit_codes(self):
+        for code in (0, 1, 3, 77):
+            seen = self.now(f"exit {code}")
+            assert seen.code in (code, None), seen
+
+    def test_a_missing_program_is_127(self):
+        seen = self.now("no-such-program-here")
+        assert seen.code in (127, None) and "not found" in seen.text, seen
+
+    def test_death_by_signal(self):
+        assert self.now("kill -9 $$").code in (137, None)
+
+    def test_utf_8_without_final_newline(self):
+        seen = self.now("printf 'naïve ☃'")
+        assert "naïve ☃" in self.output(seen)
+        assert not self.exact or self.output(seen) == "naïve ☃"
+
+    def test_bytes_that_are_no_text(self):
+        seen = self.now(r"printf 'a\377b'")
+        assert "a" in seen.text and "b" in seen.text and seen.code in (0, None), seen
+
+    def test_stdin_is_at_its_end(self):
+        seen = self.now("cat; echo read", timeout=30)
+        assert "read" in seen.text and not seen.timed_out
+
+    def test_timeout_keeps_what_was_written(self):
+        began = time.monotonic()
+        seen = self.now("echo before; sleep 300", timeout=SOON)
+        assert seen.timed_out, seen
+        assert time.monotonic() - began < 60
+        assert not self.partial or "before" in seen.text, seen
+
+    def test_who_ignores_sigterm_and_who_left_the_session_die_at_the_timeout(self):
+        word = sleeper()
+        seen = self.now(f"trap '' TERM; setsid sleep {word} & echo on; while :; do sleep 0.05; done", timeout=SOON)
+        assert seen.timed_out, seen
+        assert not alive(word)
+
+    def test_nothing_is_left_after_the_run(self):
+        word = sleeper()
+        seen = self.now(f"setsid sleep {word} >/dev/null 2>&1 & echo on")
+        assert "on" in seen.text and seen.code in (0, None), seen
+        if self.keeps_background:
+            assert alive(word)
+            self.end()
+        assert not alive(word)
+
+    def test_a_descendant_that_holds_stdout_does_not_hold_the_caller(self):
+        word = sleeper()
+        seen = self.now(f"setsid sleep {word} & echo on", timeout=PATIENCE)
+        assert "on" in seen.text and not seen.timed_out, seen
+        if self.keeps_background:
+            self.end()
+        assert not alive(word)
+
+    def end(self) -> None:
+        """Ends what the interface keeps."""
+
+    def test_cancelling_ends_the_tree_first(self):
+        if not (self.asynchronous and self.cancels):
+            pytest.skip("the interface has no cancellation")
+        word = sleeper()
+
+        async def cancel() -> None:
+            task = asyncio.ensure_future(self.ask(f"setsid sleep {word} & trap '' TERM; while :; do sleep 0.05; done"))
+            await until(lambda: alive(word), "the command runs")
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            assert not alive(word)
+        asyncio.run(cancel())
+
+    def test_no_secret_is_in_the_environment(self, monkeypatch):
+        monkeypatch.setenv("CG_TEST_API_KEY", "the-secret")
+        assert "the-secret" in subprocess.run("env", capture_output=True, text=True, check=True).stdout  # the control
+        seen = self.now("env; echo done")
+        assert "the-secret" not in seen.text and "done" in seen.text and "PATH=" in seen.text
+
+    def test_three_megabytes_of_output(self):
+        seen = self.now("head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end >&2", timeout=PATIENCE)
+        assert seen.code in (0, None) and not seen.timed_out and "xxx" in seen.text
+
+    def test_eight_at_once(self):
+        if not self.concurrent:
+            pytest.skip("the interface is one session")
+
+        async def all_of_them() -> list[Seen]:
+            meet = "touch {0}.here; until [ $(ls *.here | wc -l) = 8 ]; do sleep 0.02; done; echo met {0}"
+            return await asyncio.gather(*(self.ask(meet.format(n), 60) for n in range(8)))
+        if self.asynchronous:
+            assert [f"met {n}" in one.text for n, one in enumerate(asyncio.run(all_of_them()))] == [True] * 8
+
+    def test_the_event_loop_goes_on(self):
+        if not self.asynchronous:
+            pytest.skip("the interface is synchronous")
+
+        async def both() -> Seen:
+            task = asyncio.ensure_future(self.ask("until [ -e go ]; do sleep 0.02; done; echo went", PATIENCE))
+            await asyncio.sleep(0)
+            (self.workdir / "go").touch()
+            return await task
+        assert "went" in asyncio.run(both()).text
+
+    def test_a_write_outside_is_denied_and_the_model_reads_why(self, tmp_path):
+        outside = tmp_path / "outside"
+        subprocess.run(["bash", "-c", f"echo x > {outside}"], check=True)  # the control
+        assert outside.read_text() == "x\n"
+        outside.unlink()
+        seen = self.now(f"echo x > {outside}; echo went on; exit 3")
+        assert not outside.exists() and "went on" in seen.text
+        assert HINT in seen.text and str(outside) in seen.text, seen
+        seen = self.now("echo x > inside; cat inside")  # the benign twin
+        assert self.output(seen) == "x\n" if self.exact else "x\n" in seen.text
+
+    def test_a_connection_is_denied(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+            line = f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo conn''ected || {{ echo refu''sed; exit 3; }}"
+            told = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)  # the control
+            assert told.stdout == "connected\n"
+            server.accept()[0].close()
+            seen = self.now(f"bash -c '{line}'".replace("''", ""))
+            assert "refused" in seen.text and "connected" not in seen.text.replace(line, ""), seen
+            assert HINT in seen.text and f"127.0.0.1:{port}" in seen.text, seen
+            server.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                server.accept()
+
+    def test_nothing_is_added_where_nothing_was_denied(self):
+        seen = self.now("echo 3")
+        assert "callgate" not in seen.text
+        assert not self.exact or self.output(seen) == "3\n"
