@@ -7,11 +7,12 @@ packages_build='g++ gcc cmake ninja-build pkg-config=/usr/bin/pkg-config libsecc
     doctest-dev libcli11-dev python3'
 packages_test='redis-server redis-tools sqlite3 nodejs=/usr/bin/node npm=/usr/bin/npm cargo=/usr/bin/cargo
     golang-go=/usr/bin/go git make tar xz-utils curl python3-venv python3-pip python3-pytest acl strace gdb tmux
-    util-linux procps dpkg rsync python3-dev python3-setuptools python3-wheel default-jdk-headless=/usr/bin/javac
+    util-linux procps dpkg rsync binutils python3-dev python3-setuptools python3-wheel default-jdk-headless=/usr/bin/javac
     postgresql'
 # libFuzzer's library has the compiler's version in its name; the guests of ./dev test kernels are made from Debian's kernels.
 packages_fuzz='clang'
 packages_kernels='qemu-system-x86 e2fsprogs binutils'
+packages_wheel='python3-setuptools python3-wheel python3-pip binutils'
 packages_bench='libbenchmark-dev hyperfine'
 packages_lint='clang clang-tidy clang-format'
 
@@ -65,11 +66,12 @@ ensure_packages() {
         case $group in
             build) list+=" $packages_build" ;;
             test) list+=" $packages_test" ;;
+            wheel) list+=" $packages_wheel" ;;
             bench) list+=" $packages_bench" ;;
             lint) list+=" $packages_lint" ;;
             fuzz) list+=" $packages_fuzz" ;;
             kernels) list+=" $packages_kernels" ;;
-            *) fail "deps: unknown group $group; known: build, test, bench, lint, fuzz, kernels" ;;
+            *) fail "deps: unknown group $group; known: build, test, bench, lint, fuzz, kernels, wheel" ;;
         esac
     done
     if [ $supported = 0 ]; then

@@ -26,7 +26,8 @@ def suite(box: harness.Box, names: list[str], python: str = PYTHON, deadline: fl
     place = staged(box.stage)
     line = [python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", "no:randomly", f"--basetemp={box.tree}/t",
             *(str(place / "tests/python" / name) for name in names)]
-    more = {"CALLGATE_SOAK": "1" if harness.SOAK else "0", "CALLGATE": str(box.callgate), "PYTHONPATH": str(place / "python"), "PYTHONDONTWRITEBYTECODE": "1",
+    more = {"CALLGATE_SOAK": "1" if harness.SOAK else "0", "CALLGATE": str(box.callgate),
+            "PYTHONPATH": str(place / "python"), "PYTHONDONTWRITEBYTECODE": "1",
             "XDG_CONFIG_HOME": str(box.home / ".config")}
     process = box.start(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                         env=box.environment(more))

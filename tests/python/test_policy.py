@@ -4,7 +4,6 @@ from __future__ import annotations
 import socket
 
 import pytest
-
 from callgate import CallgateError, Sandbox, policy
 
 
@@ -12,7 +11,8 @@ def test_the_words_proposed_for_autogen_and_crewai(tmp_path):
     (tmp_path / "in").write_text("data")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        words = dict(fs_read=[tmp_path], fs_write=[tmp_path / "out"], net_allow=[f"127.0.0.1:{port}"], max_memory_mb=300, max_procs=30)
+        words = dict(fs_read=[tmp_path], fs_write=[tmp_path / "out"], net_allow=[f"127.0.0.1:{port}"], max_memory_mb=300,
+                     max_procs=30)
         (tmp_path / "out").mkdir()
         crew = policy.from_crewai(**{{"max_memory_mb": "sandbox_max_memory_mb", "max_procs": "sandbox_max_procs"}.get(
             name, f"sandbox_{name}"): value for name, value in words.items()})
@@ -31,7 +31,8 @@ def test_the_words_proposed_for_autogen_and_crewai(tmp_path):
 
 def test_sandlocks_words(tmp_path, monkeypatch):
     monkeypatch.setenv("CG_PLAIN", "kept")
-    words = policy.from_sandlock(fs_readable=[tmp_path], max_memory="300M", max_processes=30, clean_env=False, env={"A": "b"}, cwd=tmp_path)
+    words = policy.from_sandlock(fs_readable=[tmp_path], max_memory="300M", max_processes=30, clean_env=False,
+                                 env={"A": "b"}, cwd=tmp_path)
     assert Sandbox(**words).run('echo "$A $CG_PLAIN $PWD"').text == f"b kept {tmp_path}\n"
     assert "kept" not in Sandbox(**policy.from_sandlock()).run('echo "$CG_PLAIN"').text
 
