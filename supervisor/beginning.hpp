@@ -34,6 +34,7 @@ T require(boost::system::result<T> result, const std::string& what) {
 class Beginning {
 public:
     /// What callgate itself inherited is kept for the command; the calling process enters the base domain.
+    /// SIGTERM and SIGHUP are blocked from here on, for the event loop.
     /// Throws SetupError.
     explicit Beginning(const SessionConfig& config);
     Beginning(const Beginning&) = delete;
@@ -60,6 +61,7 @@ public:
     pid_t agent = -1;                                 // once it is armed
     agent::SharedObjects made;                        // what the run makes outside every file system
     std::unique_ptr<calls::Reparenting> reparenting;  // where Landlock needs it
+    pid_t parent;                                     // who started callgate
 
 private:
     /// The next of the guardian's events, which is to be this one.

@@ -123,7 +123,9 @@ void Session::open_log() {
 void Session::drop_capabilities() {
     if (!config_.keep_capabilities && check_enabled("capabilities"))
         require(agent::drop_held_capabilities(), "cannot drop capabilities");
-    if (config_.die_with_parent) ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // a change of credentials clears it
+    if (!config_.die_with_parent) return;
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);                              // a change of credentials clears it
+    if (::getppid() != begun_->parent) ::kill(::getpid(), SIGTERM);  // it ended before
 }
 
 void Session::record_start() {

@@ -133,6 +133,15 @@ std::string json_string(std::string_view bytes) {
 
 namespace {
 constexpr std::string_view base64_digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+constexpr unsigned char no_digit = 64;
+constexpr auto base64_values = [] {
+    std::array<unsigned char, 256> table{};
+    table.fill(no_digit);
+    for (unsigned char digit = 0; digit < no_digit; ++digit)
+        table[static_cast<unsigned char>(base64_digits[digit])] = digit;
+    return table;
+}();
 }
 
 std::optional<std::string> decode_base64(std::string_view encoded) {
@@ -141,9 +150,9 @@ std::optional<std::string> decode_base64(std::string_view encoded) {
     int bits = 0;
     while (encoded.ends_with('=')) encoded.remove_suffix(1);
     for (const char one : encoded) {
-        const std::size_t digit = base64_digits.find(one);
-        if (digit == std::string_view::npos) return std::nullopt;
-        buffer = (buffer << 6U | static_cast<unsigned>(digit)) & 0xffffffU;
+        const unsigned digit = base64_values[static_cast<unsigned char>(one)];
+        if (digit == no_digit) return std::nullopt;
+        buffer = (buffer << 6U | digit) & 0xffffffU;
         bits += 6;
         if (bits < 8) continue;
         bits -= 8;

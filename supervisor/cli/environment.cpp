@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "supervisor/jobs/command_line.hpp"
+
 namespace callgate::cli {
 
 namespace {
@@ -129,6 +131,10 @@ std::vector<std::string> make_environment(const EnvironmentChoice& choice) {
     set(all, "TMPDIR", choice.temporary_directory);
     set(all, "PWD", choice.directory);
     for (const auto& [name, value] : choice.rules.set) set(all, name, substitute(value, choice.variables));
+    for (const std::string& variable : choice.current)
+        if (variable.starts_with(jobs::variable_prefix) && name_of(variable) != jobs::variable_prefix)
+            set(all, name_of(variable).substr(jobs::variable_prefix.size()),
+                variable.substr(variable.find('=') + 1));
     for (const std::string& option : choice.options) {
         const std::size_t equals = option.find('=');
         if (equals != std::string::npos) set(all, name_of(option), option.substr(equals + 1));

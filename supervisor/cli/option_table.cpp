@@ -107,6 +107,34 @@ constexpr std::array run_groups = {
     OptionGroup{"Other", help_options},
 };
 
+/// Some of the options of a group, by name.
+template <std::size_t Count, std::size_t All>
+consteval std::array<OptionSpec, Count> only(const std::string_view (&names)[Count],
+                                             const std::array<OptionSpec, All>& group) {
+    std::array<OptionSpec, Count> some;
+    for (std::size_t at = 0; at < Count; ++at)
+        some[at] = *std::find_if(group.begin(), group.end(),
+                                 [&](const OptionSpec& option) { return option.name == names[at]; });
+    return some;
+}
+
+constexpr std::array job_options = {
+    OptionSpec{"serve", 0, flag, "", "answer one job a line, many at once, until the end of stdin"},
+    OptionSpec{"jobs", 0, one, "N", "--serve: at most N run at a time (default: 64)"},
+    OptionSpec{"max-output", 0, one, "SIZE", "keep at most this of each output (default: 10M)"},
+    OptionSpec{"compat", 0, flag, "", "answer with \"code\" in place of \"exit_code\""},
+};
+constexpr auto exec_surroundings =
+    only({"env", "keep-env", "cwd", "background", "keep-capabilities", "nice", "ionice", "private-home"},
+         surroundings_options);
+constexpr auto exec_output = only({"audit", "no-audit", "sign-key"}, output_options);
+constexpr std::array exec_groups = {
+    OptionGroup{"Jobs", job_options},     OptionGroup{"Allow and deny", allow_options},
+    OptionGroup{"Rules", rule_options},   OptionGroup{"Decisions", decision_options},
+    OptionGroup{"Limits", limit_options}, OptionGroup{"Surroundings", exec_surroundings},
+    OptionGroup{"Record", exec_output},   OptionGroup{"Other", help_options},
+};
+
 constexpr std::array json_options = {json_option};
 constexpr std::array inspect_groups = {
     OptionGroup{"Allow and deny", allow_options},
@@ -183,12 +211,23 @@ constexpr std::string_view run_text =
     "Exit status: the command's own; 128+N when signal N ended it; 124 after --timeout; 125 where callgate "
     "failed and nothing ran; 126 and 127 where the command cannot be executed or found.";
 
+constexpr std::string_view exec_text =
+    "Reads one JSON job from stdin, runs it as callgate run does, and prints one JSON object: "
+    "{\"output\":...,\"error\":...,\"exit_code\":...,\"report\":{...}}. A job has `code` and `language` "
+    "(python, bash, sh, node) or a `command`; and workdir, timeout, rules or profiles, stdin, env, limits. "
+    "Options hold for every job.\n"
+    "Exit status: 0 where the job ran, whatever became of it; 125 where nothing ran, and `error` says why.";
+
 constexpr std::array all_verbs = {
     VerbSpec{"run", "[OPTIONS] [--] COMMAND [ARG...]", "run a command, supervised", run_text,
              "callgate run python3 main.py\n"
              "callgate run -r ~/data -c 127.0.0.1:5432 -- ./report --all\n"
              "callgate run -p build --timeout 10m make -j2",
              run_groups, true, 1, 1, run},
+    VerbSpec{"exec", "[OPTIONS] < JOB", "run a job given as JSON, answer as JSON (for programs)", exec_text,
+             "callgate exec --timeout 60 <<< '{\"language\":\"python\",\"code\":\"print(1)\"}'\n"
+             "callgate exec --serve -p python",
+             exec_groups, false, 0, 0, exec},
     VerbSpec{"check", "FILE...", "validate rule sets and run their examples",
              "Validates rule sets of anybody and runs their examples; nothing else runs. Prints every error "
              "with file, line and column, and what is likely a mistake. Exit status: 0 good, 1 "
@@ -253,7 +292,7 @@ constexpr std::array all_verbs = {
              plain_groups, false, 1, 1, completion},
 };
 
-constexpr std::array<std::string_view, 1> later_verbs = {"exec"};
+constexpr std::array<std::string_view, 0> later_verbs = {};
 constexpr std::array<std::string_view, 2> later_audit_verbs = {"report", "export"};
 
 }  // namespace

@@ -1,5 +1,6 @@
 // `callgate run`: options to a SessionConfig, then the session.
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -142,6 +143,7 @@ void set_rules(const Arguments& arguments, const Places& places, SessionConfig& 
 }
 
 int start(const Arguments& arguments, SessionConfig& config) {
+    ::prctl(PR_SET_NAME, "callgate");  // started by `callgate exec` the name would be another
     if (const std::string why = obstacle(probe_platform()); !why.empty()) throw Failure(why);
     require_features(arguments);
     const Places places = find_places();

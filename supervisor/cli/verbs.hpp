@@ -18,6 +18,7 @@ namespace callgate::cli {
 [[nodiscard]] int grants(const Arguments& arguments);
 [[nodiscard]] int revoke(const Arguments& arguments);
 [[nodiscard]] int rules_verb(const Arguments& arguments);
+[[nodiscard]] int exec(const Arguments& arguments);
 [[nodiscard]] int completion(const Arguments& arguments);
 
 /// The help of one verb, at most 80 columns wide.

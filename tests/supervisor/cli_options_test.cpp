@@ -481,7 +481,11 @@ TEST_CASE("no verb has two options of one name or letter") {
 }
 
 TEST_CASE("verbs of later versions and misspelt ones end with 125") {
-    CHECK(cli::dispatch({"exec"}) == 125);
+    CHECK(cli::dispatch({"exec", "--sever"}) == 125);
+    CHECK(cli::dispatch({"exec", "--serve", "--audit", "file"}) == 125);
+    CHECK(cli::dispatch({"exec", "--ask", "tty"}) == 125);
+    CHECK(cli::dispatch({"exec", "--jobs", "0"}) == 125);
+    CHECK(cli::dispatch({"exec", "--max-output", "1T"}) == 125);
     CHECK(cli::dispatch({"audit", "export"}) == 125);
     CHECK(cli::dispatch({"rnu", "ls"}) == 125);
     CHECK(cli::dispatch({}) == 125);

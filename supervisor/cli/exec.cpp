@@ -1,0 +1,123 @@
+// `callgate exec`: jobs as JSON for programs, each run by a `callgate run` of its own.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+#include "rules/limits.hpp"
+#include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/platform.hpp"
+#include "supervisor/cli/rule_options.hpp"
+#include "supervisor/cli/run_options.hpp"
+#include "supervisor/cli/verbs.hpp"
+#include "supervisor/jobs/requests.hpp"
+#include "supervisor/jobs/server.hpp"
+
+namespace callgate::cli {
+
+namespace {
+
+constexpr std::size_t default_jobs = 64, most_jobs = 1000;
+
+/// What is not handed on as it is: exec's own, and what a job may say too.
+constexpr std::string_view kept[] = {"serve",        "compat",    "jobs",  "max-output", "timeout",
+                                     "idle-timeout", "cpu",       "grace", "memory",     "open-files",
+                                     "processes",    "file-size", "disk",  "help"};
+
+/// With these the command line says what is allowed.
+constexpr std::string_view policies[] = {"profile", "rules",   "rules-json", "read",   "write",
+                                         "execute", "connect", "bind",       "except", "default"};
+
+bool is_one_of(std::string_view word, std::span<const std::string_view> words) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+std::vector<std::string> handed_on(const Arguments& arguments) {
+    std::vector<std::string> words;
+    for (const OptionSpec* option : options(*find_verb("exec"))) {
+        if (!arguments.has(option->name) || is_one_of(option->name, kept)) continue;
+        const std::string word = "--" + std::string(option->name);
+        if (option->arity == Arity::flag) words.push_back(word);
+        for (const std::string& value : arguments.values(option->name)) words.push_back(word + "=" + value);
+    }
+    return words;
+}
+
+std::uint64_t read_max_output(const Arguments& arguments) {
+    const std::optional<std::string> value = arguments.value("max-output");
+    if (!value) return jobs::default_output;
+    const std::optional<std::uint64_t> size = rules::parse_size(*value);
+    if (!size || *size == 0 || *size > jobs::most_output)
+        throw Failure(arguments.origin("max-output") + " " + *value +
+                      ": expected a size up to 256M, such as 10M");
+    return *size;
+}
+
+std::size_t read_jobs(const Arguments& arguments) {
+    const std::optional<std::string> value = arguments.value("jobs");
+    if (!value) return default_jobs;
+    std::size_t count = 0;
+    const auto [end, error] = std::from_chars(value->data(), value->data() + value->size(), count);
+    if (error != std::errc{} || *end != '\0' || count == 0 || count > most_jobs)
+        throw Failure(arguments.origin("jobs") + " " + *value + ": expected a whole number from 1 to 1000");
+    return count;
+}
+
+/// Descriptors and terminals belong to one run, and are not handed on.
+void refuse_what_one_run_needs(const Arguments& arguments) {
+    const std::string ask = arguments.value("ask").value_or("");
+    if (ask == "tty" || ask.starts_with("fd:"))
+        throw Failure(arguments.origin("ask") + " " + ask +
+                      " is for callgate run; here: auto, socket (and callgate approve) or never");
+    const std::string audit = arguments.value("audit").value_or("");
+    if (audit.starts_with("fd:"))
+        throw Failure(arguments.origin("audit") + " " + audit +
+                      " is for callgate run; here: a file, or --no-audit");
+    if (!audit.empty() && arguments.has("serve"))
+        throw Failure(arguments.origin("audit") + " " + audit +
+                      ": several runs cannot share a log; leave it out (each has its own in the state "
+                      "directory), or give --no-audit");
+}
+
+/// The values are understood once here, so that a wrong one is said at once and not by every job.
+jobs::Settings read_settings(const Arguments& arguments) {
+    refuse_what_one_run_needs(arguments);
+    const Places places = find_places();
+    SessionConfig checked;
+    read_run_options(arguments, places, checked);
+    (void)read_record_mode(arguments);
+    if (arguments.has("workdir")) (void)choose_workdir(arguments, places, true);
+    jobs::Settings settings;
+    settings.options = handed_on(arguments);
+    settings.limits = checked.limits;
+    if (arguments.has("grace")) settings.grace = checked.grace;
+    settings.max_output = read_max_output(arguments);
+    for (const std::string_view option : policies)
+        if (settings.policy.empty() && arguments.has(option)) settings.policy = arguments.origin(option);
+    settings.workdir = arguments.has("workdir");
+    settings.cwd = arguments.has("cwd");
+    settings.compat = arguments.has("compat");
+    return settings;
+}
+
+int status_of(jobs::End end) {
+    if (end == jobs::End::unwritten) say("the answers could not be written: nobody reads standard output");
+    return end == jobs::End::good ? 0 : exit_failure;
+}
+
+}  // namespace
+
+int exec(const Arguments& arguments) {
+    if (const std::string why = obstacle(probe_platform()); !why.empty()) throw Failure(why);
+    const jobs::Settings settings = read_settings(arguments);
+    const std::size_t most = read_jobs(arguments);
+    if (arguments.has("serve")) return status_of(jobs::serve(settings, most));
+    std::string text;
+    if (!jobs::read_whole(STDIN_FILENO, jobs::largest_job, text))
+        throw Failure(std::string("cannot read the job from standard input: ") + std::strerror(errno));
+    return status_of(jobs::run_one(text, settings));
+}
+
+}  // namespace callgate::cli

@@ -1,0 +1,96 @@
+#include "supervisor/jobs/answers.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <system_error>
+#include <utility>
+
+#include "agent/write_all.hpp"
+
+namespace callgate::jobs {
+
+Answers::Answers(int descriptor, std::function<void()> written, std::function<void()> gone)
+    : descriptor_(descriptor),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      told_written_(std::move(written)),
+      gone_(std::move(gone)) {
+    if (!wake_) throw std::system_error(errno, std::generic_category(), "eventfd");
+}
+
+void Answers::start() {
+    std::thread([this] { write_all_answers(); }).detach();
+}
+
+std::size_t Answers::backlog() {
+    const std::lock_guard lock(mutex_);
+    return backlog_;
+}
+
+void Answers::add(std::function<std::string()> text, std::size_t size) {
+    {
+        const std::lock_guard lock(mutex_);
+        waiting_.push_back({std::move(text), size});
+        backlog_ += size;
+    }
+    const std::uint64_t one = 1;
+    static_cast<void>(::write(wake_.get(), &one, sizeof one) == 0);  // fails only where it counts already
+}
+
+bool Answers::finish(std::chrono::milliseconds patience) {
+    std::unique_lock lock(mutex_);
+    written_.wait_for(lock, patience, [this] { return lost_ || (waiting_.empty() && !writing_); });
+    return !lost_ && waiting_.empty() && !writing_;
+}
+
+void Answers::write_all_answers() {
+    while (await()) {
+        Waiting next;
+        {
+            const std::lock_guard lock(mutex_);
+            if (waiting_.empty()) continue;
+            next = std::move(waiting_.front());
+            waiting_.pop_front();
+            writing_ = true;
+        }
+        const bool done = write_all(descriptor_, next.text());
+        next.text = nullptr;
+        {
+            const std::lock_guard lock(mutex_);
+            writing_ = false;
+            backlog_ -= next.size;
+        }
+        if (!done) break;
+        written_.notify_all();
+        told_written_();
+    }
+    lost();
+}
+
+bool Answers::await() {
+    for (;;) {
+        {
+            const std::lock_guard lock(mutex_);
+            if (!waiting_.empty()) return true;
+        }
+        pollfd both[2] = {{wake_.get(), POLLIN, 0}, {descriptor_, 0, 0}};
+        if (::poll(both, 2, -1) < 0 && errno != EINTR) return false;
+        if ((both[1].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) return false;
+        std::uint64_t count = 0;
+        static_cast<void>(::read(wake_.get(), &count, sizeof count) == 0);
+    }
+}
+
+void Answers::lost() {
+    {
+        const std::lock_guard lock(mutex_);
+        lost_ = true;
+    }
+    written_.notify_all();
+    gone_();
+}
+
+}  // namespace callgate::jobs

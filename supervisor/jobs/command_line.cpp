@@ -1,0 +1,101 @@
+#include "supervisor/jobs/command_line.hpp"
+
+#include <algorithm>
+
+#include "supervisor/jobs/language.hpp"
+
+namespace callgate::jobs {
+
+namespace {
+
+/// Rules beyond this are read from a descriptor: one argument holds 128 KiB (execve(2)).
+constexpr std::size_t longest_rules = 100'000;
+constexpr std::string_view test_switches = "CALLGATE_TEST_";
+
+class Words {
+public:
+    void add(std::string_view option, std::string_view value) {
+        words.push_back("--" + std::string(option) + "=" + std::string(value));
+    }
+    void duration(std::string_view option, const std::optional<std::chrono::milliseconds>& value) {
+        if (value) add(option, std::to_string(value->count()) + "ms");
+    }
+    void number(std::string_view option, const std::optional<std::uint64_t>& value) {
+        if (value) add(option, std::to_string(*value));
+    }
+
+    std::vector<std::string> words;
+};
+
+void add_limits(Words& words, const rules::Limits& limits) {
+    words.duration("timeout", limits.wall);
+    words.duration("idle-timeout", limits.idle);
+    words.duration("cpu", limits.cpu);
+    words.number("memory", limits.memory);
+    words.number("processes", limits.processes);
+    words.number("disk", limits.disk);
+    words.number("open-files", limits.open_files);
+    words.number("file-size", limits.file_size);
+}
+
+/// Every option of a run is stated in words: what variables say of options that exec has not would be
+/// strange.
+bool is_passed(const std::string& variable) {
+    return !variable.starts_with("CALLGATE_") || variable.starts_with(test_switches);
+}
+
+void add_rules(const Job& job, Words& words, CommandLine& line) {
+    for (const std::string& name : job.profiles) words.add("profile", name);
+    if (job.rules.size() > longest_rules) {
+        words.add("rules", "/proc/self/fd/" + std::to_string(rules_descriptor));
+        line.rules = job.rules;
+    } else if (!job.rules.empty()) {
+        words.add("rules-json", job.rules);
+    }
+    for (const auto& [option, value] : job.allowances) words.add(option, value);
+}
+
+}  // namespace
+
+std::string conflict(const Job& job, const Settings& settings) {
+    const auto refused = [](std::string_view member, std::string_view option) {
+        return std::string(member) + ": the command line of callgate exec has " + std::string(option) +
+               ", which holds for every job; leave out one of them";
+    };
+    if (!job.workdir.empty() && settings.workdir) return refused("workdir", "--workdir");
+    if (!job.cwd.empty() && settings.cwd) return refused("cwd", "--cwd");
+    if (settings.policy.empty()) return "";
+    if (!job.rules.empty()) return refused("rules", settings.policy);
+    if (!job.profiles.empty()) return refused("profiles", settings.policy);
+    const auto allowed =
+        std::ranges::find_if(job.allowances, [](const auto& one) { return one.first != "deny"; });
+    return allowed == job.allowances.end() ? "" : refused(allowed->first, settings.policy);
+}
+
+CommandLine command_line(const Job& job, const Settings& settings,
+                         const std::vector<std::string>& environment) {
+    CommandLine line;
+    Words words;
+    words.words = {"callgate", "run", "--quiet"};
+    words.words.insert(words.words.end(), settings.options.begin(), settings.options.end());
+    if (!job.workdir.empty()) words.add("workdir", job.workdir);
+    if (!job.cwd.empty()) words.add("cwd", job.cwd);
+    add_rules(job, words, line);
+    add_limits(words, settings.limits.tighter(job.limits));
+    words.duration("grace", job.grace ? job.grace : settings.grace);
+    std::ranges::copy_if(environment, std::back_inserter(line.environment), is_passed);
+    for (const auto& [name, value] : job.environment) {
+        if (value)
+            line.environment.push_back(std::string(variable_prefix) + name + "=" + *value);
+        else
+            words.add("env", name);
+    }
+    words.add("report", "fd:" + std::to_string(report_descriptor));
+    if (!job.script.empty()) words.add("pass-fd", std::to_string(script_descriptor));
+    words.words.emplace_back("--");
+    words.words.insert(words.words.end(), job.command.begin(), job.command.end());
+    line.words = std::move(words.words);
+    return line;
+}
+
+}  // namespace callgate::jobs

@@ -1,0 +1,221 @@
+#include "supervisor/jobs/execution.hpp"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+
+#include "agent/landlock.hpp"
+#include "supervisor/jobs/language.hpp"
+#include "supervisor/json_read.hpp"
+#include "supervisor/report.hpp"
+
+namespace callgate::jobs {
+
+namespace {
+
+namespace asio = boost::asio;
+
+/// A report holds at most the arguments of the command and 256 denials, escaped.
+constexpr std::uint64_t most_report = std::uint64_t{32} << 20U;
+/// What a run that was killed leaves is ended by its guardian, which then writes the report.
+constexpr std::chrono::seconds guardian_patience{30};
+
+/// A run that was killed before it could write one has a report all the same.
+std::string report_without_run(const Job& job, bool cancelled, int status) {
+    RunFacts facts;
+    facts.mode = "enforce";
+    facts.workdir = job.workdir;
+    facts.command = job.command;
+    facts.audited = false;
+    facts.landlock_abi = agent::kernel_landlock_abi();
+    RunOutcome outcome;
+    outcome.outcome = cancelled ? "cancelled" : "supervisor_lost";
+    if (WIFSIGNALED(status)) outcome.signal = WTERMSIG(status);
+    if (!cancelled) outcome.error = "callgate run was killed, and left no report";
+    return RunReport().json(facts, outcome, 0, "");
+}
+
+/// What callgate said on stderr, without its prefix.
+std::string said(std::string text) {
+    constexpr std::string_view prefix = "callgate: ";
+    if (text.starts_with(prefix)) text.erase(0, prefix.size());
+    while (text.ends_with('\n')) text.pop_back();
+    return text.empty() ? "callgate run failed and said nothing" : text;
+}
+
+}  // namespace
+
+Execution::Execution(const Surroundings& surroundings, Job job)
+    : surroundings_(surroundings),
+      job_(std::move(job)),
+      input_(surroundings.loop),
+      ended_(surroundings.loop),
+      patience_(surroundings.loop) {}
+
+void Execution::start(std::function<void(Result)> done) {
+    done_ = std::move(done);
+    std::string why = conflict(job_, surroundings_.settings);
+    if (why.empty()) why = launch();
+    if (why.empty()) return;
+    asio::post(surroundings_.loop, [self = shared_from_this(), why = std::move(why)] {
+        Result result;
+        result.id = self->job_.id;
+        result.why = why;
+        self->done_(std::move(result));
+    });
+}
+
+std::string Execution::make_ends(const CommandLine& line, Ends& ends) const {
+    const auto failed = [](const boost::system::error_code& error) {
+        return "cannot start the job: " + error.message() +
+               "; allow more descriptors (ulimit -n) or fewer jobs";
+    };
+    for (Pipe* const pipe : {&ends.input, &ends.output, &ends.error, &ends.report}) {
+        if (pipe == &ends.input && job_.input.empty()) continue;
+        if (pipe == &ends.error && job_.merge_stderr) continue;
+        auto made = make_pipe();
+        if (!made) return failed(made.error());
+        *pipe = std::move(*made);
+    }
+    for (const auto& [text, file] :
+         {std::pair(&job_.script, &ends.script), std::pair(&line.rules, &ends.rules)}) {
+        if (text->empty()) continue;
+        auto made = make_file(*text);
+        if (!made) return failed(made.error());
+        *file = std::move(*made);
+    }
+    return "";
+}
+
+std::string Execution::launch() {
+    const CommandLine line = command_line(job_, surroundings_.settings, surroundings_.environment);
+    Ends ends;
+    if (std::string why = make_ends(line, ends); !why.empty()) return why;
+    std::vector<std::pair<int, int>> descriptors;
+    const auto give = [&descriptors](const UniqueFd& end, int number) {
+        if (end) descriptors.emplace_back(end.get(), number);
+    };
+    give(ends.input.read, 0);
+    give(ends.output.write, 1);
+    give(job_.merge_stderr ? ends.output.write : ends.error.write, 2);
+    give(ends.report.write, report_descriptor);
+    give(ends.script, script_descriptor);
+    give(ends.rules, rules_descriptor);
+    auto child = spawn_self(line.words, line.environment, descriptors, surroundings_.signals);
+    if (!child) {
+        const std::string reason = child.error().message();
+        return child.error().value() == E2BIG
+                   ? "the job's command, rules and variables are too long for this system: " + reason
+                   : "cannot start the job: " + reason;
+    }
+    child_ = std::move(*child);
+    const std::uint64_t most =
+        std::min(job_.max_output.value_or(most_output), surroundings_.settings.max_output);
+    const auto open = [this](std::unique_ptr<Stream>& stream, UniqueFd end, std::uint64_t bound) {
+        if (!end) return;
+        stream = std::make_unique<Stream>(surroundings_.loop, std::move(end), bound);
+        ++open_streams_;
+        stream->start([self = shared_from_this()] {
+            --self->open_streams_;
+            self->stream_closed();
+        });
+    };
+    open(output_, std::move(ends.output.read), most);
+    open(error_, std::move(ends.error.read), most);
+    report_ = std::make_unique<Stream>(surroundings_.loop, std::move(ends.report.read), most_report);
+    report_open_ = true;
+    report_->start([self = shared_from_this()] {
+        self->report_open_ = false;
+        self->stream_closed();
+    });
+    feed(std::move(ends.input.write));
+    watch_child();
+    return "";
+}
+
+/// A job that does not read its stdin leaves the rest unwritten.
+void Execution::feed(UniqueFd end) {
+    if (!end) return;
+    input_.assign(end.release());
+    asio::async_write(input_, asio::buffer(job_.input),
+                      [self = shared_from_this()](const boost::system::error_code&, std::size_t) {
+                          boost::system::error_code ignored;
+                          self->input_.close(ignored);
+                          self->job_.input = {};
+                      });
+}
+
+void Execution::watch_child() {
+    ended_.assign(child_.pidfd.release());
+    ended_.async_wait(asio::posix::stream_descriptor::wait_read,
+                      [self = shared_from_this()](const boost::system::error_code&) { self->child_ended(); });
+}
+
+void Execution::child_ended() {
+    while (::waitpid(child_.pid, &status_, 0) < 0 && errno == EINTR) {
+    }
+    reaped_ = true;
+    patience_.expires_after(guardian_patience);
+    patience_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
+        if (!error && self->report_open_) self->report_->finish();
+    });
+    stream_closed();
+}
+
+/// The end of the report is the end of the run and of its guardian: then nothing of the tree is left that
+/// could write, whoever holds the pipes.
+void Execution::stream_closed() {
+    if (!reaped_ || report_open_) return;
+    patience_.cancel();
+    boost::system::error_code ignored;
+    input_.close(ignored);
+    if (open_streams_ > 0) {
+        output_->finish();
+        if (error_) error_->finish();
+        return;
+    }
+    asio::post(surroundings_.loop, [self = shared_from_this()] { self->finish(); });
+}
+
+void Execution::finish() {
+    Result result;
+    result.id = job_.id;
+    result.merged = job_.merge_stderr;
+    result.output = output_->take();
+    if (error_) result.error = error_->take();
+    result.report = report_->take().bytes;
+    judge(result);
+    done_(std::move(result));
+}
+
+void Execution::judge(Result& result) const {
+    result.exit_status = WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_);
+    const json_read::json report = json_read::json::parse(result.report, nullptr, false);
+    const std::string outcome = json_read::text(json_read::member(report, "outcome"));
+    if (outcome == "setup_error" && result.output.total == 0) {
+        result.why = json_read::text(json_read::member(report, "error"));
+    } else if (outcome.empty() && WIFEXITED(status_) && result.exit_status == 125) {
+        result.why = said(result.merged ? result.output.bytes : result.error.bytes);
+        result.report.clear();
+    } else if (outcome.empty() || (cancelled_ && WIFSIGNALED(status_))) {
+        result.report = report_without_run(job_, cancelled_, status_);
+    }
+}
+
+void Execution::signal(int number) {
+    cancelled_ = true;
+    if (child_.pid > 0 && !reaped_) ::kill(child_.pid, number);  // unreaped, the number is nobody else's
+}
+
+/// A SIGTERM that is not the first to end the run ends the tree; a second one alone could be lost in the
+/// first.
+void Execution::end_now() {
+    signal(SIGHUP);
+    signal(SIGTERM);
+}
+
+}  // namespace callgate::jobs

@@ -1,0 +1,326 @@
+#include "supervisor/jobs/job.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "rules/loader.hpp"
+#include "supervisor/audit/escape.hpp"
+#include "supervisor/jobs/language.hpp"
+
+namespace callgate::jobs {
+
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+
+struct Wrong {
+    std::string why;
+};
+
+constexpr std::size_t longest_id = 256;
+constexpr int deepest = 64;
+constexpr std::int64_t longest_ms = std::int64_t{10} * 366 * 24 * 3600 * 1000;
+
+/// "a list", "the number 3", "the text \"x\"": for messages.
+std::string described(const json& value) {
+    constexpr std::size_t longest = 60;
+    if (value.is_array()) return "a list";
+    if (value.is_object()) return "an object";
+    std::string text = value.dump();
+    if (text.size() > longest) text = text.substr(0, longest) + "...";
+    if (value.is_string()) return "the text " + text;
+    return value.is_number() ? "the number " + text : text;
+}
+
+[[noreturn]] void expected(const std::string& member, std::string_view what, const json& value) {
+    throw Wrong{member + ": expected " + std::string(what) + "; it is " + described(value)};
+}
+
+std::string listed(std::span<const std::string_view> words) {
+    std::string all;
+    for (const std::string_view word : words) all += (all.empty() ? "" : ", ") + std::string(word);
+    return all;
+}
+
+std::string near(std::string_view word, std::span<const std::string_view> known) {
+    const std::optional<std::string> found = rules::nearest(word, known);
+    return found ? "; did you mean " + *found + "?" : "; known: " + listed(known);
+}
+
+/// No argument, name or path holds a NUL: it would end there.
+std::string text(const std::string& member, const json& value, std::string_view what) {
+    if (!value.is_string()) expected(member, what, value);
+    std::string read = value.get<std::string>();
+    if (read.find('\0') != std::string::npos) throw Wrong{member + ": holds a NUL character (U+0000)"};
+    return read;
+}
+
+std::string path(const std::string& member, const json& value) {
+    std::string read = text(member, value, "a path");
+    if (read.empty()) throw Wrong{member + ": expected a path; it is empty"};
+    return read;
+}
+
+std::vector<std::string> texts(const std::string& member, const json& value, std::string_view what) {
+    if (!value.is_array()) expected(member, "a list of " + std::string(what), value);
+    std::vector<std::string> all;
+    for (const json& one : value)
+        all.push_back(text(member + "[" + std::to_string(all.size()) + "]", one, what));
+    return all;
+}
+
+milliseconds duration(const std::string& member, const json& value) {
+    constexpr std::string_view what = "seconds above 0, or a text such as \"30s\" or \"2m\"";
+    std::optional<milliseconds> read;
+    if (value.is_string()) {
+        read = rules::parse_duration(value.get<std::string>());
+    } else if (value.is_number()) {
+        const double seconds = value.get<double>();
+        if (seconds > 0 && seconds * 1000 <= static_cast<double>(longest_ms))
+            read = milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
+    }
+    if (!read || read->count() <= 0) expected(member, what, value);
+    return *read;
+}
+
+std::uint64_t size(const std::string& member, const json& value) {
+    std::optional<std::uint64_t> read;
+    if (value.is_number_unsigned()) read = value.get<std::uint64_t>();
+    if (value.is_string()) read = rules::parse_size(value.get<std::string>());
+    if (!read || *read == 0) expected(member, "bytes above 0, or a text such as \"512M\"", value);
+    return *read;
+}
+
+std::uint64_t count(const std::string& member, const json& value) {
+    if (!value.is_number_unsigned() || value.get<std::uint64_t>() == 0)
+        expected(member, "a whole number above 0", value);
+    return value.get<std::uint64_t>();
+}
+
+bool truth(const std::string& member, const json& value) {
+    if (!value.is_boolean()) expected(member, "true or false", value);
+    return value.get<bool>();
+}
+
+std::string id(const json& value) {
+    if (value.is_number_integer()) return value.dump();
+    if (!value.is_string() || value.get_ref<const std::string&>().size() > longest_id)
+        expected("id", "a text of at most 256 bytes or a whole number", value);
+    return audit::json_string(value.get_ref<const std::string&>());
+}
+
+std::vector<std::string> command(const json& value) {
+    std::vector<std::string> all = texts("command", value, "texts");
+    if (all.empty() || all[0].empty())
+        throw Wrong{"command: expected a program and its arguments; it names none"};
+    return all;
+}
+
+std::string rule_set(const json& value) {
+    if (!value.is_object()) expected("rules", "a rule set (an object with \"version\" and \"rules\")", value);
+    return value.dump();
+}
+
+std::vector<std::string> profiles(const json& value) {
+    std::vector<std::string> all =
+        value.is_string() ? std::vector{text("profiles", value, "")} : texts("profiles", value, "names");
+    if (all.empty() || std::ranges::find(all, "") != all.end())
+        throw Wrong{"profiles: expected names such as [\"python\"]"};
+    return all;
+}
+
+void add_environment(Job& job, const json& value) {
+    if (!value.is_object()) expected("env", "an object of names and texts", value);
+    for (const auto& [name, one] : value.items()) {
+        const std::string where = "env." + name;
+        if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos)
+            throw Wrong{"env: " + audit::json_string(name) + " cannot be a variable's name"};
+        if (one.is_null())
+            job.environment.emplace_back(name, std::nullopt);
+        else
+            job.environment.emplace_back(name,
+                                         text(where, one, "a text, or null for the caller's own value"));
+    }
+}
+
+void add_allowances(Job& job, std::string_view option, const json& value) {
+    const std::string member(option);
+    for (std::string& one : texts(member, value, "texts")) {
+        if (one.empty()) throw Wrong{member + ": holds an empty text"};
+        job.allowances.emplace_back(option, std::move(one));
+    }
+}
+
+std::string decoded(const std::string& member, const json& value) {
+    std::optional<std::string> bytes;
+    if (value.is_string()) bytes = audit::decode_base64(value.get_ref<const std::string&>());
+    if (!bytes) throw Wrong{member + ": expected base64"};
+    return std::move(*bytes);
+}
+
+struct Member {
+    std::string_view name;
+    void (*read)(Job& job, const json& value);
+};
+
+// `language` and `code` belong together: they are read at the end.
+constexpr Member members[] = {
+    {"id", [](Job& job, const json& value) { job.id = id(value); }},
+    {"language", [](Job&, const json&) {}},
+    {"code", [](Job&, const json&) {}},
+    {"command", [](Job& job, const json& value) { job.command = command(value); }},
+    {"workdir", [](Job& job, const json& value) { job.workdir = path("workdir", value); }},
+    {"scratch", [](Job& job, const json& value) { job.workdir = path("scratch", value); }},
+    {"cwd", [](Job& job, const json& value) { job.cwd = path("cwd", value); }},
+    {"stdin",
+     [](Job& job, const json& value) {
+         if (!value.is_string()) expected("stdin", "a text (bytes: stdin_base64)", value);
+         job.input = value.get<std::string>();
+     }},
+    {"stdin_base64", [](Job& job, const json& value) { job.input = decoded("stdin_base64", value); }},
+    {"env", add_environment},
+    {"rules", [](Job& job, const json& value) { job.rules = rule_set(value); }},
+    {"profiles", [](Job& job, const json& value) { job.profiles = profiles(value); }},
+    {"read", [](Job& job, const json& value) { add_allowances(job, "read", value); }},
+    {"write", [](Job& job, const json& value) { add_allowances(job, "write", value); }},
+    {"execute", [](Job& job, const json& value) { add_allowances(job, "execute", value); }},
+    {"deny", [](Job& job, const json& value) { add_allowances(job, "deny", value); }},
+    {"connect", [](Job& job, const json& value) { add_allowances(job, "connect", value); }},
+    {"bind", [](Job& job, const json& value) { add_allowances(job, "bind", value); }},
+    {"timeout", [](Job& job, const json& value) { job.limits.wall = duration("timeout", value); }},
+    {"idle_timeout", [](Job& job, const json& value) { job.limits.idle = duration("idle_timeout", value); }},
+    {"grace", [](Job& job, const json& value) { job.grace = duration("grace", value); }},
+    {"memory", [](Job& job, const json& value) { job.limits.memory = size("memory", value); }},
+    {"processes", [](Job& job, const json& value) { job.limits.processes = count("processes", value); }},
+    {"cpu", [](Job& job, const json& value) { job.limits.cpu = duration("cpu", value); }},
+    {"disk", [](Job& job, const json& value) { job.limits.disk = size("disk", value); }},
+    {"open_files", [](Job& job, const json& value) { job.limits.open_files = count("open_files", value); }},
+    {"file_size", [](Job& job, const json& value) { job.limits.file_size = size("file_size", value); }},
+    {"max_output",
+     [](Job& job, const json& value) {
+         job.max_output = size("max_output", value);
+         if (*job.max_output > most_output) expected("max_output", "at most 256M", value);
+     }},
+    {"merge_stderr", [](Job& job, const json& value) { job.merge_stderr = truth("merge_stderr", value); }},
+};
+
+constexpr auto member_names = [] {
+    std::array<std::string_view, std::size(members)> names;
+    for (std::size_t at = 0; at < names.size(); ++at) names[at] = members[at].name;
+    return names;
+}();
+
+void exclude(const json& object, const char* one, const char* other) {
+    if (object.contains(one) && object.contains(other))
+        throw Wrong{std::string(one) + ": " + other + " is given, too; leave out one of them"};
+}
+
+void read_code(Job& job, const json& object) {
+    exclude(object, "command", "code");
+    exclude(object, "command", "language");
+    if (object.contains("command")) return;
+    if (!object.contains("code")) throw Wrong{"code: is missing; expected the code to run, or a command"};
+    std::string language = "python";
+    if (object.contains("language")) language = text("language", object["language"], "a text");
+    if (std::ranges::find(languages(), language) == languages().end())
+        throw Wrong{"language: " + audit::json_string(language) + " is unknown" +
+                    near(language, languages())};
+    Program made = program(language, text("code", object["code"], "a text"));
+    job.command = std::move(made.command);
+    job.script = std::move(made.script);
+}
+
+Job read_job(const json& object) {
+    Job job;
+    for (const auto& [name, value] : object.items()) {
+        const auto* const found = std::ranges::find(members, name, &Member::name);
+        if (found == std::end(members))
+            throw Wrong{"unknown member " + audit::json_string(name) + near(name, member_names)};
+        found->read(job, value);
+    }
+    exclude(object, "workdir", "scratch");
+    exclude(object, "stdin", "stdin_base64");
+    read_code(job, object);
+    return job;
+}
+
+Cancel read_cancel(const json& object) {
+    constexpr std::string_view known[] = {"cancel", "now"};
+    Cancel cancel;
+    for (const auto& [name, value] : object.items()) {
+        if (name == "cancel")
+            cancel.id = id(value);
+        else if (name == "now")
+            cancel.now = truth("now", value);
+        else
+            throw Wrong{"unknown member " + audit::json_string(name) + near(name, known)};
+    }
+    return cancel;
+}
+
+/// Refuses what the parser itself would take: keys that come twice, and depth.
+class Strict {
+public:
+    bool operator()(int depth, json::parse_event_t event, const json& parsed) {
+        if (depth > deepest) throw Wrong{"the job is nested too deeply"};
+        if (event == json::parse_event_t::object_start) keys_.emplace_back();
+        if (event == json::parse_event_t::object_end) keys_.pop_back();
+        if (event == json::parse_event_t::key && !keys_.back().insert(parsed.get<std::string>()).second)
+            throw Wrong{"the member " + audit::json_string(parsed.get<std::string>()) + " is there twice"};
+        return true;
+    }
+
+private:
+    std::vector<std::set<std::string>> keys_;
+};
+
+/// "[json.exception.parse_error.101] parse error at line 1, column 5: ..." without what is its own.
+std::string why_no_json(std::string_view what) {
+    const std::size_t at = what.find("at line ");
+    return "the job is no JSON: " + std::string(at == std::string_view::npos ? what : what.substr(at));
+}
+
+json parse_text(std::string_view text) {
+    if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
+        throw Wrong{
+            "the job is empty; expected one JSON object such as "
+            "{\"language\":\"python\",\"code\":\"print(1)\"}"};
+    json value;
+    try {
+        Strict strict;
+        value = json::parse(text.begin(), text.end(), std::ref(strict));
+    } catch (const json::parse_error& error) {
+        throw Wrong{why_no_json(error.what())};
+    } catch (const json::exception& error) {  // a number beyond all numbers
+        throw Wrong{std::string("the job is no JSON: ") + error.what()};
+    }
+    if (!value.is_object()) throw Wrong{"the job is " + described(value) + "; expected an object"};
+    return value;
+}
+
+}  // namespace
+
+std::span<const std::string_view> known_members() { return member_names; }
+
+Request parse_request(std::string_view text, Form form) {
+    Fault fault;
+    try {
+        if (text.size() > largest_job) throw Wrong{"the job is longer than 256 MiB"};
+        const json object = parse_text(text);
+        if (object.contains("id")) fault.id = id(object["id"]);
+        if (form == Form::served && object.contains("cancel")) return read_cancel(object);
+        Job job = read_job(object);
+        if (form == Form::served && job.id.empty())
+            throw Wrong{"id: is missing; expected a text or a whole number, which the answer repeats"};
+        return job;
+    } catch (const Wrong& wrong) {
+        fault.why = wrong.why;
+    }
+    return fault;
+}
+
+}  // namespace callgate::jobs

@@ -1,0 +1,73 @@
+// A job as whoever starts one describes it: one JSON object (docs/executors.md, docs/exec.schema.json).
+//
+// What comes in is nobody's friend: every member is checked by type and range before anything is started,
+// unknown ones are refused with the nearest known word, duplicates too. Text within bounds parses in time
+// proportional to it.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "rules/limits.hpp"
+
+namespace callgate::jobs {
+
+/// No job is longer, in bytes of its text.
+inline constexpr std::size_t largest_job = std::size_t{256} << 20U;
+/// What is kept of each stream where nothing else is said, and at most.
+inline constexpr std::uint64_t default_output = std::uint64_t{10} << 20U,
+                               most_output = std::uint64_t{256} << 20U;
+
+struct Job {
+    /// As JSON, so that a number comes back as a number: `7`, `"a"`; "" where there is none.
+    std::string id;
+    std::vector<std::string> command;  // argv
+    /// Code that is too long for an argument: the command reads it from `script_descriptor`.
+    std::string script;
+    std::string workdir, cwd;  // "" where it is not stated
+    rules::Limits limits;
+    std::optional<std::chrono::milliseconds> grace;
+    std::string rules;  // JSON text of a rule set, "" none
+    std::vector<std::string> profiles;
+    /// Options of `callgate run` that say what is allowed or denied: {"read", "/srv"}.
+    std::vector<std::pair<std::string_view, std::string>> allowances;
+    std::string input;
+    /// A variable without a value is the caller's, passed on.
+    std::vector<std::pair<std::string, std::optional<std::string>>> environment;
+    std::optional<std::uint64_t> max_output;
+    bool merge_stderr = false;  // what is written to both comes as one, in order
+};
+
+/// The job with this id is to end. `now`: without the time that SIGTERM leaves.
+struct Cancel {
+    std::string id;
+    bool now = false;
+};
+
+/// What is no job: `why` names the member, what was expected, and the nearest known word.
+struct Fault {
+    std::string id;  // where one could be read
+    std::string why;
+};
+
+using Request = std::variant<Fault, Job, Cancel>;
+
+enum class Form : std::uint8_t {
+    once,    // one job; an id is given back
+    served,  // one of many: an id is needed, and jobs can be cancelled
+};
+
+[[nodiscard]] Request parse_request(std::string_view text, Form form);
+
+/// The members that a job can have; what is suggested from, and what the schema must name.
+[[nodiscard]] std::span<const std::string_view> known_members();
+
+}  // namespace callgate::jobs

@@ -1,0 +1,83 @@
+#include "supervisor/jobs/requests.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+namespace callgate::jobs {
+
+namespace {
+constexpr std::size_t most_waiting = 1000, most_waiting_bytes = std::size_t{64} << 20U;
+constexpr std::size_t piece = 65536;
+
+ssize_t read_piece(int descriptor, std::array<char, piece>& bytes) {
+    ssize_t got = -1;
+    while ((got = ::read(descriptor, bytes.data(), bytes.size())) < 0 && errno == EINTR) {
+    }
+    return got;
+}
+}  // namespace
+
+Requests::Requests(int descriptor, std::function<void(Request, std::size_t)> arrived,
+                   std::function<void()> ended)
+    : descriptor_(descriptor), arrived_(std::move(arrived)), ended_(std::move(ended)) {}
+
+void Requests::start() {
+    std::thread([this] { read_all(); }).detach();
+}
+
+void Requests::taken(std::size_t size) {
+    const std::lock_guard lock(mutex_);
+    --waiting_;
+    waiting_bytes_ -= size;
+    room_.notify_one();
+}
+
+void Requests::read_all() {
+    std::array<char, piece> bytes;
+    ssize_t got = 0;
+    while ((got = read_piece(descriptor_, bytes)) > 0) receive({bytes.data(), static_cast<std::size_t>(got)});
+    if (!line_.empty()) hand_over(std::exchange(line_, {}));
+    ended_();
+}
+
+void Requests::receive(std::string_view bytes) {
+    while (!bytes.empty()) {
+        const std::size_t end = bytes.find('\n');
+        if (!skipping_) line_ += bytes.substr(0, end);
+        if (line_.size() > largest_job) {
+            // One byte too many is enough for it to be refused.
+            hand_over(std::string_view(line_).substr(0, largest_job + 1));
+            line_ = {};
+            skipping_ = true;
+        }
+        if (end == std::string_view::npos) return;
+        if (!std::exchange(skipping_, false)) hand_over(std::exchange(line_, {}));
+        bytes.remove_prefix(end + 1);
+    }
+}
+
+void Requests::hand_over(std::string_view line) {
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
+    {
+        std::unique_lock lock(mutex_);
+        room_.wait(lock, [this] { return waiting_ < most_waiting && waiting_bytes_ < most_waiting_bytes; });
+        ++waiting_;
+        waiting_bytes_ += line.size();
+    }
+    arrived_(parse_request(line, Form::served), line.size());
+}
+
+bool read_whole(int descriptor, std::size_t most, std::string& text) {
+    std::array<char, piece> bytes;
+    ssize_t got = 0;
+    while ((got = read_piece(descriptor, bytes)) > 0) {
+        text.append(bytes.data(), static_cast<std::size_t>(got));
+        if (text.size() > most) return true;  // whoever parses it says so
+    }
+    return got == 0;
+}
+
+}  // namespace callgate::jobs

@@ -1,0 +1,248 @@
+#include "supervisor/jobs/server.hpp"
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <system_error>
+
+#include "supervisor/jobs/answer.hpp"
+
+namespace callgate::jobs {
+
+namespace {
+
+namespace asio = boost::asio;
+
+/// No job is started while so many bytes of answers wait for their reader.
+constexpr std::size_t most_backlog = std::size_t{256} << 20U;
+/// For a reader who does not take the last answers.
+constexpr std::chrono::seconds answer_patience{10};
+
+std::vector<std::string> current_environment() {
+    std::vector<std::string> all;
+    for (char** one = environ; one != nullptr && *one != nullptr; ++one) all.emplace_back(*one);
+    return all;
+}
+
+/// Threads made later inherit the mask.
+int make_signal_descriptor() {
+    ::signal(SIGPIPE, SIG_IGN);
+    sigset_t set;
+    ::sigemptyset(&set);
+    for (const int number : {SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&set, number);
+    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    const int fd = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (fd < 0) throw std::system_error(errno, std::generic_category(), "signalfd");
+    return fd;
+}
+
+class Server {
+public:
+    Server(const Settings& settings, Form form, std::size_t most);
+    End run_one(Request request);
+    End serve();
+
+private:
+    struct Waiting {
+        Job job;
+        std::size_t size = 0;
+    };
+    void watch_signals();
+    void on_signal(int number);
+    void reader_gone();
+    void receive(Request request, std::size_t size);
+    void receive_job(Job job, std::size_t size);
+    void cancel(const Cancel& request);
+    void start_waiting();
+    void start(Job job);
+    void ended(Result result);
+    void refuse_waiting(const std::string& why);
+    void say(std::function<std::string()> text, std::size_t size = 0) { answers_.add(std::move(text), size); }
+    void say(Fault fault) {
+        say([fault = std::move(fault), form = form_] { return answer(fault, form); });
+    }
+    void stop_if_done();
+
+    const Settings& settings_;
+    Form form_;
+    std::size_t most_;
+    agent::SignalState inherited_ = agent::SignalState::current();  // before any is changed
+    std::vector<std::string> environment_ = current_environment();
+    asio::io_context loop_{1};
+    asio::posix::stream_descriptor signals_;
+    Surroundings surroundings_{loop_, settings_, environment_, inherited_};
+    Answers answers_;
+    Requests requests_;
+    std::map<std::string, std::shared_ptr<Execution>> running_;
+    std::deque<Waiting> waiting_;
+    std::string ending_;  // why no job is started any more
+    bool input_ended_ = false, unread_ = false, nothing_ran_ = false;
+};
+
+Server::Server(const Settings& settings, Form form, std::size_t most)
+    : settings_(settings),
+      form_(form),
+      most_(most),
+      signals_(loop_, make_signal_descriptor()),
+      answers_(
+          STDOUT_FILENO, [this] { asio::post(loop_, [this] { start_waiting(); }); },
+          [this] { asio::post(loop_, [this] { reader_gone(); }); }),
+      requests_(
+          STDIN_FILENO,
+          [this](Request request, std::size_t size) {
+              asio::post(loop_, [this, request = std::move(request), size]() mutable {
+                  receive(std::move(request), size);
+              });
+          },
+          [this] {
+              asio::post(loop_, [this] {
+                  input_ended_ = true;
+                  stop_if_done();
+              });
+          }) {}
+
+End Server::run_one(Request request) {
+    watch_signals();
+    answers_.start();
+    input_ended_ = true;
+    if (auto* const fault = std::get_if<Fault>(&request)) {
+        nothing_ran_ = true;
+        say(std::move(*fault));
+    } else {
+        start(std::get<Job>(std::move(request)));
+        loop_.run();
+    }
+    if (!answers_.finish(answer_patience) || unread_) return End::unwritten;
+    return nothing_ran_ ? End::no_job : End::good;
+}
+
+End Server::serve() {
+    watch_signals();
+    answers_.start();
+    requests_.start();
+    loop_.run();
+    return answers_.finish(answer_patience) && !unread_ ? End::good : End::unwritten;
+}
+
+void Server::watch_signals() {
+    signals_.async_wait(
+        asio::posix::stream_descriptor::wait_read, [this](const boost::system::error_code& error) {
+            if (error) return;
+            signalfd_siginfo info{};
+            while (::read(signals_.native_handle(), &info, sizeof info) == static_cast<ssize_t>(sizeof info))
+                on_signal(static_cast<int>(info.ssi_signo));
+            watch_signals();
+        });
+}
+
+/// A command may live on after SIGINT; a server has no command that could.
+void Server::on_signal(int number) {
+    const int passed = form_ == Form::served && number == SIGINT ? SIGTERM : number;
+    if (passed != SIGINT)
+        refuse_waiting(std::string("callgate exec was ended by SIG") + ::sigabbrev_np(number));
+    for (const auto& [id, execution] : running_) execution->signal(passed);
+    if (passed != SIGINT) stop_if_done();
+}
+
+void Server::reader_gone() {
+    unread_ = true;
+    refuse_waiting("nobody reads the answers");
+    for (const auto& [id, execution] : running_) execution->end_now();
+    stop_if_done();
+}
+
+void Server::receive(Request request, std::size_t size) {
+    if (auto* const job = std::get_if<Job>(&request)) return receive_job(std::move(*job), size);
+    requests_.taken(size);
+    if (const auto* const request_to_cancel = std::get_if<Cancel>(&request))
+        return cancel(*request_to_cancel);
+    say(std::get<Fault>(std::move(request)));
+}
+
+void Server::receive_job(Job job, std::size_t size) {
+    std::string why = ending_;
+    const bool known = running_.contains(job.id) || std::ranges::any_of(waiting_, [&job](const Waiting& one) {
+                           return one.job.id == job.id;
+                       });
+    if (why.empty() && known) why = "id: a job with this id has not ended yet";
+    if (!why.empty()) {
+        requests_.taken(size);
+        return say(Fault{job.id, why});
+    }
+    waiting_.push_back({std::move(job), size});
+    start_waiting();
+}
+
+void Server::cancel(const Cancel& request) {
+    const auto waiting =
+        std::ranges::find_if(waiting_, [&request](const Waiting& one) { return one.job.id == request.id; });
+    const auto running = running_.find(request.id);
+    const bool found = waiting != waiting_.end() || running != running_.end();
+    say([request, found] { return answer(request, found); });
+    if (running != running_.end())
+        request.now ? running->second->end_now() : running->second->signal(SIGTERM);
+    if (waiting == waiting_.end()) return;
+    requests_.taken(waiting->size);
+    waiting_.erase(waiting);
+    say(Fault{request.id, "cancelled before it began"});
+    stop_if_done();
+}
+
+void Server::start_waiting() {
+    while (running_.size() < most_ && !waiting_.empty() && answers_.backlog() < most_backlog) {
+        Waiting next = std::move(waiting_.front());
+        waiting_.pop_front();
+        requests_.taken(next.size);
+        start(std::move(next.job));
+    }
+}
+
+void Server::start(Job job) {
+    const std::string id = job.id;
+    auto execution = std::make_shared<Execution>(surroundings_, std::move(job));
+    running_.emplace(id, execution);
+    execution->start([this](Result result) { ended(std::move(result)); });
+}
+
+void Server::ended(Result result) {
+    running_.erase(result.id);
+    nothing_ran_ = !result.why.empty();
+    const std::size_t size = result.output.bytes.size() + result.error.bytes.size() + result.report.size();
+    say([result = std::make_shared<Result>(std::move(result)),
+         compat = settings_.compat] { return answer(*result, compat); },
+        size);
+    start_waiting();
+    stop_if_done();
+}
+
+void Server::refuse_waiting(const std::string& why) {
+    if (ending_.empty()) ending_ = why;
+    for (Waiting& one : waiting_) {
+        requests_.taken(one.size);
+        say(Fault{one.job.id, why});
+    }
+    waiting_.clear();
+}
+
+void Server::stop_if_done() {
+    if ((input_ended_ || !ending_.empty()) && running_.empty() && waiting_.empty()) loop_.stop();
+}
+
+}  // namespace
+
+End run_one(const std::string& text, const Settings& settings) {
+    // Never taken down: its threads last as long as the process.
+    auto* const server = new Server(settings, Form::once, 1);
+    return server->run_one(parse_request(text, Form::once));
+}
+
+End serve(const Settings& settings, std::size_t most) {
+    auto* const server = new Server(settings, Form::served, most);
+    return server->serve();
+}
+
+}  // namespace callgate::jobs

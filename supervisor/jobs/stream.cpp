@@ -1,0 +1,59 @@
+#include "supervisor/jobs/stream.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <cerrno>
+#include <utility>
+
+namespace callgate::jobs {
+
+namespace {
+/// A pipe holds at most 1 MiB (pipe-max-size, pipe(7)), where root has not raised that: what is written
+/// meanwhile by who outlived the run need not be waited for.
+constexpr int most_reads = 64;
+}  // namespace
+
+void Stream::start(std::function<void()> closed) {
+    closed_ = std::move(closed);
+    read();
+}
+
+void Stream::read() {
+    descriptor_.async_read_some(boost::asio::buffer(buffer_),
+                                [this](const boost::system::error_code& error, std::size_t count) {
+                                    keep(count);
+                                    if (finishing_) return drain();
+                                    error ? close() : read();
+                                });
+}
+
+/// A read that is under way may hold bytes already: its end comes first, then the rest.
+void Stream::finish() {
+    if (!descriptor_.is_open() || std::exchange(finishing_, true)) return;
+    descriptor_.cancel();
+}
+
+void Stream::drain() {
+    for (int round = 0; round < most_reads; ++round) {
+        const ssize_t got = ::read(descriptor_.native_handle(), buffer_.data(), buffer_.size());
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) break;
+        keep(static_cast<std::size_t>(got));
+    }
+    close();
+}
+
+void Stream::keep(std::size_t count) {
+    captured_.total += count;
+    const std::uint64_t room = most_ - std::min<std::uint64_t>(most_, captured_.bytes.size());
+    captured_.bytes.append(buffer_.data(), std::min<std::uint64_t>(room, count));
+}
+
+void Stream::close() {
+    descriptor_.close();
+    std::exchange(closed_, nullptr)();
+}
+
+}  // namespace callgate::jobs

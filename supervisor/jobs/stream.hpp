@@ -1,0 +1,48 @@
+// The reading end of a pipe that others write to: what comes is kept up to a bound, the rest counted.
+//
+// An attacker controls every byte, how many there are, and whether the other end is ever closed.
+#pragma once
+
+#include <array>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "agent/unique_fd.hpp"
+
+namespace callgate::jobs {
+
+struct Captured {
+    std::string bytes;
+    std::uint64_t total = 0;  // what was written, kept or not
+    [[nodiscard]] bool cut() const { return total > bytes.size(); }
+};
+
+/// Used by the loop's thread. Must outlive its last `closed` call, which comes exactly once after `start`.
+class Stream {
+public:
+    Stream(boost::asio::io_context& loop, UniqueFd end, std::uint64_t most)
+        : descriptor_(loop, end.release()), most_(most) {}
+    void start(std::function<void()> closed);
+    /// Nobody is left who should write: takes what is in the pipe, then closes it although others may hold
+    /// its other end.
+    void finish();
+    [[nodiscard]] Captured take() { return std::move(captured_); }
+
+private:
+    void read();
+    void drain();
+    void keep(std::size_t count);
+    void close();
+
+    boost::asio::posix::stream_descriptor descriptor_;
+    std::uint64_t most_;
+    Captured captured_;
+    std::function<void()> closed_;
+    bool finishing_ = false;
+    std::array<char, 65536> buffer_;
+};
+
+}  // namespace callgate::jobs

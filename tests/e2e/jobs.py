@@ -1,0 +1,103 @@
+"""Jobs for `callgate exec`: one at a time, or many to a server; every answer is looked at as its schema says."""
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import harness
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "exec.schema.json").read_text())["$defs"]
+OUTPUTS = set(SCHEMA["outputs"]["properties"])
+
+
+def check(answer: dict[str, Any], compat: bool = False) -> dict[str, Any]:
+    """Fails where an answer is not as the schema has it, or contradicts itself."""
+    if "cancel" in answer:
+        assert set(answer) == {"cancel", "found"}, answer
+        return answer
+    status = "code" if compat else "exit_code"
+    if status not in answer:
+        assert set(SCHEMA["refusal"]["required"]) <= set(answer) <= set(SCHEMA["refusal"]["properties"]), answer
+        assert answer["error"], answer
+        return answer
+    assert set(SCHEMA["compatible" if compat else "answer"]["required"]) <= set(answer) <= OUTPUTS | {status}, answer
+    for name in ("output", "error"):
+        if f"{name}_base64" in answer:
+            assert base64.b64decode(answer[f"{name}_base64"]).decode("utf-8", "replace") == answer[name], name
+        assert (f"{name}_truncated" in answer) == (f"{name}_bytes" in answer)
+    assert answer["report"]["version"] == 1 and answer["report"]["outcome"], answer
+    return answer
+
+
+def environment(box: harness.Box) -> dict[str, str]:
+    return box.environment()
+
+
+def execute(box: harness.Box, job: dict[str, Any] | bytes, *options: str, code: int = 0, env: dict[str, str] | None = None,
+            **keywords: Any) -> dict[str, Any]:
+    """One job; its answer, which is one line. `code` is the status that callgate exec must end with."""
+    text = job if isinstance(job, bytes) else json.dumps(job).encode()
+    result = box.run([str(box.callgate), "exec", "--no-audit", *options], supervised=False, stdin=text, env=env, **keywords)
+    assert result.code == code and result.err == b"", result.describe()
+    assert result.out.endswith(b"\n") and result.out.count(b"\n") == 1, repr(result.out[:2000])
+    answer = check(json.loads(result.out), "--compat" in options)
+    assert (code == 125) == ("exit_code" not in answer and "code" not in answer), answer
+    return answer
+
+
+class Server:
+    """`callgate exec --serve` and what it answered, by id."""
+
+    def __init__(self, box: harness.Box, *options: str, **keywords: Any) -> None:
+        self.box = box
+        self.process = box.start([str(box.callgate), "exec", "--serve", "--no-audit", *options], stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, **keywords)
+        self.changed = threading.Condition()
+        self.answers: dict[Any, list[dict[str, Any]]] = {}
+        self.order: list[Any] = []
+        self.ended = False
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self) -> None:
+        for line in self.process.stdout:
+            answer = check(json.loads(line))
+            key = ("cancel", answer["cancel"]) if "cancel" in answer else answer["id"]
+            with self.changed:
+                self.answers.setdefault(key, []).append(answer)
+                self.order.append(key)
+                self.changed.notify_all()
+        with self.changed:
+            self.ended = True
+            self.changed.notify_all()
+
+    def send(self, *requests: dict[str, Any] | bytes) -> None:
+        for one in requests:
+            self.process.stdin.write(one if isinstance(one, bytes) else json.dumps(one).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def answer(self, key: Any, count: int = 1) -> dict[str, Any]:
+        with self.changed:
+            come = self.changed.wait_for(lambda: len(self.answers.get(key, [])) >= count or self.ended, harness.DEADLINE)
+            found = self.answers.get(key, [])
+        assert come and len(found) >= count, f"no answer to {key!r}; so far: {self.order}"
+        return found[count - 1]
+
+    def do(self, job: dict[str, Any]) -> dict[str, Any]:
+        self.send(job)
+        return self.answer(job["id"])
+
+    def close(self) -> tuple[int, bytes]:
+        """The end of stdin; the status and what was said."""
+        self.process.stdin.close()
+        return self.wait()
+
+    def wait(self) -> tuple[int, bytes]:
+        said = self.process.stderr.read()
+        self.reader.join(harness.DEADLINE)
+        assert not self.reader.is_alive(), "stdout stayed open"
+        return self.process.wait(harness.DEADLINE), said

@@ -1,0 +1,201 @@
+"""`callgate exec --serve`: many jobs at once over one pipe, answered by id; none waits for another."""
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+import harness
+from jobs import Server, check
+
+JOBS = 400 if harness.SOAK else 20
+
+
+@pytest.fixture
+def server(box):
+    made = Server(box)
+    yield made
+    if made.process.poll() is None:
+        made.process.kill()
+
+
+def bash(key, code: str, **more):
+    return {"id": key, "language": "bash", "code": code, **more}
+
+
+STUBBORN = "trap '' TERM; setsid -f sleep 1000; : > {name}; while :; do sleep 1; done"
+
+
+def begin(server: Server, key, **more) -> None:
+    """A job that ignores SIGTERM has begun."""
+    name = f"begun-{key}"
+    server.send(bash(key, STUBBORN.format(name=name), env={"CG_MARK": server.box.root.name}, **more))
+    harness.until((server.box.tree / name).exists, f"job {key} begins")
+
+
+def test_many_jobs_are_answered_each_with_its_own(server):
+    server.send(*[bash(key, f"echo {key}; echo {key} >&2; exit {key % 100}") for key in range(JOBS)])
+    for key in range(JOBS):
+        answer = server.answer(key)
+        assert (answer["output"], answer["error"], answer["exit_code"]) == (f"{key}\n", f"{key}\n", key % 100), answer
+    assert server.close() == (0, b"") and len(server.order) == JOBS
+
+
+def test_a_job_waits_for_no_other(server):
+    """The first can only end when the second has: through a FIFO."""
+    os.mkfifo(server.box.tree / "fifo")
+    server.box.own(server.box.tree / "fifo")
+    server.send(bash("first", "read line < fifo; echo $line"), bash("second", "echo through > fifo"))
+    assert server.answer("first")["output"] == "through\n"
+    assert server.answer("second")["exit_code"] == 0
+
+
+def test_jobs_wait_their_turn_where_only_so_many_may_run(box):
+    server = Server(box, "--jobs", "1")
+    server.send(bash(1, "sleep 0.3; echo $(( $(cat count) + 1 )) > count; cat count"), *[
+        bash(key, "echo $(( $(cat count) + 1 )) > count; cat count") for key in (2, 3, 4)])
+    box.file(box.tree / "count", b"0\n")
+    assert [server.answer(key)["output"] for key in (1, 2, 3, 4)] == ["1\n", "2\n", "3\n", "4\n"]
+    assert server.order == [1, 2, 3, 4]
+
+
+def test_a_cancelled_job_ends_with_its_tree_and_the_others_go_on(server):
+    begin(server, "stubborn", grace=0.2)
+    begin(server, "hard", grace=1000)
+    os.mkfifo(server.box.tree / "fifo")
+    server.box.own(server.box.tree / "fifo")
+    server.send(bash("other", "echo begun; cat fifo"), {"cancel": "stubborn"}, {"cancel": "hard", "now": True}, {"cancel": "unknown"})
+    assert server.answer(("cancel", "stubborn"))["found"] is True
+    assert server.answer(("cancel", "unknown"))["found"] is False
+    for key in ("stubborn", "hard"):
+        answer = server.answer(key)
+        assert (answer["exit_code"], answer["report"]["outcome"]) == (143, "cancelled"), answer
+    assert harness.marked(f"CG_MARK={server.box.root.name}") == []
+    harness.as_user(server.box.user, lambda: (server.box.tree / "fifo").write_text("end\n"))
+    assert server.answer("other")["output"] == "begun\nend\n"
+
+
+def test_a_job_that_is_cancelled_as_it_begins_is_answered(server):
+    """At any moment of its start."""
+    for key in range(JOBS):
+        server.send(bash(key, "sleep 1000"))
+        time.sleep(0.0005 * (key % 20))  # no condition is waited for: the moment is what varies
+        server.send({"cancel": key})
+        answer = server.answer(key)
+        assert (answer["exit_code"], answer["report"]["outcome"]) == (143, "cancelled"), answer
+
+
+def test_a_job_that_waits_can_be_cancelled(box):
+    server = Server(box, "--jobs", "1")
+    begin(server, 1, grace=0.2)
+    server.send(bash(2, "echo never"), {"cancel": 2})
+    assert "cancelled before" in server.answer(2)["error"]
+    server.send({"cancel": 1, "now": True}, bash(3, "echo 3"))
+    assert server.answer(1)["exit_code"] == 143 and server.answer(3)["output"] == "3\n"
+
+
+def test_lines_that_are_no_jobs_are_answered_and_harm_nobody(server):
+    server.send(b"nonsense\n", b'{"code":"1"}\n', b"\n", b'{"id":5,"code":3}\n', b'{"id":{},"code":"1"}\n', b'{"cancel":[]}\n',
+                b"\xff\xfe\n", b"[" * 100_000 + b"\n", bash("good", "echo good"))
+    assert server.answer("good")["output"] == "good\n"
+    assert [one["error"].split(":")[0] for one in server.answers[None]] == [
+        "the job is no JSON", "id", "id", "id", "the job is no JSON", "the job is nested too deeply"], server.answers
+    assert "expected a text" in server.answer(5)["error"]
+    server.send(b"not ended by a newline")
+    assert server.close() == (0, b"") and len(server.answers[None]) == 7
+
+
+def test_an_id_that_is_in_use_is_refused(server):
+    os.mkfifo(server.box.tree / "fifo")
+    server.box.own(server.box.tree / "fifo")
+    server.send(bash("a", "cat fifo"), bash("a", "echo second"))
+    assert "has not ended" in server.answer("a")["error"]
+    harness.as_user(server.box.user, lambda: (server.box.tree / "fifo").write_text("first\n"))
+    assert server.answer("a", 2)["output"] == "first\n"
+    server.send(bash("a", "echo third"))
+    assert server.answer("a", 3)["output"] == "third\n"
+
+
+def test_a_large_job_and_a_large_answer_delay_nobody(server):
+    data = "é" * 2_000_000
+    server.send({"id": "large", "command": ["/bin/cat"], "stdin": data}, bash("small", "echo small"))
+    assert server.answer("small")["output"] == "small\n" and server.answer("large")["output"] == data
+
+
+def test_jobs_from_a_file_with_the_answers_in_a_file(box):
+    jobs = box.file(box.root / "jobs", b"".join(json.dumps(bash(key, f"echo {key}")).encode() + b"\n" for key in range(5)))
+    answers = box.file(box.root / "answers")
+    with jobs.open("rb") as reading, answers.open("wb") as writing:
+        process = box.start([str(box.callgate), "exec", "--serve", "--no-audit"], stdin=reading, stdout=writing, stderr=subprocess.PIPE)
+        assert process.communicate(timeout=harness.DEADLINE)[1] == b"" and process.returncode == 0
+    assert sorted(check(json.loads(line))["output"] for line in answers.read_text().splitlines()) == [f"{key}\n" for key in range(5)]
+
+
+def test_the_end_of_stdin_lets_jobs_finish(server):
+    server.send(bash(1, ": > begun; sleep 0.5; echo done"))
+    harness.until((server.box.tree / "begun").exists, "the job begins")
+    assert server.close() == (0, b"")
+    assert server.answer(1)["output"] == "done\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_every_tree_and_every_job_is_answered(box, number):
+    server = Server(box, "--jobs", "2")
+    for key in (1, 2):
+        begin(server, key, grace=0.2)
+    server.send(bash(3, "echo never"), {"cancel": "x"})
+    server.answer(("cancel", "x"))  # all lines were read
+    server.process.send_signal(number)
+    assert server.wait() == (0, b"")
+    assert [server.answer(key)["report"]["outcome"] for key in (1, 2)] == ["cancelled", "cancelled"]
+    assert "ended by SIG" in server.answer(3)["error"]
+    assert harness.marked(f"CG_MARK={box.root.name}") == []
+
+
+@pytest.mark.parametrize("whole_group", [False, True])
+def test_sigkill_ends_every_tree(server, whole_group):
+    for key in (1, 2):
+        begin(server, key, grace=1000)
+    marker = f"CG_MARK={server.box.root.name}"
+    assert len(harness.marked(marker)) >= 4
+    harness.kill_group_of(server.process.pid) if whole_group else server.process.kill()
+    harness.until(lambda: harness.marked(marker) == [], "every tree has ended")
+
+
+def test_when_nobody_reads_the_answers_every_tree_ends(box):
+    reading, writing = os.pipe()
+    process = box.start([str(box.callgate), "exec", "--serve", "--no-audit"], stdin=subprocess.PIPE, stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    process.stdin.write(json.dumps(bash(1, STUBBORN.format(name="begun"), grace=1000, env={"CG_MARK": box.root.name})).encode() + b"\n")
+    process.stdin.flush()
+    harness.until((box.tree / "begun").exists, "the job begins")
+    os.close(reading)
+    assert process.wait(harness.DEADLINE) == 125
+    assert harness.marked(f"CG_MARK={box.root.name}") == [] and b"nobody reads" in process.stderr.read()
+
+
+def test_jobs_are_kept_from_each_other(server):
+    """Their processes, their descriptors, their outputs: bare, one user's processes reach each other."""
+    server.send(bash("victim", "echo $$ > pid; mv pid victim; while [ ! -e over ]; do sleep 0.05; done; echo unharmed"))
+    pid = int(harness.until(lambda: (server.box.tree / "victim").exists() and (server.box.tree / "victim").read_text(), "the victim begins"))
+    reach = ("import os, signal\n"
+             "for what in (lambda: os.open('/proc/{pid}/fd/1', os.O_WRONLY), lambda: os.open('/proc/{pid}/mem', os.O_RDONLY),\n"
+             "             lambda: os.kill({pid}, signal.SIGKILL)):\n"
+             "    try: what(); print('reached')\n"
+             "    except OSError as error: print('denied', error.errno)\n")
+    own_pipe = "import os, sys; os.dup2(os.pipe()[1], 1); os.write(2, b'ready'); sys.stdin.read()"
+    with subprocess.Popen(["/usr/bin/python3", "-c", own_pipe], stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+                          **server.box.user.popen_identity()) as bare:
+        assert bare.stderr.read(5) == b"ready"
+        control = server.box.run(["/usr/bin/python3", "-c", reach.format(pid=bare.pid)], supervised=False)
+        assert control.out == b"reached\n" * 3, control.describe()
+    answer = server.do({"id": "attacker", "code": reach.format(pid=pid), "read": ["/proc"]})
+    assert answer["output"] == "denied 13\ndenied 13\ndenied 1\n", answer
+    server.send(bash("over", ": > over"))
+    assert server.answer("victim")["output"] == "unharmed\n"
+    own = server.do({"id": "descriptors", "code": "import os; print(sorted(os.listdir('/proc/self/fd'))[:-1])", "stdin": "x"})
+    assert own["output"] == "['0', '1', '2']\n", own
