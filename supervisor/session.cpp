@@ -69,6 +69,11 @@ std::string kernel_release() {
     return ::uname(&names) == 0 ? names.release : "";
 }
 
+std::string host_name() {
+    utsname names{};
+    return ::uname(&names) == 0 ? names.nodename : "";
+}
+
 class Session {
 public:
     Session(std::unique_ptr<Beginning> begun, SessionConfig config)
@@ -136,6 +141,7 @@ void Session::record_start() {
     start.rules_sha256 = config_.rules_sha256;
     start.mode = config_.mode == Mode::audit ? "audit" : "enforce";
     start.kernel = kernel_release();
+    start.host = host_name();
     start.landlock_abi = config_.plan.landlock_abi;
     start.degraded = config_.degraded;
     start.profiles = config_.profiles;

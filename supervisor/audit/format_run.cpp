@@ -122,6 +122,11 @@ std::size_t format(Buffer& out, const RunContext& context, const AnswerLost& wha
 std::size_t format(Buffer& out, const RunContext& context, const RunStart& start) {
     const std::size_t sequence_at = begin_event(out, "start", "run.start", "unknown");
     out << R"(},"process":{"pid":)" << start.pid << '}';
+    if (!start.host.empty()) {
+        out << R"(,"host":{"hostname":)";
+        append_json_string(out, start.host);
+        out << '}';
+    }
     begin_callgate(out, context);
     append_string(out, "version", CALLGATE_VERSION);
     append_arguments(out, "command", start.command);

@@ -85,6 +85,7 @@ std::optional<Entry> parse_record(std::string_view line, std::string& problem) {
     entry.run = text(member(ours, "run"));
     entry.mode = text(member(ours, "mode"));
     entry.pid = small_number(member(record, "process", "pid")).value_or(0);
+    entry.parent = small_number(member(record, "process", "parent", "pid")).value_or(0);
     entry.error = text(member(ours, "errno"));
     entry.reason = text(member(ours, "reason"));
     read_decision(entry, record, ours);

@@ -21,7 +21,7 @@ namespace callgate::audit {
 struct Entry {
     std::string time, action, run, mode;
     std::uint64_t sequence = 0;
-    int pid = 0;
+    int pid = 0, parent = 0;
     // Of a decision:
     std::string verdict, decided_by, mechanism, operation, rule, error, reason;
     std::string object;       // a path, "203.0.113.4:443", "[::1]:80", "@name"

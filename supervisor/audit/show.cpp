@@ -69,14 +69,6 @@ Colour verdict_colour(const Entry& entry) {
     return entry.verdict == "deny" ? Colour::red : Colour::yellow;
 }
 
-std::string verdict_text(const Entry& entry) {
-    const bool refused = entry.mechanism == "errno" || entry.mechanism == "kill";
-    if (entry.verdict == "allow") return "allow";
-    if (entry.mode == "audit" && !refused) return "would " + entry.verdict;
-    if (entry.verdict == "ask" && refused) return "ask, denied";
-    return entry.verdict;
-}
-
 std::string program_text(const Entry& entry) {
     const std::size_t slash = entry.program.rfind('/');
     const std::string name = slash == std::string::npos ? entry.program : entry.program.substr(slash + 1);
@@ -95,7 +87,21 @@ std::string run_end_text(const Entry& entry) {
     return text;
 }
 
-/// What a record that is no decision says.
+/// "2026-11-20T10:11:12.123456789Z" → "2026-11-20T10:11:12.123Z"
+std::string short_time(const std::string& time) {
+    return time.size() == 30 && time.back() == 'Z' ? time.substr(0, 23) + 'Z' : time;
+}
+
+}  // namespace
+
+std::string verdict_text(const Entry& entry) {
+    const bool refused = entry.mechanism == "errno" || entry.mechanism == "kill";
+    if (entry.verdict == "allow") return "allow";
+    if (entry.mode == "audit" && !refused) return "would " + entry.verdict;
+    if (entry.verdict == "ask" && refused) return "ask, denied";
+    return entry.verdict;
+}
+
 std::string other_text(const Entry& entry) {
     if (entry.action == "run.start") return run_start_text(entry);
     if (entry.action == "run.end") return run_end_text(entry);
@@ -106,13 +112,6 @@ std::string other_text(const Entry& entry) {
         return "a torn line of " + std::to_string(entry.torn_bytes) + " bytes was set aside";
     return entry.action;
 }
-
-/// "2026-11-20T10:11:12.123456789Z" → "2026-11-20T10:11:12.123Z"
-std::string short_time(const std::string& time) {
-    return time.size() == 30 && time.back() == 'Z' ? time.substr(0, 23) + 'Z' : time;
-}
-
-}  // namespace
 
 Rows::Rows(std::ostream& out, bool json, bool colour) : out_(out) {
     if (json) return;

@@ -32,6 +32,11 @@ void say_torn(std::ostream& errors, const Reader& reader);
 /// A command as a shell would read it, cut to what a row has room for.
 [[nodiscard]] std::string command_text(const std::vector<std::string>& command);
 
+/// "deny", "would deny", "ask, denied", ...: of a decision.
+[[nodiscard]] std::string verdict_text(const Entry& entry);
+/// What a record that is no decision says, in one line.
+[[nodiscard]] std::string other_text(const Entry& entry);
+
 /// Records as rows of a table, or as the lines that they are.
 class Rows {
 public:

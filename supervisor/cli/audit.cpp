@@ -3,6 +3,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "supervisor/audit/export.hpp"
 #include "supervisor/audit/prune.hpp"
 #include "supervisor/audit/replay.hpp"
 #include "supervisor/audit/show.hpp"
@@ -104,25 +105,34 @@ int dispatch_audit(const Arguments& arguments, const std::string& verb, std::ost
                                   .json = json,
                                   .colour = audit::colour_wanted(STDOUT_FILENO)};
     if (verb == "show") {
-        refuse_options(arguments, verb, {"follow", "lines", "by", "head", "key", "keep", "rules", "profile"});
+        refuse_options(arguments, verb,
+                       {"format", "follow", "lines", "by", "head", "key", "keep", "rules", "profile"});
         return audit::show(std::cout, errors, show);
     }
     if (verb == "tail") {
-        refuse_options(arguments, verb, {"by", "head", "key", "keep", "rules", "profile"});
+        refuse_options(arguments, verb, {"format", "by", "head", "key", "keep", "rules", "profile"});
         return audit::tail(std::cout, errors,
                            {.show = show, .lines = read_lines(arguments), .follow = arguments.has("follow")});
     }
     if (verb == "summary") {
-        refuse_options(arguments, verb, {"follow", "lines", "head", "key", "keep", "rules", "profile"});
+        refuse_options(arguments, verb,
+                       {"format", "follow", "lines", "head", "key", "keep", "rules", "profile"});
         return audit::summary(std::cout, errors,
                               {.log = show.log,
                                .filter = show.filter,
                                .by = arguments.value("by").value_or("rule"),
                                .json = json});
     }
-    refuse_options(
-        arguments, verb,
-        {"follow", "lines", "by", "verdict", "operation", "rule", "object", "program", "since", "until"});
+    if (verb == "export") {
+        refuse_options(arguments, verb,
+                       {"follow", "lines", "by", "head", "key", "keep", "rules", "profile", "json"});
+        return audit::export_log(
+            std::cout, errors,
+            {.log = show.log, .filter = show.filter, .format = arguments.value("format").value_or("")});
+    }
+    refuse_options(arguments, verb,
+                   {"format", "follow", "lines", "by", "verdict", "operation", "rule", "object", "program",
+                    "since", "until"});
     refuse_options(arguments, verb,
                    verb == "verify"  ? std::initializer_list<std::string_view>{"keep"}
                    : verb == "prune" ? std::initializer_list<std::string_view>{"head", "key"}
@@ -149,7 +159,7 @@ int audit_log(const Arguments& arguments) {
         if (verb == missing)
             throw Failure("callgate audit " + verb + " is not in this version; see callgate audit --help");
     constexpr std::string_view known[] = {"show",    "tail", "summary", "verify", "replay",
-                                          "suggest", "ls",   "last",    "prune"};
+                                          "suggest", "ls",   "last",    "prune",  "export"};
     if (std::find(std::begin(known), std::end(known), verb) == std::end(known)) {
         const std::string near = suggestion(verb, known);
         throw Failure("unknown verb callgate audit " + verb +

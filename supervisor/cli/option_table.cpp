@@ -186,6 +186,8 @@ constexpr std::array audit_output = {
     OptionSpec{"lines", 'n', one, "N", "tail: how many lines (default: 10)"},
     OptionSpec{"by", 0, one, "WHAT", "summary: rule (default), object, program or host", "",
                "rule object program host"},
+    OptionSpec{"format", 0, one, "FORMAT", "export: ecs, ocsf, otlp-json or csv", "",
+               "ecs ocsf otlp-json csv"},
     OptionSpec{"head", 0, one, "HASH", "verify: the head that the log must end in (the report has it)"},
     OptionSpec{"key", 0, one, "FILE", "verify: checkpoints and end must be signed by this Ed25519 key", "",
                "FILE"},
@@ -250,7 +252,8 @@ constexpr std::array all_verbs = {
              0, plan},
     VerbSpec{
         "audit", "VERB [OPTIONS] [LOG...]", "read the logs of runs",
-        "VERB is show, tail, summary, verify, replay, suggest, ls, last or prune. Shows what runs did, safe "
+        "VERB is show, tail, summary, verify, replay, suggest, export, ls, last or prune. Shows what runs "
+        "did, safe "
         "for a "
         "terminal. LOG is a file or the name of a run, as in the log's name; "
         "without it the newest log. verify exits with 0 where the log is whole, 1 where it was tampered "
@@ -293,7 +296,7 @@ constexpr std::array all_verbs = {
 };
 
 constexpr std::array<std::string_view, 0> later_verbs = {};
-constexpr std::array<std::string_view, 2> later_audit_verbs = {"report", "export"};
+constexpr std::array<std::string_view, 1> later_audit_verbs = {"report"};
 
 }  // namespace
 

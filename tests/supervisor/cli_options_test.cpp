@@ -486,7 +486,7 @@ TEST_CASE("verbs of later versions and misspelt ones end with 125") {
     CHECK(cli::dispatch({"exec", "--ask", "tty"}) == 125);
     CHECK(cli::dispatch({"exec", "--jobs", "0"}) == 125);
     CHECK(cli::dispatch({"exec", "--max-output", "1T"}) == 125);
-    CHECK(cli::dispatch({"audit", "export"}) == 125);
+    CHECK(cli::dispatch({"audit", "exprot"}) == 125);
     CHECK(cli::dispatch({"rnu", "ls"}) == 125);
     CHECK(cli::dispatch({}) == 125);
     CHECK(cli::dispatch({"run"}) == 125);

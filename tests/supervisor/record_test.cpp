@@ -270,6 +270,7 @@ TEST_CASE("run.start has the command without its secrets, and only so much of it
                    .rules_sha256 = "ab",
                    .mode = "enforce",
                    .kernel = "6.1.0",
+                   .host = "box",
                    .landlock_abi = 3,
                    .degraded = {"host-static"},
                    .profiles = {"agent"},
