@@ -47,15 +47,6 @@ const char* step_name(agent::ArmStep step) {
     return "arm";
 }
 
-/// From here on these wait for the event loop: a run that is told to end while it begins ends as any other,
-/// with its report.
-void hold_back_endings() {
-    sigset_t set;
-    ::sigemptyset(&set);
-    for (const int number : {SIGTERM, SIGHUP}) ::sigaddset(&set, number);
-    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-}
-
 template <typename Word>
 void write_word(int fd, const Word& word) {
     // Smaller than PIPE_BUF: whole or not at all. Who is gone is noticed by the end of the events.
@@ -73,12 +64,9 @@ std::string no_private_directory(const std::string& path, int error) {
 }
 
 Beginning::Beginning(const SessionConfig& config)
-    : made(require(agent::SharedObjects::make(), "cannot map the list of objects")),
-      parent(::getppid()),
-      signals_(agent::SignalState::current()) {
+    : made(require(agent::SharedObjects::make(), "cannot map the list of objects")), parent(::getppid()) {
     ::signal(SIGXFSZ, SIG_IGN);  // a log that has reached its limit is an error of write(2)
     ::signal(SIGPIPE, SIG_IGN);
-    hold_back_endings();
     const int abi = agent::kernel_landlock_abi();
     if (abi == 1) reparenting = std::make_unique<calls::Reparenting>(config.keep_capabilities);
     if (check_enabled("base-domain"))
@@ -97,7 +85,7 @@ void Beginning::fork_guardian(const SessionConfig& config, int report, std::stri
     guarding.working_directory = UniqueFd(::open(config.directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!guarding.working_directory)
         throw SetupError("cannot start in " + config.directory + ": " + because(errno));
-    guarding.signals = signals_;
+    guarding.signals = config.signals;
     guarding.pass = config.pass;
     if (config.terminal) guarding.terminal = config.terminal->for_run();
     guarding.keep_capabilities = config.keep_capabilities;

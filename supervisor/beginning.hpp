@@ -12,7 +12,6 @@
 
 #include "agent/guardian.hpp"
 #include "agent/made_objects.hpp"
-#include "agent/signals.hpp"
 #include "supervisor/calls/reparenting.hpp"
 #include "supervisor/session.hpp"
 
@@ -33,8 +32,7 @@ T require(boost::system::result<T> result, const std::string& what) {
 
 class Beginning {
 public:
-    /// What callgate itself inherited is kept for the command; the calling process enters the base domain.
-    /// SIGTERM and SIGHUP are blocked from here on, for the event loop.
+    /// The calling process enters the base domain.
     /// Throws SetupError.
     explicit Beginning(const SessionConfig& config);
     Beginning(const Beginning&) = delete;
@@ -66,8 +64,6 @@ public:
 private:
     /// The next of the guardian's events, which is to be this one.
     agent::Event expect(agent::Event::Kind kind, const SessionConfig& config) const;
-
-    agent::SignalState signals_;
 };
 
 }  // namespace callgate

@@ -40,6 +40,8 @@ struct OutputTarget {
 
 struct SessionConfig {
     std::string run;  // "k3f9": made by the caller, names tmp, log, report
+    /// What the command inherits of signals: make the config before changing any.
+    agent::SignalState signals = agent::SignalState::current();
     std::vector<std::string> command;
     std::vector<std::string> environment;  // final, "NAME=value"
     std::vector<std::string> executables;  // absolute candidates in PATH order (agent::Arming)

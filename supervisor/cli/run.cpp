@@ -1,5 +1,6 @@
 // `callgate run`: options to a SessionConfig, then the session.
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -142,6 +143,15 @@ void set_rules(const Arguments& arguments, const Places& places, SessionConfig& 
     config.degraded = std::move(compiled.loaded.degraded);
 }
 
+/// They wait for the event loop: a run that is told to end while it begins ends as any other, with its
+/// report.
+void hold_back_endings() {
+    sigset_t set;
+    ::sigemptyset(&set);
+    for (const int number : {SIGTERM, SIGHUP}) ::sigaddset(&set, number);
+    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
 int start(const Arguments& arguments, SessionConfig& config) {
     ::prctl(PR_SET_NAME, "callgate");  // started by `callgate exec` the name would be another
     if (const std::string why = obstacle(probe_platform()); !why.empty()) throw Failure(why);
@@ -192,6 +202,7 @@ void report_failure(const Arguments& arguments, const SessionConfig& config, con
 int run(const Arguments& arguments) {
     SessionConfig config;
     config.command = arguments.rest();
+    hold_back_endings();
     try {
         if (config.command.empty())
             throw Failure("the command is missing; usage: callgate run [OPTIONS] [--] COMMAND [ARG...]");
