@@ -103,10 +103,10 @@ def _wait(exchange: Exchange, deadline: float | None, answering: Answering | Non
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
         events = poller.poll(None if left is None else left * 1000 + 1)
         if not events and left == 0.0:
-            if exchange.killed:
-                return  # nobody can hold more than pipes now
-            exchange.kill()
-            deadline = time.monotonic() + PATIENCE
+            more = exchange.expire()
+            if more is None:
+                return
+            deadline = time.monotonic() + more
         for descriptor, _ in events:
             if answering and descriptor == answering.failed:
                 return

@@ -38,10 +38,16 @@ def command(language: str, code: str, files: NamelessFiles) -> tuple[list[str], 
 
 
 def interpreter() -> list[str]:
-    """Options that let the Python that runs this program run there, too: its environment and what that rests on."""
-    if not sys.executable:
-        return []
-    places = {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix,
-              os.path.dirname(os.path.dirname(os.path.realpath(sys.executable)))}
-    return [f"--execute={one}" for one in sorted(places)
-            if one != "/" and not any(one == top or one.startswith(top + "/") for top in SYSTEM)]
+    """Options that let the Python that runs this program run there, too."""
+    return [f"--execute={one}" for one in interpreter_places(sys.executable)] if sys.executable else []
+
+
+def interpreter_places(executable: str) -> list[str]:
+    """Where an interpreter lies that no profile covers: its environment, and the installation that this rests on."""
+    places = {os.path.dirname(os.path.dirname(os.path.realpath(executable)))}
+    prefix = os.path.dirname(os.path.dirname(os.path.abspath(executable)))
+    if os.path.abspath(executable) == os.path.abspath(sys.executable or ""):
+        places |= {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix}
+    elif os.path.exists(os.path.join(prefix, "pyvenv.cfg")):
+        places.add(prefix)
+    return [one for one in sorted(places) if one != "/" and not any(one == top or one.startswith(top + "/") for top in SYSTEM)]

@@ -36,6 +36,9 @@ class Line:
     environment: Mapping[str, str]
     files: NamelessFiles
 
+    def words(self) -> list[str]:
+        return [self.binary, "run", *self.arguments, "--", *self.command]
+
     def start(self, report: int, channel: Channel | None, **streams: Any) -> subprocess.Popen[bytes]:
         passed = [report, *self.files.descriptors]
         arguments = [*self.arguments, f"--report=fd:{report}"]
@@ -64,6 +67,7 @@ class Exchange:
         self.line, self.limit, self.channel, self.on_output = line, max_output, channel, on_output
         self.kept = {"stdout": bytearray(), "stderr": bytearray(), "report": bytearray()}
         self.truncated = self.ended = self.killed = False
+        self.lingers: float | None = None  # seconds that a run is still waited for whose command has ended
         self.input = memoryview(stdin or b"")
         self.sources: dict[int, Callable[[], bool]] = {}
         self.writer: int | None = None
@@ -156,6 +160,13 @@ class Exchange:
         self.killed = True
         if self.process.returncode is None:
             self.process.kill()
+
+    def expire(self) -> float | None:
+        """The deadline is over: what is done, and the seconds until it is over again; None: nobody waits longer."""
+        if self.killed:
+            return None  # nobody can hold more than pipes now
+        self.kill()
+        return PATIENCE
 
     def close(self) -> None:
         """Takes what is left in the pipes, without waiting, and lets go of everything."""

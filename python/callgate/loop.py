@@ -52,27 +52,33 @@ async def drive(exchange: Exchange, deadline: float | None, on_ask: OnAsk | None
     """Until the run is over. `deadline` (monotonic seconds): when callgate itself is killed."""
     loop = asyncio.get_running_loop()
     over: asyncio.Future[None] = loop.create_future()
+    ending = False
 
     def finish() -> None:
         if not over.done():
             over.set_result(None)
 
     def readable(descriptor: int) -> None:
-        if exchange.read(descriptor):
-            return
-        loop.remove_reader(descriptor)
-        exchange.finish(descriptor)
+        if not exchange.read(descriptor):
+            loop.remove_reader(descriptor)
+            exchange.finish(descriptor)
         if exchange.ended:
             finish()
+        elif exchange.lingers is not None and not ending:  # the command has ended; what it left may go on
+            timers.append(loop.call_later(exchange.lingers, finish))
+            exchange.lingers = None
 
     def writable(descriptor: int) -> None:
         if not exchange.write():
             loop.remove_writer(descriptor)
             exchange.finish(descriptor)
 
-    def kill() -> None:
-        exchange.kill()
-        timers.append(loop.call_later(PATIENCE, finish))  # nobody can hold more than pipes then
+    def expire() -> None:
+        more = exchange.expire()
+        if more is None:
+            finish()
+        else:
+            timers.append(loop.call_later(more, expire))
 
     for descriptor in exchange.sources:
         loop.add_reader(descriptor, readable, descriptor)
@@ -81,21 +87,21 @@ async def drive(exchange: Exchange, deadline: float | None, on_ask: OnAsk | None
     answering = Answering(exchange.channel, on_ask, over) if exchange.channel and on_ask else None
     if answering:
         loop.add_reader(answering.channel.ours, answering.readable)
-    timers = [] if deadline is None else [loop.call_later(max(0.0, deadline - time.monotonic()), kill)]
+    timers = [] if deadline is None else [loop.call_later(max(0.0, deadline - time.monotonic()), expire)]
     try:
         await asyncio.wait([over])
         over.result()
     except BaseException:
-        over = loop.create_future()
+        ending, over = True, loop.create_future()
         if exchange.ended:
             finish()
         exchange.terminate()
-        timers.append(loop.call_later(GRACE + PATIENCE, kill))
+        timers.append(loop.call_later(GRACE + PATIENCE, expire))
         while not over.done():
             try:
                 await asyncio.wait([over])
             except asyncio.CancelledError:  # somebody is in a hurry
-                kill()
+                exchange.kill()
         raise
     finally:
         for timer in timers:

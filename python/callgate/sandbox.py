@@ -14,7 +14,19 @@ from . import binary as binaries
 from . import blocking, code, loop
 from .errors import CallgateError
 from .exchange import GRACE, PATIENCE, Exchange, Line, OnOutput
-from .options import Amount, Given, NamelessFiles, Path, Paths, Rules, Seconds, environment, milliseconds, run_arguments
+from .options import (
+    Amount,
+    Given,
+    NamelessFiles,
+    Path,
+    Paths,
+    Rules,
+    Seconds,
+    environment,
+    milliseconds,
+    run_arguments,
+    several,
+)
 from .process import Process
 from .question import Channel, OnAsk
 from .result import Result
@@ -63,6 +75,10 @@ class Sandbox:
     def workdir(self) -> str:
         """The work directory, absolute."""
         return os.path.abspath(os.fspath(self.given.workdir)) if self.given.workdir is not None else os.getcwd()
+
+    def paths(self, word: str) -> list[Any]:
+        """What was given for read, write, execute, deny, connect or bind, as a list."""
+        return several(getattr(self.given, word))
 
     def with_options(self, **changed: Any) -> Sandbox:
         """The same but for these words."""
@@ -136,6 +152,13 @@ class Sandbox:
         kept = [one for one in line.arguments if quiet or one != "--quiet"]
         asked = [] if self.on_ask or self.given.ask == "never" else [f"--ask={self.given.ask}"]
         return [line.binary, "run", *kept, *(asked or ["--ask=never"] * bool(self.on_ask)), "--", *line.command]
+
+    def session_line(self, command: Command, log: int, *, cwd: Path | None = None,
+                     env: Mapping[str, str] | None = None) -> Line:
+        """For adapters that start a session themselves: its line, with the log on the descriptor `log` (see `Teller`)."""
+        line = self._line(argv(command), [f"--audit=fd:{log}"], NamelessFiles(), cwd, env, None)
+        line.arguments += ["--ask=never"] * bool(self.on_ask)
+        return line
 
     def audit(self, command: Command, *, input: bytes | None = None, cwd: Path | None = None,
               env: Mapping[str, str] | None = None, timeout: Seconds | None = None) -> audits.Audit:

@@ -21,12 +21,13 @@ def staged(stage: harness.Stage) -> Path:
     return place
 
 
-def suite(box: harness.Box, names: list[str], python: str = PYTHON, deadline: float = 300.0) -> str:
-    """Runs these files of tests/python to their end; fails with their output."""
+def suite(box: harness.Box, names: list[str], python: str = PYTHON, long: bool = harness.SOAK, only: str = "",
+          deadline: float = 600.0) -> str:
+    """Runs these files of tests/python to their end (`only`: as for pytest -k); fails with their output."""
     place = staged(box.stage)
     line = [python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", "no:randomly", f"--basetemp={box.tree}/t",
-            *(str(place / "tests/python" / name) for name in names)]
-    more = {"CALLGATE_SOAK": "1" if harness.SOAK else "0", "CALLGATE": str(box.callgate),
+            *(["-k", only] if only else []), *(str(place / "tests/python" / name) for name in names)]
+    more = {"CALLGATE_SOAK": "1" if harness.SOAK else "0", "CALLGATE_LONG": "1" if long else "0", "CALLGATE": str(box.callgate),
             "PYTHONPATH": str(place / "python"), "PYTHONDONTWRITEBYTECODE": "1",
             "XDG_CONFIG_HOME": str(box.home / ".config")}
     process = box.start(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

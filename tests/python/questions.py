@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 PATIENCE = 40.0
+LONG = "1" in (os.environ.get("CALLGATE_SOAK"), os.environ.get("CALLGATE_LONG"))
 SOON = 0.6  # seconds of a timeout that is to come
 HINT = "[callgate] The sandbox's policy denied"
 

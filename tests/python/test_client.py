@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import threading
 import pytest
 from callgate import CallgateError, Denial, Sandbox
 from callgate.result import hint
-from questions import Questions, Seen, alive, sleeper, until
+from questions import LONG, Questions, Seen, alive, sleeper, until
 
 
 def seen(result):
@@ -31,7 +30,7 @@ class TestBlocking(Questions):
         return seen(Sandbox().run(command, timeout=timeout))
 
 
-@pytest.mark.skipif(os.environ.get("CALLGATE_SOAK") != "1", reason="the same questions by run_code: --soak")
+@pytest.mark.skipif(not LONG, reason="the same questions by run_code: --soak")
 class TestCode(Questions):
     async def ask(self, command, timeout=None):
         return seen(await Sandbox().arun_code("bash", command, timeout=timeout))

@@ -1,0 +1,178 @@
+"""AutoGen: `CallgateCommandLineCodeExecutor`, in place of the local command-line executor. Needs autogen-core only.
+
+The same arguments, results, file names, warnings and messages; besides, the words of the Sandbox and those that were
+proposed for a sandboxed executor (fs_read, fs_write, net_allow, max_memory_mb, max_procs).
+"""
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from string import Template
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+from autogen_core import CancellationToken, Component
+from autogen_core.code_executor import CodeBlock, CodeExecutor
+from pydantic import BaseModel
+from typing_extensions import Self
+
+from . import policy
+from .adapter import choose
+from .autogen_files import SUPPORTED, CommandLineCodeResult, functions_file, packages_of, stub, unlink, write_block
+from .code import interpreter_places
+from .result import with_hint
+from .sandbox import Sandbox
+
+__all__ = ["CallgateCommandLineCodeExecutor", "CommandLineCodeResult"]
+PROPOSED = ("fs_read", "fs_write", "net_allow", "max_memory_mb", "max_procs")
+
+
+class Config(BaseModel):
+    timeout: int = 60
+    work_dir: str | None = None
+    functions_module: str = "functions"
+    cleanup_temp_files: bool = True
+    options: dict[str, Any] = {}
+
+
+class CallgateCommandLineCodeExecutor(CodeExecutor, Component[Config]):
+    component_config_schema = Config
+    component_provider_override = "callgate.autogen.CallgateCommandLineCodeExecutor"
+    SUPPORTED_LANGUAGES: ClassVar[list[str]] = SUPPORTED
+    FUNCTION_PROMPT_TEMPLATE: ClassVar[str] = """You have access to the following user defined functions. \
+They can be accessed from the module called `$module_name` by their function names.
+
+For example, if there was a function called `foo` you could import it by writing `from $module_name import foo`
+
+$functions"""
+
+    def __init__(self, timeout: int = 60, work_dir: Path | str | None = None, functions: Sequence[Callable[..., Any]] = (),
+                 functions_module: str = "functions", cleanup_temp_files: bool = True,
+                 virtual_env_context: SimpleNamespace | None = None, *, sandbox: Sandbox | None = None, **options: Any) -> None:
+        if timeout < 1:
+            raise ValueError("Timeout must be greater than or equal to 1.")
+        if not functions_module.isidentifier():
+            raise ValueError("Module name must be a valid Python identifier")
+        self._work_dir = Path(work_dir) if work_dir is not None else None
+        if self._work_dir is not None:
+            if self._work_dir.resolve() == Path.cwd().resolve():
+                warnings.warn("Using the current directory as work_dir is deprecated.", DeprecationWarning, stacklevel=2)
+            self._work_dir.mkdir(exist_ok=True)
+        self._temp_dir: tempfile.TemporaryDirectory[str] | None = None
+        self.timeout, self.functions_module, self.cleanup_temp_files = timeout, functions_module, cleanup_temp_files
+        self._functions, self._ready, self._venv = functions, not functions, virtual_env_context
+        self._options, self._given = options, sandbox
+        proposed = policy.from_autogen(**{name: options[name] for name in PROPOSED if name in options})
+        rest = {name: value for name, value in options.items() if name not in PROPOSED}
+        for name in ("read", "write", "connect"):
+            proposed[name] = [*proposed[name], *rest.pop(name, ())]
+        self._sandbox = choose(sandbox, {**{name: value for name, value in proposed.items() if value}, **rest})
+
+    @property
+    def work_dir(self) -> Path:
+        """The work directory; a temporary one is made at the first use where none was given."""
+        if self._work_dir is not None:
+            return self._work_dir
+        if self._temp_dir is None:
+            self._temp_dir = tempfile.TemporaryDirectory()
+        return Path(self._temp_dir.name)
+
+    def format_functions_for_prompt(self, prompt_template: str = FUNCTION_PROMPT_TEMPLATE) -> str:
+        return Template(prompt_template).substitute(module_name=self.functions_module,
+                                                    functions="\n\n".join(map(stub, self._functions)))
+
+    async def execute_code_blocks(self, code_blocks: list[CodeBlock], cancellation_token: CancellationToken) -> CommandLineCodeResult:
+        if not self._ready:
+            await self._set_up(cancellation_token)
+        return await self._execute(code_blocks, cancellation_token)
+
+    async def _execute(self, blocks: list[CodeBlock], token: CancellationToken) -> CommandLineCodeResult:
+        output, status, files = "", 0, list[Path]()
+        for block in blocks:
+            try:
+                written = write_block(block, self.work_dir)
+            except LookupError as unknown:
+                status, output = 1, f"{output}\nunknown language {unknown.args[0]}"
+                break
+            except ValueError:
+                return CommandLineCodeResult(1, "Filename is not in the workspace", None)
+            files.append(written.file)
+            program = [self._python()] if written.program == "python" else [written.program, *written.options]
+            status, told = await self._run([*program, str(written.file.absolute())], token)
+            output += told
+            if status != 0:
+                break
+        if self.cleanup_temp_files:
+            for file in files:
+                unlink(file)
+        return CommandLineCodeResult(status, output, str(files[0]) if files else None)
+
+    async def _run(self, command: list[str], token: CancellationToken) -> tuple[int, str]:
+        """Exit status and output: stderr, then stdout, then what was denied."""
+        env = None
+        if self._venv is not None:
+            env = {"PATH": f"{os.path.abspath(self._venv.bin_path)}{os.pathsep}{os.environ['PATH']}"}
+        places = [*self._sandbox.paths("execute"), *interpreter_places(self._python())]
+        sandbox = self._sandbox.with_options(workdir=self.work_dir, execute=places)
+        task = asyncio.ensure_future(sandbox.arun(command, env=env, timeout=self.timeout))
+        token.link_future(task)
+        try:
+            result = await task
+        except asyncio.CancelledError:
+            if not token.is_cancelled():
+                raise  # this task itself was cancelled, not the code alone
+            return 125, "\nCancelled"
+        text = with_hint(result.error_text + result.text, result.hint())
+        return (124, f"{text}\nTimeout") if result.timed_out else (result.exit_code, text)
+
+    def _python(self) -> str:
+        return os.path.abspath(self._venv.env_exe) if self._venv is not None else sys.executable
+
+    async def _set_up(self, token: CancellationToken) -> None:
+        """Writes the functions' module, installs what they need, and loads it once."""
+        content = functions_file(self._functions)
+        (self.work_dir / f"{self.functions_module}.py").write_text(content)
+        if packages := packages_of(self._functions):
+            logging.info("Ensuring packages are installed in executor.")
+            status, told = await self._run([self._python(), "-m", "pip", "install", *packages], token)
+            if status != 0:
+                known = {124: "Pip install timed out", 125: "Pip install was cancelled"}
+                raise ValueError(known.get(status, f"Pip install failed. {told}"))
+        result = await self._execute([CodeBlock(content, "python")], token)
+        if result.exit_code != 0:
+            raise ValueError(f"Functions failed to load: {result.output}")
+        self._ready = True
+
+    async def start(self) -> None:
+        """Makes the work directory."""
+        _ = self.work_dir
+
+    async def stop(self) -> None:
+        """Removes the work directory if it was a temporary one."""
+        if self._temp_dir is not None:
+            self._temp_dir.cleanup()
+            self._temp_dir = None
+
+    async def restart(self) -> None:
+        warnings.warn("Restarting local command line code executor is not supported. No action is taken.", stacklevel=2)
+
+    def _to_config(self) -> Config:
+        if self._functions:
+            logging.info("Functions will not be included in serialized configuration")
+        if self._venv:
+            logging.info("Virtual environment context will not be included in serialized configuration")
+        if self._given is not None or self._sandbox.on_ask is not None:
+            raise ValueError("an executor with a Sandbox object or on_ask cannot be dumped; give the Sandbox's words instead")
+        return Config(timeout=self.timeout, work_dir=str(self.work_dir), functions_module=self.functions_module,
+                      cleanup_temp_files=self.cleanup_temp_files, options=self._options)
+
+    @classmethod
+    def _from_config(cls, config: Config) -> Self:
+        words = config.model_dump()
+        return cls(**words.pop("options"), **words)

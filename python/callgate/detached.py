@@ -1,0 +1,102 @@
+"""A run that is over when its command has ended, while what it left behind goes on under supervision."""
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from . import loop
+from .exchange import GRACE, PATIENCE, Exchange, Line, read_report
+from .live import Records
+from .options import NamelessFiles, Path, Seconds
+from .result import Result
+from .sandbox import Command, Sandbox, argv
+
+LINGER = 0.25  # seconds that the end of the whole run is waited for after the command's end
+
+
+class Detached(Exchange):
+    """Knows of the command's end by `--status`, and of denials by the log, for the report comes with the run's end.
+
+    The log is a nameless file: on a pipe that nobody reads any more, callgate could not record what goes on, and would
+    deny it.
+    """
+
+    def __init__(self, line: Line, **words: Any) -> None:
+        self.status, self.timed_out = bytearray(), False
+        reading, writing = os.pipe()
+        self.log = -1
+        try:
+            log = line.files.add("log", b"")
+            line.files.descriptors.append(writing)
+            self.log = os.dup(log)
+            line.arguments += [f"--status=fd:{writing}", f"--audit=fd:{log}"]
+            super().__init__(line, **words)
+        except BaseException:
+            os.close(reading)
+            if self.log >= 0:
+                os.close(self.log)
+            raise
+        self.sources[reading] = lambda: self._command_ended(reading)
+
+    def _command_ended(self, descriptor: int) -> bool:
+        piece = os.read(descriptor, 4096)
+        self.status += piece
+        if not self.timed_out and b"\n" in self.status:
+            self.lingers = LINGER
+        return bool(piece)
+
+    def expire(self) -> float | None:
+        """The whole run is ended, so that its end is on record; only then callgate is killed."""
+        if not self.timed_out:
+            self.timed_out = True
+            self.terminate()
+            return GRACE + PATIENCE
+        return super().expire()
+
+    def result(self) -> Result:
+        event = read_report(bytes(self.status))
+        try:
+            if self.ended or "exit_code" not in event:
+                whole = super().result()
+                return dataclasses.replace(whole, timed_out=whole.timed_out or self.timed_out)
+            denials = Records().feed(os.pread(self.log, 1 << 26, 0))
+        finally:
+            os.close(self.log)
+        return Result(exit_code=event["exit_code"], signal=event.get("signal"), stdout=bytes(self.kept["stdout"]),
+                      stderr=bytes(self.kept["stderr"]), timed_out=self.timed_out, cancelled=False,
+                      truncated=self.truncated, duration_ms=0, outcome="exited", denials=denials, report={})
+
+
+class Background:
+    """Runs commands, and keeps what they leave running until `end`."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox.with_options(background="wait", timeout=None)
+        self.left: list[Detached] = []
+
+    async def arun(self, command: Command, *, env: Mapping[str, str] | None = None, cwd: Path | None = None,
+                   timeout: Seconds | None = None) -> Result:
+        """As `Sandbox.arun`, but what is left running goes on, and does not count for `timeout`."""
+        self.left = [one for one in self.left if one.process.poll() is None]
+        files = NamelessFiles()
+        line = self.sandbox._line(argv(command), ["--die-with-parent"], files, cwd, env, None)
+        line.arguments.remove("--no-audit")
+        exchange = Detached(line, stdin=None, merge_stderr=False, max_output=self.sandbox.max_output,
+                            channel=self.sandbox._channel())
+        try:
+            await loop.drive(exchange, None if timeout is None else time.monotonic() + timeout, self.sandbox.on_ask)
+        finally:
+            if not exchange.ended:
+                self.left.append(exchange)
+        return exchange.result()
+
+    def end(self) -> None:
+        """Ends what still runs, and waits until it is gone (at most a few seconds)."""
+        for one in self.left:
+            one.terminate()
+        for one in self.left:
+            one.process.wait(GRACE + 2 * PATIENCE)
+        self.left.clear()

@@ -1,0 +1,39 @@
+"""Every adapter of the Python package inside its framework, in the virtual environment that tools/venvs.sh made.
+
+A plain run takes the frameworks of COMMON; `./dev test executors` and --soak take all.
+"""
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import executors
+import harness
+
+COMMON = ("langchain", "pydantic_ai", "autogen")
+REQUIREMENTS = executors.TOP / "tests/python/requirements"
+EVERY = sorted((one.stem for one in REQUIREMENTS.glob("*.txt") if one.stem != "lint"), key=lambda name: (name not in COMMON, name))
+# Of the two users the ordinary one is asked everything in a plain run, too.
+QUESTIONS_AS_ROOT = 19 if harness.SOAK else 0
+ALL = harness.SOAK or os.environ.get("CALLGATE_FRAMEWORKS") == "all"
+
+
+@pytest.fixture(scope="session")
+def environments():
+    """Where they are; they are made by ./dev."""
+    return Path(subprocess.run([executors.TOP / "tools/venvs.sh", "--where"], capture_output=True, text=True, check=True).stdout.strip())
+
+
+@pytest.mark.parametrize("name", EVERY if ALL else COMMON)
+def test_a_framework(name, box, environments):
+    python = environments / name / "bin/python"
+    if not python.exists() or not (environments / name / "installed.txt").exists():
+        message = f"{name} is not installed: tools/venvs.sh {name}"
+        if os.environ.get("CALLGATE_NO_SKIPS") == "1":
+            pytest.fail(message)
+        pytest.skip(message)
+    only = "not TestQuestions" if box.user.kind == "root" and not ALL and not QUESTIONS_AS_ROOT else ""
+    assert " passed" in executors.suite(box, [f"test_{name}.py"], str(python), ALL, only)
