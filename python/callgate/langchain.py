@@ -1,6 +1,6 @@
 """LangChain: `ShellToolMiddleware(execution_policy=CallgateExecutionPolicy(…))`, the agent's shell supervised.
 
-Denials are told on stderr while the session goes on, so they are in the output of the command that met them.
+Denials are told in the session's output while it goes on, before the end of the command that met them.
 """
 from __future__ import annotations
 
@@ -36,20 +36,22 @@ class CallgateExecutionPolicy(BaseExecutionPolicy):
         sandbox = self.sandbox if self.sandbox.given.workdir is not None else self.sandbox.with_options(workdir=workspace)
         own = {name: value for name, value in env.items() if os.environ.get(name) != value}
         log, logging = os.pipe()
-        errors, telling = os.pipe()
+        source, output = os.pipe()
+        told, telling = os.pipe()
         line = sandbox.session_line(command, logging, env=own, cwd=workspace)
         try:
             process: subprocess.Popen[str] = subprocess.Popen(
-                line.words(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=telling, env=dict(line.environment),
+                line.words(), stdin=subprocess.PIPE, stdout=output, stderr=subprocess.PIPE, env=dict(line.environment),
                 text=True, encoding="utf-8", errors="replace", bufsize=1, start_new_session=True,
                 pass_fds=[logging, *line.files.descriptors])
         except BaseException:
-            for one in (log, errors, telling):
+            for one in (log, source, told, telling):
                 os.close(one)
             raise
         finally:
             os.close(logging)
+            os.close(output)
             line.files.close()
-        process.stderr = os.fdopen(errors, "r", encoding="utf-8", errors="replace")
-        Teller(log, telling)
+        process.stdout = os.fdopen(told, "r", encoding="utf-8", errors="replace")
+        Teller(log, source, telling)
         return process

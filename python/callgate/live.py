@@ -1,8 +1,10 @@
 """Denials as they happen, from the log on a pipe: for sessions, whose report comes too late for a model."""
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import select
 import threading
 from typing import Any
 
@@ -41,29 +43,74 @@ def name_of(record: dict[str, Any]) -> str:
 
 
 class Teller:
-    """A thread that reads the log's pipe and writes a line about each new denial to `told`, until the log ends.
+    """A thread that passes a session's stdout on, and tells of each new denial on a line of its own in it.
 
-    It owns both descriptors. The same denial is told once.
+    A denial is in the log before the command that met it goes on. So whoever reads the end of that command's output has
+    read of the denial: the log is always looked at first. It owns the three descriptors.
     """
 
-    def __init__(self, log: int, told: int) -> None:
-        self.log, self.told = log, told
+    def __init__(self, log: int, source: int, sink: int) -> None:
+        self.log, self.source, self.sink = log, source, sink
+        self.records, self.known, self.waiting = Records(), set[tuple[str, str]](), b""
+        self.fresh = True  # at the beginning of a line
+        os.set_blocking(log, False)
         threading.Thread(target=self._work, name="callgate denials", daemon=True).start()
 
     def _work(self) -> None:
-        records, known = Records(), set()
+        poller = select.poll()
+        poller.register(self.log, select.POLLIN)
+        poller.register(self.source, select.POLLIN)
+        left = {self.log, self.source}
+        try:
+            while left:
+                ready = {descriptor for descriptor, _ in poller.poll()}
+                done = set()
+                if self.log in left and not self._listen():
+                    done.add(self.log)
+                if self.source in ready and not self._pass_on():
+                    done.add(self.source)
+                for one in done:
+                    poller.unregister(one)
+                left -= done
+        finally:
+            for one in (self.log, self.source, self.sink):
+                with contextlib.suppress(OSError):
+                    os.close(one)
+
+    def _listen(self) -> bool:
+        """Reads all of the log that is there; False at its end."""
         try:
             while piece := os.read(self.log, 1 << 16):
-                for denial in records.feed(piece):
-                    if (key := (denial.operation, denial.object)) not in known:
-                        known.add(key)
-                        self._tell(hint([denial]))
-        finally:
-            os.close(self.log)
-            os.close(self.told)
+                for denial in self.records.feed(piece):
+                    if (key := (denial.operation, denial.object)) not in self.known:
+                        self.known.add(key)
+                        self.waiting += hint([denial]).encode() + b"\n"
+        except BlockingIOError:
+            return True
+        return False
 
-    def _tell(self, line: str) -> None:
+    def _pass_on(self) -> bool:
+        piece = os.read(self.source, 1 << 16)
+        if self.waiting and not self.fresh and piece:
+            line, newline, rest = piece.partition(b"\n")
+            if newline:
+                self._write(line + newline)
+                piece, self.fresh = rest, True
+        if self.waiting and (self.fresh or not piece):
+            self._write(self.waiting)
+            self.waiting = b""
+        self._write(piece)
+        if piece:
+            self.fresh = piece.endswith(b"\n")
+            return True
+        os.close(self.sink)  # the reader sees the end; the log is read to its own, else callgate would deny everything
+        self.sink = -1
+        return False
+
+    def _write(self, text: bytes) -> None:
+        view = memoryview(text)
         try:
-            os.write(self.told, line.encode() + b"\n")
-        except OSError:
-            pass  # nobody reads stderr any more; the log is still to be read, else callgate would deny everything
+            while view and self.sink >= 0:
+                view = view[os.write(self.sink, view):]
+        except OSError:  # nobody reads any more
+            pass

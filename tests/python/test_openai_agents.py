@@ -1,0 +1,109 @@
+"""callgate.openai_agents: the shell tool's executor and the sandbox client."""
+from __future__ import annotations
+
+import asyncio
+
+from agents import Agent, Model, ModelResponse, Runner, ShellTool, Usage, set_tracing_disabled
+from agents.sandbox.errors import ExecTimeoutError
+from agents.sandbox.manifest import Manifest
+from agents.tool import ShellActionRequest, ShellCallData, ShellCommandRequest
+from examples import run_examples
+from openai.types.responses import ResponseFunctionShellToolCall, ResponseOutputMessage, ResponseOutputText
+from openai.types.responses.response_function_shell_tool_call import Action
+from questions import Questions, Seen, alive, sleeper, until
+from scripted import Script
+
+from callgate.openai_agents import CallgateSandboxClient, CallgateSandboxSession, CallgateShellExecutor
+
+set_tracing_disabled(True)
+
+
+def request(*commands, timeout=None):
+    action = ShellActionRequest(list(commands), int(timeout * 1000) if timeout else None)
+    return ShellCommandRequest(None, ShellCallData("1", action))
+
+
+class TestQuestions(Questions):
+    apart = True
+
+    async def ask(self, command, timeout=None):
+        (one,) = (await CallgateShellExecutor()(request(command, timeout=timeout))).output
+        return Seen(one.exit_code, one.stdout + one.stderr, one.status == "timeout", one.stdout)
+
+
+class TestQuestionsOfTheSandboxClient(Questions):
+    apart = True
+    partial = False  # in the error's context only
+
+    async def ask(self, command, timeout=None):
+        client = CallgateSandboxClient()
+        session = await client.create(manifest=Manifest(root=str(self.workdir)))
+        try:
+            await session.start()
+            result = await session.exec("bash", "-c", command, shell=False, timeout=timeout)
+        except ExecTimeoutError as error:
+            return Seen(None, str(error.context), True, "")
+        finally:
+            await session.stop()
+        out, err = (text.decode("utf-8", "replace") for text in (result.stdout, result.stderr))
+        return Seen(result.exit_code, out + err, False, out)
+
+
+def test_commands_run_in_turn_and_a_timeout_ends_the_turn():
+    output = asyncio.run(CallgateShellExecutor()(request("exit 3", "echo b"))).output
+    assert [(one.exit_code, one.stdout, one.command) for one in output] == [(3, "", "exit 3"), (0, "b\n", "echo b")]
+    output = asyncio.run(CallgateShellExecutor()(request("echo a; sleep 99", "echo b", timeout=0.5))).output
+    assert [(one.status, one.stdout) for one in output] == [("timeout", "a\n")]
+
+
+def test_a_terminal_of_the_sandbox_client_is_supervised(workdir):
+    async def work():
+        client = CallgateSandboxClient()
+        session = await client.create(manifest=Manifest(root=str(workdir)))
+        await session.start()
+        word = sleeper()
+        update = await session.pty_exec_start(f"test -t 0 && echo term; cat /etc/shadow; setsid sleep {word}", tty=True, yield_time_s=1.5)
+        text = update.output.decode()
+        assert isinstance(session._inner, CallgateSandboxSession) and alive(word)
+        await session.pty_terminate_all()
+        state = session.state
+        await session.stop()
+        resumed = await client.resume(state)
+        assert isinstance(resumed._inner, CallgateSandboxSession)
+        return text, word
+    text, word = asyncio.run(work())
+    assert "term" in text and "Permission denied" in text
+    asyncio.run(until(lambda: not alive(word), "what the terminal ran has ended"))
+
+
+class Scripted(Model):
+    def __init__(self, script):
+        self.script = script
+
+    async def get_response(self, system_instructions, input, *_, **__):
+        last = input[-1] if isinstance(input, list) else {}
+        seen = last.get("output") if last.get("type") == "shell_call_output" else None
+        text = seen if isinstance(seen, str) or seen is None else "".join(one["stdout"] + one["stderr"] for one in seen)
+        command = self.script.next(text)
+        number = str(len(self.script.read))
+        if command:
+            output = ResponseFunctionShellToolCall(id=number, call_id=number, action=Action(commands=[command]), status="completed",
+                                                   type="shell_call")
+        else:
+            text = ResponseOutputText(annotations=[], text="done", type="output_text")
+            output = ResponseOutputMessage(id=number, content=[text], role="assistant", status="completed", type="message")
+        return ModelResponse(output=[output], usage=Usage(), response_id=None)
+
+    def stream_response(self, *_, **__):
+        raise NotImplementedError
+
+
+def test_an_agent_meets_a_denial_and_recovers(workdir, tmp_path):
+    script = Script(tmp_path / "outside", workdir)
+    agent = Agent("coder", model=Scripted(script), tools=[ShellTool(executor=CallgateShellExecutor())])
+    assert Runner.run_sync(agent, "go").final_output == "done"
+    script.check()
+
+
+def test_the_example_of_the_documentation(workdir):
+    assert run_examples("frameworks.md", workdir, "OpenAI Agents SDK") == 1
