@@ -15,3 +15,16 @@ add_custom_command(
   DEPENDS callgate_embed ${PROFILE_FILES} ${CMAKE_SOURCE_DIR}/rules/rules.schema.json
   COMMENT "Embedding profiles and schema"
   VERBATIM)
+
+# The page of `callgate audit report`, in the same way. Its scripts are joined in the order of their names.
+add_executable(callgate_embed_page cmake/embed_page.cpp)
+target_link_libraries(callgate_embed_page PRIVATE callgate_options)
+
+file(GLOB PAGE_FILES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/supervisor/audit/report/page/*)
+set(EMBEDDED_PAGE ${CMAKE_BINARY_DIR}/generated/report_page.cpp)
+add_custom_command(
+  OUTPUT ${EMBEDDED_PAGE}
+  COMMAND callgate_embed_page ${EMBEDDED_PAGE} ${PAGE_FILES}
+  DEPENDS callgate_embed_page ${PAGE_FILES}
+  COMMENT "Embedding the report's page"
+  VERBATIM)

@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <sstream>
 #include <stdexcept>
 
+#include "cmake/embed_text.hpp"
 #include "rules/json_tree.hpp"
 #include "rules/sha256.hpp"
 
@@ -16,14 +16,8 @@ namespace {
 
 using callgate::rules::JsonDocument;
 using callgate::rules::JsonNode;
-
-std::string read_file(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    std::ostringstream text;
-    text << file.rdbuf();
-    if (!file) throw std::runtime_error(path + ": cannot be read");
-    return text.str();
-}
+using embed::put_string;
+using embed::read_file;
 
 JsonDocument parse(const std::string& text, const std::string& path) {
     std::vector<callgate::rules::Diagnostic> found;
@@ -31,18 +25,6 @@ JsonDocument parse(const std::string& text, const std::string& path) {
     std::optional<JsonDocument> document = callgate::rules::parse_json(text, findings);
     if (!found.empty()) throw std::runtime_error(found.front().text());
     return std::move(*document);
-}
-
-/// A string literal that holds the bytes as they are, cut into pieces that every compiler takes.
-void put_string(std::ostream& out, std::string_view text) {
-    constexpr std::size_t longest = 8000;
-    constexpr std::string_view delimiter = ")embedded\"";
-    if (text.find(delimiter) != std::string_view::npos)
-        throw std::runtime_error("a text holds the delimiter of the generated strings");
-    do {
-        out << "\n    R\"embedded(" << text.substr(0, longest) << delimiter;
-        text.remove_prefix(std::min(longest, text.size()));
-    } while (!text.empty());
 }
 
 void put_nodes(std::ostream& out, const std::vector<JsonNode>& nodes) {

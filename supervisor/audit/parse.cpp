@@ -1,5 +1,7 @@
 // One line of a log to a value.
 
+#include <charconv>
+
 #include "supervisor/audit/reader.hpp"
 #include "supervisor/json_read.hpp"
 
@@ -27,6 +29,16 @@ std::string object_of(const json& record) {
     return (ip.find(':') == std::string::npos ? ip : '[' + ip + ']') + ':' + port + (udp ? "/udp" : "");
 }
 
+/// "4312@88123" → 88123
+std::uint64_t start_of(const json& entity) {
+    if (!entity.is_string()) return 0;
+    const auto& whole = entity.get_ref<const std::string&>();
+    const std::size_t at = whole.find('@');
+    std::uint64_t start = 0;
+    if (at != std::string::npos) std::from_chars(whole.data() + at + 1, whole.data() + whole.size(), start);
+    return start;
+}
+
 Counts counts_of(const json& value) {
     const auto count = [&value](const char* name) { return number(member(value, name)); };
     return {.allow = count("allow"),
@@ -46,6 +58,7 @@ void read_decision(Entry& entry, const json& record, const json& ours) {
     entry.operations = texts(member(ours, "operations"));
     entry.rule = text(member(record, "rule", "name"));
     entry.object = object_of(record);
+    entry.second_object = text(member(ours, "second_object"));
     entry.domain = text(member(record, "destination", "domain"));
     entry.host = entry.domain.empty() ? text(member(record, "destination", "ip")) : entry.domain;
     entry.program = text(member(record, "process", "executable"));
@@ -86,6 +99,7 @@ std::optional<Entry> parse_record(std::string_view line, std::string& problem) {
     entry.mode = text(member(ours, "mode"));
     entry.pid = small_number(member(record, "process", "pid")).value_or(0);
     entry.parent = small_number(member(record, "process", "parent", "pid")).value_or(0);
+    entry.start_time = start_of(member(record, "process", "entity_id"));
     entry.error = text(member(ours, "errno"));
     entry.reason = text(member(ours, "reason"));
     read_decision(entry, record, ours);

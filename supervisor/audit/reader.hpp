@@ -21,14 +21,17 @@ namespace callgate::audit {
 struct Entry {
     std::string time, action, run, mode;
     std::uint64_t sequence = 0;
-    int pid = 0, parent = 0;
+    int pid = 0;
+    int parent = 0;                // 0: not known
+    std::uint64_t start_time = 0;  // of the process, clock ticks since boot; 0: not known
     // Of a decision:
     std::string verdict, decided_by, mechanism, operation, rule, error, reason;
-    std::string object;       // a path, "203.0.113.4:443", "[::1]:80", "@name"
-    std::string domain;       // the host that the rule named
-    std::string host;         // of an internet address: the host that the rule named, else the address
-    std::string program;      // executable
-    std::string socket_type;  // of a unix socket
+    std::string object;         // a path, "203.0.113.4:443", "[::1]:80", "@name"
+    std::string second_object;  // rename, link: the new name
+    std::string domain;         // the host that the rule named
+    std::string host;           // of an internet address: the host that the rule named, else the address
+    std::string program;        // executable
+    std::string socket_type;    // of a unix socket
     std::vector<std::string> operations;
     // Of others:
     std::uint64_t of_sequence = 0, torn_bytes = 0;

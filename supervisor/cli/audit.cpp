@@ -6,6 +6,7 @@
 #include "supervisor/audit/export.hpp"
 #include "supervisor/audit/prune.hpp"
 #include "supervisor/audit/replay.hpp"
+#include "supervisor/audit/report/report.hpp"
 #include "supervisor/audit/show.hpp"
 #include "supervisor/audit/suggest.hpp"
 #include "supervisor/audit/verify.hpp"
@@ -93,12 +94,25 @@ int prune(const Arguments& arguments, const std::string& state, std::ostream& er
     return audit::prune(std::cout, errors, {.state = state, .keep = *age});
 }
 
+int report(const Arguments& arguments, const audit::LogChoice& log, std::ostream& errors) {
+    const audit::ReportOptions options{
+        .log = log, .html = arguments.value("html"), .markdown = arguments.value("markdown")};
+    if (!options.html && !options.markdown)
+        throw Failure(
+            "callgate audit report needs a form: --html FILE for a page, --markdown for a pull request");
+    if (options.html && options.html == options.markdown)
+        throw Failure("--html and --markdown cannot both go to " +
+                      (*options.html == "-" ? "standard output" : *options.html));
+    return audit::make_report(std::cout, errors, options);
+}
+
 int dispatch_audit(const Arguments& arguments, const std::string& verb, std::ostream& errors) {
     const std::string log = arguments.rest().size() > 1 ? arguments.rest()[1] : "";
     const Places places = find_places();
     const std::string& state = places.state;
     if (arguments.rest().size() > 2 && verb != "suggest")
         throw Failure("callgate audit " + verb + " takes one log; see callgate audit --help");
+    if (verb != "report") refuse_options(arguments, verb, {"html", "markdown"});
     const bool json = arguments.has("json");
     const audit::ShowOptions show{.log = {.state = state, .log = log},
                                   .filter = read_filter(arguments),
@@ -139,6 +153,10 @@ int dispatch_audit(const Arguments& arguments, const std::string& verb, std::ost
                                      : std::initializer_list<std::string_view>{"head", "key", "keep"});
     if (verb == "replay") return replay(arguments, show.log, places, errors);
     refuse_options(arguments, verb, {"rules", "profile"});
+    if (verb == "report") {
+        refuse_options(arguments, verb, {"json"});
+        return report(arguments, show.log, errors);
+    }
     if (verb == "suggest")
         return audit::suggest(std::cout, errors,
                               {.state = state,
@@ -155,11 +173,8 @@ int dispatch_audit(const Arguments& arguments, const std::string& verb, std::ost
 
 int audit_log(const Arguments& arguments) {
     const std::string& verb = arguments.rest()[0];
-    for (const std::string_view missing : missing_audit_verbs())
-        if (verb == missing)
-            throw Failure("callgate audit " + verb + " is not in this version; see callgate audit --help");
-    constexpr std::string_view known[] = {"show",    "tail", "summary", "verify", "replay",
-                                          "suggest", "ls",   "last",    "prune",  "export"};
+    constexpr std::string_view known[] = {"show",   "tail", "summary", "verify", "replay", "suggest",
+                                          "report", "ls",   "last",    "prune",  "export"};
     if (std::find(std::begin(known), std::end(known), verb) == std::end(known)) {
         const std::string near = suggestion(verb, known);
         throw Failure("unknown verb callgate audit " + verb +

@@ -9,6 +9,11 @@ namespace {
 
 bool offered(const OptionSpec& option) { return option.missing.empty(); }
 
+/// Whether the next word is its value: one that may be left out is given with '=' only.
+bool takes_word(const OptionSpec& option) {
+    return option.arity == Arity::one || option.arity == Arity::many;
+}
+
 std::string verb_names() {
     std::string names;
     for (const VerbSpec& verb : verbs()) names += (names.empty() ? "" : " ") + std::string(verb.name);
@@ -32,7 +37,7 @@ std::string pattern(const OptionSpec& option) {
 /// The words that are no options: "bash zsh fish", "show tail ...", profile names, operations.
 std::string verb_words(std::string_view verb) {
     if (verb == "completion") return "bash zsh fish";
-    if (verb == "audit") return "show tail summary verify replay suggest ls last prune";
+    if (verb == "audit") return "show tail summary verify replay suggest report export ls last prune";
     if (verb == "explain") return "read write modify create delete metadata execute connect bind";
     return "";
 }
@@ -40,7 +45,7 @@ std::string verb_words(std::string_view verb) {
 std::string bash_values(const VerbSpec& verb) {
     std::string text;
     for (const OptionSpec* option : options(verb)) {
-        if (!offered(*option) || option->arity == Arity::flag) continue;
+        if (!offered(*option) || !takes_word(*option)) continue;
         text += "        " + std::string(verb.name) + ":" + pattern(*option);
         if (option->letter != 0) text.insert(text.rfind("|-") + 1, std::string(verb.name) + ":");
         text += ") ";
@@ -88,7 +93,7 @@ std::string bash() {
         verb_names() + " --help --version' -- \"$word\")); return; fi\n";
     text += "    local valued='";
     for (const OptionSpec* option : options(*find_verb("run"))) {
-        if (option->arity == Arity::flag || !offered(*option)) continue;
+        if (!takes_word(*option) || !offered(*option)) continue;
         text += "--" + std::string(option->name) + " ";
         if (option->letter != 0) text += std::string("-") + option->letter + " ";
     }
@@ -127,7 +132,7 @@ std::string zsh_text(std::string_view text) {
 std::string zsh_option(const OptionSpec& option) {
     const std::string many = option.arity == Arity::many ? "*" : "";
     std::string rest = "[" + zsh_text(option.help) + "]";
-    if (option.arity != Arity::flag) {
+    if (takes_word(option)) {
         rest += ":" + zsh_text(option.value) + ":";
         if (option.name == "profile")
             rest += "($(callgate profiles 2>/dev/null | cut -d\" \" -f1))";
@@ -179,7 +184,7 @@ std::string fish_option(const VerbSpec& verb, const OptionSpec& option) {
     std::string line = "complete -c callgate -n '__fish_seen_subcommand_from " + std::string(verb.name) +
                        "' -l " + std::string(option.name);
     if (option.letter != 0) line += std::string(" -s ") + option.letter;
-    if (option.arity != Arity::flag) {
+    if (takes_word(option)) {
         if (option.name == "profile")
             line += " -x -a '(callgate profiles 2>/dev/null | cut -d\" \" -f1)'";
         else if (option.words == "DIR")

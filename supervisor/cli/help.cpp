@@ -40,7 +40,10 @@ std::string wrapped(std::string_view text, std::size_t indent) {
 std::string option_help(const OptionSpec& option) {
     std::string line = option.letter != 0 ? std::string("  -") + option.letter + ", " : "      ";
     line += "--" + std::string(option.name);
-    if (!option.value.empty()) line += " " + std::string(option.value);
+    if (option.arity == Arity::optional)
+        line += "[=" + std::string(option.value) + "]";
+    else if (!option.value.empty())
+        line += " " + std::string(option.value);
     if (line.size() + 2 > column)
         line += "\n" + std::string(column, ' ');
     else

@@ -14,6 +14,7 @@ enum class Arity : std::uint8_t {
     flag,
     one,  // the last one given counts
     many,
+    optional,  // --name=VALUE; --name alone means "-"
 };
 
 struct OptionSpec {
@@ -54,7 +55,6 @@ struct VerbSpec {
 [[nodiscard]] const VerbSpec* find_verb(std::string_view name);
 /// Verbs that the documents name and that this version has not.
 [[nodiscard]] std::span<const std::string_view> missing_verbs();
-[[nodiscard]] std::span<const std::string_view> missing_audit_verbs();
 
 /// All options of a verb, `--help` among them.
 [[nodiscard]] std::vector<const OptionSpec*> options(const VerbSpec& verb);

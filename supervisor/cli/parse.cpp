@@ -113,6 +113,15 @@ bool is_off(const std::string& value) {
     return value.empty() || value == "0" || value == "false" || value == "no" || value == "off";
 }
 
+/// "--markdown" alone is "--markdown=-": the next word is never its value.
+void complete_optional(const VerbSpec& verb, std::vector<std::string>& words) {
+    for (std::string& word : words) {
+        if (word == "--") return;
+        for (const OptionSpec* option : options(verb))
+            if (option->arity == Arity::optional && word == "--" + std::string(option->name)) word += "=-";
+    }
+}
+
 std::vector<std::string> lines(const std::string& text) {
     std::vector<std::string> all;
     for (std::size_t begin = 0; begin <= text.size();) {
@@ -177,6 +186,7 @@ void refuse_missing(const VerbSpec& verb, const Arguments& arguments) {
 
 Arguments parse(const VerbSpec& verb, std::vector<std::string> words, Environment environment) {
     Parser parser;
+    complete_optional(verb, words);
     add_options(parser, verb, words);
     try {
         parser.app.parse(std::vector<std::string>(words.rbegin(), words.rend()));

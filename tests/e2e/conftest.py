@@ -16,6 +16,7 @@ from attacks import table  # noqa: E402
 
 KINDS = ["root", "user"] if os.geteuid() == 0 else ["user"]
 ATTACKS: list = []
+MEASURED: list[str] = []
 MARKS = {"race": "races, which take time", "abi": "cases that also run with older Landlock ABIs"}
 
 
@@ -54,10 +55,17 @@ def attack_results():
     return ATTACKS
 
 
+@pytest.fixture
+def measured():
+    """Lines that say how long something took: printed at the end of the session."""
+    return MEASURED
+
+
 def pytest_terminal_summary(terminalreporter):
     show(terminalreporter, "attacks", table.lines(ATTACKS))
     show(terminalreporter, "mutants", mutants.lines())
     show(terminalreporter, "programs, seconds", toolchains.time_table())
+    show(terminalreporter, "measured", MEASURED)
     skipped = [f"{one.nodeid.rpartition('::')[2]}: {one.longrepr[2]}" for one in terminalreporter.stats.get("skipped", [])]
     show(terminalreporter, "skipped", sorted(skipped), said=True)
 

@@ -15,6 +15,7 @@
 
 #include "supervisor/audit/escape.hpp"
 #include "supervisor/audit/reader.hpp"
+#include "supervisor/audit/report/report.hpp"
 #include "supervisor/audit/show.hpp"
 
 using namespace callgate;
@@ -79,6 +80,23 @@ void show_all(const std::string& path) {
     }
 }
 
+/// The page: whatever the log says, only its own elements are there.
+void report_all(const std::string& path) {
+    std::ostringstream page, markdown, errors;
+    check_status(audit::make_report(page, errors, {.log = {.log = path}, .html = "-"}));
+    check_status(audit::make_report(markdown, errors, {.log = {.log = path}, .markdown = "-"}));
+    check_shown(markdown);
+    check_shown(errors);
+    const std::string text = page.str();
+    const auto count = [&text](std::string_view what) {
+        std::size_t found = 0;
+        for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) ++found;
+        return found;
+    };
+    if (count("<script") != 2 || count("</script") != 2 || count("<!--") != 0 || count("<title>") != 1)
+        broken("an element that is not the page's own");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) { return 0; }
@@ -87,5 +105,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string& path = file(data, size);
     read_lines(path, static_cast<std::size_t>(std::count(data, data + size, '\n')));
     show_all(path);
+    report_all(path);
     return 0;
 }

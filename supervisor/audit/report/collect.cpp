@@ -1,0 +1,190 @@
+#include "supervisor/audit/report/collect.hpp"
+
+#include <charconv>
+#include <chrono>
+#include <ostream>
+
+#include "supervisor/audit/show_rows.hpp"
+#include "supervisor/json_read.hpp"
+#include "supervisor/plural.hpp"
+
+namespace callgate::audit::report {
+
+namespace {
+
+constexpr std::size_t most_bad_said = 20;
+
+/// The member `hash` of the line's end (chain.hpp); "" where the log has no chain.
+std::string_view hash_of(std::string_view line) {
+    constexpr std::string_view before = R"("hash":")";
+    const std::size_t at = line.rfind(before);
+    if (at == std::string_view::npos) return {};
+    line.remove_prefix(at + before.size());
+    return line.size() < 64 ? std::string_view() : line.substr(0, 64);
+}
+
+/// What else a log may say is no verdict.
+std::string known_verdict(const std::string& verdict) {
+    for (const char* const one : {"allow", "ask", "deny", "kill"})
+        if (verdict == one) return verdict;
+    return "?";
+}
+
+class Collector {
+public:
+    Collector(Contents& contents, Reader& reader) : contents_(contents), reader_(reader) {}
+
+    void take();
+
+private:
+    std::uint32_t run_number();
+    void begin_run();
+    void end_run();
+    void take_decision();
+
+    Contents& contents_;
+    Reader& reader_;
+    std::int64_t now_ = 0;  // of the last record that had a time
+    std::map<std::string, std::uint32_t> run_numbers_;
+};
+
+/// Where a log does not begin with its run's start (another log, cut) the run is known by its name only.
+std::uint32_t Collector::run_number() {
+    const Entry& entry = reader_.entry();
+    if (const auto known = run_numbers_.find(entry.run); known != run_numbers_.end()) return known->second;
+    if (contents_.runs.size() == Contents::most_runs) {
+        ++contents_.runs_cut;
+        return static_cast<std::uint32_t>(Contents::most_runs - 1);
+    }
+    const auto number = static_cast<std::uint32_t>(contents_.runs.size());
+    run_numbers_.emplace(entry.run, number);
+    Run run;
+    run.name = entry.run;
+    run.mode = entry.mode;
+    contents_.runs.push_back(std::move(run));
+    return number;
+}
+
+void Collector::begin_run() {
+    using namespace json_read;
+    Run& run = contents_.runs[run_number()];
+    const Entry& entry = reader_.entry();
+    if (run.started != 0 || run.name != entry.run) return;
+    const json record = json::parse(reader_.line(), nullptr, false);
+    const json& ours = member(record, "callgate");
+    run.started = now_;
+    run.command = entry.command;
+    run.profiles = entry.profiles;
+    run.workdir = entry.workdir;
+    run.version = text(member(ours, "version"));
+    run.kernel = text(member(ours, "kernel"));
+    run.rules_sha256 = text(member(ours, "rules_sha256"));
+    run.landlock_abi = number(member(ours, "landlock_abi"));
+    run.degraded = texts(member(ours, "degraded"));
+}
+
+void Collector::end_run() {
+    using namespace json_read;
+    Run& run = contents_.runs[run_number()];
+    const Entry& entry = reader_.entry();
+    if (run.name != entry.run) return;
+    run.ended = now_;
+    run.outcome = entry.outcome;
+    run.exit_code = entry.exit_code;
+    run.signal = entry.signal;
+    const json record = json::parse(reader_.line(), nullptr, false);
+    run.duration_ms = number(member(record, "callgate", "duration_ms"));
+}
+
+void Collector::take_decision() {
+    const Entry& entry = reader_.entry();
+    const Outcome outcome = outcome_of(entry);
+    const std::uint32_t process = contents_.processes.add(entry, run_number(), now_, outcome);
+    const std::uint32_t object = contents_.objects.add(entry, outcome);
+    contents_.calls.add(entry, outcome, now_, process, object);
+    contents_.times.add(now_, outcome);
+    count(contents_.calls_by_outcome, outcome);
+    count(contents_.verdicts[known_verdict(entry.verdict)], outcome);
+    const auto rule = contents_.strings.add(entry.rule);
+    const bool room =
+        rule && (contents_.rules.size() < Contents::most_rules || contents_.rules.contains(*rule));
+    if (room)
+        count(contents_.rules[*rule], outcome);
+    else
+        ++contents_.rules_cut;
+    if (outcome != Outcome::allowed) contents_.denials.add(entry, outcome, now_, object, reader_.line());
+}
+
+void Collector::take() {
+    const Entry& entry = reader_.entry();
+    ++contents_.records;
+    contents_.head = hash_of(reader_.line());
+    now_ = microseconds(entry.time).value_or(now_);
+    if (entry.decision()) return take_decision();
+    if (entry.action == "run.start") begin_run();
+    if (entry.action == "run.end") end_run();
+    contents_.calls.add_event(entry, now_);
+}
+
+std::optional<int> digits(std::string_view text) {
+    int value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size() || text.starts_with('-'))
+        return std::nullopt;
+    return value;
+}
+
+}  // namespace
+
+void collect(Contents& contents, Reader& reader, std::ostream& errors) {
+    contents.file = reader.path();
+    Collector collector(contents, reader);
+    for (Reader::Step step; (step = reader.next()) != Reader::Step::end;) {
+        if (step == Reader::Step::record) {
+            collector.take();
+        } else if (++contents.bad_lines <= most_bad_said) {
+            say_bad(errors, reader);
+        }
+    }
+    if (contents.bad_lines > most_bad_said)
+        errors << plural(contents.bad_lines - most_bad_said, "further line") << " of it are no records\n";
+    contents.torn = reader.torn();
+    say_torn(errors, reader);
+    contents.processes.join();
+}
+
+std::optional<std::int64_t> microseconds(std::string_view time) {
+    using namespace std::chrono;
+    if (time.size() != 30 || time[4] != '-' || time[7] != '-' || time[10] != 'T' || time[13] != ':' ||
+        time[16] != ':' || time[19] != '.' || time[29] != 'Z')
+        return std::nullopt;
+    const auto at = [time](std::size_t begin, std::size_t length) {
+        return digits(time.substr(begin, length));
+    };
+    const auto year_ = at(0, 4), month_ = at(5, 2), day_ = at(8, 2), hour = at(11, 2), minute = at(14, 2),
+               second = at(17, 2), fraction = at(20, 9);
+    if (!year_ || !month_ || !day_ || !hour || !minute || !second || !fraction) return std::nullopt;
+    const year_month_day date{year(*year_), month(static_cast<unsigned>(*month_)),
+                              day(static_cast<unsigned>(*day_))};
+    if (!date.ok() || *hour > 23 || *minute > 59 || *second > 60) return std::nullopt;
+    const auto since = sys_days(date).time_since_epoch() + hours(*hour) + minutes(*minute) + seconds(*second);
+    return duration_cast<std::chrono::microseconds>(since).count() + *fraction / 1000;
+}
+
+std::string time_text(std::int64_t value) {
+    const std::time_t seconds = value / 1'000'000;
+    std::tm parts{};
+    char text[64] = {};
+    if (::gmtime_r(&seconds, &parts) == nullptr) return "?";
+    return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+bool ended_well(const Run& run) { return run.outcome == "exited" && run.exit_code == 0; }
+
+std::string outcome_text(const Run& run) {
+    if (run.outcome.empty()) return "no end on record";
+    if (run.signal) return run.outcome + " (signal " + std::to_string(*run.signal) + ')';
+    return run.exit_code ? run.outcome + ' ' + std::to_string(*run.exit_code) : run.outcome;
+}
+
+}  // namespace callgate::audit::report

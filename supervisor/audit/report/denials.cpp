@@ -1,0 +1,42 @@
+#include "supervisor/audit/report/denials.hpp"
+
+namespace callgate::audit::report {
+
+void Denials::add(const Entry& entry, Outcome outcome, std::int64_t time, std::uint32_t object,
+                  std::string_view line) {
+    Denial denial{.outcome = outcome, .object = object, .count = 1, .sequence = entry.sequence};
+    bool room = true;
+    const auto put = [&](std::uint32_t& number, const std::string& text) {
+        const auto known = strings_->add(text);
+        room = room && known.has_value();
+        number = known.value_or(0);
+    };
+    put(denial.verdict, entry.verdict);
+    put(denial.operation, entry.operation);
+    put(denial.rule, entry.rule);
+    put(denial.decided_by, entry.decided_by);
+    put(denial.error, entry.error);
+    put(denial.reason, entry.reason);
+    put(denial.program, entry.program);
+    const Key key{outcome, denial.verdict, denial.operation, denial.rule, object};
+    if (const auto known = numbers_.find(key); room && known != numbers_.end()) {
+        Denial& same = denials_[known->second];
+        ++same.count;
+        same.last = time;
+        return;
+    }
+    if (!room || denials_.size() == most) {
+        ++cut_;
+        return;
+    }
+    numbers_.emplace(key, static_cast<std::uint32_t>(denials_.size()));
+    denial.first = denial.last = time;
+    std::string problem;
+    if (const auto request = parse_request(line, problem)) denial.fix = fix_for(*request, entry.operation);
+    fix_bytes_ += denial.fix.option.size() + denial.fix.also.size();
+    if (fix_bytes_ > most_fix_bytes)
+        denial.fix = {"", "", "left out, as the page would become too large: see callgate audit show"};
+    denials_.push_back(std::move(denial));
+}
+
+}  // namespace callgate::audit::report

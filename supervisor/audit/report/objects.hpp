@@ -1,0 +1,54 @@
+// The objects that calls were about, with how often each was allowed and refused. Beyond the bound a path
+// counts for its directory, so that the tree stays right at every level that it shows.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "rules/operation.hpp"
+#include "supervisor/audit/report/outcome.hpp"
+#include "supervisor/audit/report/strings.hpp"
+
+namespace callgate::audit::report {
+
+/// `beneath`: a directory that stands for objects in it that are not listed one by one. `others`: all else.
+enum class ObjectKind : std::uint8_t { path, socket, name, host, beneath, others };
+
+struct Object {
+    static constexpr std::uint32_t none = UINT32_MAX;
+    std::uint32_t text = none;
+    std::uint32_t second = none;  // rename, link: the new name
+    std::uint32_t host = none;    // of an internet address
+    ObjectKind kind = ObjectKind::others;
+    rules::OperationSet operations{};
+    Tally calls{};
+};
+
+class Objects {
+public:
+    static constexpr std::size_t most = 100'000;
+
+    explicit Objects(Strings& strings);
+
+    /// The number of the decision's object; counts the call.
+    std::uint32_t add(const Entry& entry, Outcome outcome);
+    [[nodiscard]] const std::vector<Object>& all() const { return objects_; }
+    /// Calls whose object is not listed by itself.
+    [[nodiscard]] std::uint64_t rolled_up() const { return rolled_up_; }
+
+private:
+    using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, ObjectKind>;
+    std::uint32_t find_or_add(const Entry& entry);
+    std::uint32_t roll_up(std::string_view path);
+    /// `others` where there is no room.
+    std::uint32_t insert(const Object& object, std::size_t limit);
+
+    Strings* strings_;
+    std::map<Key, std::uint32_t> numbers_;
+    std::vector<Object> objects_;  // the first one stands for all that is not listed
+    std::uint64_t rolled_up_ = 0;
+};
+
+}  // namespace callgate::audit::report

@@ -1,0 +1,26 @@
+// What became of a call, as a reader of the report asks: it was allowed, it was refused, or it went on
+// although the rules would have refused or asked (audit mode).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "supervisor/audit/reader.hpp"
+
+namespace callgate::audit::report {
+
+enum class Outcome : std::uint8_t { allowed, refused, would };
+inline constexpr std::size_t outcomes = 3;
+
+/// Calls by outcome.
+using Tally = std::array<std::uint64_t, outcomes>;
+
+[[nodiscard]] inline Outcome outcome_of(const Entry& entry) {
+    if (entry.verdict == "allow") return Outcome::allowed;
+    return entry.mechanism == "errno" || entry.mechanism == "kill" ? Outcome::refused : Outcome::would;
+}
+
+inline void count(Tally& tally, Outcome outcome) { ++tally[static_cast<std::size_t>(outcome)]; }
+
+}  // namespace callgate::audit::report

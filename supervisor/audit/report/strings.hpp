@@ -1,0 +1,31 @@
+// Texts that many records share, kept once and named by number, within a bound: the log decides how many
+// different texts there are, and how long.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace callgate::audit::report {
+
+class Strings {
+public:
+    /// At most `most_bytes` of texts, each counted with what its entry costs besides.
+    explicit Strings(std::size_t most_bytes) : left_(most_bytes) {}
+
+    /// The number of this text; nothing where it is new and there is no room for it.
+    [[nodiscard]] std::optional<std::uint32_t> add(std::string_view text);
+    [[nodiscard]] const std::string& text(std::uint32_t number) const { return texts_[number]; }
+    [[nodiscard]] const std::deque<std::string>& all() const { return texts_; }
+
+private:
+    std::size_t left_;
+    std::deque<std::string> texts_;  // a deque: views of its elements stay valid
+    std::unordered_map<std::string_view, std::uint32_t> numbers_;
+};
+
+}  // namespace callgate::audit::report
