@@ -1,0 +1,66 @@
+"""A pids control group around the test itself: what it starts cannot become more processes than that, whatever fails."""
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import harness
+
+
+def own_group() -> Path | None:
+    """The directory of this process's group in version 1's pids controller; nothing where there is none to write to."""
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        kind, _, options = after.split(" ", 2)
+        if kind != "cgroup" or "pids" not in options.split(","):
+            continue
+        root, place = before.split()[3:5]
+        for group in Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = group.split(":", 2)
+            if "pids" in controllers.split(",") and path.startswith(root.rstrip("/")):
+                directory = Path(place) / path.removeprefix(root).lstrip("/")
+                return directory if os.access(directory, os.W_OK) else None
+    return None
+
+
+def members(group: Path) -> list[int]:
+    """Also of the groups beneath it: callgate makes one for its run."""
+    found: list[int] = []
+    for file in group.rglob("cgroup.procs"):
+        with contextlib.suppress(FileNotFoundError, OSError):
+            found += [int(one) for one in file.read_text().split()]
+    return [one for one in found if one != os.getpid()]
+
+
+def ended(group: Path) -> bool:
+    """Ends who is left, all of them started by the test; whether nobody is."""
+    left = members(group)
+    for pid in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return not left
+
+
+@contextlib.contextmanager
+def at_most(processes: int) -> Iterator[bool]:
+    """The calling process in a group of its own, for so long. Gives False, and holds nothing, where none can be made."""
+    own = own_group() if os.geteuid() == 0 else None
+    if own is None:
+        yield False
+        return
+    group = own / f"cg-test-{os.getpid()}"
+    group.mkdir()
+    try:
+        (group / "pids.max").write_text(str(processes))
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+        yield True
+    finally:
+        harness.until(lambda: ended(group), f"{group} is empty")
+        (own / "cgroup.procs").write_text(str(os.getpid()))
+        for one in sorted(group.rglob("*/"), reverse=True):
+            if one.is_dir():
+                one.rmdir()
+        group.rmdir()
