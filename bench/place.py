@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 
@@ -18,6 +18,7 @@ class Place:
     def __init__(self, build: Path, root: Path) -> None:
         self.callgate, self.floor = build / "callgate", build / "bench/floor"
         self.root = root
+        self.closing: list[Callable[[], None]] = []
         self.home, self.work = root / "home", root / "work"
         self.processors = sorted(os.sched_getaffinity(0))
         for directory in (root / "bin", root / "static", self.home, self.work):
@@ -34,7 +35,12 @@ class Place:
         self.server = subprocess.Popen([self.target, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.port = int(self.server.stdout.readline())
 
+    def at_close(self, action: Callable[[], None]) -> None:
+        self.closing.append(action)
+
     def close(self) -> None:
+        for action in self.closing:
+            action()
         self.server.stdin.close()
         self.server.wait()
 

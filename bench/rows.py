@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
+from jobs import Jobs
 from place import Place
 
 Variant = Callable[[], float]
@@ -150,9 +151,20 @@ class Rows:
         return [row("start-up, 60 entries", place.home, place.work),
                 row("start-up, 20,000 entries", many_home, many_work)]
 
+    def jobs(self) -> list[Row]:
+        """What an executor waits for: from the request to the answer, with both outputs and the report."""
+        jobs, times = Jobs(self.place), max(10, int(30 * self.scale))
+
+        def row(name: str, *job, at_once: int = 1) -> Row:
+            return Row(name, {kind: jobs.timed(kind, *job, times if at_once == 1 else max(2, times // 8), at_once)
+                              for kind in ("native", "callgate")})
+
+        return [row("job: bash, echo 1", "bash", "echo 1"), row("job: python, print(1)", "python", "print(1)"),
+                row("job: bash, 8 at once", "bash", "echo 1", at_once=8)]
+
     def all(self) -> list[Row]:
         return [*self.opens(), *self.changes(), *self.sockets(), *self.executes(), *self.uncontested(), *self.crowds(),
-                *self.rule_counts(), *self.starts()]
+                *self.rule_counts(), *self.starts(), *self.jobs()]
 
     def check(self) -> None:
         """A row must measure what its name says: the log tells how the calls were answered."""

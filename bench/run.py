@@ -60,6 +60,11 @@ def targets(rows: dict[str, Row]) -> None:
     small, large = rows["start-up, 60 entries"], rows["start-up, 20,000 entries"]
     line("start-up above bare", small.difference("callgate", "native") / 1e6, 2.0, "ms")
     print(f"           with 20,000 entries: {large.difference('callgate', 'native') / 1e6:.2f} ms")
+    for name in ("job: bash, echo 1", "job: python, print(1)"):
+        line(f"{name}, above subprocess.run", rows[name].difference("callgate", "native") / 1e6, 3.0, "ms")
+    one, many = rows["job: bash, echo 1"].rounds, rows["job: bash, 8 at once"].rounds
+    rate = statistics.median(a["callgate"] / b["callgate"] for a, b in zip(one, many))
+    line("8 jobs at once", rate, 1.0, "× the rate of one after another", at_most=False)
 
 
 def measure(place: Place, rounds: int, scale: float, only: str) -> None:

@@ -159,6 +159,17 @@ def answers() -> list[tuple[str, bytes]]:
     return [(f"line-{number}", line + b"\n") for number, line in enumerate(lines)] + [("all", b"\n".join(lines))]
 
 
+def jobs() -> list[tuple[str, bytes]]:
+    texts = [b'{"code":"print(1)"}', b'{"language":"bash","code":"echo 1","scratch":"/w","stdin":"x","env":{"A":"b","C":null}}',
+             b'{"id":1,"command":["a","b"],"workdir":"/w","cwd":"/c","stdin_base64":"AAECAw==","merge_stderr":true,"max_output":"1M"}',
+             b'{"id":"a","code":"","language":"node","profiles":["python"],"timeout":1.5,"idle_timeout":"2m","grace":"100ms","cpu":3}',
+             b'{"code":"-x","language":"sh","rules":{"version":1,"rules":[]},"memory":"512M","processes":9,"disk":1,"open_files":8,"file_size":"1G"}',
+             b'{"code":"1","read":["/a"],"write":["/b"],"execute":["/c"],"deny":["/d"],"connect":["h:1"],"bind":["1"]}',
+             b'{"cancel":"a"}', b'{"cancel":-7,"now":true}', b'{"code":1}', b'{"cod":""}', b'{"code":"\\u0000\\ud83c\\udf82"}', b"[[", b"",
+             b'{"a":1,"a":2}', "h\u00e4 \u20ac \u202e \U0001f382".encode() + bytes([0, 27, 0xe2, 0x82, 0xff, 0xed, 0xa0, 0x80])]
+    return [(f"job-{number}", text) for number, text in enumerate(texts)]
+
+
 def files(*paths: Path) -> list[tuple[str, bytes]]:
     return [(path.name, path.read_bytes()[:16384]) for path in paths]
 
@@ -166,7 +177,7 @@ def files(*paths: Path) -> list[tuple[str, bytes]]:
 def main() -> None:
     top = Path(sys.argv[1])
     families = {**path_calls(), "open_how": open_how(), "arguments": arguments(), "addresses": addresses(), "messages": messages(),
-                "attributes": attributes(), "processes": processes(), "objects": objects(), "answers": answers(), "log": files(*map(Path, sys.argv[2:])),
+                "attributes": attributes(), "processes": processes(), "objects": objects(), "answers": answers(), "jobs": jobs(), "log": files(*map(Path, sys.argv[2:])),
                 "rules": files(*sorted(SOURCES.glob("tests/testdata/rules/*.json")), *sorted(SOURCES.glob("rules/profiles/*.json")))}
     for family, inputs in families.items():
         (top / family).mkdir(parents=True, exist_ok=True)
