@@ -239,7 +239,7 @@ void Guard::lost() {
     }
     if (!dismissed_ && guarding_.made_objects != nullptr) remove_made_objects(*guarding_.made_objects);
     const int status = remove_directory();
-    if (!dismissed_ && guarding_.report >= 0) write_all(guarding_.report, guarding_.lost_report);
+    if (!dismissed_ && guarding_.report >= 0) write_all(guarding_.report, guarding_.lost_report->get());
     ::_exit(status);
 }
 

@@ -22,6 +22,7 @@
 #include "agent/made_objects.hpp"
 #include "agent/processes.hpp"
 #include "agent/protocol.hpp"
+#include "agent/shared_text.hpp"
 #include "agent/signals.hpp"
 #include "agent/terminal.hpp"
 #include "agent/unique_fd.hpp"
@@ -52,9 +53,9 @@ struct Guarding {
     /// Whether the guardian stays after `ended` until it is dismissed: an end of `orders` before that means
     /// that the supervisor is gone, and what it leaves is cleaned up.
     bool await_dismissal = false;
-    /// Where a report is written if the supervisor is lost, descriptor or -1, and its whole text.
+    /// Where a report is written if the supervisor is lost, descriptor or -1, and what it then says.
     int report = -1;
-    std::string lost_report;
+    const SharedText* lost_report = nullptr;
 };
 
 /// How the agent arms itself, and what it becomes (agent/blueprint).

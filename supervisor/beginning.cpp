@@ -63,8 +63,25 @@ std::string no_private_directory(const std::string& path, int error) {
            "; set TMPDIR to a directory that you can write";
 }
 
+UniqueFd open_output(const OutputTarget& target, const char* option) {
+    if (target.descriptor >= 0) {
+        UniqueFd fd(::fcntl(target.descriptor, F_DUPFD_CLOEXEC, 3));
+        if (!fd)
+            throw SetupError(std::string(option) + ": descriptor " + std::to_string(target.descriptor) +
+                             " is not open");
+        return fd;
+    }
+    if (target.path.empty()) return {};
+    UniqueFd fd(::open(target.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666));
+    if (!fd) throw SetupError(std::string(option) + ": cannot write " + target.path + ": " + because(errno));
+    return fd;
+}
+
 Beginning::Beginning(const SessionConfig& config)
-    : made(require(agent::SharedObjects::make(), "cannot map the list of objects")), parent(::getppid()) {
+    : made(require(agent::SharedObjects::make(), "cannot map the list of objects")),
+      parent(::getppid()),
+      report(open_output(config.report, "--report")),
+      lost_report_(require(agent::SharedText::make(), "cannot map the report of a lost run")) {
     ::signal(SIGXFSZ, SIG_IGN);  // a log that has reached its limit is an error of write(2)
     ::signal(SIGPIPE, SIG_IGN);
     const int abi = agent::kernel_landlock_abi();
@@ -72,15 +89,14 @@ Beginning::Beginning(const SessionConfig& config)
     if (check_enabled("base-domain"))
         require(agent::enter_base_domain(abi), "cannot enter the base Landlock domain");
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-    // What the guardian writes in place of a lost supervisor is known only later.
-    if (!config.report.wanted()) fork_guardian(config, -1, "");
+    fork_guardian(config);
 }
 
 Beginning::~Beginning() {
     if (forked()) dismiss_and_reap();
 }
 
-void Beginning::fork_guardian(const SessionConfig& config, int report, std::string lost_report) {
+void Beginning::fork_guardian(const SessionConfig& config) {
     agent::Guarding guarding;
     guarding.working_directory = UniqueFd(::open(config.directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!guarding.working_directory)
@@ -93,8 +109,8 @@ void Beginning::fork_guardian(const SessionConfig& config, int report, std::stri
     guarding.made_objects = &made.objects();
     guarding.temporary_directory = config.temporary_directory;
     guarding.await_dismissal = true;
-    guarding.report = report;
-    guarding.lost_report = std::move(lost_report);
+    guarding.report = report.get();
+    guarding.lost_report = &lost_report_;
     guardian = require(agent::start_guardian(guarding), "cannot start the guardian process");
 }
 

@@ -30,19 +30,22 @@ T require(boost::system::result<T> result, const std::string& what) {
     if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
+/// Nothing, a file made anew, or a descriptor. Throws SetupError, which names `option`.
+[[nodiscard]] UniqueFd open_output(const OutputTarget& target, const char* option);
+
 class Beginning {
 public:
-    /// The calling process enters the base domain.
+    /// The calling process enters the base domain, then guardian and agent are forked.
     /// Throws SetupError.
     explicit Beginning(const SessionConfig& config);
     Beginning(const Beginning&) = delete;
     Beginning& operator=(const Beginning&) = delete;
-    /// Ends what was forked, where no run has followed.
+    /// Ends both, where no run has followed.
     ~Beginning();
 
-    /// Forks guardian and agent. `report` (-1: none) is where the guardian writes `lost_report` in our place.
-    void fork_guardian(const SessionConfig& config, int report, std::string lost_report);
     [[nodiscard]] bool forked() const { return guardian.pid > 0; }
+    /// What the guardian reports in our place, if we are lost from here on.
+    void set_lost_report(std::string_view text) { lost_report_.set(text); }
     /// Tells the agent how it arms itself and what it becomes.
     void arm(const SessionConfig& config);
     /// The listener, when the agent is armed; it then waits to be let go.
@@ -60,10 +63,14 @@ public:
     agent::SharedObjects made;                        // what the run makes outside every file system
     std::unique_ptr<calls::Reparenting> reparenting;  // where Landlock needs it
     pid_t parent;                                     // who started callgate
+    UniqueFd report;                                  // --report
 
 private:
+    void fork_guardian(const SessionConfig& config);
     /// The next of the guardian's events, which is to be this one.
     agent::Event expect(agent::Event::Kind kind, const SessionConfig& config) const;
+
+    agent::SharedText lost_report_;
 };
 
 }  // namespace callgate

@@ -22,21 +22,6 @@ namespace callgate {
 
 namespace {
 
-/// Nothing, a file made anew, or a descriptor.
-UniqueFd open_output(const OutputTarget& target, const char* option) {
-    if (target.descriptor >= 0) {
-        UniqueFd fd(::fcntl(target.descriptor, F_DUPFD_CLOEXEC, 3));
-        if (!fd)
-            throw SetupError(std::string(option) + ": descriptor " + std::to_string(target.descriptor) +
-                             " is not open");
-        return fd;
-    }
-    if (target.path.empty()) return {};
-    UniqueFd fd(::open(target.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666));
-    if (!fd) throw SetupError(std::string(option) + ": cannot write " + target.path + ": " + because(errno));
-    return fd;
-}
-
 std::unique_ptr<audit::Log> make_log(const SessionConfig& config) {
     audit::Log::Options options;
     options.run = config.run;
@@ -83,9 +68,8 @@ public:
     int run();
 
 private:
-    void open_outputs();
-    void fork_late();
     void open_log();
+    void tell_guardian();
     void drop_capabilities();
     void record_start();
     void supervise();
@@ -99,29 +83,23 @@ private:
     std::unique_ptr<Beginning> begun_;
     SessionConfig config_;
     std::unique_ptr<audit::Log> log_;
-    UniqueFd report_fd_, status_fd_;
+    UniqueFd status_fd_;
     RunReport report_;
     RunOutcome outcome_;
     int log_error_ = 0;
     bool directory_remains_ = false;  // the guardian left the run's private directory to us
 };
 
-void Session::open_outputs() {
-    report_fd_ = open_output(config_.report, "--report");
-    status_fd_ = open_output(config_.status, "--status");
+void Session::open_log() {
+    if (!log_) log_ = make_log(config_);
 }
 
-/// Where a report is wanted the guardian could be forked only now: what it would report names the log.
-void Session::fork_late() {
-    if (begun_->forked()) return;
+/// What it would report in our place names the log.
+void Session::tell_guardian() {
     open_log();
     RunOutcome lost;
     lost.outcome = "supervisor_lost";
-    begun_->fork_guardian(config_, report_fd_.get(), report_.json(facts(), lost, 0, ""));
-}
-
-void Session::open_log() {
-    if (!log_) log_ = make_log(config_);
+    begun_->set_lost_report(report_.json(facts(), lost, 0, ""));
 }
 
 /// The guardian does the same for itself, and the agent more.
@@ -295,9 +273,9 @@ void Session::finish() {
         outcome_.error = "the audit log could not be written (" + because(log_error_) +
                          "): what could not be recorded was denied";
     }
-    if (report_fd_)
-        write_all(report_fd_.get(), report_.json(facts(), outcome_, log_ ? log_->records() : 0,
-                                                 log_ ? "sha256:" + log_->head() : ""));
+    if (begun_->report)
+        write_all(begun_->report.get(), report_.json(facts(), outcome_, log_ ? log_->records() : 0,
+                                                     log_ ? "sha256:" + log_->head() : ""));
     if (!config_.quiet) {
         if (const std::string why = limits::exceeded_text(outcome_.outcome, config_.limits); !why.empty())
             report_failure(why + ", after " + std::to_string(outcome_.duration_ms) + " ms");
@@ -326,8 +304,8 @@ void Session::report_failure(const std::string& text) { std::cerr << "callgate: 
 
 int Session::run() {
     try {
-        open_outputs();
-        fork_late();
+        status_fd_ = open_output(config_.status, "--status");
+        if (begun_->report) tell_guardian();
         begun_->arm(config_);
         // The agent arms itself meanwhile, and waits to be let go.
         open_log();
@@ -339,7 +317,7 @@ int Session::run() {
         outcome_.exit_status = 125;
         outcome_.error = failure.what();
         // It ends what may have begun. Of a directory that could not be made there is nothing to remove.
-        if (begun_->forked()) directory_remains_ = !begun_->dismiss_and_reap();
+        directory_remains_ = !begun_->dismiss_and_reap();
     }
     finish();
     if (begun_->forked()) directory_remains_ = !begun_->reap();

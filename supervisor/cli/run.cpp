@@ -177,7 +177,7 @@ void report_failure(const Arguments& arguments, const SessionConfig& config, con
     } catch (const Failure&) {
         return;  // the failure at hand is about the report itself, or comes first
     }
-    if (!target.wanted()) return;
+    if (!target.wanted() || message.starts_with("--report")) return;
     RunFacts facts;
     facts.run = config.run;
     facts.mode = config.mode == Mode::audit ? "audit" : "enforce";

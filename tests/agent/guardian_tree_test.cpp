@@ -179,9 +179,13 @@ TEST_CASE("when the supervisor is killed the tree ends, its directory goes, and 
               daemon(directory) + "echo $$ > " + (directory / "command") + "; sleep 1000");
     arming.temporary_directory = own;
     arming.report = report.get();
-    arming.lost_report = "{\"outcome\":\"supervisor_lost\"}\n";
+    auto text = SharedText::make();
+    REQUIRE(text.has_value());
+    REQUIRE(text->set("first"));
+    arming.lost_report = &*text;
     const FakeSupervisor fake = start_fake_supervisor(arming, true);
     wait_for_file(directory / "command");
+    REQUIRE(text->set("{\"outcome\":\"supervisor_lost\"}\n"));  // known only now
     lose(fake);
     CHECK(gone(directory / "daemon"));
     CHECK(gone(directory / "command"));

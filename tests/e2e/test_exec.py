@@ -157,9 +157,9 @@ def test_output_without_end_is_cut_and_counted_in_bounded_memory(box):
 
 
 def test_what_is_left_running_is_ended_and_delays_nothing(box):
-    marker = f"CG_MARK={box.root.name}"
+    marker = f"CG_MARK={box.root}"
     answer = execute(box, bash("sleep 1000 & setsid -f sleep 1000; (trap '' TERM; while :; do sleep 1; done) & echo done",
-                               env={"CG_MARK": box.root.name}))
+                               env={"CG_MARK": str(box.root)}))
     assert (answer["output"], answer["exit_code"]) == ("done\n", 0), answer
     assert harness.marked(marker) == []
 
@@ -279,11 +279,11 @@ def sleeper(box, **keywords):
     code = "trap '' TERM; sleep 1000 & setsid -f sleep 1000; echo begun; : > begun; while :; do sleep 1; done"
     process = box.start([str(box.callgate), "exec", "--no-audit"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                         stderr=subprocess.PIPE, start_new_session=True, **keywords)
-    process.stdin.write(json.dumps(bash(code, grace=0.2, env={"CG_MARK": box.root.name})).encode())
+    process.stdin.write(json.dumps(bash(code, grace=0.2, env={"CG_MARK": str(box.root)})).encode())
     process.stdin.close()
     process.stdin = None
     harness.until((box.tree / "begun").exists, "the job begins")
-    return process, f"CG_MARK={box.root.name}"
+    return process, f"CG_MARK={box.root}"
 
 
 @pytest.mark.parametrize("whole_group", [False, True])

@@ -33,7 +33,7 @@ STUBBORN = "trap '' TERM; setsid -f sleep 1000; : > {name}; while :; do sleep 1;
 def begin(server: Server, key, **more) -> None:
     """A job that ignores SIGTERM has begun."""
     name = f"begun-{key}"
-    server.send(bash(key, STUBBORN.format(name=name), env={"CG_MARK": server.box.root.name}, **more))
+    server.send(bash(key, STUBBORN.format(name=name), env={"CG_MARK": str(server.box.root)}, **more))
     harness.until((server.box.tree / name).exists, f"job {key} begins")
 
 
@@ -74,7 +74,7 @@ def test_a_cancelled_job_ends_with_its_tree_and_the_others_go_on(server):
     for key in ("stubborn", "hard"):
         answer = server.answer(key)
         assert (answer["exit_code"], answer["report"]["outcome"]) == (143, "cancelled"), answer
-    assert harness.marked(f"CG_MARK={server.box.root.name}") == []
+    assert harness.marked(f"CG_MARK={server.box.root}") == []
     harness.as_user(server.box.user, lambda: (server.box.tree / "fifo").write_text("end\n"))
     assert server.answer("other")["output"] == "begun\nend\n"
 
@@ -153,14 +153,14 @@ def test_a_signal_ends_every_tree_and_every_job_is_answered(box, number):
     assert server.wait() == (0, b"")
     assert [server.answer(key)["report"]["outcome"] for key in (1, 2)] == ["cancelled", "cancelled"]
     assert "ended by SIG" in server.answer(3)["error"]
-    assert harness.marked(f"CG_MARK={box.root.name}") == []
+    assert harness.marked(f"CG_MARK={box.root}") == []
 
 
 @pytest.mark.parametrize("whole_group", [False, True])
 def test_sigkill_ends_every_tree(server, whole_group):
     for key in (1, 2):
         begin(server, key, grace=1000)
-    marker = f"CG_MARK={server.box.root.name}"
+    marker = f"CG_MARK={server.box.root}"
     assert len(harness.marked(marker)) >= 4
     harness.kill_group_of(server.process.pid) if whole_group else server.process.kill()
     harness.until(lambda: harness.marked(marker) == [], "every tree has ended")
@@ -170,12 +170,12 @@ def test_when_nobody_reads_the_answers_every_tree_ends(box):
     reading, writing = os.pipe()
     process = box.start([str(box.callgate), "exec", "--serve", "--no-audit"], stdin=subprocess.PIPE, stdout=writing, stderr=subprocess.PIPE)
     os.close(writing)
-    process.stdin.write(json.dumps(bash(1, STUBBORN.format(name="begun"), grace=1000, env={"CG_MARK": box.root.name})).encode() + b"\n")
+    process.stdin.write(json.dumps(bash(1, STUBBORN.format(name="begun"), grace=1000, env={"CG_MARK": str(box.root)})).encode() + b"\n")
     process.stdin.flush()
     harness.until((box.tree / "begun").exists, "the job begins")
     os.close(reading)
     assert process.wait(harness.DEADLINE) == 125
-    assert harness.marked(f"CG_MARK={box.root.name}") == [] and b"nobody reads" in process.stderr.read()
+    assert harness.marked(f"CG_MARK={box.root}") == [] and b"nobody reads" in process.stderr.read()
 
 
 def test_jobs_are_kept_from_each_other(server):

@@ -35,7 +35,7 @@ def start(box: harness.Box, *command: str, options: list[str] = [], **keywords) 
 @pytest.mark.parametrize("whole_group", [False, True])
 def test_sigkill_ends_the_tree_and_closes_its_pipes(box, whole_group):
     """As subprocess.run(timeout) does, or os.killpg: nobody is left to clean up, and readers must see the end."""
-    marker = f"CG_MARK={box.root.name}"
+    marker = f"CG_MARK={box.root}"
     process = start(box, "bash", "-c", STUBBORN, options=["--env", marker], start_new_session=True)
     harness.read_until(process.stdout.fileno(), b"ready")
     assert len(harness.marked(marker)) >= 4
@@ -46,7 +46,7 @@ def test_sigkill_ends_the_tree_and_closes_its_pipes(box, whole_group):
 
 def test_the_end_of_the_parent_ends_the_tree_where_that_is_wanted(box):
     """--die-with-parent: also where the parent is gone before callgate could have asked the kernel for it."""
-    marker = f"CG_MARK={box.root.name}"
+    marker = f"CG_MARK={box.root}"
     for moment in range(MOMENTS):
         report = box.tree / f"report{moment}"
         command = line(box, "sleep", "1000", options=["--die-with-parent", "--env", marker, "--report", str(report)])
@@ -60,7 +60,7 @@ def test_the_end_of_the_parent_ends_the_tree_where_that_is_wanted(box):
 # ---- 2. it returns when the command itself has ended ----
 
 def test_it_returns_although_a_descendant_holds_the_output(box):
-    marker = f"CG_MARK={box.root.name}"
+    marker = f"CG_MARK={box.root}"
     script = "(trap '' TERM HUP; setsid sleep 1000) & setsid -f sleep 1000; echo out; exit 3"
     process = start(box, "bash", "-c", script, options=["--env", marker])
     out, err = process.communicate(timeout=harness.DEADLINE)

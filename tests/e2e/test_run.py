@@ -49,7 +49,7 @@ def test_many_short_commands_each_give_their_own_status(box):
 
 
 def test_the_timeout_ends_the_tree_with_124(box):
-    marker = f"CG_MARK={box.root.name}"
+    marker = f"CG_MARK={box.root}"
     result = shell(box, "sleep 1000 & setsid sleep 1000 & sleep 1000", options=["--timeout", "1", "--env", marker])
     assert result.code == 124 and result.report["outcome"] == "timeout", result.describe()
     assert harness.marked(marker) == []
@@ -261,7 +261,7 @@ def test_umask_limits_and_signal_dispositions_are_the_callers(box):
 # ---- what is left running ----
 
 def test_what_is_left_running_is_ended_and_said(box):
-    marker = f"CG_MARK={box.root.name}"
+    marker = f"CG_MARK={box.root}"
     result = shell(box, "sleep 1000 & setsid sleep 1000 & (setsid sh -c 'sleep 1000 & exit' &) ; echo started", options=["--env", marker])
     assert result.code == 0 and result.out == b"started\n", result.describe()
     assert harness.marked(marker) == []
@@ -269,7 +269,7 @@ def test_what_is_left_running_is_ended_and_said(box):
 
 
 def test_one_that_ignores_sigterm_is_ended_too_and_its_pipe_closed(box):
-    marker = f"CG_MARK={box.root.name}"
+    marker = f"CG_MARK={box.root}"
     result = box.run([box.program("prog_tree"), str(box.tree), "leave"], rules(box), options=["--env", marker])
     assert result.code == 5 and result.out == b"ready\n", result.describe()
     assert harness.marked(marker) == []
@@ -363,7 +363,7 @@ def test_a_command_that_dies_of_a_signal_passed_on_was_cancelled(box, number):
 
 
 def test_a_second_sigterm_ends_what_ignores_the_first(box):
-    marker = f"CG_MARK={box.root.name}"
+    marker = f"CG_MARK={box.root}"
     process = wait_for_trap(box, 'trap "echo one" TERM; echo ready; while :; do sleep 0.05; done',
                             ["--grace", "1000", "--env", marker])
     process.terminate()
