@@ -220,6 +220,22 @@ def test_searching_and_filtering_leaves_what_was_asked_for(box, browser):
     assert all(one.startswith(f"{box.tree}/closed") for one in lines()) and len(lines()) > 3
     page.click(".call:not(.call-head):not(.event)")
     assert "Carried out" in page.run("document.querySelector('dialog[open]').textContent")
+    page.run("document.querySelector('dialog').close()")
+    page.click("#chips .link:last-child")
+
+    # A span of time, drawn with the mouse; a call, chosen with the keyboard.
+    page.run("document.querySelector('.plot').scrollIntoView({block: 'center'})")
+    left, top, width = page.run("(box => [box.left, box.top, box.width])(document.querySelector('.plot').getBoundingClientRect())")
+    for kind, share in (("mousePressed", 0.0), ("mouseMoved", 0.5), ("mouseReleased", 1.0)):
+        page.call("Input.dispatchMouseEvent", type=kind, x=left + 1 + (width - 2) * share, y=top + 20, button="left", buttons=1, clickCount=1)
+    page.settle()
+    assert found() == f"{len(decisions)} of {total}" and page.run("document.querySelectorAll('#chips .chip').length") == 1
+    page.run("document.querySelector('.calls').focus()")
+    for key in ("ArrowDown", "ArrowDown", "Enter"):
+        page.call("Input.dispatchKeyEvent", type="keyDown", key=key, code=key)
+    page.settle()
+    first = decisions[0]["file"]["path"]
+    assert first in page.run("document.querySelector('dialog[open]').textContent")
     assert page.complaints() == []
 
 

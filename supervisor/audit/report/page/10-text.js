@@ -98,6 +98,15 @@ function span(micros) {
   return sign + Math.floor(seconds / 3600) + " h " + Math.floor(seconds % 3600 / 60) + " min";
 }
 
+/** When in the run, to the millisecond: beyond a minute as a clock has it. */
+function moment(micros) {
+  if (micros < 60e6) return span(micros);
+  const two = number => String(number).padStart(2, "0");
+  const seconds = Math.floor(micros / 1e6), hours = Math.floor(seconds / 3600);
+  return (hours ? hours + ":" + two(Math.floor(seconds / 60) % 60) : Math.floor(seconds / 60)) + ":" + two(seconds % 60) + "." +
+    String(Math.floor(micros / 1000) % 1000).padStart(3, "0");
+}
+
 /** Microseconds since the epoch, in UTC. */
 function clock(micros, digits) {
   const date = new Date(Math.floor(micros / 1000));

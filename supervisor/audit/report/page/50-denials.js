@@ -23,7 +23,7 @@ function why(denial) {
 
 function denialCard(denial) {
   const object = OBJECTS[denial.object];
-  const when = denial.count > 1 ? span(denial.first) + " to " + span(denial.last) : "at " + span(denial.first);
+  const when = denial.count > 1 ? moment(denial.first) + " to " + moment(denial.last) : "at " + moment(denial.first);
   return el("article", {class: "denial " + OUTCOMES[denial.outcome].css},
     el("div", {class: "denial-line"},
       el("span", {class: "op"}, denial.operation),

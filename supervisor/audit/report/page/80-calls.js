@@ -71,7 +71,7 @@ function callLine(line, top) {
 function callCells(call) {
   const kind = KINDS[CALLS.kind[call]], process = PROCESSES[kind.process];
   return el("div", {class: "call " + OUTCOMES[kind.outcome].css},
-    el("span", {class: "time mono"}, span(CALLS.time[call])),
+    el("span", {class: "time mono"}, moment(CALLS.time[call])),
     el("span", null, el("span", {class: "verdict " + OUTCOMES[kind.outcome].css}, verdictText(kind))),
     el("span", {class: "op"}, kind.operation),
     el("span", {class: "object"}, name(objectText(OBJECTS[CALLS.object[call]]), {longest: 200})),
@@ -80,7 +80,7 @@ function callCells(call) {
 }
 
 function eventCells(call) {
-  return el("div", {class: "call event"}, el("span", {class: "time mono"}, span(CALLS.time[call])),
+  return el("div", {class: "call event"}, el("span", {class: "time mono"}, moment(CALLS.time[call])),
     el("span", {class: "event-text"}, name(STRINGS[CALLS.object[call]], {longest: 300})));
 }
 
@@ -105,7 +105,7 @@ function showCall(line) {
   const call = currentView.rows[line], dialog = document.getElementById("details");
   const row = (term, ...value) => el("div", {class: "fact"}, el("dt", null, term), el("dd", null, value));
   const text = (term, value) => value ? row(term, el("span", {class: "mono wrap-any"}, nodes(value))) : null;
-  const at = [span(CALLS.time[call]) + " after the start", el("br"), clock(DATA.base + CALLS.time[call], 6)];
+  const at = [moment(CALLS.time[call]) + " after the start", el("br"), clock(DATA.base + CALLS.time[call], 6)];
   const head = (title, css) => el("div", {class: "head"}, el("h2", {class: css || null}, title), el("span", {class: "spring"}),
     el("button", {type: "button", class: "plain", click: () => dialog.close()}, "Close"));
   if (CALLS.kind[call] < 0) {

@@ -13,7 +13,7 @@ function drawBar() {
   chipOf("host", "host ", FILTER.host === null ? "" : name(FILTER.host, {longest: 60}));
   chipOf("path", "beneath ", FILTER.path === null ? "" : name(FILTER.path, {longest: 80}));
   if (FILTER.process !== null) chipOf("process", "process " + PROCESSES[FILTER.process].pid + " and what it started");
-  if (FILTER.from !== null) chips.push(chip(span(FILTER.from) + " to " + span(FILTER.to), () => { FILTER.from = FILTER.to = null; }));
+  if (FILTER.from !== null) chips.push(chip(moment(FILTER.from) + " to " + moment(FILTER.to), () => { FILTER.from = FILTER.to = null; }));
   if (filtering()) chips.push(el("button", {type: "button", class: "link", click: clearFilter}, "Clear all"));
   put(document.getElementById("chips"), chips);
   for (const button of document.getElementById("outcomes").children)
