@@ -18,6 +18,7 @@ struct EnvironmentChoice {
     std::span<const std::string> current;  // callgate's own, "NAME=value"
     rules::Environment rules;
     bool keep = false;                 // --keep-env
+    bool private_home = false;         // --private-home: HOME and XDG_* are the temporary directory
     std::vector<std::string> options;  // --env: "NAME" or "NAME=value"
     std::string directory;             // PWD
     std::string temporary_directory;   // TMPDIR

@@ -67,7 +67,8 @@ constexpr std::array surroundings_options = {
     OptionSpec{"keep-capabilities", 0, flag, "", "do not drop capabilities (recorded as degraded)"},
     OptionSpec{"nice", 0, one, "N", "add N to the nice value"},
     OptionSpec{"ionice", 0, one, "CLASS[:N]", "idle, best-effort:0-7 or realtime:0-7"},
-    OptionSpec{"private-home", 0, flag, "", "", "the command sees your home as the rules allow it"},
+    OptionSpec{"private-home", 0, flag, "",
+               "HOME and XDG_* name the run's private directory, which goes with it"},
 };
 
 constexpr std::array decision_options = {

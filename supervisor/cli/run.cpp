@@ -88,6 +88,7 @@ void set_environment(const Arguments& arguments, const Places& places, const rul
     EnvironmentChoice choice{.current = current,
                              .rules = rules,
                              .keep = arguments.has("keep-env"),
+                             .private_home = arguments.has("private-home"),
                              .options = arguments.values("env"),
                              .directory = config.directory,
                              .temporary_directory = config.temporary_directory,

@@ -241,6 +241,18 @@ def test_the_environment_is_an_allow_list(box):
     assert "PLAIN_THING=plain" in kept.text and "credential" not in kept.text, kept.describe()
 
 
+def test_a_private_home_is_the_runs_own_and_goes_with_it(box):
+    """Under the default profile, which closes the real home; what a program keeps there would stay."""
+    script = "cd && pwd && mkdir -p .config && echo x > .config/made && echo $HOME/.config = $XDG_CONFIG_HOME && cat ~/.config/made"
+    assert box.run(["/bin/sh", "-c", "cd && pwd && mkdir .config && echo made"], supervised=False).text == f"{box.home}\nmade\n"
+    result = box.run(["/bin/sh", "-c", script], options=["--private-home"])
+    home = result.text.split("\n")[0]
+    assert result.text == f"{home}\n{home}/.config = {home}/.config\nx\n" and home != str(box.home), result.describe()
+    assert not Path(home).exists() and not (box.home / ".config/made").exists(), result.describe()
+    shared = box.run(["/bin/sh", "-c", "echo $HOME; echo x > ~/.config/made"])
+    assert shared.text == f"{box.home}\n" and "Permission denied" in shared.errors, shared.describe()
+
+
 def test_the_command_starts_where_it_is_told(box):
     box.directory(box.tree / "below")
     assert shell(box, "pwd", options=["--cwd", str(box.tree / "below")]).out.decode().strip() == str(box.tree / "below")

@@ -137,7 +137,6 @@ TEST_CASE("a missing or empty value is an error, never the next word") {
 
 TEST_CASE("options that this version cannot honour are errors that say so") {
     CHECK(parse_failure("run", {"--syslog", "true"}).starts_with("option --syslog is not in this version"));
-    CHECK(parse_failure("run", {"--private-home", "true"}).starts_with("option --private-home is not"));
     CHECK(run_failure({"--ask", "fd:999"}).find("not open") != std::string::npos);
     CHECK(run_failure({"--ask", "fd:0"}).find("expected") != std::string::npos);
     CHECK(run_failure({"--ask", "sockets"}).find("did you mean socket?") != std::string::npos);
@@ -391,6 +390,20 @@ TEST_CASE("the command gets an allow-list of variables, what the rules pass and 
     CHECK(has("MINE=1"));
     CHECK(has("AWS_SECRET_ACCESS_KEY=s"));
     CHECK(has("CACHE=mine"));
+}
+
+TEST_CASE("a private home is the run's own directory, also for what looks beneath it by XDG names") {
+    const Words current = {"HOME=/home/u", "XDG_RUNTIME_DIR=/run/user/1"};
+    cli::EnvironmentChoice choice;
+    choice.current = current;
+    choice.private_home = true;
+    choice.temporary_directory = "/tmp/run";
+    choice.options = {"XDG_DATA_HOME=/mine"};
+    for (const std::string& one : cli::make_environment(choice)) {
+        CAPTURE(one);
+        CHECK((one == "XDG_DATA_HOME=/mine" || one == "PWD=" || one.find("=/tmp/run") != std::string::npos));
+    }
+    CHECK(cli::make_environment(choice).front() == "HOME=/tmp/run");
 }
 
 TEST_CASE("credentials and the desktop's sockets are held back by --keep-env") {
