@@ -48,7 +48,21 @@ tidy() {
 
 unit_under() { ./dev build "$1" && ctest --test-dir "build-$1" -R "$2" --output-on-failure --no-tests=error; }
 
+# ruff and mypy, in an environment of their own (tests/python/requirements/lint.txt). As elsewhere, tests have no types.
+python_package() {
+    local tools
+    [ "${CALLGATE_NO_DEPS:-}" = 1 ] || tools/venvs.sh lint || true
+    tools=$(tools/venvs.sh --where)/lint/bin
+    if [ ! -x "$tools/mypy" ]; then
+        echo 'dev: lint: Python skipped: needs tools/venvs.sh lint' >&2
+        return 0
+    fi
+    "$tools/ruff" check --quiet --no-cache --config python/pyproject.toml python tests/python &&
+        (cd python && "$tools/mypy" --no-error-summary --cache-dir /dev/null callgate)
+}
+
 check 'format' format
+check 'Python' python_package
 check 'layers' tools/layers.sh
 check 'shell syntax' bash -n dev tools/*.sh demo/*.sh .ci/run
 check 'clang build' ./dev build clang

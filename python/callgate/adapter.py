@@ -1,19 +1,11 @@
-"""What all adapters share: the words of the Sandbox, and the hint behind what a model reads."""
+"""What all adapters share: a ready Sandbox or the words for one, (sandbox=None, **options), and what a model reads."""
 from __future__ import annotations
 
 from typing import Any
 
+from .options import several
 from .result import Result, with_hint
 from .sandbox import Sandbox
-
-
-class Adapter:
-    """Takes a ready Sandbox or the words for one: (sandbox=None, **options)."""
-
-    sandbox: Sandbox
-
-    def use(self, sandbox: Sandbox | None, options: dict[str, Any]) -> None:
-        self.sandbox = choose(sandbox, options)
 
 
 def choose(sandbox: Sandbox | None, options: dict[str, Any]) -> Sandbox:
@@ -21,6 +13,15 @@ def choose(sandbox: Sandbox | None, options: dict[str, Any]) -> Sandbox:
     if sandbox is None:
         return Sandbox(**options)
     return sandbox.with_options(**options) if options else sandbox
+
+
+def merged(options: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Words of the Sandbox from two sources: of lists both count, of anything else the second."""
+    words = dict(options)
+    for name, value in more.items():
+        if value != []:
+            words[name] = [*several(words.get(name, ())), *value] if isinstance(value, list) else value
+    return words
 
 
 def told(result: Result) -> str:

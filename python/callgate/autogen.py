@@ -19,12 +19,21 @@ from typing import Any, ClassVar
 
 from autogen_core import CancellationToken, Component
 from autogen_core.code_executor import CodeBlock, CodeExecutor
-from pydantic import BaseModel
 from typing_extensions import Self
 
 from . import policy
-from .adapter import choose
-from .autogen_files import SUPPORTED, CommandLineCodeResult, functions_file, packages_of, stub, unlink, write_block
+from .adapter import choose, merged
+from .autogen_files import (
+    PROMPT,
+    SUPPORTED,
+    CommandLineCodeResult,
+    Config,
+    functions_file,
+    packages_of,
+    stub,
+    unlink,
+    write_block,
+)
 from .code import interpreter_places
 from .result import with_hint
 from .sandbox import Sandbox
@@ -33,24 +42,11 @@ __all__ = ["CallgateCommandLineCodeExecutor", "CommandLineCodeResult"]
 PROPOSED = ("fs_read", "fs_write", "net_allow", "max_memory_mb", "max_procs")
 
 
-class Config(BaseModel):
-    timeout: int = 60
-    work_dir: str | None = None
-    functions_module: str = "functions"
-    cleanup_temp_files: bool = True
-    options: dict[str, Any] = {}
-
-
 class CallgateCommandLineCodeExecutor(CodeExecutor, Component[Config]):
     component_config_schema = Config
     component_provider_override = "callgate.autogen.CallgateCommandLineCodeExecutor"
     SUPPORTED_LANGUAGES: ClassVar[list[str]] = SUPPORTED
-    FUNCTION_PROMPT_TEMPLATE: ClassVar[str] = """You have access to the following user defined functions. \
-They can be accessed from the module called `$module_name` by their function names.
-
-For example, if there was a function called `foo` you could import it by writing `from $module_name import foo`
-
-$functions"""
+    FUNCTION_PROMPT_TEMPLATE: ClassVar[str] = PROMPT
 
     def __init__(self, timeout: int = 60, work_dir: Path | str | None = None, functions: Sequence[Callable[..., Any]] = (),
                  functions_module: str = "functions", cleanup_temp_files: bool = True,
@@ -68,11 +64,9 @@ $functions"""
         self.timeout, self.functions_module, self.cleanup_temp_files = timeout, functions_module, cleanup_temp_files
         self._functions, self._ready, self._venv = functions, not functions, virtual_env_context
         self._options, self._given = options, sandbox
-        proposed = policy.from_autogen(**{name: options[name] for name in PROPOSED if name in options})
         rest = {name: value for name, value in options.items() if name not in PROPOSED}
-        for name in ("read", "write", "connect"):
-            proposed[name] = [*proposed[name], *rest.pop(name, ())]
-        self._sandbox = choose(sandbox, {**{name: value for name, value in proposed.items() if value}, **rest})
+        proposed = policy.from_autogen(**{name: options[name] for name in PROPOSED if name in options})
+        self._sandbox = choose(sandbox, merged(rest, proposed))
 
     @property
     def work_dir(self) -> Path:
@@ -83,7 +77,7 @@ $functions"""
             self._temp_dir = tempfile.TemporaryDirectory()
         return Path(self._temp_dir.name)
 
-    def format_functions_for_prompt(self, prompt_template: str = FUNCTION_PROMPT_TEMPLATE) -> str:
+    def format_functions_for_prompt(self, prompt_template: str = PROMPT) -> str:
         return Template(prompt_template).substitute(module_name=self.functions_module,
                                                     functions="\n\n".join(map(stub, self._functions)))
 

@@ -20,9 +20,28 @@ from autogen_core.code_executor import (
     FunctionWithRequirementsStr,
     ImportFromModule,
 )
+from pydantic import BaseModel
 
 SUPPORTED = ["bash", "shell", "sh", "pwsh", "powershell", "ps1", "python"]
 POWERSHELL = ("pwsh", "powershell", "ps1")
+
+
+PROMPT = """You have access to the following user defined functions. \
+They can be accessed from the module called `$module_name` by their function names.
+
+For example, if there was a function called `foo` you could import it by writing `from $module_name import foo`
+
+$functions"""
+
+
+class Config(BaseModel):
+    """What is dumped and loaded; `options`: words of the Sandbox."""
+
+    timeout: int = 60
+    work_dir: str | None = None
+    functions_module: str = "functions"
+    cleanup_temp_files: bool = True
+    options: dict[str, Any] = {}
 
 
 @dataclasses.dataclass

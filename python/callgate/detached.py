@@ -12,7 +12,7 @@ from .exchange import GRACE, PATIENCE, Exchange, Line, read_report
 from .live import Records
 from .options import NamelessFiles, Path, Seconds
 from .result import Result
-from .sandbox import Command, Sandbox, argv
+from .sandbox import Command, Sandbox, argv, without_log
 
 LINGER = 0.25  # seconds that the end of the whole run is waited for after the command's end
 
@@ -74,6 +74,7 @@ class Background:
     """Runs commands, and keeps what they leave running until `end`."""
 
     def __init__(self, sandbox: Sandbox) -> None:
+        without_log(sandbox.given.audit)
         self.sandbox = sandbox.with_options(background="wait", timeout=None)
         self.left: list[Detached] = []
 

@@ -10,6 +10,7 @@ from typing import IO, Any
 
 from .blocking import Answering
 from .exchange import PATIENCE, Line, raise_failure, read_report
+from .live import Records
 from .question import Channel, OnAsk
 from .result import Denial, Result
 
@@ -20,15 +21,18 @@ class Process:
     The end is the end of the whole tree: `wait` returns when the command has ended and all that it left is gone.
     """
 
-    def __init__(self, line: Line, channel: Channel | None, on_ask: OnAsk | None, **streams: Any) -> None:
+    def __init__(self, line: Line, channel: Channel | None, on_ask: OnAsk | None, log: int = -1, **streams: Any) -> None:
         self.args = list(line.command)
         self._binary, self._text = line.binary, bytearray()
         self._report, writing = os.pipe()
         self._lock = threading.Lock()
+        self._log, self._read, self._records = log, 0, Records()
         try:
             self.popen: subprocess.Popen[Any] = line.start(writing, channel, **streams)
         except BaseException:
             os.close(self._report)
+            if log >= 0:
+                os.close(log)
             if channel:
                 channel.close()
             raise
@@ -103,6 +107,14 @@ class Process:
     def denials(self) -> list[Denial]:
         return [Denial.from_report(one) for one in self.report.get("denials", [])]
 
+    def log_denials(self) -> list[Denial]:
+        """Denials since the last call, while it runs (`popen(log=True)`). What a command met is there before it goes on."""
+        found: list[Denial] = []
+        while self._log >= 0 and (piece := os.pread(self._log, 1 << 20, self._read)):
+            self._read += len(piece)
+            found += self._records.feed(piece)
+        return found
+
     def check(self) -> None:
         """Raises CallgateError where callgate failed, so that the command never ran or was lost; call it after the end."""
         report, status = self.report, self.returncode
@@ -116,6 +128,9 @@ class Process:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._log >= 0:
+            os.close(self._log)
+            self._log = -1
         for stream in (self.stdin, self.stdout, self.stderr):
             if stream:
                 stream.close()

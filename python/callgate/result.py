@@ -81,7 +81,7 @@ def hint(denials: list[Denial]) -> str:
              for one in denials[:MOST_NAMED]]
     if len(denials) > MOST_NAMED:
         named.append(f"and {len(denials) - MOST_NAMED} more")
-    return (f"[callgate] The sandbox's policy denied: {'; '.join(named)}. This is a rule, not a fault of the command: "
+    return (f"[callgate] The sandbox policy denied: {'; '.join(named)}. This is a rule, not a fault of the command: "
             "trying again or another way to the same end will be denied too. Do without it, work inside the work "
             "directory, or tell the user what you need and why.")
 

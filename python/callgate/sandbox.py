@@ -128,15 +128,23 @@ class Sandbox:
         return _checked(command, exchange.result(), check)
 
     def popen(self, command: Command, *, cwd: Path | None = None, env: Mapping[str, str] | None = None,
-              timeout: Seconds | None = None, **streams: Any) -> Process:
+              timeout: Seconds | None = None, log: bool = False, **streams: Any) -> Process:
         """Starts `command` with pipes for stdin, stdout and stderr, for a session; `streams` as of subprocess.Popen.
 
-        Started by the main thread, it ends with this program, also when that is killed.
+        `log`: `Process.log_denials` tells of denials while it runs. Started by the main thread, it ends with this
+        program, also when that is killed.
         """
         main = threading.current_thread() is threading.main_thread()
-        line = self._line(argv(command), ["--die-with-parent"] if main else [], NamelessFiles(), cwd, env, timeout)
+        files = NamelessFiles()
+        try:
+            options = ["--die-with-parent"] * main + ([f"--audit=fd:{files.add('log', b'')}"] if log else [])
+            line = self._line(argv(command), options, files, cwd, env, timeout)
+        except BaseException:
+            files.close()
+            raise
         pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        return Process(line, self._channel(), self.on_ask, **{**pipes, **streams})
+        kept = os.dup(files.descriptors[0]) if log else -1
+        return Process(line, self._channel(), self.on_ask, kept, **{**pipes, **streams})
 
     def wrap(self, command: Command, *, cwd: Path | None = None, env: Mapping[str, str] | None = None,
              timeout: Seconds | None = None, quiet: bool = True) -> list[str]:
@@ -184,6 +192,7 @@ class Sandbox:
         names, surroundings = environment(self.given, env, by_option)
         arguments = ["--quiet", *run_arguments(self.given, files), *names, f"--grace={milliseconds(GRACE)}ms", *options]
         if any(one.startswith("--audit=fd:") for one in options):
+            without_log(self.given.audit)
             arguments.remove("--no-audit")
         if (limit := timeout if timeout is not None else self.timeout) is not None:
             arguments.append(f"--timeout={milliseconds(limit)}ms")
@@ -217,6 +226,12 @@ def argv(command: Command) -> list[str]:
         if "\0" in one:
             raise CallgateError("the command holds a NUL byte; no program can be started with it")
     return words
+
+
+def without_log(audit: None | bool | Path) -> None:
+    """A run has one log; where that is read for denials at once, there can be no other."""
+    if audit is not None and audit is not False:
+        raise CallgateError("audit= cannot be used here: the log is read to tell of denials while the session goes on")
 
 
 def _checked(command: Command, result: Result, check: bool) -> Result:

@@ -21,7 +21,7 @@ import pytest
 PATIENCE = 40.0
 LONG = "1" in (os.environ.get("CALLGATE_SOAK"), os.environ.get("CALLGATE_LONG"))
 SOON = 0.6  # seconds of a timeout that is to come
-HINT = "[callgate] The sandbox's policy denied"
+HINT = "[callgate] The sandbox policy denied"
 
 
 @dataclasses.dataclass

@@ -149,6 +149,8 @@ def test_a_log_is_kept_where_it_is_wanted(tmp_path):
     result = Sandbox(audit=log).run("cat /etc/shadow")
     assert result.report["audit"]["file"] == str(log) and "base.system-secrets" in log.read_text()
     assert Sandbox().run("true").report["audit"] is None
+    with pytest.raises(CallgateError, match="audit= cannot be used here"):
+        Sandbox(audit=log).popen("true", log=True)
 
 
 def test_sessions():

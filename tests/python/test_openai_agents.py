@@ -7,13 +7,12 @@ from agents import Agent, Model, ModelResponse, Runner, ShellTool, Usage, set_tr
 from agents.sandbox.errors import ExecTimeoutError
 from agents.sandbox.manifest import Manifest
 from agents.tool import ShellActionRequest, ShellCallData, ShellCommandRequest
+from callgate.openai_agents import CallgateSandboxClient, CallgateSandboxSession, CallgateShellExecutor
 from examples import run_examples
 from openai.types.responses import ResponseFunctionShellToolCall, ResponseOutputMessage, ResponseOutputText
 from openai.types.responses.response_function_shell_tool_call import Action
 from questions import Questions, Seen, alive, sleeper, until
 from scripted import Script
-
-from callgate.openai_agents import CallgateSandboxClient, CallgateSandboxSession, CallgateShellExecutor
 
 set_tracing_disabled(True)
 

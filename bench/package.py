@@ -1,0 +1,57 @@
+"""The Python package beside subprocess.run."""
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from place import Place
+from rows import Row, Variant
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+sys.dont_write_bytecode = True
+
+from callgate import Sandbox  # noqa: E402
+
+BASH, PYTHON = ["bash", "-c", "echo 1"], ["/usr/bin/python3", "-c", "print(1)"]
+# Row, milliseconds above subprocess.run at most.
+TARGETS = {"Sandbox.run, bash": 5.0, "Sandbox.run, Python": 10.0}
+
+
+def timed(action: Callable[[], object], count: int) -> Variant:
+    def once() -> float:
+        began = time.perf_counter_ns()
+        for _ in range(count):
+            action()
+        return (time.perf_counter_ns() - began) / count
+    return once
+
+
+def at_once(action: Callable[[], object], threads: int = 8) -> Callable[[], None]:
+    def together() -> None:
+        started = [threading.Thread(target=action) for _ in range(threads)]
+        for one in started:
+            one.start()
+        for one in started:
+            one.join()
+    return together
+
+
+def rows(place: Place, scale: float) -> list[Row]:
+    """Microseconds per command; of eight at once, until all eight have ended."""
+    sandbox, count = Sandbox(binary=place.callgate, workdir=place.work), max(5, int(25 * scale))
+
+    def native(command: list[str]) -> Callable[[], object]:
+        return lambda: subprocess.run(command, capture_output=True, check=True, cwd=place.work)
+
+    def supervised(command: list[str]) -> Callable[[], object]:
+        return lambda: sandbox.run(command, check=True)
+
+    def row(name: str, command: list[str], ours: Callable[[], object]) -> Row:
+        return Row(name, {"native": timed(native(command), count), "callgate": timed(ours, count)})
+    return [row("Sandbox.run, bash", BASH, supervised(BASH)), row("Sandbox.run, Python", PYTHON, supervised(PYTHON)),
+            Row("8 Sandbox.run at once", {"native": timed(at_once(native(BASH)), max(2, count // 5)),
+                                          "callgate": timed(at_once(supervised(BASH)), max(2, count // 5))})]

@@ -1,0 +1,58 @@
+"""Microsoft Agent Framework: `CallgateShellExecutor`, a ShellExecutor whose commands run supervised.
+
+Without this class: `LocalShellTool(shell=Sandbox(…).wrap(["bash"]))`, or AGENT_FRAMEWORK_SHELL="callgate run -q -- bash".
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from agent_framework import FunctionTool, tool
+from agent_framework_tools.shell import ShellResult
+
+from .adapter import choose, told
+from .sandbox import Sandbox
+
+__all__ = ["CallgateShellExecutor"]
+KIND = "shell"  # by this providers know a local shell among functions
+
+
+class CallgateShellExecutor:
+    """Every command is a run of its own, by bash. Takes the words of the Sandbox; `timeout` is 30 s where none is given.
+
+    `approval_mode` is the framework's: "always_require" (its default for shells) or "never_require".
+    """
+
+    def __init__(self, sandbox: Sandbox | None = None, *, timeout: float | None = 30.0, max_output_bytes: int = 65536,
+                 approval_mode: str = "always_require", **options: Any) -> None:
+        self.sandbox = choose(sandbox, {**options, "max_output": max_output_bytes, "timeout": timeout})
+        self.approval_mode = approval_mode
+
+    async def start(self) -> None:
+        """Nothing is to be started; a missing program is told here."""
+        _ = self.sandbox.binary
+
+    async def close(self) -> None:
+        """Nothing is left of a run that has ended."""
+
+    async def __aenter__(self) -> CallgateShellExecutor:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def run(self, command: str, *, timeout: float | None = None) -> ShellResult:
+        result = await self.sandbox.arun(command, timeout=timeout)
+        return ShellResult(stdout=result.text, stderr=told(result), exit_code=result.exit_code, duration_ms=result.duration_ms,
+                           truncated=result.truncated, timed_out=result.timed_out)
+
+    def as_function(self, *, name: str = "run_shell", description: str | None = None) -> FunctionTool:
+        """The tool for an agent, or for a provider's `get_shell_tool(func=…)`."""
+        about = description or ("Execute a shell command in the work directory; each runs in a new shell. "
+                                "A denial by policy is named in the output.")
+
+        async def run_shell(command: str) -> str:
+            return (await self.run(command)).format_for_model()
+        run_shell.__doc__ = about
+        made: FunctionTool = tool(func=run_shell, name=name, description=about, approval_mode=self.approval_mode, kind=KIND)
+        return made

@@ -1,0 +1,102 @@
+"""deepagents: `create_deep_agent(backend=CallgateBackend("~/project"))`. Commands and the file tools run supervised."""
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from typing import Any
+
+from deepagents.backends.protocol import ExecuteResponse, FileDownloadResponse, FileUploadResponse
+from deepagents.backends.sandbox import BaseSandbox
+
+from .adapter import choose
+from .result import Result, with_hint
+from .sandbox import Sandbox
+
+__all__ = ["CallgateBackend"]
+
+# Exit statuses by which the two scripts tell what went wrong; the framework has a word for each.
+ERRORS = {41: "file_not_found", 42: "permission_denied", 43: "is_directory"}
+UPLOAD = """mkdir -p -- "$(dirname -- "$1")" 2>/dev/null
+[ -d "$1" ] && exit 43
+cat 2>/dev/null > "$1" || exit 42"""
+DOWNLOAD = """[ -d "$1" ] && exit 43
+[ -e "$1" ] || [ -L "$1" ] || exit 41
+cat -- "$1" 2>/dev/null || exit 42"""
+
+
+class CallgateBackend(BaseSandbox):
+    """A directory of this machine. Takes the words of the Sandbox; `timeout` (default 120 s) is each command's."""
+
+    def __init__(self, root_dir: str | os.PathLike[str] | None = None, *, sandbox: Sandbox | None = None,
+                 timeout: int | None = 120, max_output_bytes: int = 10 << 20, **options: Any) -> None:
+        if timeout is not None and timeout <= 0:
+            raise ValueError(f"timeout is {timeout}; expected more than 0 seconds")
+        chosen = choose(sandbox, {**options, "timeout": timeout})
+        self.sandbox = chosen.with_options(workdir=os.path.abspath(os.path.expanduser(root_dir or chosen.workdir)))
+        self._id, self._most = f"callgate-{uuid.uuid4().hex[:8]}", max_output_bytes
+
+    @property
+    def id(self) -> str:
+        return self._id
+
+    def execute(self, command: str, *, timeout: int | None = None) -> ExecuteResponse:
+        return self._response(self._checked(timeout).run(command, merge_stderr=True), timeout)
+
+    async def aexecute(self, command: str, *, timeout: int | None = None) -> ExecuteResponse:
+        return self._response(await self._checked(timeout).arun(command, merge_stderr=True), timeout)
+
+    def _checked(self, timeout: int | None) -> Sandbox:
+        if timeout is not None and timeout < 0:
+            raise ValueError(f"timeout is {timeout}; expected more than 0 seconds, or 0 for none")
+        return self.sandbox if timeout is None else self.sandbox.with_options(timeout=timeout or None)
+
+    def _response(self, result: Result, timeout: int | None) -> ExecuteResponse:
+        """stdout and stderr in their order, as the framework's file scripts want it; the hint last."""
+        raw = result.stdout
+        cut = result.truncated or len(raw) > self._most
+        text = raw[:self._most].decode("utf-8", "replace")
+        if cut:
+            text += f"\n\n... Output truncated at {self._most} bytes."
+        if result.timed_out:
+            limit = timeout or self.sandbox.timeout
+            text = f"{text}\nError: Command timed out after {limit} seconds; everything that it had started was ended."
+        return ExecuteResponse(output=with_hint(text, result.hint()), exit_code=result.exit_code, truncated=cut)
+
+    def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
+        return [self._uploaded(path, self.sandbox.run(["sh", "-c", UPLOAD, "sh", path], input=data)) if os.path.isabs(path)
+                else FileUploadResponse(path=path, error="invalid_path") for path, data in files]
+
+    async def aupload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
+        async def one(path: str, data: bytes) -> FileUploadResponse:
+            if not os.path.isabs(path):
+                return FileUploadResponse(path=path, error="invalid_path")
+            return self._uploaded(path, await self.sandbox.arun(["sh", "-c", UPLOAD, "sh", path], input=data))
+        return list(await asyncio.gather(*(one(path, data) for path, data in files)))
+
+    @staticmethod
+    def _uploaded(path: str, result: Result) -> FileUploadResponse:
+        return FileUploadResponse(path=path, error=error_of(result))
+
+    def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
+        return [self._downloaded(path, self.sandbox.run(["sh", "-c", DOWNLOAD, "sh", path])) if os.path.isabs(path)
+                else FileDownloadResponse(path=path, error="invalid_path") for path in paths]
+
+    async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
+        async def one(path: str) -> FileDownloadResponse:
+            if not os.path.isabs(path):
+                return FileDownloadResponse(path=path, error="invalid_path")
+            return self._downloaded(path, await self.sandbox.arun(["sh", "-c", DOWNLOAD, "sh", path]))
+        return list(await asyncio.gather(*map(one, paths)))
+
+    @staticmethod
+    def _downloaded(path: str, result: Result) -> FileDownloadResponse:
+        error = error_of(result) or ("the file is larger than max_output" if result.truncated else None)
+        return FileDownloadResponse(path=path, content=None if error else result.stdout, error=error)
+
+
+def error_of(result: Result) -> Any:
+    """The framework's word for what went wrong; what it has no word for is told as it is."""
+    if result.exit_code == 0:
+        return None
+    return ERRORS.get(result.exit_code) or f"exit status {result.exit_code}: {result.error_text.strip()[:200]}"

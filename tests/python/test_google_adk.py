@@ -1,0 +1,94 @@
+"""callgate.google_adk: environment and code executor, and an agent that runs its code."""
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from callgate.google_adk import CallgateCodeExecutor, CallgateEnvironment
+from examples import run_examples
+from google.adk.agents import LlmAgent
+from google.adk.code_executors.code_execution_utils import CodeExecutionInput
+from google.adk.models import BaseLlm, LlmResponse
+from google.adk.runners import InMemoryRunner
+from google.genai import types
+from questions import HINT, Questions, Seen
+from scripted import Script
+
+
+class TestQuestions(Questions):
+    apart = True
+
+    async def ask(self, command, timeout=None):
+        environment = CallgateEnvironment(working_dir=self.workdir)
+        await environment.initialize()
+        result = await environment.execute(command, timeout=timeout)
+        await environment.close()
+        return Seen(None if result.timed_out else result.exit_code, result.stdout + result.stderr, result.timed_out, result.stdout)
+
+
+def test_files_and_the_temporary_directory(tmp_path):
+    async def work():
+        environment = CallgateEnvironment(env_vars={"A": "b"})
+        await environment.initialize()
+        place = environment.working_dir
+        await environment.write_file("d/x", b"\x00y")
+        assert await environment.read_file(place / "d/x") == b"\x00y" and (await environment.execute("echo $A")).stdout == "b\n"
+        with pytest.raises(FileNotFoundError):
+            await environment.read_file("none")
+        (tmp_path / "closed").write_text("x")
+        with pytest.raises(PermissionError, match="policy denied"):
+            await environment.read_file(tmp_path / "closed")
+        with pytest.raises(PermissionError):
+            await environment.write_file(tmp_path / "no", "x")
+        await environment.close()
+        assert not place.exists() and not (tmp_path / "no").exists()
+    asyncio.run(work())
+
+
+def execute(executor, code):
+    return executor.execute_code(None, CodeExecutionInput(code=code))
+
+
+def test_code(tmp_path):
+    executor = CallgateCodeExecutor(timeout_seconds=20, memory="1G")
+    good = execute(executor, "import sys; print(6*7); print('w', file=sys.stderr)")
+    assert (good.stdout, good.stderr) == ("42\n", "")  # stderr means failure there
+    bad = execute(executor, "raise ValueError('x')")
+    assert "ValueError: x" in bad.stderr and bad.exit_code == 1
+    denied = execute(executor, f"open('{tmp_path}/no', 'w')")
+    assert HINT in denied.stderr
+    caught = execute(executor, f"try: open('{tmp_path}/no', 'w')\nexcept OSError: print('caught')")
+    assert caught.stderr == "" and caught.stdout.startswith("caught\n") and HINT in caught.stdout
+    late = execute(CallgateCodeExecutor(timeout_seconds=1), "import time; print('so far', flush=True); time.sleep(99)")
+    assert late.stdout == "so far\n" and "Code execution timed out after 1 seconds." in late.stderr
+
+
+class Scripted(BaseLlm):
+    script: object
+
+    async def generate_content_async(self, llm_request, stream=False):
+        last = llm_request.contents[-1].parts[-1]
+        text = last.text if last.text and "```tool_output" in last.text else None
+        if last.code_execution_result:
+            text = last.code_execution_result.output
+        command = self.script.next(text)
+        code = f"```python\nimport subprocess\nprint(subprocess.run({command!r}, shell=True, capture_output=True, text=True).stdout)\n```"
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=code if command else "done")]))
+
+
+def test_an_agent_meets_a_denial_and_recovers(workdir, tmp_path):
+    script = Script(tmp_path / "outside", workdir)
+    agent = LlmAgent(name="coder", model=Scripted(model="scripted", script=script), code_executor=CallgateCodeExecutor())
+
+    async def talk():
+        runner = InMemoryRunner(agent=agent, app_name="t")
+        session = await runner.session_service.create_session(app_name="t", user_id="u")
+        said = types.Content(role="user", parts=[types.Part(text="go")])
+        events = [event async for event in runner.run_async(user_id="u", session_id=session.id, new_message=said)]
+        return events[-1].content.parts[0].text
+    assert asyncio.run(talk()) == "done"
+    script.check()
+
+
+def test_the_example_of_the_documentation(workdir):
+    assert run_examples("frameworks.md", workdir, "Google ADK") == 1
