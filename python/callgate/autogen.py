@@ -21,19 +21,10 @@ from autogen_core import CancellationToken, Component
 from autogen_core.code_executor import CodeBlock, CodeExecutor
 from typing_extensions import Self
 
+from . import autogen_files as files
 from . import policy
 from .adapter import choose, merged
-from .autogen_files import (
-    PROMPT,
-    SUPPORTED,
-    CommandLineCodeResult,
-    Config,
-    functions_file,
-    packages_of,
-    stub,
-    unlink,
-    write_block,
-)
+from .autogen_files import PROMPT, SUPPORTED, CommandLineCodeResult, Config
 from .code import interpreter_places
 from .result import with_hint
 from .sandbox import Sandbox
@@ -79,7 +70,7 @@ class CallgateCommandLineCodeExecutor(CodeExecutor, Component[Config]):
 
     def format_functions_for_prompt(self, prompt_template: str = PROMPT) -> str:
         return Template(prompt_template).substitute(module_name=self.functions_module,
-                                                    functions="\n\n".join(map(stub, self._functions)))
+                                                    functions="\n\n".join(map(files.stub, self._functions)))
 
     async def execute_code_blocks(self, code_blocks: list[CodeBlock], cancellation_token: CancellationToken) -> CommandLineCodeResult:
         if not self._ready:
@@ -87,25 +78,25 @@ class CallgateCommandLineCodeExecutor(CodeExecutor, Component[Config]):
         return await self._execute(code_blocks, cancellation_token)
 
     async def _execute(self, blocks: list[CodeBlock], token: CancellationToken) -> CommandLineCodeResult:
-        output, status, files = "", 0, list[Path]()
+        output, status, written = "", 0, list[Path]()
         for block in blocks:
             try:
-                written = write_block(block, self.work_dir)
+                block_file = files.write_block(block, self.work_dir)
             except LookupError as unknown:
                 status, output = 1, f"{output}\nunknown language {unknown.args[0]}"
                 break
             except ValueError:
                 return CommandLineCodeResult(1, "Filename is not in the workspace", None)
-            files.append(written.file)
-            program = [self._python()] if written.program == "python" else [written.program, *written.options]
-            status, told = await self._run([*program, str(written.file.absolute())], token)
+            written.append(block_file.file)
+            program = [self._python()] if block_file.program == "python" else [block_file.program, *block_file.options]
+            status, told = await self._run([*program, str(block_file.file.absolute())], token)
             output += told
             if status != 0:
                 break
         if self.cleanup_temp_files:
-            for file in files:
-                unlink(file)
-        return CommandLineCodeResult(status, output, str(files[0]) if files else None)
+            for file in written:
+                files.unlink(file)
+        return CommandLineCodeResult(status, output, str(written[0]) if written else None)
 
     async def _run(self, command: list[str], token: CancellationToken) -> tuple[int, str]:
         """Exit status and output: stderr, then stdout, then what was denied."""
@@ -130,9 +121,9 @@ class CallgateCommandLineCodeExecutor(CodeExecutor, Component[Config]):
 
     async def _set_up(self, token: CancellationToken) -> None:
         """Writes the functions' module, installs what they need, and loads it once."""
-        content = functions_file(self._functions)
+        content = files.functions_file(self._functions)
         (self.work_dir / f"{self.functions_module}.py").write_text(content)
-        if packages := packages_of(self._functions):
+        if packages := files.packages_of(self._functions):
             logging.info("Ensuring packages are installed in executor.")
             status, told = await self._run([self._python(), "-m", "pip", "install", *packages], token)
             if status != 0:

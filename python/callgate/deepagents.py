@@ -16,6 +16,7 @@ from .sandbox import Sandbox
 __all__ = ["CallgateBackend"]
 
 # Exit statuses by which the two scripts tell what went wrong; the framework has a word for each.
+LARGEST = 1 << 28  # bytes of a file that is downloaded
 ERRORS = {41: "file_not_found", 42: "permission_denied", 43: "is_directory"}
 UPLOAD = """mkdir -p -- "$(dirname -- "$1")" 2>/dev/null
 [ -d "$1" ] && exit 43
@@ -34,6 +35,7 @@ class CallgateBackend(BaseSandbox):
             raise ValueError(f"timeout is {timeout}; expected more than 0 seconds")
         chosen = choose(sandbox, {**options, "timeout": timeout})
         self.sandbox = chosen.with_options(workdir=os.path.abspath(os.path.expanduser(root_dir or chosen.workdir)))
+        self._files = self.sandbox.with_options(max_output=LARGEST)
         self._id, self._most = f"callgate-{uuid.uuid4().hex[:8]}", max_output_bytes
 
     @property
@@ -64,14 +66,14 @@ class CallgateBackend(BaseSandbox):
         return ExecuteResponse(output=with_hint(text, result.hint()), exit_code=result.exit_code, truncated=cut)
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        return [self._uploaded(path, self.sandbox.run(["sh", "-c", UPLOAD, "sh", path], input=data)) if os.path.isabs(path)
+        return [self._uploaded(path, self._files.run(["sh", "-c", UPLOAD, "sh", path], input=data)) if os.path.isabs(path)
                 else FileUploadResponse(path=path, error="invalid_path") for path, data in files]
 
     async def aupload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
         async def one(path: str, data: bytes) -> FileUploadResponse:
             if not os.path.isabs(path):
                 return FileUploadResponse(path=path, error="invalid_path")
-            return self._uploaded(path, await self.sandbox.arun(["sh", "-c", UPLOAD, "sh", path], input=data))
+            return self._uploaded(path, await self._files.arun(["sh", "-c", UPLOAD, "sh", path], input=data))
         return list(await asyncio.gather(*(one(path, data) for path, data in files)))
 
     @staticmethod
@@ -79,19 +81,19 @@ class CallgateBackend(BaseSandbox):
         return FileUploadResponse(path=path, error=error_of(result))
 
     def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        return [self._downloaded(path, self.sandbox.run(["sh", "-c", DOWNLOAD, "sh", path])) if os.path.isabs(path)
+        return [self._downloaded(path, self._files.run(["sh", "-c", DOWNLOAD, "sh", path])) if os.path.isabs(path)
                 else FileDownloadResponse(path=path, error="invalid_path") for path in paths]
 
     async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
         async def one(path: str) -> FileDownloadResponse:
             if not os.path.isabs(path):
                 return FileDownloadResponse(path=path, error="invalid_path")
-            return self._downloaded(path, await self.sandbox.arun(["sh", "-c", DOWNLOAD, "sh", path]))
+            return self._downloaded(path, await self._files.arun(["sh", "-c", DOWNLOAD, "sh", path]))
         return list(await asyncio.gather(*map(one, paths)))
 
     @staticmethod
     def _downloaded(path: str, result: Result) -> FileDownloadResponse:
-        error = error_of(result) or ("the file is larger than max_output" if result.truncated else None)
+        error = error_of(result) or (f"the file is larger than {LARGEST} bytes" if result.truncated else None)
         return FileDownloadResponse(path=path, content=None if error else result.stdout, error=error)
 
 

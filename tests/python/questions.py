@@ -65,6 +65,7 @@ class Questions:
     partial = True  # output before a timeout is shown
     apart = False  # stdout is exact beside stderr
     exact = True  # what is shown is what was written
+    kills = False  # the framework kills callgate and does not wait for the guardian, which then ends the tree
     keeps_background = False  # the interface wants background jobs to outlive the command
     workdir: Path
 
@@ -76,6 +77,11 @@ class Questions:
 
     def output(self, seen: Seen) -> str:
         return seen.text if seen.out is None else seen.out
+
+    def gone(self, word: str) -> None:
+        if self.kills:
+            asyncio.run(until(lambda: not alive(word), "the tree has ended"))
+        assert not alive(word)
 
     def test_exit_codes(self):
         for code in (0, 1, 3, 77):
@@ -103,17 +109,19 @@ class Questions:
         assert "read" in seen.text and not seen.timed_out
 
     def test_timeout_keeps_what_was_written(self):
-        began = time.monotonic()
-        seen = self.now("echo before; sleep 300", timeout=SOON)
-        assert seen.timed_out, seen
-        assert time.monotonic() - began < 60
-        assert not self.partial or "before" in seen.text, seen
+        """A busy machine may not have come to write anything so soon: then it has more time."""
+        for seconds in (SOON, 5 * SOON, 20 * SOON):
+            seen = self.now("echo before; sleep 300", timeout=seconds)
+            assert seen.timed_out, seen
+            if "before" in seen.text or not self.partial:
+                return
+        raise AssertionError(seen)
 
     def test_who_ignores_sigterm_and_who_left_the_session_die_at_the_timeout(self):
         word = sleeper()
         seen = self.now(f"trap '' TERM; setsid sleep {word} & echo on; while :; do sleep 0.05; done", timeout=SOON)
         assert seen.timed_out, seen
-        assert not alive(word)
+        self.gone(word)
 
     def test_nothing_is_left_after_the_run(self):
         word = sleeper()
@@ -122,7 +130,7 @@ class Questions:
         if self.keeps_background:
             assert alive(word)
             self.end()
-        assert not alive(word)
+        self.gone(word)
 
     def test_a_descendant_that_holds_stdout_does_not_hold_the_caller(self):
         word = sleeper()
@@ -130,7 +138,7 @@ class Questions:
         assert "on" in seen.text and not seen.timed_out, seen
         if self.keeps_background:
             self.end()
-        assert not alive(word)
+        self.gone(word)
 
     def end(self) -> None:
         """Ends what the interface keeps."""

@@ -1,6 +1,7 @@
 """callgate.langchain: the persistent shell of ShellToolMiddleware."""
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 from pathlib import Path
@@ -14,7 +15,7 @@ from langchain.agents.middleware.shell_tool import ShellSession
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from questions import Questions, Seen, alive, sleeper
+from questions import Questions, Seen, alive, sleeper, until
 from scripted import Script
 
 
@@ -22,6 +23,7 @@ class TestQuestions(Questions):
     """Every command has a session of its own, as a run of an agent has."""
 
     asynchronous = concurrent = cancels = partial = False
+    kills = True
 
     async def ask(self, command, timeout=None):
         policy = CallgateExecutionPolicy(command_timeout=timeout or 20, termination_timeout=0.5)
@@ -59,7 +61,7 @@ def test_a_session_keeps_its_state_and_ends_with_all_that_it_started(workdir):
     assert session.execute(f"x=7; setsid sleep {word} & mkdir d; cd d; cat /etc/shadow", timeout=20).exit_code == 1
     assert session.execute("echo $x $(basename $PWD)", timeout=20).output == "7 d\n"
     session.stop(5)
-    assert not alive(word)
+    asyncio.run(until(lambda: not alive(word), "the tree has ended"))
 
 
 class Scripted(BaseChatModel):
