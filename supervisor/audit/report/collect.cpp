@@ -161,11 +161,11 @@ std::optional<std::int64_t> microseconds(std::string_view time) {
     const auto at = [time](std::size_t begin, std::size_t length) {
         return digits(time.substr(begin, length));
     };
-    const auto year_ = at(0, 4), month_ = at(5, 2), day_ = at(8, 2), hour = at(11, 2), minute = at(14, 2),
+    const auto years = at(0, 4), months = at(5, 2), days = at(8, 2), hour = at(11, 2), minute = at(14, 2),
                second = at(17, 2), fraction = at(20, 9);
-    if (!year_ || !month_ || !day_ || !hour || !minute || !second || !fraction) return std::nullopt;
-    const year_month_day date{year(*year_), month(static_cast<unsigned>(*month_)),
-                              day(static_cast<unsigned>(*day_))};
+    if (!years || !months || !days || !hour || !minute || !second || !fraction) return std::nullopt;
+    const year_month_day date{year(*years), month(static_cast<unsigned>(*months)),
+                              day(static_cast<unsigned>(*days))};
     if (!date.ok() || *hour > 23 || *minute > 59 || *second > 60) return std::nullopt;
     const auto since = sys_days(date).time_since_epoch() + hours(*hour) + minutes(*minute) + seconds(*second);
     return duration_cast<std::chrono::microseconds>(since).count() + *fraction / 1000;
