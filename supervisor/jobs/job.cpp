@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
-#include <set>
 
 #include "rules/loader.hpp"
 #include "supervisor/audit/escape.hpp"
 #include "supervisor/jobs/language.hpp"
+#include "supervisor/jobs/request_text.hpp"
 
 namespace callgate::jobs {
 
@@ -17,24 +16,8 @@ namespace {
 using nlohmann::json;
 using std::chrono::milliseconds;
 
-struct Wrong {
-    std::string why;
-};
-
 constexpr std::size_t longest_id = 256;
-constexpr int deepest = 64;
 constexpr std::int64_t longest_ms = std::int64_t{10} * 366 * 24 * 3600 * 1000;
-
-/// "a list", "the number 3", "the text \"x\"": for messages.
-std::string described(const json& value) {
-    constexpr std::size_t longest = 60;
-    if (value.is_array()) return "a list";
-    if (value.is_object()) return "an object";
-    std::string text = value.dump();
-    if (text.size() > longest) text = text.substr(0, longest) + "...";
-    if (value.is_string()) return "the text " + text;
-    return value.is_number() ? "the number " + text : text;
-}
 
 [[noreturn]] void expected(const std::string& member, std::string_view what, const json& value) {
     throw Wrong{member + ": expected " + std::string(what) + "; it is " + described(value)};
@@ -260,46 +243,6 @@ Cancel read_cancel(const json& object) {
             throw Wrong{"unknown member " + audit::json_string(name) + near(name, known)};
     }
     return cancel;
-}
-
-/// Refuses what the parser itself would take: keys that come twice, and depth.
-class Strict {
-public:
-    bool operator()(int depth, json::parse_event_t event, const json& parsed) {
-        if (depth > deepest) throw Wrong{"the job is nested too deeply"};
-        if (event == json::parse_event_t::object_start) keys_.emplace_back();
-        if (event == json::parse_event_t::object_end) keys_.pop_back();
-        if (event == json::parse_event_t::key && !keys_.back().insert(parsed.get<std::string>()).second)
-            throw Wrong{"the member " + audit::json_string(parsed.get<std::string>()) + " is there twice"};
-        return true;
-    }
-
-private:
-    std::vector<std::set<std::string>> keys_;
-};
-
-/// "[json.exception.parse_error.101] parse error at line 1, column 5: ..." without what is its own.
-std::string why_no_json(std::string_view what) {
-    const std::size_t at = what.find("at line ");
-    return "the job is no JSON: " + std::string(at == std::string_view::npos ? what : what.substr(at));
-}
-
-json parse_text(std::string_view text) {
-    if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
-        throw Wrong{
-            "the job is empty; expected one JSON object such as "
-            "{\"language\":\"python\",\"code\":\"print(1)\"}"};
-    json value;
-    try {
-        Strict strict;
-        value = json::parse(text.begin(), text.end(), std::ref(strict));
-    } catch (const json::parse_error& error) {
-        throw Wrong{why_no_json(error.what())};
-    } catch (const json::exception& error) {  // a number beyond all numbers
-        throw Wrong{std::string("the job is no JSON: ") + error.what()};
-    }
-    if (!value.is_object()) throw Wrong{"the job is " + described(value) + "; expected an object"};
-    return value;
 }
 
 }  // namespace
