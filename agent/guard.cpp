@@ -98,9 +98,18 @@ void Guard::take_order() {
         case Order::Kind::signal:
             // Unreaped, the number can belong to nobody else.
             if (command_reaped_) return;
-            // What stopped with a terminal of its own goes on as a group, as by a shell's `fg`.
-            if (order.value == SIGCONT && guarding_.terminal.slave >= 0) ::kill(-command_, SIGCONT);
             ::kill(command_, order.value);
+            return;
+        case Order::Kind::group_signal:
+            if (!command_reaped_) ::kill(-command_, order.value);
+            return;
+        case Order::Kind::foreground:
+            // As a shell's `fg` does.
+            give_terminal(guarding_.terminal.slave, command_);
+            if (!command_reaped_) ::kill(-command_, SIGCONT);
+            return;
+        case Order::Kind::background:
+            give_terminal(guarding_.terminal.slave, ::getpgrp());
             return;
         case Order::Kind::terminate:
             signal_descendants(::getpid(), {SIGTERM, SIGCONT});

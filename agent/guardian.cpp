@@ -111,6 +111,7 @@ int let_go_of_descriptors(const Guarding& guarding, const GuardChannels& channel
     std::vector<int> kept{channels.orders.get(), channels.events.get(), channels.status.get(),
                           channels.children.get()};
     if (guarding.report >= 0) kept.push_back(guarding.report);
+    if (guarding.terminal.slave >= 0) kept.push_back(guarding.terminal.slave);
     std::sort(kept.begin(), kept.end());
     for (int fd = 0; fd <= 2; ++fd) {
         if (fd != guarding.report) ::close(fd);

@@ -11,10 +11,13 @@ namespace callgate::agent {
 /// Supervisor → guardian.
 struct Order {
     enum class Kind : std::uint32_t {
-        signal,     // pass `value` (a signal number) on to the command
-        terminate,  // SIGTERM to the whole tree
-        end,        // stop and SIGKILL the whole tree
-        dismiss,    // the supervisor knows how it ended and cleans up itself: no report in its place
+        signal,        // pass `value` (a signal number) on to the command
+        group_signal,  // the same to its process group, which is its own where the run has a terminal
+        foreground,    // make the command the foreground group of the run's terminal, and continue it
+        background,    // the run's terminal is nobody's: who reads there is stopped
+        terminate,     // SIGTERM to the whole tree
+        end,           // stop and SIGKILL the whole tree
+        dismiss,       // the supervisor knows how it ended and cleans up itself: no report in its place
     };
     Kind kind = Kind::signal;
     std::int32_t value = 0;

@@ -14,10 +14,14 @@ int lead_terminal(int slave) {
 
 int take_terminal(const RunTerminal& terminal) {
     if (terminal.slave < 0) return 0;
-    if (::setpgid(0, 0) != 0 || ::tcsetpgrp(terminal.slave, ::getpid()) != 0) return errno;
+    if (::setpgid(0, 0) != 0) return errno;
+    if (terminal.foreground && ::tcsetpgrp(terminal.slave, ::getpid()) != 0) return errno;
     for (int fd = 0; fd <= 2; ++fd)
         if (terminal.replaces[static_cast<unsigned>(fd)] && ::dup2(terminal.slave, fd) < 0) return errno;
     return 0;
 }
+
+/// A group that is gone has no use for it.
+void give_terminal(int slave, pid_t group) { static_cast<void>(::tcsetpgrp(slave, group)); }
 
 }  // namespace callgate::agent

@@ -223,6 +223,11 @@ std::vector<const Rule*> RuleSet::matching(const Request& request, Operation ope
 
 std::span<const Rule> RuleSet::rules() const { return index_->rules; }
 Action RuleSet::fallback() const { return index_->fallback; }
+
+bool RuleSet::may_ask() const {
+    return fallback() == Action::ask ||
+           std::ranges::any_of(rules(), [](const Rule& rule) { return rule.action == Action::ask; });
+}
 bool RuleSet::needs_program() const { return index_->needs_program; }
 bool RuleSet::needs_arguments() const { return index_->needs_arguments; }
 bool RuleSet::opens_udp() const { return index_->opens_udp; }

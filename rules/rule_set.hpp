@@ -34,6 +34,8 @@ public:
 
     [[nodiscard]] std::span<const Rule> rules() const;
     [[nodiscard]] Action fallback() const;
+    /// Whether any request at all may be given the verdict `ask`.
+    [[nodiscard]] bool may_ask() const;
 
     /// Whether some rule has a `program` condition, so that requests must name theirs.
     [[nodiscard]] bool needs_program() const;

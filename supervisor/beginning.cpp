@@ -89,7 +89,8 @@ Beginning::Beginning(const SessionConfig& config)
     if (check_enabled("base-domain"))
         require(agent::enter_base_domain(abi), "cannot enter the base Landlock domain");
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-    fork_guardian(config);
+    // Whether the run needs a terminal of its own is known only when the rules are.
+    if (!config.perhaps_terminal) fork_guardian(config);
 }
 
 Beginning::~Beginning() {

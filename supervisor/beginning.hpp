@@ -35,7 +35,8 @@ T require(boost::system::result<T> result, const std::string& what) {
 
 class Beginning {
 public:
-    /// The calling process enters the base domain, then guardian and agent are forked.
+    /// The calling process enters the base domain, then guardian and agent are forked; where the run perhaps
+    /// gets a terminal of its own, that is left to `fork_guardian`.
     /// Throws SetupError.
     explicit Beginning(const SessionConfig& config);
     Beginning(const Beginning&) = delete;
@@ -43,6 +44,7 @@ public:
     /// Ends both, where no run has followed.
     ~Beginning();
 
+    void fork_guardian(const SessionConfig& config);
     [[nodiscard]] bool forked() const { return guardian.pid > 0; }
     /// What the guardian reports in our place, if we are lost from here on.
     void set_lost_report(std::string_view text) { lost_report_.set(text); }
@@ -66,7 +68,6 @@ public:
     UniqueFd report;                                  // --report
 
 private:
-    void fork_guardian(const SessionConfig& config);
     /// The next of the guardian's events, which is to be this one.
     agent::Event expect(agent::Event::Kind kind, const SessionConfig& config) const;
 

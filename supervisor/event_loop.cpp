@@ -40,18 +40,22 @@ int make_signal_descriptor() {
 }
 
 /// Stops this process as the shell would see the command itself stop; it goes on when somebody continues us.
-void stop_like(int signal) {
+/// A command with a terminal of its own leaves our group (the other commands of a pipe) to us: what the
+/// terminal would have stopped with it stops with us. False: an orphaned group does not stop (setpgid(2)).
+bool stop_like(int signal, bool whole_group) {
     const bool by_terminal = signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
     if (!by_terminal) {
         ::kill(::getpid(), SIGSTOP);
-        return;
+        return true;
     }
     sigset_t set;
     ::sigemptyset(&set);
     ::sigaddset(&set, signal);
-    ::kill(::getpid(), signal);
+    ::kill(whole_group ? 0 : ::getpid(), signal);
     ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);  // every thread blocks it: it is delivered here
     if (signal == SIGTSTP) ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    sigset_t pending;
+    return ::sigpending(&pending) != 0 || ::sigismember(&pending, SIGCONT) != 0;
 }
 
 }  // namespace
@@ -145,11 +149,7 @@ void EventLoop::on_event(const Event& event) {
             outcome_.error = std::generic_category().message(event.value);
             break;
         case Event::Kind::stopped:
-            // The end of a tree begins with stopping it: nobody will continue that.
-            if (ending_) break;
-            if (settings_.before_stop) settings_.before_stop();
-            stop_like(event.value);
-            if (settings_.after_stop) settings_.after_stop();
+            on_stopped(event.value);
             break;
         case Event::Kind::exited:
             outcome_.exit_code = event.value;
@@ -183,6 +183,35 @@ void EventLoop::on_event(const Event& event) {
     }
 }
 
+/// The end of a tree begins with stopping it: nobody will continue that.
+void EventLoop::on_stopped(int signal) {
+    if (ending_) return;
+    if (!settings_.relay) {
+        static_cast<void>(stop_like(signal, false));
+        return;
+    }
+    const bool wanted = signal == SIGTTIN || signal == SIGTTOU;
+    if (wanted && settings_.relay->take()) return order(Order::Kind::foreground);
+    settings_.relay->give_back();
+    const bool stopped = stop_like(signal, true);
+    continued_ = stopped;
+    const bool holds = settings_.relay->resume(wanted);
+    // Nobody can ever give it the terminal: it would stop again at once.
+    if (wanted && !stopped && !holds) order(Order::Kind::group_signal, SIGHUP);
+    order(holds ? Order::Kind::foreground : Order::Kind::background);
+    order(Order::Kind::group_signal, SIGCONT);
+}
+
+void EventLoop::suspend_command() {
+    asio::post(context_, [this] { order(Order::Kind::group_signal, SIGTSTP); });
+}
+
+void EventLoop::give_keys_to_command() {
+    asio::post(context_, [this] {
+        if (!ending_ && settings_.relay->take()) order(Order::Kind::foreground);
+    });
+}
+
 void EventLoop::watch_signals() {
     signals_.async_wait(asio::posix::stream_descriptor::wait_read,
                         [this](const boost::system::error_code& error) {
@@ -206,11 +235,19 @@ void EventLoop::on_signal(int signal, int code) {
             if (!from_terminal) {
                 passed_on_ = signal;
                 order(Order::Kind::signal, signal);
+            } else if (settings_.relay) {  // it has another terminal, and this one was not raw
+                order(Order::Kind::group_signal, signal);
             }
             break;
         case SIGTERM:
         case SIGHUP:
             on_terminate(signal);
+            break;
+        case SIGCONT:
+            // Somebody had stopped callgate alone, and perhaps used the terminal.
+            if (settings_.relay && !std::exchange(continued_, false) && settings_.relay->resume(false))
+                order(Order::Kind::foreground);
+            order(Order::Kind::signal, signal);
             break;
         default:
             order(Order::Kind::signal, signal);

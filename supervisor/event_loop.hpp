@@ -25,8 +25,16 @@ public:
         std::chrono::milliseconds grace{2000};
         /// The command itself has ended (the rest of its tree may go on).
         std::function<void(int exit_code)> command_ended;
-        /// Around a stop of callgate, which follows one of the command.
-        std::function<void()> before_stop, after_stop;
+        /// The person's terminal, where the run has another one (--ask tty).
+        struct Relay {
+            /// For a command that was stopped because it wants it; false: callgate is in the background.
+            std::function<bool()> take;
+            /// Before callgate stops.
+            std::function<void()> give_back;
+            /// When it goes on; whether the command has the keys again. `wanted`: it is stopped for them.
+            std::function<bool(bool wanted)> resume;
+        };
+        std::optional<Relay> relay;
         /// The watchdog; false: it may sleep.
         std::function<bool()> tick;
         std::chrono::milliseconds tick_interval{20};
@@ -44,6 +52,10 @@ public:
     void end_tree(std::string outcome);
     /// Any thread: calls are coming, the watchdog is to tick.
     void wake_watchdog();
+    /// Any thread: as Ctrl-Z on the run's own terminal.
+    void suspend_command();
+    /// Any thread: callgate holds the person's terminal again.
+    void give_keys_to_command();
     /// Any thread: called by the loop soon, unless it ends before.
     void run_soon(std::function<void()> what);
 
@@ -51,6 +63,7 @@ private:
     void watch_events();
     void watch_signals();
     void on_event(const agent::Event& event);
+    void on_stopped(int signal);
     void on_signal(int signal, int code);
     void on_terminate(int signal);
     void on_guardian_gone();
@@ -68,9 +81,10 @@ private:
     agent::Event event_{};
     RunOutcome outcome_;
     std::chrono::steady_clock::time_point started_;
-    int passed_on_ = 0;     // the last signal that was passed on
-    int terminations_ = 0;  // SIGTERM and SIGHUP seen
-    bool ending_ = false;   // the whole tree was told to end
+    int passed_on_ = 0;       // the last signal that was passed on
+    int terminations_ = 0;    // SIGTERM and SIGHUP seen
+    bool continued_ = false;  // a SIGCONT is on its way that was seen already
+    bool ending_ = false;     // the whole tree was told to end
     bool tree_ended_ = false;
 };
 

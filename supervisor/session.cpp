@@ -75,6 +75,7 @@ private:
     void supervise();
     void tell_status(int exit_code);
     [[nodiscard]] approval::RunStatus status_of_run() const;
+    [[nodiscard]] std::optional<EventLoop::Settings::Relay> relay() const;
     void finish();
     void clean_up();
     void report_failure(const std::string& text);
@@ -168,6 +169,8 @@ void Session::supervise() {
                                       .run = config_.run,
                                       .log = log_.get(),
                                       .terminal = config_.terminal.get(),
+                                      .suspend = [&loop] { loop.suspend_command(); },
+                                      .regained = [&loop] { loop.give_keys_to_command(); },
                                       .guardian = begun_->guardian.pid,
                                       .resume = [&](auto calls) { resuming->resume(std::move(calls)); },
                                       .kill = shared.kill_tree,
@@ -198,14 +201,7 @@ void Session::supervise() {
         loop.run(begun_->guardian, {.wall = config_.limits.wall,
                                     .grace = config_.grace,
                                     .command_ended = [this](int exit_code) { tell_status(exit_code); },
-                                    .before_stop =
-                                        [this] {
-                                            if (config_.terminal) config_.terminal->suspend();
-                                        },
-                                    .after_stop =
-                                        [this] {
-                                            if (config_.terminal) config_.terminal->resume();
-                                        },
+                                    .relay = relay(),
                                     .tick = [&receivers] { return receivers.tick(); },
                                     .tick_interval = std::chrono::milliseconds(Receivers::tick_interval_ms)});
     desk.stop();
@@ -231,6 +227,14 @@ void Session::tell_status(int exit_code) {
     if (!status_fd_) return;
     write_all(status_fd_.get(),
               "{\"event\":\"command_ended\",\"exit_code\":" + std::to_string(exit_code) + "}\n");
+}
+
+std::optional<EventLoop::Settings::Relay> Session::relay() const {
+    approval::Terminal* const terminal = config_.terminal.get();
+    if (terminal == nullptr) return std::nullopt;
+    return EventLoop::Settings::Relay{.take = [terminal] { return terminal->take(); },
+                                      .give_back = [terminal] { terminal->suspend(); },
+                                      .resume = [terminal](bool wanted) { return terminal->resume(wanted); }};
 }
 
 /// What `callgate ps` shows of this run.

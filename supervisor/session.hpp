@@ -61,7 +61,8 @@ struct SessionConfig {
     AuditTarget audit;
     approval::AskSettings ask;
     std::string home;                              // never what a grant covers
-    std::shared_ptr<approval::Terminal> terminal;  // --ask tty
+    std::shared_ptr<approval::Terminal> terminal;  // --ask tty, or auto where there is one
+    bool perhaps_terminal = false;                 // it is kept only where the rules ask (set_rules)
     OutputTarget report, status;
     agent::Background background = agent::Background::end;
     std::chrono::milliseconds grace{2000};

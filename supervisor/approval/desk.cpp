@@ -130,7 +130,18 @@ void Desk::start() {
     }
     if (environment_.terminal != nullptr) {
         broker_.open(true);
-        environment_.terminal->start(broker_, environment_.run, settings_.config_directory);
+        environment_.terminal->start({.broker = &broker_,
+                                      .run = environment_.run,
+                                      .config = settings_.config_directory,
+                                      .suspend = environment_.suspend,
+                                      .lost =
+                                          [this] {
+                                              asio::post(environment_.loop, [this] {
+                                                  terminal_lost_ = true;
+                                                  weigh_reachability();
+                                              });
+                                          },
+                                      .regained = environment_.regained});
     }
     opening_.expires_after(socket_delay);
     opening_.async_wait([this](const boost::system::error_code& error) {
@@ -197,10 +208,9 @@ void Desk::weigh_reachability() {
     if (stopped_) return;
     const bool attached =
         std::ranges::any_of(links_, [](const auto& one) { return one->conversation().authenticated(); });
+    if (environment_.terminal != nullptr && !terminal_lost_) return;  // it says by itself when it is gone
     switch (settings_.who) {
         case AskSettings::Who::never:
-            return;
-        case AskSettings::Who::terminal:  // it says by itself when it is gone
             return;
         case AskSettings::Who::socket:
             return broker_.open(true);

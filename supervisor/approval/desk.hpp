@@ -38,8 +38,10 @@ public:
         boost::asio::io_context& loop;
         std::string run;
         audit::Log* log = nullptr;
-        Terminal* terminal = nullptr;  // --ask tty
-        pid_t guardian = -1;           // whose descendants never answer
+        Terminal* terminal = nullptr;    // --ask tty, or auto where there is one
+        std::function<void()> suspend;   // Ctrl-Z at a prompt there
+        std::function<void()> regained;  // the terminal is in the foreground again
+        pid_t guardian = -1;             // whose descendants never answer
         std::function<void(ParkedCalls)> resume;
         std::function<void()> kill;  // an answer: ends the run as a rule's kill does
         std::function<void()> stop;  // `callgate stop`
@@ -72,7 +74,7 @@ private:
     LogJournal journal_;
     Broker broker_;
     boost::asio::steady_timer ticks_, opening_;
-    bool ticking_ = false, stopped_ = false;
+    bool ticking_ = false, stopped_ = false, terminal_lost_ = false;
     std::int64_t started_ns_ = 0;
     std::atomic<bool> synchronising_{false};
     std::vector<std::unique_ptr<Link>> links_;

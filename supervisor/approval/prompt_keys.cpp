@@ -1,13 +1,11 @@
 #include "supervisor/approval/prompt_keys.hpp"
 
-#include <utility>
-
 namespace callgate::approval {
 
 namespace {
 
 constexpr std::string_view paste_ends = "\x1b[201~";
-constexpr char escape = '\x1b';
+constexpr char escape = '\x1b', suspend = 26;
 
 }  // namespace
 
@@ -61,6 +59,8 @@ std::vector<std::string> PromptKeys::feed(std::string_view bytes, std::int64_t n
                 if (one == escape) {
                     state_ = State::escape;
                     escape_at_ns_ = now_ns;
+                } else if (one == suspend) {
+                    suspend_ = true;
                 } else if (now_ns >= guarded_until_ns_) {
                     key(one, lines, echo);
                 }

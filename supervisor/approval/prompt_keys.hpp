@@ -2,13 +2,14 @@
 // something else.
 //
 // What comes in the guard time after the prompt was drawn is discarded; so is what is pasted, and what a
-// terminal says by itself (late replies, focus, mouse). A lone Esc, Ctrl-C and the end of input deny. No
-// descriptor, no clock: bytes and times are given.
+// terminal says by itself (late replies, focus, mouse). A lone Esc, Ctrl-C and the end of input deny;
+// Ctrl-Z suspends. No descriptor, no clock: bytes and times are given.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace callgate::approval {
@@ -28,6 +29,8 @@ public:
     [[nodiscard]] bool escaped(std::int64_t now_ns);
     [[nodiscard]] bool waits_for_escape() const { return state_ == State::escape; }
     [[nodiscard]] std::int64_t guarded_until_ns() const { return guarded_until_ns_; }
+    /// Ctrl-Z was typed, since this was last asked. It counts in the guard time, too: it answers nothing.
+    [[nodiscard]] bool take_suspend() { return std::exchange(suspend_, false); }
     /// A key was pressed since the prompt was drawn.
     [[nodiscard]] bool touched() const { return touched_; }
 
@@ -39,7 +42,7 @@ private:
     State state_ = State::text;
     std::string line_, sequence_, pasted_end_;
     std::int64_t guarded_until_ns_ = 0, escape_at_ns_ = 0;
-    bool touched_ = false;
+    bool touched_ = false, suspend_ = false;
 };
 
 }  // namespace callgate::approval

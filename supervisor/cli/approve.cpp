@@ -65,6 +65,7 @@ private:
     void drop(Client& client);
     [[nodiscard]] Open* current();
     void draw(bool details);
+    void arm();
     void withdraw(std::uint64_t id, const Client& client, const std::string& why);
     void on_input();
     void on_line(const std::string& line);
@@ -168,7 +169,16 @@ void Approver::draw(bool details) {
         ::tcflush(0, TCIFLUSH);
         guarded_until_ns_ = calls::now_ns() + guard_ns;
     }
-    write(drawn.text + "> ");
+    write(drawn.text);
+    if (!terminal_) write("> ");
+}
+
+/// What was typed while the guard lasted lies half typed in the terminal: it is thrown away. The mark appears
+/// when lines count.
+void Approver::arm() {
+    ::tcflush(0, TCIFLUSH);
+    guarded_until_ns_ = 0;
+    if (drawn_id_ != 0) write(paste_marked_ ? "\r\x1b[K> " : "\r> ");
 }
 
 void Approver::decide(std::string_view verdict, Scope scope) {
@@ -227,7 +237,7 @@ void Approver::on_input() {
     if (terminal_ && calls::now_ns() < guarded_until_ns_) {
         const auto ignored = lines_.take({bytes, static_cast<std::size_t>(got)});
         static_cast<void>(ignored);
-        write("(typed too early: ignored)\n> ");
+        write("(typed too early: ignored)\n");
         return;
     }
     input_.append(bytes, static_cast<std::size_t>(got));
@@ -271,15 +281,13 @@ void Approver::wait() {
         all.push_back({one.descriptor(), POLLIN, 0});
         order.push_back(&one);
     }
-    // What was typed while the guard lasted lies half typed in the terminal: it is thrown away at its end.
     const std::int64_t now = calls::now_ns();
     int timeout = 1000;
     if (terminal_ && guarded_until_ns_ > now)
         timeout = static_cast<int>((guarded_until_ns_ - now) / 1'000'000) + 1;
     ::poll(all.data(), all.size(), timeout);
     if (guarded_until_ns_ != 0 && calls::now_ns() >= guarded_until_ns_ && now < guarded_until_ns_) {
-        ::tcflush(0, TCIFLUSH);
-        guarded_until_ns_ = 0;
+        arm();
         all[2].revents = 0;
     }
     if (all[0].revents != 0) {

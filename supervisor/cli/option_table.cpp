@@ -73,8 +73,8 @@ constexpr std::array surroundings_options = {
 
 constexpr std::array decision_options = {
     OptionSpec{"ask", 0, one, "WHO",
-               "who answers what the rules ask: auto (default: callgate approve, where it waits), tty, "
-               "socket, fd:N or never",
+               "who answers what the rules ask: auto (default: you, on the terminal, where there is one; else "
+               "callgate approve, where it waits), tty, socket, fd:N or never",
                "", "auto tty socket fd: never"},
     OptionSpec{"ask-timeout", 0, one, "DURATION", "deny what nobody answers in this time (default: 60s)"},
     OptionSpec{"mode", 0, one, "MODE",

@@ -80,18 +80,22 @@ rules::Rule closed_terminal(const std::string& path) {
 void load_with_built_in(CompiledRules& compiled, const Places& places, const rules::LoadContext& context,
                         const CompileOptions& options) {
     std::vector<std::string> known = compiled.choice.files;
-    for (int round = 0; round < 2; ++round) {
+    bool asked_on_terminal = !options.terminal.empty() && !options.terminal_if_asked;
+    for (int round = 0; round < 3; ++round) {
         std::vector<std::string> files;
         for (const std::string& file : known)
             files.push_back(file.starts_with('/') ? file : absolute("./" + file, ""));
         compiled.choice.sources.built_in = built_in_rules(places, files, options.own_files);
-        if (!options.terminal.empty())
-            compiled.choice.sources.built_in.push_back(closed_terminal(options.terminal));
+        if (asked_on_terminal) compiled.choice.sources.built_in.push_back(closed_terminal(options.terminal));
         compiled.loaded = rules::load(compiled.choice.sources, context);
         const bool all_known = std::all_of(
             compiled.loaded.files.begin(), compiled.loaded.files.end(),
             [&](const auto& file) { return std::find(known.begin(), known.end(), file) != known.end(); });
-        if (all_known || !compiled.loaded.ok()) return;
+        if (!compiled.loaded.ok()) return;
+        const bool asked =
+            asked_on_terminal || (!options.terminal.empty() && compiled.loaded.rules->may_ask());
+        if (all_known && asked == asked_on_terminal) return;
+        asked_on_terminal = asked;
         known = compiled.loaded.files;
     }
 }

@@ -49,9 +49,10 @@ struct CompiledRules {
 
 struct CompileOptions {
     std::vector<std::string> own_files;  // the log's, the key's; "" is none
-    bool warnings = false;   // about the rules, said one by one
-    bool reasons = true;     // PlanInput::reasons
-    std::string terminal{};  // where the person is asked, "" none: closed to the run
+    bool warnings = false;               // about the rules, said one by one
+    bool reasons = true;                 // PlanInput::reasons
+    std::string terminal{};              // where the person is asked, "" none: closed to the run
+    bool terminal_if_asked = false;      // only where the rules ask anything
 };
 
 /// Loads, adds the built-in rules and makes the plan. Errors of rule files are said one by one, then Failure

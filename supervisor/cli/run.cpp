@@ -133,7 +133,9 @@ void set_rules(const Arguments& arguments, const Places& places, SessionConfig& 
                       {.own_files = {audit_file, sign_key.empty() ? "" : absolute(sign_key, places.home)},
                        .warnings = config.verbose,
                        .reasons = false,
-                       .terminal = config.terminal ? config.terminal->outer_name() : ""});
+                       .terminal = config.terminal ? config.terminal->outer_name() : "",
+                       .terminal_if_asked = config.perhaps_terminal});
+    if (config.perhaps_terminal && !compiled.loaded.rules->may_ask()) config.terminal.reset();
     config.limits = config.limits.tighter(compiled.loaded.limits);
     set_environment(arguments, places, compiled.loaded.environment, config);
     config.rules = compiled.loaded.rules;
@@ -153,6 +155,15 @@ void hold_back_endings() {
     ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
+/// By `auto` a person is asked where one sits; in audit mode nobody is asked.
+void choose_terminal(SessionConfig& config) {
+    using Who = approval::AskSettings::Who;
+    if (config.ask.who == Who::terminal) config.terminal = std::make_shared<approval::Terminal>();
+    if (config.ask.who == Who::automatic && config.mode == Mode::enforce)
+        config.terminal = approval::Terminal::at_hand();
+    config.perhaps_terminal = config.ask.who == Who::automatic && config.terminal != nullptr;
+}
+
 int start(const Arguments& arguments, SessionConfig& config) {
     ::prctl(PR_SET_NAME, "callgate");  // started by `callgate exec` the name would be another
     if (const std::string why = obstacle(probe_platform()); !why.empty()) throw Failure(why);
@@ -163,10 +174,10 @@ int start(const Arguments& arguments, SessionConfig& config) {
     read_run_options(arguments, places, config);
     if (config.audit.kind == AuditTarget::Kind::directory) make_state_directory(config.audit.path);
     name_run(config);
-    if (config.ask.who == approval::AskSettings::Who::terminal)
-        config.terminal = std::make_shared<approval::Terminal>();
+    choose_terminal(config);
     std::unique_ptr<Beginning> begun = begin_run(config);
     set_rules(arguments, places, config);
+    if (!begun->forked()) begun->fork_guardian(config);
     return run_session(std::move(begun), std::move(config));
 }
 

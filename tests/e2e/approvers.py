@@ -93,7 +93,7 @@ def records(result: harness.Result, action: str) -> list[dict[str, Any]]:
     return [one for one in result.audit if one["event"]["action"] == action]
 
 
-GUARD = 0.7  # supervisor/cli/approve.cpp
+MARK = "> "
 
 
 class Person:
@@ -132,19 +132,15 @@ class Person:
     def type(self, text: str) -> None:
         os.write(self.master, text.encode())
 
+    def asked(self) -> str:
+        """What is shown up to the mark, which appears when lines count."""
+        return self.sees(MARK)
+
     def answers(self, line: str, seen: str | None = None) -> None:
-        """Types a line when the guard time, which is what is waited for, is over; `seen`: what then appears."""
-        marker = "(typed too early"
-        while True:
-            time.sleep(GUARD)
-            self.type(line + "\n")
-            while marker not in self.text:
-                if (seen is not None and seen in self.text) or self.process.poll() is not None:
-                    return
-                if seen is None and not select.select([self.master], [], [], 0.3)[0]:
-                    return
-                self.text += self.more(patient=True)
-            self.text = self.text.partition(marker)[2]
+        """Types a line at the mark; `seen`: what then appears."""
+        self.type(line + "\n")
+        if seen is not None:
+            self.sees(seen)
 
     def close(self) -> None:
         os.close(self.master)

@@ -21,7 +21,7 @@ def run_in(room: Room, script: str, **more) -> SocketRun:
 def test_a_question_is_shown_and_answered_in_another_terminal(room):
     run = run_in(room, f"cat {room.file}")
     person = Person(room.box)
-    shown = person.sees("> ")
+    shown = person.asked()
     assert "wants to   read" in shown and f"object     {room.file}   (13 bytes)" in shown, shown
     assert "reason: look first" in shown and f"beneath    {room.asked}" in shown
     person.answers("a")
@@ -43,10 +43,10 @@ LETTERS = [  # what is typed, what the answer is, whether the file is read (twic
 def test_every_letter_does_what_it_says(room, line, answer, out):
     run = run_in(room, f"cat {room.file}; cat {room.file}")
     person = Person(room.box)
-    person.sees("> ")
+    person.asked()
     person.answers(line, "question 1" if answer[1] == "once" else None)
     if answer[1] == "once":
-        person.sees("> ")
+        person.asked()
         person.answers("")
     result = run.end()
     assert result.text == out, result.describe()
@@ -59,9 +59,11 @@ def test_what_was_typed_before_a_prompt_or_too_soon_is_no_answer(room):
     person = Person(room.box)
     person.type("a\na")  # a whole line, and a half one
     run = run_in(room, f"cat {room.file}; echo $?")
-    person.sees("> ")
+    shown = person.sees("k kill")
     person.type("a\n")
-    person.sees("(typed too early: ignored)")
+    shown += person.sees("(typed too early: ignored)")
+    assert "> " not in shown.partition("k kill")[2]  # the mark that says that lines count
+    person.asked()
     person.answers("")
     result = run.end()
     assert result.text == "1\n", result.describe()
@@ -71,9 +73,7 @@ def test_what_was_typed_before_a_prompt_or_too_soon_is_no_answer(room):
 def test_what_is_pasted_or_sent_by_the_terminal_is_no_answer(room):
     run = run_in(room, f"cat {room.file}; echo $?")
     person = Person(room.box)
-    person.sees("> ")
-    person.answers("zz", "not understood")  # the guard is over
-    person.sees("> ")
+    person.asked()
     for typed in ["\x1b[200~a\n\x1b[201~\n", "\x1b[200~x\na\na\x1b[201~\n", "\x1b[?62;c\n", "aa\n", "yes\n", "A\n"]:
         person.type(typed)
         person.sees("ignored)" if typed.startswith("\x1b[2") else "not understood")
@@ -87,8 +87,7 @@ def test_what_is_pasted_or_sent_by_the_terminal_is_no_answer(room):
 def test_the_end_of_input_denies(room):
     run = run_in(room, f"cat {room.file}; echo $?")
     person = Person(room.box)
-    person.sees("> ")
-    person.answers("zz", "not understood")
+    person.asked()
     person.type("\x04")
     assert run.end().text == "1\n"
     assert person.process.wait(harness.DEADLINE) == 0
@@ -99,11 +98,11 @@ def test_details_show_what_was_hidden_before_it_can_be_allowed(room):
     room.box.file(name, b"long")
     run = run_in(room, f"cat {name}")
     person = Person(room.box, columns=80)
-    shown = person.sees("> ")
+    shown = person.asked()
     assert "bytes].." in shown and "allow once" not in shown and "v first" in shown, shown
     person.answers("a", "not understood")
     person.answers("v", "n" * 60)
-    person.sees("> ")
+    person.asked()
     person.answers("a")
     assert run.end().text == "long"
 
@@ -113,7 +112,7 @@ def test_hostile_names_are_shown_as_printable_ascii(room):
     room.box.file(name, b"hostile")
     run = SocketRun(room.box, ["/bin/cat", str(name)], room.rules())
     person = Person(room.box, columns=200)
-    shown = person.sees("> ")
+    shown = person.asked()
     assert r"x\x1b[2J\x0d\x0a\xe2\x94\x83 object     /harmless\xe2\x80\xaegpj" in shown, shown
     assert "\x1b[2J" not in shown and "‮" not in shown
     person.answers("")
@@ -123,12 +122,12 @@ def test_hostile_names_are_shown_as_printable_ascii(room):
 def test_two_approvers_the_first_counts_and_one_that_dies_leaves_the_question(room):
     run = run_in(room, f"cat {room.file}")
     first, second = Person(room.box), Person(room.box)
-    first.sees("> ")
-    second.sees("> ")
+    first.asked()
+    second.asked()
     first.process.send_signal(signal.SIGKILL)
     first.process.wait()
     third = Person(room.box)
-    third.sees("> ")
+    third.asked()
     second.answers("a")
     third.sees("it is not asked any more")
     assert run.end().text == "asked content"
@@ -137,12 +136,12 @@ def test_two_approvers_the_first_counts_and_one_that_dies_leaves_the_question(ro
 def test_one_answer_one_run_and_the_bell(room):
     run = run_in(room, f"cat {room.file}; cat {room.file}")
     person = Person(room.box, "--once", "--notify", "--run", run.name())
-    shown = person.sees("> ")
+    shown = person.asked()
     assert "\a\x1b]2;callgate: 1 waiting\a" in shown
     person.answers("a")
     assert person.process.wait(harness.DEADLINE) == 0
     other = Person(room.box, run.name())
-    other.sees("> ")
+    other.asked()
     other.answers("a")
     assert other.process.wait(harness.DEADLINE) == 0  # its run has ended
     assert run.end().text == "asked contentasked content"
@@ -155,7 +154,7 @@ def test_without_a_channel_nobody_is_asked_and_with_a_waiting_approver_auto_asks
     person = Person(room.box)
     harness.until(lambda: (room.box.root / "runtime/callgate/approvers").exists(), "the approver waits")
     run = run_in(room, f"cat {room.file}", ask="auto")
-    person.sees("> ")
+    person.asked()
     person.answers("a")
     assert run.end().text == "asked content"
     never = run_in(room, f"cat {room.file}; echo $?", ask="never").end()
@@ -169,7 +168,7 @@ def test_a_rule_is_proposed_and_taken_over_with_comments_and_order(room):
     box.file(config / "rules.json", kept.encode())
     run = run_in(room, f"cat {room.file}")
     person = Person(box)
-    person.sees("> ")
+    person.asked()
     person.answers("r", "proposed as")
     person.answers("a")
     assert run.end().text == "asked content"
@@ -238,7 +237,7 @@ def test_runs_are_listed_and_stopped_and_grants_listed_and_revoked(room):
     harness.until(lambda: (box.root / "runtime/callgate/approvers").exists(), "the approver waits")
     run.process.stdin.write(b"\n")
     run.process.stdin.flush()
-    person.sees("> ")
+    person.asked()
     assert json.loads(verb(box, "ps", "--json").text)[0]["questions"] == 1
     assert name in verb(box, "ps").text
     person.answers("s")
@@ -249,7 +248,7 @@ def test_runs_are_listed_and_stopped_and_grants_listed_and_revoked(room):
     assert verb(box, "revoke", name, str(grant["grant"])).code == 0
     run.process.stdin.write(b"\n")
     run.process.stdin.flush()
-    person.sees("> ")  # it is asked again
+    person.asked()  # it is asked again
     person.answers("")
     assert verb(box, "stop", name).code == 0
     result = run.end(None)
@@ -293,7 +292,7 @@ def test_who_has_not_the_token_sees_and_answers_nothing(room, line):
         heard = said(client)
     assert b'"ask"' not in heard and b"error" in heard
     person = Person(room.box)
-    person.sees("> ")
+    person.asked()
     person.answers("")
     assert run.end().text == "1\n"
 
@@ -316,7 +315,7 @@ def test_another_user_is_turned_away_also_where_the_directory_lets_it_in(room, u
     sneaking.chmod(0o700)
     assert heard.stdout == b"b''\n", heard
     person = Person(room.box)
-    person.sees("> ")
+    person.asked()
     person.answers("")
     assert run.end().text == "1\n"
 

@@ -1,85 +1,14 @@
 """`--ask tty`: the command has a terminal of its own, and questions are asked on the person's, between its bytes."""
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
-import select
 import shlex
-import struct
-import subprocess
-import termios
-import time
 
 import pytest
 
 import harness
-from approvers import records, runtime
+from outer import PROMPT, Outer, Tmux, shell
 from test_approval import Room, room  # noqa: F401 (a fixture)
-
-
-class Outer:
-    """The person's terminal, with a run (or a shell) on it."""
-
-    def __init__(self, box: harness.Box, line: list[str], term: str = "xterm", rows: int = 40, columns: int = 150, **more) -> None:
-        self.box = box
-        self.master, slave = pty.openpty()
-        self.resize(rows, columns)
-        environment = {**box.environment(runtime(box)), "TERM": term, "PS1": "outer$ "}
-        try:
-            self.process = box.start(line, **{"stdin": slave, "stdout": slave, "stderr": slave, **more}, env=environment,
-                                     start_new_session=True, preexec_fn=lambda: fcntl.ioctl(slave, termios.TIOCSCTTY, 0),
-                                     pass_fds=(slave,))
-        finally:
-            self.name = os.ttyname(slave)
-            os.close(slave)
-        self.text, self.all = "", b""
-
-    def resize(self, rows: int, columns: int) -> None:
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def more(self) -> str:
-        assert select.select([self.master], [], [], harness.DEADLINE)[0], f"nothing more came after {self.text!r}"
-        got = os.read(self.master, 65536)
-        self.all += got
-        return got.decode("utf-8", "backslashreplace")
-
-    def sees(self, wanted: str) -> str:
-        while wanted not in self.text:
-            self.text += self.more()
-        before, _, self.text = self.text.partition(wanted)
-        return before + wanted
-
-    def type(self, text: str) -> None:
-        os.write(self.master, text.encode())
-
-    def prompted(self) -> str:
-        """Until a prompt is there and its guard time is over: what is typed then counts."""
-        shown = self.sees("\r\n> ")
-        self.taken()
-        return shown
-
-    def taken(self) -> None:
-        """Until keys are taken."""
-        while True:  # a key that means nothing shows whether keys are taken
-            self.type("z")
-            if select.select([self.master], [], [], 0.2)[0]:
-                self.text += self.more()
-            if "z" in self.text:
-                self.type("\x7f")
-                self.sees("\b \b")
-                return
-
-    def end(self) -> int:
-        try:
-            while True:
-                self.text += self.more()
-        except OSError:
-            pass  # EIO: nobody holds the other side any more
-        return self.process.wait(harness.DEADLINE)
-
-    def close(self) -> None:
-        os.close(self.master)
 
 
 def start(room: Room, script: str, rules: dict | None = None, options: tuple[str, ...] = (), **more) -> Outer:
@@ -112,10 +41,10 @@ def test_a_question_is_asked_and_answered_on_the_terminal(room, keys, answer, ou
 def test_what_was_typed_before_belongs_to_the_command_and_too_soon_to_nobody(room):
     outer = start(room, f"read line; cat {room.file}; echo got \"$line\"; read -t 1 rest; echo rest \"$rest\"")
     outer.type("a\n")
-    shown = outer.sees("\r\n> ")
-    assert "question" in shown
+    shown = outer.sees("k kill")
+    assert "question" in shown and "\r\n> " not in shown
     outer.type("a\r")  # in the guard time
-    outer.taken()
+    outer.prompted()
     outer.type("\r")
     outer.sees("got a\r\n")
     outer.sees("rest \r\n")
@@ -190,20 +119,19 @@ def test_interrupts_reach_the_command(room):
 
 def test_stop_and_continue_as_without_callgate(room):
     line, _ = room.box.command(["/bin/cat"], room.rules(), ["--ask", "tty"])
-    outer = Outer(room.box, ["/bin/bash", "--norc", "--noprofile", "-i"], term="dumb")
-    outer.sees("outer$ ")
+    outer = shell(room.box, term="dumb")
     outer.type(shlex.join(line) + "\n")
     outer.type("one\n")
     outer.sees("one\r\none\r\n")
     outer.type("\x1a")
     outer.sees("Stopped")
-    outer.sees("outer$ ")
+    outer.sees(PROMPT)
     outer.type("stty -a | grep -o ' icanon'; fg\n")  # the terminal was given back
     outer.sees(" icanon")
     outer.type("two\n")
     outer.sees("two\r\ntwo\r\n")
     outer.type("\x04")
-    outer.sees("outer$ ")
+    outer.sees(PROMPT)
     outer.type("exit\n")
     outer.end()
 
@@ -249,29 +177,18 @@ def test_where_there_is_one_screen_only_the_command_is_told_to_draw_again(room, 
 
 @pytest.mark.skipif(not os.path.exists("/usr/bin/tmux"), reason="tmux is not installed")
 def test_in_tmux_the_screen_is_afterwards_what_it_was(room):
-    box = room.box
-    line, log = box.command(["/bin/bash", "--norc", "-c", f"seq 30; read; cat {room.file} >/dev/null; echo; echo done; read"],
-                            room.rules(), ["--ask", "tty"])
-    tmux = ["tmux", "-L", f"callgate-test-{os.getpid()}-{box.user.kind}", "-f", "/dev/null"]
-
-    def run(*words: str) -> str:
-        return subprocess.run([*tmux, *words], capture_output=True, text=True, check=True, env=environment,
-                              **box.user.popen_identity()).stdout
-
-    environment = {**box.environment(runtime(box)), "TERM": "xterm", "TMUX_TMPDIR": str(box.root)}
-    run("new-session", "-d", "-x", "100", "-y", "40", "-s", "s", shlex.join(line))
+    line, log = room.box.command(["/bin/bash", "--norc", "-c", f"seq 30; read; cat {room.file} >/dev/null; echo; echo done; read"],
+                                 room.rules(), ["--ask", "tty"])
+    tmux = Tmux(room.box, line, rows=40)
     try:
-        harness.until(lambda: "\n30\n" in run("capture-pane", "-p"), "the output")
-        run("send-keys", "Enter")
-        harness.until(lambda: "question 1 of 1" in run("capture-pane", "-p"), "the prompt")
-        shown = run("capture-pane", "-p")
+        tmux.sees("\n30\n")
+        tmux.type("Enter")
+        shown = tmux.prompted()
         assert "\n30\n" not in shown and str(room.file) in shown
-        time.sleep(0.7)  # the guard time itself
-        run("send-keys", "a", "Enter")
-        harness.until(lambda: "done" in run("capture-pane", "-p"), "the answer")
-        after = run("capture-pane", "-p")
+        tmux.type("a", "Enter")
+        after = tmux.sees("done")
         assert "\n30\n" in after and "question" not in after
-        run("send-keys", "Enter")
+        tmux.type("Enter")
         harness.until(lambda: harness.read_log(log)[-1]["event"]["action"] == "run.end", "the end")
     finally:
-        subprocess.run([*tmux, "kill-server"], env=environment, capture_output=True, **box.user.popen_identity())
+        tmux.close()

@@ -30,6 +30,13 @@ TEST_CASE("a verdict names its rule and its reason") {
     CHECK(rules.evaluate(file(Operation::read, "/x")).reason().empty());
 }
 
+TEST_CASE("whether anything can be asked is known beforehand") {
+    const auto only = [](Action action) { return path_rule("one", action, Operation::read, "/s/**"); };
+    CHECK_FALSE(make({only(Action::allow), only(Action::deny), only(Action::kill)}).may_ask());
+    CHECK(make({only(Action::deny), only(Action::ask)}).may_ask());
+    CHECK(make({only(Action::deny)}, Action::ask).may_ask());
+}
+
 TEST_CASE("the stricter action wins whatever the order of rules") {
     const std::vector<Action> actions = {Action::allow, Action::ask, Action::deny, Action::kill};
     for (const Action one : actions) {

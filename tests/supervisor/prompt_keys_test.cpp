@@ -80,6 +80,17 @@ TEST_CASE("a paste that lasts over the next prompt is none of its keys") {
     CHECK(keys.at(later + PromptKeys::guard_ns, "d\r") == Lines{"d"});
 }
 
+TEST_CASE("Ctrl-Z suspends at any time, and answers nothing") {
+    Keys keys;
+    CHECK(keys.at(drawn, "\x1a").empty());
+    CHECK(keys.keys.take_suspend());
+    CHECK_FALSE(keys.keys.take_suspend());
+    CHECK(keys.at(later, "a\x1a").empty());
+    CHECK(keys.keys.take_suspend());
+    CHECK(keys.at(later, "\x1b[200~\x1a\x1b[201~").empty());
+    CHECK_FALSE(keys.keys.take_suspend());
+}
+
 TEST_CASE("modes that a program chose are put back, and the screens are told apart") {
     Screen screen;
     CHECK(screen.restore().empty());
