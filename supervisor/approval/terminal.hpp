@@ -96,6 +96,12 @@ private:
     // Prompts: terminal_prompt.cpp.
     void look_for_questions();
     void tell_in_background(std::uint64_t question);
+    struct Position {
+        int row = 0, column = 0;
+    };
+    [[nodiscard]] std::optional<Position> ask_position();
+    void erase_prompt();
+    void show_prompt(std::string_view text);
     void begin_prompt();
     void draw(bool details);
     void ask_for_key(std::string_view before = {});
@@ -132,6 +138,8 @@ private:
     std::uint64_t told_ = 0;        // the question that was told of in the background
     std::int64_t armed_at_ns_ = 0;  // when keys count at this prompt; 0: they do
     bool prompting_ = false, detailed_ = false, on_alternate_ = false, plain_ = false;
+    std::optional<Position> prompt_at_;  // where the cursor was, on a terminal with one screen
+    int prompt_lines_ = 0;               // how far it has moved down since
     std::optional<Shown> shown_;
 };
 

@@ -1,7 +1,11 @@
 // Prompts between the bytes that a terminal relays.
+#include <poll.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 
 #include "supervisor/approval/prompt.hpp"
 #include "supervisor/approval/proposal.hpp"
@@ -14,6 +18,28 @@ namespace callgate::approval {
 namespace {
 
 constexpr std::int64_t silence_ns = 300'000'000;
+constexpr std::int64_t position_ns = 200'000'000;  // until a terminal has said where its cursor is
+
+/// Terminals with one screen that are more than a printer.
+bool says_position() {
+    const char* const term = ::getenv("TERM");
+    const std::string_view kind = term == nullptr ? "" : term;
+    return kind.starts_with("linux") || kind.starts_with("vt");
+}
+
+/// "ESC [ ROW ; COLUMN R" somewhere in `typed`, which is taken out of it.
+bool take_position(std::string& typed, int& row, int& column) {
+    for (std::size_t at = typed.find("\x1b["); at != std::string::npos; at = typed.find("\x1b[", at + 1)) {
+        const char* const end = typed.data() + typed.size();
+        const auto [semicolon, row_error] = std::from_chars(typed.data() + at + 2, end, row);
+        if (row_error != std::errc{} || semicolon == end || *semicolon != ';') continue;
+        const auto [final, column_error] = std::from_chars(semicolon + 1, end, column);
+        if (column_error != std::errc{} || final == end || *final != 'R') continue;
+        typed.erase(at, static_cast<std::size_t>(final + 1 - (typed.data() + at)));
+        return row > 0 && column > 0;
+    }
+    return false;
+}
 
 }  // namespace
 
@@ -55,13 +81,50 @@ void Terminal::tell_in_background(std::uint64_t question) {
          environment_.run + "\r\n");
 }
 
+/// What else comes meanwhile was typed for the command.
+std::optional<Terminal::Position> Terminal::ask_position() {
+    show("\x1b[6n");
+    std::string typed;
+    const std::int64_t end = calls::now_ns() + position_ns;
+    Position found;
+    bool known = false;
+    for (std::int64_t now = calls::now_ns(); !known && now < end; now = calls::now_ns()) {
+        pollfd ready{person_.descriptor(), POLLIN, 0};
+        if (::poll(&ready, 1, static_cast<int>((end - now) / 1'000'000) + 1) <= 0) continue;
+        std::array<char, 256> bytes;
+        const ssize_t got = ::read(person_.descriptor(), bytes.data(), bytes.size());
+        if (got <= 0) break;
+        typed.append(bytes.data(), static_cast<std::size_t>(got));
+        known = take_position(typed, found.row, found.column);
+    }
+    if (keys_taken_) input_ += typed;
+    return known ? std::optional(found) : std::nullopt;
+}
+
+void Terminal::show_prompt(std::string_view text) {
+    prompt_lines_ += static_cast<int>(std::ranges::count(text, '\n'));
+    show(text);
+}
+
+/// Where the lines of the prompt did not fit beneath the cursor, everything above was moved up by them.
+void Terminal::erase_prompt() {
+    if (!prompt_at_) return show("\r\n");
+    const int rows = std::max<int>(person_.size().ws_row, 1);
+    const int moved = std::max(prompt_at_->row + prompt_lines_ - rows, 0);
+    const int row = prompt_at_->row - moved;
+    show(row > 0 ? "\x1b[" + std::to_string(row) + ';' + std::to_string(prompt_at_->column) + "H\x1b[J"
+                 : std::string("\x1b[H\x1b[J"));
+}
+
 void Terminal::begin_prompt() {
     prompting_ = true;
     on_alternate_ = screen_.alternate();
     if (!keys_taken_) person_.take();
+    prompt_lines_ = 0;
+    prompt_at_ = plain_ && says_position() ? ask_position() : std::nullopt;
     show(Screen::calm());
     if (plain_) {
-        show("\r\n");
+        show_prompt("\r\n");
     } else {
         show(on_alternate_ ? "\x1b[?2004h" : "\x1b[?1049h\x1b[?2004h");
     }
@@ -81,7 +144,7 @@ void Terminal::draw(bool details) {
         if (one == '\n') text += '\r';
         text += one;
     }
-    show(text);
+    show_prompt(text);
     ::tcflush(person_.descriptor(), TCIFLUSH);
     keys_.begin(calls::now_ns());
     armed_at_ns_ = keys_.guarded_until_ns();
@@ -90,15 +153,20 @@ void Terminal::draw(bool details) {
 /// The mark appears when keys count: who types before it sees nothing of it.
 void Terminal::ask_for_key(std::string_view before) {
     armed_at_ns_ = 0;
-    show(std::string(before) + "> ");
+    show_prompt(std::string(before) + "> ");
 }
 
-/// Then the screen is what it was: the terminal's own, where it has two; else the command draws it again.
+/// Then the screen is what it was: the terminal's own, where it has two; else the prompt is erased, and the
+/// command is told to draw again.
 void Terminal::end_prompt() {
     prompting_ = false;
     armed_at_ns_ = 0;
     shown_.reset();
-    if (!plain_) show(on_alternate_ ? "\x1b[?2004l\x1b[2J\x1b[H" : "\x1b[?2004l\x1b[?1049l");
+    if (plain_) {
+        erase_prompt();
+    } else {
+        show(on_alternate_ ? "\x1b[?2004l\x1b[2J\x1b[H" : "\x1b[?2004l\x1b[?1049l");
+    }
     show(screen_.restore());
     if (!keys_taken_) person_.give_back();
     screen_.feed(held_);
@@ -113,7 +181,7 @@ void Terminal::on_keys(std::string_view typed) {
     std::string echo;
     const bool fresh = !keys_.touched();
     const auto lines = keys_.feed(typed, calls::now_ns(), echo);
-    show(echo);
+    show_prompt(echo);
     if (keys_.take_suspend()) return environment_.suspend();
     if (fresh && keys_.touched() && shown_) environment_.broker->rest(shown_->id);
     if (!lines.empty()) on_line(lines.front());  // one line for one prompt

@@ -125,7 +125,7 @@ class Tmux:
 
     def prompted(self) -> str:
         """The screen with a prompt at which keys count."""
-        return self.until(lambda screen: "\n>" in screen and "question" in screen, "a prompt and its mark")
+        return self.until(lambda screen: "question" in screen and ">" in screen.split("\n"), "a prompt and its mark")
 
     def resize(self, columns: int, rows: int) -> None:
         self.do("resize-window", "-x", str(columns), "-y", str(rows))
