@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
+from asking import Asking
 from jobs import Jobs
 from place import Place
 
@@ -162,9 +163,19 @@ class Rows:
         return [row("job: bash, echo 1", "bash", "echo 1"), row("job: python, print(1)", "python", "print(1)"),
                 row("job: bash, 8 at once", "bash", "echo 1", at_once=8)]
 
+    def asking(self) -> list[Row]:
+        """What a question costs others, how long it outlives its asker, and what the terminal's relay lets through."""
+        asking, opens, megabytes = Asking(self.place), self.count(10000), max(10, int(100 * self.scale))
+        return [Row("open beside a question", {"alone": lambda: asking.opens(opens, False),
+                                               "asked": lambda: asking.opens(opens, True)}),
+                Row("withdrawal", {"took": asking.withdrawal}),
+                Row("terminal relay", {"script": lambda: asking.relayed(megabytes, True),
+                                       "callgate run": lambda: asking.relayed(megabytes, False)})]
+
     def all(self) -> list[Row]:
         return [*self.opens(), *self.changes(), *self.sockets(), *self.executes(), *self.uncontested(), *self.crowds(),
-                *self.rule_counts(), *self.starts(), *self.jobs()]
+                *self.rule_counts(), *self.starts(), *self.jobs(),
+                *self.asking()]
 
     def check(self) -> None:
         """A row must measure what its name says: the log tells how the calls were answered."""

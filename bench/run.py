@@ -58,6 +58,10 @@ def targets(rows: dict[str, Row]) -> None:
         line(name, rows[name].ratio("callgate", "native"), 1.05,
              f"× native (what the kernel takes for any: {least:.2f}; callgate besides: {ours:.2f})")
     line("10 → 1,000 rules", rows["rules, on behalf"].ratio("1000", "10"), 1.3, "×")
+    line("opens beside an open question", rows["open beside a question"].ratio("asked", "alone"), 1.2, "× without")
+    line("question withdrawn after its asker's death", rows["withdrawal"].median("took") / 1e6, 250, "ms")
+    line("terminal relay", rows["terminal relay"].ratio("script", "callgate run"), 0.6, "× script(1)'s rate",
+         at_most=False)
     small, large = rows["start-up, 60 entries"], rows["start-up, 20,000 entries"]
     line("start-up above bare", small.difference("callgate", "native") / 1e6, 2.0, "ms")
     print(f"           with 20,000 entries: {large.difference('callgate', 'native') / 1e6:.2f} ms")
