@@ -93,7 +93,7 @@ class Tmux:
         self.server = ["tmux", "-L", f"callgate-test-{os.getpid()}-{Tmux.count}", "-f", "/dev/null"]
         self.environment = {**box.environment(runtime(box)), "TERM": "xterm", "TMUX_TMPDIR": str(box.root), "PS1": PROMPT,
                             "LC_ALL": "C.UTF-8"}
-        start = ["set", "-g", "default-terminal", term, ";"] if term else []
+        start = ["set", "-g", "remain-on-exit", "on", ";", *(["set", "-g", "default-terminal", term, ";"] if term else [])]
         self.do(*start, "new-session", "-d", "-x", str(columns), "-y", str(rows), "-s", "s", shlex.join(line))
 
     def do(self, *words: str) -> str:
@@ -131,5 +131,9 @@ class Tmux:
         self.do("resize-window", "-x", str(columns), "-y", str(rows))
 
     def close(self) -> None:
+        """Until nothing of it is left: a run takes its files away at its end."""
+        panes = self.do("list-panes", "-s", "-F", "#{pane_pid}").split()
+        left = {pid for pane in map(int, panes) for pid in (pane, *harness.descendants(pane))}
         subprocess.run([*self.server, "kill-server"], env=self.environment, capture_output=True,
                        **self.box.user.popen_identity())
+        harness.until(lambda: not any(map(harness.alive, left)), "the end of what ran in tmux")

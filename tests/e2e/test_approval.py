@@ -15,6 +15,7 @@ from approvers import Asked, Executor, records
 SWAPS = 1000 if harness.SOAK else 50
 MANY = 10_000 if harness.SOAK else 500
 ASKERS = 500 if harness.SOAK else 40
+LINE = 1_000_000_000 if harness.SOAK else 50_000_000
 
 
 class Room:
@@ -159,16 +160,30 @@ def test_late_and_repeated_answers_change_nothing(room):
     assert result.text == "asked content\n1\n", result.describe()
 
 
-def test_a_line_without_end_closes_the_channel(room):
-    run = room.sh(f"cat {room.file}; echo $?")
-    run.ask()
+def resident(pid: int) -> int:
+    """Bytes; 0 when it is gone."""
     try:
-        for _ in range(64):
-            run.executor.ours.sendall(b"x" * 65536)
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0
+
+
+def test_a_line_without_end_closes_the_channel_and_takes_no_memory(room):
+    run = room.sh(f"cat {room.file}; echo $?; read end")
+    run.ask()
+    before, largest, sent = resident(run.process.pid), 0, 0
+    try:
+        while sent < LINE:
+            sent += run.executor.ours.send(b"x" * 65536)
+            largest = max(largest, resident(run.process.pid))
     except OSError:
         pass  # it was closed meanwhile
-    result = run.end()
-    assert result.text == "1\n", result.describe()
+    else:
+        pytest.fail(f"all {LINE} bytes were taken")
+    assert run.process.stdout.readline() == b"1\n"  # what was asked is denied
+    assert max(largest, resident(run.process.pid)) - before < 16 << 20
+    result = run.end(b"\n")
+    assert result.code == 0 and not result.decisions(verdict="allow", decided_by="program"), result.describe()
 
 
 def test_equal_questions_are_one(room):

@@ -133,6 +133,35 @@ def test_two_approvers_the_first_counts_and_one_that_dies_leaves_the_question(ro
     assert run.end().text == "asked content"
 
 
+@pytest.mark.parametrize("said", ["", "half a line"])
+def test_an_approver_that_is_killed_in_the_middle_of_an_answer_answers_nothing(room, said):
+    """In the middle of its line, or of its message: whoever comes next is asked the same."""
+    run = run_in(room, f"cat {room.file}")
+    if said:
+        if room.box.user.uid != os.getuid():
+            pytest.skip("connects as who runs the tests")
+        client = connect(room, run.name())
+        token = (room.box.root / "runtime" / "callgate" / f"{run.name()}.token").read_text()
+        client.sendall(json.dumps({"v": 1, "type": "auth", "token": token}).encode() + b"\n")
+        messages = client.makefile()
+        ask = next(one for one in map(json.loads, messages) if one["type"] == "ask")
+        answer = json.dumps({"v": 1, "type": "decision", "id": ask["id"], "key": ask["key"], "verdict": "allow", "scope": "once"})
+        client.sendall(answer.encode())  # without its newline
+        messages.close()
+        client.close()
+    else:
+        first = Person(room.box)
+        first.asked()
+        first.type("a")  # without Enter
+        first.process.send_signal(signal.SIGKILL)
+        first.process.wait()
+    second = Person(room.box)
+    second.asked()
+    second.answers("")
+    result = run.end()
+    assert result.text == "" and [one["callgate"]["answer"] for one in records(result, "prompt.answered")] == ["deny"]
+
+
 def test_one_answer_one_run_and_the_bell(room):
     run = run_in(room, f"cat {room.file}; cat {room.file}")
     person = Person(room.box, "--once", "--notify", "--run", run.name())
