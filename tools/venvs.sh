@@ -11,21 +11,30 @@ cache=${CALLGATE_VENVS:-$cache/callgate-test-venvs}
 if [ "${1:-}" = --where ]; then echo "$cache"; exit 0; fi
 umask 022
 mkdir -p "$cache"
-result=0
-for name in "$@"; do
-    wanted=tests/python/requirements/$name.txt
-    [ -f "$wanted" ] || { echo "dev: no such environment: $name; known: $(cd tests/python/requirements && ls | sed 's/\.txt//' | tr '\n' ' ')" >&2; exit 1; }
-    place=$cache/$name
-    if cmp -s "$wanted" "$place/installed.txt"; then continue; fi
-    began=$SECONDS
+
+make() {
+    local name=$1 place=$cache/$1 wanted=tests/python/requirements/$1.txt began=$SECONDS
+    if cmp -s "$wanted" "$place/installed.txt"; then return 0; fi
     rm -rf "$place"
     if /usr/bin/python3 -m venv "$place" && "$place/bin/pip" install --quiet --disable-pip-version-check --no-input \
         -r "$wanted" </dev/null >&2; then
         cp "$wanted" "$place/installed.txt"
         echo "dev: installed for the tests: $name ($((SECONDS - began)) s)" >&2
-    else
-        echo "dev: cannot be installed: $name" >&2
-        result=1
+        return 0
     fi
+    echo "dev: cannot be installed: $name" >&2
+    return 1
+}
+
+# At most three at a time: much of it is waiting for the network.
+result=0
+for name in "$@"; do
+    [ -f "tests/python/requirements/$name.txt" ] || {
+        echo "dev: no such environment: $name; known: $(cd tests/python/requirements && ls | sed 's/\.txt//' | tr '\n' ' ')" >&2
+        exit 1
+    }
+    while [ "$(jobs -pr | wc -l)" -ge 3 ]; do wait -n || result=1; done
+    make "$name" &
 done
+while [ -n "$(jobs -p)" ]; do wait -n || { [ $? = 127 ] && break; result=1; }; done
 exit $result

@@ -25,7 +25,8 @@ def suite(box: harness.Box, names: list[str], python: str = PYTHON, long: bool =
           deadline: float = 600.0) -> str:
     """Runs these files of tests/python to their end (`only`: as for pytest -k); fails with their output."""
     place = staged(box.stage)
-    line = [python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", "no:randomly", f"--basetemp={box.tree}/t",
+    line = [python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:warnings",
+            f"--basetemp={box.tree}/t",
             *(["-k", only] if only else []), *(str(place / "tests/python" / name) for name in names)]
     more = {"CALLGATE_SOAK": "1" if harness.SOAK else "0", "CALLGATE_LONG": "1" if long else "0", "CALLGATE": str(box.callgate),
             "PYTHONPATH": str(place / "python"), "PYTHONDONTWRITEBYTECODE": "1",
@@ -33,5 +34,6 @@ def suite(box: harness.Box, names: list[str], python: str = PYTHON, long: bool =
     process = box.start(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                         env=box.environment(more))
     result = box.wait(process, line, None, deadline)
-    assert result.code == 0, result.text[-12000:]
+    failures = result.text.partition("= FAILURES =")[2] or result.text[-12000:]
+    assert result.code == 0, failures[:12000]
     return result.text

@@ -1,11 +1,14 @@
 """callgate.deepagents: the standard suite for sandboxes, the questions, and a deep agent."""
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 import tempfile
 
 import pytest
+from callgate.code import interpreter_places
 from callgate.deepagents import CallgateBackend
 from deepagents import create_deep_agent
 from deepagents.backends.protocol import ExecuteResponse
@@ -38,7 +41,9 @@ class Standard(SandboxIntegrationTests):
 
     @pytest.fixture(scope="class")
     def sandbox(self, place):
-        yield self.backend(place)
+        """The suite runs a program named `python`: that of this environment."""
+        path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
+        yield self.backend(place, env={"PATH": path}, execute=interpreter_places(sys.executable))
 
     @pytest.fixture(autouse=True)
     def known(self, request):

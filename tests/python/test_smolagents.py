@@ -1,10 +1,12 @@
 """callgate.smolagents: the stateful interpreter, and a CodeAgent."""
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from callgate.smolagents import CallgatePythonExecutor
 from examples import run_examples
-from questions import HINT, Questions, Seen, alive, sleeper
+from questions import HINT, Questions, Seen, alive, sleeper, until
 from scripted import Script
 from smolagents import AgentError, CodeAgent, Model, tool
 from smolagents.models import ChatMessage, MessageRole
@@ -47,7 +49,7 @@ def test_state_values_and_errors():
     assert executor("given").output == [1, {"a": "b"}]
     word = sleeper()
     executor(f"import subprocess; p = subprocess.Popen(['setsid', 'sleep', '{word}'])")
-    assert alive(word)
+    asyncio.run(until(lambda: alive(word), "it sleeps"))
     executor.cleanup()
     assert not alive(word)
 
