@@ -11,19 +11,32 @@
 #include "agent/removal.hpp"
 #include "agent/write_all.hpp"
 #include "rules/test_switch.hpp"
+#include "supervisor/audit/syslog.hpp"
 #include "supervisor/beginning.hpp"
 #include "supervisor/calls/supervision.hpp"
 #include "supervisor/event_loop.hpp"
 #include "supervisor/limits/tree_limits.hpp"
 #include "supervisor/log_sync.hpp"
+#include "supervisor/plural.hpp"
 #include "supervisor/receivers.hpp"
 
 namespace callgate {
 
 namespace {
 
-std::unique_ptr<audit::Log> make_log(const SessionConfig& config) {
+constexpr const char* system_log = "/dev/log";
+/// How long a reader of the log, or the system's log, may take once the run is over.
+constexpr std::chrono::seconds last_wait{2};
+
+std::unique_ptr<audit::Syslog> open_syslog(const SessionConfig& config) {
+    if (!config.audit.syslog) return nullptr;
+    return require(audit::Syslog::open(system_log),
+                   std::string("--syslog: cannot reach ") + system_log + " (is a syslog daemon running?)");
+}
+
+std::unique_ptr<audit::Log> make_log(const SessionConfig& config, audit::Syslog* syslog) {
     audit::Log::Options options;
+    if (syslog != nullptr) options.copy = [syslog](std::string_view line) { syslog->post(line); };
     options.run = config.run;
     options.mode = config.mode == Mode::audit ? "audit" : "enforce";
     options.key = config.audit.key;
@@ -83,6 +96,7 @@ private:
 
     std::unique_ptr<Beginning> begun_;
     SessionConfig config_;
+    std::unique_ptr<audit::Syslog> syslog_;  // outlives the log
     std::unique_ptr<audit::Log> log_;
     UniqueFd status_fd_;
     RunReport report_;
@@ -92,7 +106,9 @@ private:
 };
 
 void Session::open_log() {
-    if (!log_) log_ = make_log(config_);
+    if (log_) return;
+    syslog_ = open_syslog(config_);
+    log_ = make_log(config_, syslog_.get());
 }
 
 /// What it would report in our place names the log.
@@ -204,6 +220,7 @@ void Session::supervise() {
                                     .relay = relay(),
                                     .tick = [&receivers] { return receivers.tick(); },
                                     .tick_interval = std::chrono::milliseconds(Receivers::tick_interval_ms)});
+    if (log_) log_->limit_waiting(last_wait);
     desk.stop();
     receivers.stop();
     if (tree_limits) {
@@ -272,6 +289,13 @@ void Session::finish() {
         end.counts = report_.counts();
         const auto written = log_->record(end);
         if (!written && log_error_ == 0) log_error_ = written.error().value();
+    }
+    if (syslog_) {
+        std::string why;
+        const std::uint64_t lost = syslog_->finish(last_wait, why);
+        if (lost > 0 && outcome_.error.empty())
+            outcome_.error = plural(lost, "record") + " did not reach the system's log (" + why +
+                             "): the audit log has them";
     }
     if (log_error_ != 0 && outcome_.error.empty()) {
         outcome_.error = "the audit log could not be written (" + because(log_error_) +

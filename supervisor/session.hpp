@@ -29,6 +29,8 @@ struct AuditTarget {
     std::string path;
     int descriptor = -1;
     std::optional<audit::SigningKey> key;
+    /// A copy of each record goes to the system's log.
+    bool syslog = false;
 };
 
 /// Where a report or a status line goes: nothing, a file, or a descriptor.

@@ -61,12 +61,11 @@ int export_log(std::ostream& out, std::ostream& errors, const ExportOptions& opt
     }
     std::optional<Opened> log = open_log(errors, options.log, options.filter);
     if (!log) return exit_wrong_use;
-    int status = 0;
+    BadLines bad(errors);
     std::string host;
     for (Reader::Step step; (step = log->reader.next()) != Reader::Step::end;) {
         if (step == Reader::Step::bad) {
-            say_bad(errors, log->reader);
-            status = exit_finding;
+            bad.add(log->reader);
             continue;
         }
         const Entry& entry = log->reader.entry();
@@ -78,6 +77,7 @@ int export_log(std::ostream& out, std::ostream& errors, const ExportOptions& opt
             exporter->add({record, entry, parse_timestamp(entry.time).value_or(0), host, message_of(entry)});
     }
     exporter->finish();
+    const int status = bad.finish();
     say_torn(errors, log->reader);
     return status;
 }

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "supervisor/audit/descriptor.hpp"
 #include "supervisor/audit/format.hpp"
 #include "supervisor/audit/log_file.hpp"
 
@@ -34,7 +35,8 @@ struct Log::State {
     const Options options;
     UniqueFd directory;      // valid only in directory mode
     std::string stem, path;  // "<time>-<run>", the first segment's path
-    bool regular = true;
+    DescriptorKind kind = DescriptorKind::file;
+    std::atomic<std::int64_t> wait_until = 0;  // monotonic; 0: for ever
 
     std::mutex lock;
     UniqueFd fd;
@@ -126,6 +128,7 @@ Result<std::uint64_t> Log::State::put(Buffer& line, std::size_t sequence_at, boo
     if (const int error = write_line(line.view().substr(start)); error != 0) return last_error(error);
     torn = false;
     head = hash;
+    if (options.copy) options.copy(line.view().substr(line.view()[start] == '\n' ? start + 1 : start));
     records.store(sequence, std::memory_order_relaxed);
     return sequence;
 }
@@ -133,10 +136,12 @@ Result<std::uint64_t> Log::State::put(Buffer& line, std::size_t sequence_at, boo
 int Log::State::write_line(std::string_view line) {
     std::size_t written = 0;
     while (written < line.size()) {
-        const ssize_t got = ::write(fd.get(), line.data() + written, line.size() - written);
+        const ssize_t got = write_some(fd.get(), kind, line.data() + written, line.size() - written);
         if (got < 0 && errno == EINTR) continue;
+        const bool full = got < 0 && errno == EAGAIN && kind != DescriptorKind::file;
+        if (full && wait_for_reader(fd.get(), wait_until)) continue;
         if (got <= 0) {
-            const int error = got < 0 ? errno : ENOSPC;
+            const int error = full ? ETIMEDOUT : got < 0 ? errno : ENOSPC;
             if (written > 0) cut_back(written);
             return error;
         }
@@ -148,7 +153,7 @@ int Log::State::write_line(std::string_view line) {
 
 void Log::State::cut_back(std::size_t written) {
     torn = true;
-    if (!regular) return;
+    if (kind != DescriptorKind::file) return;
     // O_APPEND leaves the offset behind what was written; a larger file has somebody else's bytes after ours.
     const off_t end = ::lseek(fd.get(), 0, SEEK_CUR);
     struct stat status {};
@@ -212,8 +217,10 @@ Result<std::unique_ptr<Log>> Log::on_descriptor(UniqueFd fd, Options options) {
     const int access = ::fcntl(fd.get(), F_GETFL) & O_ACCMODE;
     if (access == O_RDONLY) return last_error(EBADF);
     auto state = std::make_unique<State>(std::move(options));
-    state->regular = S_ISREG(status.st_mode);
-    if (state->regular) set_append(fd.get());
+    state->kind = S_ISREG(status.st_mode)    ? DescriptorKind::file
+                  : S_ISSOCK(status.st_mode) ? DescriptorKind::socket
+                                             : DescriptorKind::other;
+    if (state->kind == DescriptorKind::file) set_append(fd.get());
     static_cast<void>(::fcntl(fd.get(), F_SETFD, FD_CLOEXEC));
     state->fd = std::move(fd);
     return std::unique_ptr<Log>(new Log(std::move(state)));
@@ -255,6 +262,10 @@ void Log::sync() {
 }
 
 const std::string& Log::path() const { return state_->path; }
+void Log::limit_waiting(std::chrono::milliseconds patience) {
+    state_->wait_until = monotonic_ns() + std::chrono::nanoseconds(patience).count();
+}
+
 std::uint64_t Log::records() const { return state_->records; }
 bool Log::take_sync_wish() {
     return state_->sync_wanted.load(std::memory_order_relaxed) && state_->sync_wanted.exchange(false);

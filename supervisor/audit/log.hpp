@@ -7,7 +7,9 @@
 #pragma once
 
 #include <boost/system/result.hpp>
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +32,8 @@ public:
         int checkpoint_seconds = 10;
         /// Checkpoints and the run's end are signed by it.
         std::optional<SigningKey> key{};
+        /// Gets each line that was written, in order, under the log's lock: it must not wait.
+        std::function<void(std::string_view line)> copy{};
     };
     /// Makes the log in `directory` (created with its parents, 0700, if absent), named
     /// `<UTC time>-<run>.jsonl`. Errors: what open(2) and mkdir(2) give; EPERM where the directory is not
@@ -39,7 +43,7 @@ public:
     /// --audit FILE: appends to a new file at exactly this path; an existing regular file is continued (a
     /// torn last line is set aside and recorded as `recovered`), a symbolic link or special file is refused.
     static boost::system::result<std::unique_ptr<Log>> at_file(const std::string& path, Options options);
-    /// --audit fd:N
+    /// --audit fd:N. Where its reader is slow, records wait for it; nothing is dropped.
     static boost::system::result<std::unique_ptr<Log>> on_descriptor(UniqueFd fd, Options options);
     ~Log();
 
@@ -55,6 +59,8 @@ public:
     boost::system::result<std::uint64_t> record(const PromptWithdrawn& what);
     boost::system::result<std::uint64_t> record(const GrantRevoked& what);
 
+    /// From now on a reader that does not read is waited for so long in all; then writing fails (ETIMEDOUT).
+    void limit_waiting(std::chrono::milliseconds patience);
     /// Whether a checkpoint was written since it was last asked: a sync is due. Any thread, cheap.
     [[nodiscard]] bool take_sync_wish();
     /// fdatasync, off the answering path (called by the event loop after denials and at the end).

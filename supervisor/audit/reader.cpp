@@ -46,6 +46,7 @@ Reader::Step Reader::next() {
         case Lines::Step::line:
             break;
     }
+    if (parse_quickly(state.lines.text(), state.entry)) return Step::record;
     std::optional<Entry> entry = parse_record(state.lines.text(), state.problem);
     if (!entry) return Step::bad;
     state.entry = std::move(*entry);

@@ -46,6 +46,10 @@ struct Entry {
 /// Parses one line without its newline; nothing, and why in `problem`, where it is no record.
 [[nodiscard]] std::optional<Entry> parse_record(std::string_view line, std::string& problem);
 
+/// The same for a decision as callgate writes them, many times as fast and in place: true where `line` is
+/// one, and `entry` then is what parse_record gives. False says nothing.
+[[nodiscard]] bool parse_quickly(std::string_view line, Entry& entry);
+
 class Reader {
 public:
     /// Opens a regular file; EINVAL for anything else, else what open(2) gives.

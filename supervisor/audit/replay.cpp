@@ -134,13 +134,12 @@ int replay(std::ostream& out, std::ostream& errors, const ReplayOptions& options
     }
     Result result;
     std::shared_ptr<const rules::RuleSet> rules;
-    int status = 0;
+    BadLines bad(errors);
     for (Lines::Step step; (step = lines->next()) != Lines::Step::end;) {
         std::string problem = "longer than a record can be";
         const auto request = step == Lines::Step::line ? parse_request(lines->text(), problem) : std::nullopt;
         if (!request) {
-            errors << terminal_safe(lines->path()) << ':' << lines->number() << ": " << problem << '\n';
-            status = exit_finding;
+            bad.add(lines->path(), lines->number(), problem);
             continue;
         }
         if (request->starts_run || (!rules && !request->was.empty()))
@@ -148,6 +147,7 @@ int replay(std::ostream& out, std::ostream& errors, const ReplayOptions& options
         if (!request->was.empty()) compare(result, *request, *rules);
     }
     options.json ? write_json(out, result) : write_text(out, result);
+    const int status = bad.finish();
     return result.changed > 0 ? exit_finding : status;
 }
 

@@ -11,6 +11,7 @@
 #include "supervisor/audit/selection.hpp"
 #include "supervisor/audit/show_rows.hpp"
 #include "supervisor/audit/table.hpp"
+#include "supervisor/plural.hpp"
 
 namespace callgate::audit {
 
@@ -41,6 +42,18 @@ std::optional<Opened> open_log(std::ostream& errors, const LogChoice& choice, co
 
 void say_bad(std::ostream& errors, const Reader& reader) {
     errors << terminal_safe(reader.path()) << ':' << reader.line_number() << ": " << reader.problem() << '\n';
+}
+
+void BadLines::add(const std::string& path, std::uint64_t line, const std::string& problem) {
+    constexpr std::uint64_t most = 100;
+    if (++count_ > most) return;
+    errors_ << terminal_safe(path) << ':' << line << ": " << problem << '\n';
+}
+
+int BadLines::finish() {
+    constexpr std::uint64_t most = 100;
+    if (count_ > most) errors_ << "and " << plural(count_ - most, "more line") << " that are no records\n";
+    return count_ > 0 ? exit_finding : 0;
 }
 
 void say_torn(std::ostream& errors, const Reader& reader) {
@@ -142,6 +155,11 @@ void Rows::add(const Entry& entry, std::string_view line) {
                  {std::to_string(entry.sequence), Colour::faint}});
 }
 
+void Rows::pass() {
+    constexpr std::uint64_t often = 1024;
+    if (++passed_ % often == 0) flush();
+}
+
 void Rows::flush() {
     if (table_) table_->flush();
     out_.flush();
@@ -151,16 +169,17 @@ int show(std::ostream& out, std::ostream& errors, const ShowOptions& options) {
     std::optional<Opened> log = open_log(errors, options.log, options.filter);
     if (!log) return exit_wrong_use;
     Rows rows(out, options.json, options.colour);
-    int status = 0;
+    BadLines bad(errors);
     for (Reader::Step step; (step = log->reader.next()) != Reader::Step::end;) {
         if (step == Reader::Step::bad) {
-            say_bad(errors, log->reader);
-            status = exit_finding;
+            bad.add(log->reader);
         } else if (log->selection.matches(log->reader.entry())) {
             rows.add(log->reader.entry(), log->reader.line());
         }
+        rows.pass();
     }
     rows.flush();
+    const int status = bad.finish();
     say_torn(errors, log->reader);
     return status;
 }

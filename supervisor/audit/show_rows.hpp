@@ -26,6 +26,20 @@ struct Opened {
 
 /// "FILE:LINE: why this line is no record"
 void say_bad(std::ostream& errors, const Reader& reader);
+
+/// Lines that are no records: the first hundred are said one by one, the rest is counted.
+class BadLines {
+public:
+    explicit BadLines(std::ostream& errors) : errors_(errors) {}
+    void add(const Reader& reader) { add(reader.path(), reader.line_number(), reader.problem()); }
+    void add(const std::string& path, std::uint64_t line, const std::string& problem);
+    /// Says how many more there were. Returns exit_finding where there was any, else 0.
+    [[nodiscard]] int finish();
+
+private:
+    std::ostream& errors_;
+    std::uint64_t count_ = 0;
+};
 /// At the end: whether the last line is unfinished.
 void say_torn(std::ostream& errors, const Reader& reader);
 
@@ -42,11 +56,15 @@ class Rows {
 public:
     Rows(std::ostream& out, bool json, bool colour);
     void add(const Entry& entry, std::string_view line);
+    /// To be called for each record that is read, shown or not: now and then what is held is written, so that
+    /// rows of a long log come as they are found.
+    void pass();
     void flush();
 
 private:
     std::ostream& out_;
     std::optional<Table> table_;
+    std::uint64_t passed_ = 0;
 };
 
 }  // namespace callgate::audit

@@ -1,9 +1,10 @@
 // `callgate audit summary`: how often each rule, object or program was decided on, and how.
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "supervisor/audit/escape.hpp"
@@ -18,7 +19,12 @@ namespace {
 constexpr std::size_t most_keys = 100'000;
 constexpr const char* others = "(others)";
 
-using Groups = std::map<std::string, Counts>;
+/// Looked up by what a line holds, without a copy of it.
+struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+};
+using Groups = std::unordered_map<std::string, Counts, Hash, std::equal_to<>>;
 using Sorted = std::vector<std::pair<std::string, Counts>>;
 
 const std::string& key_of(const Entry& entry, const std::string& by) {
@@ -43,6 +49,8 @@ std::uint64_t would(const Counts& counts) { return counts.would_deny + counts.wo
 /// What was not allowed first, then what was most.
 Sorted sorted(const Groups& groups) {
     Sorted all(groups.begin(), groups.end());
+    std::sort(all.begin(), all.end(),
+              [](const auto& one, const auto& other) { return one.first < other.first; });
     const auto weight = [](const Counts& counts) {
         return std::pair(counts.deny + counts.ask + counts.kill + would(counts), counts.allow);
     };
@@ -91,20 +99,23 @@ int summary(std::ostream& out, std::ostream& errors, const SummaryOptions& optio
     std::optional<Opened> log = open_log(errors, options.log, options.filter);
     if (!log) return exit_wrong_use;
     Groups groups;
-    int status = 0;
+    BadLines bad(errors);
     for (Reader::Step step; (step = log->reader.next()) != Reader::Step::end;) {
         if (step == Reader::Step::bad) {
-            say_bad(errors, log->reader);
-            status = exit_finding;
+            bad.add(log->reader);
             continue;
         }
         const Entry& entry = log->reader.entry();
         if (!entry.decision() || !log->selection.matches(entry)) continue;
         if (options.by == "host" && entry.host.empty()) continue;
         const std::string& key = key_of(entry, options.by);
-        count(groups.size() < most_keys || groups.contains(key) ? groups[key] : groups[others], entry);
+        auto group = groups.find(key);
+        if (group == groups.end())
+            group = groups.try_emplace(groups.size() < most_keys ? key : std::string(others)).first;
+        count(group->second, entry);
     }
     options.json ? write_json(out, options.by, sorted(groups)) : write_table(out, options.by, sorted(groups));
+    const int status = bad.finish();
     say_torn(errors, log->reader);
     return status;
 }

@@ -56,7 +56,7 @@ private:
 
     struct Seen {
         ChainHash hash;
-        std::string path;
+        std::size_t path = 0;  // of `paths_`
         std::uint64_t line = 0, sequence = 0;
     };
 
@@ -64,6 +64,7 @@ private:
     Lines& lines_;
     Verification result_;
     std::deque<Seen> seen_;  // the last ones, oldest first
+    std::vector<std::string> paths_;
     bool head_seen_ = false, ended_ = true;
 };
 
@@ -116,11 +117,11 @@ void Verifier::broken(const SealedLine& one, std::uint64_t sequence) {
         if (earlier.hash != one.previous) continue;
         // What stands between them was put there, or stood somewhere else.
         const Seen& first = seen_[seen_.size() - back];
-        return find({before.sequence > sequence ? Damage::reordered : Damage::inserted, first.path,
+        return find({before.sequence > sequence ? Damage::reordered : Damage::inserted, paths_[first.path],
                      first.line, first.sequence});
     }
     if (sequence == before.sequence + 1)  // the one before is not what it was, hash and all
-        return find({Damage::changed, before.path, before.line, before.sequence});
+        return find({Damage::changed, paths_[before.path], before.line, before.sequence});
     find(sequence > before.sequence ? Damage::removed : Damage::reordered, sequence);
 }
 
@@ -138,7 +139,8 @@ void Verifier::count(const SealedLine& one, std::uint64_t sequence) {
     ended_ = end;
     result_.head = one.hash;
     head_seen_ = head_seen_ || (options_.head && *options_.head == one.hash);
-    seen_.push_back({one.hash, lines_.path(), lines_.number(), sequence});
+    if (paths_.empty() || paths_.back() != lines_.path()) paths_.push_back(lines_.path());
+    seen_.push_back({one.hash, paths_.size() - 1, lines_.number(), sequence});
     if (seen_.size() > window) seen_.pop_front();
 }
 

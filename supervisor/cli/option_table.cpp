@@ -93,7 +93,8 @@ constexpr std::array output_options = {
     OptionSpec{"verbose", 'v', flag, "", "say more: warnings about rules, what the kernel holds"},
     OptionSpec{"no-hints", 0, flag, "", "leave the options that would allow it out of the footer"},
     OptionSpec{"json", 0, flag, "", "the footer as JSON"},
-    OptionSpec{"syslog", 0, flag, "", "", "the log goes to files; see --audit"},
+    OptionSpec{"syslog", 0, flag, "",
+               "copy each record to the system's log (RFC 5424, /dev/log) as it is written"},
     OptionSpec{"sign-key", 0, one, "FILE", "sign the log's checkpoints and end with this Ed25519 key", "",
                "FILE"},
 };

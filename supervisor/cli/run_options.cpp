@@ -188,7 +188,11 @@ void read_sign_key(const Arguments& arguments, SessionConfig& config) {
 
 void read_audit(const Arguments& arguments, const std::string& state, SessionConfig& config) {
     read_sign_key(arguments, config);
+    config.audit.syslog = arguments.has("syslog");
     if (arguments.has("no-audit")) {
+        if (config.audit.syslog)
+            throw Failure(arguments.origin("syslog") + " and " + arguments.origin("no-audit") +
+                          " exclude each other: what goes to the system's log is a copy of the audit log");
         if (arguments.has("audit"))
             throw Failure(arguments.origin("audit") + " and " + arguments.origin("no-audit") +
                           " exclude each other; give one of them");

@@ -42,6 +42,14 @@ void read_lines(const std::string& path, std::size_t lines) {
         if (++steps > lines) broken("more lines than the file has");
         if (step == audit::Reader::Step::bad && reader.problem().empty())
             broken("a bad line without a reason");
+        audit::Entry quick;
+        std::string problem;
+        if (audit::parse_quickly(reader.line(), quick)) {
+            const auto slow = audit::parse_record(reader.line(), problem);
+            if (!slow || slow->object != quick.object || slow->verdict != quick.verdict ||
+                slow->rule != quick.rule || slow->sequence != quick.sequence || slow->host != quick.host)
+                broken("a line that is read in two ways", reader.line());
+        }
         if (reader.line_number() != steps) broken("a line with another's number");
     }
     if (steps != lines) broken("a line was passed over");

@@ -1,0 +1,45 @@
+// A copy of the log's records to the system's log, live (RFC 5424 over the datagram socket /dev/log).
+//
+// Nobody waits for that daemon (architecture.md, invariant 5): records stand in a queue that one thread sends
+// from. What does not fit into the queue, or that the daemon does not take, is counted, never forgotten in
+// silence: `finish` says how many. The log itself has them all.
+#pragma once
+
+#include <boost/system/result.hpp>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace callgate::audit {
+
+class Syslog {
+public:
+    /// What waits may take so many bytes.
+    static constexpr std::size_t most_waiting = 32U << 20;
+
+    /// Connects to the socket at `path`. Errors: what socket(2) and connect(2) give.
+    static boost::system::result<std::unique_ptr<Syslog>> open(const std::string& path);
+    Syslog(const Syslog&) = delete;
+    Syslog& operator=(const Syslog&) = delete;
+    ~Syslog();
+
+    /// A record's line, with or without its newline. Any thread; never waits for the daemon. The first call
+    /// starts the thread that sends.
+    void post(std::string_view line);
+
+    /// Waits until all was sent, at most `patience`; from then on nothing is. Returns how many records did
+    /// not arrive, and why in `why`.
+    [[nodiscard]] std::uint64_t finish(std::chrono::milliseconds patience, std::string& why);
+
+private:
+    struct State;
+    explicit Syslog(std::unique_ptr<State> state);
+    std::unique_ptr<State> state_;
+};
+
+/// The message of one record: facility 13 (log audit), severity by its verdict, the line as MSG.
+[[nodiscard]] std::string syslog_message(std::string_view line, std::string_view host, int pid);
+
+}  // namespace callgate::audit
