@@ -17,6 +17,7 @@ class Failure(Exception):
 class Place:
     def __init__(self, build: Path, root: Path) -> None:
         self.callgate, self.floor = build / "callgate", build / "bench/floor"
+        self.make_log = build / "programs/callgate_make_log"
         self.root = root
         self.closing: list[Callable[[], None]] = []
         self.home, self.work = root / "home", root / "work"
@@ -102,6 +103,13 @@ class Place:
             yield
         finally:
             os.sched_setaffinity(0, self.processors)
+
+    def long_log(self, records: int) -> Path:
+        """A log of so many decisions, and the rules that say the same of them."""
+        directory = self.root / "long-log"
+        directory.mkdir(mode=0o700)
+        made = subprocess.run([self.make_log, directory, str(records)], text=True, capture_output=True, check=True)
+        return Path(made.stdout.strip())
 
     def forget_logs(self) -> None:
         for home in self.root.glob("home*"):

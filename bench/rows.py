@@ -131,6 +131,12 @@ class Rows:
             return self.loop(self.place.supervised(rules), "read", self.count(10000), self.place.contested)
         return [Row("rules, on behalf", {"10": under(10), "1000": under(1000)}, pinned=True)]
 
+    def recording(self) -> list[Row]:
+        """What a record costs: the same contested opens with a log and without one."""
+        opened = ("read", self.count(10000), self.place.contested)
+        return [Row("open, recorded", {"without": self.loop(self.place.supervised(self.rules, "--no-audit"), *opened),
+                                       "with": self.loop(self.place.supervised(self.rules), *opened)}, pinned=True)]
+
     def starts(self) -> list[Row]:
         """callgate as a whole under its default profile: in small directories, and in large ones."""
         place = self.place
@@ -174,7 +180,7 @@ class Rows:
 
     def all(self) -> list[Row]:
         return [*self.opens(), *self.changes(), *self.sockets(), *self.executes(), *self.uncontested(), *self.crowds(),
-                *self.rule_counts(), *self.starts(), *self.jobs(),
+                *self.rule_counts(), *self.recording(), *self.starts(), *self.jobs(),
                 *self.asking()]
 
     def check(self) -> None:

@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import package
@@ -57,6 +58,7 @@ def targets(rows: dict[str, Row]) -> None:
         least, ours = rows[name].ratio("floor", "native"), rows[name].ratio("callgate", "floor")
         line(name, rows[name].ratio("callgate", "native"), 1.05,
              f"× native (what the kernel takes for any: {least:.2f}; callgate besides: {ours:.2f})")
+    line("a contested open with a log", rows["open, recorded"].ratio("with", "without"), 1.25, "× without")
     line("10 → 1,000 rules", rows["rules, on behalf"].ratio("1000", "10"), 1.3, "×")
     line("opens beside an open question", rows["open beside a question"].ratio("asked", "alone"), 1.2, "× without")
     line("question withdrawn after its asker's death", rows["withdrawal"].median("took") / 1e6, 250, "ms")
@@ -72,6 +74,29 @@ def targets(rows: dict[str, Row]) -> None:
     line("8 jobs at once", rate, 1.0, "× the rate of one after another", at_most=False)
     for name, limit in package.TARGETS.items():
         line(f"{name}, above subprocess.run", rows[name].difference("callgate", "native") / 1e6, limit, "ms")
+
+
+def reading(place: Place, records: int) -> None:
+    """Records per second of the verbs that go through a whole log; jq, which does nothing but read and write it, beside."""
+    log, rules = place.long_log(records), place.rule_set("reading", [])
+    size = sum(one.stat().st_size for one in log.parent.iterdir())
+    print(f"\nreading a log of {records} records, {size >> 20} MiB (the best of 3)")
+    commands = {verb: [place.callgate, "audit", *verb.split(), log] for verb in ("summary", "summary --by object", "verify")}
+    commands["replay"] = [place.callgate, "audit", "replay", "--rules", rules, log]
+    if shutil.which("jq"):
+        commands["jq -c ."] = ["sh", "-c", f"jq -c . {log.parent}/*.jsonl"]
+    for name, command in commands.items():
+        seconds = []
+        for _ in range(3):
+            start = time.monotonic()
+            done = subprocess.run([str(part) for part in command], env=place.environment(place.home), cwd=place.work,
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+            seconds.append(time.monotonic() - start)
+            # replay: 1 where rules differ, which these do.
+            if done.returncode not in ((0, 1) if name == "replay" else (0,)):
+                raise Failure(f"exit {done.returncode}: {name}\n{done.stderr.decode()}")
+        print(f"  {name:22}{records / min(seconds) / 1e6:8.3f} M records/s {size / min(seconds) / 1e6:8.0f} MB/s")
+    shutil.rmtree(log.parent)
 
 
 def measure(place: Place, rounds: int, scale: float, only: str) -> None:
@@ -105,6 +130,8 @@ def main() -> int:
         place = Place(build, root)
         print(f"{os.uname().sysname} {os.uname().release}, {os.cpu_count()} CPUs, {rounds} rounds")
         measure(place, rounds, scale, options.only)
+        if not options.only or options.only in "reading":
+            reading(place, 100_000 if options.quick else 400_000)
         if not options.no_micro and not options.only:
             print("\nmicro-benchmarks", flush=True)
             least = "0.05" if options.quick else "0.5"

@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "supervisor/audit/escape.hpp"
 #include "supervisor/audit/reader.hpp"
 #include "supervisor/json_read.hpp"
 
@@ -27,16 +28,6 @@ std::string object_of(const json& record) {
     const std::string port = std::to_string(number(member(record, "destination", "port")));
     const bool udp = text(member(record, "network", "transport")) == "udp";
     return (ip.find(':') == std::string::npos ? ip : '[' + ip + ']') + ':' + port + (udp ? "/udp" : "");
-}
-
-/// "4312@88123" → 88123
-std::uint64_t start_of(const json& entity) {
-    if (!entity.is_string()) return 0;
-    const auto& whole = entity.get_ref<const std::string&>();
-    const std::size_t at = whole.find('@');
-    std::uint64_t start = 0;
-    if (at != std::string::npos) std::from_chars(whole.data() + at + 1, whole.data() + whole.size(), start);
-    return start;
 }
 
 Counts counts_of(const json& value) {
@@ -80,6 +71,14 @@ void read_run(Entry& entry, const json& ours) {
 
 }  // namespace
 
+std::uint64_t start_of(std::string_view entity) {
+    const std::size_t at = entity.find('@');
+    std::uint64_t start = 0;
+    if (at != std::string_view::npos)
+        std::from_chars(entity.data() + at + 1, entity.data() + entity.size(), start);
+    return start;
+}
+
 std::optional<Entry> parse_record(std::string_view line, std::string& problem) {
     const json record = json::parse(line, nullptr, false);
     if (record.is_discarded()) {
@@ -95,11 +94,17 @@ std::optional<Entry> parse_record(std::string_view line, std::string& problem) {
         problem = "not a record of callgate (it lacks @timestamp, event.action, event.sequence or callgate)";
         return std::nullopt;
     }
+    if (const std::string schema = text(member(ours, "schema"));
+        !schema.empty() && !schema.starts_with("1.")) {
+        problem = "a record of schema " + terminal_safe(schema) +
+                  ", which this version does not know (it reads 1.x)";
+        return std::nullopt;
+    }
     entry.run = text(member(ours, "run"));
     entry.mode = text(member(ours, "mode"));
     entry.pid = small_number(member(record, "process", "pid")).value_or(0);
     entry.parent = small_number(member(record, "process", "parent", "pid")).value_or(0);
-    entry.start_time = start_of(member(record, "process", "entity_id"));
+    entry.start_time = start_of(text(member(record, "process", "entity_id")));
     entry.error = text(member(ours, "errno"));
     entry.reason = text(member(ours, "reason"));
     read_decision(entry, record, ours);

@@ -184,8 +184,8 @@ private:
 
 /// What of a line is wanted, as views into it.
 struct Wanted {
-    Text time, action, run, mode, verdict, decided_by, mechanism, operation, rule, error, reason, program,
-        socket_type;
+    Text schema, entity, second_object, time, action, run, mode, verdict, decided_by, mechanism, operation,
+        rule, error, reason, program, socket_type;
     Text path, address, ip, domain, transport;
     Number sequence, pid, parent, port, of_sequence;
     bool event = false, process = false, parents = false, rules = false, file = false, destination = false;
@@ -195,6 +195,7 @@ struct Wanted {
 bool read_process(Pass& pass, Wanted& wanted) {
     return pass.object(wanted.process, [&](std::string_view key) {
         if (key == "pid") return pass.number(wanted.pid);
+        if (key == "entity_id") return pass.text(wanted.entity);
         if (key == "executable") return pass.text(wanted.program);
         if (key == "parent")
             return pass.object(wanted.parents, [&](std::string_view name) {
@@ -220,6 +221,8 @@ bool read_ours(Pass& pass, Wanted& wanted, std::vector<std::string>& operations)
         "exit_code", "signal",   "counts",  "torn_bytes", "duration_ms"};
     return pass.object(wanted.ours, [&](std::string_view key) {
         if (key == "verdict") return pass.text(wanted.verdict);
+        if (key == "schema") return pass.text(wanted.schema);
+        if (key == "second_object") return pass.text(wanted.second_object);
         if (key == "run") return pass.text(wanted.run);
         if (key == "mode") return pass.text(wanted.mode);
         if (key == "decided_by") return pass.text(wanted.decided_by);
@@ -289,7 +292,9 @@ bool parse_quickly(std::string_view line, Entry& entry) {
     if (!read_line(pass, wanted, entry.operations)) return false;
     constexpr std::uint64_t largest = INT32_MAX;
     if (wanted.verdict.value.empty() || wanted.time.value.empty() || wanted.action.value.empty() ||
-        wanted.sequence.value == 0 || wanted.pid.value > largest || wanted.parent.value > largest)
+        wanted.sequence.value == 0 ||
+        (!wanted.schema.value.empty() && !wanted.schema.value.starts_with("1.")) ||
+        wanted.pid.value > largest || wanted.parent.value > largest)
         return false;
     entry.time = wanted.time.value;
     entry.action = wanted.action.value;
@@ -297,6 +302,8 @@ bool parse_quickly(std::string_view line, Entry& entry) {
     entry.mode = wanted.mode.value;
     entry.sequence = wanted.sequence.value;
     entry.pid = static_cast<int>(wanted.pid.value);
+    entry.start_time = start_of(wanted.entity.value);
+    entry.second_object = wanted.second_object.value;
     entry.parent = static_cast<int>(wanted.parent.value);
     entry.verdict = wanted.verdict.value;
     entry.decided_by = wanted.decided_by.value;

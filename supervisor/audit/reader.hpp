@@ -43,6 +43,9 @@ struct Entry {
     [[nodiscard]] bool decision() const { return !verdict.empty(); }
 };
 
+/// Of a process.entity_id: "4312@88123" → 88123; 0 where it has not that form.
+[[nodiscard]] std::uint64_t start_of(std::string_view entity);
+
 /// Parses one line without its newline; nothing, and why in `problem`, where it is no record.
 [[nodiscard]] std::optional<Entry> parse_record(std::string_view line, std::string& problem);
 

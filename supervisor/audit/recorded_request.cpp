@@ -81,6 +81,12 @@ std::optional<RecordedRequest> parse_request(std::string_view line, std::string&
         problem = record.is_discarded() ? "not JSON" : "not a record of callgate";
         return std::nullopt;
     }
+    if (const std::string schema = text(member(ours, "schema"));
+        !schema.empty() && !schema.starts_with("1.")) {
+        problem = "a record of schema " + terminal_safe(schema) +
+                  ", which this version does not know (it reads 1.x)";
+        return std::nullopt;
+    }
     RecordedRequest request;
     request.call = text(member(member(record, "event"), "action"));
     request.starts_run = request.call == "run.start";

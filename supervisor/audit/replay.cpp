@@ -31,12 +31,6 @@ struct Result {
 
 bool is_move(const std::string& call) { return call.starts_with("rename") || call.starts_with("link"); }
 
-rules::Object object_of(const RecordedRequest& request) {
-    if (request.endpoint) return *request.endpoint;
-    if (request.unix_type) return rules::UnixObject{request.object, *request.unix_type};
-    return rules::FileObject{request.object, request.nameless};
-}
-
 /// A question that nobody could be asked is on record as a denial.
 std::string verdict_then(const RecordedRequest& request) {
     return request.was == "deny" && request.reason == "no one to ask" ? "ask" : request.was;
@@ -123,6 +117,12 @@ void write_text(std::ostream& out, const Result& result) {
 }
 
 }  // namespace
+
+rules::Object object_of(const RecordedRequest& request) {
+    if (request.endpoint) return *request.endpoint;
+    if (request.unix_type) return rules::UnixObject{request.object, *request.unix_type};
+    return rules::FileObject{request.object, request.nameless};
+}
 
 int replay(std::ostream& out, std::ostream& errors, const ReplayOptions& options) {
     std::string error;

@@ -36,6 +36,9 @@ struct RecordedRequest {
 /// Nothing, and why in `problem`, where the line is no record. Other records have no `was`.
 [[nodiscard]] std::optional<RecordedRequest> parse_request(std::string_view line, std::string& problem);
 
+/// What its first object is, as a view into the request.
+[[nodiscard]] rules::Object object_of(const RecordedRequest& request);
+
 struct ReplayOptions {
     LogChoice log{};
     bool json = false;

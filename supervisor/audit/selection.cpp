@@ -1,5 +1,7 @@
 #include "supervisor/audit/selection.hpp"
 
+#include <charconv>
+
 #include "rules/limits.hpp"
 #include "supervisor/audit/timestamp.hpp"
 
@@ -135,14 +137,42 @@ std::optional<Selection> Selection::make(const Filter& filter, std::time_t now, 
     if (!filter.program.empty() && !(selection.program_ = compile(filter.program, "--program", error))) {
         return std::nullopt;
     }
+    if (!filter.tree.empty() && !selection.read_tree(filter.tree)) {
+        error = "--tree: expected a pid such as 4312, or pid@start as process.entity_id has it";
+        return std::nullopt;
+    }
     if (!normalise(selection.filter_.since, "--since", now, error)) return std::nullopt;
     if (!normalise(selection.filter_.until, "--until", now, error)) return std::nullopt;
     selection.decisions_only_ = !filter.verdict.empty() || !filter.operation.empty() ||
-                                !filter.rule.empty() || !filter.object.empty() || !filter.program.empty();
+                                !filter.rule.empty() || !filter.object.empty() || !filter.program.empty() ||
+                                !filter.tree.empty();
     return selection;
 }
 
-bool Selection::matches(const Entry& entry) const {
+bool Selection::read_tree(const std::string& text) {
+    int pid = 0;
+    const char* const end = text.data() + text.size();
+    const auto [after, failed] = std::from_chars(text.data(), end, pid);
+    if (failed != std::errc{} || pid <= 0 || (after != end && *after != '@')) return false;
+    tree_[pid] = start_of(text);
+    return true;
+}
+
+bool Selection::in_tree(const Entry& entry) {
+    if (entry.pid == 0) return false;
+    const auto known = tree_.find(entry.pid);
+    if (known != tree_.end() && (known->second == 0 || known->second == entry.start_time)) {
+        known->second = entry.start_time;
+        return true;
+    }
+    // The number may be another process's by now.
+    if (!tree_.contains(entry.parent)) return false;
+    tree_[entry.pid] = entry.start_time;
+    return true;
+}
+
+bool Selection::matches(const Entry& entry) {
+    if (!filter_.tree.empty() && !in_tree(entry)) return false;
     if (!filter_.since.empty() && entry.time < filter_.since) return false;
     if (!filter_.until.empty() && entry.time > filter_.until) return false;
     if (!decisions_only_) return true;

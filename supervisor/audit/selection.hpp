@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ctime>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -16,10 +17,15 @@ class Selection {
 public:
     /// Nothing, and one line in `error`, where a filter is not one. `now` is what time spans count back from.
     static std::optional<Selection> make(const Filter& filter, std::time_t now, std::string& error);
-    [[nodiscard]] bool matches(const Entry& entry) const;
+    /// Records are to be given in the log's order: what a process started is learned from them.
+    [[nodiscard]] bool matches(const Entry& entry);
 
 private:
+    [[nodiscard]] bool read_tree(const std::string& text);
+    [[nodiscard]] bool in_tree(const Entry& entry);
+
     Filter filter_;
+    std::map<int, std::uint64_t> tree_;  // pids in it, with the start of each, 0: not known yet
     bool decisions_only_ = false;
     rules::OperationSet operations_;
     std::optional<rules::Glob> object_, program_;

@@ -126,11 +126,11 @@ std::string other_text(const Entry& entry) {
     return entry.action;
 }
 
-Rows::Rows(std::ostream& out, bool json, bool colour) : out_(out) {
+Rows::Rows(std::ostream& out, bool json, bool colour, bool several) : out_(out), several_(several) {
     if (json) return;
-    table_.emplace(
-        out, std::vector<std::string>{"TIME", "VERDICT", "OPERATION", "OBJECT", "RULE", "PROGRAM", "RECORD"},
-        colour);
+    std::vector<std::string> headers{"TIME", "VERDICT", "OPERATION", "OBJECT", "RULE", "PROGRAM", "RECORD"};
+    if (several) headers.insert(headers.begin(), "RUN");
+    table_.emplace(out, std::move(headers), colour);
 }
 
 void Rows::add(const Entry& entry, std::string_view line) {
@@ -140,19 +140,25 @@ void Rows::add(const Entry& entry, std::string_view line) {
         return;
     }
     if (!entry.decision()) {
-        table_->add_wide({short_time(entry.time), Colour::faint}, {other_text(entry), Colour::faint});
+        const std::string time = short_time(entry.time);
+        if (several_)
+            table_->add_wide({entry.run, Colour::none}, {time + "  " + other_text(entry), Colour::faint});
+        else
+            table_->add_wide({time, Colour::faint}, {other_text(entry), Colour::faint});
         return;
     }
     std::string object = entry.object.empty() ? "-" : entry.object;
     if (!entry.domain.empty()) object += " (" + entry.domain + ")";
     const std::string rule = entry.rule.empty() ? entry.reason : entry.rule;
-    table_->add({{short_time(entry.time), Colour::none},
-                 {verdict_text(entry), verdict_colour(entry)},
-                 {entry.operation, Colour::none},
-                 {std::move(object), Colour::none},
-                 {rule.empty() ? "-" : rule, Colour::none},
-                 {program_text(entry), Colour::none},
-                 {std::to_string(entry.sequence), Colour::faint}});
+    std::vector<Cell> cells{{short_time(entry.time), Colour::none},
+                            {verdict_text(entry), verdict_colour(entry)},
+                            {entry.operation, Colour::none},
+                            {std::move(object), Colour::none},
+                            {rule.empty() ? "-" : rule, Colour::none},
+                            {program_text(entry), Colour::none},
+                            {std::to_string(entry.sequence), Colour::faint}};
+    if (several_) cells.insert(cells.begin(), {entry.run, Colour::none});
+    table_->add(std::move(cells));
 }
 
 void Rows::pass() {

@@ -13,6 +13,9 @@
 
 namespace callgate::audit {
 
+/// cli.md: a finding, wrong use.
+inline constexpr int exit_finding = 1, exit_wrong_use = 125;
+
 /// Which log: `log` is a path, a run ("k3f9"), or "" for the newest in `state` (Places::state).
 struct LogChoice {
     std::string state{};
@@ -27,6 +30,7 @@ struct Filter {
     std::string rule{};       // id, or "default"
     std::string object{};     // glob on path, "203.0.113.4:443" or "@name"; here a star crosses '/'
     std::string program{};    // glob on the executable
+    std::string tree{};  // "4312" or "4312@88123": this process and, as far as the log tells, what it started
     /// "2026-11-20", "2026-11-20T10:11", "…:12", with fraction and zone (without one: UTC), or a time span
     /// before now: "10m", "2h".
     std::string since{}, until{};

@@ -13,8 +13,6 @@
 
 namespace callgate::audit {
 
-inline constexpr int exit_finding = 1, exit_wrong_use = 125;
-
 struct Opened {
     Selection selection;
     Reader reader;
@@ -54,7 +52,8 @@ void say_torn(std::ostream& errors, const Reader& reader);
 /// Records as rows of a table, or as the lines that they are.
 class Rows {
 public:
-    Rows(std::ostream& out, bool json, bool colour);
+    /// `several`: of several runs, which each row then names.
+    Rows(std::ostream& out, bool json, bool colour, bool several = false);
     void add(const Entry& entry, std::string_view line);
     /// To be called for each record that is read, shown or not: now and then what is held is written, so that
     /// rows of a long log come as they are found.
@@ -65,6 +64,7 @@ private:
     std::ostream& out_;
     std::optional<Table> table_;
     std::uint64_t passed_ = 0;
+    bool several_ = false;
 };
 
 }  // namespace callgate::audit

@@ -5,10 +5,12 @@
 #include <optional>
 #include <ostream>
 #include <set>
+#include <sstream>
 
 #include "rules/address.hpp"
 #include "supervisor/audit/escape.hpp"
 #include "supervisor/audit/reader.hpp"
+#include "supervisor/audit/replay.hpp"
 #include "supervisor/audit/show_rows.hpp"
 #include "supervisor/audit/suggest_paths.hpp"
 
@@ -58,10 +60,12 @@ bool private_address(const std::string& host) {
 
 class Suggestion {
 public:
-    explicit Suggestion(std::string home) { places_.home = std::move(home); }
+    explicit Suggestion(const SuggestOptions& options) : options_(options) { places_.home = options.home; }
 
-    void take(const Entry& entry);
+    void take(const Entry& entry, std::string_view line);
     void write(std::ostream& out) const;
+    [[nodiscard]] std::vector<std::string> rules() const;
+    void write_for_a_person(std::ostream& out) const;
 
 private:
     struct Key {
@@ -76,8 +80,14 @@ private:
     [[nodiscard]] std::string why_not(const Key& key, const Evidence& evidence) const;
     void file_rules(Json& rules, Json& examples) const;
     void network_rules(Json& rules, Json& examples) const;
-    void write_for_a_person(std::ostream& out) const;
+    void see(const Entry& entry, rules::OperationSet operations, const std::string& object);
+    [[nodiscard]] rules::OperationSet not_allowed(rules::OperationSet operations, const rules::Object& object,
+                                                  const RecordedRequest& request) const;
+    [[nodiscard]] std::string fresh_id(const std::string& stem, const Json& rules) const;
     [[nodiscard]] Json head() const;
+
+    const SuggestOptions& options_;
+    std::shared_ptr<const rules::RuleSet> there_;  // for the run that is read
 
     KnownPlaces places_;
     std::set<std::string> profiles_, runs_;
@@ -85,18 +95,42 @@ private:
     std::uint64_t left_out_ = 0;
 };
 
-void Suggestion::take(const Entry& entry) {
+void Suggestion::take(const Entry& entry, std::string_view line) {
     if (entry.action == "run.start") {
         places_.workdir = entry.workdir;
         places_.temporary_directory = entry.temporary_directory;
         profiles_.insert(entry.profiles.begin(), entry.profiles.end());
         runs_.insert(entry.run);
+        if (options_.rules_for) there_ = options_.rules_for(entry.workdir, entry.temporary_directory);
     }
     if (!entry.decision() || entry.verdict == "allow" || entry.of_sequence != 0) return;
     // What failed, and what callgate keeps for itself, no rule can allow.
     if (entry.decided_by == "failure" || entry.rule.starts_with("callgate-")) return;
-    for (const std::string& operation : entry.operations) {
-        const Key key{operation, entry.object};
+    std::string problem;
+    const auto request = parse_request(line, problem);
+    if (!request) return;
+    see(entry, not_allowed(request->first, object_of(*request), *request), entry.object);
+    if (request->has_second)
+        see(entry, not_allowed(request->second, rules::FileObject{request->second_object, false}, *request),
+            request->second_object);
+}
+
+/// Without what the rules that are there allow.
+rules::OperationSet Suggestion::not_allowed(rules::OperationSet operations, const rules::Object& object,
+                                            const RecordedRequest& request) const {
+    if (!there_) return operations;
+    rules::OperationSet left;
+    for (const rules::Operation one : operations) {
+        const rules::Request asked{one, object, request.program, request.arguments};
+        if (there_->evaluate(asked).action != rules::Action::allow) left |= one;
+    }
+    return left;
+}
+
+void Suggestion::see(const Entry& entry, rules::OperationSet operations, const std::string& object) {
+    for (const rules::Operation one : operations) {
+        const std::string operation(rules::name(one));
+        const Key key{operation, object};
         if (seen_.size() >= most_objects && !seen_.contains(key)) {
             ++left_out_;
             continue;
@@ -129,6 +163,14 @@ std::string Suggestion::why_not(const Key& key, const Evidence& evidence) const 
 
 std::string counted(std::uint64_t count) {
     return "seen " + std::to_string(count) + (count == 1 ? " time" : " times");
+}
+
+/// "STEM-3", the next number that is free.
+std::string Suggestion::fresh_id(const std::string& stem, const Json& rules) const {
+    for (std::size_t number = rules.size() + 1;; ++number) {
+        std::string id = stem + '-' + std::to_string(number);
+        if (options_.taken.find('"' + id + '"') == std::string::npos) return id;
+    }
 }
 
 /// Patterns that are allowed the same become one rule.
@@ -168,11 +210,11 @@ void Suggestion::file_rules(Json& rules, Json& examples) const {
         std::uint64_t count = 0;
         for (const std::string& pattern : patterns) count += by_pattern[pattern].count;
         const std::string first = *operations.begin();
-        rules.push_back({{"id", "seen." + first + (operations.size() > 1 ? "-and-more" : "") + '-' +
-                                    std::to_string(rules.size() + 1)},
-                         {"allow", operations},
-                         {"path", patterns},
-                         {"reason", counted(count)}});
+        rules.push_back(
+            {{"id", fresh_id("seen." + first + (operations.size() > 1 ? "-and-more" : ""), rules)},
+             {"allow", operations},
+             {"path", patterns},
+             {"reason", counted(count)}});
         for (const std::string& pattern : patterns) {
             const auto& [operation, example] = *by_pattern[pattern].examples.begin();
             if (examples.size() >= most_examples) break;
@@ -186,8 +228,7 @@ void Suggestion::file_rules(Json& rules, Json& examples) const {
 void Suggestion::network_rules(Json& rules, Json& examples) const {
     for (const auto& [key, evidence] : seen_) {
         if (!network(key.operation) || !why_not(key, evidence).empty()) continue;
-        Json rule = {{"id", "seen." + key.operation + '-' + std::to_string(rules.size() + 1)},
-                     {"allow", key.operation}};
+        Json rule = {{"id", fresh_id("seen." + key.operation, rules)}, {"allow", key.operation}};
         if (key.object.starts_with('/') || key.object.starts_with('@')) {
             rule["unix"] = key.object.starts_with('@') ? key.object : places_.pattern(key.object);
             if (evidence.socket_type == "datagram") rule["protocol"] = "datagram";
@@ -245,27 +286,53 @@ void Suggestion::write(std::ostream& out) const {
     write_for_a_person(out);
 }
 
-}  // namespace
+std::vector<std::string> Suggestion::rules() const {
+    Json rules = Json::array(), examples = Json::array();
+    file_rules(rules, examples);
+    network_rules(rules, examples);
+    std::vector<std::string> lines;
+    for (const Json& rule : rules) lines.push_back(rule.dump(-1, ' ', true, Json::error_handler_t::replace));
+    return lines;
+}
 
-int suggest(std::ostream& out, std::ostream& errors, const SuggestOptions& options) {
-    Suggestion suggestion(options.home);
-    int status = 0;
+/// The exit status.
+int read_logs(Suggestion& suggestion, std::ostream& errors, const SuggestOptions& options) {
+    BadLines bad(errors);
     const std::vector<std::string> newest = {""};
     for (const std::string& name : options.logs.empty() ? newest : options.logs) {
         std::optional<Opened> log = open_log(errors, {.state = options.state, .log = name}, {});
         if (!log) return exit_wrong_use;
         for (Reader::Step step; (step = log->reader.next()) != Reader::Step::end;) {
             if (step == Reader::Step::bad) {
-                say_bad(errors, log->reader);
-                status = exit_finding;
+                bad.add(log->reader);
                 continue;
             }
-            suggestion.take(log->reader.entry());
+            suggestion.take(log->reader.entry(), log->reader.line());
         }
         say_torn(errors, log->reader);
     }
-    suggestion.write(out);
+    return bad.finish();
+}
+
+}  // namespace
+
+int suggest(std::ostream& out, std::ostream& errors, const SuggestOptions& options) {
+    Suggestion suggestion(options);
+    const int status = read_logs(suggestion, errors, options);
+    if (status != exit_wrong_use) suggestion.write(out);
     return status;
+}
+
+Suggested suggest_rules(std::ostream& errors, const SuggestOptions& options) {
+    Suggestion suggestion(options);
+    Suggested found;
+    found.status = read_logs(suggestion, errors, options);
+    if (found.status == exit_wrong_use) return found;
+    found.rules = suggestion.rules();
+    std::ostringstream text;
+    suggestion.write_for_a_person(text);
+    found.for_a_person = text.str();
+    return found;
 }
 
 }  // namespace callgate::audit

@@ -218,6 +218,10 @@ void write_text(std::ostream& out, const std::string& path, const Verification& 
     for (const Finding& one : found.findings) out << terminal_safe(text_of(one)) << '\n';
     if (found.more_findings > 0) out << "and " << plural(found.more_findings, "more finding") << '\n';
     out << terminal_safe(path) << ": ";
+    if (found.records == 0 && found.status() == 1) {
+        out << "no line of it is a record of callgate: is it another file?\n";
+        return;
+    }
     if (found.status() == 1) out << "TAMPERED WITH: ";
     if (found.status() == 2)
         out << "incomplete: " << incomplete_because(found) << "; what is there is whole: ";

@@ -12,6 +12,7 @@
 #include "supervisor/audit/verify.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/rule_options.hpp"
+#include "supervisor/cli/suggest_into.hpp"
 #include "supervisor/cli/verbs.hpp"
 #include "supervisor/machine.hpp"
 
@@ -28,6 +29,7 @@ audit::Filter read_filter(const Arguments& arguments) {
     filter.rule = arguments.value("rule").value_or("");
     filter.object = arguments.value("object").value_or("");
     filter.program = arguments.value("program").value_or("");
+    filter.tree = arguments.value("tree").value_or("");
     filter.since = arguments.value("since").value_or("");
     filter.until = arguments.value("until").value_or("");
     return filter;
@@ -119,18 +121,19 @@ int dispatch_audit(const Arguments& arguments, const std::string& verb, std::ost
                                   .json = json,
                                   .colour = audit::colour_wanted(STDOUT_FILENO)};
     if (verb == "show") {
-        refuse_options(arguments, verb,
-                       {"format", "follow", "lines", "by", "head", "key", "keep", "rules", "profile"});
+        refuse_options(
+            arguments, verb,
+            {"into", "format", "follow", "lines", "by", "head", "key", "keep", "rules", "profile"});
         return audit::show(std::cout, errors, show);
     }
     if (verb == "tail") {
-        refuse_options(arguments, verb, {"format", "by", "head", "key", "keep", "rules", "profile"});
+        refuse_options(arguments, verb, {"into", "format", "by", "head", "key", "keep", "rules", "profile"});
         return audit::tail(std::cout, errors,
                            {.show = show, .lines = read_lines(arguments), .follow = arguments.has("follow")});
     }
     if (verb == "summary") {
         refuse_options(arguments, verb,
-                       {"format", "follow", "lines", "head", "key", "keep", "rules", "profile"});
+                       {"into", "format", "follow", "lines", "head", "key", "keep", "rules", "profile"});
         return audit::summary(std::cout, errors,
                               {.log = show.log,
                                .filter = show.filter,
@@ -139,29 +142,34 @@ int dispatch_audit(const Arguments& arguments, const std::string& verb, std::ost
     }
     if (verb == "export") {
         refuse_options(arguments, verb,
-                       {"follow", "lines", "by", "head", "key", "keep", "rules", "profile", "json"});
+                       {"into", "follow", "lines", "by", "head", "key", "keep", "rules", "profile", "json"});
         return audit::export_log(
             std::cout, errors,
             {.log = show.log, .filter = show.filter, .format = arguments.value("format").value_or("")});
     }
     refuse_options(arguments, verb,
                    {"format", "follow", "lines", "by", "verdict", "operation", "rule", "object", "program",
-                    "since", "until"});
+                    "tree", "since", "until"});
     refuse_options(arguments, verb,
                    verb == "verify"  ? std::initializer_list<std::string_view>{"keep"}
                    : verb == "prune" ? std::initializer_list<std::string_view>{"head", "key"}
                                      : std::initializer_list<std::string_view>{"head", "key", "keep"});
+    if (verb != "suggest") refuse_options(arguments, verb, {"into"});
     if (verb == "replay") return replay(arguments, show.log, places, errors);
     refuse_options(arguments, verb, {"rules", "profile"});
     if (verb == "report") {
         refuse_options(arguments, verb, {"json"});
         return report(arguments, show.log, errors);
     }
-    if (verb == "suggest")
-        return audit::suggest(std::cout, errors,
-                              {.state = state,
-                               .logs = {arguments.rest().begin() + 1, arguments.rest().end()},
-                               .home = places.home});
+    if (verb == "suggest") {
+        const audit::SuggestOptions options{.state = state,
+                                            .logs = {arguments.rest().begin() + 1, arguments.rest().end()},
+                                            .home = places.home,
+                                            .rules_for = {},
+                                            .taken = {}};
+        if (const auto file = arguments.value("into")) return suggest_into(*file, options, places, errors);
+        return audit::suggest(std::cout, errors, options);
+    }
     if (verb == "verify") return audit::verify(std::cout, errors, read_verify(arguments, show.log));
     if (!log.empty()) throw Failure("callgate audit " + verb + " takes no log; it reads the state directory");
     if (verb == "prune") return prune(arguments, state, errors);

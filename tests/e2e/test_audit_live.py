@@ -216,7 +216,7 @@ def test_without_its_reader_nothing_happens_any_more(box):
 def test_a_reader_that_stops_for_good_does_not_outlive_the_run_s_end(box):
     """The tree is ended by --timeout while a record waits: callgate ends too, and says that the log is not whole."""
     reading, writing = os.pipe()
-    process = to_descriptor(box, writing, 100000, "--timeout", "2s")
+    process = to_descriptor(box, writing, 100000, "--timeout", "1s")
     try:
         _, err = process.communicate(timeout=harness.DEADLINE)
         assert process.returncode == 124 and b"audit log could not be written" in err, (process.returncode, err)

@@ -17,13 +17,14 @@ namespace {
 std::string text(const Entry& entry) {
     std::string all;
     for (const std::string& one :
-         {entry.time, entry.action, entry.run, entry.mode, entry.verdict, entry.decided_by, entry.mechanism,
-          entry.operation, entry.rule, entry.error, entry.reason, entry.object, entry.domain, entry.host,
-          entry.program, entry.socket_type, entry.outcome, entry.workdir, entry.temporary_directory})
+         {entry.time,       entry.action,      entry.run,           entry.mode,    entry.verdict,
+          entry.decided_by, entry.mechanism,   entry.operation,     entry.rule,    entry.error,
+          entry.reason,     entry.object,      entry.second_object, entry.domain,  entry.host,
+          entry.program,    entry.socket_type, entry.outcome,       entry.workdir, entry.temporary_directory})
         all += std::to_string(one.size()) + ':' + one;
     for (const auto* list : {&entry.operations, &entry.command, &entry.profiles})
         for (const std::string& one : *list) all += ' ' + one;
-    for (const std::uint64_t number : {entry.sequence, entry.of_sequence, entry.torn_bytes})
+    for (const std::uint64_t number : {entry.sequence, entry.start_time, entry.of_sequence, entry.torn_bytes})
         all += ' ' + std::to_string(number);
     all += ' ' + std::to_string(entry.pid) + ' ' + std::to_string(entry.parent);
     for (const auto& number : {entry.exit_code, entry.signal})

@@ -10,12 +10,6 @@ namespace callgate::audit::report {
 
 namespace {
 
-rules::Object object_of(const RecordedRequest& request) {
-    if (request.endpoint) return *request.endpoint;
-    if (request.unix_type) return rules::UnixObject{request.object, *request.unix_type};
-    return rules::FileObject{request.object, request.nameless};
-}
-
 /// The request as the hint of a running supervisor takes it. `rule` is what the log knows of the rule: its
 /// name.
 Decision decision_of(const RecordedRequest& request, rules::Operation operation, const rules::Rule* rule) {

@@ -1,0 +1,93 @@
+#include "supervisor/cli/rule_text.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "agent/unique_fd.hpp"
+#include "rules/loader.hpp"
+#include "supervisor/audit/escape.hpp"
+#include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/rule_options.hpp"
+
+namespace callgate::cli {
+
+std::string difference(const std::string& before, const std::string& after) {
+    const auto lines = [](const std::string& text) {
+        std::vector<std::string> all;
+        for (std::size_t begin = 0; begin < text.size();) {
+            const std::size_t end = std::min(text.find('\n', begin), text.size());
+            all.push_back(text.substr(begin, end - begin));
+            begin = end + 1;
+        }
+        return all;
+    };
+    const std::vector<std::string> old_lines = lines(before), new_lines = lines(after);
+    std::size_t head = 0, tail = 0;
+    const std::size_t common = std::min(old_lines.size(), new_lines.size());
+    while (head < common && old_lines[head] == new_lines[head]) ++head;
+    while (tail < common - head &&
+           old_lines[old_lines.size() - 1 - tail] == new_lines[new_lines.size() - 1 - tail])
+        ++tail;
+    // Between them the longest common part of both stays, as far as that is worth its square.
+    const std::size_t rows = old_lines.size() - tail - head, columns = new_lines.size() - tail - head;
+    constexpr std::size_t most_cells = 1U << 22;
+    const bool small = rows * columns <= most_cells;
+    std::vector<std::size_t> common_below(small ? (rows + 1) * (columns + 1) : 0);
+    const auto below = [&](std::size_t row, std::size_t column) -> std::size_t& {
+        return common_below[row * (columns + 1) + column];
+    };
+    for (std::size_t row = small ? rows : 0; row-- > 0;)
+        for (std::size_t column = columns; column-- > 0;)
+            below(row, column) = old_lines[head + row] == new_lines[head + column]
+                                     ? below(row + 1, column + 1) + 1
+                                     : std::max(below(row + 1, column), below(row, column + 1));
+    std::string text;
+    std::size_t row = 0, column = 0;
+    while (row < rows || column < columns) {
+        if (small && row < rows && column < columns && old_lines[head + row] == new_lines[head + column]) {
+            ++row, ++column;
+        } else if (row < rows &&
+                   (!small || column == columns || below(row + 1, column) >= below(row, column + 1))) {
+            text += "- " + audit::terminal_safe(old_lines[head + row++]) + "\n";
+        } else {
+            text += "+ " + audit::terminal_safe(new_lines[head + column++]) + "\n";
+        }
+    }
+    return text;
+}
+
+std::string error_in_rules(const Places& places, const std::string& text, const std::string& file) {
+    const std::string tmp = private_directory_name("RUN");
+    const TreeWithTmp tree(tmp);
+    rules::LoadContext context = machine_context(places, canonical("."), tmp, tree);
+    rules::RuleSources sources;
+    sources.parts.emplace_back(rules::RuleSources::Text{text, file});
+    const rules::LoadedRules loaded = rules::load(sources, context);
+    for (const rules::Diagnostic& one : loaded.diagnostics)
+        if (one.severity == rules::Diagnostic::Severity::error) return one.text();
+    return "";
+}
+
+void replace_rule_file(const std::string& file, const std::string& text) {
+    const std::string target = canonical(file);
+    struct stat before {};
+    const mode_t mode = ::stat(target.c_str(), &before) == 0 ? before.st_mode & 07777U : 0600;
+    const std::string fresh = target + ".new";
+    UniqueFd fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode));
+    const bool written = fd &&
+                         ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+                         ::fchmod(fd.get(), mode) == 0 && ::fsync(fd.get()) == 0 &&
+                         ::rename(fresh.c_str(), target.c_str()) == 0;
+    if (written) return;
+    const int error = errno;
+    if (fd) ::unlink(fresh.c_str());
+    throw Failure("cannot write " + file + ": " + std::strerror(error));
+}
+
+}  // namespace callgate::cli

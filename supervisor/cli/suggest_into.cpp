@@ -1,0 +1,49 @@
+#include "supervisor/cli/suggest_into.hpp"
+
+#include "rules/loader.hpp"
+#include "supervisor/approval/proposal.hpp"
+#include "supervisor/audit/escape.hpp"
+#include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/rule_options.hpp"
+#include "supervisor/cli/rule_text.hpp"
+
+namespace callgate::cli {
+
+int suggest_into(const std::string& name, audit::SuggestOptions options, const Places& places,
+                 std::ostream& errors) {
+    const std::string file = absolute(name, places.home);
+    auto text = read_regular_file(file, longest_rule_file);
+    if (text.index() != 0) throw Failure(file + " " + std::get<1>(text));
+    const std::string before = std::get<0>(text);
+    if (const std::string error = error_in_rules(places, before, file); !error.empty())
+        throw Failure(error + "; nothing was changed");
+    options.taken = before;
+    options.rules_for = [&](const std::string& workdir, const std::string& tmp) {
+        const TreeWithTmp tree(tmp);
+        rules::LoadContext context = machine_context(places, workdir, tmp, tree);
+        rules::RuleSources sources;
+        sources.parts.emplace_back(rules::RuleSources::Text{before, file});
+        return rules::load(sources, context).rules;
+    };
+    const audit::Suggested found = audit::suggest_rules(errors, options);
+    if (found.status == audit::exit_wrong_use) return found.status;
+    std::string after = before;
+    for (const std::string& rule : found.rules) {
+        const std::optional<std::string> more = approval::with_rule(after, rule);
+        if (!more)
+            throw Failure(file + " has no list of rules that one could be put into; nothing was changed");
+        after = *more;
+    }
+    if (const std::string error = error_in_rules(places, after, file); !error.empty())
+        throw Failure("the rule set would not be good any more: " + error + "; nothing was changed");
+    if (found.rules.empty()) {
+        print("// nothing to add: " + audit::terminal_safe(file) + " allows what was seen\n");
+    } else {
+        replace_rule_file(file, after);
+        print(audit::terminal_safe(file) + "\n" + difference(before, after));
+    }
+    print(found.for_a_person);
+    return found.status;
+}
+
+}  // namespace callgate::cli

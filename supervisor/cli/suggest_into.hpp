@@ -1,0 +1,18 @@
+// `callgate audit suggest --into FILE`: additions to a rule set that is there.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+
+#include "supervisor/audit/suggest.hpp"
+#include "supervisor/machine.hpp"
+
+namespace callgate::cli {
+
+/// Adds what logs saw and the rule set in the file `name` does not allow yet; everything that stands there
+/// stays as it is, comments too. Prints the difference. Returns the exit status; throws Failure where the
+/// file is no rule set or cannot be written.
+[[nodiscard]] int suggest_into(const std::string& name, audit::SuggestOptions options, const Places& places,
+                               std::ostream& errors);
+
+}  // namespace callgate::cli
