@@ -48,6 +48,8 @@ public:
     [[nodiscard]] agent::RunTerminal for_run() const;
     /// The person's: "/dev/pts/N", "/dev/tty1".
     [[nodiscard]] std::string outer_name() const { return person_.name(); }
+    /// Whether a descriptor is the person's terminal: who holds it can answer, and draw over a prompt.
+    [[nodiscard]] bool is_person(int fd) const { return person_.is(fd); }
     /// N of the command's /dev/pts/N.
     [[nodiscard]] int number() const { return number_; }
 

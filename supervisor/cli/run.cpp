@@ -161,6 +161,14 @@ void choose_terminal(SessionConfig& config) {
     if (config.ask.who == Who::terminal) config.terminal = std::make_shared<approval::Terminal>();
     if (config.ask.who == Who::automatic && config.mode == Mode::enforce)
         config.terminal = approval::Terminal::at_hand();
+    for (const int passed : config.pass) {
+        if (!config.terminal || !config.terminal->is_person(passed)) continue;
+        if (config.ask.who == Who::terminal)
+            throw Failure("--pass-fd " + std::to_string(passed) +
+                          " is the terminal that you are asked on: the command could answer itself; give "
+                          "--ask socket");
+        config.terminal.reset();
+    }
     config.perhaps_terminal = config.ask.who == Who::automatic && config.terminal != nullptr;
 }
 

@@ -11,8 +11,9 @@ from outer import PROMPT, Outer, Tmux, shell
 from test_approval import Room, room  # noqa: F401 (a fixture)
 
 
-def start(room: Room, script: str, rules: dict | None = None, options: tuple[str, ...] = (), **more) -> Outer:
-    line, log = room.box.command(["/bin/bash", "--norc", "-c", script], rules or room.rules(), ["--ask", "tty", *options])
+def start(room: Room, script: str, rules: dict | None = None, options: tuple[str, ...] = (), ask: str = "tty",
+          **more) -> Outer:
+    line, log = room.box.command(["/bin/bash", "--norc", "-c", script], rules or room.rules(), ["--ask", ask, *options])
     outer = Outer(room.box, line, **more)
     outer.log = log
     return outer
@@ -78,9 +79,10 @@ def test_the_command_can_neither_draw_over_a_prompt_nor_read_its_keys(room):
     outer.end()
 
 
-def test_the_commands_terminal_is_another_one_and_the_persons_is_closed_to_it(room):
+@pytest.mark.parametrize("who", ["tty", "auto"])
+def test_the_commands_terminal_is_another_one_and_the_persons_is_closed_to_it(room, who):
     outer = start(room, "tty; read outer; echo x > $outer; echo status $?; echo own > $(tty); echo own $?; "
-                        "echo y > /dev/tty; echo tty $?; exit 3")
+                        "echo y > /dev/tty; echo tty $?; exit 3", ask=who)
     outer.sees("/dev/pts/")
     outer.type(outer.name + "\n")
     text = outer.sees("status 1")
@@ -88,6 +90,23 @@ def test_the_commands_terminal_is_another_one_and_the_persons_is_closed_to_it(ro
     outer.sees("own 0")
     outer.sees("tty 0")
     assert outer.end() == 3
+
+
+def test_a_descriptor_of_the_persons_terminal_is_never_passed_on_beside_a_prompt(room):
+    def outer(ask: str) -> Outer:
+        line, log = room.box.command(["/bin/bash", "--norc", "-c", f"cat {room.file} 2>/dev/null; tty <&7; echo end"], room.rules(),
+                                     ["-q", "--ask", ask, "--pass-fd", "7"])
+        made = Outer(room.box, ["/bin/bash", "--norc", "-c", shlex.join(line) + " 7<>/dev/tty"])
+        made.log = log
+        return made
+
+    refused = outer("tty")
+    refused.sees("--pass-fd 7 is the terminal that you are asked on")
+    assert refused.end() == 125
+    unasked = outer("auto")  # then the terminal is no channel
+    assert "/dev/tty" in unasked.sees("end")
+    unasked.end()
+    assert answers(unasked) == []
 
 
 def test_its_size_follows(room):
