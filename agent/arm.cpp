@@ -3,13 +3,16 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <linux/ioprio.h>
+#include <linux/keyctl.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <utility>
 
 #include "agent/blueprint.hpp"
@@ -64,8 +67,33 @@ int forbid_core() {
     return set_limit(RLIMIT_CORE, core);
 }
 
+/// Where memory is short the kernel is to end the tree before what runs beside it
+/// (proc_pid_oom_score_adj(5)): half of the scale is added. A program that may write there can take that
+/// back, as anybody can what he inherited.
+int offer_to_oom_killer() {
+    constexpr int added = 500, most = 1000;
+    const int file = ::open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+    if (file < 0) return errno;
+    std::array<char, 16> text{};
+    int error = error_of(::read(file, text.data(), text.size() - 1));
+    int score = 0;
+    if (error == 0 && std::from_chars(text.begin(), text.end(), score).ec == std::errc()) {
+        char* const end = std::to_chars(text.begin(), text.end(), std::min(score + added, most)).ptr;
+        error = error_of(::write(file, text.data(), static_cast<std::size_t>(end - text.begin())));
+    }
+    ::close(file);
+    return error;
+}
+
+/// What the kernel itself looks up for the tree finds no key of the caller's session (keyrings(7)); the calls
+/// for keys are closed. Kept as it is where none can be made: no keyrings in this kernel, a container that
+/// forbids them, the user's quota of keys.
+void leave_session_keyring() { ::syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr); }
+
 int set_limits(const Blueprint& blueprint) {
     if (const int error = forbid_core()) return error;
+    if (const int error = offer_to_oom_killer()) return error;
+    leave_session_keyring();
     for (const Limit& limit : blueprint.limits()) {
         if (const int error = set_limit(limit.resource, limit.value)) return error;
     }

@@ -14,7 +14,6 @@
 
 #include "agent/processes.hpp"
 #include "agent/removal.hpp"
-#include "agent/write_all.hpp"
 
 namespace callgate::agent {
 namespace {
@@ -24,6 +23,7 @@ constexpr std::chrono::milliseconds background_grace{200};
 constexpr int reaped_at_once = 64;
 constexpr int look_again_ms = 20;
 constexpr int reaped_while_ending = 10'000;
+constexpr std::uint64_t rusage_block_bytes = 512;
 constexpr std::uint64_t forked_but_not_executed = 0x40;  // PF_FORKNOEXEC of linux/sched.h
 
 std::uint64_t microseconds(const timeval& time) {
@@ -219,6 +219,7 @@ int Guard::finish() {
     event.pid = command_;
     event.cpu_us = microseconds(usage.ru_utime) + microseconds(usage.ru_stime);
     event.max_rss_kb = static_cast<std::uint64_t>(usage.ru_maxrss);
+    event.bytes_written = static_cast<std::uint64_t>(usage.ru_oublock) * rusage_block_bytes;
     event.processes = reaped_;
     send(event);
     // After that, so that the supervisor can go on meanwhile.
@@ -248,7 +249,9 @@ void Guard::lost() {
     }
     if (!dismissed_ && guarding_.made_objects != nullptr) remove_made_objects(*guarding_.made_objects);
     const int status = remove_directory();
-    if (!dismissed_ && guarding_.report >= 0) write_all(guarding_.report, guarding_.lost_report->get());
+    if (const std::string_view text = guarding_.lost_report != nullptr ? guarding_.lost_report->get() : "";
+        !dismissed_ && guarding_.report != nullptr && !text.empty())
+        write_report(*guarding_.report, text);
     ::_exit(status);
 }
 

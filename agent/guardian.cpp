@@ -110,11 +110,12 @@ UniqueFd child_signals() {
 int let_go_of_descriptors(const Guarding& guarding, const GuardChannels& channels) {
     std::vector<int> kept{channels.orders.get(), channels.events.get(), channels.status.get(),
                           channels.children.get()};
-    if (guarding.report >= 0) kept.push_back(guarding.report);
+    const int report = guarding.report != nullptr ? guarding.report->descriptor.get() : -1;
+    if (report >= 0) kept.push_back(report);
     if (guarding.terminal.slave >= 0) kept.push_back(guarding.terminal.slave);
     std::sort(kept.begin(), kept.end());
     for (int fd = 0; fd <= 2; ++fd) {
-        if (fd != guarding.report) ::close(fd);
+        if (fd != report) ::close(fd);
     }
     if (const int error = fill_standard_descriptors()) return error;
     return close_all_but(kept);

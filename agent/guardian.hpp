@@ -22,6 +22,7 @@
 #include "agent/made_objects.hpp"
 #include "agent/processes.hpp"
 #include "agent/protocol.hpp"
+#include "agent/report_place.hpp"
 #include "agent/shared_text.hpp"
 #include "agent/signals.hpp"
 #include "agent/terminal.hpp"
@@ -53,8 +54,8 @@ struct Guarding {
     /// Whether the guardian stays after `ended` until it is dismissed: an end of `orders` before that means
     /// that the supervisor is gone, and what it leaves is cleaned up.
     bool await_dismissal = false;
-    /// Where a report is written if the supervisor is lost, descriptor or -1, and what it then says.
-    int report = -1;
+    /// Where a report is written if the supervisor is lost (null: none is), and what it then says.
+    const ReportPlace* report = nullptr;
     const SharedText* lost_report = nullptr;
 };
 

@@ -44,9 +44,9 @@ struct Event {
     std::int32_t pid = 0;
     std::int32_t value = 0;
     std::int32_t detail = 0;
-    /// Usage of the whole tree (with `ended`): microseconds of CPU, KiB of the largest process, processes
-    /// reaped.
-    std::uint64_t cpu_us = 0, max_rss_kb = 0, processes = 0;
+    /// Usage of the whole tree (with `ended`): microseconds of CPU, KiB of the largest process, bytes that
+    /// went to storage (getrusage(2), ru_oublock), processes reaped.
+    std::uint64_t cpu_us = 0, max_rss_kb = 0, bytes_written = 0, processes = 0;
 };
 
 /// Which step of arming failed (detail of arm_failed).

@@ -63,24 +63,33 @@ std::string no_private_directory(const std::string& path, int error) {
            "; set TMPDIR to a directory that you can write";
 }
 
-UniqueFd open_output(const OutputTarget& target, const char* option) {
-    if (target.descriptor >= 0) {
-        UniqueFd fd(::fcntl(target.descriptor, F_DUPFD_CLOEXEC, 3));
-        if (!fd)
-            throw SetupError(std::string(option) + ": descriptor " + std::to_string(target.descriptor) +
-                             " is not open");
-        return fd;
-    }
-    if (target.path.empty()) return {};
-    UniqueFd fd(::open(target.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666));
-    if (!fd) throw SetupError(std::string(option) + ": cannot write " + target.path + ": " + because(errno));
+UniqueFd copy_descriptor(int descriptor, const char* option) {
+    UniqueFd fd(::fcntl(descriptor, F_DUPFD_CLOEXEC, 3));
+    if (!fd)
+        throw SetupError(std::string(option) + ": descriptor " + std::to_string(descriptor) + " is not open");
     return fd;
 }
+
+namespace {
+
+/// Nothing, a file, or a descriptor.
+agent::ReportPlace open_report_place(const OutputTarget& target) {
+    agent::ReportPlace place;
+    if (target.descriptor >= 0) {
+        place.descriptor = copy_descriptor(target.descriptor, "--report");
+    } else if (!target.path.empty()) {
+        place = agent::open_report(target.path);
+        if (!place.wanted()) throw SetupError("--report: cannot write " + target.path + ": " + because(errno));
+    }
+    return place;
+}
+
+}  // namespace
 
 Beginning::Beginning(const SessionConfig& config)
     : made(require(agent::SharedObjects::make(), "cannot map the list of objects")),
       parent(::getppid()),
-      report(open_output(config.report, "--report")),
+      report(open_report_place(config.report)),
       lost_report_(require(agent::SharedText::make(), "cannot map the report of a lost run")) {
     ::signal(SIGXFSZ, SIG_IGN);  // a log that has reached its limit is an error of write(2)
     ::signal(SIGPIPE, SIG_IGN);
@@ -110,7 +119,7 @@ void Beginning::fork_guardian(const SessionConfig& config) {
     guarding.made_objects = &made.objects();
     guarding.temporary_directory = config.temporary_directory;
     guarding.await_dismissal = true;
-    guarding.report = report.get();
+    guarding.report = &report;
     guarding.lost_report = &lost_report_;
     guardian = require(agent::start_guardian(guarding), "cannot start the guardian process");
 }

@@ -30,8 +30,8 @@ T require(boost::system::result<T> result, const std::string& what) {
     if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
-/// Nothing, a file made anew, or a descriptor. Throws SetupError, which names `option`.
-[[nodiscard]] UniqueFd open_output(const OutputTarget& target, const char* option);
+/// A copy of a descriptor that was given by number. Throws SetupError, which names `option`.
+[[nodiscard]] UniqueFd copy_descriptor(int descriptor, const char* option);
 
 class Beginning {
 public:
@@ -65,7 +65,7 @@ public:
     agent::SharedObjects made;                        // what the run makes outside every file system
     std::unique_ptr<calls::Reparenting> reparenting;  // where Landlock needs it
     pid_t parent;                                     // who started callgate
-    UniqueFd report;                                  // --report
+    agent::ReportPlace report;                        // --report
 
 private:
     /// The next of the guardian's events, which is to be this one.

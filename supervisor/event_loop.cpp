@@ -170,6 +170,7 @@ void EventLoop::on_event(const Event& event) {
         case Event::Kind::ended:
             outcome_.cpu_ms = event.cpu_us / 1000;
             outcome_.max_rss_kb = event.max_rss_kb;
+            outcome_.bytes_written = event.bytes_written;
             outcome_.processes = event.processes;
             order(Order::Kind::dismiss);
             finish();

@@ -131,6 +131,7 @@ void Receivers::Worker::handle(const kernel::Notification& notification, bool an
     const std::int64_t started_ns = calls::now_ns();
     kernel::PendingCall call(pool_.source_, notification);
     serve(call, started_ns, nullptr);
+    if (call.continued()) pool_.run_.continued.fetch_add(1, std::memory_order_relaxed);
     end();
     // Not one that blocked: its time says nothing.
     const bool looked_at = handled_++ % Traffic::sample_every == 0;
@@ -143,6 +144,7 @@ void Receivers::Worker::handle(approval::ParkedCall parked) {
     begin(parked.call.notification());
     if (parked.call.waiting()) {
         serve(parked.call, parked.started_ns, &parked.approvals);
+        if (parked.call.continued()) pool_.run_.continued.fetch_add(1, std::memory_order_relaxed);
     } else {
         parked.call.fail(EPERM);  // nobody waits: only to have answered it
     }

@@ -23,10 +23,11 @@ struct RunOutcome {
     std::optional<int> exit_code;  // the command's
     std::optional<int> signal;
     std::int64_t duration_ms = 0;
-    std::uint64_t cpu_ms = 0, max_rss_kb = 0, processes = 0, notifications = 0;
-    std::optional<limits::TreePeak> peak;  // where a limit of the tree was held
-    std::uint64_t ended_background = 0;    // processes that were left running and were ended
-    std::string error;                     // "" none
+    std::uint64_t cpu_ms = 0, max_rss_kb = 0, bytes_written = 0, processes = 0;
+    std::uint64_t notifications = 0, continued = 0;  // trapped calls; those that the kernel went on with
+    std::optional<limits::TreePeak> peak;            // where a limit of the tree was held
+    std::uint64_t ended_background = 0;              // processes that were left running and were ended
+    std::string error;                               // "" none
 };
 
 struct RunFacts {
@@ -36,6 +37,7 @@ struct RunFacts {
     rules::Limits limits;
     std::string audit_file;  // "" where there is none
     bool audited = true;
+    std::vector<std::string> held_back;  // names of variables that hold a credential
 };
 
 class RunReport {

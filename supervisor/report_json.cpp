@@ -1,5 +1,7 @@
 // The report of a run as one JSON object: member by member as cli.md has it.
 
+#include <algorithm>
+
 #include "supervisor/audit/escape.hpp"
 #include "supervisor/audit/format.hpp"
 #include "supervisor/audit/redact.hpp"
@@ -87,8 +89,13 @@ void add_usage(Members& report, const RunOutcome& outcome) {
     Members usage(report.name("usage"));
     usage.number("cpu_ms", outcome.cpu_ms);
     usage.number("max_rss_kb", outcome.max_rss_kb);
+    usage.number("bytes_written", outcome.bytes_written);
     usage.number("processes", outcome.processes);
     usage.number("notifications", outcome.notifications);
+    Members tiers(usage.name("notifications_by_tier"));
+    tiers.number("continued", outcome.continued);
+    tiers.number("answered", outcome.notifications - std::min(outcome.continued, outcome.notifications));
+    tiers.end();
     usage.end();
 }
 
@@ -102,6 +109,12 @@ void add_limits(Members& report, const RunFacts& facts, const RunOutcome& outcom
         one.end();
     }
     all.end();
+}
+
+void add_environment(Members& report, const RunFacts& facts) {
+    Members environment(report.name("environment"));
+    environment.texts("held_back", facts.held_back);
+    environment.end();
 }
 
 void add_audit(Members& report, const RunFacts& facts, std::uint64_t records, const std::string& head) {
@@ -136,6 +149,7 @@ std::string report_json(const RunFacts& facts, const RunOutcome& outcome, const 
     add_denials(report, out, denials);
     add_usage(report, outcome);
     add_limits(report, facts, outcome);
+    add_environment(report, facts);
     add_audit(report, facts, records, head);
     report.text_or_null("error", outcome.error);
     report.end();

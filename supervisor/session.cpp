@@ -1,6 +1,5 @@
 #include "supervisor/session.hpp"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/utsname.h>
@@ -48,14 +47,10 @@ std::unique_ptr<audit::Log> make_log(const SessionConfig& config, audit::Syslog*
         case AuditTarget::Kind::file:
             return require(audit::Log::at_file(config.audit.path, std::move(options)),
                            "cannot write the audit log " + config.audit.path);
-        case AuditTarget::Kind::descriptor: {
-            UniqueFd fd(::fcntl(config.audit.descriptor, F_DUPFD_CLOEXEC, 3));
-            if (!fd)
-                throw SetupError("--audit: descriptor " + std::to_string(config.audit.descriptor) +
-                                 " is not open");
-            return require(audit::Log::on_descriptor(std::move(fd), std::move(options)),
+        case AuditTarget::Kind::descriptor:
+            return require(audit::Log::on_descriptor(copy_descriptor(config.audit.descriptor, "--audit"),
+                                                     std::move(options)),
                            "cannot write the audit log");
-        }
         case AuditTarget::Kind::none:
             break;
     }
@@ -174,7 +169,8 @@ void Session::supervise() {
         .kill_tree = {},
         .sync_log = {},
         .log_error = {},
-        .notifications = {}};
+        .notifications = {},
+        .continued = {}};
     EventLoop loop;
     std::optional<LogSync> sync;
     if (log_) sync.emplace(loop, *log_);
@@ -237,6 +233,7 @@ void Session::supervise() {
     if (config_.background == agent::Background::wait)
         outcome_.ended_background = 0;  // waited for, not ended
     outcome_.notifications = shared.notifications.load();
+    outcome_.continued = shared.continued.load();
     log_error_ = shared.log_error.load();
 }
 
@@ -274,6 +271,7 @@ RunFacts Session::facts() const {
     facts.degraded = config_.degraded;
     facts.landlock_abi = config_.plan.landlock_abi;
     facts.limits = config_.limits;
+    facts.held_back = config_.held_back;
     facts.audited = config_.audit.kind != AuditTarget::Kind::none;
     if (log_) facts.audit_file = log_->path();
     return facts;
@@ -301,9 +299,10 @@ void Session::finish() {
         outcome_.error = "the audit log could not be written (" + because(log_error_) +
                          "): what could not be recorded was denied";
     }
-    if (begun_->report)
-        write_all(begun_->report.get(), report_.json(facts(), outcome_, log_ ? log_->records() : 0,
-                                                     log_ ? "sha256:" + log_->head() : ""));
+    if (begun_->report.wanted() &&
+        !agent::write_report(begun_->report, report_.json(facts(), outcome_, log_ ? log_->records() : 0,
+                                                          log_ ? "sha256:" + log_->head() : "")))
+        report_failure("the report could not be written: " + because(errno));
     if (!config_.quiet) {
         if (const std::string why = limits::exceeded_text(outcome_.outcome, config_.limits); !why.empty())
             report_failure(why + ", after " + std::to_string(outcome_.duration_ms) + " ms");
@@ -332,7 +331,7 @@ void Session::report_failure(const std::string& text) { std::cerr << "callgate: 
 
 int Session::run() {
     try {
-        status_fd_ = open_output(config_.status, "--status");
+        if (config_.status.wanted()) status_fd_ = copy_descriptor(config_.status.descriptor, "--status");
         if (begun_->report) tell_guardian();
         begun_->arm(config_);
         // The agent arms itself meanwhile, and waits to be let go.

@@ -46,6 +46,7 @@ struct SessionConfig {
     agent::SignalState signals = agent::SignalState::current();
     std::vector<std::string> command;
     std::vector<std::string> environment;  // final, "NAME=value"
+    std::vector<std::string> held_back;    // names of variables that hold a credential and were not passed
     std::vector<std::string> executables;  // absolute candidates in PATH order (agent::Arming)
     std::string workdir;                   // canonical
     std::string directory;                 // where the command starts (--cwd, default workdir)

@@ -92,7 +92,8 @@ struct Supervision {
     std::function<void()> sync_log;
     /// errno of the first record that could not be written, 0 none.
     std::atomic<int> log_error{0};
-    std::atomic<std::uint64_t> notifications{0};
+    /// Calls that were trapped, and those of them that the kernel went on with itself.
+    std::atomic<std::uint64_t> notifications{0}, continued{0};
 };
 
 /// How a handler says that what it does next may block: others go on receiving meanwhile, and the call is

@@ -110,6 +110,16 @@ void set_home(std::vector<std::string>& all, const std::string& home) {
     set(all, "XDG_RUNTIME_DIR", home);
 }
 
+bool is_named(const EnvironmentChoice& choice, std::string_view name) {
+    return names_it(choice.rules.pass, name) ||
+           std::find(choice.options.begin(), choice.options.end(), name) != choice.options.end();
+}
+
+bool is_credential(std::string_view variable) {
+    const std::string_view name = name_of(variable);
+    return holds_credential(name, variable.substr(std::min(name.size() + 1, variable.size())));
+}
+
 }  // namespace
 
 bool passed_by_default(std::string_view name) {
@@ -131,11 +141,7 @@ std::vector<std::string> make_environment(const EnvironmentChoice& choice) {
         const std::size_t equals = variable.find('=');
         if (equals == std::string::npos || equals == 0) continue;
         const std::string_view name = name_of(variable);
-        const std::string_view value = std::string_view(variable).substr(equals + 1);
-        const bool named =
-            names_it(choice.rules.pass, name) ||
-            std::find(choice.options.begin(), choice.options.end(), name) != choice.options.end();
-        if (named || passed_by_default(name) || (choice.keep && !holds_credential(name, value)))
+        if (is_named(choice, name) || passed_by_default(name) || (choice.keep && !is_credential(variable)))
             all.push_back(variable);
     }
     set(all, "TMPDIR", choice.temporary_directory);
@@ -151,6 +157,17 @@ std::vector<std::string> make_environment(const EnvironmentChoice& choice) {
         if (equals != std::string::npos) set(all, name_of(option), option.substr(equals + 1));
     }
     return all;
+}
+
+std::vector<std::string> held_back(const EnvironmentChoice& choice) {
+    std::vector<std::string> names;
+    for (const std::string& variable : choice.current) {
+        const std::string_view name = name_of(variable);
+        const bool passed =
+            is_named(choice, name) || passed_by_default(name) || name.starts_with("CALLGATE_");
+        if (!passed && is_credential(variable)) names.emplace_back(name);
+    }
+    return names;
 }
 
 std::vector<std::string> executable_candidates(const std::string& command,

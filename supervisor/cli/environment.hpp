@@ -30,6 +30,9 @@ struct EnvironmentChoice {
 /// the rule set, that what was there. A variable that is passed by name and not set is left out.
 [[nodiscard]] std::vector<std::string> make_environment(const EnvironmentChoice& choice);
 
+/// Names of the variables that were held back because they hold a credential, in their order.
+[[nodiscard]] std::vector<std::string> held_back(const EnvironmentChoice& choice);
+
 /// Whether a variable is passed without being named.
 [[nodiscard]] bool passed_by_default(std::string_view name);
 

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "agent/landlock.hpp"
+#include "agent/report_place.hpp"
 #include "rules/plan_audit.hpp"
 #include "supervisor/beginning.hpp"
 #include "supervisor/cli/environment.hpp"
@@ -100,6 +101,7 @@ void set_environment(const Arguments& arguments, const Places& places, const rul
         if (one.empty() || one[0] == '=')
             throw Failure(arguments.origin("env") + " " + one + ": expected NAME or NAME=VALUE");
     config.environment = make_environment(choice);
+    config.held_back = held_back(choice);
     config.executables = executable_candidates(config.command[0], config.environment);
 }
 
@@ -209,11 +211,12 @@ void report_failure(const Arguments& arguments, const SessionConfig& config, con
     outcome.outcome = "setup_error";
     outcome.error = message;
     const std::string text = RunReport().json(facts, outcome, 0, "");
-    UniqueFd file;
+    agent::ReportPlace place;
     if (target.descriptor < 0)
-        file.reset(::open(target.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666));
-    const int descriptor = target.descriptor < 0 ? file.get() : target.descriptor;
-    if (::write(descriptor, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+        place = agent::open_report(target.path);
+    else
+        place.descriptor.reset(::fcntl(target.descriptor, F_DUPFD_CLOEXEC, 3));
+    if (!agent::write_report(place, text))
         say("the report could not be written: " + std::string(std::strerror(errno)));
 }
 

@@ -28,9 +28,14 @@ public:
         return source_ != nullptr && (!check_enabled("still-waiting") || source_->waiting(notification_.id));
     }
     [[nodiscard]] bool answered() const { return source_ == nullptr; }
+    /// Whether the answer was that the kernel is to go on with the call itself.
+    [[nodiscard]] bool continued() const { return continued_; }
 
     /// Each returns whether the answer reached the caller (false: it died or was interrupted).
-    bool let_continue() { return send({.let_continue = true}); }
+    bool let_continue() {
+        continued_ = true;
+        return send({.let_continue = true});
+    }
     bool fail(int error) { return send({.error = error}); }
     bool succeed(std::int64_t value) { return send({.value = value}); }
     /// Makes the kernel restart the call, or end it with EINTR, as a signal would. Only while one is pending
@@ -48,6 +53,7 @@ private:
 
     NotificationSource* source_;
     Notification notification_;
+    bool continued_ = false;
 };
 
 }  // namespace callgate::kernel

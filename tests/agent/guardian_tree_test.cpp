@@ -173,12 +173,12 @@ TEST_CASE("when the supervisor is killed the tree ends, its directory goes, and 
     TemporaryDirectory directory;
     const std::string own = directory / "own";
     std::ofstream(directory / "kept") << "kept\n";
-    const UniqueFd report(::open((directory / "report").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    const ReportPlace report = open_report(directory / "report");
     WholeArming arming =
         shell("cd " + own + "; mkdir -p a/b/c; ln -s " + directory.path() + " a/link; echo x > a/b/file; " +
               daemon(directory) + "echo $$ > " + (directory / "command") + "; sleep 1000");
     arming.temporary_directory = own;
-    arming.report = report.get();
+    arming.report = &report;
     auto text = SharedText::make();
     REQUIRE(text.has_value());
     REQUIRE(text->set("first"));

@@ -21,6 +21,8 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
+import jsonschema
+
 SOAK = os.environ.get("CALLGATE_SOAK") == "1"
 # A guest whose processor is emulated gets more time (tools/kernels.sh).
 DEADLINE = (120.0 if SOAK else 60.0) * float(os.environ.get("CALLGATE_TEST_PATIENCE", "1"))
@@ -367,6 +369,7 @@ class Box:
                 raise AssertionError("the report descriptor stayed open after callgate had ended\n" + result.describe())
         if reports and reports[0].strip():
             result.report = json.loads(reports[0])
+            check_report(result.report)
         if log is not None:
             result.audit = read_log(log)
         return result
@@ -402,6 +405,14 @@ def wait_channel(pid: int) -> str:
     except OSError:
         return f"{pid}: gone"
     return f"{pid} {name}: state {state}, in system call {call}"
+
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text())
+
+
+def check_report(report: dict[str, Any]) -> None:
+    """A report that its schema does not allow fails the test."""
+    jsonschema.validate(report, SCHEMA, jsonschema.Draft202012Validator)
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:

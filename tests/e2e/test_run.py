@@ -262,12 +262,44 @@ def test_the_command_starts_where_it_is_told(box):
 
 def test_umask_limits_and_signal_dispositions_are_the_callers(box):
     """What a caller sets reaches the command: umask, ignored signals (nohup), resource limits."""
-    script = "umask; grep -E 'SigIgn|SigBlk|SigCgt' /proc/self/status; ulimit -n; ulimit -s; ulimit -v; cat /proc/self/oom_score_adj"
+    script = "umask; grep -E 'SigIgn|SigBlk|SigCgt' /proc/self/status; ulimit -n; ulimit -s; ulimit -v"
     line, _ = box.command(["/bin/sh", "-c", script], rules(box))
     wrapper = ["/bin/sh", "-c", 'trap "" HUP USR1; umask 027; ulimit -n 500; ulimit -s 4096; exec "$@"', "sh"]
     bare = box.run([*wrapper, "/bin/sh", "-c", script], supervised=False)
     under = box.run([*wrapper, *line], supervised=False)
     assert under.out == bare.out, f"bare:\n{bare.text}\nsupervised:\n{under.text}{under.errors}"
+
+
+def test_the_tree_is_offered_to_the_oom_killer_first(box):
+    script = "cat /proc/self/oom_score_adj"
+    bare = box.run(["/bin/sh", "-c", script], supervised=False)
+    under = shell(box, script)
+    assert int(under.out) == min(int(bare.out) + 500, 1000), under.describe()
+
+
+# Runs its arguments with a session keyring that holds one key, for its possessor's eyes alone (keyctl(2)).
+KEY_HOLDER = """
+import ctypes, os, platform, sys
+add_key, keyctl = {"x86_64": (248, 250), "aarch64": (217, 219)}[platform.machine()]
+call = ctypes.CDLL(None, use_errno=True).syscall
+join, set_permissions, session, possessor_all = 1, 5, -3, 0x3f000000
+if call(keyctl, join, None) < 0:
+    sys.exit(os.strerror(ctypes.get_errno()))
+key = call(add_key, b"keyring", b"cg-held", None, 0, session)
+if key < 0 or call(keyctl, set_permissions, key, possessor_all) < 0:
+    sys.exit(os.strerror(ctypes.get_errno()))
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_the_session_keyring_of_the_caller_stays_outside(box):
+    """The kernel lists in /proc/keys what the reader possesses: of a new session keyring nothing."""
+    script = "grep -c 'keyring.*cg-held' /proc/keys; true"
+    holder = ["/usr/bin/python3", "-c", KEY_HOLDER]
+    assert box.run([*holder, "/bin/sh", "-c", script], supervised=False).out == b"1\n"
+    line, _ = box.command(["/bin/sh", "-c", script], rules(box))
+    under = box.run([*holder, *line], supervised=False)
+    assert under.out == b"0\n", under.describe()
 
 
 # ---- what is left running ----

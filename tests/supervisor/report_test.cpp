@@ -30,7 +30,8 @@ const RunFacts facts{.run = "k3f9",
                      .landlock_abi = 7,
                      .limits = {},
                      .audit_file = "/state/20261120T101112Z-k3f9.jsonl",
-                     .audited = true};
+                     .audited = true,
+                     .held_back = {"GITHUB_TOKEN"}};
 
 RunOutcome exited(int code) {
     RunOutcome outcome;
@@ -307,6 +308,8 @@ TEST_CASE("the report is one JSON object as documented") {
     outcome.max_rss_kb = 51200;
     outcome.processes = 3;
     outcome.notifications = 1210;
+    outcome.continued = 1000;
+    outcome.bytes_written = 8192;
     const std::string text = report.json(facts, outcome, 52, "");
     CHECK(line_count(text) == 1);
     CHECK(text.back() == '\n');
@@ -320,7 +323,9 @@ TEST_CASE("the report is one JSON object as documented") {
          "errno":"ECONNREFUSED","count":2,"hint":"--connect 203.0.113.4:443"},
         {"operation":"read","object":"/home/u/.ssh/id","rule":"secrets","reason":"credentials","pid":9,"program":"/usr/bin/python3",
          "errno":"EACCES","count":1,"hint":"--except secrets=/home/u/.ssh/id"}],
-      "usage":{"cpu_ms":430,"max_rss_kb":51200,"processes":3,"notifications":1210},"limits":{},
+      "usage":{"cpu_ms":430,"max_rss_kb":51200,"bytes_written":8192,"processes":3,"notifications":1210,
+        "notifications_by_tier":{"continued":1000,"answered":210}},
+      "limits":{},"environment":{"held_back":["GITHUB_TOKEN"]},
       "audit":{"file":"/state/20261120T101112Z-k3f9.jsonl","records":52,"head":null},"error":null})");
     CHECK(json::parse(text) == expected);
 
