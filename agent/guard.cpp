@@ -248,6 +248,9 @@ void Guard::lost() {
         drain(channels_.children.get());
     }
     if (!dismissed_ && guarding_.made_objects != nullptr) remove_made_objects(*guarding_.made_objects);
+    if (!dismissed_) {
+        for (const std::string& path : guarding_.supervisor_files) ::unlink(path.c_str());
+    }
     const int status = remove_directory();
     if (const std::string_view text = guarding_.lost_report != nullptr ? guarding_.lost_report->get() : "";
         !dismissed_ && guarding_.report != nullptr && !text.empty())

@@ -54,6 +54,8 @@ struct Guarding {
     /// Whether the guardian stays after `ended` until it is dismissed: an end of `orders` before that means
     /// that the supervisor is gone, and what it leaves is cleaned up.
     bool await_dismissal = false;
+    /// Files of the supervisor's that are removed if it is lost.
+    std::vector<std::string> supervisor_files;
     /// Where a report is written if the supervisor is lost (null: none is), and what it then says.
     const ReportPlace* report = nullptr;
     const SharedText* lost_report = nullptr;

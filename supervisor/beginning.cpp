@@ -11,6 +11,7 @@
 
 #include "agent/landlock.hpp"
 #include "rules/test_switch.hpp"
+#include "supervisor/approval/meeting_place.hpp"
 #include "supervisor/calls/filter_spec.hpp"
 #include "supervisor/kernel/listener.hpp"
 #include "supervisor/limits/held.hpp"
@@ -119,6 +120,7 @@ void Beginning::fork_guardian(const SessionConfig& config) {
     guarding.made_objects = &made.objects();
     guarding.temporary_directory = config.temporary_directory;
     guarding.await_dismissal = true;
+    guarding.supervisor_files = approval::meeting_point_files(config.ask.runtime_directory, config.run);
     guarding.report = &report;
     guarding.lost_report = &lost_report_;
     guardian = require(agent::start_guardian(guarding), "cannot start the guardian process");

@@ -14,6 +14,7 @@
 #include "supervisor/beginning.hpp"
 #include "supervisor/calls/supervision.hpp"
 #include "supervisor/event_loop.hpp"
+#include "supervisor/held_signals.hpp"
 #include "supervisor/limits/tree_limits.hpp"
 #include "supervisor/log_sync.hpp"
 #include "supervisor/plural.hpp"
@@ -205,6 +206,7 @@ void Session::supervise() {
             .made = &begun_->made.objects(),
             .places = {config_.workdir, config_.temporary_directory},
             .exceeded = [&loop](const std::string& outcome) { loop.end_tree(outcome); }});
+    if (held_signal() != 0) throw SetupError("a signal ended the run before the command began");
     // Threads from here on: they inherit the blocked signals.
     receivers.start();
     if (tree_limits) tree_limits->start();
@@ -340,8 +342,9 @@ int Session::run() {
         record_start();
         supervise();
     } catch (const std::exception& failure) {
-        outcome_.outcome = "setup_error";
-        outcome_.exit_status = 125;
+        const int signal = held_signal();
+        outcome_.outcome = signal != 0 ? "cancelled" : "setup_error";
+        outcome_.exit_status = signal != 0 ? 128 + signal : 125;
         outcome_.error = failure.what();
         // It ends what may have begun. Of a directory that could not be made there is nothing to remove.
         directory_remains_ = !begun_->dismiss_and_reap();

@@ -103,7 +103,6 @@ result<MeetingPoint> open_meeting_point(const std::string& directory, const std:
         ::listen(point.listening.get(), backlog) != 0 ||
         ::renameat(place->get(), early.c_str(), place->get(), name.c_str()) != 0) {
         const int error = errno;
-        ::unlinkat(place->get(), early.c_str(), 0);
         leave_meeting_point(directory, run);
         return error_now(error);
     }
@@ -111,8 +110,12 @@ result<MeetingPoint> open_meeting_point(const std::string& directory, const std:
 }
 
 void leave_meeting_point(const std::string& directory, const std::string& run) {
-    ::unlink(path_of(directory, run, socket_suffix).c_str());
-    ::unlink(path_of(directory, run, ".token").c_str());
+    for (const std::string& path : meeting_point_files(directory, run)) ::unlink(path.c_str());
+}
+
+std::vector<std::string> meeting_point_files(const std::string& directory, const std::string& run) {
+    return {path_of(directory, '.' + run, socket_suffix), path_of(directory, run, socket_suffix),
+            path_of(directory, run, ".token")};
 }
 
 std::vector<std::string> runs_at(const std::string& directory) {

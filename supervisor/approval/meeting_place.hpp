@@ -24,6 +24,9 @@ struct MeetingPoint {
 [[nodiscard]] boost::system::result<MeetingPoint> open_meeting_point(const std::string& directory,
                                                                      const std::string& run);
 void leave_meeting_point(const std::string& directory, const std::string& run);
+/// The names that `leave` removes, for who must do it in place of a lost supervisor.
+[[nodiscard]] std::vector<std::string> meeting_point_files(const std::string& directory,
+                                                           const std::string& run);
 
 /// The runs that have a socket there, sorted.
 [[nodiscard]] std::vector<std::string> runs_at(const std::string& directory);

@@ -1,6 +1,5 @@
 // `callgate run`: options to a SessionConfig, then the session.
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -20,6 +19,7 @@
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/run_options.hpp"
 #include "supervisor/cli/verbs.hpp"
+#include "supervisor/held_signals.hpp"
 #include "supervisor/report.hpp"
 
 namespace callgate::cli {
@@ -148,15 +148,6 @@ void set_rules(const Arguments& arguments, const Places& places, SessionConfig& 
     config.degraded = std::move(compiled.loaded.degraded);
 }
 
-/// They wait for the event loop: a run that is told to end while it begins ends as any other, with its
-/// report.
-void hold_back_endings() {
-    sigset_t set;
-    ::sigemptyset(&set);
-    for (const int number : {SIGTERM, SIGHUP}) ::sigaddset(&set, number);
-    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-}
-
 /// By `auto` a person is asked where one sits; in audit mode nobody is asked.
 void choose_terminal(SessionConfig& config) {
     using Who = approval::AskSettings::Who;
@@ -225,7 +216,7 @@ void report_failure(const Arguments& arguments, const SessionConfig& config, con
 int run(const Arguments& arguments) {
     SessionConfig config;
     config.command = arguments.rest();
-    hold_back_endings();
+    hold_signals();
     try {
         if (config.command.empty())
             throw Failure("the command is missing; usage: callgate run [OPTIONS] [--] COMMAND [ARG...]");

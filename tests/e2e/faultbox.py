@@ -43,7 +43,7 @@ class Watched:
     """One run of a program under the rules of `contested`, with its log, report, private tmp and a marker of its own."""
 
     def __init__(self, box: Box, args: list[str], rules: dict[str, Any] | None = None, options: list[str] = (),  # type: ignore[assignment]
-                 log: Path | None = None, **keywords: Any) -> None:
+                 log: Path | None = None, runtime: Path | None = None, **keywords: Any) -> None:
         self.box = box
         self.before = set(harness.children(os.getpid()))
         box.counter += 1
@@ -55,7 +55,8 @@ class Watched:
                                  ["--env", self.marker, "--report", str(self.report), *named, *options], audit=log is None)
         self.log = log or made or Path()
         name, _, value = self.marker.partition("=")
-        self.process = box.start(line, env=box.environment({name: value, "TMPDIR": str(self.tmp)}), stdin=subprocess.PIPE,
+        places = {"TMPDIR": str(self.tmp), **({"XDG_RUNTIME_DIR": str(runtime)} if runtime else {})}
+        self.process = box.start(line, env=box.environment({name: value, **places}), stdin=subprocess.PIPE,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, **keywords)
 
     @property
