@@ -314,7 +314,7 @@ void Session::finish() {
         const std::string why = report_.last_denial(rules::Operation::execute, config_.hints);
         report_failure("cannot run " + config_.command.front() + ": " + outcome_.error +
                        (why.empty() ? "" : " (" + why + ")"));
-    } else if (!outcome_.error.empty()) {
+    } else if (!outcome_.error.empty() && outcome_.outcome != "cancelled") {
         report_failure(outcome_.error);
     }
     if (!config_.quiet) std::cerr << report_.footer(facts(), outcome_, config_.hints) << std::flush;

@@ -4,13 +4,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <initializer_list>
+
 namespace {
 
-/// The exit status of `what`, 128+N where a signal ended it, in a process of its own.
+/// The exit status of `what`, 128+N where a signal ended it, in a process of its own that begins with no
+/// signal blocked or handled.
 template <typename What>
 int status_of(What what) {
     const pid_t child = ::fork();
-    if (child == 0) ::_exit(what());
+    if (child == 0) {
+        for (const int number : {SIGINT, SIGTERM, SIGHUP}) ::signal(number, SIG_DFL);
+        sigset_t none;
+        ::sigemptyset(&none);
+        ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
+        ::_exit(what());
+    }
     int status = 0;
     ::waitpid(child, &status, 0);
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
