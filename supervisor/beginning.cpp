@@ -89,7 +89,6 @@ agent::ReportPlace open_report_place(const OutputTarget& target) {
 
 Beginning::Beginning(const SessionConfig& config)
     : made(require(agent::SharedObjects::make(), "cannot map the list of objects")),
-      parent(::getppid()),
       report(open_report_place(config.report)),
       lost_report_(require(agent::SharedText::make(), "cannot map the report of a lost run")) {
     ::signal(SIGXFSZ, SIG_IGN);  // a log that has reached its limit is an error of write(2)

@@ -64,7 +64,6 @@ public:
     pid_t agent = -1;                                 // once it is armed
     agent::SharedObjects made;                        // what the run makes outside every file system
     std::unique_ptr<calls::Reparenting> reparenting;  // where Landlock needs it
-    pid_t parent;                                     // who started callgate
     agent::ReportPlace report;                        // --report
 
 private:

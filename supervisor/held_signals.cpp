@@ -10,11 +10,7 @@ constexpr std::initializer_list<int> ending_signals{SIGINT, SIGQUIT, SIGTERM, SI
 
 /// Those that `hold_signals` has blocked: what the caller had blocked stays so.
 sigset_t& held() {
-    static sigset_t set = [] {
-        sigset_t none;
-        ::sigemptyset(&none);
-        return none;
-    }();
+    static sigset_t set{};
     return set;
 }
 
@@ -26,6 +22,7 @@ void hold_signals() {
     ::sigemptyset(&all);
     for (const int signal : ending_signals) ::sigaddset(&all, signal);
     ::pthread_sigmask(SIG_BLOCK, &all, &before);
+    ::sigemptyset(&held());
     for (const int signal : ending_signals)
         if (::sigismember(&before, signal) == 0) ::sigaddset(&held(), signal);
 }

@@ -121,7 +121,7 @@ void Session::drop_capabilities() {
         require(agent::drop_held_capabilities(), "cannot drop capabilities");
     if (!config_.die_with_parent) return;
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);                              // a change of credentials clears it
-    if (::getppid() != begun_->parent) ::kill(::getpid(), SIGTERM);  // it ended before
+    if (::getppid() != config_.parent) ::kill(::getpid(), SIGTERM);  // it ended before
 }
 
 void Session::record_start() {

@@ -4,6 +4,8 @@
 // process, on the main thread, while the process is still single-threaded.
 #pragma once
 
+#include <unistd.h>
+
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -44,6 +46,7 @@ struct SessionConfig {
     std::string run;  // "k3f9": made by the caller, names tmp, log, report
     /// What the command inherits of signals: make the config before changing any.
     agent::SignalState signals = agent::SignalState::current();
+    pid_t parent = ::getppid();  // who started callgate
     std::vector<std::string> command;
     std::vector<std::string> environment;  // final, "NAME=value"
     std::vector<std::string> held_back;    // names of variables that hold a credential and were not passed

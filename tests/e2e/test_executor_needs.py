@@ -38,20 +38,30 @@ def test_sigkill_ends_the_tree_and_closes_its_pipes(box, whole_group):
     marker = f"CG_MARK={box.root}"
     process = start(box, "bash", "-c", STUBBORN, options=["--env", marker], start_new_session=True)
     harness.read_until(process.stdout.fileno(), b"ready")
-    assert len(harness.marked(marker)) >= 4
+    harness.until(lambda: len(harness.marked(marker)) >= 4, "the whole tree")
     harness.kill_group_of(process.pid) if whole_group else process.kill()
     assert process.stdout.read() == b""  # at the end of the last who held it
     assert process.wait(harness.DEADLINE) == -signal.SIGKILL and harness.marked(marker) == []
 
 
+# Starts its arguments, and ends a moment after callgate has seen who its parent is: then it holds SIGTERM back.
+PARENT = """
+import re, signal, subprocess, sys, time
+child = subprocess.Popen(sys.argv[2:])
+held = 0
+while not held >> signal.SIGTERM - 1 & 1:
+    held = int(re.search(r"SigBlk:\\s*(\\w+)", open(f"/proc/{child.pid}/status").read())[1], 16)
+time.sleep(float(sys.argv[1]))
+"""
+
+
 def test_the_end_of_the_parent_ends_the_tree_where_that_is_wanted(box):
-    """--die-with-parent: also where the parent is gone before callgate could have asked the kernel for it."""
+    """--die-with-parent: also where the parent is gone before callgate has asked the kernel for it."""
     marker = f"CG_MARK={box.root}"
     for moment in range(MOMENTS):
         report = box.tree / f"report{moment}"
         command = line(box, "sleep", "1000", options=["--die-with-parent", "--env", marker, "--report", str(report)])
-        parent = box.start(["/usr/bin/python3", "-c", "import subprocess, sys, time\nsubprocess.Popen(sys.argv[2:])\n"
-                            "time.sleep(float(sys.argv[1]))", str(0.0007 * (moment % 20)), *command],
+        parent = box.start(["/usr/bin/python3", "-c", PARENT, str(0.0007 * (moment % 20)), *command],
                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert parent.communicate(timeout=harness.DEADLINE) == (b"", b""), moment  # callgate itself has ended, too
         assert harness.marked(marker) == [], moment
