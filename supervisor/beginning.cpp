@@ -80,7 +80,8 @@ agent::ReportPlace open_report_place(const OutputTarget& target) {
         place.descriptor = copy_descriptor(target.descriptor, "--report");
     } else if (!target.path.empty()) {
         place = agent::open_report(target.path);
-        if (!place.wanted()) throw SetupError("--report: cannot write " + target.path + ": " + because(errno));
+        if (!place.wanted())
+            throw SetupError("--report: cannot write " + target.path + ": " + because(errno));
     }
     return place;
 }

@@ -334,7 +334,7 @@ void Session::report_failure(const std::string& text) { std::cerr << "callgate: 
 int Session::run() {
     try {
         if (config_.status.wanted()) status_fd_ = copy_descriptor(config_.status.descriptor, "--status");
-        if (begun_->report) tell_guardian();
+        if (begun_->report.wanted()) tell_guardian();
         begun_->arm(config_);
         // The agent arms itself meanwhile, and waits to be let go.
         open_log();

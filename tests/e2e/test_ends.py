@@ -6,6 +6,7 @@ or socket is there that was not there before, and the report, where one could be
 """
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -82,10 +83,8 @@ def strike(run: Watched, event: str) -> None:
         run.process.kill()
     elif event == "guardian killed":
         for guardian in harness.children(run.pid):
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(guardian, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
 
 
 def one_end(box: harness.Box, program: str, event: str) -> str:
@@ -154,7 +153,8 @@ def test_guardian_and_supervisor_killed_at_once_leave_nothing_that_can_act(box):
             answers = ["no"]  # the shell itself could not go on
         assert answers[-1] == "no", answers[-5:]
         for pid in harness.marked(run.marker):
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         harness.until(lambda: not harness.alive(shell), "the shell's end")
         run.process.wait()
         run.reap()
