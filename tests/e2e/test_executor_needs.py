@@ -116,7 +116,7 @@ def test_quiet_means_that_nothing_of_callgates_is_written(box, script, code):
 
 # ---- 4. the terminal, signals and statuses ----
 
-def on_a_terminal(box: harness.Box, *command: str):
+def on_a_terminal(box: harness.Box, *command: str, options: list[str] = []):
     """As the OpenAI SDK starts a shell: a session of its own, the pty its controlling terminal, then exec."""
     outer, inner = pty.openpty()
     if os.geteuid() == 0:
@@ -127,7 +127,7 @@ def on_a_terminal(box: harness.Box, *command: str):
         fcntl.ioctl(inner, termios.TIOCSCTTY, 0)
 
     # The terminal first: afterwards the process may not be root any more.
-    process = subprocess.Popen(line(box, *command), stdin=inner, stdout=inner, stderr=inner, cwd=box.tree, env=box.environment(),
+    process = subprocess.Popen(line(box, *command, options=options), stdin=inner, stdout=inner, stderr=inner, cwd=box.tree, env=box.environment(),
                                preexec_fn=become_leader, **box.user.popen_identity())
     box.running.append(process)
     os.close(inner)
@@ -147,17 +147,24 @@ def test_a_controlling_terminal_is_handed_over(box):
         os.close(outer)
 
 
-def test_a_shell_with_job_control_on_the_terminal(box):
-    process, outer = on_a_terminal(box, "bash", "--norc", "--noprofile", "-i")
+def in_foreground(pid: int) -> bool:
+    """Of its terminal, which is the run's own where callgate asks on the caller's (proc_pid_stat(5): pgrp, tpgid)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return fields[2] == fields[5]
+
+
+@pytest.mark.parametrize("ask", ["auto", "never"])
+def test_a_shell_with_job_control_on_the_terminal(box, ask):
+    process, outer = on_a_terminal(box, "bash", "--norc", "--noprofile", "-i", options=["--ask", ask])
     try:
         os.write(outer, b"sleep 1000\n")
         sleeper = harness.until(lambda: [pid for pid in harness.descendants(process.pid)
                                          if Path(f"/proc/{pid}/comm").read_text() == "sleep\n"], "sleep runs")[0]
-        harness.until(lambda: os.tcgetpgrp(outer) == os.getpgid(sleeper), "sleep is in the foreground")
+        harness.until(lambda: in_foreground(sleeper), "sleep is in the foreground")
         os.write(outer, b"\x1a")
         harness.read_until(outer, b"Stopped")
         os.write(outer, b"fg\n")
-        harness.until(lambda: os.tcgetpgrp(outer) == os.getpgid(sleeper), "sleep is in the foreground again")
+        harness.until(lambda: in_foreground(sleeper), "sleep is in the foreground again")
         os.write(outer, b"\x03")
         harness.until(lambda: not harness.alive(sleeper), "sleep has ended")
         os.write(outer, b"exit 5\n")
