@@ -125,7 +125,12 @@ Result<Status> status(pid_t thread) {
 
 Result<Identity> identity(pid_t thread) {
     char buffer[1024];
-    const auto text = read_small(ProcPath(thread, "stat").text, buffer);
+    // Of the task: in /proc/PID/stat the kernel sums up the times of all threads, which takes as long as
+    // there are.
+    char path[64];
+    std::snprintf(path, sizeof path, "/proc/%d/task/%d/stat", static_cast<int>(thread),
+                  static_cast<int>(thread));
+    const auto text = read_small(path, buffer);
     if (!text) return text.error();
     const std::size_t end = text->rfind(')');
     if (end == std::string_view::npos) return errno_code(ESRCH);
