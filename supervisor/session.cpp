@@ -99,6 +99,7 @@ private:
     RunOutcome outcome_;
     int log_error_ = 0;
     bool directory_remains_ = false;  // the guardian left the run's private directory to us
+    bool cancelled_early_ = false;    // by a signal, before the command began: whoever sent it knows
 };
 
 void Session::open_log() {
@@ -314,7 +315,7 @@ void Session::finish() {
         const std::string why = report_.last_denial(rules::Operation::execute, config_.hints);
         report_failure("cannot run " + config_.command.front() + ": " + outcome_.error +
                        (why.empty() ? "" : " (" + why + ")"));
-    } else if (!outcome_.error.empty() && outcome_.outcome != "cancelled") {
+    } else if (!outcome_.error.empty() && !cancelled_early_) {
         report_failure(outcome_.error);
     }
     if (!config_.quiet) std::cerr << report_.footer(facts(), outcome_, config_.hints) << std::flush;
@@ -343,6 +344,7 @@ int Session::run() {
         supervise();
     } catch (const std::exception& failure) {
         const int signal = held_signal();
+        cancelled_early_ = signal != 0;
         outcome_.outcome = signal != 0 ? "cancelled" : "setup_error";
         outcome_.exit_status = signal != 0 ? 128 + signal : 125;
         outcome_.error = failure.what();
