@@ -36,6 +36,7 @@ int main(int count, char** words) {
     audit::RunStart start;
     start.command = {"npm", "test"};
     start.workdir = "/home/user/project";
+    start.temporary_directory = "/tmp/callgate-1000-abcdef";
     start.mode = "enforce";
     if (!(*log)->record(start)) fail("the log cannot be written");
     rules::Rule allowed, denied;
