@@ -103,12 +103,16 @@ void Suggestion::take(const Entry& entry, std::string_view line) {
         runs_.insert(entry.run);
         if (options_.rules_for) there_ = options_.rules_for(entry.workdir, entry.temporary_directory);
     }
-    if (!entry.decision() || entry.verdict == "allow" || entry.of_sequence != 0) return;
+    if (!entry.decision() || entry.of_sequence != 0) return;
+    const bool creates = entry.operation == "create";
+    if (entry.verdict == "allow" && !creates) return;
     // What failed, and what callgate keeps for itself, no rule can allow.
     if (entry.decided_by == "failure" || entry.rule.starts_with("callgate-")) return;
     std::string problem;
     const auto request = parse_request(line, problem);
     if (!request) return;
+    if (creates && request->call.starts_with("mkdir")) places_.made.insert(request->object);
+    if (entry.verdict == "allow") return;
     see(entry, not_allowed(request->first, object_of(*request), *request), entry.object);
     if (request->has_second)
         see(entry, not_allowed(request->second, rules::FileObject{request->second_object, false}, *request),

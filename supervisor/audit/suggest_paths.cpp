@@ -61,6 +61,13 @@ std::string PathTree::Node::first_seen(const std::string& path) const {
     return child->first_seen(path + '/' + name);
 }
 
+std::string_view KnownPlaces::standing_directory(std::string_view path) const {
+    std::string_view standing = path.substr(0, path.rfind('/'));
+    for (std::string_view one = standing; one.size() > workdir.size(); one = one.substr(0, one.rfind('/')))
+        if (made.contains(one)) standing = one.substr(0, one.rfind('/'));
+    return standing;
+}
+
 void PathTree::add(std::string_view path, std::uint64_t count) {
     Node* node = &root_;
     while (!path.empty()) {
@@ -90,7 +97,7 @@ void PathTree::collect(const Node& node, const std::string& path, Width width,
         const bool made =
             width == Width::exact && path != places_.workdir && at_or_beneath(path, places_.workdir);
         into.push_back(
-            {made ? places_.pattern(path.substr(0, path.rfind('/'))) + "/**" : pattern, node.own, pattern});
+            {made ? places_.pattern(places_.standing_directory(path)) + "/**" : pattern, node.own, pattern});
     }
     for (const auto& [name, child] : node.children) collect(*child, path + '/' + name, width, into);
 }

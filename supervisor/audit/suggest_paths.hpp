@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,12 +17,16 @@ namespace callgate::audit {
 
 struct KnownPlaces {
     std::string workdir, home, temporary_directory;  // "" where not known
+    /// Directories that the run asked to make.
+    std::set<std::string, std::less<>> made;
 
     /// `path` with ${workdir}, ${tmp} or ~ in place of these; wildcards quoted.
     [[nodiscard]] std::string pattern(std::string_view path) const;
     /// Whether it is the home, lies in a dot directory of it, or is a dot file there.
     [[nodiscard]] bool private_to_user(std::string_view path) const;
     [[nodiscard]] bool may_generalise(std::string_view directory) const;
+    /// The nearest directory above `path`, which lies in the work directory, that was there before the run.
+    [[nodiscard]] std::string_view standing_directory(std::string_view path) const;
 };
 
 class PathTree {
@@ -35,7 +40,8 @@ public:
         std::string example;  // a path that was seen, as a pattern
     };
     /// `exact`: nothing is generalised (programs are named one by one), but that what lies in the work
-    /// directory, where a run makes programs, is its directory.
+    /// directory, where a run makes programs, is its directory, or what stands above it where the run made
+    /// that too.
     enum class Width : std::uint8_t { exact, siblings };
     [[nodiscard]] std::vector<Pattern> patterns(Width width) const;
 
