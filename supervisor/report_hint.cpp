@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "rules/pattern.hpp"
 #include "rules/rule.hpp"
 #include "supervisor/audit/escape.hpp"
 #include "supervisor/audit/format.hpp"
@@ -38,12 +39,7 @@ std::string endpoint_text(const rules::Endpoint& endpoint) {
 /// A pattern that matches exactly these bytes; nothing where variables would be put in.
 std::optional<std::string> literal_pattern(std::string_view bytes) {
     if (bytes.find("${") != std::string_view::npos) return std::nullopt;
-    std::string pattern;
-    for (const char one : bytes) {
-        if (std::string_view("*?[]{},\\").find(one) != std::string_view::npos) pattern += '\\';
-        pattern += one;
-    }
-    return pattern;
+    return rules::quote_glob(bytes);
 }
 
 /// What --except takes for this object.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rules/address.hpp"
+#include "rules/pattern.hpp"
 #include "rules/plan_audit.hpp"
 #include "supervisor/cli/describe.hpp"
 #include "supervisor/cli/json_text.hpp"
@@ -109,12 +110,8 @@ std::string denying_rule(const Question& question) {
         rule.add("address", rules::text(end->address)).add("port", end->port);
         if (end->protocol == rules::Protocol::udp) rule.add("protocol", "udp");
     } else {
-        std::string pattern;
-        for (const char one : question.name) {
-            if (std::string_view("*?[]{},\\").find(one) != std::string_view::npos) pattern += '\\';
-            pattern += one;
-        }
-        rule.add(std::holds_alternative<rules::FileObject>(question.object) ? "path" : "unix", pattern);
+        rule.add(std::holds_alternative<rules::FileObject>(question.object) ? "path" : "unix",
+                 rules::quote_glob(question.name));
     }
     return rule.text();
 }
