@@ -1,5 +1,4 @@
 // `callgate audit`: arguments for the readers of logs.
-#include <charconv>
 #include <iostream>
 #include <sstream>
 
@@ -11,6 +10,7 @@
 #include "supervisor/audit/suggest.hpp"
 #include "supervisor/audit/verify.hpp"
 #include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/number.hpp"
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/suggest_into.hpp"
 #include "supervisor/cli/verbs.hpp"
@@ -38,11 +38,9 @@ audit::Filter read_filter(const Arguments& arguments) {
 std::size_t read_lines(const Arguments& arguments) {
     const std::optional<std::string> value = arguments.value("lines");
     if (!value) return audit::TailOptions{}.lines;
-    std::size_t lines = 0;
-    const auto [end, error] = std::from_chars(value->data(), value->data() + value->size(), lines);
-    if (error != std::errc{} || end != value->data() + value->size())
-        throw Failure(arguments.origin("lines") + " " + *value + ": expected a number such as 50");
-    return lines;
+    const auto lines = parse_number<std::size_t>(*value);
+    if (!lines) throw Failure(arguments.origin("lines") + " " + *value + ": expected a number such as 50");
+    return *lines;
 }
 
 /// Options that only another verb of `audit` has are wrong use, not ignored.

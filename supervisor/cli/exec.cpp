@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 
 #include "rules/limits.hpp"
 #include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/number.hpp"
 #include "supervisor/cli/platform.hpp"
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/run_options.hpp"
@@ -58,11 +58,10 @@ std::uint64_t read_max_output(const Arguments& arguments) {
 std::size_t read_jobs(const Arguments& arguments) {
     const std::optional<std::string> value = arguments.value("jobs");
     if (!value) return default_jobs;
-    std::size_t count = 0;
-    const auto [end, error] = std::from_chars(value->data(), value->data() + value->size(), count);
-    if (error != std::errc{} || *end != '\0' || count == 0 || count > most_jobs)
+    const auto count = parse_number<std::size_t>(*value);
+    if (!count || *count == 0 || *count > most_jobs)
         throw Failure(arguments.origin("jobs") + " " + *value + ": expected a whole number from 1 to 1000");
-    return count;
+    return *count;
 }
 
 /// Descriptors and terminals belong to one run, and are not handed on.

@@ -1,19 +1,18 @@
 // `callgate explain --from-log SEQ [LOG]`: what a record asked for, under the rules that are given.
 //
 // The log is hostile: a line that is no record is passed over, names are made safe where they are printed.
-#include <charconv>
 #include <iostream>
 #include <optional>
 
 #include "rules/address.hpp"
 #include "supervisor/audit/escape.hpp"
-#include "supervisor/audit/lines.hpp"
 #include "supervisor/audit/reader.hpp"
 #include "supervisor/audit/replay.hpp"
 #include "supervisor/cli/describe.hpp"
 #include "supervisor/cli/explanation.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/json_text.hpp"
+#include "supervisor/cli/number.hpp"
 #include "supervisor/cli/verbs.hpp"
 
 namespace callgate::cli {
@@ -29,12 +28,11 @@ struct Found {
 
 std::uint64_t read_sequence(const Arguments& arguments) {
     const std::string text = arguments.value("from-log").value_or("");
-    std::uint64_t sequence = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), sequence);
-    if (error != std::errc{} || end != text.data() + text.size() || sequence == 0)
+    const auto sequence = parse_number<std::uint64_t>(text);
+    if (!sequence || *sequence == 0)
         throw Failure(arguments.origin("from-log") + " " + text +
                       ": expected the number of a record, such as 12 (callgate audit show has them)");
-    return sequence;
+    return *sequence;
 }
 
 std::string find_file(const Arguments& arguments) {
@@ -51,24 +49,24 @@ std::string find_file(const Arguments& arguments) {
 /// Of several runs in one file the last that has such a record. `of` names the decision where record
 /// `sequence` is a second one about it.
 std::optional<Found> find_record(const std::string& path, std::uint64_t sequence) {
-    auto lines = audit::Lines::open(path);
-    if (!lines) throw Failure(path + ": " + lines.error().message());
+    auto reader = audit::Reader::open(path);
+    if (!reader) throw Failure(path + ": " + reader.error().message());
     std::optional<Found> found;
     Found current;
-    for (audit::Lines::Step step; (step = lines->next()) != audit::Lines::Step::end;) {
-        if (step != audit::Lines::Step::line) continue;
+    for (audit::Reader::Step step; (step = reader->next()) != audit::Reader::Step::end;) {
+        if (step != audit::Reader::Step::record) continue;
+        const audit::Entry& entry = reader->entry();
+        if (entry.sequence != sequence && entry.action != "run.start") continue;
         std::string problem;
-        auto entry = audit::parse_record(lines->text(), problem);
-        if (!entry || (entry->sequence != sequence && entry->action != "run.start")) continue;
-        auto request = audit::parse_request(lines->text(), problem);
+        auto request = audit::parse_request(reader->line(), problem);
         if (!request) continue;
-        if (entry->action == "run.start") {
+        if (entry.action == "run.start") {
             current.workdir = request->workdir;
             current.temporary_directory = request->temporary_directory;
             current.rules_sha256 = request->rules_sha256;
         }
-        if (entry->sequence != sequence) continue;
-        current.entry = std::move(*entry);
+        if (entry.sequence != sequence) continue;
+        current.entry = entry;
         current.request = std::move(*request);
         found = current;
     }
@@ -82,18 +80,15 @@ void fill(Question& question, const audit::RecordedRequest& request, bool second
     question.operations = second ? request.second : request.first;
     question.name = second ? request.second_object : request.object;
     question.shown = question.name;
-    if (second) {
-        question.object = rules::FileObject{question.name, false};
-    } else if (request.endpoint) {
-        question.object = *request.endpoint;
+    question.object = second ? rules::FileObject{question.name, false} : audit::object_of(request);
+    if (second) return;
+    if (request.endpoint) {
         question.shown = rules::text(*request.endpoint) +
                          (request.endpoint->protocol == rules::Protocol::udp ? "/udp" : "");
     } else if (request.unix_type) {
-        question.object = rules::UnixObject{question.name, *request.unix_type};
         if (!question.name.starts_with('@')) question.shown = "unix:" + question.name;
-    } else {
-        question.object = rules::FileObject{question.name, request.nameless};
-        if (request.nameless) question.note = "the object had no name left: no rule allows it";
+    } else if (request.nameless) {
+        question.note = "the object had no name left: no rule allows it";
     }
 }
 

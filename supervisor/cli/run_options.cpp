@@ -6,10 +6,10 @@
 #include <sys/sysinfo.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "rules/limits.hpp"
 #include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/number.hpp"
 #include "supervisor/cli/platform.hpp"
 
 namespace callgate::cli {
@@ -20,14 +20,6 @@ namespace {
                        std::string_view expected) {
     throw Failure(arguments.origin(option) + " " + std::string(value) + ": expected " +
                   std::string(expected));
-}
-
-template <class Number>
-std::optional<Number> parse_number(std::string_view text) {
-    Number number{};
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-    return number;
 }
 
 std::optional<std::chrono::milliseconds> read_duration(const Arguments& arguments, std::string_view option) {

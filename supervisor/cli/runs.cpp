@@ -1,7 +1,6 @@
 // `callgate ps`, `stop`, `grants`, `revoke`: running supervisors of this user, asked over their sockets.
 #include <poll.h>
 
-#include <charconv>
 #include <cstdio>
 
 #include "supervisor/approval/client.hpp"
@@ -9,6 +8,7 @@
 #include "supervisor/audit/escape.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/json_text.hpp"
+#include "supervisor/cli/number.hpp"
 #include "supervisor/cli/verbs.hpp"
 #include "supervisor/json_read.hpp"
 #include "supervisor/machine.hpp"
@@ -129,12 +129,11 @@ int grants(const Arguments& arguments) {
 
 int revoke(const Arguments& arguments) {
     const std::string& text = arguments.rest()[1];
-    std::uint64_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc{} || end != text.data() + text.size() || number == 0)
+    const auto number = parse_number<std::uint64_t>(text);
+    if (!number || *number == 0)
         throw Failure(text + ": expected the number of a grant; callgate grants lists them");
     Client client = require_run(find_places().runtime, arguments.rest().front());
-    if (!client.send(approval::plain_line("revoke", "grant", number)))
+    if (!client.send(approval::plain_line("revoke", "grant", *number)))
         throw Failure("run " + client.run() + " has just ended");
     const auto answer = client.wait_for("ack", patience_ms);
     if (answer && answer->applied) return 0;
