@@ -49,8 +49,7 @@ std::string export_text(const ExportJson& value, std::initializer_list<const cha
 }
 
 bool was_refused(const Entry& entry) {
-    return entry.decision() && entry.verdict != "allow" &&
-           (entry.mechanism == "errno" || entry.mechanism == "kill");
+    return entry.decision() && entry.verdict != "allow" && entry.refused();
 }
 
 int export_log(std::ostream& out, std::ostream& errors, const ExportOptions& options) {

@@ -264,9 +264,8 @@ bool read_line(Pass& pass, Wanted& wanted, std::vector<std::string>& operations)
     }) && pass.at_end();
 }
 
-/// Text that was not given and text that is "" are the same to a reader, but for what names the object: those
-/// lines are left to parse_record.
-bool name_object(const Wanted& wanted, Entry& entry) {
+/// Text that was not given and text that is "" are the same to a reader, but for what names the object.
+void name_object(const Wanted& wanted, Entry& entry) {
     entry.object.clear();
     if (wanted.path.value.data() != nullptr) {
         entry.object = wanted.path.value;
@@ -280,7 +279,6 @@ bool name_object(const Wanted& wanted, Entry& entry) {
     }
     entry.domain = wanted.domain.value;
     entry.host = wanted.domain.value.empty() ? wanted.ip.value : wanted.domain.value;
-    return true;
 }
 
 }  // namespace
@@ -324,7 +322,8 @@ bool parse_quickly(std::string_view line, Entry& entry) {
     entry.exit_code.reset();
     entry.signal.reset();
     entry.counts.reset();
-    return name_object(wanted, entry);
+    name_object(wanted, entry);
+    return true;
 }
 
 }  // namespace callgate::audit

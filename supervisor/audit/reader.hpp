@@ -41,6 +41,8 @@ struct Entry {
     std::optional<Counts> counts;
 
     [[nodiscard]] bool decision() const { return !verdict.empty(); }
+    /// Whether the caller was refused; in audit mode it mostly was not, whatever the verdict.
+    [[nodiscard]] bool refused() const { return mechanism == "errno" || mechanism == "kill"; }
 };
 
 /// Of a process.entity_id: "4312@88123" → 88123; 0 where it has not that form.

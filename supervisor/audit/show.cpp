@@ -45,14 +45,12 @@ void say_bad(std::ostream& errors, const Reader& reader) {
 }
 
 void BadLines::add(const std::string& path, std::uint64_t line, const std::string& problem) {
-    constexpr std::uint64_t most = 100;
-    if (++count_ > most) return;
+    if (++count_ > most_) return;
     errors_ << terminal_safe(path) << ':' << line << ": " << problem << '\n';
 }
 
 int BadLines::finish() {
-    constexpr std::uint64_t most = 100;
-    if (count_ > most) errors_ << "and " << plural(count_ - most, "more line") << " that are no records\n";
+    if (count_ > most_) errors_ << "and " << plural(count_ - most_, "more line") << " that are no records\n";
     return count_ > 0 ? exit_finding : 0;
 }
 
@@ -108,10 +106,9 @@ std::string short_time(const std::string& time) {
 }  // namespace
 
 std::string verdict_text(const Entry& entry) {
-    const bool refused = entry.mechanism == "errno" || entry.mechanism == "kill";
     if (entry.verdict == "allow") return "allow";
-    if (entry.mode == "audit" && !refused) return "would " + entry.verdict;
-    if (entry.verdict == "ask" && refused) return "ask, denied";
+    if (entry.mode == "audit" && !entry.refused()) return "would " + entry.verdict;
+    if (entry.verdict == "ask" && entry.refused()) return "ask, denied";
     return entry.verdict;
 }
 

@@ -28,14 +28,17 @@ void say_bad(std::ostream& errors, const Reader& reader);
 /// Lines that are no records: the first hundred are said one by one, the rest is counted.
 class BadLines {
 public:
-    explicit BadLines(std::ostream& errors) : errors_(errors) {}
+    /// The first `most` are named.
+    explicit BadLines(std::ostream& errors, std::uint64_t most = 100) : errors_(errors), most_(most) {}
     void add(const Reader& reader) { add(reader.path(), reader.line_number(), reader.problem()); }
     void add(const std::string& path, std::uint64_t line, const std::string& problem);
     /// Says how many more there were. Returns exit_finding where there was any, else 0.
     [[nodiscard]] int finish();
+    [[nodiscard]] std::uint64_t count() const { return count_; }
 
 private:
     std::ostream& errors_;
+    const std::uint64_t most_;
     std::uint64_t count_ = 0;
 };
 /// At the end: whether the last line is unfinished.

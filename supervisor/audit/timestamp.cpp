@@ -1,6 +1,7 @@
 #include "supervisor/audit/timestamp.hpp"
 
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 
 namespace callgate::audit {
@@ -33,7 +34,7 @@ void append_timestamp(Buffer& out, const std::timespec& when) {
     out << 'Z';
 }
 
-std::optional<std::int64_t> parse_timestamp(std::string_view text) {
+std::optional<std::timespec> read_timestamp(std::string_view text) {
     constexpr std::string_view form = "0000-00-00T00:00:00.000000000Z";
     if (text.size() != form.size()) return std::nullopt;
     for (std::size_t index = 0; index < form.size(); ++index) {
@@ -45,17 +46,20 @@ std::optional<std::int64_t> parse_timestamp(std::string_view text) {
         std::from_chars(text.data() + at, text.data() + at + count, value);
         return value;
     };
-    std::tm parts{};
-    parts.tm_year = number(0, 4) - 1900;
-    parts.tm_mon = number(5, 2) - 1;
-    parts.tm_mday = number(8, 2);
-    parts.tm_hour = number(11, 2);
-    parts.tm_min = number(14, 2);
-    parts.tm_sec = number(17, 2);
-    constexpr std::int64_t latest = INT64_MAX / 1'000'000'000 - 1;  // the year 2262
-    const std::int64_t seconds = ::timegm(&parts);
-    if (seconds < -latest || seconds > latest) return std::nullopt;
-    return seconds * 1'000'000'000 + number(20, 9);
+    using namespace std::chrono;
+    const year_month_day date{year(number(0, 4)), month(static_cast<unsigned>(number(5, 2))),
+                              day(static_cast<unsigned>(number(8, 2)))};
+    const int hour = number(11, 2), minute = number(14, 2), second = number(17, 2);
+    if (!date.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
+    const auto since = sys_days(date).time_since_epoch() + hours(hour) + minutes(minute) + seconds(second);
+    return std::timespec{duration_cast<seconds>(since).count(), number(20, 9)};
+}
+
+std::optional<std::int64_t> parse_timestamp(std::string_view text) {
+    constexpr std::int64_t latest = INT64_MAX / 1'000'000'000 - 1;
+    const std::optional<std::timespec> when = read_timestamp(text);
+    if (!when || when->tv_sec < -latest || when->tv_sec > latest) return std::nullopt;
+    return when->tv_sec * 1'000'000'000 + when->tv_nsec;
 }
 
 }  // namespace callgate::audit

@@ -10,24 +10,19 @@ void Calls::add(const Entry& entry, Outcome outcome, std::int64_t time, std::uin
     const auto leave_out = [&] { count(cut_, outcome); };
     if (listed == most_of_each) return leave_out();
     CallKind kind{.outcome = outcome, .process = process};
-    bool room = true;
-    const auto put = [&](std::uint32_t& number, const std::string& text) {
-        const auto known = strings_->add(text);
-        room = room && known.has_value();
-        number = known.value_or(0);
-    };
-    put(kind.verdict, entry.verdict);
-    put(kind.operation, entry.operation);
-    put(kind.rule, entry.rule);
-    put(kind.decided_by, entry.decided_by);
-    put(kind.mechanism, entry.mechanism);
-    put(kind.error, entry.error);
-    put(kind.reason, entry.reason);
-    put(kind.program, entry.program);
+    Numbering number_of(*strings_);
+    kind.verdict = number_of(entry.verdict);
+    kind.operation = number_of(entry.operation);
+    kind.rule = number_of(entry.rule);
+    kind.decided_by = number_of(entry.decided_by);
+    kind.mechanism = number_of(entry.mechanism);
+    kind.error = number_of(entry.error);
+    kind.reason = number_of(entry.reason);
+    kind.program = number_of(entry.program);
     for (const std::string& name : entry.operations)
         if (const auto set = rules::parse_operations(name))
             for (const rules::Operation one : *set) kind.operations |= 1U << static_cast<unsigned>(one);
-    if (!room) return leave_out();
+    if (!number_of.room()) return leave_out();
     auto number = numbers_.find(kind);
     if (number == numbers_.end()) {
         if (kinds_.size() == most_kinds) return leave_out();

@@ -1,18 +1,16 @@
 #include "supervisor/audit/report/collect.hpp"
 
-#include <charconv>
-#include <chrono>
 #include <ostream>
 
 #include "supervisor/audit/show_rows.hpp"
+#include "supervisor/audit/timestamp.hpp"
 #include "supervisor/json_read.hpp"
-#include "supervisor/plural.hpp"
 
 namespace callgate::audit::report {
 
 namespace {
 
-constexpr std::size_t most_bad_said = 20;
+constexpr std::uint64_t most_bad_said = 20;
 
 /// The member `hash` of the line's end (chain.hpp); "" where the log has no chain.
 std::string_view hash_of(std::string_view line) {
@@ -126,49 +124,29 @@ void Collector::take() {
     contents_.calls.add_event(entry, now_);
 }
 
-std::optional<int> digits(std::string_view text) {
-    int value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size() || text.starts_with('-'))
-        return std::nullopt;
-    return value;
-}
-
 }  // namespace
 
 void collect(Contents& contents, Reader& reader, std::ostream& errors) {
     contents.file = reader.path();
     Collector collector(contents, reader);
+    BadLines bad(errors, most_bad_said);
     for (Reader::Step step; (step = reader.next()) != Reader::Step::end;) {
-        if (step == Reader::Step::record) {
+        if (step == Reader::Step::record)
             collector.take();
-        } else if (++contents.bad_lines <= most_bad_said) {
-            say_bad(errors, reader);
-        }
+        else
+            bad.add(reader);
     }
-    if (contents.bad_lines > most_bad_said)
-        errors << plural(contents.bad_lines - most_bad_said, "further line") << " of it are no records\n";
+    static_cast<void>(bad.finish());
+    contents.bad_lines = bad.count();
     contents.torn = reader.torn();
     say_torn(errors, reader);
     contents.processes.join();
 }
 
 std::optional<std::int64_t> microseconds(std::string_view time) {
-    using namespace std::chrono;
-    if (time.size() != 30 || time[4] != '-' || time[7] != '-' || time[10] != 'T' || time[13] != ':' ||
-        time[16] != ':' || time[19] != '.' || time[29] != 'Z')
-        return std::nullopt;
-    const auto at = [time](std::size_t begin, std::size_t length) {
-        return digits(time.substr(begin, length));
-    };
-    const auto years = at(0, 4), months = at(5, 2), days = at(8, 2), hour = at(11, 2), minute = at(14, 2),
-               second = at(17, 2), fraction = at(20, 9);
-    if (!years || !months || !days || !hour || !minute || !second || !fraction) return std::nullopt;
-    const year_month_day date{year(*years), month(static_cast<unsigned>(*months)),
-                              day(static_cast<unsigned>(*days))};
-    if (!date.ok() || *hour > 23 || *minute > 59 || *second > 60) return std::nullopt;
-    const auto since = sys_days(date).time_since_epoch() + hours(*hour) + minutes(*minute) + seconds(*second);
-    return duration_cast<std::chrono::microseconds>(since).count() + *fraction / 1000;
+    const std::optional<std::timespec> when = read_timestamp(time);
+    if (!when) return std::nullopt;
+    return std::int64_t{when->tv_sec} * 1'000'000 + when->tv_nsec / 1000;
 }
 
 std::string time_text(std::int64_t value) {

@@ -5,27 +5,22 @@ namespace callgate::audit::report {
 void Denials::add(const Entry& entry, Outcome outcome, std::int64_t time, std::uint32_t object,
                   std::string_view line) {
     Denial denial{.outcome = outcome, .object = object, .count = 1, .sequence = entry.sequence};
-    bool room = true;
-    const auto put = [&](std::uint32_t& number, const std::string& text) {
-        const auto known = strings_->add(text);
-        room = room && known.has_value();
-        number = known.value_or(0);
-    };
-    put(denial.verdict, entry.verdict);
-    put(denial.operation, entry.operation);
-    put(denial.rule, entry.rule);
-    put(denial.decided_by, entry.decided_by);
-    put(denial.error, entry.error);
-    put(denial.reason, entry.reason);
-    put(denial.program, entry.program);
+    Numbering number_of(*strings_);
+    denial.verdict = number_of(entry.verdict);
+    denial.operation = number_of(entry.operation);
+    denial.rule = number_of(entry.rule);
+    denial.decided_by = number_of(entry.decided_by);
+    denial.error = number_of(entry.error);
+    denial.reason = number_of(entry.reason);
+    denial.program = number_of(entry.program);
     const Key key{outcome, denial.verdict, denial.operation, denial.rule, object};
-    if (const auto known = numbers_.find(key); room && known != numbers_.end()) {
+    if (const auto known = numbers_.find(key); number_of.room() && known != numbers_.end()) {
         Denial& same = denials_[known->second];
         ++same.count;
         same.last = time;
         return;
     }
-    if (!room || denials_.size() == most) {
+    if (!number_of.room() || denials_.size() == most) {
         ++cut_;
         return;
     }

@@ -18,7 +18,7 @@ using Tally = std::array<std::uint64_t, outcomes>;
 
 [[nodiscard]] inline Outcome outcome_of(const Entry& entry) {
     if (entry.verdict == "allow") return Outcome::allowed;
-    return entry.mechanism == "errno" || entry.mechanism == "kill" ? Outcome::refused : Outcome::would;
+    return entry.refused() ? Outcome::refused : Outcome::would;
 }
 
 inline void count(Tally& tally, Outcome outcome) { ++tally[static_cast<std::size_t>(outcome)]; }

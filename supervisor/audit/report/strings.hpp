@@ -28,4 +28,21 @@ private:
     std::unordered_map<std::string_view, std::uint32_t> numbers_;
 };
 
+/// Numbers for the texts of one record, which is listed only where all of them have one.
+class Numbering {
+public:
+    explicit Numbering(Strings& strings) : strings_(strings) {}
+    /// 0 where there is no room.
+    [[nodiscard]] std::uint32_t operator()(std::string_view text) {
+        const std::optional<std::uint32_t> number = strings_.add(text);
+        room_ = room_ && number;
+        return number.value_or(0);
+    }
+    [[nodiscard]] bool room() const { return room_; }
+
+private:
+    Strings& strings_;
+    bool room_ = true;
+};
+
 }  // namespace callgate::audit::report
