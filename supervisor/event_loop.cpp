@@ -13,6 +13,8 @@
 #include <system_error>
 #include <utility>
 
+#include "supervisor/signal_descriptor.hpp"
+
 namespace callgate {
 
 namespace {
@@ -28,16 +30,6 @@ constexpr std::pair<std::string_view, int> statuses[] = {
     {"timeout", 124},   {"idle_timeout", 124}, {"killed_by_rule", 137}, {"memory", 137},
     {"processes", 137}, {"disk", 137},         {"cpu", 128 + SIGXCPU},
 };
-
-int make_signal_descriptor() {
-    sigset_t set;
-    ::sigemptyset(&set);
-    for (const int signal : handled_signals) ::sigaddset(&set, signal);
-    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-    const int fd = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (fd < 0) throw std::system_error(errno, std::generic_category(), "signalfd");
-    return fd;
-}
 
 /// Stops this process as the shell would see the command itself stop; it goes on when somebody continues us.
 /// A command with a terminal of its own leaves our group (the other commands of a pipe) to us: what the
@@ -62,7 +54,7 @@ bool stop_like(int signal, bool whole_group) {
 
 EventLoop::EventLoop()
     : context_(1),
-      signals_(context_, make_signal_descriptor()),
+      signals_(context_, open_signals(handled_signals)),
       events_(context_),
       wall_(context_),
       grace_(context_),

@@ -197,6 +197,12 @@ void add_file(rules::Rule& rule, const std::string& file) {
 
 }  // namespace
 
+std::vector<std::string> current_environment() {
+    std::vector<std::string> all;
+    for (char** one = environ; one != nullptr && *one != nullptr; ++one) all.emplace_back(*one);
+    return all;
+}
+
 std::string canonical(const std::string& path) { return finish(Walk{.done = "", .pending = path}); }
 
 std::variant<std::string, std::string> read_regular_file(const std::string& path, std::size_t limit) {

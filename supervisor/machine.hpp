@@ -26,6 +26,9 @@ struct Places {
 };
 [[nodiscard]] Places find_places();
 
+/// callgate's own environment, "NAME=value".
+[[nodiscard]] std::vector<std::string> current_environment();
+
 /// `path` (absolute) without symbolic links, "." and ".."; what does not exist is kept as it is written, and
 /// a link to it is followed. Beneath /proc nothing is followed: those links answer for the process that asks.
 [[nodiscard]] std::string canonical(const std::string& path);

@@ -58,16 +58,6 @@ std::unique_ptr<audit::Log> make_log(const SessionConfig& config, audit::Syslog*
     return nullptr;
 }
 
-std::string kernel_release() {
-    utsname names{};
-    return ::uname(&names) == 0 ? names.release : "";
-}
-
-std::string host_name() {
-    utsname names{};
-    return ::uname(&names) == 0 ? names.nodename : "";
-}
-
 class Session {
 public:
     Session(std::unique_ptr<Beginning> begun, SessionConfig config)
@@ -132,8 +122,10 @@ void Session::record_start() {
     start.workdir = config_.workdir;
     start.rules_sha256 = config_.rules_sha256;
     start.mode = config_.mode == Mode::audit ? "audit" : "enforce";
-    start.kernel = kernel_release();
-    start.host = host_name();
+    if (utsname names{}; ::uname(&names) == 0) {
+        start.kernel = names.release;
+        start.host = names.nodename;
+    }
     start.landlock_abi = config_.plan.landlock_abi;
     start.degraded = config_.degraded;
     start.profiles = config_.profiles;

@@ -7,7 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <ctime>
+
+#include "supervisor/clock.hpp"
 
 namespace callgate::audit {
 
@@ -29,12 +30,6 @@ ssize_t write_some(int fd, DescriptorKind kind, const char* data, std::size_t si
     }
     // A pipe that is writable takes this much at once (pipe(7)).
     return ::write(fd, data, std::min<std::size_t>(size, PIPE_BUF));
-}
-
-std::int64_t monotonic_ns() {
-    timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
 bool wait_for_reader(int fd, const std::atomic<std::int64_t>& until) {

@@ -24,6 +24,4 @@ enum class DescriptorKind : std::uint8_t { file, socket, other };
 /// set meanwhile, has passed.
 [[nodiscard]] bool wait_for_reader(int fd, const std::atomic<std::int64_t>& until);
 
-[[nodiscard]] std::int64_t monotonic_ns();
-
 }  // namespace callgate::audit

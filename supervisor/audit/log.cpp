@@ -11,6 +11,7 @@
 #include "supervisor/audit/descriptor.hpp"
 #include "supervisor/audit/format.hpp"
 #include "supervisor/audit/log_file.hpp"
+#include "supervisor/clock.hpp"
 
 namespace callgate::audit {
 

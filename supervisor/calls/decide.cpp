@@ -3,12 +3,12 @@
 #include <sys/stat.h>
 
 #include <csignal>
-#include <ctime>
 
 #include "rules/plan_audit.hpp"
 #include "rules/test_switch.hpp"
 #include "supervisor/calls/ask.hpp"
 #include "supervisor/calls/table.hpp"
+#include "supervisor/clock.hpp"
 
 namespace callgate::calls {
 
@@ -102,11 +102,7 @@ int error_of(const rules::Verdict& verdict) { return verdict.error != 0 ? verdic
 
 }  // namespace
 
-std::int64_t now_ns() {
-    timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-}
+std::int64_t now_ns() { return monotonic_ns(); }
 
 void use_umask(Scratch& scratch, unsigned mask) {
     if (scratch.umask == mask) return;

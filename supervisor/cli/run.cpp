@@ -20,6 +20,7 @@
 #include "supervisor/cli/run_options.hpp"
 #include "supervisor/cli/verbs.hpp"
 #include "supervisor/held_signals.hpp"
+#include "supervisor/machine.hpp"
 #include "supervisor/report.hpp"
 
 namespace callgate::cli {
@@ -75,12 +76,6 @@ std::string start_directory(const Arguments& arguments, const Places& places, co
                       "; expected an existing directory");
     if (!S_ISDIR(status.st_mode)) throw Failure(arguments.origin("cwd") + " " + *named + ": not a directory");
     return directory;
-}
-
-std::vector<std::string> current_environment() {
-    std::vector<std::string> all;
-    for (char** one = environ; one != nullptr && *one != nullptr; ++one) all.emplace_back(*one);
-    return all;
 }
 
 void set_environment(const Arguments& arguments, const Places& places, const rules::Environment& rules,

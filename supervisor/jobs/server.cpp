@@ -5,11 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/post.hpp>
-#include <cerrno>
-#include <system_error>
 
 #include "supervisor/jobs/answer.hpp"
+#include "supervisor/machine.hpp"
+#include "supervisor/signal_descriptor.hpp"
 
 namespace callgate::jobs {
 
@@ -22,22 +23,9 @@ constexpr std::size_t most_backlog = std::size_t{256} << 20U;
 /// For a reader who does not take the last answers.
 constexpr std::chrono::seconds answer_patience{10};
 
-std::vector<std::string> current_environment() {
-    std::vector<std::string> all;
-    for (char** one = environ; one != nullptr && *one != nullptr; ++one) all.emplace_back(*one);
-    return all;
-}
-
-/// Threads made later inherit the mask.
-int make_signal_descriptor() {
+int open_ending_signals() {
     ::signal(SIGPIPE, SIG_IGN);
-    sigset_t set;
-    ::sigemptyset(&set);
-    for (const int number : {SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&set, number);
-    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-    const int fd = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (fd < 0) throw std::system_error(errno, std::generic_category(), "signalfd");
-    return fd;
+    return open_signals(std::array{SIGTERM, SIGINT, SIGHUP});
 }
 
 class Server {
@@ -87,7 +75,7 @@ Server::Server(const Settings& settings, Form form, std::size_t most)
     : settings_(settings),
       form_(form),
       most_(most),
-      signals_(loop_, make_signal_descriptor()),
+      signals_(loop_, open_ending_signals()),
       answers_(
           STDOUT_FILENO, [this] { asio::post(loop_, [this] { start_waiting(); }); },
           [this] { asio::post(loop_, [this] { reader_gone(); }); }),
