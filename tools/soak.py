@@ -115,8 +115,7 @@ def run_test(stage: Stage, test: str) -> tuple[bool, str]:
 
 def run_stage(stage: Stage, names: list[str], resume: bool, page: Page) -> bool:
     for preset in stage.presets:
-        targets = {"CALLGATE_SOAK": "1"}
-        subprocess.run(["./dev", "build", preset], cwd=ROOT, env={**os.environ, **targets}, check=True)
+        subprocess.run(["./dev", "build", preset], cwd=ROOT, env={**os.environ, "CALLGATE_SOAK": "1"}, check=True)
     good = True
     for test in [" ".join(stage.command)] if stage.command else tests_of(stage, names):
         known = page.rows.get((stage.title, test))

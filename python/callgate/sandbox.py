@@ -41,7 +41,7 @@ class Sandbox:
     profile     a profile's name, or several; `agent` where neither profile nor rules are given
     rules       a rule set: a file's path, a dict, or several of them; stands by itself
     read, write, execute, deny   paths; a directory means all beneath it; write is read and write
-    connect, bind   "HOST:PORT", "*.suffix", "unix:PATH"; "8080"
+    connect, bind   "HOST:PORT", "unix:PATH"; "8080"
     env         variables of the command, beside the allow-list's; keep_env: names that are passed on, or True
     timeout     seconds, for the whole tree; memory: "512M"; processes: at most so many
     max_output  bytes kept of stdout and of stderr; more is read and dropped (`Result.truncated`)

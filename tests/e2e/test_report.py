@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,16 @@ def outcome(path: Path) -> str:
     return report["outcome"]
 
 
+def started(box: harness.Box, report: Path) -> subprocess.Popen[bytes]:
+    """A run of cat that goes on: it has read and written one byte."""
+    line, _ = box.command(["/bin/cat"], rules(box), ["--report", str(report)])
+    run = box.start(line, stdin=-1, stdout=-1, stderr=-1)
+    run.stdin.write(b"x")
+    run.stdin.flush()
+    harness.read_until(run.stdout.fileno(), b"x")
+    return run
+
+
 def test_a_file_is_replaced_and_keeps_its_mode(box):
     made = box.root / "made"
     run_with(box, made)
@@ -44,11 +55,7 @@ def test_a_file_is_replaced_and_keeps_its_mode(box):
 
 def test_until_the_end_nothing_of_a_new_report_is_there(box):
     path = box.root / "report"
-    line, _ = box.command(["/bin/cat"], rules(box), ["--report", str(path)])
-    run = box.start(line, stdin=-1, stdout=-1, stderr=-1)
-    run.stdin.write(b"x")
-    run.stdin.flush()
-    harness.read_until(run.stdout.fileno(), b"x")
+    run = started(box, path)
     assert not path.exists()
     run.stdin.close()
     assert run.wait(harness.DEADLINE) == 0
@@ -117,11 +124,7 @@ def test_the_guardian_writes_it_whole_where_callgate_is_lost(box):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_it_is_written_where_callgate_is_told_to_end(box, number):
     path = box.root / "report"
-    line, _ = box.command(["/bin/cat"], rules(box), ["--report", str(path)])
-    run = box.start(line, stdin=-1, stdout=-1, stderr=-1)
-    run.stdin.write(b"x")
-    run.stdin.flush()
-    harness.read_until(run.stdout.fileno(), b"x")
+    run = started(box, path)
     run.send_signal(number)
     assert run.wait(harness.DEADLINE) == 128 + number
     assert outcome(path) == "cancelled"

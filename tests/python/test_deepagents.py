@@ -13,9 +13,7 @@ from callgate.deepagents import CallgateBackend
 from deepagents import create_deep_agent
 from deepagents.backends.protocol import ExecuteResponse
 from examples import run_examples
-from langchain_core.language_models.chat_models import BaseChatModel
-from langchain_core.messages import AIMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_scripted import Scripted
 from langchain_tests.integration_tests.sandboxes import SandboxIntegrationTests
 from questions import LONG, Questions, Seen
 from scripted import Script
@@ -87,26 +85,9 @@ def test_bad_timeouts(workdir):
     assert CallgateBackend(workdir, max_output_bytes=1000).execute("yes | head -c 200000").truncated
 
 
-class Scripted(BaseChatModel):
-    script: object
-
-    @property
-    def _llm_type(self):
-        return "scripted"
-
-    def bind_tools(self, tools, **_):
-        return self
-
-    def _generate(self, messages, stop=None, run_manager=None, **_):
-        last = messages[-1].text if isinstance(messages[-1], ToolMessage) else None
-        command = self.script.next(last)
-        calls = [{"name": "execute", "args": {"command": command}, "id": f"call{len(self.script.read)}"}] if command else []
-        return ChatResult(generations=[ChatGeneration(message=AIMessage("" if command else "done", tool_calls=calls))])
-
-
 def test_an_agent_meets_a_denial_and_recovers(workdir, tmp_path):
     script = Script(tmp_path / "outside", workdir)
-    agent = create_deep_agent(model=Scripted(script=script), backend=CallgateBackend(workdir))
+    agent = create_deep_agent(model=Scripted(script=script, tool="execute"), backend=CallgateBackend(workdir))
     assert agent.invoke({"messages": [("user", "go")]})["messages"][-1].text == "done"
     script.check()
 

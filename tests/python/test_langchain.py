@@ -12,9 +12,7 @@ from examples import run_examples
 from langchain.agents import create_agent
 from langchain.agents.middleware import ShellToolMiddleware
 from langchain.agents.middleware.shell_tool import ShellSession
-from langchain_core.language_models.chat_models import BaseChatModel
-from langchain_core.messages import AIMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_scripted import Scripted
 from questions import Questions, Seen, alive, sleeper, until
 from scripted import Script
 
@@ -64,27 +62,10 @@ def test_a_session_keeps_its_state_and_ends_with_all_that_it_started(workdir):
     asyncio.run(until(lambda: not alive(word), "the tree has ended"))
 
 
-class Scripted(BaseChatModel):
-    script: object
-
-    @property
-    def _llm_type(self):
-        return "scripted"
-
-    def bind_tools(self, tools, **_):
-        return self
-
-    def _generate(self, messages, stop=None, run_manager=None, **_):
-        last = messages[-1].text if isinstance(messages[-1], ToolMessage) else None
-        command = self.script.next(last)
-        calls = [{"name": "shell", "args": {"command": command}, "id": f"call{len(self.script.read)}"}] if command else []
-        return ChatResult(generations=[ChatGeneration(message=AIMessage("" if command else "done", tool_calls=calls))])
-
-
 def test_an_agent_meets_a_denial_and_recovers(workdir, tmp_path):
     script = Script(tmp_path / "outside", workdir)
     shell = ShellToolMiddleware(workspace_root=workdir, execution_policy=CallgateExecutionPolicy(profile="agent"))
-    agent = create_agent(Scripted(script=script), middleware=[shell])
+    agent = create_agent(Scripted(script=script, tool="shell"), middleware=[shell])
     assert agent.invoke({"messages": [("user", "go")]})["messages"][-1].text == "done"
     script.check()
 
