@@ -36,18 +36,18 @@ class Line:
     environment: Mapping[str, str]
     files: NamelessFiles
 
-    def words(self) -> list[str]:
-        return [self.binary, "run", *self.arguments, "--", *self.command]
+    def words(self, *more: str) -> list[str]:
+        """The whole line, with further arguments of `callgate run`."""
+        return [self.binary, "run", *self.arguments, *more, "--", *self.command]
 
     def start(self, report: int, channel: Channel | None, **streams: Any) -> subprocess.Popen[bytes]:
         passed = [report, *self.files.descriptors]
-        arguments = [*self.arguments, f"--report=fd:{report}"]
+        more = [f"--report=fd:{report}"]
         if channel is not None:
             passed.append(channel.theirs.fileno())
-            arguments.append(f"--ask=fd:{channel.theirs.fileno()}")
+            more.append(f"--ask=fd:{channel.theirs.fileno()}")
         try:
-            return subprocess.Popen([self.binary, "run", *arguments, "--", *self.command], pass_fds=passed,
-                                    env=self.environment, **streams)
+            return subprocess.Popen(self.words(*more), pass_fds=passed, env=self.environment, **streams)
         except FileNotFoundError as error:
             raise CallgateNotFound(f"there is no callgate at {self.binary}; {binaries.ADVICE}") from error
         except PermissionError as error:

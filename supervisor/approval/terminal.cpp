@@ -14,7 +14,9 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "agent/write_all.hpp"
 #include "supervisor/calls/supervision.hpp"
+#include "supervisor/signal_descriptor.hpp"
 
 namespace callgate::approval {
 
@@ -79,11 +81,7 @@ agent::RunTerminal Terminal::for_run() const {
 
 void Terminal::start(Environment environment) {
     environment_ = std::move(environment);
-    sigset_t set;
-    ::sigemptyset(&set);
-    ::sigaddset(&set, SIGWINCH);
-    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-    winch_ = require(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd");
+    winch_.reset(open_signals(std::array{SIGWINCH}));
     if (had_keys_) wish_ = Wish::keys;
     anew_ = true;
     thread_ = std::thread([this] { this->run(); });
@@ -148,12 +146,7 @@ void Terminal::pass_modes() {
 }
 
 void Terminal::show(std::string_view bytes) {
-    while (!bytes.empty() && !ended_) {
-        const ssize_t put = ::write(person_.descriptor(), bytes.data(), bytes.size());
-        if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) return lose_person();
-        bytes.remove_prefix(static_cast<std::size_t>(put));
-    }
+    if (!ended_ && !write_all(person_.descriptor(), bytes)) lose_person();
 }
 
 void Terminal::run() {
