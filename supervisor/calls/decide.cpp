@@ -238,10 +238,13 @@ int refusal_as_answered(CallContext& context, const Subject& subject, const Ques
     return carry_out(context, decision, sequence);
 }
 
+bool observe(CallContext& context, const Subject& subject) {
+    return record_observed(context, subject, audit::Mechanism::continued, nullptr);
+}
+
 void let_continue(CallContext& context, const Subject& subject) {
     if (context.run.observed != nullptr) {
-        if (!record_observed(context, subject, audit::Mechanism::continued, nullptr))
-            return context.fail(unrecorded_error);
+        if (!observe(context, subject)) return context.fail(unrecorded_error);
     } else if (context.run.plan.record == rules::RecordMode::all) {
         rules::Verdict verdict = judge(context, subject);
         verdict.action = rules::Action::allow;

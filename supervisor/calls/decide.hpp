@@ -64,6 +64,10 @@ enum class Ruling : std::uint8_t {
 /// all`.
 void let_continue(CallContext& context, const Subject& subject);
 
+/// Audit mode, of one more object of a call that is then continued: records what enforcement would have said.
+/// False: it could not be recorded, and the call must be refused.
+[[nodiscard]] bool observe(CallContext& context, const Subject& subject);
+
 /// The denial of what could not be judged or held, whatever the rules say.
 [[nodiscard]] rules::Verdict failure(rules::Operation operation, int error);
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <span>
 
 #include "supervisor/calls/arguments.hpp"
 #include "supervisor/calls/ask.hpp"
@@ -60,7 +61,9 @@ private:
     };
     template <class Judge>
     [[nodiscard]] Judgement strictest(Judge judge_step) const;
-    [[nodiscard]] Subject observed() const;
+    [[nodiscard]] std::vector<Subject> observed() const;
+    void continue_observed();
+    [[nodiscard]] bool put_all_on_record(std::span<const Subject> subjects);
     void judge_all();
     [[nodiscard]] std::optional<rules::Verdict> answers();
     void allowed(const rules::Verdict& verdict);
@@ -177,7 +180,7 @@ void Execution::run() {
     if (!find_object() || !find_arguments()) return;
     find_interpreters();
     if (held_ && all_static()) {
-        if (context_.run.observed != nullptr) return let_continue(context_, observed());
+        if (context_.run.observed != nullptr) return continue_observed();
         const bool on_record = context_.run.plan.record == rules::RecordMode::all;
         return let_continue(context_, on_record ? recorded(steps_.front()) : judged(steps_.front()));
     }
@@ -201,13 +204,32 @@ Execution::Judgement Execution::strictest(Judge judge_step) const {
     return found;
 }
 
-/// Audit mode: the step that enforcement would have named, with what it would have said.
-Subject Execution::observed() const {
-    const auto [verdict, decisive] =
-        strictest([this](const Subject& subject) { return judge_observed(context_, subject); });
-    Subject subject = recorded(*decisive);
-    subject.observed = verdict;
-    return subject;
+/// Audit mode: the step that enforcement would have named, then the others that it would not have let run.
+/// Each needs a rule of its own: who allows the script alone meets the interpreter next.
+std::vector<Subject> Execution::observed() const {
+    const auto judge_step = [this](const Subject& subject) { return judge_observed(context_, subject); };
+    const auto [verdict, decisive] = strictest(judge_step);
+    std::vector<Subject> all{recorded(*decisive)};
+    all.front().observed = verdict;
+    for (const Step& step : steps_) {
+        const rules::Verdict one = judge_step(judged(step));
+        if (&step == decisive || one.action == rules::Action::allow) continue;
+        all.push_back(recorded(step));
+        all.back().observed = one;
+    }
+    return all;
+}
+
+/// False: one could not be recorded, and the call is refused.
+bool Execution::put_all_on_record(std::span<const Subject> subjects) {
+    const bool all = std::all_of(subjects.begin(), subjects.end(),
+                                 [this](const Subject& one) { return observe(context_, one); });
+    if (!all) context_.fail(EACCES);
+    return all;
+}
+
+void Execution::continue_observed() {
+    if (put_all_on_record(observed())) context_.call.let_continue();
 }
 
 void Execution::judge_all() {
@@ -251,8 +273,10 @@ void Execution::allowed(const rules::Verdict& verdict) {
             "after the run began");
     }
     if (!held_) return watch(verdict);
-    const Subject subject = context_.run.observed != nullptr ? observed() : recorded(steps_.front());
-    if (rule_on(context_, subject, verdict) == Ruling::proceed) context_.call.let_continue();
+    const bool observing = context_.run.observed != nullptr;
+    const std::vector<Subject> subjects = observing ? observed() : std::vector{recorded(steps_.front())};
+    if (rule_on(context_, subjects.front(), verdict) == Ruling::refused) return;
+    if (put_all_on_record(std::span(subjects).subspan(1))) context_.call.let_continue();
 }
 
 void Execution::watch(const rules::Verdict& verdict) {

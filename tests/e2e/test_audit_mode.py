@@ -193,6 +193,34 @@ def test_the_run_s_own_terminal_is_no_finding(box):
         assert of_terminal or mode == "audit", result.describe()
 
 
+def test_the_interpreter_of_a_script_that_the_run_makes_is_judged_as_in_enforcement(box):
+    """Who allows the script alone meets its interpreter next: both are on record, and one more rule each lets it run."""
+    interpreter = box.file(box.tree / "own" / "sh", Path("/bin/dash").read_bytes(), 0o755)
+    made = box.directory(box.tree / "made")
+    script = made / "script"
+    write = f"printf '#!{interpreter}\\necho ran\\n' > {script}; chmod 755 {script}; {script}"
+    command = ["/bin/sh", "-c", write]
+
+    def allowed(*programs: Path) -> dict:
+        return harness.rule_set(
+            {"id": "tree", "allow": ["read", "write"], "path": f"{box.tree}/**"},
+            *({"id": f"program{number}", "allow": "execute", "path": str(one)} for number, one in enumerate(programs)))
+
+    def denied(result: harness.Result) -> list[str]:
+        return [one["file"]["path"] for one in result.decisions(operation="execute", verdict="deny")]
+
+    beneath = Path(f"{made}/**")
+    assert box.run(command, supervised=False).out == b"ran\n"
+    for programs, audited, enforced in (((), [script, interpreter], [script]), ((beneath,), [interpreter], [interpreter]),
+                                        ((interpreter,), [script], [script]), ((beneath, interpreter), [], [])):
+        observed = box.run(command, allowed(*programs), options=["--mode", "audit"])
+        assert observed.out == b"ran\n" and denied(observed) == [str(one) for one in audited], observed.describe()
+        assert observed.report["counts"]["would_deny"] == len(audited), observed.describe()
+        held = box.run(command, allowed(*programs))
+        assert denied(held) == [str(one) for one in enforced], held.describe()
+        assert (held.out == b"ran\n") == (not enforced), held.describe()
+
+
 NOTHING_ALLOWED = {"version": 1, "default": "deny", "rules": [{"id": "one", "allow": "read", "path": "/etc/hostname"}]}
 AUDITED = [
     Program("git", ("git",), varying=("*.git/index", "*.git/worktrees/*/index", "*.git/logs/*", "*.git/FETCH_HEAD")),
