@@ -80,6 +80,7 @@ private:
     [[nodiscard]] std::string why_not(const Key& key, const Evidence& evidence) const;
     void file_rules(Json& rules, Json& examples) const;
     void network_rules(Json& rules, Json& examples) const;
+    void note_made(const RecordedRequest& request);
     void see(const Entry& entry, rules::OperationSet operations, const std::string& object);
     [[nodiscard]] rules::OperationSet not_allowed(rules::OperationSet operations, const rules::Object& object,
                                                   const RecordedRequest& request) const;
@@ -104,19 +105,26 @@ void Suggestion::take(const Entry& entry, std::string_view line) {
         if (options_.rules_for) there_ = options_.rules_for(entry.workdir, entry.temporary_directory);
     }
     if (!entry.decision() || entry.of_sequence != 0) return;
-    const bool creates = entry.operation == "create";
-    if (entry.verdict == "allow" && !creates) return;
+    const bool makes = entry.operation == "create" || entry.action.starts_with("rename");
+    if (entry.verdict == "allow" && !makes) return;
     // What failed, and what callgate keeps for itself, no rule can allow.
     if (entry.decided_by == "failure" || entry.rule.starts_with("callgate-")) return;
     std::string problem;
     const auto request = parse_request(line, problem);
     if (!request) return;
-    if (creates && request->call.starts_with("mkdir")) places_.made.insert(request->object);
+    note_made(*request);
     if (entry.verdict == "allow") return;
     see(entry, not_allowed(request->first, object_of(*request), *request), entry.object);
     if (request->has_second)
         see(entry, not_allowed(request->second, rules::FileObject{request->second_object, false}, *request),
             request->second_object);
+}
+
+/// A directory that the run made, also one that it made under another name first.
+void Suggestion::note_made(const RecordedRequest& request) {
+    if (request.call.starts_with("mkdir")) places_.made.insert(request.object);
+    if (request.call.starts_with("rename") && places_.made.contains(request.object))
+        places_.made.insert(request.second_object);
 }
 
 /// Without what the rules that are there allow.

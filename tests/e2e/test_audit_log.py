@@ -1,18 +1,20 @@
 """The log as evidence: its chain, what verify says of it, what is left after a crash, and the way from it to rules."""
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import random
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import harness
-from toolchains import PATIENCE, Place, Program, cleaned, require, timed
+from toolchains import PATIENCE, Place, Program, Server, cleaned, free_port, require, timed
 
 KILLS = 250 if harness.SOAK else 13  # for each of the two users
 
@@ -144,51 +146,89 @@ def test_prune_removes_the_logs_of_runs_that_are_long_over(box):
     assert audit(box, "prune").code == 125 and audit(box, "prune", "--keep", "soon").code == 125
 
 
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One program of the loop. What a person allows by himself, since it is never proposed: `own`, places in the home's
+    dot directories; `lists_home`, the names in the home. `server`: it gets the port of a server of the test's, `port`: a
+    free one."""
+
+    program: Program
+    own: tuple[str, ...] = ()
+    lists_home: bool = False
+    server: bool = False
+    port: bool = False
+
+    def __str__(self) -> str:
+        return self.program.name
+
+
 LOOP = [
-    Program("git", ("git",), varying=("*",)),
-    Program("make", ("gcc", "make", "ar")),
-    Program("sqlite", ("sqlite3",)),
-    Program("tar", ("tar", "xz", "diff")),
+    Case(Program("git", ("git",))),
+    Case(Program("make", ("gcc", "make", "ar"))),
+    Case(Program("sqlite", ("sqlite3",))),
+    Case(Program("tar", ("tar", "xz", "diff"))),
+    Case(Program("curl", ("curl", "cmp")), server=True),
+    Case(Program("redis", ("redis-server", "redis-cli", "redis-benchmark")), port=True),
 ]
 if harness.SOAK:
     LOOP += [
-        Program("python", ("python3",)),
-        Program("cmake", ("cmake", "ctest", "ninja", "g++")),
-        Program("npm-test", ("node", "npm"), rewrites=((r"\b(duration_ms:?) [\d.]+", r"\1 TIME"),)),
-        Program("deb", ("dpkg-deb", "ar", "tar", "diff")),
-        Program("rsync", ("rsync", "diff", "setfacl", "/usr/bin/python3")),
-        Program("go", ("go",)),
+        Case(Program("python", ("python3",))),
+        Case(Program("pip", ("python3", "pip")), lists_home=True),
+        Case(Program("cargo", ("cargo", "rustc")), own=(".cargo",)),
+        Case(Program("cmake", ("cmake", "ctest", "ninja", "g++"))),
+        Case(Program("npm", ("node", "npm")), own=(".npm",)),
+        Case(Program("npm-test", ("node", "npm"), rewrites=((r"\b(duration_ms:?) [\d.]+", r"\1 TIME"),)), own=(".npm",)),
+        Case(Program("unittest", ("/usr/bin/python3", "/usr/lib/python3/dist-packages/pytest"))),
+        Case(Program("deb", ("dpkg-deb", "ar", "tar", "diff"))),
+        Case(Program("rsync", ("rsync", "diff", "setfacl", "/usr/bin/python3"))),
+        Case(Program("go", ("go",)), own=(".cache", "go", ".config")),
     ]
 
 
-# Dot directories of the home that a person allows by himself: none is ever proposed.
-OWN_PLACES = {"npm-test": [".npm"], "go": [".cache", "go", ".config"]}
+def another_action_is_denied(box: harness.Box, place: Place, rules: Path) -> None:
+    key = box.file(box.home / ".ssh" / "id_ed25519", b"private")
+    read = ["bash", "-c", f"echo $(<{key})"]  # by the program that ran before
+    control = box.run(read, supervised=False)
+    assert control.out == b"private\n", control.describe()
+    other = box.run(read, options=["-R", str(rules)], cwd=place.work)
+    assert b"private" not in other.out, other.describe()
+    (denied,) = [one for one in other.report["denials"] if one["object"] == str(key)]
+    assert denied["operation"] == "read", other.describe()
 
 
-@pytest.mark.parametrize("program", LOOP, ids=str)
-def test_what_an_audit_suggests_lets_the_same_program_run_and_nothing_else(box, program):
+def loop(box: harness.Box, case: Case, arguments: Sequence[str]) -> None:
     """audit → suggest → check → enforce, from rules that allow nothing but what any program needs."""
-    require("bash", *program.needs)
-    place = Place(box)
-    bare, _ = timed(place, program, ["bash", "run.sh"], supervised=False)
+    place, program = Place(box), case.program
+    command = ["bash", "run.sh", *arguments]
+    bare, _ = timed(place, program, command, supervised=False)
+    assert bare.code == program.status, bare.describe()
     own = ["-r", str(box.home / ".gitconfig")]  # a dot file in home is never proposed
-    own += [word for name in OWN_PLACES.get(program.name, ()) for word in ("-w", str(box.home / name))]
-    audited, _ = timed(place, program, ["bash", "run.sh"], options=["-p", "base", *own, "--default", "deny", "--mode", "audit"],
+    own += [word for name in case.own for word in ("-w", str(box.home / name))]
+    if case.lists_home:
+        own += ["--rules-json", json.dumps({"version": 1, "rules": [{"id": "home", "allow": "read", "path": "~"}]})]
+    audited, _ = timed(place, program, command, options=["-p", "base", *own, "--default", "deny", "--mode", "audit"],
                        timeout=PATIENCE)
-    assert audited.report["counts"]["would_deny"] > 20, audited.describe()
+    assert audited.code == bare.code and audited.report["counts"]["would_deny"] > 20, audited.describe()
     assert f"callgate audit suggest {log_of(audited)} > rules.json" in audited.errors
     suggested = audit(box, "suggest", str(log_of(audited)))
     assert suggested.code == 0, suggested.describe()
     rules = box.rules_file(suggested.text)
     checked = box.run([str(box.stage.callgate), "check", "--workdir", str(place.work), str(rules)], supervised=False)
     assert checked.code == 0, checked.describe() + suggested.text[:4000]
-    enforced, _ = timed(place, program, ["bash", "run.sh"], options=["-R", str(rules), *own], timeout=PATIENCE)
+    enforced, _ = timed(place, program, command, options=["-R", str(rules), *own], timeout=PATIENCE)
     assert enforced.code == bare.code, enforced.describe()
     assert cleaned(enforced.out, *program.rewrites) == cleaned(bare.out, *program.rewrites), enforced.describe()
     assert enforced.report["denials"] == [], json.dumps(enforced.report["denials"], indent=1)
-    key = box.file(box.home / ".ssh" / "id_ed25519", b"private")
-    other = box.run(["/bin/cat", str(key)], options=["-R", str(rules)], cwd=place.work)
-    assert b"private" not in other.out and other.code != 0, other.describe()
+    another_action_is_denied(box, place, rules)
+
+
+@pytest.mark.parametrize("case", LOOP, ids=str)
+def test_what_an_audit_suggests_lets_the_same_program_run_and_nothing_else(box, case):
+    require("bash", *case.program.needs)
+    if case.server:
+        with Server() as server:
+            return loop(box, case, [str(server.port)])
+    return loop(box, case, [str(free_port())] if case.port else [])
 
 
 def test_secrets_and_private_places_are_not_proposed(box):
