@@ -17,6 +17,7 @@ from attacks import table  # noqa: E402
 KINDS = ["root", "user"] if os.geteuid() == 0 else ["user"]
 ATTACKS: list = []
 MEASURED: list[str] = []
+WHY = 1500  # characters of a failure that the closing list shows
 MARKS = {"race": "races, which take time", "abi": "cases that also run with older Landlock ABIs"}
 
 
@@ -68,6 +69,16 @@ def pytest_terminal_summary(terminalreporter):
     show(terminalreporter, "measured", MEASURED)
     skipped = [f"{one.nodeid.rpartition('::')[2]}: {one.longrepr[2]}" for one in terminalreporter.stats.get("skipped", [])]
     show(terminalreporter, "skipped", sorted(skipped), said=True)
+    failed = [f"{one.nodeid.rpartition('::')[2]}: {why(one)}" for kind in ("failed", "error") for one in terminalreporter.stats.get(kind, [])]
+    show(terminalreporter, "failed", failed, said=True)
+
+
+def why(report) -> str:
+    """The line and the beginning of what a failed test says."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is None:
+        return str(report.longrepr)[:WHY]
+    return f"{Path(crash.path).name}:{crash.lineno}: {crash.message[:WHY]}"
 
 
 def show(reporter, title: str, lines: list[str], said: bool = False) -> None:
