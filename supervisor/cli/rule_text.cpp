@@ -65,7 +65,7 @@ std::string difference(const std::string& before, const std::string& after) {
 std::string error_in_rules(const Places& places, const std::string& text, const std::string& file) {
     const std::string tmp = private_directory_name("RUN");
     const TreeWithTmp tree(tmp);
-    rules::LoadContext context = machine_context(places, canonical("."), tmp, tree);
+    rules::LoadContext context = machine_context(places, absolute(".", places.home), tmp, tree);
     rules::RuleSources sources;
     sources.parts.emplace_back(rules::RuleSources::Text{text, file});
     const rules::LoadedRules loaded = rules::load(sources, context);

@@ -2,11 +2,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
+from pathlib import Path
 
+import pytest
 from agents import Agent, Model, ModelResponse, Runner, ShellTool, Usage, set_tracing_disabled
+from agents.mcp import MCPServerStdio
 from agents.sandbox.errors import ExecTimeoutError
 from agents.sandbox.manifest import Manifest
 from agents.tool import ShellActionRequest, ShellCallData, ShellCommandRequest
+from callgate import Sandbox
 from callgate.openai_agents import CallgateSandboxClient, CallgateSandboxSession, CallgateShellExecutor
 from examples import run_examples
 from openai.types.responses import ResponseFunctionShellToolCall, ResponseOutputMessage, ResponseOutputText
@@ -102,6 +108,44 @@ def test_an_agent_meets_a_denial_and_recovers(workdir, tmp_path):
     agent = Agent("coder", model=Scripted(script), tools=[ShellTool(executor=CallgateShellExecutor())])
     assert Runner.run_sync(agent, "go").final_output == "done"
     script.check()
+
+
+def entry(workdir, server):
+    """What docs/frameworks.md says of an `mcp.json`, read as a client reads it."""
+    line = ["run", "-q", "-p", "python", "-w", str(workdir), "-r", sys.prefix, "--", sys.executable, str(server)]
+    (workdir / "mcp.json").write_text(json.dumps({"mcpServers": {"files": {"command": "callgate", "args": line}}}))
+    return json.loads((workdir / "mcp.json").read_text())["mcpServers"]["files"]
+
+
+def wrapped(workdir, server):
+    command, *arguments = Sandbox(profile="python", workdir=workdir, read=[sys.prefix]).wrap([sys.executable, str(server)])
+    return {"command": command, "args": arguments}
+
+
+@pytest.mark.parametrize("line", [entry, wrapped])
+def test_a_server_of_the_model_context_protocol_is_supervised(line, workdir, tmp_path):
+    server = workdir / "server.py"
+    server.write_text(Path(__file__).with_name("mcp_server.py").read_text())
+    outside, inside = tmp_path / "outside", workdir / "inside"
+    outside.write_text("secret")
+
+    async def work(parameters):
+        async with MCPServerStdio(parameters, client_session_timeout_seconds=60) as client:
+            names = {tool.name for tool in await client.list_tools()}
+
+            async def call(name, **arguments):
+                return (await client.call_tool(name, arguments)).content[0].text
+            return names, [await call("write", path=str(inside), text="text"), await call("read", path=str(inside)),
+                           await call("write", path=str(outside), text="text"), await call("read", path="/etc/shadow")]
+
+    bare = asyncio.run(work({"command": sys.executable, "args": [str(server)]}))
+    assert bare[1][:3] == ["wrote 4", "text", "wrote 4"]
+    outside.write_text("secret")
+    inside.unlink()
+    names, told = asyncio.run(work(line(workdir, server)))
+    assert names == {"read", "write"}
+    assert told == ["wrote 4", "text", "failed: Permission denied", "failed: Permission denied"]
+    assert outside.read_text() == "secret" and inside.read_text() == "text"
 
 
 def test_the_example_of_the_documentation(workdir):
