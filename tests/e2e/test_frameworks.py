@@ -31,10 +31,7 @@ def environments():
 def test_a_framework(name, box, environments):
     python = environments / name / "bin/python"
     if not python.exists() or not (environments / name / "installed.txt").exists():
-        message = f"{name} is not installed: tools/venvs.sh {name}"
-        if os.environ.get("CALLGATE_NO_SKIPS") == "1":
-            pytest.fail(message)
-        pytest.skip(message)
+        pytest.skip(f"{name} is not installed: tools/venvs.sh {name}")
     less = box.user.kind == "root" and not ALL and not SUITES_AS_ROOT
     only = "not TestQuestions and not TestConformance" if less else ""
     assert " passed" in executors.suite(box, [f"test_{name}.py"], str(python), ALL, only)
