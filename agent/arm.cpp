@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "agent/blueprint.hpp"
+#include "agent/handover.hpp"
 #include "rules/test_switch.hpp"
 
 namespace callgate::agent {
@@ -177,6 +178,7 @@ AgentStart::AgentStart(const Guarding& guarding, AgentChannels channels)
     : guarding_(guarding), channels_(channels), kept_(guarding.pass) {
     kept_.push_back(channels.status);
     kept_.push_back(channels.go);
+    if (channels.handover >= 0) kept_.push_back(channels.handover);
     std::sort(kept_.begin(), kept_.end());
 }
 
@@ -230,15 +232,19 @@ void arm_and_execute(const AgentStart& start) {
     require(ArmStep::limits, set_limits(blueprint));
     require(ArmStep::no_new_privs, error_of(::prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL)));
     require(ArmStep::landlock, enter_landlock(ruleset));
+    Courier courier;
+    if (channels.handover >= 0) require(ArmStep::handshake, courier.start(channels.handover));
     int error = 0;
     const int listener = install_filter(blueprint, error);
     require(ArmStep::filter, error);
+    if (channels.handover >= 0) require(ArmStep::handshake, courier.carry(listener));
 
     tell(channels.status, Event::Kind::armed, listener);
     if (!wait_for_go(channels.go)) give_up(start, ArmStep::handshake, EPIPE);
     // A copy of the listener here would keep calls waiting for ever once the supervisor is gone.
     if (listener >= 0) ::close(listener);
     ::close(channels.go);
+    if (channels.handover >= 0) ::close(channels.handover);
     error = execute(blueprint);
     tell(channels.status, Event::Kind::exec_failed, error);
     ::_exit(error == ENOENT || error == ENOTDIR ? status_not_found : status_not_executable);

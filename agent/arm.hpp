@@ -15,6 +15,8 @@ namespace callgate::agent {
 struct AgentChannels {
     int status = -1;  // write end, CLOEXEC
     int go = -1;      // read end, CLOEXEC: the blueprint, then one byte
+    /// CLOEXEC: where the listener is sent, if the supervisor cannot take it; -1: it can.
+    int handover = -1;
 };
 
 /// What the agent begins with. Borrows the Guarding, which must outlive it.

@@ -16,6 +16,7 @@
 #include "agent/arm.hpp"
 #include "agent/blueprint.hpp"
 #include "agent/guard.hpp"
+#include "agent/handover.hpp"
 #include "agent/write_all.hpp"
 #include "rules/test_switch.hpp"
 
@@ -191,7 +192,13 @@ result<Guardian> start_guardian(const Guarding& guarding) {
     }
     auto pipes = make_pipes();
     if (!pipes) return pipes.error();
-    const AgentStart start(guarding, {pipes->status.write.get(), pipes->go.read.get()});
+    HandoverSocket handover;
+    if (taking_descriptors_is_refused()) {
+        auto made = make_handover_socket();
+        if (!made) return made.error();
+        handover = std::move(*made);
+    }
+    const AgentStart start(guarding, {pipes->status.write.get(), pipes->go.read.get(), handover.send.get()});
     Guardian started;
     {
         const SignalsBlocked blocked;
@@ -202,6 +209,7 @@ result<Guardian> start_guardian(const Guarding& guarding) {
     started.orders = std::move(pipes->orders.write);
     started.events = std::move(pipes->events.read);
     started.go = std::move(pipes->go.write);
+    started.handover = std::move(handover.receive);
     started.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, started.pid, 0U)));
     if (!started.pidfd) return last_error();  // the closed pipes end both
     return started;

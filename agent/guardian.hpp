@@ -83,13 +83,15 @@ struct Guardian {
     /// What the agent waits for: its blueprint, and after `armed` one byte that says that the listener was
     /// taken. Closing it ends the agent.
     UniqueFd go;  // write end
+    /// Where the listener comes before `armed`, if it cannot be taken (agent/handover).
+    UniqueFd handover;
 };
 
 /// Forks the guardian, which forks the agent. Single-threaded callers only, in the base domain already; both
 /// drop their capabilities themselves. Early, while the process is small: forks copy what there is. Nothing
-/// of `guarding` need outlive the call. Errors: errno of pipe2, fork, pidfd_open; EBADF where a descriptor of
-/// `pass` is not open. The caller reaps `pid`; its exit status is 0 where nothing of the temporary directory
-/// is left.
+/// of `guarding` need outlive the call. Errors: errno of pipe2, socketpair, fork, pidfd_open; EBADF where a
+/// descriptor of `pass` is not open. The caller reaps `pid`; its exit status is 0 where nothing of the
+/// temporary directory is left.
 [[nodiscard]] boost::system::result<Guardian> start_guardian(const Guarding& guarding);
 
 /// Tells the agent what it becomes, after the guardian's `ready`. Where nobody reads that any more (EPIPE, so

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "agent/handover.hpp"
 #include "agent/landlock.hpp"
 #include "rules/test_switch.hpp"
 #include "supervisor/approval/meeting_place.hpp"
@@ -161,7 +162,10 @@ agent::Event Beginning::expect(agent::Event::Kind kind, const SessionConfig& con
 UniqueFd Beginning::take_listener(const SessionConfig& config) {
     const agent::Event armed = expect(agent::Event::Kind::armed, config);
     agent = armed.pid;
-    return require(kernel::take_listener(armed.pid, armed.value), "cannot take the seccomp listener");
+    if (!guardian.handover)
+        return require(kernel::take_listener(armed.pid, armed.value), "cannot take the seccomp listener");
+    const UniqueFd socket = std::move(guardian.handover);
+    return require(agent::receive_descriptor(socket), "cannot receive the seccomp listener");
 }
 
 void Beginning::let_go() {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "rules/test_switch.hpp"
 #include "supervisor/calls/decide.hpp"
@@ -20,8 +21,13 @@ void Receivers::Worker::prepare_thread() {
     ::sigfillset(&all);
     ::sigdelset(&all, interrupt_signal);
     ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
-    // An umask and a working directory of this thread's own.
-    if (::unshare(CLONE_FS) != 0 || ::chdir("/") != 0) ::_exit(125);
+    // An umask and a working directory of this thread's own, unless a container's profile refuses that.
+    if (::unshare(CLONE_FS) != 0) {
+        if (errno != EPERM && errno != ENOSYS) ::_exit(125);
+        scratch_.shares_umask = true;
+        return;
+    }
+    if (::chdir("/") != 0) ::_exit(125);
     ::umask(0);
     scratch_.umask = 0;
 }

@@ -14,6 +14,7 @@
 
 #include "rules/test_switch.hpp"
 #include "supervisor/calls/pinned_socket.hpp"
+#include "supervisor/calls/untaken.hpp"
 #include "supervisor/kernel/target_memory.hpp"
 
 namespace callgate::calls {
@@ -51,10 +52,11 @@ int bind_leaf(CallContext& context, const PinnedSocket& socket, const Place& pla
     if (!caller) return ESRCH;
     const auto leaf = unix_path_address(place.leaf);
     if (!leaf) return ENAMETOOLONG;
-    use_umask(context.scratch, caller->umask);
-    if (::fchdir(place.parent.get()) != 0) return errno;
+    const WithUmask with_umask(context.scratch, caller->umask);
+    const UniqueFd before(::open(context.scratch.shares_umask ? "." : "/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!before || ::fchdir(place.parent.get()) != 0) return errno;
     const int error = ::bind(socket.fd.get(), leaf->get(), leaf->length) == 0 ? 0 : errno;
-    if (::chdir("/") != 0) context.run.kill_tree();  // "/" cannot be lost; if it is, nothing may go on
+    if (::fchdir(before.get()) != 0) context.run.kill_tree();  // it is held; if it is lost, nothing may go on
     return error;
 }
 
@@ -140,7 +142,7 @@ void listen_internet(CallContext& context, PinnedSocket& socket, const rules::En
 
 void handle_bind(CallContext& context) {
     auto socket = pin_socket(context, context.integer(0));
-    if (!socket) return context.fail(socket.error().value());
+    if (!socket) return fail_untaken(context, rules::Operation::bind, socket.error().value(), {1, 2});
     const auto address = read_address(context.thread(), context.word(1), context.integer(2));
     if (!context.call.waiting()) return;
     if (!address) return refuse(context, *socket, address.error().value());
@@ -188,7 +190,7 @@ void handle_getsockname(CallContext& context) {
 void handle_listen(CallContext& context) {
     auto socket = pin_socket(context, context.integer(0));
     if (!context.call.waiting()) return;
-    if (!socket) return context.fail(socket.error().value());
+    if (!socket) return fail_untaken(context, rules::Operation::bind, socket.error().value());
     if (socket->kind.internet() && socket->kind.type == SOCK_STREAM) {
         const auto local = local_address(socket->fd.get());
         if (!local) return refuse(context, *socket, local.error().value());

@@ -16,6 +16,7 @@
 
 #include "supervisor/calls/arguments.hpp"
 #include "supervisor/calls/decide.hpp"
+#include "supervisor/calls/untaken.hpp"
 
 namespace callgate::calls {
 
@@ -73,7 +74,7 @@ template <class Act, class Check = NothingToCheck>
 void change_descriptor(CallContext& context, int number, Act act, Check check = {},
                        std::string_view* detail = nullptr) {
     auto copy = context.scratch.callers.descriptor_copy(context.thread(), number);
-    if (!copy) return context.fail(copy.error().value());
+    if (!copy) return fail_untaken(context, rules::Operation::metadata, copy.error().value());
     // To a handle the kernel says what it says to a number that is not open.
     const int mode = ::fcntl(copy->get(), F_GETFL);
     if (mode < 0 || (mode & O_PATH) != 0) return context.fail(EBADF);

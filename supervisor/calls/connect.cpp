@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "supervisor/calls/pinned_socket.hpp"
+#include "supervisor/calls/untaken.hpp"
 
 namespace callgate::calls {
 
@@ -118,7 +119,7 @@ void connect_path(CallContext& context, Connecting& call, const std::string& nam
 void handle_connect(CallContext& context) {
     auto call = take(context);
     if (!context.call.waiting()) return;
-    if (!call) return context.fail(call.error().value());
+    if (!call) return fail_untaken(context, Operation::connect, call.error().value(), {1, 2});
     if (call->socket.kind.internet()) return connect_internet(context, *call);
     // Of the other families only NETLINK_ROUTE can exist: its peer is the kernel.
     const auto name = call->socket.kind.domain == AF_UNIX ? unix_name(call->address) : std::nullopt;

@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <mutex>
+#include <optional>
 
 #include "supervisor/calls/arguments.hpp"
 #include "supervisor/calls/decide.hpp"
@@ -54,10 +55,11 @@ void create_name(CallContext& context, const PathArgument& argument, std::option
 
     std::uint64_t sequence = 0;
     if (decide(context, subject, &sequence) == Ruling::refused) return;
+    std::optional<WithUmask> with_umask;
     if (mode) {
         const auto caller = kernel::status(context.thread());
         if (!caller) return;
-        use_umask(context.scratch, caller->umask);
+        with_umask.emplace(context.scratch, caller->umask);
     }
     answer_act(context, sequence, act(place->parent.get(), place->leaf.c_str()));
 }

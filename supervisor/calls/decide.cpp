@@ -104,10 +104,16 @@ int error_of(const rules::Verdict& verdict) { return verdict.error != 0 ? verdic
 
 std::int64_t now_ns() { return monotonic_ns(); }
 
-void use_umask(Scratch& scratch, unsigned mask) {
-    if (scratch.umask == mask) return;
-    ::umask(static_cast<mode_t>(mask));
+WithUmask::WithUmask(Scratch& scratch, unsigned mask) {
+    if (!scratch.shares_umask && scratch.umask == mask) return;
+    static std::mutex one_at_a_time;
+    if (scratch.shares_umask) lock_ = std::unique_lock(one_at_a_time);
+    before_ = ::umask(static_cast<mode_t>(mask));
     scratch.umask = mask;
+}
+
+WithUmask::~WithUmask() {
+    if (lock_) ::umask(static_cast<mode_t>(before_));
 }
 
 audit::Decision decision_on(CallContext& context, const Subject& subject, const rules::Verdict& verdict) {

@@ -45,7 +45,7 @@ Result<UniqueFd> make_queue(CallContext& context, OwnQueues& own, const Opening&
     if (own.full()) return errno_code(ENOSPC);
     const auto caller = kernel::status(context.thread());
     if (!caller) return caller.error();
-    use_umask(context.scratch, caller->umask);
+    const WithUmask with_umask(context.scratch, caller->umask);
     auto made = open_queue(wanted, wanted.flags | O_CREAT | O_EXCL);
     if (made) own.add(wanted.name, inode_of(*made));
     return made;

@@ -82,7 +82,8 @@ Opening::Next Opening::reopen_by_name(const Object& object, std::uint64_t sequen
     if (!parent && errno == ELOOP) return Next::again;
     constexpr int not_here = O_CREAT | O_EXCL | O_TRUNC;
     const int flags = (wanted_.flags & ~not_here) | O_NOCTTY | O_NONBLOCK | O_CLOEXEC;
-    if (wanted_.temporary() && !take_umask()) return finish_failed(sequence, ESRCH), Next::done;
+    std::optional<WithUmask> with_umask;
+    if (wanted_.temporary() && !take_umask(with_umask)) return finish_failed(sequence, ESRCH), Next::done;
     UniqueFd fd(parent ? ::openat(parent.get(), leaf.c_str(), flags, wanted_.mode) : -1);
     if (!fd) {
         finish_failed(sequence, errno);
@@ -103,10 +104,10 @@ Opening::Next Opening::reopen_by_name(const Object& object, std::uint64_t sequen
     return Next::done;
 }
 
-/// This thread gets the caller's umask. False: the caller is gone.
-bool Opening::take_umask() {
+/// The caller's umask. False: the caller is gone.
+bool Opening::take_umask(std::optional<WithUmask>& with_umask) {
     const auto caller = kernel::status(context_.thread());
-    if (caller) use_umask(context_.scratch, caller->umask);
+    if (caller) with_umask.emplace(context_.scratch, caller->umask);
     return caller.has_value();
 }
 
@@ -144,9 +145,10 @@ UniqueFd Opening::open_pinned(const Object& object, int flags, bool may_block, b
 void Opening::reopen(const Object& object, std::uint64_t sequence) {
     constexpr int not_here = O_CREAT | O_EXCL | O_NOFOLLOW;
     int flags = (wanted_.flags & ~not_here) | O_NOCTTY | O_CLOEXEC;
+    std::optional<WithUmask> with_umask;
     if (wanted_.temporary()) {
         flags |= wanted_.flags & O_EXCL;  // of a temporary file: it cannot be linked later
-        if (!take_umask()) return finish_failed(sequence, ESRCH);
+        if (!take_umask(with_umask)) return finish_failed(sequence, ESRCH);
     }
     if (S_ISCHR(object.status.st_mode) && object.status.st_rdev == makedev(5, 0)) {
         UniqueFd terminal = open_terminal(flags);
@@ -180,7 +182,8 @@ void Opening::finish_failed(std::uint64_t sequence, int error) {
 
 Opening::Next Opening::create(const Place& place, std::uint64_t sequence) {
     if (kernel::descriptors_exhausted(context_.thread())) return finish_failed(sequence, EMFILE), Next::done;
-    if (!take_umask()) return finish_failed(sequence, ESRCH), Next::done;
+    std::optional<WithUmask> with_umask;
+    if (!take_umask(with_umask)) return finish_failed(sequence, ESRCH), Next::done;
     // With O_EXCL the kernel makes the object or refuses: it never opens one that was not judged.
     int flags = (wanted_.flags & ~O_TRUNC) | O_CREAT | O_EXCL | O_NOCTTY | O_CLOEXEC;
     if (!check_enabled("exclusive-creation")) flags &= ~O_EXCL;

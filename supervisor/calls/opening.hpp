@@ -7,6 +7,7 @@
 #include <fcntl.h>
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -78,7 +79,7 @@ private:
     UniqueFd open_pinned(const Object& object, int flags, bool may_block, bool& overload);
     UniqueFd open_terminal(int flags);
     [[nodiscard]] bool sticky_refuses(const Object& object) const;
-    bool take_umask();
+    bool take_umask(std::optional<WithUmask>& with_umask);
     void finish(UniqueFd fd, std::uint64_t sequence);
     void finish_failed(std::uint64_t sequence, int error);
 

@@ -15,6 +15,7 @@
 #include <algorithm>
 
 #include "supervisor/calls/sending.hpp"
+#include "supervisor/calls/untaken.hpp"
 #include "supervisor/kernel/target_memory.hpp"
 
 namespace callgate::calls {
@@ -226,7 +227,7 @@ void answer(CallContext& context, PinnedSocket& socket, const Outcome& outcome) 
 
 void handle_sendto(CallContext& context) {
     auto socket = pin_socket(context, context.integer(0));
-    if (!socket) return context.fail(socket.error().value());
+    if (!socket) return fail_untaken(context, rules::Operation::connect, socket.error().value(), {4, 5});
     auto message = read_plain_message(context.thread(), context.word(1), context.word(2), context.word(4),
                                       context.integer(5));
     if (!context.call.waiting()) return;
@@ -246,7 +247,7 @@ void handle_sendto(CallContext& context) {
 void handle_sendmsg(CallContext& context) {
     if ((context.integer(2) & internal_flag) != 0) return context.fail(EINVAL);
     auto socket = pin_socket(context, context.integer(0));
-    if (!socket) return context.fail(socket.error().value());
+    if (!socket) return fail_untaken(context, rules::Operation::connect, socket.error().value());
     const auto header = kernel::read_object<msghdr>(context.thread(), context.word(1));
     if (!header) return refuse(context, *socket, header.error().value());
     auto message = read_message(context, *header, socket->kind);

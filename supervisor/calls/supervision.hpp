@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <shared_mutex>
 #include <string>
 #include <vector>
@@ -116,6 +117,7 @@ struct Scratch {
     std::string path, second_path, executable, directory, directory_second;
     std::vector<std::string_view> flags;
     unsigned umask = 0;
+    bool shares_umask = false;  // with every thread of the process
     kernel::CallerCache callers;
     StaticPaths static_paths;
 };
@@ -149,7 +151,20 @@ struct CallContext {
 /// Monotonic clock, nanoseconds.
 [[nodiscard]] std::int64_t now_ns();
 
-/// Sets this thread's umask (its own: receivers unshare CLONE_FS).
-void use_umask(Scratch& scratch, unsigned mask);
+/// While it lives, what this thread creates gets the caller's umask. The umask is the thread's own (receivers
+/// unshare CLONE_FS); where a container's profile refuses that it is the whole process's, like the working
+/// directory: then one thread at a time has it, and gives back what was there. Nothing may be done meanwhile
+/// that waits for others.
+class WithUmask {
+public:
+    WithUmask(Scratch& scratch, unsigned mask);
+    WithUmask(const WithUmask&) = delete;
+    WithUmask& operator=(const WithUmask&) = delete;
+    ~WithUmask();
+
+private:
+    std::unique_lock<std::mutex> lock_;
+    unsigned before_ = 0;
+};
 
 }  // namespace callgate::calls

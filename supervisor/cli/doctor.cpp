@@ -88,6 +88,9 @@ std::string as_text(const Findings& findings) {
     const Platform& platform = findings.platform;
     std::string text = "Machine:\n" + row("kernel", "Linux " + platform.kernel);
     text += row("Landlock ABI", std::to_string(platform.landlock_abi));
+    text += row("seccomp", platform.container.filtered
+                               ? "a filter is around this process (a container's profile?)"
+                               : "no filter around this process");
     text += row("within callgate", platform.listener == Platform::Listener::nested ? "yes" : "no");
     text += row("Yama", yama_text(platform)) + row("capabilities", capability_text(platform));
     text += row("logs",
@@ -99,7 +102,7 @@ std::string as_text(const Findings& findings) {
         text +=
             "  " + name + mark(one.present) + std::string(one.what) +
             (one.present ? "" : " (" + std::string(one.since) + "); without: " + std::string(one.without)) +
-            "\n";
+            (one.present || one.help.empty() ? "" : "; " + std::string(one.help)) + "\n";
     }
     text += findings.obstacle.empty()
                 ? "\ncallgate run works here.\n"
@@ -117,6 +120,7 @@ std::string as_json(const Findings& findings) {
                            .add("since", one.since)
                            .add("what", one.what)
                            .add("without", one.without)
+                           .add("help", one.help)
                            .text());
     JsonObject object;
     object.add("kernel", platform.kernel)

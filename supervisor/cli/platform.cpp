@@ -103,6 +103,7 @@ Platform probe_platform() {
     platform.ptrace_scope = read_ptrace_scope();
     platform.capabilities = read_capabilities();
     platform.root = ::geteuid() == 0;
+    platform.container = probe_container();
     return platform;
 }
 
@@ -117,12 +118,18 @@ std::string obstacle(const Platform& platform) {
         case Platform::Listener::not_killable:
             return "Linux " + platform.kernel + " is too old; callgate needs 5.19 or newer";
         case Platform::Listener::refused:
-            return "seccomp(2) is forbidden here; allow it in this container's seccomp profile";
+            return "the seccomp profile of this container refuses seccomp(2), which callgate needs; " +
+                   std::string(loosen_profile);
         case Platform::Listener::absent:
+            if (platform.container.filtered)
+                return "seccomp(2) does not answer here: this container's seccomp profile refuses it, or "
+                       "Linux " +
+                       platform.kernel + " is older than 5.19; " + std::string(loosen_profile);
             return "Linux " + platform.kernel +
                    " has no seccomp notification; callgate needs 5.19 or newer, built "
                    "with CONFIG_SECCOMP_FILTER";
     }
+    if (std::string why = obstacle(platform.container); !why.empty()) return why;
     if (platform.landlock_abi == 0)
         return "this kernel has no Landlock; add landlock to the lsm= boot parameter, or use a kernel that "
                "has it";
@@ -164,6 +171,19 @@ std::vector<Feature> features(const Platform& platform, const ListenerTrial& tri
         {"sync-wake-up", trial.sync_wake_up, "Linux 6.6", "quick answers", "each decision takes longer"},
         {"pidfd-thread", platform.pidfd_thread, "Linux 6.9", "threads with descriptors of their own",
          "contested calls of such threads are denied"},
+        {"descriptor-copy", platform.container.descriptors, "pidfd_getfd is refused",
+         "sockets and open files of the command, in calls that are decided one by one",
+         "connects, binds and messages that are decided one by one are denied", add_ptrace},
+        {"thread-descriptors", platform.pidfd_thread || platform.container.kcmp, "kcmp is refused",
+         "the same for threads but the first of a process", "such calls of such threads are denied",
+         add_ptrace},
+        {"exec-watch", platform.container.ptrace, "ptrace is refused",
+         "executions where the kernel alone would allow too many", "rule sets that need it do not start",
+         add_ptrace},
+        {"memory-calls", platform.container.memory_calls, "process_vm_readv is refused",
+         "arguments are read quickly", "they are read by /proc/PID/mem, which takes longer", add_ptrace},
+        {"keyrings", platform.container.keyrings, "keyctl is refused", "a session keyring of the run's own",
+         "it keeps the caller's, without the calls to use it", loosen_profile},
     };
 }
 

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "supervisor/cli/container.hpp"
+
 namespace callgate::cli {
 
 /// Facts that cost a few system calls.
@@ -25,6 +27,7 @@ struct Platform {
     std::optional<int> ptrace_scope;  // Yama; nothing where it is not there
     std::uint64_t capabilities = 0;   // effective
     bool root = false;
+    Container container;
 };
 [[nodiscard]] Platform probe_platform();
 
@@ -42,9 +45,10 @@ struct ListenerTrial {
 struct Feature {
     std::string_view name;  // "landlock-net"
     bool present = false;
-    std::string_view since;    // "Linux 6.7"
-    std::string_view what;     // what it is for
-    std::string_view without;  // what follows where it is missing
+    std::string_view since;      // "Linux 6.7"
+    std::string_view what;       // what it is for
+    std::string_view without;    // what follows where it is missing
+    std::string_view help = {};  // what to do about it, where something can be done; else ""
 };
 [[nodiscard]] std::vector<Feature> features(const Platform& platform, const ListenerTrial& trial);
 

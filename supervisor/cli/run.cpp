@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -118,6 +119,37 @@ void observe_rules(CompiledRules& compiled, const rules::FileTree& tree, Session
         "other architectures, processes and shared objects outside the run)");
 }
 
+bool could_allow_network(const rules::RuleSet& rules) {
+    if (rules.fallback() != rules::Action::deny) return true;
+    return std::any_of(rules.rules().begin(), rules.rules().end(), [](const rules::Rule& rule) {
+        return rule.operations.intersects(rules::network_operations) &&
+               (rule.action == rules::Action::allow || rule.action == rules::Action::ask);
+    });
+}
+
+/// What these rules need and a profile around us refuses: nothing runs where it could do nothing at all; else
+/// it is said once what will be denied, and what would help.
+void check_container(SessionConfig& config) {
+    const Container container = probe_container();
+    if (!container.ptrace && config.plan.trap_only_execute)
+        throw Failure(
+            "the seccomp profile of this container refuses ptrace, and with these rules every execution must "
+            "be "
+            "held by it (something may be executed where reading or executing is decided one by one: see "
+            "callgate "
+            "plan); " +
+            std::string(add_ptrace) + ", or give rules without that");
+    if (container.descriptors || !config.plan.trapped.intersects(rules::network_operations) ||
+        (!config.enforced && !could_allow_network(*config.rules)))
+        return;
+    config.degraded.emplace_back("descriptor-copy");
+    if (!config.quiet)
+        say("the seccomp profile of this container refuses pidfd_getfd: connects, binds and messages that "
+            "are "
+            "decided one by one will be denied; " +
+            std::string(add_ptrace));
+}
+
 void set_rules(const Arguments& arguments, const Places& places, SessionConfig& config) {
     const TreeWithTmp tree(config.temporary_directory);
     const rules::LoadContext context =
@@ -141,6 +173,7 @@ void set_rules(const Arguments& arguments, const Places& places, SessionConfig& 
     config.profiles = std::move(compiled.choice.profiles);
     config.rules_sha256 = std::move(compiled.loaded.sha256);
     config.degraded = std::move(compiled.loaded.degraded);
+    check_container(config);
 }
 
 /// By `auto` a person is asked where one sits; in audit mode nobody is asked.

@@ -252,7 +252,8 @@ void require_features(const Arguments& arguments) {
             }
             if (!found->present)
                 throw Failure("the required feature " + name + " is missing (" + std::string(found->since) +
-                              "); see callgate doctor, or leave it out of " + arguments.origin("require"));
+                              ")" + (found->help.empty() ? "" : "; " + std::string(found->help)) +
+                              "; see callgate doctor, or leave it out of " + arguments.origin("require"));
         }
     }
 }

@@ -4,8 +4,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
+
+#include "supervisor/kernel/memory_file.hpp"
 
 using namespace callgate;
 using namespace callgate::kernel;
@@ -66,4 +69,27 @@ TEST_CASE("a path may fill PATH_MAX bytes, its end included") {
     CHECK(text.size() == 4095);
     CHECK(error_of(read_path(::getpid(), edge.put(std::string(4096, 'n')), text)) == ENAMETOOLONG);
     CHECK(error_of(read_path(::getpid(), edge.put(std::string(100, 'n')), text)) == EFAULT);
+}
+
+TEST_CASE("by its file the same memory is read and written as by the calls for that, and no more") {
+    REQUIRE_FALSE(memory_calls_are_refused());
+    Edge edge;
+    const std::uint64_t at = edge.put("0123456789");
+    std::array<char, 16> into{};
+    const auto to_edge = read_memory_file(::getpid(), at, into.data(), into.size());
+    REQUIRE(to_edge);
+    CHECK(*to_edge == 10);  // the page that follows is there, but cannot be read
+    CHECK(std::string_view(into.data(), 10) == "0123456789");
+    CHECK(read_memory_file(::getpid(), at + 10, into.data(), 1).error().value() == EFAULT);
+    CHECK(read_memory_file(::getpid(), 8, into.data(), 1).error().value() == EFAULT);
+    CHECK(read_memory_file(::getpid(), ~std::uint64_t{0} - 7, into.data(), 8).error().value() == EFAULT);
+
+    CHECK(*write_memory_file(::getpid(), at + 8, "abcd", 4) == 2);
+    CHECK(write_memory_file(::getpid(), at + 10, "x", 1).error().value() == EFAULT);
+    CHECK(std::string_view(reinterpret_cast<const char*>(at), 10) == "01234567ab");
+    // What a program may only read stays as it is, although the file would force it.
+    static const char constant[] = "constant";
+    CHECK(write_memory_file(::getpid(), reinterpret_cast<std::uint64_t>(constant), "x", 1).error().value() ==
+          EFAULT);
+    CHECK(std::string_view(constant) == "constant");
 }

@@ -1,0 +1,121 @@
+#include "agent/handover.hpp"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace callgate::agent {
+namespace {
+
+using boost::system::error_code;
+using boost::system::result;
+
+error_code last_error() { return {errno, boost::system::system_category()}; }
+
+struct Parcel {
+    Parcel() {
+        part.iov_base = &byte;
+        part.iov_len = 1;
+        header.msg_iov = &part;
+        header.msg_iovlen = 1;
+        header.msg_control = room;
+        header.msg_controllen = sizeof room;
+    }
+    Parcel(const Parcel&) = delete;
+    Parcel& operator=(const Parcel&) = delete;
+
+    char byte = 'l';
+    iovec part{};
+    alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
+    msghdr header{};
+};
+
+bool send_descriptor(int socket, int descriptor) {
+    Parcel parcel;
+    cmsghdr* const note = CMSG_FIRSTHDR(&parcel.header);
+    note->cmsg_level = SOL_SOCKET;
+    note->cmsg_type = SCM_RIGHTS;
+    note->cmsg_len = CMSG_LEN(sizeof descriptor);
+    std::memcpy(CMSG_DATA(note), &descriptor, sizeof descriptor);
+    return ::sendmsg(socket, &parcel.header, MSG_NOSIGNAL) == 1;
+}
+
+/// The descriptors are the agent's own: a new one of his is one of ours.
+[[noreturn]] void be_courier(int orders, int socket, pid_t agent) {
+    // It holds both ends of the pipe, too: only the agent's death tells it that nothing more will come.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != agent) ::_exit(1);
+    int descriptor = -1;
+    ssize_t got = -1;
+    while ((got = ::read(orders, &descriptor, sizeof descriptor)) < 0 && errno == EINTR) {
+    }
+    ::_exit(got == sizeof descriptor && send_descriptor(socket, descriptor) ? 0 : 1);
+}
+
+}  // namespace
+
+bool taking_descriptors_is_refused() {
+    // Of no process at all: EBADF says that the call itself is let through.
+    return ::syscall(SYS_pidfd_getfd, -1, 0, 0U) < 0 && errno != EBADF;
+}
+
+result<HandoverSocket> make_handover_socket() {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return last_error();
+    const UniqueFd first(ends[0]), second(ends[1]);
+    HandoverSocket made{UniqueFd(::fcntl(first.get(), F_DUPFD_CLOEXEC, 3)),
+                        UniqueFd(::fcntl(second.get(), F_DUPFD_CLOEXEC, 3))};
+    if (!made.send || !made.receive) return last_error();
+    return made;
+}
+
+int Courier::start(int socket) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return errno;
+    read_ = ends[0];
+    write_ = ends[1];
+    const pid_t agent = ::getpid();
+    // Its end is no SIGCHLD: the command would find one pending where its caller has blocked that signal.
+    process_ = static_cast<pid_t>(::syscall(SYS_clone, CLONE_FILES, 0UL, 0UL, 0UL, 0UL));
+    if (process_ == 0) be_courier(read_, socket, agent);
+    return process_ < 0 ? errno : 0;
+}
+
+int Courier::carry(int descriptor) {
+    int error = 0, status = 0;
+    if (::write(write_, &descriptor, sizeof descriptor) != sizeof descriptor) error = errno;
+    if (error != 0) ::kill(process_, SIGKILL);
+    pid_t gone = 0;
+    while ((gone = ::wait4(process_, &status, __WALL, nullptr)) < 0 && errno == EINTR) {
+    }
+    ::close(read_);
+    ::close(write_);
+    if (error != 0) return error;
+    if (gone != process_) return ECHILD;
+    return status == 0 ? 0 : EPIPE;
+}
+
+result<UniqueFd> receive_descriptor(const UniqueFd& socket) {
+    Parcel parcel;
+    ssize_t got = -1;
+    while ((got = ::recvmsg(socket.get(), &parcel.header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT)) < 0 &&
+           errno == EINTR) {
+    }
+    if (got < 0) return last_error();
+    const cmsghdr* const note = CMSG_FIRSTHDR(&parcel.header);
+    if (note == nullptr || note->cmsg_type != SCM_RIGHTS || note->cmsg_len != CMSG_LEN(sizeof(int)))
+        return error_code(EPROTO, boost::system::system_category());
+    int descriptor = -1;
+    std::memcpy(&descriptor, CMSG_DATA(note), sizeof descriptor);
+    return UniqueFd(descriptor);
+}
+
+}  // namespace callgate::agent

@@ -1,0 +1,83 @@
+#include "supervisor/cli/container.hpp"
+
+#include <fcntl.h>
+#include <linux/keyctl.h>
+#include <linux/landlock.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+
+#include "agent/handover.hpp"
+#include "agent/unique_fd.hpp"
+#include "supervisor/kernel/memory_file.hpp"
+
+namespace callgate::cli {
+
+namespace {
+
+bool refused(long answer) { return answer < 0 && (errno == EPERM || errno == ENOSYS || errno == EACCES); }
+
+bool has_filter() {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);)
+        if (line.starts_with("Seccomp:")) return line.ends_with('2');
+    return false;
+}
+
+/// Landlock's own ENOSYS and EOPNOTSUPP are the kernel's, unless a filter is there that could have said the
+/// first.
+bool landlock_refused(bool filtered) {
+    const long abi = ::syscall(SYS_landlock_create_ruleset, nullptr, 0UL, LANDLOCK_CREATE_RULESET_VERSION);
+    return abi < 0 && (errno == EPERM || errno == EACCES || (errno == ENOSYS && filtered));
+}
+
+std::vector<std::string_view> refused_calls(bool filtered) {
+    std::vector<std::string_view> names;
+    const auto ask = [&names](std::string_view name, long answer) {
+        if (refused(answer)) names.push_back(name);
+    };
+    ask("pidfd_open", ::syscall(SYS_pidfd_open, -1, 0U));
+    ask("pidfd_send_signal", ::syscall(SYS_pidfd_send_signal, -1, 0, nullptr, 0U));
+    ask("openat2", ::syscall(SYS_openat2, -1, "", nullptr, 0UL));
+    ask("close_range", ::syscall(SYS_close_range, 2U, 1U, 0U));
+    if (landlock_refused(filtered)) names.emplace_back("landlock_create_ruleset");
+    return names;
+}
+
+}  // namespace
+
+Container probe_container() {
+    Container found;
+    found.filtered = has_filter();
+    found.refused = refused_calls(found.filtered);
+    found.descriptors = !agent::taking_descriptors_is_refused();
+    found.memory_calls = !kernel::memory_calls_are_refused();
+    found.memory_file = UniqueFd(::open("/proc/self/mem", O_RDONLY | O_CLOEXEC)).valid();
+    // Of no process: ESRCH.
+    found.ptrace = !refused(::ptrace(PTRACE_SEIZE, 0, nullptr, nullptr));
+    found.kcmp = !refused(::syscall(SYS_kcmp, ::getpid(), ::getpid(), 2, 0UL, 0UL));
+    found.keyrings = !refused(::syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_PROCESS_KEYRING, 0));
+    return found;
+}
+
+std::string obstacle(const Container& container) {
+    std::string names;
+    for (const std::string_view name : container.refused)
+        names += (names.empty() ? "" : ", ") + std::string(name);
+    if (!names.empty()) {
+        if (!container.filtered)
+            return "this kernel has no " + names + "; callgate needs Linux 5.19 or newer";
+        return "the seccomp profile of this container refuses " + names + ", which callgate needs; " +
+               std::string(loosen_profile);
+    }
+    if (!container.memory_calls && !container.memory_file)
+        return "the memory of the command cannot be read: the seccomp profile of this container refuses "
+               "process_vm_readv, and /proc/PID/mem cannot be opened; " +
+               std::string(add_ptrace);
+    return "";
+}
+
+}  // namespace callgate::cli
