@@ -1,0 +1,64 @@
+"""By the profile `agent`, which holds where none is named, /tmp is the run's own through TMPDIR, and the shared one is not writable."""
+from __future__ import annotations
+
+import os
+import stat
+import uuid
+from pathlib import Path
+
+import pytest
+
+PYTHON = "/usr/bin/python3"
+
+# Each attempt at what lies in the shared directory, by the name that is given; then what a program does that asks where to go.
+ATTEMPTS = """
+import os, socket, stat, subprocess, sys, tempfile
+name = sys.argv[1]
+def attempt(what, action):
+    try: action(); print(what, "done")
+    except OSError as error: print(what, "refused")
+attempt("file", lambda: open(f"/tmp/{name}-file", "w").close())
+attempt("directory", lambda: os.mkdir(f"/tmp/{name}-directory"))
+attempt("link", lambda: os.symlink("/etc/passwd", f"/tmp/{name}-link"))
+attempt("socket", lambda: socket.socket(socket.AF_UNIX).bind(f"/tmp/{name}-socket"))
+attempt("read", lambda: open(f"/tmp/{name}-stranger").read())
+attempt("append", lambda: open(f"/tmp/{name}-stranger", "a").close())
+attempt("remove", lambda: os.unlink(f"/tmp/{name}-stranger"))
+with tempfile.NamedTemporaryFile("w+") as own:
+    own.write("mine"); own.flush()
+    print("temporary", own.name.startswith(os.environ["TMPDIR"] + "/"), open(own.name).read())
+made = subprocess.run(["mktemp", "-d"], capture_output=True, text=True, check=True).stdout.strip()
+print("mktemp", made.startswith(os.environ["TMPDIR"] + "/"))
+print("mode", oct(stat.S_IMODE(os.stat(os.environ["TMPDIR"]).st_mode)), os.environ["TMPDIR"])
+"""
+SHARED = ["file", "directory", "link", "socket", "read", "append", "remove"]
+
+
+@pytest.fixture
+def name(user):
+    made = f"cg-test-{uuid.uuid4().hex}"
+    stranger = Path(f"/tmp/{made}-stranger")
+    stranger.write_text("somebody's")
+    os.chmod(stranger, 0o666)
+    if os.geteuid() == 0:
+        os.chown(stranger, user.uid, user.gid)
+    yield made
+    for one in Path("/tmp").glob(f"{made}-*"):
+        one.rmdir() if one.is_dir() and not one.is_symlink() else one.unlink()
+
+
+def test_control_the_shared_directory_is_open_to_a_bare_command(box, name):
+    bare = box.run([PYTHON, "-c", ATTEMPTS, name], supervised=False, env={"TMPDIR": "/tmp"})
+    assert bare.text.splitlines()[:7] == [f"{one} done" for one in SHARED], bare.describe()
+
+
+def test_a_run_has_a_directory_of_its_own_and_not_the_shared_one(box, name):
+    box.file(box.tree / "attempts.py", ATTEMPTS.encode())
+    result = box.run([PYTHON, "attempts.py", name], options=["--ask", "never"])
+    lines = result.text.splitlines()
+    assert result.code == 0 and lines[:7] == [f"{one} refused" for one in SHARED], result.describe()
+    assert lines[7:9] == ["temporary True mine", "mktemp True"], result.describe()
+    _, mode, place = lines[9].split()
+    assert mode == oct(stat.S_IRWXU) and place.startswith("/tmp/callgate-") and not Path(place).exists(), result.describe()
+    assert [one.name for one in Path("/tmp").glob(f"{name}-*")] == [f"{name}-stranger"]
+    assert Path(f"/tmp/{name}-stranger").read_text() == "somebody's"
