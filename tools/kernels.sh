@@ -20,11 +20,21 @@ fail() { say "$*"; exit 1; }
 
 work=$PWD/build/kernels
 series_and_abi=('6.1 2' '6.12 6')
-guest_packages=(bash bsdutils coreutils dash diffutils util-linux python3 python3-pytest passwd acl procps findutils grep
+guest_packages=(bash bsdutils coreutils dash diffutils util-linux python3 python3-pytest tmux passwd acl procps findutils grep
     sed mount tar xz-utils e2fsprogs git sqlite3 redis-server redis-tools curl make strace rsync)
 declare -A left_out=(
     [abi]='injects older Landlocks where there is a new one'
+    [ask_xterm]='needs a graphical terminal'
+    [audit_export]='reads logs'
+    [audit_log]='reads logs'
+    [audit_reading]='reads long logs'
+    [audit_report]='needs a browser'
+    [bad_use]='ends before the kernel is asked for anything'
     [demo]='shows what test_run tests'
+    [frameworks]='is the Python package, which speaks to the program alone'
+    [python]='is the Python package, which speaks to the program alone'
+    [wheel]='is the Python package, which speaks to the program alone'
+    [terminal_programs]='needs editors'
     [load]='takes times'
     [mutants]='is about what the tests see, not about the kernel'
     [programs]='needs the tool chains'
