@@ -25,7 +25,7 @@ import jsonschema
 
 SOAK = os.environ.get("CALLGATE_SOAK") == "1"
 # A guest whose processor is emulated gets more time (tools/kernels.sh).
-DEADLINE = (120.0 if SOAK else 60.0) * float(os.environ.get("CALLGATE_TEST_PATIENCE", "1"))
+DEADLINE = (600.0 if SOAK else 60.0) * float(os.environ.get("CALLGATE_TEST_PATIENCE", "1"))
 SWITCHES = ("CALLGATE_TEST_SWITCH_OFF", "CALLGATE_TEST_LANDLOCK_ABI")
 
 
