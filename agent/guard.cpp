@@ -208,6 +208,7 @@ void Guard::keep_deadline() {
 
 void Guard::end_all() {
     hurry();
+    if (guarding_.made_objects != nullptr) kill_made_groups(*guarding_.made_objects);
     end_descendants(::getpid(), [this] { reap(reaped_while_ending); });
 }
 
@@ -239,6 +240,7 @@ void Guard::await_dismissal() {
 
 void Guard::lost() {
     hurry();
+    if (guarding_.made_objects != nullptr) kill_made_groups(*guarding_.made_objects);
     for (;;) {
         end_descendants(::getpid(), [] { static_cast<void>(any_child_after_reaping()); });
         if (!any_child_after_reaping()) break;

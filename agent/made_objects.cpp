@@ -60,6 +60,15 @@ bool is_message_queue(const char* name, std::uint64_t inode, bool on_doubt) {
     return on_doubt;
 }
 
+void kill_made_groups(const MadeObjects& made) {
+    for (const MadeObjects::Group& group : made.groups) {
+        if (!group.used.load() || !group.unified.load()) continue;
+        const UniqueFd directory(::open(group.path.data(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+        const UniqueFd kill(::openat(directory.get(), "cgroup.kill", O_WRONLY | O_CLOEXEC));
+        static_cast<void>(::write(kill.get(), "1", 1) == 0);
+    }
+}
+
 void remove_made_objects(const MadeObjects& made) {
     for (std::size_t kind = 0; kind < object_kinds; ++kind) {
         const MadeObjects::Ids& ids = made.ids[kind];

@@ -44,9 +44,10 @@ struct MadeObjects {
     /// Control groups, which can go only when the tree has gone.
     struct Group {
         std::atomic<bool> used{false};
+        std::atomic<bool> unified{false};  // of version 2: it can be ended as a whole
         std::array<char, 4096> path;  // ends with NUL: the mapping begins as zeros, and each is written once
     };
-    std::array<Group, 2> groups;
+    std::array<Group, 3> groups;
 };
 
 /// The list, in a mapping that children inherit.
@@ -64,6 +65,10 @@ private:
     explicit SharedObjects(MadeObjects* objects) : objects_(objects) {}
     MadeObjects* objects_;
 };
+
+/// Kills all members of the control groups at once, where the kernel can (cgroup.kill, version 2,
+/// Linux 5.14): whoever forks as fast as he dies has no chance.
+void kill_made_groups(const MadeObjects& made);
 
 /// Removes every object of the list: when no process of the run is left.
 void remove_made_objects(const MadeObjects& made);

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "agent/unique_fd.hpp"
+#include "supervisor/limits/unified_place.hpp"
 
 namespace callgate::limits {
 
@@ -85,50 +86,96 @@ std::uint64_t event_in(const std::string& path, std::string_view key) {
     return 0;
 }
 
-/// A new group with one limit, noted where the guardian finds it; "" where that cannot be.
-std::string make_group(const std::string& controller, const std::string& run, const std::string& limit_file,
-                       std::uint64_t limit, agent::MadeObjects::Group& note) {
-    const std::string parent = own_group(controller);
-    const std::string path = parent + "/callgate-" + run;
-    if (parent.empty() || path.size() >= note.path.size()) return "";
+/// A new group, noted where the guardian finds it; false where that cannot be.
+bool make_group(const std::string& path, bool unified, agent::MadeObjects::Group& note) {
+    if (path.size() >= note.path.size()) return false;
     // Noted first: whoever is killed in between leaves nothing.
     std::copy(path.begin(), path.end(), note.path.begin());
+    note.unified.store(unified);
     note.used.store(true);
-    if (::mkdir(path.c_str(), 0700) != 0) {
-        note.used.store(false);
-        return "";
-    }
-    if (write_file(path + "/" + limit_file, std::to_string(limit))) return path;
+    if (::mkdir(path.c_str(), 0700) == 0) return true;
+    note.used.store(false);
+    return false;
+}
+
+void remove_group(const std::string& path, agent::MadeObjects::Group& note) {
     ::rmdir(path.c_str());
     note.used.store(false);
+}
+
+/// One of version 1, with one limit; "" where that cannot be.
+std::string limited_group(const std::string& controller, const std::string& run,
+                          const std::string& limit_file, std::uint64_t limit,
+                          agent::MadeObjects::Group& note) {
+    const std::string parent = own_group(controller);
+    const std::string path = parent + "/callgate-" + run;
+    if (parent.empty() || !make_group(path, false, note)) return "";
+    if (write_file(path + "/" + limit_file, std::to_string(limit))) return path;
+    remove_group(path, note);
     return "";
 }
 
 }  // namespace
 
-ControlGroups::ControlGroups(const std::string& run, const rules::Limits& limits, agent::MadeObjects& made) {
+ControlGroups::ControlGroups(const std::string& run, const rules::Limits& limits, agent::MadeObjects& made)
+    : made_(made) {
     if (limits.memory) {
-        memory_ = make_group("memory", run, "memory.limit_in_bytes", *limits.memory, made.groups[0]);
+        memory_ = limited_group("memory", run, "memory.limit_in_bytes", *limits.memory, made.groups[0]);
         // With what is swapped out; a kernel without that accounting has no such file.
         if (!memory_.empty())
             (void)write_file(memory_ + "/memory.memsw.limit_in_bytes", std::to_string(*limits.memory));
     }
-    if (limits.processes) tasks_ = make_group("pids", run, "pids.max", *limits.processes, made.groups[1]);
+    if (limits.processes) tasks_ = limited_group("pids", run, "pids.max", *limits.processes, made.groups[1]);
+    make_unified(run, limits);
 }
 
-bool ControlGroups::add(pid_t process) const {
-    for (const std::string* group : {&memory_, &tasks_})
-        if (!group->empty() && !write_file(*group + "/cgroup.procs", std::to_string(process))) return false;
+/// A controller is in one hierarchy only: what version 1 has not given, version 2 may.
+void ControlGroups::make_unified(const std::string& run, const rules::Limits& limits) {
+    const bool for_memory = limits.memory && memory_.empty(), for_tasks = limits.processes && tasks_.empty();
+    const auto place = for_memory || for_tasks ? unified_place() : std::nullopt;
+    if (!place || !((for_memory && place->memory) || (for_tasks && place->tasks))) return;
+    const std::string path = place->parent + "/callgate-" + run;
+    agent::MadeObjects::Group& note = made_.groups[2];
+    if (!make_group(path, true, note)) return;
+    unified_ = path;
+    if (for_memory && place->memory && write_file(path + "/memory.max", std::to_string(*limits.memory))) {
+        memory_ = path;
+        // Nothing is put aside, and who takes too much goes with all of its tree.
+        (void)write_file(path + "/memory.swap.max", "0");
+        (void)write_file(path + "/memory.oom.group", "1");
+    }
+    if (for_tasks && place->tasks && write_file(path + "/pids.max", std::to_string(*limits.processes)))
+        tasks_ = path;
+    if (memory_ != path && tasks_ != path) give_up_unified();
+}
+
+void ControlGroups::give_up_unified() {
+    remove_group(unified_, made_.groups[2]);
+    if (memory_ == unified_) memory_.clear();
+    if (tasks_ == unified_) tasks_.clear();
+    unified_.clear();
+}
+
+bool ControlGroups::add(pid_t process) {
+    const std::string number = std::to_string(process);
+    // Who may move whom is known for sure only by trying (a delegation that ends below the group above).
+    if (!unified_.empty() && !write_file(unified_ + "/cgroup.procs", number)) give_up_unified();
+    for (const std::string* group : {&memory_, &tasks_}) {
+        if (group->empty() || *group == unified_) continue;
+        if (!write_file(*group + "/cgroup.procs", number)) return false;
+    }
     return true;
 }
 
 std::optional<std::string> ControlGroups::exceeded() const {
-    if (hold_memory() && event_in(memory_ + "/memory.oom_control", "oom_kill") != 0) return "memory";
+    const char* const events = memory_ == unified_ ? "/memory.events" : "/memory.oom_control";
+    if (hold_memory() && event_in(memory_ + events, "oom_kill") != 0) return "memory";
     if (hold_tasks() && event_in(tasks_ + "/pids.events", "max") != 0) return "processes";
     return std::nullopt;
 }
 
 std::uint64_t ControlGroups::peak_memory() const {
+    if (memory_ == unified_) return number_in(memory_ + "/memory.peak");  // from Linux 5.19 on
     const std::uint64_t with_swap = number_in(memory_ + "/memory.memsw.max_usage_in_bytes");
     return std::max(with_swap, number_in(memory_ + "/memory.max_usage_in_bytes"));
 }

@@ -41,11 +41,11 @@ TreeLimits::TreeLimits(TreeLimitSettings settings)
       groups_(settings_.run, settings_.limits, *settings_.made),
       meter_(settings_.guardian, *settings_.made),
       fastest_growth_(slowest_growth) {
-    peak_.memory_in_group = groups_.hold_memory();
-    peak_.tasks_in_group = groups_.hold_tasks();
     if (!groups_.add(settings_.agent))
         throw std::runtime_error("cannot put the command into its control group: " +
                                  std::generic_category().message(errno));
+    peak_.memory_in_group = groups_.hold_memory();
+    peak_.tasks_in_group = groups_.hold_tasks();
     if (!settings_.limits.disk) return;
     const std::optional<std::uint64_t> used = disk_usage(settings_.places);
     if (!used)
@@ -87,12 +87,9 @@ void TreeLimits::run() {
     std::unique_lock lock(mutex_);
     while (!ending_) {
         lock.unlock();
-        Wait next = latest;
-        const auto began = Clock::now();
+        Wait next = Wait::max();
         const std::optional<std::string> outcome = look(next);
         if (outcome) return end(*outcome);
-        // A large tree is read less often, but never later than a limit that is near needs.
-        if (next == latest) next = std::max(next, pause_factor * (Clock::now() - began));
         lock.lock();
         changed_.wait_for(lock, next, [this] { return ending_; });
     }
@@ -108,11 +105,26 @@ void TreeLimits::end(const std::string& outcome) {
     peak_.memory = std::max(peak_.memory, meter_.memory());
 }
 
+/// What groups hold is asked of them, which costs next to nothing; the tree is read when that is due.
 std::optional<std::string> TreeLimits::look(Wait& next) {
+    if (const std::optional<std::string> outcome = group_exceeded(next)) return outcome;
+    const auto began = Clock::now();
+    if (began >= next_reading_) {
+        Wait pause = latest;
+        if (const std::optional<std::string> outcome = read_tree(pause)) return outcome;
+        const auto now = Clock::now();
+        // A large tree is read less often, but never later than a limit that is near needs.
+        if (pause == latest) pause = std::max<Wait>(pause, pause_factor * (now - began));
+        next_reading_ = now + pause;
+    }
+    next = std::min<Wait>(next, next_reading_ - Clock::now());
+    return std::nullopt;
+}
+
+std::optional<std::string> TreeLimits::read_tree(Wait& next) {
     const TreeUsage usage = meter_.read();
     const rules::Limits& limits = settings_.limits;
     peak_.tasks = std::max(peak_.tasks, usage.tasks);
-    if (const std::optional<std::string> outcome = group_exceeded(next)) return outcome;
     if (tasks_exceeded(usage, next)) return "processes";
     if (limits.cpu) {
         if (usage.cpu >= *limits.cpu) return "cpu";
@@ -128,7 +140,7 @@ std::optional<std::string> TreeLimits::look(Wait& next) {
 /// The kernel holds these; how soon the end follows is all that the readings decide.
 std::optional<std::string> TreeLimits::group_exceeded(Wait& next) const {
     if (!groups_.hold_memory() && !groups_.hold_tasks()) return std::nullopt;
-    next = std::min<Wait>(next, 50ms);
+    next = 50ms;
     return groups_.exceeded();
 }
 

@@ -63,8 +63,10 @@ private:
 
     void run();
     void end(const std::string& outcome);
-    /// One reading: the outcome where something is too much, and when the next is due.
+    /// The outcome where something is too much, and when to look again.
     std::optional<std::string> look(Wait& next);
+    /// One reading of the tree: the same, and when the next is due.
+    std::optional<std::string> read_tree(Wait& next);
     std::optional<std::string> group_exceeded(Wait& next) const;
     bool tasks_exceeded(const TreeUsage& usage, Wait& next) const;
     bool memory_exceeded(const TreeUsage& usage, Wait& next);
@@ -77,7 +79,7 @@ private:
     TreePeak peak_;
     std::uint64_t shared_at_start_ = 0, disk_at_start_ = 0;
     std::vector<dev_t> devices_;
-    Clock::time_point last_reading_{}, next_disk_{};
+    Clock::time_point next_reading_{}, last_reading_{}, next_disk_{};
     std::uint64_t last_memory_ = 0;
     double fastest_growth_;  // bytes a second
     /// When the tree was last seen at work, and what it had used and written by then.

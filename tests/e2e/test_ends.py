@@ -32,7 +32,7 @@ def shared_objects() -> set[str]:
             words = line.split()
             found.add(f"{kind} {words[1]}")
     if GROUPS.is_dir():
-        found |= {f"group {path}" for path in GROUPS.glob("*/**/callgate-*")}
+        found |= {f"group {path}" for path in GROUPS.glob("**/callgate-*")}
     return found
 
 
