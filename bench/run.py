@@ -21,6 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import limits
 import package
 from place import Failure, Place
 from rows import Row, Rows
@@ -67,6 +68,9 @@ def targets(rows: dict[str, Row]) -> None:
     small, large = rows["start-up, 60 entries"], rows["start-up, 20,000 entries"]
     line("start-up above bare", small.difference("callgate", "native") / 1e6, 2.0, "ms")
     print(f"           with 20,000 entries: {large.difference('callgate', 'native') / 1e6:.2f} ms")
+    print(f"           with limits of the tree: {rows['start-up with limits'].difference('with', 'without') / 1e6:.2f} ms "
+          "more (as root control groups, which the kernel takes its time to enter)")
+    line("sampling a tree of 1,000 processes", rows["sampling 1,000 processes"].median("took") / 1e7, 1.0, "% of one processor")
     for name in ("job: bash, echo 1", "job: python, print(1)"):
         line(f"{name}, above subprocess.run", rows[name].difference("callgate", "native") / 1e6, 3.0, "ms")
     one, many = rows["job: bash, echo 1"].rounds, rows["job: bash, 8 at once"].rounds
@@ -101,7 +105,7 @@ def reading(place: Place, records: int) -> None:
 
 def measure(place: Place, rounds: int, scale: float, only: str) -> None:
     makers = Rows(place, scale)
-    rows = [row for row in [*makers.all(), *package.rows(place, scale)] if only in row.name]
+    rows = [row for row in [*makers.all(), *limits.rows(place, scale), *package.rows(place, scale)] if only in row.name]
     makers.check()
     for turn in range(rounds):
         for row in rows:
