@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import harness
-from approvers import Asked, Executor, records
+from approvers import Asked, Executor, records, runtime
 
 SWAPS = 1000 if harness.SOAK else 50
 MANY = 10_000 if harness.SOAK else 500
@@ -186,15 +186,28 @@ def test_a_line_without_end_closes_the_channel_and_takes_no_memory(room):
     assert result.code == 0 and not result.decisions(verdict="allow", decided_by="program"), result.describe()
 
 
+def most_resident(pid: int) -> int:
+    """Bytes that it ever held."""
+    return 1024 * int(Path(f"/proc/{pid}/status").read_text().partition("VmHWM:")[2].split()[0])
+
+
+# What the supervisor may grow by while thousands ask.
+GROWTH = 24 << 20
+
+
 def test_equal_questions_are_one(room):
-    run = room.run(room.box.program("prog_asker"), "same", str(MANY), str(room.file), rules=room.rules())
+    run = room.sh(f"read go; {room.box.program('prog_asker')} same {MANY} {room.file}; read end", options=("--ask-timeout", "900s"))
+    before = most_resident(run.process.pid)
+    run.process.stdin.write(b"\n")
+    run.process.stdin.flush()
     ask = run.ask()
     count = ask["count"]
     while count < MANY:
         count = run.executor.next("count")["count"]
     run.decide(ask, "allow", "object")
-    result = run.end()
-    assert result.text == f"opened {MANY} refused 0\n", result.describe()
+    assert run.process.stdout.readline() == f"opened {MANY} refused 0\n".encode()
+    assert most_resident(run.process.pid) - before < GROWTH
+    result = run.end(b"\n")
     (answered,) = records(result, "prompt.answered")
     assert answered["callgate"]["callers"] == MANY and len(records(result, "prompt.shown")) == 1
     assert len(result.decisions(verdict="allow", decided_by="program")) == MANY
@@ -203,12 +216,17 @@ def test_equal_questions_are_one(room):
 def test_different_questions_are_limited_and_the_rest_is_denied_on_record(room):
     for index in range(MANY):
         (room.asked / str(index)).write_bytes(b"")
-    run = room.run(room.box.program("prog_asker"), "different", str(MANY), str(room.asked))
+    run = room.sh(f"read go; {room.box.program('prog_asker')} different {MANY} {room.asked}; read end")
+    before = most_resident(run.process.pid)
+    run.process.stdin.write(b"\n")
+    run.process.stdin.flush()
     asks = [run.ask() for _ in range(10)]  # in a minute, of one rule
     for ask in asks:
         run.decide(ask, "allow")
-    result = run.end()
-    assert result.text == f"opened 10 refused {MANY - 10}\n", result.describe()
+    assert run.process.stdout.readline() == f"opened 10 refused {MANY - 10}\n".encode()
+    assert most_resident(run.process.pid) - before < GROWTH
+    result = run.end(b"\n")
+    assert len(records(result, "prompt.shown")) == len(records(result, "prompt.answered")) == 10
     reasons = [one["callgate"]["reason"] for one in result.decisions(verdict="deny", decided_by="failure")]
     assert reasons == ["too many questions in a minute"] * (MANY - 10)
 
@@ -430,6 +448,28 @@ def test_a_descriptor_that_the_command_would_get_is_refused(box):
                      pass_fds=(number,))
     executor.close()
     assert result.code == 125 and "let the command answer itself" in result.errors, result.describe()
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "approvals.md"
+
+
+def test_the_example_of_the_documentation_answers(room):
+    """As it stands there: what is read is allowed, what is written is not."""
+    (example,) = [one for one in PAGE.read_text().split("```python\n")[1:] if "socketpair" in one]
+    code = example.partition("```")[0]
+    assert len(code.splitlines()) <= 30
+    box = room.box
+    work = box.directory(box.home / "work")
+    letter = box.file(box.home / "letter", b"dear")
+    box.file(work / "tool.py", f"import pathlib; p = pathlib.Path({str(letter)!r}); print(p.read_text(), flush=True); p.write_text('')".encode())
+    program = box.file(work / "policy.py", code.encode())
+    environment = box.environment(runtime(box))
+    environment["PATH"] = f"{box.callgate.parent}:/usr/bin:/bin"
+    process = box.start(["/usr/bin/python3", str(program)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                        cwd=work, env=environment)
+    said = box.wait(process, ["policy.py"], None, harness.DEADLINE)
+    assert said.text == "dear\n" and "Permission" in said.errors and said.code == 1, said.describe()
+    assert letter.read_bytes() == b"dear"
 
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "approval.schema.json"

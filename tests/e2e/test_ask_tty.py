@@ -54,7 +54,7 @@ def test_what_was_typed_before_belongs_to_the_command_and_too_soon_to_nobody(roo
 
 
 @pytest.mark.parametrize("typed", ["\x1b[200~a\r\x1b[201~", "\x1b[200~x\ra\ra\x1b[201~", "\x1b[?62;1;2c", "\x1b]11;rgb:00/00/00\x07",
-                                   "\x1b[<0;1;1M", "\x1bOA", "\x1ba"])
+                                   "\x1b[<0;1;1M", "\x1bOA", "\x1ba", "\x1b[24;80R", "\x1bP1$r0 q\x1b\\", "\x1b_Ga;OK\x1b\\"])
 def test_what_is_pasted_or_said_by_the_terminal_is_no_answer(room, typed):
     outer = start(room, f"cat {room.file}; echo after $?")
     outer.prompted()
