@@ -74,26 +74,32 @@ def start(box: harness.Box, script: str, event: str) -> Watched:
     return Watched(box, ["/bin/sh", "-c", script], options=options, runtime=box.root / "runtime")
 
 
-def strike(run: Watched, event: str) -> None:
-    """The event, at a random moment: the pause is the input of the test, nothing is waited for."""
+def strike(run: Watched, event: str) -> bool:
+    """The event, at a random moment: the pause is the input of the test, nothing is waited for. Whether it met anybody."""
     time.sleep(random.SystemRandom().uniform(0, 0.15))
     if event == "sigterm":
         run.process.send_signal(signal.SIGTERM)
     elif event == "supervisor killed":
         run.process.kill()
     elif event == "guardian killed":
-        for guardian in harness.children(run.pid):
+        guardians = harness.children(run.pid)
+        for guardian in guardians:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(guardian, signal.SIGKILL)
+        return bool(guardians)
+    return event != "nothing"
 
 
 def one_end(box: harness.Box, program: str, event: str) -> str:
     script, own = PROGRAMS[program]
     run = start(box, script, event)
-    strike(run, event)
-    if event == "nothing" and own is None:
+    struck = strike(run, event)
+    if not struck and own is None:
         run.process.send_signal(signal.SIGTERM)
-    result = run.finish()
+    try:
+        result = run.finish()
+    except AssertionError as failure:
+        raise AssertionError(f"{program}, {event}") from failure
     run.assert_nothing_left()
     said = check_report(run, result, EVENTS[event] | ({own} if own else set()), event)
     run.reap()
