@@ -160,8 +160,13 @@ def test_connects_are_decided_one_by_one(box, profile):
         line = [PYTHON, "-c", CONNECT, str(good), str(bad)]
         assert contained(box, profile, line).text == "connected\n" * 4
         result = contained(box, profile, line, network_rules(box, good))
-        assert result.code == 0 and result.text == "connected\n111\n" * 2, result.describe()
-        assert result.report["effective"]["degraded"] == [] and "container" not in result.errors, result.describe()
+        assert result.code == 0 and result.report["effective"]["degraded"] == [], result.describe()
+        first = "connected\n111\n"
+        # Before Linux 6.9 whose descriptors a thread has is told by kcmp alone, which podman's profile refuses.
+        if "thread-descriptors" in missing(doctor(box, profile)[1]):
+            assert result.text == first + "1\n1\n" and "see callgate doctor" in result.errors, result.describe()
+        else:
+            assert result.text == first * 2 and "container" not in result.errors, result.describe()
 
 
 def test_where_pidfd_getfd_is_refused_a_connect_is_denied_with_what_would_help(box):
@@ -220,6 +225,8 @@ def test_doctor_says_what_a_profile_refuses_and_what_would_help(box):
         native = missing(json.loads(box.run([str(box.callgate), "doctor", "--json"], supervised=False).text))
         assert code == 0 and found["works"], found
         lacks = {name: text for name, text in missing(found).items() if name not in native}
+        if "pidfd-thread" in native:  # before Linux 6.9, where kcmp stands in for it
+            lacking = lacking | {"thread-descriptors"}
         assert set(lacks) == lacking, lacks
         assert all(text == ptrace for name, text in lacks.items() if name != "keyrings"), lacks
         text = box.run([box.program("prog_container"), profile, str(box.callgate), "doctor"], supervised=False).text
