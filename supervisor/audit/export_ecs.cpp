@@ -17,7 +17,11 @@ public:
         event["module"] = "callgate";
         event["dataset"] = "callgate.audit";
         event["provider"] = "callgate";
-        if (!one.host.empty()) document["host"]["hostname"] = one.host;
+        if (!one.host.empty()) {
+            ExportJson& host = document["host"];
+            if (!host.is_object()) host = ExportJson::object();
+            host["hostname"] = one.host;
+        }
         if (const auto chain = document.find("integrity"); chain != document.end()) {
             document["callgate"]["integrity"] = *chain;
             document.erase("integrity");

@@ -79,10 +79,35 @@ std::uint64_t start_of(std::string_view entity) {
     return start;
 }
 
+namespace {
+
+/// What is read here may be written out again, member in member: a record has a few, a stranger's line could
+/// have as many as the stack has not.
+bool too_deep(std::string_view line) {
+    constexpr int deepest = 32;
+    int depth = 0;
+    bool in_string = false;
+    for (std::size_t at = 0; at < line.size(); ++at) {
+        const char one = line[at];
+        if (in_string && one == '\\') {
+            ++at;
+        } else if (one == '"') {
+            in_string = !in_string;
+        } else if (!in_string && (one == '{' || one == '[')) {
+            if (++depth > deepest) return true;
+        } else if (!in_string && (one == '}' || one == ']')) {
+            --depth;
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
 std::optional<Entry> parse_record(std::string_view line, std::string& problem) {
     const json record = json::parse(line, nullptr, false);
-    if (record.is_discarded()) {
-        problem = "not JSON";
+    if (record.is_discarded() || too_deep(line)) {
+        problem = record.is_discarded() ? "not JSON" : "nested deeper than a record is";
         return std::nullopt;
     }
     const json& ours = member(record, "callgate");

@@ -1,7 +1,8 @@
 // A log that a stranger wrote, as the verbs of `callgate audit` read it: ./dev fuzz.
 //
 // An input is the file. Besides memory errors and undefined behaviour: reading ends, every line is a record
-// or is said to be none, and what is printed shows nothing on a terminal but itself.
+// or is said to be none, what is printed shows nothing on a terminal but itself, and what is exported is
+// JSON.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <string_view>
 
 #include "supervisor/audit/escape.hpp"
+#include "supervisor/audit/export.hpp"
 #include "supervisor/audit/reader.hpp"
 #include "supervisor/audit/report/report.hpp"
 #include "supervisor/audit/show.hpp"
@@ -105,6 +107,27 @@ void report_all(const std::string& path) {
         broken("an element that is not the page's own");
 }
 
+/// Every record in every format: each line of those in JSON is JSON, in ASCII.
+void export_all(const std::string& path) {
+    for (const std::string_view format : audit::export_formats()) {
+        std::ostringstream out, errors;
+        check_status(audit::export_log(out, errors, {.log = {.log = path}, .format = std::string(format)}));
+        check_shown(errors);
+        std::string text = out.str();
+        if (format == "csv") {
+            std::erase(text, '\r');
+            out.str(text);
+            check_shown(out);
+            continue;
+        }
+        if (std::any_of(text.begin(), text.end(), [](char one) { return one < ' ' && one != '\n'; }))
+            broken("what is exported is not ASCII", format);
+        std::istringstream lines(text);
+        for (std::string line; std::getline(lines, line);)
+            if (!nlohmann::json::accept(line)) broken("an exported line is not JSON", line);
+    }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) { return 0; }
@@ -114,5 +137,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     read_lines(path, static_cast<std::size_t>(std::count(data, data + size, '\n')));
     show_all(path);
     report_all(path);
+    export_all(path);
     return 0;
 }
