@@ -40,6 +40,8 @@ private:
     void take_settings(const RuleFile& file, bool user_rules);
     void merge_rules();
     void check_ids();
+    [[nodiscard]] std::optional<std::vector<Glob>> expanded_then(const Glob& glob, bool follow) const;
+    [[nodiscard]] std::vector<Glob> expand_now(const Glob& glob, bool follow, std::vector<std::string>& kept);
     [[nodiscard]] bool expand(Rule& rule);
     void resolve_hosts(Rule& rule);
     void resolve_host(const Rule& rule, HostPattern& host);
@@ -82,6 +84,35 @@ void Loading::take_settings(const RuleFile& file, bool user_rules) {
     if (result_.description.empty()) result_.description = file.parsed.description;
 }
 
+/// What an earlier load made of the pattern, where it is known.
+std::optional<std::vector<Glob>> Loading::expanded_then(const Glob& glob, bool follow) const {
+    if (context_.then == nullptr) return std::nullopt;
+    const auto& all = context_.then->expanded;
+    const auto known = std::find_if(all.begin(), all.end(), [&](const Surroundings::Expanded& one) {
+        return one.followed == follow && one.pattern == glob.text();
+    });
+    if (known == all.end()) return std::nullopt;
+    std::vector<Glob> globs;
+    for (const std::string& path : known->paths) {
+        std::string problem;
+        auto found = Glob::compile(path, GlobKind::path, problem);
+        if (!found) return std::nullopt;
+        globs.push_back(std::move(*found));
+    }
+    return globs;
+}
+
+std::vector<Glob> Loading::expand_now(const Glob& glob, bool follow, std::vector<std::string>& kept) {
+    Expansion expansion = expander_->expand(glob);
+    kept.insert(kept.end(), expansion.kept.begin(), expansion.kept.end());
+    for (const std::string& path : expansion.found)
+        if (const std::string real = patterns_.canonical(path); follow && real != path)
+            expansion.globs.push_back(Glob::beneath(real));
+    Surroundings::Expanded& taken = result_.surroundings.expanded.emplace_back(glob.text(), follow);
+    for (const Glob& one : expansion.globs) taken.paths.push_back(one.text());
+    return std::move(expansion.globs);
+}
+
 /// False where nothing exists that the rule speaks of: without a path it would speak of everything, so it is
 /// left out.
 bool Loading::expand(Rule& rule) {
@@ -91,12 +122,9 @@ bool Loading::expand(Rule& rule) {
     // A link that a stranger made must not lead an allowance elsewhere; a restriction follows it.
     const bool follow = rule.action == Action::deny || rule.action == Action::kill;
     for (const Glob& glob : rule.when.path) {
-        Expansion expansion = expander_->expand(glob);
-        globs.insert(globs.end(), expansion.globs.begin(), expansion.globs.end());
-        kept.insert(kept.end(), expansion.kept.begin(), expansion.kept.end());
-        for (const std::string& path : expansion.found)
-            if (const std::string real = patterns_.canonical(path); follow && real != path)
-                globs.push_back(Glob::beneath(real));
+        std::optional<std::vector<Glob>> found = expanded_then(glob, follow);
+        if (!found) found = expand_now(glob, follow, kept);
+        globs.insert(globs.end(), found->begin(), found->end());
     }
     std::sort(kept.begin(), kept.end());
     kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
@@ -118,6 +146,10 @@ const std::vector<IpAddress>& Loading::addresses(const std::string& host) {
     if (known != addresses_.end()) return known->second;
     std::vector<IpAddress>& found = addresses_[host];
     if (!context_.check) {
+        if (context_.then != nullptr) {
+            const auto then = context_.then->hosts.find(host);
+            if (then != context_.then->hosts.end()) return found = then->second;
+        }
         if (context_.resolve && addresses_.size() <= most_hosts) found = context_.resolve(host);
         return found;
     }
@@ -230,6 +262,7 @@ LoadedRules Loading::run() {
     compile();
     if (result_.ok() && context_.check) check();
     result_.sha256 = digest(files_, sources_);
+    result_.surroundings.hosts = addresses_;
     if (!result_.ok()) result_.rules = nullptr;
     return std::move(result_);
 }

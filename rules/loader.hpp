@@ -21,6 +21,7 @@
 #include "rules/plan.hpp"
 #include "rules/rule_set.hpp"
 #include "rules/shipped.hpp"
+#include "rules/surroundings.hpp"
 
 namespace callgate::rules {
 
@@ -39,6 +40,8 @@ struct LoadContext {
     std::function<std::string(const std::string&)> canonical;
     /// Addresses of a literal host name, resolved at start; empty where there are none.
     std::function<std::vector<IpAddress>(const std::string& host)> resolve;
+    /// Of an earlier load: what stands there is taken from it. May be null.
+    const Surroundings* then = nullptr;
     /// Hard links of an object, 0 where unknown; may be empty. For the warning about literal denies.
     std::function<unsigned long(const std::string&)> link_count;
     /// The kernel's Landlock ABI where it is known, for warnings.
@@ -75,9 +78,10 @@ struct LoadedRules {
     Environment environment;
     std::string description;
     std::vector<Diagnostic> diagnostics;  // errors and warnings
-    std::string sha256;                   // of everything that was merged, canonical, hex
-    std::vector<std::string> files;       // rule files that were read (invariant 9: not writable)
-    std::vector<std::string> degraded;    // "host-static", ...
+    Surroundings surroundings;
+    std::string sha256;                 // of everything that was merged, canonical, hex
+    std::vector<std::string> files;     // rule files that were read (invariant 9: not writable)
+    std::vector<std::string> degraded;  // "host-static", ...
     bool stated_profile = false;
     [[nodiscard]] bool ok() const;
 };

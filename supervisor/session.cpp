@@ -131,6 +131,9 @@ void Session::record_start() {
     start.profiles = config_.profiles;
     start.pid = ::getpid();
     start.temporary_directory = config_.temporary_directory;
+    start.home = config_.home;
+    start.config = config_.config_home;
+    start.surroundings = config_.surroundings;
     require(log_->record(start), "cannot write the audit log");
 }
 

@@ -16,6 +16,7 @@
 #include "rules/limits.hpp"
 #include "rules/plan.hpp"
 #include "rules/rule_set.hpp"
+#include "rules/surroundings.hpp"
 #include "supervisor/approval/desk.hpp"
 #include "supervisor/approval/terminal.hpp"
 #include "supervisor/audit/signature.hpp"
@@ -58,6 +59,8 @@ struct SessionConfig {
     rules::Plan plan;
     std::vector<std::string> profiles;  // names, for run.start
     std::string rules_sha256;
+    rules::Surroundings surroundings;  // what the rules took from the machine
+    std::string config_home;           // what ${config} stands for
     std::vector<std::string> degraded;
     rules::Limits limits;  // already merged with the options
     Mode mode = Mode::enforce;

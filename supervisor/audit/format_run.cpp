@@ -15,12 +15,50 @@ namespace {
 
 /// Of a command, this much is on record; execve(2) takes more than a line may hold.
 constexpr std::size_t most_arguments = 1024, most_argument_bytes = 64 << 10;
+/// Of what patterns became, this much.
+constexpr std::size_t most_expanded_bytes = 64 << 10;
 
 void append_strings(Buffer& out, std::string_view name, std::span<const std::string> values) {
     out << ",\"" << name << "\":[";
     for (std::size_t index = 0; index < values.size(); ++index) {
         if (index != 0) out << ',';
         append_json_string(out, values[index]);
+    }
+    out << ']';
+}
+
+std::size_t size_of(const rules::Surroundings::Expanded& one) {
+    std::size_t size = one.pattern.size();
+    for (const std::string& path : one.paths) size += path.size();
+    return size;
+}
+
+/// What is left out, because it is long or no text, is taken from the machine again when the log is replayed.
+void append_surroundings(Buffer& out, const rules::Surroundings& taken) {
+    out << R"(,"expanded":[)";
+    std::size_t left = most_expanded_bytes;
+    bool first = true;
+    for (const rules::Surroundings::Expanded& one : taken.expanded) {
+        const std::size_t size = size_of(one);
+        if (size > left || !is_utf8(one.pattern) || !std::ranges::all_of(one.paths, is_utf8)) continue;
+        left -= size;
+        out << (first ? "" : ",") << R"({"pattern":)";
+        first = false;
+        append_json_string(out, one.pattern);
+        out << R"(,"followed":)" << (one.followed ? "true" : "false");
+        append_strings(out, "paths", one.paths);
+        out << '}';
+    }
+    out << R"(],"hosts":[)";
+    first = true;
+    for (const auto& [host, addresses] : taken.hosts) {
+        std::vector<std::string> shown;
+        for (const rules::IpAddress& one : addresses) shown.push_back(rules::text(one));
+        out << (first ? "" : ",") << R"({"name":)";
+        first = false;
+        append_json_string(out, host);
+        append_strings(out, "addresses", shown);
+        out << '}';
     }
     out << ']';
 }
@@ -132,11 +170,14 @@ std::size_t format(Buffer& out, const RunContext& context, const RunStart& start
     append_arguments(out, "command", start.command);
     append_string(out, "workdir", start.workdir);
     append_string(out, "temporary_directory", start.temporary_directory);
+    append_bytes(out, "home", start.home);
+    append_bytes(out, "config", start.config);
     append_string(out, "rules_sha256", start.rules_sha256);
     append_strings(out, "profiles", start.profiles);
     append_string(out, "kernel", start.kernel);
     out << R"(,"landlock_abi":)" << start.landlock_abi;
     append_strings(out, "degraded", start.degraded);
+    append_surroundings(out, start.surroundings);
     end_line(out);
     return sequence_at;
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "rules/request.hpp"
+#include "rules/surroundings.hpp"
 #include "rules/verdict.hpp"
 
 namespace callgate::audit {
@@ -135,7 +136,8 @@ struct Checkpoint {
 
 struct RunStart {
     std::vector<std::string> command;  // secrets are taken out when it is recorded
-    std::string workdir, temporary_directory, rules_sha256, mode, kernel, host;
+    std::string workdir, temporary_directory, home, config, rules_sha256, mode, kernel, host;
+    rules::Surroundings surroundings;
     int landlock_abi = 0;
     std::vector<std::string> degraded;
     std::vector<std::string> profiles;

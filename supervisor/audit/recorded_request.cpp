@@ -72,6 +72,31 @@ void read_operations(RecordedRequest& request, const json& ours) {
     request.second = operations_of(member(ours, "second_operations"));
 }
 
+/// What was no address then is none now: the host is as if it had not been on record.
+void read_hosts(rules::Surroundings& surroundings, const json& hosts) {
+    if (!hosts.is_array()) return;
+    for (const json& host : hosts) {
+        std::vector<rules::IpAddress> addresses;
+        std::string problem;
+        const std::vector<std::string> shown = texts(member(host, "addresses"));
+        for (const std::string& one : shown)
+            if (const auto address = rules::parse_address(one, problem)) addresses.push_back(*address);
+        if (addresses.size() == shown.size())
+            surroundings.hosts[text(member(host, "name"))] = std::move(addresses);
+    }
+}
+
+void read_start(RecordedRequest& request, const json& ours) {
+    request.home = bytes_of(member(ours, "home"), member(ours, "home_b64"));
+    request.config = bytes_of(member(ours, "config"), member(ours, "config_b64"));
+    read_hosts(request.surroundings, member(ours, "hosts"));
+    const json& expanded = member(ours, "expanded");
+    if (!expanded.is_array()) return;
+    for (const json& one : expanded)
+        request.surroundings.expanded.push_back(
+            {text(member(one, "pattern")), truth(member(one, "followed")), texts(member(one, "paths"))});
+}
+
 }  // namespace
 
 std::optional<RecordedRequest> parse_request(std::string_view line, std::string& problem) {
@@ -93,6 +118,7 @@ std::optional<RecordedRequest> parse_request(std::string_view line, std::string&
     request.workdir = text(member(ours, "workdir"));
     request.temporary_directory = text(member(ours, "temporary_directory"));
     request.rules_sha256 = text(member(ours, "rules_sha256"));
+    if (request.starts_run) read_start(request, ours);
     request.was = text(member(ours, "verdict"));
     if (request.was.empty()) return request;
     request.decided_by = text(member(ours, "decided_by"));

@@ -26,6 +26,7 @@ struct Change {
 
 struct Result {
     std::map<Change, std::uint64_t> changes;
+    bool same_rules = true;  // as those of every run in the log
     std::uint64_t requests = 0, changed = 0, undecidable = 0, of_no_rule = 0;
 };
 
@@ -70,7 +71,8 @@ void compare(Result& result, const RecordedRequest& request, const rules::RuleSe
     const bool asks_arguments = rules.needs_arguments() && request.first.contains(rules::Operation::execute);
     const rules::Verdict verdict = verdict_now(request, rules);
     // What a move would free is not on record: by its names alone it can be denied, but not allowed.
-    const bool unknown = (asks_arguments && !request.arguments_known) ||
+    // Of an interpreter's arguments, which are others than the script's, there is no record beside it.
+    const bool unknown = (asks_arguments && (!request.arguments_known || request.has_second)) ||
                          (is_move(request.call) && verdict.action == rules::Action::allow);
     if (unknown) {
         ++result.undecidable;
@@ -93,11 +95,10 @@ void write_json(std::ostream& out, const Result& result) {
                            {"operation", change.operation},
                            {"object", change.object},
                            {"count", count}});
-    const nlohmann::ordered_json all = {{"requests", result.requests},
-                                        {"changed", result.changed},
-                                        {"undecidable", result.undecidable},
-                                        {"not_by_rules", result.of_no_rule},
-                                        {"changes", std::move(changes)}};
+    const nlohmann::ordered_json all = {
+        {"same_rules", result.same_rules},   {"requests", result.requests},
+        {"changed", result.changed},         {"undecidable", result.undecidable},
+        {"not_by_rules", result.of_no_rule}, {"changes", std::move(changes)}};
     out << all.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) << '\n';
 }
 
@@ -142,8 +143,11 @@ int replay(std::ostream& out, std::ostream& errors, const ReplayOptions& options
             bad.add(lines->path(), lines->number(), problem);
             continue;
         }
-        if (request->starts_run || (!rules && !request->was.empty()))
-            rules = options.rules_for(request->workdir, request->temporary_directory);
+        if (request->starts_run || (!rules && !request->was.empty())) {
+            ReplayRules judging = options.rules_for(*request);
+            rules = std::move(judging.rules);
+            result.same_rules = result.same_rules && judging.sha256 == request->rules_sha256;
+        }
         if (!request->was.empty()) compare(result, *request, *rules);
     }
     options.json ? write_json(out, result) : write_text(out, result);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "rules/rule_set.hpp"
+#include "rules/surroundings.hpp"
 #include "supervisor/audit/show.hpp"
 
 namespace callgate::audit {
@@ -31,7 +32,8 @@ struct RecordedRequest {
     std::uint64_t of_sequence = 0;
     // Of run.start:
     bool starts_run = false;
-    std::string workdir, temporary_directory, rules_sha256;
+    std::string workdir, temporary_directory, home, config, rules_sha256;
+    rules::Surroundings surroundings;
 };
 /// Nothing, and why in `problem`, where the line is no record. Other records have no `was`.
 [[nodiscard]] std::optional<RecordedRequest> parse_request(std::string_view line, std::string& problem);
@@ -39,12 +41,16 @@ struct RecordedRequest {
 /// What its first object is, as a view into the request.
 [[nodiscard]] rules::Object object_of(const RecordedRequest& request);
 
+struct ReplayRules {
+    std::shared_ptr<const rules::RuleSet> rules;
+    std::string sha256;
+};
+
 struct ReplayOptions {
     LogChoice log{};
     bool json = false;
-    /// The other rules, for a run with this work directory and private directory.
-    std::function<std::shared_ptr<const rules::RuleSet>(const std::string& workdir, const std::string& tmp)>
-        rules_for;
+    /// The other rules, for a run that began like this.
+    std::function<ReplayRules(const RecordedRequest& start)> rules_for;
 };
 
 /// 0 nothing would change, 1 something would (or lines were no records).

@@ -15,6 +15,10 @@ class Arguments {
 public:
     /// Whether the flag or option was given.
     [[nodiscard]] bool has(std::string_view name) const { return values_.contains(name); }
+    /// Whether it was given on the command line, not by a variable.
+    [[nodiscard]] bool given(std::string_view name) const {
+        return values_.contains(name) && !from_environment_.contains(name);
+    }
     /// The last value given.
     [[nodiscard]] std::optional<std::string> value(std::string_view name) const;
     /// All values, in order.

@@ -43,13 +43,20 @@ std::size_t read_lines(const Arguments& arguments) {
     return *lines;
 }
 
-/// Options that only another verb of `audit` has are wrong use, not ignored.
+/// Options that only another verb of `audit` has are wrong use, not ignored. A variable that is there for
+/// other commands is.
 void refuse_options(const Arguments& arguments, std::string_view verb,
                     std::initializer_list<std::string_view> names) {
     for (const std::string_view name : names)
-        if (arguments.has(name))
+        if (arguments.given(name))
             throw Failure("option " + arguments.origin(name) + " does not fit callgate audit " +
                           std::string(verb) + "; see callgate audit --help");
+}
+
+void refuse_rule_options(const Arguments& arguments, std::string_view verb) {
+    refuse_options(arguments, verb,
+                   {"rules", "profile", "rules-json", "no-user-rules", "read", "write", "execute", "deny",
+                    "connect", "bind", "except", "default"});
 }
 
 audit::VerifyOptions read_verify(const Arguments& arguments, const audit::LogChoice& log) {
@@ -72,15 +79,21 @@ audit::VerifyOptions read_verify(const Arguments& arguments, const audit::LogCho
 
 int replay(const Arguments& arguments, const audit::LogChoice& log, const Places& places,
            std::ostream& errors) {
-    if (!arguments.has("rules") && !arguments.has("profile"))
+    if (!arguments.has("rules") && !arguments.has("profile") && !arguments.has("rules-json"))
         throw Failure(
             "callgate audit replay needs the rules to judge the log by; give --rules FILE or --profile NAME");
-    const auto rules_for = [&](const std::string& workdir, const std::string& tmp) {
-        const TreeWithTmp tree(tmp);
-        const rules::LoadContext context = machine_context(places, workdir, tmp, tree);
-        return compile_rules(arguments, places, context,
-                             {.own_files = {}, .warnings = false, .reasons = false})
-            .loaded.rules;
+    // What callgate keeps for itself is no matter of the rules: its records are passed over, and it is left
+    // out.
+    const auto rules_for = [&](const audit::RecordedRequest& start) {
+        const TreeWithTmp tree(start.temporary_directory);
+        rules::LoadContext context = machine_context(places, start.workdir, start.temporary_directory, tree);
+        if (!start.home.empty()) context.home = start.home;
+        if (!start.config.empty()) context.config = start.config;
+        context.then = &start.surroundings;
+        CompiledRules compiled =
+            compile_rules(arguments, places, context,
+                          {.own_files = {}, .warnings = false, .reasons = false, .built_in = false});
+        return audit::ReplayRules{std::move(compiled.loaded.rules), std::move(compiled.loaded.sha256)};
     };
     return audit::replay(std::cout, errors,
                          {.log = log, .json = arguments.has("json"), .rules_for = rules_for});
@@ -113,25 +126,23 @@ int dispatch_audit(const Arguments& arguments, const std::string& verb, std::ost
     if (arguments.rest().size() > 2 && verb != "suggest")
         throw Failure("callgate audit " + verb + " takes one log; see callgate audit --help");
     if (verb != "report") refuse_options(arguments, verb, {"html", "markdown"});
+    if (verb != "replay") refuse_rule_options(arguments, verb);
     const bool json = arguments.has("json");
     const audit::ShowOptions show{.log = {.state = state, .log = log},
                                   .filter = read_filter(arguments),
                                   .json = json,
                                   .colour = audit::colour_wanted(STDOUT_FILENO)};
     if (verb == "show") {
-        refuse_options(
-            arguments, verb,
-            {"into", "format", "follow", "lines", "by", "head", "key", "keep", "rules", "profile"});
+        refuse_options(arguments, verb, {"into", "format", "follow", "lines", "by", "head", "key", "keep"});
         return audit::show(std::cout, errors, show);
     }
     if (verb == "tail") {
-        refuse_options(arguments, verb, {"into", "format", "by", "head", "key", "keep", "rules", "profile"});
+        refuse_options(arguments, verb, {"into", "format", "by", "head", "key", "keep"});
         return audit::tail(std::cout, errors,
                            {.show = show, .lines = read_lines(arguments), .follow = arguments.has("follow")});
     }
     if (verb == "summary") {
-        refuse_options(arguments, verb,
-                       {"into", "format", "follow", "lines", "head", "key", "keep", "rules", "profile"});
+        refuse_options(arguments, verb, {"into", "format", "follow", "lines", "head", "key", "keep"});
         return audit::summary(std::cout, errors,
                               {.log = show.log,
                                .filter = show.filter,
@@ -139,8 +150,7 @@ int dispatch_audit(const Arguments& arguments, const std::string& verb, std::ost
                                .json = json});
     }
     if (verb == "export") {
-        refuse_options(arguments, verb,
-                       {"into", "follow", "lines", "by", "head", "key", "keep", "rules", "profile", "json"});
+        refuse_options(arguments, verb, {"into", "follow", "lines", "by", "head", "key", "keep", "json"});
         return audit::export_log(
             std::cout, errors,
             {.log = show.log, .filter = show.filter, .format = arguments.value("format").value_or("")});
@@ -154,7 +164,6 @@ int dispatch_audit(const Arguments& arguments, const std::string& verb, std::ost
                                      : std::initializer_list<std::string_view>{"head", "key", "keep"});
     if (verb != "suggest") refuse_options(arguments, verb, {"into"});
     if (verb == "replay") return replay(arguments, show.log, places, errors);
-    refuse_options(arguments, verb, {"rules", "profile"});
     if (verb == "report") {
         refuse_options(arguments, verb, {"json"});
         return report(arguments, show.log, errors);

@@ -72,10 +72,11 @@ constexpr std::array surroundings_options = {
 };
 
 constexpr std::array decision_options = {
-    OptionSpec{"ask", 0, one, "WHO",
-               "who answers what the rules ask: auto (default: you, on the terminal, where there is one; else "
-               "callgate approve, where it waits), tty, socket, fd:N or never",
-               "", "auto tty socket fd: never"},
+    OptionSpec{
+        "ask", 0, one, "WHO",
+        "who answers what the rules ask: auto (default: you, on the terminal, where there is one; else "
+        "callgate approve, where it waits), tty, socket, fd:N or never",
+        "", "auto tty socket fd: never"},
     OptionSpec{"ask-timeout", 0, one, "DURATION", "deny what nobody answers in this time (default: 60s)"},
     OptionSpec{"mode", 0, one, "MODE",
                "enforce (default), or audit: nothing is denied, what would have been is recorded", "",
@@ -204,6 +205,8 @@ constexpr std::array audit_output = {
 constexpr std::array replay_options = {
     OptionSpec{"rules", 'R', many, "FILE", "replay: the rule set that the log is judged by", "", "FILE"},
     OptionSpec{"profile", 'p', many, "NAME", "replay: a profile, in the same way"},
+    OptionSpec{"rules-json", 0, many, "TEXT", "replay: a rule set given in place"},
+    OptionSpec{"no-user-rules", 0, flag, "", "replay: leave out your own accepted rules"},
 };
 constexpr std::array report_options = {
     OptionSpec{"html", 0, one, "FILE", "report: one page for a browser (- is stdout)", "", "FILE"},
@@ -212,8 +215,8 @@ constexpr std::array report_options = {
 };
 constexpr std::array audit_groups = {
     OptionGroup{"Which records", audit_options}, OptionGroup{"Output", audit_output},
-    OptionGroup{"Replay", replay_options},       OptionGroup{"Report", report_options},
-    OptionGroup{"Other", help_options},
+    OptionGroup{"Replay", replay_options},       OptionGroup{"Replay: allow and deny", allow_options},
+    OptionGroup{"Report", report_options},       OptionGroup{"Other", help_options},
 };
 
 constexpr std::string_view run_text =

@@ -79,6 +79,10 @@ rules::Rule closed_terminal(const std::string& path) {
 /// Built-in rules must name every rule file; `extends` shows some of them only by loading.
 void load_with_built_in(CompiledRules& compiled, const Places& places, const rules::LoadContext& context,
                         const CompileOptions& options) {
+    if (!options.built_in) {
+        compiled.loaded = rules::load(compiled.choice.sources, context);
+        return;
+    }
     std::vector<std::string> known = compiled.choice.files;
     bool asked_on_terminal = !options.terminal.empty() && !options.terminal_if_asked;
     for (int round = 0; round < 3; ++round) {

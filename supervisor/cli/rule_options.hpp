@@ -51,6 +51,7 @@ struct CompileOptions {
     std::vector<std::string> own_files;  // the log's, the key's; "" is none
     bool warnings = false;               // about the rules, said one by one
     bool reasons = true;                 // PlanInput::reasons
+    bool built_in = true;                // with callgate's own rules
     std::string terminal{};              // where the person is asked, "" none: closed to the run
     bool terminal_if_asked = false;      // only where the rules ask anything
 };

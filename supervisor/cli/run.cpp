@@ -172,6 +172,8 @@ void set_rules(const Arguments& arguments, const Places& places, SessionConfig& 
     config.plan = std::move(compiled.plan);
     config.profiles = std::move(compiled.choice.profiles);
     config.rules_sha256 = std::move(compiled.loaded.sha256);
+    config.surroundings = std::move(compiled.loaded.surroundings);
+    config.config_home = places.config;
     config.degraded = std::move(compiled.loaded.degraded);
     check_container(config);
 }

@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import harness  # noqa: E402
 import mutants  # noqa: E402
+import replaying  # noqa: E402
 import toolchains  # noqa: E402
 from attacks import table  # noqa: E402
 
@@ -67,6 +68,7 @@ def pytest_terminal_summary(terminalreporter):
     show(terminalreporter, "mutants", mutants.lines())
     show(terminalreporter, "programs, seconds", toolchains.time_table())
     show(terminalreporter, "measured", MEASURED)
+    show(terminalreporter, "replayed under the same rules", replaying.lines())
     skipped = [f"{one.nodeid.rpartition('::')[2]}: {one.longrepr[2]}" for one in terminalreporter.stats.get("skipped", [])]
     show(terminalreporter, "skipped", sorted(skipped), said=True)
     failed = [f"{one.nodeid.rpartition('::')[2]}: {why(one)}" for kind in ("failed", "error") for one in terminalreporter.stats.get(kind, [])]

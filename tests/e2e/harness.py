@@ -23,6 +23,8 @@ from typing import Any, Callable
 
 import jsonschema
 
+import replaying
+
 SOAK = os.environ.get("CALLGATE_SOAK") == "1"
 # A guest whose processor is emulated gets more time (tools/kernels.sh).
 DEADLINE = (600.0 if SOAK else 60.0) * float(os.environ.get("CALLGATE_TEST_PATIENCE", "1"))
@@ -269,6 +271,8 @@ class Box:
             one.chmod(0o700 if one == self.state else 0o755)
             self.own(one)
         self.running: list[subprocess.Popen[bytes]] = []
+        self.replays = replaying.Replays()
+        self.noted: replaying.Noted | None = None  # of the process that was started last
         self.counter = 0
         self.callgate = stage.callgate
         self.switches = {name: os.environ[name] for name in SWITCHES if name in os.environ}
@@ -337,6 +341,7 @@ class Box:
         """Starts one process as the box's user; it is ended with the box."""
         keywords.setdefault("cwd", self.tree)
         keywords["env"] = keywords.get("env") or self.environment()
+        self.noted = self.replays.note([str(word) for word in line], Path(keywords["cwd"]), keywords["env"])
         process = subprocess.Popen(line, **self.user.popen_identity(), **keywords)
         self.running.append(process)
         return process
@@ -354,6 +359,7 @@ class Box:
             line, log = self.command(args, rules, options, audit, writing)
             process = self.start(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                  cwd=cwd or self.tree, env=self.environment(env), pass_fds=(*pass_fds, writing))
+            noted = self.noted
         except BaseException:
             os.close(reading)
             raise
@@ -370,6 +376,8 @@ class Box:
         if reports and reports[0].strip():
             result.report = json.loads(reports[0])
             check_report(result.report)
+            if noted is not None and (result.report["audit"] or {}).get("file"):
+                noted.log = Path(result.report["audit"]["file"])
         if log is not None:
             result.audit = read_log(log)
         return result
@@ -393,7 +401,10 @@ class Box:
             for stream in (process.stdin, process.stdout, process.stderr):
                 if stream:
                     stream.close()
-        remove_tree(self.root)
+        try:
+            self.replays.check(self)
+        finally:
+            remove_tree(self.root)
 
 
 def wait_channel(pid: int) -> str:

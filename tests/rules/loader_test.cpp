@@ -175,6 +175,41 @@ TEST_CASE("an expanded denial follows a link to what it names, an expanded allow
     CHECK(decide(load_as("allow"), Operation::read, "/home/u/work/.env") == Action::allow);
 }
 
+TEST_CASE(
+    "rules are loaded again as they were: what patterns became and where hosts led is taken from then") {
+    TestMachine machine;
+    machine.tree.file("/home/u/work/.env");
+    const char* text = R"({"default":"ask","rules":[{"deny":"read","path":"${workdir}/**/.env","expand":true},
+                                                    {"allow":"connect","host":"a.example"}]})";
+    LoadContext context = machine.context();
+    std::string led = "192.0.2.1";
+    context.resolve = [&](const std::string&) { return std::vector{address(led)}; };
+    RuleSources sources;
+    sources.parts.emplace_back(RuleSources::Text{text, "test"});
+    const LoadedRules first = load(sources, context);
+    REQUIRE_MESSAGE(first.rules, findings(first));
+    CHECK(decide(first, Operation::read, "/home/u/work/.env") == Action::deny);
+
+    machine.tree.file("/home/u/work/later/.env");
+    led = "192.0.2.2";
+    const LoadedRules now = load(sources, context);
+    CHECK(decide(now, Operation::read, "/home/u/work/later/.env") == Action::deny);
+    CHECK(connect(now, "192.0.2.1", 443) == Action::ask);
+    context.then = &first.surroundings;
+    const LoadedRules again = load(sources, context);
+    CHECK(again.sha256 == first.sha256);
+    CHECK(decide(again, Operation::read, "/home/u/work/.env") == Action::deny);
+    CHECK(decide(again, Operation::read, "/home/u/work/later/.env") == Action::ask);
+    CHECK(connect(again, "192.0.2.1", 443) == Action::allow);
+    CHECK(connect(again, "192.0.2.2", 443) == Action::ask);
+
+    // A stranger's log: what is no pattern is as if it had not been there.
+    Surroundings broken = first.surroundings;
+    broken.expanded.front().paths = {"/home/u/work/[unclosed"};
+    context.then = &broken;
+    CHECK(decide(load(sources, context), Operation::read, "/home/u/work/later/.env") == Action::deny);
+}
+
 TEST_CASE("options add rules and exceptions; a wrong rule name is an error with a suggestion") {
     TestMachine machine;
     machine.rule_files["/r/a.json"] = R"({"rules":[{"id":"all","allow":"read","path":"/**"},

@@ -267,10 +267,16 @@ TEST_CASE("run.start has the command without its secrets, and only so much of it
     RunStart start{.command = {"curl", "--token", "s3cret", "http://u:pw@h/"},
                    .workdir = "/w",
                    .temporary_directory = "/tmp/x",
+                   .home = "/home/u",
+                   .config = "/home/u/.config/callgate",
                    .rules_sha256 = "ab",
                    .mode = "enforce",
                    .kernel = "6.1.0",
                    .host = "box",
+                   .surroundings = {.expanded = {{"/w/**/.env", true, {"/w/.env", "/w/a\\[/.env"}},
+                                                 {"/w/**/.huge", false, {std::string(1 << 20, 'x')}},
+                                                 {"/w/**/.odd", false, {"/w/\xff"}}},
+                                    .hosts = {{"a.example", {}}}},
                    .landlock_abi = 3,
                    .degraded = {"host-static"},
                    .profiles = {"agent"},
@@ -283,6 +289,12 @@ TEST_CASE("run.start has the command without its secrets, and only so much of it
     CHECK(record["callgate"]["degraded"] == json::parse(R"(["host-static"])"));
     CHECK(record["callgate"]["profiles"] == json::parse(R"(["agent"])"));
     CHECK_FALSE(record["callgate"].contains("command_cut"));
+    CHECK(record["callgate"]["home"] == "/home/u");
+    CHECK(record["callgate"]["config"] == "/home/u/.config/callgate");
+    // What is too long, or no text, is left out.
+    CHECK(record["callgate"]["expanded"] ==
+          json::parse(R"([{"pattern":"/w/**/.env","followed":true,"paths":["/w/.env","/w/a\\[/.env"]}])"));
+    CHECK(record["callgate"]["hosts"] == json::parse(R"([{"name":"a.example","addresses":[]}])"));
 
     start.command = {"x", std::string(3 << 20, '\xff')};
     const std::string line = line_of(start);

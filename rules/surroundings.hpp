@@ -1,0 +1,27 @@
+// What a rule set took from the machine when it was loaded.
+//
+// A run has it on record, so that its decisions can be judged again as they were, whatever exists by then and
+// wherever names lead. Read back from a log it is a stranger's: patterns are compiled anew, and what is none
+// is as if it had not been there.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "rules/address.hpp"
+
+namespace callgate::rules {
+
+struct Surroundings {
+    /// What a pattern of a rule with `expand` became.
+    struct Expanded {
+        std::string pattern;
+        bool followed = false;           // links to what was found count too: of rules that deny or kill
+        std::vector<std::string> paths;  // as patterns
+    };
+    std::vector<Expanded> expanded;
+    std::map<std::string, std::vector<IpAddress>> hosts;
+};
+
+}  // namespace callgate::rules

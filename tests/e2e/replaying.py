@@ -1,0 +1,120 @@
+"""With the same rules `callgate audit replay` never differs: tried over the logs that the runs of all tests left.
+
+A box notes each supervised run that it starts; when it is closed, those of the sample whose log is there are replayed
+under the very rule options of the run. A test that damages a log, or takes its rules away, says so by `leave_out`.
+"""
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import harness
+
+SOAK = os.environ.get("CALLGATE_SOAK") == "1"
+REPLAYED_PERCENT = 100 if SOAK else 5
+
+VALUED = {"-R": "--rules", "-p": "--profile", "-r": "--read", "-w": "--write", "-x": "--execute", "-d": "--deny", "-c": "--connect"}
+RULE_OPTIONS = {*VALUED.values(), "--rules-json", "--bind", "--except", "--default"}
+STARTING_SETS = {"--rules", "--profile", "--rules-json"}
+WITHOUT_CHECKS = "CALLGATE_TEST_SWITCH_OFF"
+
+# Of the session: runs that were started, logs that were replayed, their requests, those that nothing can be said of.
+COUNTS = {"runs": 0, "replayed": 0, "requests": 0, "undecidable": 0, "not_by_rules": 0}
+LEFT_OUT: dict[str, int] = {}
+
+
+def lines() -> list[str]:
+    if not COUNTS["runs"]:
+        return []
+    said = [f"{COUNTS['replayed']} logs of {COUNTS['runs']} runs ({REPLAYED_PERCENT} %): {COUNTS['requests']} requests, none "
+            f"differs, {COUNTS['undecidable']} undecidable, {COUNTS['not_by_rules']} not by rules"]
+    return said + [f"left out: {why}: {count}" for why, count in sorted(LEFT_OUT.items())]
+
+
+@dataclasses.dataclass
+class Noted:
+    """A run: what chose its rules, where it ran, and where its log is (None: not known, or none)."""
+
+    options: list[str]
+    cwd: Path
+    environment: dict[str, str]
+    log: Path | None
+
+
+def rule_options(words: list[str]) -> list[str]:
+    """Those of `callgate run` that chose its rules, as `replay` takes them."""
+    found: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if word == "--no-user-rules" or word.partition("=")[0] in RULE_OPTIONS and "=" in word:
+            found.append(word)
+        elif (name := VALUED.get(word, word)) in RULE_OPTIONS:
+            found.append(f"{name}={next(rest)}")
+    if not any(one.partition("=")[0] in STARTING_SETS for one in found):
+        found.append("--profile=agent")
+    return found
+
+
+def log_of(words: list[str], cwd: Path) -> Path | None:
+    for index, word in enumerate(words):
+        value = words[index + 1] if word == "--audit" else word.removeprefix("--audit=")
+        if word.partition("=")[0] == "--audit" and not value.startswith("fd:"):
+            return cwd / value
+    return None
+
+
+class Replays:
+    """The runs of one box."""
+
+    def __init__(self) -> None:
+        self.runs: list[Noted] = []
+        self.why_not: str | None = None
+
+    def leave_out(self, why: str) -> None:
+        """Nothing of this box is replayed."""
+        self.why_not = why
+
+    def note(self, line: list[str], cwd: Path, environment: dict[str, str]) -> Noted | None:
+        """A process that is started; others than supervised runs are passed over."""
+        if len(line) < 2 or not Path(line[0]).name.startswith("callgate") or line[1] != "run" or "--" not in line:
+            return None
+        if environment.get(WITHOUT_CHECKS):
+            return None
+        COUNTS["runs"] += 1
+        if COUNTS["runs"] * REPLAYED_PERCENT // 100 == (COUNTS["runs"] - 1) * REPLAYED_PERCENT // 100:
+            return None
+        words = line[2:line.index("--")]
+        self.runs.append(Noted(rule_options(words), cwd, dict(environment), log_of(words, cwd)))
+        return self.runs[-1]
+
+    def check(self, box: "harness.Box") -> None:
+        """Fails the test where a verdict on record is not what the same rules say again."""
+        by_log: dict[Path, list[Noted]] = {}
+        for run in self.runs:
+            if run.log is not None and run.log.is_file() and run.log.stat().st_size:
+                by_log.setdefault(run.log, []).append(run)
+        for log, runs in by_log.items():
+            why = self.why_not
+            if any(one.options != runs[0].options for one in runs):
+                why = "several runs with different rules in one log"
+            if why is None:
+                replay(box, log, runs[0])
+            else:
+                LEFT_OUT[why] = LEFT_OUT.get(why, 0) + 1
+
+
+def replay(box: "harness.Box", log: Path, run: Noted) -> None:
+    environment = {name: value for name, value in run.environment.items() if not name.startswith("CALLGATE_TEST_")}
+    cwd = run.cwd if run.cwd.is_dir() else box.tree
+    again = box.run([str(box.stage.callgate), "audit", "replay", "--json", *run.options, str(log)], supervised=False, cwd=cwd,
+                    env=environment)
+    assert again.code == 0, f"under the same rules the log is judged otherwise\n{again.describe()}"
+    found = json.loads(again.text)
+    assert found["same_rules"], f"these are not the rules of the run\n{again.describe()}"
+    COUNTS["replayed"] += 1
+    for name in ("requests", "undecidable", "not_by_rules"):
+        COUNTS[name] += found[name]
