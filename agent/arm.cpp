@@ -106,9 +106,9 @@ int set_limits(const Blueprint& blueprint) {
     return error_of(::syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, *blueprint.io_priority()));
 }
 
-int make_ruleset(const Blueprint& blueprint, UniqueFd& ruleset) {
-    if (blueprint.landlock() == nullptr || !check_enabled("landlock")) return 0;
-    auto made = blueprint.landlock()->make();
+int make_ruleset(const Blueprint& domain, UniqueFd& ruleset) {
+    if (domain.landlock() == nullptr || !check_enabled("landlock")) return 0;
+    auto made = domain.landlock()->make();
     if (!made) return made.error().value();
     ruleset = std::move(*made);
     return 0;
@@ -225,10 +225,11 @@ void arm_and_execute(const AgentStart& start) {
         require(ArmStep::working_directory, error_of(::fchdir(guarding.working_directory.get())));
     require(ArmStep::descriptors, set_descriptors(start));
 
-    Blueprint blueprint;
-    require(ArmStep::handshake, blueprint.receive(channels.go));
+    Blueprint domain, blueprint;
+    require(ArmStep::handshake, domain.receive(channels.go));
     UniqueFd ruleset;
-    require(ArmStep::ruleset, make_ruleset(blueprint, ruleset));
+    require(ArmStep::ruleset, make_ruleset(domain, ruleset));
+    require(ArmStep::handshake, blueprint.receive(channels.go));
     require(ArmStep::limits, set_limits(blueprint));
     require(ArmStep::no_new_privs, error_of(::prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL)));
     require(ArmStep::landlock, enter_landlock(ruleset));

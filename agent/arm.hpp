@@ -1,7 +1,7 @@
 // The agent: the forked child that arms itself and becomes the command.
 //
 // Everything that runs between fork and execve is async-signal-safe: no allocation, no exception. What it
-// needs was made before the fork (AgentStart), or comes as a block of bytes (Blueprint). Its parent, the
+// needs was made before the fork (AgentStart), or comes as blocks of bytes (Blueprint). Its parent, the
 // guardian, hears of each step through the status pipe, whose CLOEXEC end closes when the command's own code
 // begins. No attacker has run yet; what could be hostile is the file that is executed.
 #pragma once
@@ -14,7 +14,7 @@ namespace callgate::agent {
 
 struct AgentChannels {
     int status = -1;  // write end, CLOEXEC
-    int go = -1;      // read end, CLOEXEC: the blueprint, then one byte
+    int go = -1;      // read end, CLOEXEC: ruleset and blueprint, then one byte
     /// CLOEXEC: where the listener is sent, if the supervisor cannot take it; -1: it can.
     int handover = -1;
 };

@@ -43,12 +43,11 @@ struct Blueprint::Header {
     bool has_landlock = false, has_io_priority = false;
 };
 
-namespace {
-
-/// Puts texts and arrays one behind the other. Where an array's elements are pointers, positions stand in it.
-class Packer {
+/// Puts texts and arrays behind the header, one after the other. Where an array's elements are pointers,
+/// positions stand in it.
+class Blueprint::Packer {
 public:
-    explicit Packer(std::size_t head) : bytes_(head) {}
+    Packer() : bytes_(sizeof(Header)) {}
 
     std::uint32_t text(const char* text) {
         const std::uint32_t at = position();
@@ -71,8 +70,11 @@ public:
         positions.resize(positions.size() + after);
         return array(std::span<const std::uint64_t>(positions));
     }
-    std::vector<std::byte> take() { return std::move(bytes_); }
-    [[nodiscard]] std::size_t size() const { return bytes_.size(); }
+    std::vector<std::byte> finish(Header header) {
+        header.size = bytes_.size();
+        std::memcpy(bytes_.data(), &header, sizeof header);
+        return std::move(bytes_);
+    }
 
 private:
     [[nodiscard]] std::uint32_t position() const {
@@ -82,6 +84,8 @@ private:
     }
     std::vector<std::byte> bytes_;
 };
+
+namespace {
 
 bool read_all(int pipe, void* into, std::size_t size) {
     for (std::size_t done = 0; done < size;) {
@@ -95,9 +99,27 @@ bool read_all(int pipe, void* into, std::size_t size) {
 
 }  // namespace
 
+std::vector<std::byte> pack_ruleset(const RulesetRecipe* landlock) {
+    Blueprint::Header header;
+    Blueprint::Packer packer;
+    if (landlock != nullptr) {
+        const RulesetParts parts = landlock->parts();
+        std::vector<GrantedPath> grants(parts.grants.begin(), parts.grants.end());
+        for (GrantedPath& one : grants)
+            one.path = reinterpret_cast<const char*>(std::uintptr_t{packer.text(one.path)});
+        header.sections[grants_section] = packer.array(std::span<const GrantedPath>(grants));
+        header.sections[connect_section] = packer.array(parts.connect);
+        header.sections[bind_section] = packer.array(parts.bind);
+        header.has_landlock = true;
+        header.attributes = parts.attributes;
+        header.abi = parts.abi;
+    }
+    return packer.finish(header);
+}
+
 std::vector<std::byte> pack_blueprint(const Arming& arming) {
     Blueprint::Header header;
-    Packer packer(sizeof header);
+    Blueprint::Packer packer;
     auto& sections = header.sections;
     sections[arguments_section] = packer.texts(arming.command, 1, 1);
     sections[environment_section] = packer.texts(arming.environment, 0, 1);
@@ -108,22 +130,7 @@ std::vector<std::byte> pack_blueprint(const Arming& arming) {
     header.nice = arming.nice;
     header.has_io_priority = arming.io_priority.has_value();
     header.io_priority = arming.io_priority.value_or(0);
-    if (arming.landlock != nullptr) {
-        const RulesetParts parts = arming.landlock->parts();
-        std::vector<GrantedPath> grants(parts.grants.begin(), parts.grants.end());
-        for (GrantedPath& one : grants)
-            one.path = reinterpret_cast<const char*>(std::uintptr_t{packer.text(one.path)});
-        sections[grants_section] = packer.array(std::span<const GrantedPath>(grants));
-        sections[connect_section] = packer.array(parts.connect);
-        sections[bind_section] = packer.array(parts.bind);
-        header.has_landlock = true;
-        header.attributes = parts.attributes;
-        header.abi = parts.abi;
-    }
-    header.size = packer.size();
-    std::vector<std::byte> bytes = packer.take();
-    std::memcpy(bytes.data(), &header, sizeof header);
-    return bytes;
+    return packer.finish(header);
 }
 
 template <typename T>

@@ -1,5 +1,6 @@
-// What the agent becomes, as one block of bytes: the supervisor sends it when it is known, long after the
-// fork, and the agent takes it apart between fork and exec.
+// What the agent becomes, as blocks of bytes: the supervisor sends each when it is known, long after the
+// fork, and the agent takes it apart between fork and exec. The ruleset comes first and by itself: opening
+// what is granted takes longest, and the supervisor works out the rest meanwhile.
 //
 // Positions stand in place of pointers, so that nothing but one mmap(2) is needed to have argv, envp, filter
 // and grants where the kernel wants them. Both ends are ours and of one program, and the pipe between them is
@@ -15,10 +16,14 @@
 
 namespace callgate::agent {
 
-/// The bytes to send. Throws std::length_error where they are more than 32 bits count.
+/// The bytes to send first; null: no Landlock domain. Throws std::length_error where they are more than 32
+/// bits count.
+[[nodiscard]] std::vector<std::byte> pack_ruleset(const RulesetRecipe* landlock);
+/// Those to send then. Throws as it does.
 [[nodiscard]] std::vector<std::byte> pack_blueprint(const Arming& arming);
 
-/// What was received. Async-signal-safe throughout; the memory is given back by execve or the process's end.
+/// One of them, received: the other's parts are empty. Async-signal-safe throughout; the memory is given back
+/// by execve or the process's end.
 class Blueprint {
 public:
     /// Reads one from `pipe`. 0, or errno: EPIPE where the other side is gone.
@@ -37,6 +42,8 @@ public:
 
 private:
     struct Header;
+    class Packer;
+    friend std::vector<std::byte> pack_ruleset(const RulesetRecipe* landlock);
     friend std::vector<std::byte> pack_blueprint(const Arming& arming);
 
     template <typename T>

@@ -215,11 +215,22 @@ result<Guardian> start_guardian(const Guarding& guarding) {
     return started;
 }
 
-result<void> arm(const Guardian& guardian, const Arming& arming) {
-    const std::vector<std::byte> bytes = pack_blueprint(arming);
+namespace {
+
+result<void> tell_agent(const Guardian& guardian, const std::vector<std::byte>& bytes) {
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     if (!write_all(guardian.go.get(), text) && errno != EPIPE) return last_error();
     return {};
+}
+
+}  // namespace
+
+result<void> send_ruleset(const Guardian& guardian, const RulesetRecipe* landlock) {
+    return tell_agent(guardian, pack_ruleset(landlock));
+}
+
+result<void> arm(const Guardian& guardian, const Arming& arming) {
+    return tell_agent(guardian, pack_blueprint(arming));
 }
 
 }  // namespace callgate::agent

@@ -69,7 +69,6 @@ struct Arming {
     /// execvpe does.
     std::vector<std::string> executables;
     std::vector<Limit> limits;
-    const RulesetRecipe* landlock = nullptr;  // null: none (audit mode)
     const std::vector<sock_filter>* filter = nullptr;
     int nice = 0;                    // added, 0: unchanged
     std::optional<int> io_priority;  // ioprio_set value
@@ -80,8 +79,8 @@ struct Guardian {
     UniqueFd pidfd;
     UniqueFd orders;  // write end
     UniqueFd events;  // read end
-    /// What the agent waits for: its blueprint, and after `armed` one byte that says that the listener was
-    /// taken. Closing it ends the agent.
+    /// What the agent waits for: ruleset and blueprint, and after `armed` one byte that says that the
+    /// listener was taken. Closing it ends the agent.
     UniqueFd go;  // write end
     /// Where the listener comes before `armed`, if it cannot be taken (agent/handover).
     UniqueFd handover;
@@ -94,8 +93,14 @@ struct Guardian {
 /// temporary directory is left.
 [[nodiscard]] boost::system::result<Guardian> start_guardian(const Guarding& guarding);
 
-/// Tells the agent what it becomes, after the guardian's `ready`. Where nobody reads that any more (EPIPE, so
-/// SIGPIPE must be ignored or blocked) the next event says why. Errors: errno of write.
+/// Tells the agent what to make its Landlock domain of (null: it enters none), after the guardian's `ready`:
+/// the run's private directory may be granted. The agent makes the ruleset meanwhile; `arm` follows. Where
+/// nobody reads that any more (EPIPE, so SIGPIPE must be ignored or blocked) the next event says why. Errors:
+/// errno of write.
+[[nodiscard]] boost::system::result<void> send_ruleset(const Guardian& guardian,
+                                                       const RulesetRecipe* landlock);
+
+/// Tells the agent everything else. The same holds.
 [[nodiscard]] boost::system::result<void> arm(const Guardian& guardian, const Arming& arming);
 
 }  // namespace callgate::agent

@@ -127,20 +127,29 @@ void Beginning::fork_guardian(const SessionConfig& config) {
     guardian = require(agent::start_guardian(guarding), "cannot start the guardian process");
 }
 
-void Beginning::arm(const SessionConfig& config) {
+namespace {
+
+constexpr const char* untold = "cannot tell the agent process what to do";
+
+}  // namespace
+
+void Beginning::send_ruleset(const SessionConfig& config) {
     const agent::RulesetRecipe landlock(config.plan);
+    static_cast<void>(expect(agent::Event::Kind::ready, config));
+    require(agent::send_ruleset(guardian, &landlock), untold);
+}
+
+void Beginning::arm(const SessionConfig& config) {
     const auto filter = agent::compile(calls::filter_spec(config.plan));
     agent::Arming arming;
     arming.command = config.command;
     arming.environment = config.environment;
     arming.executables = config.executables;
     arming.limits = limits::process_limits(config.limits);
-    arming.landlock = &landlock;
     arming.filter = &filter;
     arming.nice = config.nice;
     arming.io_priority = config.io_priority;
-    static_cast<void>(expect(agent::Event::Kind::ready, config));
-    require(agent::arm(guardian, arming), "cannot tell the agent process what to do");
+    require(agent::arm(guardian, arming), untold);
 }
 
 agent::Event Beginning::expect(agent::Event::Kind kind, const SessionConfig& config) const {

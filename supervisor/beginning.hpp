@@ -48,7 +48,10 @@ public:
     [[nodiscard]] bool forked() const { return guardian.pid > 0; }
     /// What the guardian reports in our place, if we are lost from here on.
     void set_lost_report(std::string_view text) { lost_report_.set(text); }
-    /// Tells the agent how it arms itself and what it becomes.
+    /// Tells the agent what its Landlock domain is made of, which it makes while the rest is worked out. Of
+    /// `config` the plan must be known.
+    void send_ruleset(const SessionConfig& config);
+    /// Tells the agent how else it arms itself and what it becomes, after its ruleset.
     void arm(const SessionConfig& config);
     /// The listener, when the agent is armed; it then waits to be let go.
     [[nodiscard]] UniqueFd take_listener(const SessionConfig& config);

@@ -150,7 +150,8 @@ void check_container(SessionConfig& config) {
             std::string(add_ptrace));
 }
 
-void set_rules(const Arguments& arguments, const Places& places, SessionConfig& config) {
+/// What the rules want of the environment is what remains to be done.
+rules::Environment set_rules(const Arguments& arguments, const Places& places, SessionConfig& config) {
     const TreeWithTmp tree(config.temporary_directory);
     const rules::LoadContext context =
         machine_context(places, config.workdir, config.temporary_directory, tree);
@@ -166,7 +167,6 @@ void set_rules(const Arguments& arguments, const Places& places, SessionConfig& 
                        .terminal_if_asked = config.perhaps_terminal});
     if (config.perhaps_terminal && !compiled.loaded.rules->may_ask()) config.terminal.reset();
     config.limits = config.limits.tighter(compiled.loaded.limits);
-    set_environment(arguments, places, compiled.loaded.environment, config);
     config.rules = compiled.loaded.rules;
     if (config.mode == Mode::audit) observe_rules(compiled, tree, config);
     config.plan = std::move(compiled.plan);
@@ -176,6 +176,7 @@ void set_rules(const Arguments& arguments, const Places& places, SessionConfig& 
     config.config_home = places.config;
     config.degraded = std::move(compiled.loaded.degraded);
     check_container(config);
+    return std::move(compiled.loaded.environment);
 }
 
 /// By `auto` a person is asked where one sits; in audit mode nobody is asked.
@@ -207,8 +208,10 @@ int start(const Arguments& arguments, SessionConfig& config) {
     name_run(config);
     choose_terminal(config);
     std::unique_ptr<Beginning> begun = begin_run(config);
-    set_rules(arguments, places, config);
+    const rules::Environment environment = set_rules(arguments, places, config);
     if (!begun->forked()) begun->fork_guardian(config);
+    begun->send_ruleset(config);
+    set_environment(arguments, places, environment, config);
     return run_session(std::move(begun), std::move(config));
 }
 

@@ -67,7 +67,9 @@ inline void wait_readable(int fd) {
 }
 
 /// Everything that a run is given, early and late.
-struct WholeArming : Guarding, Arming {};
+struct WholeArming : Guarding, Arming {
+    const RulesetRecipe* landlock = nullptr;
+};
 
 inline WholeArming arming(std::vector<std::string> command) {
     WholeArming arming;
@@ -88,6 +90,7 @@ public:
         first_ = read_event();
         if (first_->kind != Event::Kind::ready) return;
         first_.reset();
+        send_ruleset(guardian_, arming.landlock).value();
         arm(guardian_, arming).value();
     }
     GuardedRun(const GuardedRun&) = delete;
