@@ -30,10 +30,12 @@ void Receivers::Worker::prepare_thread() {
     if (::chdir("/") != 0) ::_exit(125);
     ::umask(0);
     scratch_.umask = 0;
+    scratch_.executable.reserve(256);  // the first allocation of a thread costs most: not within a call
 }
 
 void Receivers::Worker::run() {
     prepare_thread();
+    pool_.started_.wait(false);
     while (!pool_.stopping_.load(std::memory_order_relaxed)) {
         if (seat_ == nullptr) {
             if (!pool_.handle_resumed(*this)) change_seat();

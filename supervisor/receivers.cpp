@@ -31,15 +31,20 @@ Receivers::Receivers(kernel::NotificationSource& source, calls::Supervision& run
 
 Receivers::~Receivers() { stop(); }
 
-void Receivers::start() {
+void Receivers::prepare() {
     struct sigaction action {};
     action.sa_handler = [](int) {};  // only to make blocking calls return EINTR
     ::sigaction(Worker::interrupt_signal, &action, nullptr);
-    source_.wake_synchronously(true);
     const std::lock_guard lock(mutex_);
     if (!seat_someone(seats_[0])) {
         throw std::system_error(EAGAIN, std::generic_category(), "cannot start a receiving thread");
     }
+}
+
+void Receivers::start() {
+    source_.wake_synchronously(true);
+    started_.store(true);
+    started_.notify_all();
 }
 
 /// An idle worker, or a new one. False: the system gives no further thread.
@@ -235,6 +240,8 @@ bool Receivers::tick() {
 
 void Receivers::stop() {
     stopping_.store(true);
+    started_.store(true);
+    started_.notify_all();
     constexpr auto patience = std::chrono::seconds(2);
     const auto deadline = std::chrono::steady_clock::now() + patience;
     for (;;) {

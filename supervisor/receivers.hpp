@@ -34,12 +34,16 @@ public:
     /// At most this many calls may be blocked at once (architecture.md); a further one is denied.
     static constexpr int max_blocked = 512;
 
-    /// Both outlive this. `wake_watchdog` is called (by any thread) when calls begin to come after a pause:
-    /// `tick` is then to be called every `tick_interval_ms` until it returns false.
+    /// Both outlive this. `tick` is to be called every `tick_interval_ms` from `start` on, until it returns
+    /// false; `wake_watchdog` is called (by any thread) when calls come again after such a pause.
     Receivers(kernel::NotificationSource& source, calls::Supervision& run,
               std::function<void()> wake_watchdog);
     ~Receivers();
 
+    /// Makes the first thread, which waits until there is something to receive from. Throws
+    /// std::system_error.
+    void prepare();
+    /// After `prepare`, when `source` receives.
     void start();
     /// The watchdog; event loop only. False: nothing happens, it may sleep.
     bool tick();
@@ -90,8 +94,8 @@ private:
     std::uint64_t resumed_seen_ = 0;              // the watchdog's
     std::atomic<int> wanted_{1};                  // seats
     std::atomic<Reception> reception_{Reception::alone};
-    std::atomic<bool> stopping_{false};
-    std::atomic<bool> watchdog_asleep_{true};
+    std::atomic<bool> started_{false}, stopping_{false};
+    std::atomic<bool> watchdog_asleep_{false};
     std::atomic<std::int64_t> cautious_until_ns_{0};
     /// In a crowd: which seat (from 1) answered a caller last. Threads that share a place here share a home.
     std::array<std::atomic<std::uint8_t>, max_homes> homes_{};

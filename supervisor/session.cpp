@@ -188,9 +188,12 @@ void Session::supervise() {
     if (config_.ask.who != approval::AskSettings::Who::never) shared.broker = &desk.broker();
     shared.home = config_.home;
     if (config_.terminal) shared.terminal = config_.terminal->number();
-    kernel::Listener listener(begun_->take_listener(config_));
+    kernel::Listener listener;
     Receivers receivers(listener, shared, [&loop] { loop.wake_watchdog(); });
     resuming = &receivers;
+    // Threads from here on: they inherit the blocked signals.
+    receivers.prepare();
+    listener.open(begun_->take_listener(config_));
     desk.start();
     std::optional<limits::TreeLimits> tree_limits;
     if (limits::TreeLimits::any(config_.limits))
@@ -203,7 +206,6 @@ void Session::supervise() {
             .places = {config_.workdir, config_.temporary_directory},
             .exceeded = [&loop](const std::string& outcome) { loop.end_tree(outcome); }});
     if (held_signal() != 0) throw SetupError("a signal ended the run before the command began");
-    // Threads from here on: they inherit the blocked signals.
     receivers.start();
     if (tree_limits) tree_limits->start();
     begun_->let_go();

@@ -59,7 +59,8 @@ public:
 
 class Listener final : public NotificationSource {
 public:
-    explicit Listener(UniqueFd fd) : fd_(std::move(fd)) {}
+    /// Before anything else is called.
+    void open(UniqueFd fd) { fd_ = std::move(fd); }
     Result<Notification> receive() override;
     Result<void> answer(std::uint64_t id, const Answer& answer) override;
     Result<int> add_descriptor(std::uint64_t id, int fd, bool close_on_exec) override;

@@ -106,6 +106,7 @@ void serve(Callers& callers) {
                            .log_error = {},
                            .notifications = {}};
     Receivers receivers(callers, run, [] {});
+    receivers.prepare();
     receivers.start();
     while (!callers.all_answered()) receivers.tick();
     receivers.stop();
