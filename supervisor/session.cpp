@@ -5,8 +5,6 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <iostream>
-
 #include "agent/removal.hpp"
 #include "agent/write_all.hpp"
 #include "rules/test_switch.hpp"
@@ -23,6 +21,9 @@
 namespace callgate {
 
 namespace {
+
+/// On stderr, by one write: lines of other processes do not come in between. Nobody may read there any more.
+void say(const std::string& text) { static_cast<void>(write_all(STDERR_FILENO, text)); }
 
 constexpr const char* system_log = "/dev/log";
 /// How long a reader of the log, or the system's log, may take once the run is over.
@@ -315,7 +316,7 @@ void Session::finish() {
     } else if (!outcome_.error.empty() && !cancelled_early_) {
         report_failure(outcome_.error);
     }
-    if (!config_.quiet) std::cerr << report_.footer(facts(), outcome_, config_.hints) << std::flush;
+    if (!config_.quiet) say(report_.footer(facts(), outcome_, config_.hints));
 }
 
 void Session::clean_up() {
@@ -327,7 +328,7 @@ void Session::clean_up() {
                        because(removed.error().value()));
 }
 
-void Session::report_failure(const std::string& text) { std::cerr << "callgate: " << text << std::endl; }
+void Session::report_failure(const std::string& text) { say("callgate: " + text + '\n'); }
 
 int Session::run() {
     try {
@@ -367,7 +368,7 @@ int run_session(std::unique_ptr<Beginning> begun, SessionConfig config) {
         session = new Session(std::move(begun), std::move(config));
         return session->run();
     } catch (const std::exception& failure) {
-        std::cerr << "callgate: " << failure.what() << std::endl;
+        say(std::string("callgate: ") + failure.what() + '\n');
         return 125;
     }
 }

@@ -1,5 +1,7 @@
 // `callgate audit`: arguments for the readers of logs.
-#include <iostream>
+#include <cstdio>
+#include <ext/stdio_sync_filebuf.h>
+#include <ostream>
 #include <sstream>
 
 #include "supervisor/audit/export.hpp"
@@ -21,6 +23,13 @@
 namespace callgate::cli {
 
 namespace {
+
+/// As std::cout, whose header would have every start of callgate initialise all standard streams (0.1 ms).
+std::ostream& standard_output() {
+    static __gnu_cxx::stdio_sync_filebuf<char> buffer(stdout);
+    static std::ostream stream(&buffer);
+    return stream;
+}
 
 audit::Filter read_filter(const Arguments& arguments) {
     audit::Filter filter;
@@ -95,7 +104,7 @@ int replay(const Arguments& arguments, const audit::LogChoice& log, const Places
                           {.own_files = {}, .warnings = false, .reasons = false, .built_in = false});
         return audit::ReplayRules{std::move(compiled.loaded.rules), std::move(compiled.loaded.sha256)};
     };
-    return audit::replay(std::cout, errors,
+    return audit::replay(standard_output(), errors,
                          {.log = log, .json = arguments.has("json"), .rules_for = rules_for});
 }
 
@@ -104,7 +113,7 @@ int prune(const Arguments& arguments, const std::string& state, std::ostream& er
     if (!keep) throw Failure("callgate audit prune needs --keep AGE, such as --keep 30d");
     const std::optional<std::chrono::seconds> age = audit::parse_age(*keep);
     if (!age) throw Failure(arguments.origin("keep") + " " + *keep + ": expected an age such as 30d or 12h");
-    return audit::prune(std::cout, errors, {.state = state, .keep = *age});
+    return audit::prune(standard_output(), errors, {.state = state, .keep = *age});
 }
 
 int report(const Arguments& arguments, const audit::LogChoice& log, std::ostream& errors) {
@@ -116,7 +125,7 @@ int report(const Arguments& arguments, const audit::LogChoice& log, std::ostream
     if (options.html && options.html == options.markdown)
         throw Failure("--html and --markdown cannot both go to " +
                       (*options.html == "-" ? "standard output" : *options.html));
-    return audit::make_report(std::cout, errors, options);
+    return audit::make_report(standard_output(), errors, options);
 }
 
 int dispatch_audit(const Arguments& arguments, const std::string& verb, std::ostream& errors) {
@@ -134,16 +143,16 @@ int dispatch_audit(const Arguments& arguments, const std::string& verb, std::ost
                                   .colour = audit::colour_wanted(STDOUT_FILENO)};
     if (verb == "show") {
         refuse_options(arguments, verb, {"into", "format", "follow", "lines", "by", "head", "key", "keep"});
-        return audit::show(std::cout, errors, show);
+        return audit::show(standard_output(), errors, show);
     }
     if (verb == "tail") {
         refuse_options(arguments, verb, {"into", "format", "by", "head", "key", "keep"});
-        return audit::tail(std::cout, errors,
+        return audit::tail(standard_output(), errors,
                            {.show = show, .lines = read_lines(arguments), .follow = arguments.has("follow")});
     }
     if (verb == "summary") {
         refuse_options(arguments, verb, {"into", "format", "follow", "lines", "head", "key", "keep"});
-        return audit::summary(std::cout, errors,
+        return audit::summary(standard_output(), errors,
                               {.log = show.log,
                                .filter = show.filter,
                                .by = arguments.value("by").value_or("rule"),
@@ -152,7 +161,7 @@ int dispatch_audit(const Arguments& arguments, const std::string& verb, std::ost
     if (verb == "export") {
         refuse_options(arguments, verb, {"into", "follow", "lines", "by", "head", "key", "keep", "json"});
         return audit::export_log(
-            std::cout, errors,
+            standard_output(), errors,
             {.log = show.log, .filter = show.filter, .format = arguments.value("format").value_or("")});
     }
     refuse_options(arguments, verb,
@@ -175,13 +184,13 @@ int dispatch_audit(const Arguments& arguments, const std::string& verb, std::ost
                                             .rules_for = {},
                                             .taken = {}};
         if (const auto file = arguments.value("into")) return suggest_into(*file, options, places, errors);
-        return audit::suggest(std::cout, errors, options);
+        return audit::suggest(standard_output(), errors, options);
     }
-    if (verb == "verify") return audit::verify(std::cout, errors, read_verify(arguments, show.log));
+    if (verb == "verify") return audit::verify(standard_output(), errors, read_verify(arguments, show.log));
     if (!log.empty()) throw Failure("callgate audit " + verb + " takes no log; it reads the state directory");
     if (verb == "prune") return prune(arguments, state, errors);
-    if (verb == "ls") return audit::list(std::cout, errors, {.state = state, .json = json});
-    return audit::last(std::cout, errors, state);
+    if (verb == "ls") return audit::list(standard_output(), errors, {.state = state, .json = json});
+    return audit::last(standard_output(), errors, state);
 }
 
 }  // namespace
@@ -197,8 +206,8 @@ int audit_log(const Arguments& arguments) {
     }
     std::ostringstream errors;
     const int status = dispatch_audit(arguments, verb, errors);
-    std::cout.flush();
-    if (!std::cout) throw Failure("cannot write to standard output");
+    standard_output().flush();
+    if (!standard_output()) throw Failure("cannot write to standard output");
     std::string text = errors.str();
     while (text.ends_with('\n')) text.pop_back();
     for (std::size_t begin = 0; begin < text.size();) {

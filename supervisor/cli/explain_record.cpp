@@ -1,7 +1,6 @@
 // `callgate explain --from-log SEQ [LOG]`: what a record asked for, under the rules that are given.
 //
 // The log is hostile: a line that is no record is passed over, names are made safe where they are printed.
-#include <iostream>
 #include <optional>
 
 #include "rules/address.hpp"

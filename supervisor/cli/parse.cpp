@@ -1,7 +1,7 @@
-// The only user of CLI11, which is slow to compile.
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
+// Words to Arguments, by getopt_long(3) over the table of options. (A library that keeps options as objects
+// initialises the streams of libstdc++ with it, at the cost of 0.1 ms of every start.)
+#include <getopt.h>
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -40,41 +40,6 @@ std::optional<std::string> process_environment(const std::string& name) {
 
 namespace {
 
-struct Parser {
-    CLI::App app;
-    std::vector<std::pair<const OptionSpec*, CLI::Option*>> known;
-};
-
-/// Whether `words` could hold the option at all. CLI11 compares every option with every other as it is added,
-/// which costs milliseconds for sixty of them, so only those that may be meant are.
-bool may_hold(const std::vector<std::string>& words, const OptionSpec& option) {
-    return std::any_of(words.begin(), words.end(), [&option](const std::string& word) {
-        if (word.starts_with("--")) return std::string_view(word).substr(2).starts_with(option.name);
-        return option.letter != 0 && word.starts_with('-') && word.find(option.letter) != std::string::npos;
-    });
-}
-
-void add_options(Parser& parser, const VerbSpec& verb, const std::vector<std::string>& words) {
-    parser.app.set_help_flag("");
-    if (verb.command)
-        parser.app.prefix_command();
-    else
-        parser.app.allow_extras();
-    for (const OptionSpec* option : options(verb)) {
-        if (!may_hold(words, *option)) {
-            parser.known.emplace_back(option, nullptr);
-            continue;
-        }
-        std::string names = "--" + std::string(option->name);
-        if (option->letter != 0) names += std::string(",-") + option->letter;
-        CLI::Option* added =
-            option->arity == Arity::flag ? parser.app.add_flag(names) : parser.app.add_option(names);
-        added->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-        if (option->arity != Arity::flag) added->type_name(std::string(option->value));
-        parser.known.emplace_back(option, added);
-    }
-}
-
 [[noreturn]] void fail_unknown(const VerbSpec& verb, const std::string& word) {
     const std::string bare = word.substr(0, word.find('='));
     std::vector<std::string_view> names;
@@ -84,33 +49,17 @@ void add_options(Parser& parser, const VerbSpec& verb, const std::vector<std::st
                   (near.empty() ? "; see callgate " + std::string(verb.name) + " --help" : near));
 }
 
-/// "--timeout=" would take the next word, which may be the command: an empty value is never meant.
-void refuse_empty_values(const Parser& parser, const std::vector<std::string>& words, std::size_t consumed) {
-    for (std::size_t index = 0; index < consumed && words[index] != "--"; ++index) {
-        for (const auto& [option, added] : parser.known) {
-            const std::string name = "--" + std::string(option->name);
-            if (words[index] == name + "=")
-                throw Failure("option " + name + " has an empty value; expected " +
-                              std::string(option->value));
-        }
-    }
-}
-
-[[noreturn]] void fail_value(const Parser& parser, const std::vector<std::string>& words) {
-    // CLI11 throws only where the last word is an option that lacks its value.
-    for (const auto& [option, added] : parser.known) {
-        const bool here =
-            words.back() == "--" + std::string(option->name) ||
-            (words.back().size() > 1 && words.back()[1] != '-' && words.back().back() == option->letter);
-        if (here)
-            throw Failure("option " + words.back() + " needs a value: --" + std::string(option->name) + " " +
-                          std::string(option->value));
-    }
-    throw Failure("option " + words.back() + " needs a value");
+[[noreturn]] void fail_value(const OptionSpec& option, const std::string& word) {
+    throw Failure("option " + word + " needs a value: --" + std::string(option.name) + " " +
+                  std::string(option.value));
 }
 
 bool is_off(const std::string& value) {
     return value.empty() || value == "0" || value == "false" || value == "no" || value == "off";
+}
+
+bool is_on(const std::string& value) {
+    return value == "1" || value == "true" || value == "yes" || value == "on";
 }
 
 /// "--markdown" alone is "--markdown=-": the next word is never its value.
@@ -145,29 +94,93 @@ void take_from_environment(Arguments& arguments, const OptionSpec& option, Envir
     arguments.set(option.name, std::move(values), true);
 }
 
-/// A flag that was given as --flag=false counts as absent.
-bool flag_given(const CLI::Option& added) { return added.count() > 0 && !is_off(added.results().back()); }
+/// What the words say, in their order.
+struct Said {
+    std::map<const OptionSpec*, std::vector<std::string>> options;  // a flag: what followed "=", or "true"
+    std::vector<std::string> rest;
+};
 
-std::vector<std::string> positionals(const VerbSpec& verb, std::vector<std::string> rest) {
-    if (verb.command) {
-        if (!rest.empty() && rest[0] == "--")
-            rest.erase(rest.begin());
-        else if (!rest.empty() && rest[0].size() > 1 && rest[0][0] == '-')
-            fail_unknown(verb, rest[0]);
-        return rest;
-    }
-    std::vector<std::string> words;
-    bool only = false;
-    for (std::string& word : rest) {
-        if (!only && word == "--") {
-            only = true;
-            continue;
+/// getopt_long keeps its place in global variables: one at a time, on one thread.
+class Reading {
+public:
+    Reading(const VerbSpec& verb, std::vector<std::string>& words) : verb_(verb), known_(options(verb)) {
+        pointers_.push_back(program_.data());
+        for (std::string& word : words) pointers_.push_back(word.data());
+        pointers_.push_back(nullptr);
+        // Nothing is moved about. What follows a command's name is the command's; elsewhere options may stand
+        // behind an argument.
+        letters_ = verb.command ? "+:" : "-:";
+        for (const OptionSpec* option : known_) {
+            names_.emplace_back(option->name);
+            if (option->letter == 0) continue;
+            letters_ += option->letter;
+            if (option->arity != Arity::flag) letters_ += ':';
         }
-        if (!only && word.size() > 1 && word[0] == '-') fail_unknown(verb, word);
-        words.push_back(std::move(word));
+        for (std::size_t index = 0; index < known_.size(); ++index) {
+            const int argument = known_[index]->arity == Arity::flag ? optional_argument : required_argument;
+            table_.push_back(
+                {names_[index].c_str(), argument, nullptr, first_long + static_cast<int>(index)});
+        }
+        table_.push_back({});
     }
-    return words;
-}
+
+    Said read() {
+        const int count = static_cast<int>(pointers_.size()) - 1;
+        ::opterr = 0;
+        ::optind = 0;
+        for (;;) {
+            const char* const word = pointers_[static_cast<std::size_t>(std::max(::optind, 1))];
+            const int found =
+                ::getopt_long(count, pointers_.data(), letters_.c_str(), table_.data(), nullptr);
+            if (found == -1) break;
+            take(found, word);
+        }
+        for (int index = ::optind; index < count; ++index)
+            said_.rest.emplace_back(pointers_[static_cast<std::size_t>(index)]);
+        return std::move(said_);
+    }
+
+private:
+    static constexpr int argument = 1, first_long = 256;  // below: a letter
+
+    /// `word` is where the option stands.
+    void take(int found, const std::string& word) {
+        if (found == argument) {
+            said_.rest.emplace_back(::optarg);
+            return;
+        }
+        const bool is_long = word.starts_with("--");
+        if (found == '?') fail_unknown(verb_, is_long ? word : std::string{'-', static_cast<char>(::optopt)});
+        if (found == ':') fail_value(option(::optopt), word);
+        const OptionSpec& spec = option(found);
+        const std::string name = "--" + std::string(spec.name);
+        // getopt_long takes an abbreviation, which another version could find ambiguous.
+        if (is_long && word.substr(0, word.find('=')) != name) fail_unknown(verb_, word);
+        // It may have been meant to take the next word, which may be the command.
+        if (is_long && word == name + "=")
+            throw Failure("option " + name + " has an empty value; expected " +
+                          std::string(spec.arity == Arity::flag ? "true or false" : spec.value));
+        const std::string value = ::optarg == nullptr ? "true" : ::optarg;
+        if (spec.arity == Arity::flag && !is_on(value) && !is_off(value))
+            throw Failure("option " + word + ": expected true or false after the \"=\"");
+        said_.options[&spec].push_back(value);
+    }
+
+    const OptionSpec& option(int found) const {
+        if (found >= first_long) return *known_[static_cast<std::size_t>(found - first_long)];
+        const auto lettered = std::find_if(known_.begin(), known_.end(),
+                                           [found](const OptionSpec* one) { return one->letter == found; });
+        return **lettered;
+    }
+
+    const VerbSpec& verb_;
+    std::vector<const OptionSpec*> known_;
+    std::string program_ = "callgate", letters_;
+    std::vector<char*> pointers_;
+    std::vector<std::string> names_;
+    std::vector<::option> table_;
+    Said said_;
+};
 
 void check_count(const VerbSpec& verb, std::size_t count) {
     if (verb.command || (count >= verb.least && count <= verb.most)) return;
@@ -185,27 +198,19 @@ void refuse_missing(const VerbSpec& verb, const Arguments& arguments) {
 }  // namespace
 
 Arguments parse(const VerbSpec& verb, std::vector<std::string> words, Environment environment) {
-    Parser parser;
     complete_optional(verb, words);
-    add_options(parser, verb, words);
-    try {
-        parser.app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
-    } catch (const CLI::ParseError&) {
-        if (words.empty()) throw;
-        fail_value(parser, words);
-    }
-    const std::vector<std::string> rest = parser.app.remaining();
-    refuse_empty_values(parser, words, verb.command ? words.size() - rest.size() : words.size());
+    Said said = Reading(verb, words).read();
     Arguments arguments;
-    for (const auto& [option, added] : parser.known) {
-        if (added == nullptr || added->count() == 0)
+    for (const OptionSpec* option : options(verb)) {
+        const auto given = said.options.find(option);
+        if (given == said.options.end())
             take_from_environment(arguments, *option, environment);
         else if (option->arity != Arity::flag)
-            arguments.set(option->name, added->results(), false);
-        else if (flag_given(*added))
+            arguments.set(option->name, std::move(given->second), false);
+        else if (!is_off(given->second.back()))
             arguments.set(option->name, {}, false);
     }
-    arguments.set_rest(positionals(verb, rest));
+    arguments.set_rest(std::move(said.rest));
     if (arguments.has("help")) return arguments;
     check_count(verb, arguments.rest().size());
     refuse_missing(verb, arguments);

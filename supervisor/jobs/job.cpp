@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "rules/loader.hpp"
 #include "supervisor/audit/escape.hpp"
@@ -62,9 +61,12 @@ milliseconds duration(const std::string& member, const json& value) {
     if (value.is_string()) {
         read = rules::parse_duration(value.get<std::string>());
     } else if (value.is_number()) {
-        const double seconds = value.get<double>();
-        if (seconds > 0 && seconds * 1000 <= static_cast<double>(longest_ms))
-            read = milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
+        // Rounded up by hand: std::ceil alone would have every start of callgate load libm.
+        const double exact = value.get<double>() * 1000;
+        if (exact > 0 && exact <= static_cast<double>(longest_ms)) {
+            const auto whole = static_cast<std::int64_t>(exact);
+            read = milliseconds(static_cast<double>(whole) < exact ? whole + 1 : whole);
+        }
     }
     if (!read || read->count() <= 0) expected(member, what, value);
     return *read;
