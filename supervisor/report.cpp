@@ -21,13 +21,13 @@ constexpr std::size_t most_denials = 256, most_lines = 10;
 
 std::string note_of(const audit::Decision& decision) {
     std::string note(decision.reason.empty() ? decision.verdict.reason() : decision.reason);
-    const auto add = [&note](const char* text) { note += (note.empty() ? "" : "; ") + std::string(text); };
+    const auto add = [&note](std::string_view text) { (note += note.empty() ? "" : "; ") += text; };
     // A second record speaks for itself, and of one process.
     if (decision.mechanism == audit::Mechanism::kill && decision.of_sequence == 0) add("killed the run");
     if (decision.verdict.decided_by == rules::DecidedBy::timeout) {
         add("nobody answered in time");
     } else if (decision.verdict.action == rules::Action::ask && audit::refused(decision)) {
-        add("no one to ask");
+        add(audit::unasked::nobody);
     }
     return note;
 }

@@ -45,6 +45,20 @@ std::optional<Broker::Granted> Broker::granted(const Subject& asked) {
     return Granted{grant->action, grant->number, grant->question};
 }
 
+bool Broker::while_granted(const Subject& asked, rules::Action action,
+                           const std::function<void(const Granted&)>& record) const {
+    const std::lock_guard guard(lock_);
+    const Grant* const grant = grants_.deciding(asked);
+    if (grant == nullptr || grant->action != action) return false;
+    record({grant->action, grant->number, grant->question});
+    return true;
+}
+
+bool Broker::gained_by_move(std::string_view old_path, std::string_view new_path) const {
+    const std::lock_guard guard(lock_);
+    return grants_.gained_by_move(old_path, new_path);
+}
+
 Broker::Questions::iterator Broker::find(std::string_view key) {
     return std::ranges::find_if(questions_, [key](const Asked& one) { return one.question->key == key; });
 }

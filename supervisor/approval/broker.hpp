@@ -68,6 +68,14 @@ public:
         rules::DecidedBy by = rules::DecidedBy::grant;
     };
     [[nodiscard]] std::optional<Granted> granted(const Subject& asked);
+    /// Puts a use on record: `record` is run with the grant that decides now, while none can be given or
+    /// taken back, so that the log's order is the truth. False, and nothing was run: `asked` is not answered
+    /// by a grant any more, or not by `action`.
+    [[nodiscard]] bool while_granted(const Subject& asked, rules::Action action,
+                                     const std::function<void(const Granted&)>& record) const;
+
+    /// See Grants.
+    [[nodiscard]] bool gained_by_move(std::string_view old_path, std::string_view new_path) const;
 
     enum class Admission : std::uint8_t { parked, unknown, nobody, too_many, too_often, unrecorded };
     /// Parks a call with an open question of this key; `unknown`: there is none. The call is taken only where

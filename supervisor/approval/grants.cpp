@@ -28,6 +28,15 @@ bool Grant::covers(const Subject& asked) const {
            asked.arguments == subject.arguments;
 }
 
+bool Grant::touches(std::string_view path) const {
+    if (subject.object.kind == AskedObject::Kind::internet) return false;
+    return within(subject.object.name, path) || holds(path);
+}
+
+bool Grant::holds(std::string_view path) const {
+    return scope == Scope::tree ? within(path, subject.object.name) : path == subject.object.name;
+}
+
 std::string Grant::text() const {
     std::string text = rules::names(subject.operations | subject.second_operations) + ' ';
     if (scope == Scope::tree) text += "everything beneath ";
@@ -38,10 +47,8 @@ std::string Grant::text() const {
     return text;
 }
 
-std::uint64_t Grants::add(const Question& question, const Reply& reply, std::int64_t now_ns) {
-    if (all_.size() == most) return 0;
+Grant grant_of(const Question& question, const Reply& reply) {
     Grant grant;
-    grant.number = ++last_;
     grant.question = question.id;
     grant.action = reply.action;
     grant.scope = reply.scope;
@@ -51,20 +58,43 @@ std::uint64_t Grants::add(const Question& question, const Reply& reply, std::int
         grant.subject.second_path.clear();
     }
     grant.who = reply.who;
-    grant.given_ns = now_ns;
-    all_.push_back(std::move(grant));
-    return last_;
+    return grant;
 }
 
-const Grant* Grants::find(const Subject& asked) {
-    Grant* found = nullptr;
-    for (Grant& grant : all_) {
+std::uint64_t Grants::add(const Question& question, const Reply& reply, std::int64_t now_ns) {
+    Grant grant = grant_of(question, reply);
+    grant.number = last_ + 1;
+    grant.given_ns = now_ns;
+    return restore(std::move(grant)) ? last_ : 0;
+}
+
+bool Grants::restore(Grant grant) {
+    if (all_.size() == most || grant.number <= last_) return false;
+    last_ = grant.number;
+    all_.push_back(std::move(grant));
+    return true;
+}
+
+const Grant* Grants::deciding(const Subject& asked) const {
+    const Grant* found = nullptr;
+    for (const Grant& grant : all_) {
         if (found != nullptr && grant.action == rules::Action::allow) continue;
         if (grant.covers(asked)) found = &grant;
         if (found != nullptr && found->action == rules::Action::deny) break;
     }
-    if (found != nullptr) ++found->used;
     return found;
+}
+
+const Grant* Grants::find(const Subject& asked) {
+    const Grant* const found = deciding(asked);
+    if (found != nullptr) ++all_[static_cast<std::size_t>(found - all_.data())].used;
+    return found;
+}
+
+bool Grants::gained_by_move(std::string_view old_path, std::string_view new_path) const {
+    return std::ranges::any_of(all_, [&](const Grant& grant) {
+        return grant.action == rules::Action::allow && grant.touches(new_path) && !grant.holds(old_path);
+    });
 }
 
 bool Grants::revoke(std::uint64_t number) {

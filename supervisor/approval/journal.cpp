@@ -10,9 +10,16 @@ bool LogJournal::shown(const Question& question) {
                            .rule = question.rule,
                            .object = object,
                            .second_object = question.subject.second_path,
+                           .source = question.source,
                            .asked_as = question.asked_as,
                            .program = question.subject.program,
+                           .operation = question.operation,
                            .operations = question.subject.operations | question.subject.second_operations,
+                           .first_operations = question.subject.operations,
+                           .second_operations = question.subject.second_operations,
+                           .resolved = question.subject.object.view(),
+                           .identity = question.identity,
+                           .arguments = question.subject.arguments,
                            .pid = question.process,
                            .start_time = question.start_time});
 }

@@ -75,9 +75,18 @@ std::string state_of(const Shown& shown) {
     return shown.size ? "   (" + std::to_string(*shown.size) + " bytes)" : "";
 }
 
+/// Words that are not one by their looks are in quotes: where one ends is not the target's choice.
+std::string quoted(const std::string& word) {
+    std::string text = ascii_safe(word);
+    if (!text.empty() && text.find_first_of(" '\"") == std::string::npos) return text;
+    for (std::size_t at = 0; (at = text.find('\'', at)) != std::string::npos; at += 4)
+        text.replace(at, 1, "\\x27");
+    return '\'' + text + '\'';
+}
+
 std::string joined(const std::vector<std::string>& words) {
     std::string text;
-    for (const std::string& one : words) text += (text.empty() ? "" : " ") + ascii_safe(one);
+    for (const std::string& one : words) text += (text.empty() ? "" : " ") + quoted(one);
     return text;
 }
 
@@ -143,6 +152,7 @@ Drawn draw(const Shown& shown, const Look& look) {
     frame.field("object", ascii_safe(shown.object) + state_of(shown), look.details);
     if (!shown.host.empty()) frame.field("name", ascii_safe(shown.host));
     if (!shown.second_path.empty()) frame.field("new name", ascii_safe(shown.second_path), look.details);
+    if (!shown.source.empty()) frame.field("link to", ascii_safe(shown.source), look.details);
     if (!shown.arguments.empty()) frame.field("arguments", joined(shown.arguments), look.details);
     if (!shown.asked_as.empty() && shown.asked_as != shown.object)
         frame.field("asked as", ascii_safe(shown.asked_as), look.details);

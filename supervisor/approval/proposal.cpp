@@ -146,8 +146,13 @@ Result<std::string> propose(const std::string& config, const Shown& shown) {
     const std::string name = shown.run + '-' + std::to_string(shown.id);
     if (!is_name(name)) return errno_code(EINVAL);
     const UniqueFd file(::open((pending_directory(config) + '/' + name).c_str(),
-                               O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
+                               O_WRONLY | O_CREAT | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!file) return errno_code();
+    // Somebody may have put something else there; of a FIFO or a stranger's file nothing is waited for.
+    struct stat status {};
+    if (::fstat(file.get(), &status) != 0) return errno_code();
+    if (!S_ISREG(status.st_mode) || status.st_uid != ::geteuid()) return errno_code(EPERM);
+    if (::ftruncate(file.get(), 0) != 0) return errno_code();
     const std::string line = rule + '\n';
     if (::write(file.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
         return errno_code(EIO);

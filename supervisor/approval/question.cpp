@@ -56,6 +56,12 @@ bool AskedObject::operator==(const AskedObject& other) const {
            unix_type == other.unix_type;
 }
 
+rules::Object AskedObject::view() const {
+    if (kind == Kind::internet) return endpoint;
+    if (kind == Kind::unix_socket) return rules::UnixObject{name, unix_type};
+    return rules::FileObject{name};
+}
+
 std::string AskedObject::text() const {
     if (kind != Kind::internet) return name;
     audit::Buffer address(64);

@@ -38,6 +38,8 @@ struct AskedObject {
     explicit AskedObject(const rules::Object& object);
     AskedObject() = default;
     bool operator==(const AskedObject& other) const;
+    /// As the evaluator sees it: views of this.
+    [[nodiscard]] rules::Object view() const;
     /// A path, "203.0.113.4:443", "[::1]:80/udp", "@name": not yet safe for a terminal.
     [[nodiscard]] std::string text() const;
 };
@@ -64,6 +66,7 @@ struct Question {
     rules::Operation operation = rules::Operation::read;  // what the rule asks about
     std::string rule, reason;
     std::string asked_as;  // the name that the first caller gave; "" where it gave none
+    std::string source;    // of a hard link: what gets the name; "" otherwise
     std::string host;      // the name that the rule gave to an address, "" none
 
     // Of a file that exists; it is pinned, so that its number is nobody else's while it is asked about.

@@ -30,6 +30,7 @@ void read_object(Shown& shown, const json& message) {
     shown.directory = truth(member(object, "directory"));
     if (member(object, "size").is_number_unsigned()) shown.size = number(member(object, "size"));
     shown.second_path = bytes(message, "second_path");
+    shown.source = bytes(message, "source");
 }
 
 void read_process(Shown& shown, const json& process) {

@@ -24,6 +24,7 @@ struct Shown {
     std::string object;  // path, address with port, or name: bytes
     std::string host;
     std::string second_path;
+    std::string source;  // of a hard link
     bool exists = false, directory = false;
     std::optional<std::uint64_t> size;
     std::vector<std::string> arguments;  // of an execute

@@ -106,8 +106,8 @@ void add_object(Line& line, const Question& question) {
     switch (subject.object.kind) {
         case AskedObject::Kind::file:
             line.text("kind", "file").bytes("path", subject.object.name);
-            line.boolean("exists", question.identity.has_value());
-            if (question.identity) {
+            line.boolean("exists", question.identity && question.source.empty());
+            if (question.identity && question.source.empty()) {
                 line.boolean("directory", question.directory);
                 if (!question.directory) line.number("size", question.size);
             }
@@ -122,6 +122,7 @@ void add_object(Line& line, const Question& question) {
     }
     line.close();
     if (!subject.second_path.empty()) line.bytes("second_path", subject.second_path);
+    if (!question.source.empty()) line.bytes("source", question.source);
 }
 
 void add_process(Line& line, const Question& question) {

@@ -85,18 +85,6 @@ void append_endpoint(Buffer& out, const rules::Endpoint& endpoint, const rules::
         << (endpoint.protocol == rules::Protocol::udp ? "udp" : "tcp") << R"("})";
 }
 
-void append_object(Buffer& out, const Decision& decision) {
-    if (const auto* file = std::get_if<rules::FileObject>(&decision.object)) {
-        append_file(out, *file, decision.identity);
-    } else if (const auto* endpoint = std::get_if<rules::Endpoint>(&decision.object)) {
-        append_endpoint(out, *endpoint, decision.verdict.rule);
-    } else if (const auto* local = std::get_if<rules::UnixObject>(&decision.object)) {
-        out << R"(,"destination":{"address":)";
-        append_json_string(out, local->name);
-        out << R"(},"network":{"transport":"unix"})";
-    }
-}
-
 /// What ECS has no field for: bytes of the object that are not UTF-8, its other name, its socket type.
 void append_object_rest(Buffer& out, const Decision& decision) {
     const auto exact = [&out](std::string_view bytes) {
@@ -109,9 +97,8 @@ void append_object_rest(Buffer& out, const Decision& decision) {
         exact(file->path);
         if (file->nameless) out << R"(,"nameless":true)";
     } else if (const auto* local = std::get_if<rules::UnixObject>(&decision.object)) {
-        constexpr std::string_view types[] = {"stream", "datagram", "seqpacket"};
         exact(local->name);
-        out << R"(,"socket_type":")" << types[static_cast<std::size_t>(local->type)] << '"';
+        append_socket_type(out, local->type);
     }
     if (!decision.second_object) return;
     append_bytes(out, "second_object", decision.second_object->path);
@@ -151,11 +138,7 @@ void append_input(Buffer& out, const CallInput& input, std::string_view program)
         out << "null";
     }
     if (!input.arguments.empty()) append_arguments(out, "argv", input.arguments);
-    if (!is_utf8(program)) {
-        out << R"(,"program_b64":")";
-        append_base64(out, program);
-        out << '"';
-    }
+    append_exact_program(out, program);
     out << '}';
 }
 
@@ -190,6 +173,31 @@ void append_rule(Buffer& out, const rules::Verdict& verdict) {
 
 }  // namespace
 
+void append_object(Buffer& out, const rules::Object& object, const std::optional<FileIdentity>& identity,
+                   const rules::Rule* rule) {
+    if (const auto* file = std::get_if<rules::FileObject>(&object)) {
+        append_file(out, *file, identity);
+    } else if (const auto* endpoint = std::get_if<rules::Endpoint>(&object)) {
+        append_endpoint(out, *endpoint, rule);
+    } else if (const auto* local = std::get_if<rules::UnixObject>(&object)) {
+        out << R"(,"destination":{"address":)";
+        append_json_string(out, local->name);
+        out << R"(},"network":{"transport":"unix"})";
+    }
+}
+
+void append_socket_type(Buffer& out, rules::UnixType type) {
+    constexpr std::string_view types[] = {"stream", "datagram", "seqpacket"};
+    append_string(out, "socket_type", types[static_cast<std::size_t>(type)]);
+}
+
+void append_exact_program(Buffer& out, std::string_view program) {
+    if (is_utf8(program)) return;
+    out << R"(,"program_b64":")";
+    append_base64(out, program);
+    out << '"';
+}
+
 void append_bytes(Buffer& out, std::string_view name, std::string_view bytes) {
     out << ",\"" << name << "\":";
     if (append_json_string(out, bytes)) return;
@@ -215,13 +223,14 @@ std::size_t format(Buffer& out, const RunContext& context, const Decision& decis
     const std::size_t sequence_at = out.size();
     out << R"(,"duration":)" << decision.duration_ns << '}';
     append_caller(out, decision.caller);
-    append_object(out, decision);
+    append_object(out, decision.object, decision.identity, decision.verdict.rule);
     append_rule(out, decision.verdict);
     begin_callgate(out, context);
     out << R"(,"operation":")" << rules::name(decision.operation) << '"';
     append_operations(out, "operations", decision.operations);
     if (decision.question != 0) out << R"(,"question":)" << decision.question;
     if (decision.grant != 0) out << R"(,"grant":)" << decision.grant;
+    if (!decision.interpreter_of.empty()) append_bytes(out, "interpreter_of", decision.interpreter_of);
     if (decision.of_sequence != 0) out << R"(,"of_sequence":)" << decision.of_sequence;
     append_verdict(out, decision);
     append_object_rest(out, decision);

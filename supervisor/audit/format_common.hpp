@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +28,14 @@ void append_operations(Buffer& out, std::string_view name, rules::OperationSet o
 /// The line up to its sequence number, of a record about no single call. Returns where that belongs.
 std::size_t begin_event(Buffer& out, std::string_view type, std::string_view action,
                         std::string_view outcome);
+/// `,"file":{…}` or `,"destination":{…},"network":{…}`: what ECS has for it. `rule` may name its host; null:
+/// none.
+void append_object(Buffer& out, const rules::Object& object, const std::optional<FileIdentity>& identity,
+                   const rules::Rule* rule);
+/// `,"socket_type":"…"`
+void append_socket_type(Buffer& out, rules::UnixType type);
+/// `,"program_b64":"…"` where the bytes are not valid UTF-8.
+void append_exact_program(Buffer& out, std::string_view program);
 /// `"0644"`
 void append_octal(Buffer& out, std::uint32_t mode);
 

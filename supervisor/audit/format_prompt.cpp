@@ -25,15 +25,27 @@ std::size_t format(Buffer& out, const RunContext& context, const PromptShown& wh
     out << R"(},"process":{"pid":)" << what.pid << R"(,"entity_id":")" << what.pid << '@' << what.start_time
         << '"';
     append_string(out, "executable", what.program);
-    out << R"(},"rule":{"name":)";
+    out << '}';
+    append_object(out, what.resolved, what.identity, nullptr);
+    out << R"(,"rule":{"name":)";
     append_json_string(out, what.rule);
     out << '}';
     begin_callgate(out, context);
     append_key(out, what.question, what.key);
+    append_string(out, "operation", rules::name(what.operation));
     append_operations(out, "operations", what.operations);
     append_bytes(out, "object", what.object);
-    if (!what.second_object.empty()) append_bytes(out, "second_object", what.second_object);
+    if (const auto* local = std::get_if<rules::UnixObject>(&what.resolved))
+        append_socket_type(out, local->type);
+    if (!what.second_object.empty()) {
+        append_bytes(out, "second_object", what.second_object);
+        append_operations(out, "first_operations", what.first_operations);
+        append_operations(out, "second_operations", what.second_operations);
+    }
+    if (!what.source.empty()) append_bytes(out, "source", what.source);
     append_bytes(out, "asked_as", what.asked_as);
+    if (!what.arguments.empty()) append_arguments(out, "argv", what.arguments);
+    append_exact_program(out, what.program);
     end_line(out);
     return sequence_at;
 }

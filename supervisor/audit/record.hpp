@@ -36,6 +36,13 @@ struct Caller {
     std::uint32_t uid = 0;
 };
 
+/// Why nobody was asked though a rule asks: the verdict on record is then `deny`, and that rule's.
+namespace unasked {
+inline constexpr std::string_view nobody = "no one to ask";
+inline constexpr std::string_view nameless = "what has no name cannot be asked about";
+inline constexpr std::string_view late = "it is too late to ask";
+}  // namespace unasked
+
 /// The arguments as the target gave them: everything the evaluator's decoder used.
 struct CallInput {
     std::optional<int> directory_fd;     // absent where the path is absolute or relative to cwd
@@ -71,6 +78,8 @@ struct Decision {
     std::int64_t duration_ns = 0;
     /// The question whose answer decided, and the grant that did; 0: none.
     std::uint64_t question = 0, grant = 0;
+    /// An answer to one part of an execution, recorded before the whole: the file that this interprets.
+    std::string_view interpreter_of;
     /// A second record, of what became of that one: another program began to run than was judged. 0: none.
     std::uint64_t of_sequence = 0;
 };
@@ -88,8 +97,13 @@ struct AnswerLost {
 /// A question, before anybody sees it. Views are of bytes that the target chose.
 struct PromptShown {
     std::uint64_t question = 0;
-    std::string_view key, rule, object, second_object, asked_as, program;
-    rules::OperationSet operations;
+    std::string_view key, rule, object, second_object, source, asked_as, program;
+    rules::Operation operation = rules::Operation::read;      // the one that the rule asks about
+    rules::OperationSet operations;                           // all of the call
+    rules::OperationSet first_operations, second_operations;  // on the object and on the second one
+    rules::Object resolved;                                   // what `object` tells
+    std::optional<FileIdentity> identity;
+    std::span<const std::string> arguments;  // of an execute
     int pid = 0;
     std::uint64_t start_time = 0;
 };

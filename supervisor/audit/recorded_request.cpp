@@ -1,4 +1,8 @@
 // A line of a log back to the request that was judged.
+#include <sys/sysmacros.h>
+
+#include <charconv>
+
 #include "rules/address.hpp"
 #include "supervisor/audit/escape.hpp"
 #include "supervisor/audit/replay.hpp"
@@ -52,10 +56,11 @@ void read_object(RecordedRequest& request, const json& record, const json& ours)
     request.nameless = member(ours, "nameless") == true;
 }
 
-void read_arguments(RecordedRequest& request, const json& input) {
-    const json& all = member(input, "argv");
+/// `holder`: of a decision its input, of a question the record's own part.
+void read_arguments(RecordedRequest& request, const json& holder) {
+    const json& all = member(holder, "argv");
     if (!all.is_array()) return;
-    request.arguments_known = !input.contains("argv_cut");
+    request.arguments_known = !holder.contains("argv_cut");
     for (const json& one : all) {
         request.arguments.push_back(text(one));
         if (request.arguments.back().find("[redacted]") != std::string::npos) request.arguments_known = false;
@@ -97,6 +102,47 @@ void read_start(RecordedRequest& request, const json& ours) {
             {text(member(one, "pattern")), truth(member(one, "followed")), texts(member(one, "paths"))});
 }
 
+std::optional<std::uint64_t> whole_number(std::string_view digits) {
+    std::uint64_t value = 0;
+    const char* const end = digits.data() + digits.size();
+    const auto [stop, error] = std::from_chars(digits.data(), end, value);
+    if (error != std::errc() || stop != end) return std::nullopt;
+    return value;
+}
+
+/// "inode":"81","device":"259:2"
+void read_identity(RecordedRequest& request, const json& file) {
+    const std::string device = text(member(file, "device"));
+    const std::size_t colon = device.find(':');
+    if (colon == std::string::npos) return;
+    const auto inode = whole_number(text(member(file, "inode")));
+    const auto major = whole_number(std::string_view(device).substr(0, colon));
+    const auto minor = whole_number(std::string_view(device).substr(colon + 1));
+    if (!inode || !major || !minor || *major > UINT32_MAX || *minor > UINT32_MAX) return;
+    request.identity =
+        FileIdentity{*inode, gnu_dev_makedev(static_cast<unsigned>(*major), static_cast<unsigned>(*minor))};
+}
+
+/// What a decision and a question have in common; `holder` has the arguments.
+void read_asked(RecordedRequest& request, const json& record, const json& ours, const json& holder) {
+    request.rule = text(member(record, "rule", "name"));
+    request.program = bytes_of(member(record, "process", "executable"), member(holder, "program_b64"));
+    request.entity = text(member(record, "process", "entity_id"));
+    read_operations(request, ours);
+    read_object(request, record, ours);
+    read_identity(request, member(record, "file"));
+    read_arguments(request, holder);
+}
+
+void read_answer(RecordedRequest& request, const json& ours) {
+    request.key = text(member(ours, "key"));
+    request.operation = text(member(ours, "operation"));
+    request.answer = text(member(ours, "answer"));
+    request.scope = text(member(ours, "scope"));
+    request.question = number(member(ours, "question"));
+    request.grant = number(member(ours, "grant"));
+}
+
 }  // namespace
 
 std::optional<RecordedRequest> parse_request(std::string_view line, std::string& problem) {
@@ -114,23 +160,26 @@ std::optional<RecordedRequest> parse_request(std::string_view line, std::string&
     }
     RecordedRequest request;
     request.call = text(member(member(record, "event"), "action"));
+    request.sequence = number(member(record, "event", "sequence"));
     request.starts_run = request.call == "run.start";
     request.workdir = text(member(ours, "workdir"));
     request.temporary_directory = text(member(ours, "temporary_directory"));
     request.rules_sha256 = text(member(ours, "rules_sha256"));
     if (request.starts_run) read_start(request, ours);
     request.was = text(member(ours, "verdict"));
-    if (request.was.empty()) return request;
     request.decided_by = text(member(ours, "decided_by"));
     request.reason = text(member(ours, "reason"));
-    request.rule = text(member(member(record, "rule"), "name"));
+    read_answer(request, ours);
+    if (request.was.empty()) {
+        if (request.call == "prompt.shown") read_asked(request, record, ours, ours);
+        if (request.call == "prompt.answered")
+            request.object = bytes_of(member(ours, "object"), member(ours, "object_b64"));
+        return request;
+    }
+    request.interpreter_of = bytes_of(member(ours, "interpreter_of"), member(ours, "interpreter_of_b64"));
     if (const json& of = member(ours, "of_sequence"); of.is_number_unsigned())
         request.of_sequence = of.get<std::uint64_t>();
-    const json& input = member(ours, "input");
-    request.program = bytes_of(member(member(record, "process"), "executable"), member(input, "program_b64"));
-    read_operations(request, ours);
-    read_object(request, record, ours);
-    read_arguments(request, input);
+    read_asked(request, record, ours, member(ours, "input"));
     return request;
 }
 

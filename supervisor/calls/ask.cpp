@@ -24,8 +24,6 @@ using Admission = approval::Broker::Admission;
 constexpr std::size_t most_questions = 8;
 constexpr std::size_t most_ancestors = 8, most_arguments = 256, most_argument_bytes = 16 << 10;
 
-constexpr std::string_view no_one_to_ask = "no one to ask";
-
 Questioned denied(const rules::Verdict& ask, std::string_view reason,
                   rules::DecidedBy by = rules::DecidedBy::failure) {
     Questioned result{.parked = false, .verdict = ask, .reason = reason};
@@ -104,8 +102,8 @@ bool pin_object(const Subject& subject, Question& question) {
         return true;
     if (question.subject.object.name.starts_with('@')) return true;
     const open_how way{O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS};
-    question.pin.reset(static_cast<int>(
-        ::syscall(SYS_openat2, AT_FDCWD, question.subject.object.name.c_str(), &way, sizeof way)));
+    const std::string& name = question.source.empty() ? question.subject.object.name : question.source;
+    question.pin.reset(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, name.c_str(), &way, sizeof way)));
     struct stat status {};
     if (!question.pin || ::fstat(question.pin.get(), &status) != 0) return false;
     if (status.st_ino != subject.identity->inode || status.st_dev != subject.identity->device) return false;
@@ -132,7 +130,7 @@ std::string_view why_not(Admission admission) {
         case Admission::unrecorded:
             return "the question could not be recorded";
         default:
-            return no_one_to_ask;
+            return audit::unasked::nobody;
     }
 }
 
@@ -151,6 +149,7 @@ Questioned ask(CallContext& context, const Subject& subject, const rules::Verdic
         question.rule = verdict.rule_name();
         question.reason = verdict.reason();
         question.asked_as = subject.input.path;
+        question.source = subject.source;
         question.host = host_of(verdict, subject);
         question.home = context.run.home;
         if (!pin_object(subject, question)) {
@@ -170,9 +169,10 @@ Questioned ask(CallContext& context, const Subject& subject, const rules::Verdic
 
 Questioned put_question(CallContext& context, const Subject& subject, const rules::Verdict& ask_verdict) {
     context.question = context.grant = 0;
-    if (context.run.broker == nullptr) return unasked(ask_verdict, no_one_to_ask);
+    context.granted.reset();
+    if (context.run.broker == nullptr) return unasked(ask_verdict, audit::unasked::nobody);
     if (const auto* file = std::get_if<rules::FileObject>(&subject.object); file != nullptr && file->nameless)
-        return unasked(ask_verdict, "what has no name cannot be asked about");
+        return unasked(ask_verdict, audit::unasked::nameless);
     if (context.scratch.executable.empty())
         static_cast<void>(context.scratch.callers.look_up(context.thread(), context.scratch.executable));
     approval::Subject asked = subject_of(context, subject);
@@ -191,13 +191,27 @@ Questioned put_question(CallContext& context, const Subject& subject, const rule
         result.verdict.decided_by = granted->by;
         context.question = granted->question;
         context.grant = granted->grant;
+        context.granted = std::move(asked);
         return result;
     }
-    if (context.asking == Asking::never) return unasked(ask_verdict, "it is too late to ask");
+    if (context.asking == Asking::never) return unasked(ask_verdict, audit::unasked::late);
     if (has_unused(context)) return denied(ask_verdict, "it has changed since it was asked about");
     if (context.approvals != nullptr && context.approvals->size() == most_questions)
         return denied(ask_verdict, "too many questions about one call");
     return ask(context, subject, ask_verdict, std::move(asked), std::move(key));
+}
+
+rules::Verdict with_grants_gained(CallContext& context, const rules::Verdict& verdict,
+                                  std::string_view old_path, std::string_view new_path, bool& widens) {
+    if (verdict.action > rules::Action::ask || context.run.broker == nullptr ||
+        !context.run.broker->gained_by_move(old_path, new_path)) {
+        return verdict;
+    }
+    widens = true;
+    rules::Verdict asked = verdict;
+    asked.action = rules::Action::ask;
+    asked.error = EACCES;
+    return asked;
 }
 
 bool asks_about_execution(const rules::RuleSet& rules) {

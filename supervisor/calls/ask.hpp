@@ -22,6 +22,12 @@ struct Questioned {
 [[nodiscard]] Questioned put_question(CallContext& context, const Subject& subject,
                                       const rules::Verdict& ask);
 
+/// A grant goes by names, so what gets a name that one covers could then be used by it: that is asked about
+/// by itself. `verdict` otherwise. Sets `widens` where it asks.
+[[nodiscard]] rules::Verdict with_grants_gained(CallContext& context, const rules::Verdict& verdict,
+                                                std::string_view old_path, std::string_view new_path,
+                                                bool& widens);
+
 /// Puts the answer that refuses on record; the errno, never 0. As `refusal`, for a handler that has asked by
 /// itself.
 [[nodiscard]] int refusal_as_answered(CallContext& context, const Subject& subject, const Questioned& answer,

@@ -6,6 +6,7 @@
 
 #include "rules/plan_audit.hpp"
 #include "rules/test_switch.hpp"
+#include "supervisor/approval/broker.hpp"
 #include "supervisor/calls/ask.hpp"
 #include "supervisor/calls/table.hpp"
 #include "supervisor/clock.hpp"
@@ -98,6 +99,8 @@ bool record_observed(CallContext& context, const Subject& subject, audit::Mechan
     return put_on_record(context, decision, sequence);
 }
 
+bool write_record(CallContext& context, const audit::Decision& decision, std::uint64_t* sequence);
+
 int error_of(const rules::Verdict& verdict) { return verdict.error != 0 ? verdict.error : EACCES; }
 
 }  // namespace
@@ -139,6 +142,28 @@ audit::Decision decision_on(CallContext& context, const Subject& subject, const 
 }
 
 bool put_on_record(CallContext& context, const audit::Decision& decision, std::uint64_t* sequence) {
+    if (decision.verdict.decided_by != rules::DecidedBy::grant || !context.granted)
+        return write_record(context, decision, sequence);
+    audit::Decision by_grant = decision;
+    bool written = false;
+    const auto write = [&](const approval::Broker::Granted& now) {
+        by_grant.question = now.question;
+        by_grant.grant = now.grant;
+        written = write_record(context, by_grant, sequence);
+    };
+    if (context.run.broker->while_granted(*context.granted, decision.verdict.action, write)) return written;
+    by_grant.verdict.action = rules::Action::deny;
+    by_grant.verdict.decided_by = rules::DecidedBy::failure;
+    by_grant.mechanism = audit::Mechanism::error;
+    by_grant.question = by_grant.grant = 0;
+    by_grant.reason = "the answer that it went by was taken back meanwhile";
+    static_cast<void>(write_record(context, by_grant, nullptr));
+    return false;
+}
+
+namespace {
+
+bool write_record(CallContext& context, const audit::Decision& decision, std::uint64_t* sequence) {
     if (context.run.log == nullptr) {
         context.run.report.note(decision);
         return true;
@@ -162,6 +187,8 @@ bool put_on_record(CallContext& context, const audit::Decision& decision, std::u
     context.run.report.note(unrecorded);
     return false;
 }
+
+}  // namespace
 
 rules::Verdict judge(CallContext& context, const Subject& subject) {
     if (!check_enabled(context.entry.name)) return unjudged();

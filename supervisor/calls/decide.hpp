@@ -22,6 +22,8 @@ struct Subject {
     std::optional<rules::FileObject> second_object;  // rename, link: the new name
     rules::OperationSet second_operations;
     std::optional<audit::FileIdentity> identity;
+    /// Of a hard link: the object that gets the name, which `identity` is of. "" otherwise.
+    std::string_view source;
     audit::CallInput input;
     /// What is asked about a move is also what the object could be used for at its new place: an answer then
     /// counts for this call alone, and no grant does.
@@ -56,7 +58,8 @@ enum class Ruling : std::uint8_t {
 [[nodiscard]] audit::Decision decision_on(CallContext& context, const Subject& subject,
                                           const rules::Verdict& verdict);
 
-/// Writes a record that is no plain ruling. False: it could not be written, and what it is about must not be.
+/// Writes a record that is no plain ruling. False: it could not be written, and what it is about must not be;
+/// or the grant that it names was taken back meanwhile, which is then on record.
 [[nodiscard]] bool put_on_record(CallContext& context, const audit::Decision& decision,
                                  std::uint64_t* sequence);
 

@@ -65,7 +65,9 @@ private:
     void continue_observed();
     [[nodiscard]] bool put_all_on_record(std::span<const Subject> subjects);
     void judge_all();
+    struct Answered;
     [[nodiscard]] std::optional<rules::Verdict> answers();
+    [[nodiscard]] bool put_on_record_of(const Answered& part);
     void allowed(const rules::Verdict& verdict);
     void watch(const rules::Verdict& verdict);
     void refuse(int error) { refuse_natively(context_, error, held_); }
@@ -243,21 +245,52 @@ void Execution::judge_all() {
     if (rule_on(context_, recorded(*decisive), verdict) == Ruling::proceed) context_.fail(EACCES);
 }
 
-/// Where nothing denies, each file that is asked about is its own question. Nothing: parked, or answered.
+/// An interpreter that is allowed by an answer, and by which.
+struct Execution::Answered {
+    const Step* step = nullptr;
+    rules::Verdict verdict;
+    std::uint64_t question = 0, grant = 0;
+    std::optional<approval::Subject> granted;
+};
+
+/// Where nothing denies, each file that is asked about is its own question. The verdict on the first, with
+/// its answer in the context; the answers on the others are then on record. Nothing: parked, or answered.
 std::optional<rules::Verdict> Execution::answers() {
-    rules::Verdict last;
+    std::vector<Answered> all;
     for (const Step& step : steps_) {
-        const rules::Verdict one = judge(context_, judged(step));
-        if (one.action != rules::Action::ask) continue;
+        Answered& part = all.emplace_back();
+        part.step = &step;
+        part.verdict = judge(context_, judged(step));
+        if (part.verdict.action != rules::Action::ask) continue;
         const Subject subject = recorded(step);
-        const Questioned answer = put_question(context_, subject, one);
+        const Questioned answer = put_question(context_, subject, part.verdict);
         if (answer.parked) return std::nullopt;
-        last = answer.verdict;
-        if (last.action == rules::Action::allow) continue;
-        context_.fail(refusal_as_answered(context_, subject, answer));
+        if (answer.verdict.action != rules::Action::allow) {
+            context_.fail(refusal_as_answered(context_, subject, answer));
+            return std::nullopt;
+        }
+        part = {&step, answer.verdict, context_.question, context_.grant, std::move(context_.granted)};
+    }
+    for (std::size_t index = 1; index < all.size(); ++index) {
+        if (all[index].question == 0 || put_on_record_of(all[index])) continue;
+        context_.fail(EACCES);
         return std::nullopt;
     }
-    return last;
+    context_.question = all.front().question;
+    context_.grant = all.front().grant;
+    context_.granted = std::move(all.front().granted);
+    return all.front().verdict;
+}
+
+/// Of an interpreter: the record of the execution itself is about its file.
+bool Execution::put_on_record_of(const Answered& part) {
+    context_.question = part.question;
+    context_.grant = part.grant;
+    context_.granted = part.granted;
+    const Subject subject = recorded(*part.step);
+    audit::Decision decision = decision_on(context_, subject, part.verdict);
+    decision.interpreter_of = steps_.front().object.path;
+    return put_on_record(context_, decision, nullptr);
 }
 
 void Execution::allowed(const rules::Verdict& verdict) {

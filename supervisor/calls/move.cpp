@@ -17,6 +17,7 @@
 
 #include "rules/test_switch.hpp"
 #include "supervisor/calls/arguments.hpp"
+#include "supervisor/calls/ask.hpp"
 #include "supervisor/calls/decide.hpp"
 #include "supervisor/calls/planting.hpp"
 #include "supervisor/calls/reparenting.hpp"
@@ -186,8 +187,11 @@ struct Rename {
         subject.input = input_of(given_old);
         subject.input.second_path = *given_new.text;
         std::uint64_t sequence = 0;
-        const Verdict verdict =
+        Verdict verdict =
             judge(context.run.moves, planting, planting_back, calls::judge(context, subject), subject.widens);
+        verdict = with_grants_gained(context, verdict, old_place.path, new_place.path, subject.widens);
+        if (exchanges())
+            verdict = with_grants_gained(context, verdict, new_place.path, old_place.path, subject.widens);
         if (const calls::Observation* const observed = context.run.observed)
             subject.observed = judge_observed_move(*observed, subject);
         if (rule_on(context, subject, verdict, &sequence) == Ruling::refused) return;
@@ -312,10 +316,15 @@ void handle_link(CallContext& context) {
     Subject subject;
     subject.operations = Operation::create;
     subject.object = rules::FileObject{place->path};
-    subject.identity = identity_of(object->status);
     subject.input = input;
-    const Verdict verdict =
-        judge_link(context.run.moves, judge(context, subject), *object, *place, subject.widens);
+    // What has no name yet gets its first: nothing that it had can be widened, nor shown.
+    const bool named = object->status.st_nlink != 0 && !object->anonymous;
+    if (named) {
+        subject.identity = identity_of(object->status);
+        subject.source = object->path;
+    }
+    Verdict verdict = judge_link(context.run.moves, judge(context, subject), *object, *place, subject.widens);
+    if (named) verdict = with_grants_gained(context, verdict, object->path, place->path, subject.widens);
     if (const Observation* const observed = context.run.observed) {
         bool widens = false;
         subject.observed =

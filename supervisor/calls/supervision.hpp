@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <string>
 #include <vector>
@@ -138,6 +139,8 @@ struct CallContext {
     Asking asking = Asking::may;
     /// The question and the grant that decided last; 0: none.
     std::uint64_t question = 0, grant = 0;
+    /// What that grant answered for: it must still when that goes on record.
+    std::optional<approval::Subject> granted{};
 
     [[nodiscard]] pid_t thread() const { return call.notification().thread; }
     [[nodiscard]] int integer(int index) const { return call.notification().integer(index); }

@@ -64,6 +64,7 @@ private:
     void on_message(Client& client, const approval::FromRun& message);
     void drop(Client& client);
     [[nodiscard]] Open* current();
+    void turn_to_another_run();
     void draw(bool details);
     void arm();
     void withdraw(std::uint64_t id, const Client& client, const std::string& why);
@@ -83,7 +84,7 @@ private:
     std::list<Client> clients_;
     std::vector<Open> questions_;
     std::uint64_t drawn_id_ = 0;
-    std::string drawn_run_;
+    std::string drawn_run_, served_run_;
     bool detailed_ = false;
     std::int64_t guarded_until_ns_ = 0;
     approval::TypedLines lines_;
@@ -142,6 +143,14 @@ void Approver::drop(Client& client) {
 }
 
 Open* Approver::current() { return questions_.empty() ? nullptr : &questions_.front(); }
+
+/// A run that asks much never keeps the others' questions waiting until they are denied.
+void Approver::turn_to_another_run() {
+    const auto other =
+        std::ranges::find_if(questions_, [&](const Open& one) { return one.client->run() != served_run_; });
+    if (other != questions_.end()) std::rotate(questions_.begin(), other, std::next(other));
+    if (!questions_.empty()) served_run_ = questions_.front().client->run();
+}
 
 /// A bell, and the number of questions in the title.
 void Approver::notify() { write("\a\x1b]2;callgate: " + std::to_string(questions_.size()) + " waiting\a"); }
@@ -321,6 +330,7 @@ int Approver::run() {
     if (!only_.empty() && clients_.empty())
         throw Failure("no run " + only_ + " answers; callgate ps lists those that do");
     while (!finished_) {
+        if (drawn_id_ == 0 && !decider_.busy()) turn_to_another_run();
         Open* const open = current();
         if (open != nullptr && !program_.empty() && !decider_.busy() &&
             !decider_.start(program_, open->client->run(), open->shown))

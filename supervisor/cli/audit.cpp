@@ -4,6 +4,7 @@
 #include <ostream>
 #include <sstream>
 
+#include "supervisor/approval/recorded_answers.hpp"
 #include "supervisor/audit/export.hpp"
 #include "supervisor/audit/prune.hpp"
 #include "supervisor/audit/replay.hpp"
@@ -104,8 +105,10 @@ int replay(const Arguments& arguments, const audit::LogChoice& log, const Places
                           {.own_files = {}, .warnings = false, .reasons = false, .built_in = false});
         return audit::ReplayRules{std::move(compiled.loaded.rules), std::move(compiled.loaded.sha256)};
     };
-    return audit::replay(standard_output(), errors,
-                         {.log = log, .json = arguments.has("json"), .rules_for = rules_for});
+    approval::RecordedAnswers answers;
+    return audit::replay(
+        standard_output(), errors,
+        {.log = log, .json = arguments.has("json"), .answers = answers, .rules_for = rules_for});
 }
 
 int prune(const Arguments& arguments, const std::string& state, std::ostream& errors) {

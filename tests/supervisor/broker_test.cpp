@@ -200,6 +200,44 @@ TEST_CASE("of two grants the one that denies counts") {
     CHECK(bench.broker.granted(Bench::subject("/home/u/p/x"))->action == rules::Action::allow);
 }
 
+TEST_CASE("a use of a grant is put on record only while it still decides") {
+    Bench bench;
+    CHECK(bench.ask("/tree/a/file") == Admission::parked);
+    CHECK(bench.answer(0, rules::Action::allow, Scope::object) == Applied::yes);
+    const Subject asked = Bench::subject("/tree/a/file");
+    const auto granted = bench.broker.granted(asked);
+    REQUIRE(granted);
+    std::uint64_t recorded = 0;
+    const auto record = [&](const Broker::Granted& now) { recorded = now.grant; };
+    CHECK(bench.broker.while_granted(asked, rules::Action::allow, record));
+    CHECK(recorded == granted->grant);
+    recorded = 0;
+    CHECK_FALSE(bench.broker.while_granted(asked, rules::Action::deny, record));
+    CHECK(bench.broker.revoke(granted->grant, {}) == Applied::yes);
+    CHECK_FALSE(bench.broker.while_granted(asked, rules::Action::allow, record));
+    CHECK(recorded == 0);
+}
+
+TEST_CASE("what gets a name that a grant covers, and had none, gains by it") {
+    Bench bench;
+    CHECK(bench.ask("/tree/a/file") == Admission::parked);
+    CHECK_FALSE(bench.broker.gained_by_move("/tree/b/x", "/tree/a/x"));
+    CHECK(bench.answer(0, rules::Action::allow, Scope::tree) == Applied::yes);
+    CHECK(bench.broker.gained_by_move("/tree/b/x", "/tree/a/x"));
+    CHECK(bench.broker.gained_by_move("/tree/b", "/tree/a"));
+    CHECK(bench.broker.gained_by_move("/tree/b", "/tree"));  // with the directory beneath it
+    CHECK_FALSE(bench.broker.gained_by_move("/tree/a/x", "/tree/a/deep/x"));
+    CHECK_FALSE(bench.broker.gained_by_move("/tree/b/x", "/tree/ab"));
+    CHECK(bench.ask("/tree/c/file") == Admission::parked);
+    CHECK(bench.answer(0, rules::Action::allow, Scope::object) == Applied::yes);
+    CHECK(bench.broker.gained_by_move("/tree/a/x", "/tree/c/file"));
+    CHECK(bench.broker.gained_by_move("/tree/a", "/tree/c"));
+    CHECK_FALSE(bench.broker.gained_by_move("/tree/a/x", "/tree/c/other"));
+    CHECK(bench.ask("/tree/d/file") == Admission::parked);
+    CHECK(bench.answer(0, rules::Action::deny, Scope::object) == Applied::yes);
+    CHECK_FALSE(bench.broker.gained_by_move("/tree/b/x", "/tree/d/file"));
+}
+
 TEST_CASE("grants are limited in number; one that cannot be kept counts once") {
     Bench bench({.new_per_minute = 1000});
     for (std::size_t n = 0; n < Grants::most + 1; ++n) {

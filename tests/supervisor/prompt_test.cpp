@@ -91,6 +91,19 @@ TEST_CASE("nothing that the target wrote reaches the terminal but as printable A
     }
 }
 
+TEST_CASE("where an argument ends is seen, and a link shows what it is of") {
+    Question question = question_of("/home/u/project/new");
+    question.operation = rules::Operation::execute;
+    question.subject.arguments = {"git", "one two", "", "it's", "a\"b", "\xff"};
+    question.source = "/home/u/letters/a\x1b";
+    question.identity = audit::FileIdentity{1, 2};
+    const std::string text =
+        draw(shown_of(std::move(question)), {.columns = 200, .plain = true, .now_ns = 0}).text;
+    CHECK(text.find("arguments  git 'one two' '' 'it\\x27s' 'a\"b' \\\\xff\n") != std::string::npos);
+    CHECK(text.find("object     /home/u/project/new   (does not exist yet)\n") != std::string::npos);
+    CHECK(text.find("link to    /home/u/letters/a\\x1b\n") != std::string::npos);
+}
+
 TEST_CASE("what is too long is cut in the middle, counted, and must be looked at before it is allowed") {
     const std::string path = "/w/" + std::string(4092, 'x');
     const Shown shown = shown_of(question_of(path));

@@ -1,0 +1,63 @@
+// The questions, answers and grants of a log, followed as the run followed them.
+//
+// A question is made again from its record, and its key computed again; a grant is made again from its
+// answer, and the same matching (grants.hpp) says what it covers. The log is hostile: what is kept of it is
+// bounded by `most_kept` bytes and `Grants::most` grants. One thread.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "supervisor/approval/grants.hpp"
+#include "supervisor/audit/replay.hpp"
+
+namespace callgate::approval {
+
+class RecordedAnswers final : public audit::AnswerCheck {
+public:
+    /// `most_kept`: older questions are forgotten beyond so many bytes; their calls are then undecidable.
+    explicit RecordedAnswers(std::size_t most_kept = 32U << 20) : most_kept_(most_kept) {}
+
+    Found look_at(const audit::RecordedRequest& record) override;
+
+private:
+    struct Answer {
+        Reply reply;
+        std::string by, verdict;
+        std::uint64_t grant = 0;
+    };
+    struct Known {
+        Question question;
+        bool whole = true;  // its record holds all that its key was computed from
+        bool withdrawn = false;
+        std::vector<Answer> answers;
+        std::set<std::string> callers;  // whom an allow of scope once let go on
+        std::size_t bytes = 0;
+    };
+    struct History {
+        std::uint64_t revoked_at = 0;  // sequence; 0: not
+        bool arguments_known = true;
+    };
+
+    void begin();
+    Found shown(const audit::RecordedRequest& record);
+    Found answer(const audit::RecordedRequest& record);
+    Found grant(const audit::RecordedRequest& record, Known& known, const Reply& reply);
+    Found withdrawn(const audit::RecordedRequest& record);
+    Found revoked(const audit::RecordedRequest& record);
+    Found by_answer(const audit::RecordedRequest& record);
+    Found by_grant(const audit::RecordedRequest& record);
+    Found unknown(std::uint64_t question) const;
+    void forget_oldest();
+
+    std::size_t most_kept_, kept_ = 0;
+    std::map<std::uint64_t, Known> questions_;
+    std::uint64_t forgotten_ = 0;  // the last question that was
+    Grants grants_;
+    std::map<std::uint64_t, History> given_;
+};
+
+}  // namespace callgate::approval
