@@ -54,7 +54,8 @@ bool hits_file(const Obstacle& obstacle, std::string_view path) {
 
 bool surely_shut(const Obstacle& obstacle, std::string_view path, bool hierarchy) {
     const Rule& rule = *obstacle.rule;
-    if (obstacle.exception || rule.except || names_asker(rule.when)) return false;
+    if (obstacle.exception || rule.action == Action::ask || rule.except || names_asker(rule.when))
+        return false;
     if (obstacle.glob == nullptr) return true;
     return hierarchy ? obstacle.glob->covers_hierarchy(path) : obstacle.glob->matches(path);
 }

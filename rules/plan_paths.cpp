@@ -54,6 +54,7 @@ private:
     void grant(const std::string& path, bool directory, OperationSet operations);
     Grant& grant_at(const std::string& path, bool directory);
     void contest_execution(const std::string& path, bool directory);
+    void contest_heads(const Rule& rule);
     void contest_head(const std::string& head, bool hierarchy);
     const std::vector<FileTree::Entry>* children(const std::string& path, int level);
     [[nodiscard]] bool stays_as_it_is(const std::string& directory, int level);
@@ -78,9 +79,14 @@ void Walker::candidates() {
         start("/", held_by_path, true);
         return;  // what single rules allow besides is allowed anyhow
     }
-    for (const Rule& rule : rules_.rules())
-        if (rule.action == Action::allow && rule.operations.intersects(held_by_path) && decides_files(rule))
-            allow(rule);
+    for (const Rule& rule : rules_.rules()) {
+        if (!rule.operations.intersects(held_by_path) || !decides_files(rule)) continue;
+        if (rule.action == Action::allow) allow(rule);
+        if (rule.action == Action::ask && rule.operations.contains(Operation::execute)) {
+            allowing_ = &rule;
+            contest_heads(rule);
+        }
+    }
 }
 
 void Walker::allow(const Rule& rule) {
@@ -104,7 +110,11 @@ void Walker::allow(const Rule& rule) {
 /// Whether it allows is known only when somebody asks.
 void Walker::by_asker(const Rule& rule, OperationSet operations, const std::string& why) {
     lose("/", operations, "", why);
-    if (!operations.contains(Operation::execute)) return;
+    if (operations.contains(Operation::execute)) contest_heads(rule);
+}
+
+/// A rule that may allow an execution, once it is known who asks or what is answered.
+void Walker::contest_heads(const Rule& rule) {
     if (rule.when.path.empty()) contest_head("/", true);
     for (const Glob& glob : rule.when.path)
         for (const Glob::Branch& one : glob.branches()) contest_head(one.head, !one.literal);

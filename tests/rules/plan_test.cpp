@@ -616,7 +616,7 @@ TEST_SUITE("plan, execution") {
     TEST_CASE("a denial where nothing can be made is left out of the grants and costs nothing more") {
         const MemoryTree tree{"/usr/bin/cat", "/usr/bin/gdb", "/usr/lib/libc.so"};
         const Rule system = rule("system", Action::allow, read_execute, {"/usr/**"});
-        for (const Action action : {Action::deny, Action::ask, Action::kill}) {
+        for (const Action action : {Action::deny, Action::kill}) {
             const RuleSet rules({system, rule("no", action, Operation::execute, {"/usr/bin/gdb"})},
                                 Action::deny);
             for (const RecordMode mode : {RecordMode::minimal, RecordMode::contested}) {
@@ -633,6 +633,22 @@ TEST_SUITE("plan, execution") {
                 CHECK_FALSE(grants.allow(Operation::execute, "/usr/bin/gdb"));
             }
         }
+    }
+
+    TEST_CASE("what is asked about can be executed once it is allowed") {
+        const MemoryTree tree{"/usr/bin/cat", "/usr/bin/gdb", "/w/tools/one"};
+        const Rule system = rule("system", Action::allow, read_execute, {"/usr/**"});
+        const Plan one = plan(
+            RuleSet({system, rule("ask", Action::ask, Operation::execute, {"/usr/bin/gdb"})}, Action::deny),
+            tree, 7);
+        CHECK(trap_only(one) == Paths{"/usr/bin/gdb"});
+        CHECK(StaticGrants(one).let_execute("/usr/bin/gdb"));
+        CHECK_FALSE(StaticGrants(one).allow(Operation::execute, "/usr/bin/gdb"));
+        const Rule tools = rule("ask", Action::ask, Operation::execute, {"/w/tools/**"});
+        CHECK(trap_only(plan(RuleSet({tools}, Action::deny), tree, 7)) == Paths{"/w/tools"});
+        // Nor is it let through where a denial stands above.
+        const Rule no = rule("no", Action::deny, Operation::execute, {"/w/**"});
+        CHECK(trap_only(plan(RuleSet({tools, no}, Action::deny), tree, 7)).empty());
     }
 
     TEST_CASE("where something may be made, the trap alone holds execution") {
