@@ -108,7 +108,8 @@ std::vector<Glob> Loading::expand_now(const Glob& glob, bool follow, std::vector
     for (const std::string& path : expansion.found)
         if (const std::string real = patterns_.canonical(path); follow && real != path)
             expansion.globs.push_back(Glob::beneath(real));
-    Surroundings::Expanded& taken = result_.surroundings.expanded.emplace_back(glob.text(), follow);
+    Surroundings::Expanded& taken = result_.surroundings.expanded.emplace_back(
+        Surroundings::Expanded{.pattern = glob.text(), .followed = follow, .paths = {}});
     for (const Glob& one : expansion.globs) taken.paths.push_back(one.text());
     return std::move(expansion.globs);
 }
