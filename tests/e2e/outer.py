@@ -88,13 +88,18 @@ class Tmux:
     count = 0
 
     def __init__(self, box: harness.Box, line: list[str], columns: int = 100, rows: int = 30, term: str = "") -> None:
+        self.box, self.socket = box, Tmux.next_socket(box)
         Tmux.count += 1
-        self.box = box
-        self.server = ["tmux", "-L", f"callgate-test-{os.getpid()}-{Tmux.count}", "-f", "/dev/null"]
-        self.environment = {**box.environment(runtime(box)), "TERM": "xterm", "TMUX_TMPDIR": str(box.root), "PS1": PROMPT,
+        self.server = ["tmux", "-S", str(self.socket), "-f", "/dev/null"]
+        self.environment = {**box.environment(runtime(box)), "TERM": "xterm", "PS1": PROMPT,
                             "LC_ALL": "C.UTF-8"}
         start = ["set", "-g", "remain-on-exit", "on", ";", *(["set", "-g", "default-terminal", term, ";"] if term else [])]
         self.do(*start, "new-session", "-d", "-x", str(columns), "-y", str(rows), "-s", "s", shlex.join(line))
+
+    @staticmethod
+    def next_socket(box: harness.Box) -> Path:
+        """Where the next one will listen."""
+        return box.root / f"tmux-{Tmux.count}"
 
     def do(self, *words: str) -> str:
         return subprocess.run([*self.server, *words], capture_output=True, text=True, check=True, env=self.environment,

@@ -195,6 +195,29 @@ def test_where_there_is_one_screen_only_the_command_is_told_to_draw_again(room, 
 
 
 @pytest.mark.skipif(not os.path.exists("/usr/bin/tmux"), reason="tmux is not installed")
+def test_the_command_types_no_answer_by_tmux(room):
+    script = (f"cat {room.file} & while ! [ -e {room.free}/go ]; do sleep 0.05; done; "
+              f"tmux -S $SOCKET send-keys -t s a Enter; echo $? > {room.free}/typed; wait; echo done; read")
+    line, log = room.box.command(["/bin/bash", "--norc", "-c", script], room.rules(), ["--ask", "tty", "--keep-env"])
+    tmux = Tmux(room.box, ["env", f"SOCKET={Tmux.next_socket(room.box)}", *line])
+    try:
+        tmux.prompted()
+        (room.free / "go").touch()
+        harness.until((room.free / "typed").exists, "the command has tried to type")
+        assert (room.free / "typed").read_text() == "1\n"
+        assert "question" in tmux.prompted() and "done" not in tmux.screen()
+        (denied,) = [one for one in harness.read_log(log)
+                     if one["event"]["action"] == "connect" and one["callgate"]["verdict"] == "deny"]
+        assert str(tmux.socket) in str(denied), denied
+        tmux.do("send-keys", "-t", "s", "a", "Enter")  # from outside the same line answers
+        assert "asked content" in tmux.sees("done")
+        tmux.type("Enter")
+        harness.until(lambda: harness.read_log(log)[-1]["event"]["action"] == "run.end", "the end")
+    finally:
+        tmux.close()
+
+
+@pytest.mark.skipif(not os.path.exists("/usr/bin/tmux"), reason="tmux is not installed")
 def test_in_tmux_the_screen_is_afterwards_what_it_was(room):
     line, log = room.box.command(["/bin/bash", "--norc", "-c", f"seq 30; read; cat {room.file} >/dev/null; echo; echo done; read"],
                                  room.rules(), ["--ask", "tty"])

@@ -63,3 +63,24 @@ def test_a_prompt_leaves_the_screen_as_it_was(room, display):
     harness.until(lambda: picture(display) == seen[-1], "the screen as it was")
     terminal.terminate()
     terminal.wait(harness.DEADLINE)
+
+
+REACH = r"""
+import socket, sys
+for name in ("/tmp/.X11-unix/X" + sys.argv[1], "\0/tmp/.X11-unix/X" + sys.argv[1]):
+    one = socket.socket(socket.AF_UNIX)
+    try:
+        one.connect(name)
+        print("reached")
+    except OSError as error:
+        print(error.errno)
+"""
+
+
+def test_the_command_reaches_no_screen_to_type_at(room, display):
+    """Who reaches the screen's server can type into every window."""
+    line = ["/usr/bin/python3", "-c", REACH, display[1:]]
+    bare = room.box.run(line, supervised=False).out.split()
+    assert b"reached" in bare, bare
+    held = room.box.run(line, room.rules())
+    assert held.out.split() == [b"111" if one == b"reached" else one for one in bare], held.describe()
