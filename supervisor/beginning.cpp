@@ -105,7 +105,8 @@ Beginning::Beginning(const SessionConfig& config)
 }
 
 Beginning::~Beginning() {
-    if (forked()) dismiss_and_reap();
+    if (!forked() || dismiss_and_reap() || temporary_directory_.empty()) return;
+    ::rmdir(temporary_directory_.c_str());  // who was killed has removed nothing; nothing was put there yet
 }
 
 void Beginning::fork_guardian(const SessionConfig& config) {
@@ -119,7 +120,7 @@ void Beginning::fork_guardian(const SessionConfig& config) {
     guarding.keep_capabilities = config.keep_capabilities;
     guarding.background = config.background;
     guarding.made_objects = &made.objects();
-    guarding.temporary_directory = config.temporary_directory;
+    guarding.temporary_directory = temporary_directory_ = config.temporary_directory;
     guarding.await_dismissal = true;
     guarding.supervisor_files = approval::meeting_point_files(config.ask.runtime_directory, config.run);
     guarding.report = &report;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <string>
 
 #include "agent/guardian.hpp"
 #include "agent/made_objects.hpp"
@@ -74,6 +75,7 @@ private:
     agent::Event expect(agent::Event::Kind kind, const SessionConfig& config) const;
 
     agent::SharedText lost_report_;
+    std::string temporary_directory_;  // the run's, which the guardian makes
 };
 
 }  // namespace callgate
