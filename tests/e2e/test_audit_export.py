@@ -211,6 +211,7 @@ def test_csv_is_one_row_a_record_and_no_cell_is_a_formula(box, log):
 
 
 def test_a_filter_chooses_and_lines_that_are_none_are_said(box, log):
+    box.replays.leave_out("the test damages its log")
     some = [json.loads(line) for line in export(box, log, "ecs", "--verdict", "deny").splitlines()]
     assert some and all(one["callgate"]["verdict"] == "deny" for one in some)
     assert all(one["host"]["hostname"] for one in some)
