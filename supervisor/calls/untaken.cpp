@@ -29,11 +29,9 @@ rules::Object object_of(CallContext& context, AddressArguments where) {
 std::string_view reason() {
     return agent::taking_descriptors_is_refused()
                ? "the seccomp profile of this container refuses pidfd_getfd, without which this call cannot "
-                 "be "
-                 "performed; start the container with --cap-add SYS_PTRACE"
+                 "be performed; start the container with --cap-add SYS_PTRACE"
                : "the caller's descriptors cannot be taken (it is not dumpable, or a thread whose "
-                 "descriptors this "
-                 "kernel or container does not tell apart: see callgate doctor)";
+                 "descriptors this kernel or container does not tell apart: see callgate doctor)";
 }
 
 }  // namespace

@@ -3,12 +3,12 @@
 #include <fcntl.h>
 #include <linux/keyctl.h>
 #include <linux/landlock.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <fstream>
 
 #include "agent/handover.hpp"
 #include "agent/unique_fd.hpp"
@@ -19,13 +19,6 @@ namespace callgate::cli {
 namespace {
 
 bool refused(long answer) { return answer < 0 && (errno == EPERM || errno == ENOSYS || errno == EACCES); }
-
-bool has_filter() {
-    std::ifstream status("/proc/self/status");
-    for (std::string line; std::getline(status, line);)
-        if (line.starts_with("Seccomp:")) return line.ends_with('2');
-    return false;
-}
 
 /// Landlock's own ENOSYS and EOPNOTSUPP are the kernel's, unless a filter is there that could have said the
 /// first.
@@ -51,7 +44,7 @@ std::vector<std::string_view> refused_calls(bool filtered) {
 
 Container probe_container() {
     Container found;
-    found.filtered = has_filter();
+    found.filtered = ::prctl(PR_GET_SECCOMP) != 0;
     found.refused = refused_calls(found.filtered);
     found.descriptors = !agent::taking_descriptors_is_refused();
     found.memory_calls = !kernel::memory_calls_are_refused();

@@ -129,15 +129,12 @@ bool could_allow_network(const rules::RuleSet& rules) {
 
 /// What these rules need and a profile around us refuses: nothing runs where it could do nothing at all; else
 /// it is said once what will be denied, and what would help.
-void check_container(SessionConfig& config) {
-    const Container container = probe_container();
+void check_container(const Container& container, SessionConfig& config) {
     if (!container.ptrace && config.plan.trap_only_execute)
         throw Failure(
             "the seccomp profile of this container refuses ptrace, and with these rules every execution must "
-            "be "
-            "held by it (something may be executed where reading or executing is decided one by one: see "
-            "callgate "
-            "plan); " +
+            "be held by it (something may be executed where reading or executing is decided one by one: see "
+            "callgate plan); " +
             std::string(add_ptrace) + ", or give rules without that");
     if (container.descriptors || !config.plan.trapped.intersects(rules::network_operations) ||
         (!config.enforced && !could_allow_network(*config.rules)))
@@ -145,13 +142,13 @@ void check_container(SessionConfig& config) {
     config.degraded.emplace_back("descriptor-copy");
     if (!config.quiet)
         say("the seccomp profile of this container refuses pidfd_getfd: connects, binds and messages that "
-            "are "
-            "decided one by one will be denied; " +
+            "are decided one by one will be denied; " +
             std::string(add_ptrace));
 }
 
 /// What the rules want of the environment is what remains to be done.
-rules::Environment set_rules(const Arguments& arguments, const Places& places, SessionConfig& config) {
+rules::Environment set_rules(const Arguments& arguments, const Places& places, const Container& container,
+                             SessionConfig& config) {
     const TreeWithTmp tree(config.temporary_directory);
     const rules::LoadContext context =
         machine_context(places, config.workdir, config.temporary_directory, tree);
@@ -175,7 +172,7 @@ rules::Environment set_rules(const Arguments& arguments, const Places& places, S
     config.surroundings = std::move(compiled.loaded.surroundings);
     config.config_home = places.config;
     config.degraded = std::move(compiled.loaded.degraded);
-    check_container(config);
+    check_container(container, config);
     return std::move(compiled.loaded.environment);
 }
 
@@ -198,7 +195,8 @@ void choose_terminal(SessionConfig& config) {
 
 int start(const Arguments& arguments, SessionConfig& config) {
     ::prctl(PR_SET_NAME, "callgate");  // started by `callgate exec` the name would be another
-    if (const std::string why = obstacle(probe_platform()); !why.empty()) throw Failure(why);
+    const Platform platform = probe_platform();
+    if (const std::string why = obstacle(platform); !why.empty()) throw Failure(why);
     require_features(arguments);
     const Places places = find_places();
     config.workdir = choose_workdir(arguments, places, true);
@@ -208,7 +206,7 @@ int start(const Arguments& arguments, SessionConfig& config) {
     name_run(config);
     choose_terminal(config);
     std::unique_ptr<Beginning> begun = begin_run(config);
-    const rules::Environment environment = set_rules(arguments, places, config);
+    const rules::Environment environment = set_rules(arguments, places, platform.container, config);
     if (!begun->forked()) begun->fork_guardian(config);
     begun->send_ruleset(config);
     set_environment(arguments, places, environment, config);
