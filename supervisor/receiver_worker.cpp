@@ -12,6 +12,7 @@
 #include "rules/test_switch.hpp"
 #include "supervisor/calls/decide.hpp"
 #include "supervisor/calls/table.hpp"
+#include "supervisor/clock.hpp"
 
 namespace callgate {
 
@@ -136,7 +137,7 @@ void Receivers::Worker::end() {
 void Receivers::Worker::handle(const kernel::Notification& notification, bool another_waits) {
     begin(notification);
     pool_.run_.notifications.fetch_add(1, std::memory_order_relaxed);
-    const std::int64_t started_ns = calls::now_ns();
+    const std::int64_t started_ns = monotonic_ns();
     kernel::PendingCall call(pool_.source_, notification);
     serve(call, started_ns, nullptr);
     if (call.continued()) pool_.run_.continued.fetch_add(1, std::memory_order_relaxed);
@@ -164,7 +165,7 @@ void Receivers::Worker::sample(bool another_waits, std::int64_t since_ns) {
     constexpr auto relaxed = std::memory_order_relaxed;
     pool_.samples_.fetch_add(1, relaxed);
     if (another_waits) pool_.overlaps_.fetch_add(1, relaxed);
-    pool_.handling_ns_.fetch_add(std::min(calls::now_ns() - since_ns, Traffic::longest_sample_ns), relaxed);
+    pool_.handling_ns_.fetch_add(std::min(monotonic_ns() - since_ns, Traffic::longest_sample_ns), relaxed);
 }
 
 /// A signal that was sent for this call must not end a blocking call of the next one.

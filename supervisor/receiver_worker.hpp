@@ -13,6 +13,7 @@
 #include <mutex>
 #include <thread>
 
+#include "supervisor/clock.hpp"
 #include "supervisor/receivers.hpp"
 
 namespace callgate {
@@ -26,7 +27,7 @@ public:
     bool enter() override;
     void leave() override;
     Interruption interruption() override { return interruption_.load(); }
-    bool expects_blocking() override { return calls::now_ns() < pool_.cautious_until_ns_.load(); }
+    bool expects_blocking() override { return monotonic_ns() < pool_.cautious_until_ns_.load(); }
 
     /// Watchdog: marks a call that lasts as stuck. True where it is newly so.
     bool mark_stuck();

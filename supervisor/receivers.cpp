@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "supervisor/calls/decide.hpp"
+#include "supervisor/clock.hpp"
 #include "supervisor/receiver_worker.hpp"
 
 namespace callgate {
@@ -178,7 +179,7 @@ void Receivers::receive_as(Reception how) {
 }
 
 void Receivers::adapt() {
-    const std::int64_t now = calls::now_ns();
+    const std::int64_t now = monotonic_ns();
     Traffic seen;
     const std::int64_t before = std::exchange(last_tick_ns_, now);
     seen.elapsed_ns = now - before;
@@ -195,7 +196,7 @@ void Receivers::notice_stuck() {
         if (worker->ended.load() || !worker->mark_stuck()) continue;
         ++blocked_;
         constexpr std::int64_t cautious_ns = 10'000'000'000;
-        cautious_until_ns_.store(calls::now_ns() + cautious_ns);
+        cautious_until_ns_.store(monotonic_ns() + cautious_ns);
         if (worker->seat() != nullptr) worker->seat()->taken = false;
     }
     fill_seats();

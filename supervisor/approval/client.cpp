@@ -6,7 +6,7 @@
 #include <array>
 
 #include "supervisor/approval/meeting_place.hpp"
-#include "supervisor/calls/supervision.hpp"
+#include "supervisor/clock.hpp"
 
 namespace callgate::approval {
 
@@ -39,18 +39,18 @@ bool Client::receive() {
 std::optional<FromRun> Client::next() {
     const std::size_t end = input_.find('\n');
     if (end == std::string::npos) return std::nullopt;
-    FromRun message = parse_from_run(std::string_view(input_).substr(0, end), calls::now_ns());
+    FromRun message = parse_from_run(std::string_view(input_).substr(0, end), monotonic_ns());
     if (message.ask) message.ask->run = run_;
     input_.erase(0, end + 1);
     return message;
 }
 
 std::optional<FromRun> Client::wait_for(std::string_view type, int timeout_ms) {
-    const std::int64_t end = calls::now_ns() + timeout_ms * std::int64_t{1'000'000};
+    const std::int64_t end = monotonic_ns() + timeout_ms * std::int64_t{1'000'000};
     for (;;) {
         while (auto message = next())
             if (message->type == type) return message;
-        const std::int64_t left = (end - calls::now_ns()) / 1'000'000;
+        const std::int64_t left = (end - monotonic_ns()) / 1'000'000;
         pollfd waiting{fd_.get(), POLLIN, 0};
         if (left <= 0 || ::poll(&waiting, 1, static_cast<int>(left)) <= 0 || !receive()) return std::nullopt;
     }

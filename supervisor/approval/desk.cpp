@@ -15,7 +15,7 @@
 #include "supervisor/approval/link.hpp"
 #include "supervisor/approval/meeting_place.hpp"
 #include "supervisor/approval/terminal.hpp"
-#include "supervisor/calls/supervision.hpp"
+#include "supervisor/clock.hpp"
 #include "supervisor/kernel/target.hpp"
 
 #ifndef SO_PEERPIDFD
@@ -97,7 +97,7 @@ Desk::Desk(AskSettings settings, Environment environment)
       environment_(std::move(environment)),
       journal_(environment_.log),
       broker_(broker_settings(settings_), journal_,
-              {.now_ns = calls::now_ns,
+              {.now_ns = monotonic_ns,
                .has_signal =
                    [](pid_t thread) {
                        const auto caller = kernel::status(thread);
@@ -113,7 +113,7 @@ Desk::Desk(AskSettings settings, Environment environment)
 Desk::~Desk() = default;
 
 void Desk::start() {
-    started_ns_ = calls::now_ns();
+    started_ns_ = monotonic_ns();
     if (settings_.who == AskSettings::Who::descriptor) {
         UniqueFd fd(::fcntl(settings_.descriptor, F_DUPFD_CLOEXEC, 3));
         ::close(settings_.descriptor);  // the command never gets it
@@ -174,7 +174,7 @@ void Desk::open_socket() {
 
 void Desk::add_link(UniqueFd fd, audit::Answerer who, std::string token, rules::DecidedBy by) {
     Conversation conversation(broker_, {environment_.run, std::move(token), std::move(who), by},
-                              {.now_ns = calls::now_ns,
+                              {.now_ns = monotonic_ns,
                                .status = [this] { return status(); },
                                .stop = environment_.stop,
                                .arrived = [this] { weigh_reachability(); }});
@@ -188,7 +188,7 @@ void Desk::add_link(UniqueFd fd, audit::Answerer who, std::string token, rules::
 
 std::string Desk::status() const {
     RunStatus status = environment_.status();
-    status.age_ms = (calls::now_ns() - started_ns_) / 1'000'000;
+    status.age_ms = (monotonic_ns() - started_ns_) / 1'000'000;
     for (const auto& one : broker_.questions()) {
         ++status.questions;
         status.callers += one.callers;

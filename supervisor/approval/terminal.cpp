@@ -15,7 +15,7 @@
 #include <stdexcept>
 
 #include "agent/write_all.hpp"
-#include "supervisor/calls/supervision.hpp"
+#include "supervisor/clock.hpp"
 #include "supervisor/signal_descriptor.hpp"
 
 namespace callgate::approval {
@@ -204,7 +204,7 @@ void Terminal::wait() {
     if (looking_) timeout = 50;  // for silence, or the foreground
     if (armed_at_ns_ != 0)
         timeout =
-            static_cast<int>(std::max<std::int64_t>(armed_at_ns_ - calls::now_ns(), 0) / millisecond_ns) + 1;
+            static_cast<int>(std::max<std::int64_t>(armed_at_ns_ - monotonic_ns(), 0) / millisecond_ns) + 1;
     if (::poll(all.data(), all.size(), timeout) < 0) return;
     if (all[0].revents != 0) {
         std::uint64_t count = 0;
@@ -214,8 +214,8 @@ void Terminal::wait() {
     if (all[2].revents != 0) take_keys();
     if ((all[3].revents & POLLOUT) != 0) give_input();
     if ((all[3].revents & (POLLIN | POLLHUP)) != 0) take_output();
-    if (prompting_ && keys_.escaped(calls::now_ns())) on_line("");
-    if (prompting_ && armed_at_ns_ != 0 && calls::now_ns() >= armed_at_ns_) ask_for_key();
+    if (prompting_ && keys_.escaped(monotonic_ns())) on_line("");
+    if (prompting_ && armed_at_ns_ != 0 && monotonic_ns() >= armed_at_ns_) ask_for_key();
 }
 
 void Terminal::on_winch() {
@@ -242,7 +242,7 @@ void Terminal::take_keys() {
     if (got <= 0) return lose_person();
     const std::string_view typed(bytes.data(), static_cast<std::size_t>(got));
     if (prompting_) return on_keys(typed);
-    last_key_ns_ = calls::now_ns();
+    last_key_ns_ = monotonic_ns();
     input_ += typed;
     give_input();
 }

@@ -11,7 +11,7 @@
 #include "supervisor/approval/proposal.hpp"
 #include "supervisor/approval/terminal.hpp"
 #include "supervisor/approval/wire.hpp"
-#include "supervisor/calls/supervision.hpp"
+#include "supervisor/clock.hpp"
 
 namespace callgate::approval {
 
@@ -46,7 +46,7 @@ bool take_position(std::string& typed, int& row, int& column) {
 void Terminal::look_for_questions() {
     if (ended_) return;
     const auto open = environment_.broker->questions();
-    const std::int64_t now = calls::now_ns();
+    const std::int64_t now = monotonic_ns();
     if (prompting_ && shown_) {
         const bool still =
             std::ranges::any_of(open, [&](const auto& one) { return one.question->id == shown_->id; });
@@ -85,10 +85,10 @@ void Terminal::tell_in_background(std::uint64_t question) {
 std::optional<Terminal::Position> Terminal::ask_position() {
     show("\x1b[6n");
     std::string typed;
-    const std::int64_t end = calls::now_ns() + position_ns;
+    const std::int64_t end = monotonic_ns() + position_ns;
     Position found;
     bool known = false;
-    for (std::int64_t now = calls::now_ns(); !known && now < end; now = calls::now_ns()) {
+    for (std::int64_t now = monotonic_ns(); !known && now < end; now = monotonic_ns()) {
         pollfd ready{person_.descriptor(), POLLIN, 0};
         if (::poll(&ready, 1, static_cast<int>((end - now) / 1'000'000) + 1) <= 0) continue;
         std::array<char, 256> bytes;
@@ -136,7 +136,7 @@ void Terminal::draw(bool details) {
     look.total = std::max<std::size_t>(environment_.broker->questions().size(), 1);
     look.details = details;
     look.plain = plain_;
-    look.now_ns = calls::now_ns();
+    look.now_ns = monotonic_ns();
     const Drawn drawn = approval::draw(*shown_, look);
     detailed_ = details || !drawn.cut;
     std::string text = plain_ ? "\r\n" : "\x1b[r\x1b[2J\x1b[H";
@@ -146,7 +146,7 @@ void Terminal::draw(bool details) {
     }
     show_prompt(text);
     ::tcflush(person_.descriptor(), TCIFLUSH);
-    keys_.begin(calls::now_ns());
+    keys_.begin(monotonic_ns());
     armed_at_ns_ = keys_.guarded_until_ns();
 }
 
@@ -180,7 +180,7 @@ void Terminal::end_prompt() {
 void Terminal::on_keys(std::string_view typed) {
     std::string echo;
     const bool fresh = !keys_.touched();
-    const auto lines = keys_.feed(typed, calls::now_ns(), echo);
+    const auto lines = keys_.feed(typed, monotonic_ns(), echo);
     show_prompt(echo);
     if (keys_.take_suspend()) return environment_.suspend();
     if (fresh && keys_.touched() && shown_) environment_.broker->rest(shown_->id);

@@ -105,8 +105,6 @@ int error_of(const rules::Verdict& verdict) { return verdict.error != 0 ? verdic
 
 }  // namespace
 
-std::int64_t now_ns() { return monotonic_ns(); }
-
 WithUmask::WithUmask(Scratch& scratch, unsigned mask) {
     if (!scratch.shares_umask && scratch.umask == mask) return;
     static std::mutex one_at_a_time;
@@ -137,7 +135,7 @@ audit::Decision decision_on(CallContext& context, const Subject& subject, const 
         decision.question = context.question;
         decision.grant = context.grant;
     }
-    decision.duration_ns = now_ns() - context.started_ns;
+    decision.duration_ns = monotonic_ns() - context.started_ns;
     return decision;
 }
 

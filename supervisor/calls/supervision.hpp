@@ -151,9 +151,6 @@ struct CallContext {
     void fail(int error) { call.fail(error); }
 };
 
-/// Monotonic clock, nanoseconds.
-[[nodiscard]] std::int64_t now_ns();
-
 /// While it lives, what this thread creates gets the caller's umask. The umask is the thread's own (receivers
 /// unshare CLONE_FS); where a container's profile refuses that it is the whole process's, like the working
 /// directory: then one thread at a time has it, and gives back what was there. Nothing may be done meanwhile

@@ -20,9 +20,9 @@
 #include "supervisor/approval/meeting_place.hpp"
 #include "supervisor/approval/prompt.hpp"
 #include "supervisor/approval/proposal.hpp"
-#include "supervisor/calls/supervision.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/verbs.hpp"
+#include "supervisor/clock.hpp"
 #include "supervisor/machine.hpp"
 
 namespace callgate::cli {
@@ -165,7 +165,7 @@ void Approver::draw(bool details) {
     look.plain = !terminal_ || term.empty() || term == "dumb" || term == "linux";
     look.total = questions_.size();
     look.details = details;
-    look.now_ns = calls::now_ns();
+    look.now_ns = monotonic_ns();
     const approval::Drawn drawn = approval::draw(open->shown, look);
     detailed_ = details || !drawn.cut;
     drawn_id_ = open->shown.id;
@@ -176,7 +176,7 @@ void Approver::draw(bool details) {
             paste_marked_ = true;
         }
         ::tcflush(0, TCIFLUSH);
-        guarded_until_ns_ = calls::now_ns() + guard_ns;
+        guarded_until_ns_ = monotonic_ns() + guard_ns;
     }
     write(drawn.text);
     if (!terminal_) write("> ");
@@ -243,7 +243,7 @@ void Approver::on_input() {
         input_ended_ = finished_ = true;
         return;
     }
-    if (terminal_ && calls::now_ns() < guarded_until_ns_) {
+    if (terminal_ && monotonic_ns() < guarded_until_ns_) {
         const auto ignored = lines_.take({bytes, static_cast<std::size_t>(got)});
         static_cast<void>(ignored);
         write("(typed too early: ignored)\n");
@@ -290,12 +290,12 @@ void Approver::wait() {
         all.push_back({one.descriptor(), POLLIN, 0});
         order.push_back(&one);
     }
-    const std::int64_t now = calls::now_ns();
+    const std::int64_t now = monotonic_ns();
     int timeout = 1000;
     if (terminal_ && guarded_until_ns_ > now)
         timeout = static_cast<int>((guarded_until_ns_ - now) / 1'000'000) + 1;
     ::poll(all.data(), all.size(), timeout);
-    if (guarded_until_ns_ != 0 && calls::now_ns() >= guarded_until_ns_ && now < guarded_until_ns_) {
+    if (guarded_until_ns_ != 0 && monotonic_ns() >= guarded_until_ns_ && now < guarded_until_ns_) {
         arm();
         all[2].revents = 0;
     }
@@ -337,7 +337,7 @@ int Approver::run() {
             decide("deny", Scope::once);
         if (open != nullptr && program_.empty() && drawn_id_ == 0) draw(false);
         if (!finished_) wait();
-        if (decider_.overdue(calls::now_ns())) decider_.end();
+        if (decider_.overdue(monotonic_ns())) decider_.end();
     }
     return 0;
 }

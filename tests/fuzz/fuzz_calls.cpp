@@ -29,6 +29,7 @@
 #include "agent/removal.hpp"
 #include "supervisor/calls/supervision.hpp"
 #include "supervisor/calls/table.hpp"
+#include "supervisor/clock.hpp"
 #include "tests/fuzz/fake_target.hpp"
 
 using namespace callgate;
@@ -193,7 +194,7 @@ void run_call(const calls::CallEntry& entry, const kernel::Notification& notific
     {
         kernel::PendingCall call(kernel, notification);
         here.scratch->executable.clear();
-        calls::CallContext context{run, call, blocking, *here.scratch, entry, calls::now_ns()};
+        calls::CallContext context{run, call, blocking, *here.scratch, entry, monotonic_ns()};
         try {
             entry.handle(context);
         } catch (const std::exception&) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "supervisor/calls/decide.hpp"
+#include "supervisor/clock.hpp"
 
 using namespace callgate;
 using namespace callgate::kernel;
@@ -42,7 +43,7 @@ public:
         call(static_cast<pid_t>(id % 64));
         changed_.notify_all();
         lock.unlock();
-        for (const std::int64_t start = calls::now_ns(); calls::now_ns() < start + 20'000;) {
+        for (const std::int64_t start = monotonic_ns(); monotonic_ns() < start + 20'000;) {
         }
         return {};
     }
