@@ -1,12 +1,11 @@
 // A line of a log back to the request that was judged.
 #include <sys/sysmacros.h>
 
-#include <charconv>
-
 #include "rules/address.hpp"
 #include "supervisor/audit/escape.hpp"
 #include "supervisor/audit/replay.hpp"
 #include "supervisor/json_read.hpp"
+#include "supervisor/number.hpp"
 
 namespace callgate::audit {
 
@@ -102,25 +101,15 @@ void read_start(RecordedRequest& request, const json& ours) {
             {text(member(one, "pattern")), truth(member(one, "followed")), texts(member(one, "paths"))});
 }
 
-std::optional<std::uint64_t> whole_number(std::string_view digits) {
-    std::uint64_t value = 0;
-    const char* const end = digits.data() + digits.size();
-    const auto [stop, error] = std::from_chars(digits.data(), end, value);
-    if (error != std::errc() || stop != end) return std::nullopt;
-    return value;
-}
-
 /// "inode":"81","device":"259:2"
 void read_identity(RecordedRequest& request, const json& file) {
     const std::string device = text(member(file, "device"));
     const std::size_t colon = device.find(':');
     if (colon == std::string::npos) return;
-    const auto inode = whole_number(text(member(file, "inode")));
-    const auto major = whole_number(std::string_view(device).substr(0, colon));
-    const auto minor = whole_number(std::string_view(device).substr(colon + 1));
-    if (!inode || !major || !minor || *major > UINT32_MAX || *minor > UINT32_MAX) return;
-    request.identity =
-        FileIdentity{*inode, gnu_dev_makedev(static_cast<unsigned>(*major), static_cast<unsigned>(*minor))};
+    const auto inode = parse_number<std::uint64_t>(text(member(file, "inode")));
+    const auto major = parse_number<unsigned>(std::string_view(device).substr(0, colon));
+    const auto minor = parse_number<unsigned>(std::string_view(device).substr(colon + 1));
+    if (inode && major && minor) request.identity = FileIdentity{*inode, gnu_dev_makedev(*major, *minor)};
 }
 
 /// What a decision and a question have in common; `holder` has the arguments.
@@ -177,8 +166,7 @@ std::optional<RecordedRequest> parse_request(std::string_view line, std::string&
         return request;
     }
     request.interpreter_of = bytes_of(member(ours, "interpreter_of"), member(ours, "interpreter_of_b64"));
-    if (const json& of = member(ours, "of_sequence"); of.is_number_unsigned())
-        request.of_sequence = of.get<std::uint64_t>();
+    request.of_sequence = number(member(ours, "of_sequence"));
     read_asked(request, record, ours, member(ours, "input"));
     return request;
 }

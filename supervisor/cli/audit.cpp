@@ -13,11 +13,11 @@
 #include "supervisor/audit/suggest.hpp"
 #include "supervisor/audit/verify.hpp"
 #include "supervisor/cli/failure.hpp"
-#include "supervisor/cli/number.hpp"
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/suggest_into.hpp"
 #include "supervisor/cli/verbs.hpp"
 #include "supervisor/machine.hpp"
+#include "supervisor/number.hpp"
 
 #include <unistd.h>
 

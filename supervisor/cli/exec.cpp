@@ -7,13 +7,13 @@
 
 #include "rules/limits.hpp"
 #include "supervisor/cli/failure.hpp"
-#include "supervisor/cli/number.hpp"
 #include "supervisor/cli/platform.hpp"
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/run_options.hpp"
 #include "supervisor/cli/verbs.hpp"
 #include "supervisor/jobs/requests.hpp"
 #include "supervisor/jobs/server.hpp"
+#include "supervisor/number.hpp"
 
 namespace callgate::cli {
 

@@ -11,8 +11,8 @@
 #include "supervisor/cli/explanation.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/json_text.hpp"
-#include "supervisor/cli/number.hpp"
 #include "supervisor/cli/verbs.hpp"
+#include "supervisor/number.hpp"
 
 namespace callgate::cli {
 

@@ -9,8 +9,8 @@
 
 #include "rules/limits.hpp"
 #include "supervisor/cli/failure.hpp"
-#include "supervisor/cli/number.hpp"
 #include "supervisor/cli/platform.hpp"
+#include "supervisor/number.hpp"
 
 namespace callgate::cli {
 

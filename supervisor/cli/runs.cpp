@@ -8,10 +8,10 @@
 #include "supervisor/audit/escape.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/json_text.hpp"
-#include "supervisor/cli/number.hpp"
 #include "supervisor/cli/verbs.hpp"
 #include "supervisor/json_read.hpp"
 #include "supervisor/machine.hpp"
+#include "supervisor/number.hpp"
 
 namespace callgate::cli {
 

@@ -1,4 +1,4 @@
-// Whole numbers that a user typed.
+// Whole numbers in decimal digits.
 #pragma once
 
 #include <charconv>
@@ -6,7 +6,7 @@
 #include <string_view>
 #include <system_error>
 
-namespace callgate::cli {
+namespace callgate {
 
 /// The number that `text` is, and nothing else; nothing where it is none or too large for its type.
 template <class Number>
@@ -17,4 +17,4 @@ template <class Number>
     return number;
 }
 
-}  // namespace callgate::cli
+}  // namespace callgate
