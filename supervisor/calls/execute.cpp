@@ -59,8 +59,7 @@ private:
         rules::Verdict verdict;
         const Step* decisive = nullptr;
     };
-    template <class Judge>
-    [[nodiscard]] Judgement strictest(Judge judge_step) const;
+    [[nodiscard]] Judgement strictest() const;
     [[nodiscard]] std::vector<Subject> observed() const;
     void continue_observed();
     [[nodiscard]] bool put_all_on_record(std::span<const Subject> subjects);
@@ -195,11 +194,10 @@ void Execution::run() {
 }
 
 /// The strictest verdict over the file and its interpreters; of several, the first names it.
-template <class Judge>
-Execution::Judgement Execution::strictest(Judge judge_step) const {
+Execution::Judgement Execution::strictest() const {
     Judgement found;
     for (const Step& step : steps_) {
-        const rules::Verdict one = judge_step(judged(step));
+        const rules::Verdict one = judge(context_, judged(step));
         if (found.decisive != nullptr && one.action <= found.verdict.action) continue;
         found = {one, &step};
     }
@@ -209,16 +207,18 @@ Execution::Judgement Execution::strictest(Judge judge_step) const {
 /// Audit mode: the step that enforcement would have named, then the others that it would not have let run.
 /// Each needs a rule of its own: who allows the script alone meets the interpreter next.
 std::vector<Subject> Execution::observed() const {
-    const auto judge_step = [this](const Subject& subject) { return judge_observed(context_, subject); };
-    const auto [verdict, decisive] = strictest(judge_step);
-    std::vector<Subject> all{recorded(*decisive)};
-    all.front().observed = verdict;
+    std::vector<Subject> all;
     for (const Step& step : steps_) {
-        const rules::Verdict one = judge_step(judged(step));
-        if (&step == decisive || one.action == rules::Action::allow) continue;
         all.push_back(recorded(step));
-        all.back().observed = one;
+        all.back().observed = judge_observed(context_, judged(step));
     }
+    const auto action = [](const Subject& one) { return one.observed->action; };
+    const auto decisive = std::ranges::max_element(all, {}, action);
+    std::rotate(all.begin(), decisive, decisive + 1);
+    const auto allowed = std::remove_if(all.begin() + 1, all.end(), [&action](const Subject& one) {
+        return action(one) == rules::Action::allow;
+    });
+    all.erase(allowed, all.end());
     return all;
 }
 
@@ -235,8 +235,7 @@ void Execution::continue_observed() {
 }
 
 void Execution::judge_all() {
-    const auto [verdict, decisive] =
-        strictest([this](const Subject& subject) { return judge(context_, subject); });
+    const auto [verdict, decisive] = strictest();
     if (verdict.action == rules::Action::ask && context_.run.broker != nullptr) {
         if (const auto answer = answers()) allowed(*answer);
         return;
