@@ -37,8 +37,12 @@ int same_class(int code) {
     return code == CLD_CONTINUED ? WCONTINUED : WSTOPPED;
 }
 
-// A fork bomb shares the processors with us evenly; whoever may (root) goes first. Others need patience.
-void hurry() { ::setpriority(PRIO_PROCESS, 0, -20); }
+// A fork bomb shares the processors with us evenly; whoever may (root) goes first. Others need patience,
+// unless a control group ends all of it at once.
+void hurry(const Guarding& guarding) {
+    ::setpriority(PRIO_PROCESS, 0, -20);
+    if (guarding.made_objects != nullptr) kill_made_groups(*guarding.made_objects);
+}
 
 bool any_child() {
     siginfo_t seen{};
@@ -207,8 +211,7 @@ void Guard::keep_deadline() {
 }
 
 void Guard::end_all() {
-    hurry();
-    if (guarding_.made_objects != nullptr) kill_made_groups(*guarding_.made_objects);
+    hurry(guarding_);
     end_descendants(::getpid(), [this] { reap(reaped_while_ending); });
 }
 
@@ -239,8 +242,7 @@ void Guard::await_dismissal() {
 }
 
 void Guard::lost() {
-    hurry();
-    if (guarding_.made_objects != nullptr) kill_made_groups(*guarding_.made_objects);
+    hurry(guarding_);
     for (;;) {
         end_descendants(::getpid(), [] { static_cast<void>(any_child_after_reaping()); });
         if (!any_child_after_reaping()) break;

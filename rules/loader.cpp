@@ -263,7 +263,7 @@ LoadedRules Loading::run() {
     compile();
     if (result_.ok() && context_.check) check();
     result_.sha256 = digest(files_, sources_);
-    result_.surroundings.hosts = addresses_;
+    result_.surroundings.hosts = std::move(addresses_);
     if (!result_.ok()) result_.rules = nullptr;
     return std::move(result_);
 }

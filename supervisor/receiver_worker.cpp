@@ -22,6 +22,7 @@ void Receivers::Worker::prepare_thread() {
     ::sigfillset(&all);
     ::sigdelset(&all, interrupt_signal);
     ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
+    scratch_.executable.reserve(256);  // the first allocation of a thread costs most: not within a call
     // An umask and a working directory of this thread's own, unless a container's profile refuses that.
     if (::unshare(CLONE_FS) != 0) {
         if (errno != EPERM && errno != ENOSYS) ::_exit(125);
@@ -31,7 +32,6 @@ void Receivers::Worker::prepare_thread() {
     if (::chdir("/") != 0) ::_exit(125);
     ::umask(0);
     scratch_.umask = 0;
-    scratch_.executable.reserve(256);  // the first allocation of a thread costs most: not within a call
 }
 
 void Receivers::Worker::run() {

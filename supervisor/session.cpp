@@ -134,7 +134,7 @@ void Session::record_start() {
     start.temporary_directory = config_.temporary_directory;
     start.home = config_.home;
     start.config = config_.config_home;
-    start.surroundings = config_.surroundings;
+    start.surroundings = std::move(config_.surroundings);
     require(log_->record(start), "cannot write the audit log");
 }
 

@@ -202,7 +202,6 @@ def test_names_of_programs_and_arguments_are_shown_as_what_they_are(room):
     box = room.box
     hostile = "c\x1b]0;title\x07\r\u202e"
     program = box.file(room.free / hostile, Path("/bin/cat").read_bytes(), 0o755)
-    (room.free / "arguments").write_text("")
     rules = room.rules({"id": "run", "ask": "execute", "path": f"{room.asked}/**"}, {"id": "own", "allow": ["read", "execute"], "path": "/usr/**"})
     asked = box.file(room.asked / "program", Path(box.program("prog_word")).read_bytes(), 0o755)
     run = SocketRun(box, ["/bin/bash", "-c", f"(exec -a $'\\e[2Jargv' '{program}' {room.file}); env '{asked}' 'one two' three '' $'\\e[2J'"], rules)
