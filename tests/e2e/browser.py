@@ -132,8 +132,10 @@ class Page:
         self.settle()
 
     def click(self, selector: str) -> None:
-        x, y = self.run(f"""(() => {{ const one = document.querySelector({json.dumps(selector)}); one.scrollIntoView({{block: "center"}});
-            const box = one.getBoundingClientRect(); return [box.left + box.width / 2, box.top + box.height / 2]; }})()""")
+        self.run(f"document.querySelector({json.dumps(selector)}).scrollIntoView({{block: 'center'}})")
+        self.settle()  # what scrolls may draw other lines
+        x, y = self.run(f"""(box => [box.left + box.width / 2, box.top + box.height / 2])
+            (document.querySelector({json.dumps(selector)}).getBoundingClientRect())""")
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
         self.settle()

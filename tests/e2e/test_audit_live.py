@@ -1,6 +1,7 @@
 """The log as it is written: to the system's log, and to a descriptor whose reader is slow, gone or not reading at all."""
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -124,6 +125,15 @@ def test_a_daemon_that_does_not_read_holds_nobody_up_and_what_is_lost_is_counted
     assert said.group(0).decode().removeprefix("callgate: ") == json.loads(report.read_text())["error"]
 
 
+def opened_for_writing(fifo: Path) -> int | None:
+    """Nothing until somebody reads there: then he waits, and does nothing else."""
+    try:
+        return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError as error:
+        assert error.errno == errno.ENXIO
+        return None
+
+
 def test_a_daemon_that_is_started_anew_is_found_again(box, daemon):
     fifo = box.root / "go"
     os.mkfifo(fifo)
@@ -132,13 +142,14 @@ def test_a_daemon_that_is_started_anew_is_found_again(box, daemon):
                             contested(box), ["--syslog", "-r", str(fifo)])
     daemon.read()
     process = daemon.start(line)
-    harness.until(lambda: (box.tree / "one").exists(), "the first half")
+    writer = harness.until(lambda: opened_for_writing(fifo), "the first half")
     harness.until(lambda: len(daemon.seen) == len(log.read_bytes().splitlines()), "its records")
     daemon.stop()
     before = daemon.seen
     daemon.bind()
     daemon.read()
-    fifo.write_text("go\n")
+    os.write(writer, b"go\n")
+    os.close(writer)
     _, err = process.communicate(timeout=harness.DEADLINE)
     assert process.returncode == 0 and b"did not reach" not in err, err
     daemon.stop()
