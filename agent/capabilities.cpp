@@ -20,11 +20,30 @@ error_code last_error() { return {errno, boost::system::system_category()}; }
 
 using Sets = std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3>;
 
-bool may_change_bounding_set() {
+Sets held() {
     __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
     Sets sets{};
-    if (::syscall(SYS_capget, &header, sets.data()) != 0) return false;
-    return (sets[CAP_TO_INDEX(CAP_SETPCAP)].effective & CAP_TO_MASK(CAP_SETPCAP)) != 0;
+    if (::syscall(SYS_capget, &header, sets.data()) != 0) return {};
+    return sets;
+}
+
+bool may_change_bounding_set() {
+    return (held()[CAP_TO_INDEX(CAP_SETPCAP)].effective & CAP_TO_MASK(CAP_SETPCAP)) != 0;
+}
+
+constexpr std::size_t override_word = CAP_TO_INDEX(CAP_DAC_OVERRIDE);
+constexpr std::uint32_t override_bit = CAP_TO_MASK(CAP_DAC_OVERRIDE);
+
+bool hold(const Sets& sets) {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    return ::syscall(SYS_capset, &header, sets.data()) == 0;
+}
+
+result<void> hold_only(const Sets& sets) {
+    if (::prctl(PR_CAP_AMBIENT, static_cast<unsigned long>(PR_CAP_AMBIENT_CLEAR_ALL), 0UL, 0UL, 0UL) != 0)
+        return last_error();
+    if (!hold(sets)) return last_error();
+    return {};
 }
 
 // The kernel itself says where its capabilities end, not /proc, which need not be mounted.
@@ -57,13 +76,26 @@ result<void> drop_capabilities() {
     return drop_held_capabilities();
 }
 
-result<void> drop_held_capabilities() {
-    if (::prctl(PR_CAP_AMBIENT, static_cast<unsigned long>(PR_CAP_AMBIENT_CLEAR_ALL), 0UL, 0UL, 0UL) != 0)
-        return last_error();
-    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-    const Sets none{};
-    if (::syscall(SYS_capset, &header, none.data()) != 0) return last_error();
-    return {};
+result<void> drop_held_capabilities() { return hold_only({}); }
+
+result<void> set_override_aside() {
+    Sets sets{};
+    sets[override_word].permitted = held()[override_word].permitted & override_bit;
+    return hold_only(sets);
+}
+
+OverrideInUse::OverrideInUse() {
+    Sets sets = held();
+    if ((sets[override_word].permitted & ~sets[override_word].effective & override_bit) == 0) return;
+    sets[override_word].effective |= override_bit;
+    raised_ = hold(sets);
+}
+
+OverrideInUse::~OverrideInUse() {
+    if (!raised_) return;
+    Sets sets = held();
+    sets[override_word].effective &= ~override_bit;
+    static_cast<void>(hold(sets));  // never refused: nothing is gained
 }
 
 }  // namespace callgate::agent

@@ -13,4 +13,20 @@ namespace callgate::agent {
 /// execute nothing (with NO_NEW_PRIVS execve would give nothing back either). A tenth of the system calls.
 [[nodiscard]] boost::system::result<void> drop_held_capabilities();
 
+/// The same, but CAP_DAC_OVERRIDE, where it is held, stays permitted (capabilities(7)): nothing that the
+/// thread does uses it, but what it does while an OverrideInUse lives.
+[[nodiscard]] boost::system::result<void> set_override_aside();
+
+/// While it lives, the calling thread uses CAP_DAC_OVERRIDE, if that was set aside; else it changes nothing.
+class OverrideInUse {
+public:
+    OverrideInUse();
+    OverrideInUse(const OverrideInUse&) = delete;
+    OverrideInUse& operator=(const OverrideInUse&) = delete;
+    ~OverrideInUse();
+
+private:
+    bool raised_ = false;
+};
+
 }  // namespace callgate::agent

@@ -14,6 +14,7 @@
 
 #include "agent/processes.hpp"
 #include "agent/removal.hpp"
+#include "rules/test_switch.hpp"
 
 namespace callgate::agent {
 namespace {
@@ -151,6 +152,15 @@ void Guard::status_closed() {
     if (!armed_ || failed_) return;
     const auto agent = read_process(command_);
     if (!agent || (agent->flags & forked_but_not_executed) == 0) tell(Event::Kind::executed, 0);
+    drop_spare_capability();
+}
+
+// What control groups there are was known before the command began.
+void Guard::drop_spare_capability() const {
+    const MadeObjects* const made = guarding_.made_objects;
+    if (guarding_.keep_capabilities || made == nullptr || any_group(*made)) return;
+    if (!check_enabled("capabilities")) return;
+    static_cast<void>(drop_held_capabilities());
 }
 
 Guard::Children Guard::reap(int most) {

@@ -38,6 +38,7 @@ private:
     void take_order();
     void take_status();
     void status_closed();
+    void drop_spare_capability() const;
     /// Reaps what has changed, but not for ever: a tree that dies as fast as it grows must not keep orders
     /// waiting.
     Children reap(int most);

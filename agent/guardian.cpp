@@ -138,9 +138,10 @@ int make_directory(const Guarding& guarding) {
     return ::mkdir(guarding.temporary_directory.c_str(), 0700) == 0 ? 0 : errno;
 }
 
+// All but what removing a control group may take: whether there will be one is not known yet.
 int drop_own_capabilities(const Guarding& guarding) {
     if (guarding.keep_capabilities || !check_enabled("capabilities")) return 0;
-    const auto dropped = drop_held_capabilities();
+    const auto dropped = guarding.made_objects != nullptr ? set_override_aside() : drop_held_capabilities();
     return dropped ? 0 : dropped.error().value();
 }
 

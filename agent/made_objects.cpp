@@ -12,6 +12,7 @@
 #include <new>
 #include <utility>
 
+#include "agent/capabilities.hpp"
 #include "agent/unique_fd.hpp"
 
 namespace callgate::agent {
@@ -69,6 +70,17 @@ void kill_made_groups(const MadeObjects& made) {
     }
 }
 
+void remove_group(const MadeObjects::Group& group) {
+    if (::rmdir(group.path.data()) == 0 || errno != EACCES) return;
+    const OverrideInUse override;
+    ::rmdir(group.path.data());
+}
+
+bool any_group(const MadeObjects& made) {
+    return std::ranges::any_of(made.groups,
+                               [](const MadeObjects::Group& group) { return group.used.load(); });
+}
+
 void remove_made_objects(const MadeObjects& made) {
     for (std::size_t kind = 0; kind < object_kinds; ++kind) {
         const MadeObjects::Ids& ids = made.ids[kind];
@@ -77,7 +89,7 @@ void remove_made_objects(const MadeObjects& made) {
             remove_id(static_cast<ObjectKind>(kind), ids.values[index].load());
     }
     for (const MadeObjects::Group& group : made.groups)
-        if (group.used.load()) ::rmdir(group.path.data());
+        if (group.used.load()) remove_group(group);
     if (!made.any_queue.load()) return;
     for (const MadeObjects::Name& name : made.message_queues) {
         if (!name.used.load() || !is_message_queue(name.text.data(), name.inode.load(), true)) continue;

@@ -70,6 +70,13 @@ private:
 /// Linux 5.14): whoever forks as fast as he dies has no chance.
 void kill_made_groups(const MadeObjects& made);
 
+/// Removes a control group that has no member any more. Also where only CAP_DAC_OVERRIDE, set aside
+/// (agent/capabilities), opens the directory it is in: the kernel gives the roots of version 1 mode 0555.
+void remove_group(const MadeObjects::Group& group);
+
+/// Whether there is any control group.
+[[nodiscard]] bool any_group(const MadeObjects& made);
+
 /// Removes every object of the list: when no process of the run is left.
 void remove_made_objects(const MadeObjects& made);
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "agent/capabilities.hpp"
 #include "rules/test_switch.hpp"
 #include "supervisor/calls/decide.hpp"
 #include "supervisor/calls/table.hpp"
@@ -22,6 +23,9 @@ void Receivers::Worker::prepare_thread() {
     ::sigfillset(&all);
     ::sigdelset(&all, interrupt_signal);
     ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
+    // What the main thread has set aside (Session::drop_capabilities) is not within reach of those that act.
+    if (!pool_.run_.keep_capabilities && check_enabled("capabilities") && !agent::drop_held_capabilities())
+        ::_exit(125);
     scratch_.executable.reserve(256);  // the first allocation of a thread costs most: not within a call
     // An umask and a working directory of this thread's own, unless a container's profile refuses that.
     if (::unshare(CLONE_FS) != 0) {

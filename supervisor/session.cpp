@@ -70,6 +70,7 @@ public:
 private:
     void open_log();
     void tell_guardian();
+    void make_groups();
     void drop_capabilities();
     void record_start();
     void supervise();
@@ -86,6 +87,7 @@ private:
     std::unique_ptr<audit::Syslog> syslog_;  // outlives the log
     std::unique_ptr<audit::Log> log_;
     UniqueFd status_fd_;
+    std::optional<limits::ControlGroups> groups_;  // where a limit is one of the whole tree
     RunReport report_;
     RunOutcome outcome_;
     int log_error_ = 0;
@@ -107,10 +109,18 @@ void Session::tell_guardian() {
     begun_->set_lost_report(report_.json(facts(), lost, 0, ""));
 }
 
+void Session::make_groups() {
+    if (limits::TreeLimits::any(config_.limits))
+        groups_.emplace(config_.run, config_.limits, begun_->made.objects());
+}
+
 /// The guardian does the same for itself, and the agent more.
 void Session::drop_capabilities() {
-    if (!config_.keep_capabilities && check_enabled("capabilities"))
-        require(agent::drop_held_capabilities(), "cannot drop capabilities");
+    if (!config_.keep_capabilities && check_enabled("capabilities")) {
+        const bool groups = agent::any_group(begun_->made.objects());
+        require(groups ? agent::set_override_aside() : agent::drop_held_capabilities(),
+                "cannot drop capabilities");
+    }
     if (!config_.die_with_parent) return;
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);                              // a change of credentials clears it
     if (::getppid() != config_.parent) ::kill(::getpid(), SIGTERM);  // it ended before
@@ -197,13 +207,13 @@ void Session::supervise() {
     listener.open(begun_->take_listener(config_));
     desk.start();
     std::optional<limits::TreeLimits> tree_limits;
-    if (limits::TreeLimits::any(config_.limits))
+    if (groups_)
         tree_limits.emplace(limits::TreeLimitSettings{
             .limits = config_.limits,
-            .run = config_.run,
             .guardian = begun_->guardian.pid,
             .agent = begun_->agent,
             .made = &begun_->made.objects(),
+            .groups = &*groups_,
             .places = {config_.workdir, config_.temporary_directory},
             .exceeded = [&loop](const std::string& outcome) { loop.end_tree(outcome); }});
     if (held_signal() != 0) throw SetupError("a signal ended the run before the command began");
@@ -337,6 +347,7 @@ int Session::run() {
         begun_->arm(config_);
         // The agent arms itself meanwhile, and waits to be let go.
         open_log();
+        make_groups();
         drop_capabilities();
         record_start();
         supervise();

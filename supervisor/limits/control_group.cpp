@@ -98,8 +98,8 @@ bool make_group(const std::string& path, bool unified, agent::MadeObjects::Group
     return false;
 }
 
-void remove_group(const std::string& path, agent::MadeObjects::Group& note) {
-    ::rmdir(path.c_str());
+void remove_group(agent::MadeObjects::Group& note) {
+    agent::remove_group(note);
     note.used.store(false);
 }
 
@@ -111,7 +111,7 @@ std::string limited_group(const std::string& controller, const std::string& run,
     const std::string path = parent + "/callgate-" + run;
     if (parent.empty() || !make_group(path, false, note)) return "";
     if (write_file(path + "/" + limit_file, std::to_string(limit))) return path;
-    remove_group(path, note);
+    remove_group(note);
     return "";
 }
 
@@ -150,7 +150,7 @@ void ControlGroups::make_unified(const std::string& run, const rules::Limits& li
 }
 
 void ControlGroups::give_up_unified() {
-    remove_group(unified_, made_.groups[2]);
+    remove_group(made_.groups[2]);
     if (memory_ == unified_) memory_.clear();
     if (tasks_ == unified_) tasks_.clear();
     unified_.clear();

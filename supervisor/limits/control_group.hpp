@@ -4,8 +4,10 @@
 // Of version 1 (controllers memory and pids) they are made beneath those that callgate itself is in, so what
 // holds callgate holds the run; of version 2 where unified_place.hpp finds a place. The run is put into them
 // while its first process still waits; nobody else is ever moved. Their names stand in the memory that the
-// guardian shares, so that they are removed whatever becomes of the supervisor. A target that may write to
-// the control group file system could leave them: no shipped profile allows that.
+// guardian shares, so that they are removed whatever becomes of the supervisor. Where callgate's own group is
+// a hierarchy's root (mode 0555), root needs CAP_DAC_OVERRIDE for making and removing one: so they are made
+// before capabilities are dropped, and for removing that one is set aside (agent/capabilities). A target that
+// may write to the control group file system could leave them: no shipped profile allows that.
 #pragma once
 
 #include <sys/types.h>
@@ -22,7 +24,8 @@ namespace callgate::limits {
 
 class ControlGroups {
 public:
-    /// Makes what can be made for these limits; nothing where no group can. `made` outlives the groups.
+    /// Makes what can be made for these limits; nothing where no group can. `made` outlives the groups; what
+    /// stands there is removed with it.
     ControlGroups(const std::string& run, const rules::Limits& limits, agent::MadeObjects& made);
     ControlGroups(const ControlGroups&) = delete;
     ControlGroups& operator=(const ControlGroups&) = delete;

@@ -38,7 +38,7 @@ bool TreeLimits::any(const rules::Limits& limits) {
 
 TreeLimits::TreeLimits(TreeLimitSettings settings)
     : settings_(std::move(settings)),
-      groups_(settings_.run, settings_.limits, *settings_.made),
+      groups_(*settings_.groups),
       meter_(settings_.guardian, *settings_.made),
       fastest_growth_(slowest_growth) {
     if (!groups_.add(settings_.agent))

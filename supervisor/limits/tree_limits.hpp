@@ -26,10 +26,10 @@ namespace callgate::limits {
 
 struct TreeLimitSettings {
     rules::Limits limits;
-    std::string run;  // names the control groups
     pid_t guardian = -1;
     pid_t agent = -1;  // waits, and becomes the command
-    agent::MadeObjects* made = nullptr;
+    const agent::MadeObjects* made = nullptr;
+    ControlGroups* groups = nullptr;  // outlive the limits
     std::vector<std::string> places;  // whose bytes count for `disk`
     /// Called once, on the limits' thread, with the outcome: "memory", "processes", "cpu", "disk",
     /// "idle_timeout".
@@ -41,7 +41,7 @@ public:
     /// Whether some limit is one of the whole tree.
     [[nodiscard]] static bool any(const rules::Limits& limits);
 
-    /// Puts the agent into control groups where some can be made, and counts the bytes that lie in `places`
+    /// Puts the agent into the control groups, and counts the bytes that lie in `places`
     /// already. Throws std::runtime_error where they cannot be counted, or the agent cannot be put there.
     explicit TreeLimits(TreeLimitSettings settings);
     TreeLimits(const TreeLimits&) = delete;
@@ -74,7 +74,7 @@ private:
     bool idle(const TreeUsage& usage, Wait& next);
 
     TreeLimitSettings settings_;
-    ControlGroups groups_;
+    ControlGroups& groups_;
     TreeMeter meter_;
     TreePeak peak_;
     std::uint64_t shared_at_start_ = 0, disk_at_start_ = 0;

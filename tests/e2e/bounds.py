@@ -10,6 +10,9 @@ from pathlib import Path
 import harness
 
 
+ROOT_MODE = 0o555  # of a hierarchy's root (kernel/cgroup/cgroup.c), which root's own files mostly have not
+
+
 def own_group() -> Path | None:
     """The directory of this process's group in version 1's pids controller; nothing where there is none to write to."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
@@ -45,18 +48,21 @@ def ended(group: Path) -> bool:
 
 
 @contextlib.contextmanager
-def at_most(processes: int) -> Iterator[bool]:
-    """The calling process in a group of its own, for so long. Gives False, and holds nothing, where none can be made."""
+def at_most(processes: int) -> Iterator[Path | None]:
+    """The calling process in a group of its own, for so long. Gives None, and holds nothing, where none can be made.
+
+    The group has the mode of a hierarchy's root: only root's capability opens it for groups beneath."""
     own = own_group() if os.geteuid() == 0 else None
     if own is None:
-        yield False
+        yield None
         return
     group = own / f"cg-test-{os.getpid()}"
     group.mkdir()
     try:
         (group / "pids.max").write_text(str(processes))
         (group / "cgroup.procs").write_text(str(os.getpid()))
-        yield True
+        group.chmod(ROOT_MODE)
+        yield group
     finally:
         harness.until(lambda: ended(group), f"{group} is empty")
         (own / "cgroup.procs").write_text(str(os.getpid()))

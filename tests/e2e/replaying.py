@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import harness
 
 SOAK = os.environ.get("CALLGATE_SOAK") == "1"
-REPLAYED_PERCENT = 100 if SOAK else 5
+# CALLGATE_REPLAYED_PERCENT=100 replays all logs of a run whose other counts stay what they are.
+REPLAYED_PERCENT = 100 if SOAK else int(os.environ.get("CALLGATE_REPLAYED_PERCENT", "5"))
 
 VALUED = {"-R": "--rules", "-p": "--profile", "-r": "--read", "-w": "--write", "-x": "--execute", "-d": "--deny", "-c": "--connect"}
 RULE_OPTIONS = {*VALUED.values(), "--rules-json", "--bind", "--except", "--default"}

@@ -2,8 +2,11 @@
 and by one beside it that stays within."""
 from __future__ import annotations
 
+import ctypes
 import errno
 import json
+import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -11,8 +14,12 @@ import pytest
 
 import bounds
 import harness
+from faultbox import Watched, reaper
 
 BOMB_ROOM = 500  # processes, those of the test among them
+CAP_DAC_OVERRIDE = 1 << 1
+CAPABILITY_VERSION_3 = 0x20080522
+PR_SET_SECUREBITS, SECBIT_NOROOT = 28, 1
 # Children keep nothing open that somebody reads to its end.
 FORKING = """
 import os, time
@@ -73,9 +80,21 @@ def test_memory_that_processes_share_counts_once(box):
 def bounded():
     """A bomb that is not stopped in time takes a small machine along: it goes off where it cannot."""
     with bounds.at_most(BOMB_ROOM) as held:
-        if not held and not harness.SOAK:
+        if held is None and not harness.SOAK:
             pytest.skip("bombs need a pids control group around them, which root can make where the controller is of version 1")
-        yield
+        yield held
+
+
+@pytest.fixture
+def around(bounded):
+    """The group around the run, where there is one: callgate makes its own beneath."""
+    if bounded is None:
+        pytest.skip("no pids controller of version 1 that root can make groups in")
+    return bounded
+
+
+def groups_in(group: Path) -> list[str]:
+    return [one.name for one in group.iterdir() if one.is_dir()]
 
 
 def test_what_is_around_a_bomb_holds(bounded):
@@ -90,6 +109,69 @@ def test_a_bomb_of_any_shape_is_ended(bounded, box, shape):
     result = appetite(box, "bomb", shape, options=["--processes", "32", "--timeout", "60"])
     held = ended(result, "processes", 137)["processes"]
     assert held["limit"] == 32 and held["peak"] >= 32, result.describe()
+    if bounded is None:
+        return
+    assert held["enforced_by"] == ("cgroup" if box.user.uid == 0 else "sampled"), result.describe()
+    if box.user.uid == 0:
+        assert held["peak"] == 32 and "max 0\n" in (bounded / "pids.events").read_text(), "it was the test's group that held it"
+    assert groups_in(bounded) == []
+
+
+def without_capabilities() -> None:
+    """What root is then: its own files' modes hold it, also what it executes (capabilities(7))."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.prctl(PR_SET_SECUREBITS, SECBIT_NOROOT, 0, 0, 0) == 0
+    header, none = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)()
+    assert libc.capset(header, none) == 0
+
+
+def capabilities(task: Path) -> tuple[str, int, int]:
+    """Name, permitted, effective."""
+    fields = dict(line.split(":\t") for line in (task / "status").read_text().splitlines() if ":\t" in line)
+    return fields["Name"], int(fields["CapPrm"], 16), int(fields["CapEff"], 16)
+
+
+def test_root_without_capabilities_makes_no_group_there(around, box):
+    """The control of what follows: the mode alone keeps root out, so what callgate makes it makes before it drops them."""
+    bare = subprocess.run(["/bin/mkdir", str(around / "by-hand")], preexec_fn=without_capabilities, stderr=subprocess.PIPE, check=False)
+    assert bare.returncode == 1 and b"Permission denied" in bare.stderr and groups_in(around) == []
+    as_root = [] if box.user.uid else ["--memory", "256M"]
+    result = box.run(["/bin/sh", "-c", "sleep 0.1 & wait; echo done"], rules(box), options=["--processes", "16", *as_root])
+    assert result.code == 0 and result.text == "done\n", result.describe()
+    held = {one["enforced_by"] for one in result.report["limits"].values()}
+    assert held == ({"sampled"} if box.user.uid else {"cgroup"}), result.describe()
+    assert groups_in(around) == []
+
+
+@pytest.mark.parametrize("who", ["supervisor", "guardian", "nobody"])
+def test_the_group_goes_with_the_run_whoever_is_killed(around, box, who):
+    if box.user.uid:
+        pytest.skip("an ordinary user makes none here")
+    with reaper():
+        run = Watched(box, ["/bin/sh", "-c", "echo here; sleep 1000"], options=["--processes", "16"])
+        assert run.lines(1) == ["here"] and len(groups_in(around)) == 1
+        victim = {"supervisor": run.pid, "guardian": run.guardian()}.get(who)
+        os.kill(victim or run.pid, signal.SIGKILL if victim else signal.SIGTERM)
+        run.process.wait(timeout=harness.DEADLINE)
+        harness.until(lambda: groups_in(around) == [], "the group is gone")
+        run.assert_nothing_left()
+        run.reap()
+
+
+@pytest.mark.parametrize("options", [["--processes", "16"], ["--cpu", "10s"]], ids=["with a group", "without"])
+def test_the_capability_that_removes_a_group_is_out_of_use_and_away_from_those_that_act(around, box, options):
+    run = Watched(box, ["/bin/sh", "-c", "echo here; read line"], options=options)
+    assert run.lines(1) == ["here"]
+    kept = CAP_DAC_OVERRIDE if box.user.uid == 0 and "--processes" in options else 0
+    tasks = [capabilities(task) for task in Path(f"/proc/{run.pid}/task").iterdir()]
+    assert capabilities(Path(f"/proc/{run.pid}"))[1] == kept, tasks
+    acting = [permitted for name, permitted, _ in tasks if name == "callgate-recv"]
+    assert acting and not any(acting), tasks
+    guardian = Path(f"/proc/{run.guardian()}")
+    harness.until(lambda: capabilities(guardian)[1] == kept, f"what the guardian holds: {capabilities(guardian)}")
+    assert not any(effective for _, _, effective in [*tasks, capabilities(guardian)]), tasks
+    run.process.communicate(b"\n", timeout=harness.DEADLINE)
+    assert groups_in(around) == []
 
 
 def test_processes_within_the_limit_run(box):
