@@ -204,7 +204,7 @@ Questioned put_question(CallContext& context, const Subject& subject, const rule
 rules::Verdict with_grants_gained(CallContext& context, const rules::Verdict& verdict,
                                   std::string_view old_path, std::string_view new_path, bool& widens) {
     if (verdict.action > rules::Action::ask || context.run.broker == nullptr ||
-        !context.run.broker->gained_by_move(old_path, new_path)) {
+        !check_enabled("gained-grant") || !context.run.broker->gained_by_move(old_path, new_path)) {
         return verdict;
     }
     widens = true;

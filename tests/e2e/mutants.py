@@ -16,7 +16,7 @@ class Mutant:
     beside: str = ""        # left out in both: another check that holds the same attack as well
     abi: int | None = None  # an older Landlock, where the newer one holds the same attack as well
     user: str = "user"
-    test: str = ""          # one of another file, which must fail: what is left out denies nothing
+    test: str = ""          # one of another file, with its parameter, which must fail: what is left out denies nothing
 
     @property
     def name(self) -> str:
@@ -184,6 +184,7 @@ CHECKS = (
     Mutant("record-first", ("log.size_limit",)),
     Mutant("guardian-is-a-stranger", ("callgate.guardian.prlimit",)),
     Mutant("same-question", (), test="test_approval.py::test_a_name_that_becomes_another_while_it_is_asked_about_is_not_opened"),
+    Mutant("gained-grant", (), test="test_approval_attacks.py::test_what_gets_a_name_beneath_a_grant_is_asked_about_by_itself[a rename]"),
 )
 
 # Checks that no attack can notice, and which test shows them.

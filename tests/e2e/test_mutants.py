@@ -56,7 +56,9 @@ def reaches_its_goal(case, stage, user, mutant: mutants.Mutant) -> bool | None:
 def outcome_of(test: str, user: str, off: str) -> int:
     """pytest's exit status for a test of another file: 0 passed, 1 failed."""
     environment = {**os.environ, "CALLGATE": os.environ["CALLGATE_SWITCHED"], harness.SWITCHES[0]: off, "CALLGATE_TABLES": ""}
-    line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"{Path(__file__).parent / test}[{user}]"]
+    name, _, parameter = test.rstrip("]").partition("[")
+    chosen_one = f"{Path(__file__).parent / name}[{'-'.join(filter(None, (user, parameter)))}]"
+    line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", chosen_one]
     return subprocess.run(line, env=environment, capture_output=True, check=False).returncode
 
 
