@@ -1,19 +1,17 @@
 #include "supervisor/cli/rule_text.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <vector>
 
-#include "agent/unique_fd.hpp"
 #include "rules/loader.hpp"
 #include "supervisor/audit/escape.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/rule_options.hpp"
+#include "supervisor/replace_file.hpp"
 
 namespace callgate::cli {
 
@@ -78,16 +76,8 @@ void replace_rule_file(const std::string& file, const std::string& text) {
     const std::string target = canonical(file);
     struct stat before {};
     const mode_t mode = ::stat(target.c_str(), &before) == 0 ? before.st_mode & 07777U : 0600;
-    const std::string fresh = target + ".new";
-    UniqueFd fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode));
-    const bool written = fd &&
-                         ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-                         ::fchmod(fd.get(), mode) == 0 && ::fsync(fd.get()) == 0 &&
-                         ::rename(fresh.c_str(), target.c_str()) == 0;
-    if (written) return;
-    const int error = errno;
-    if (fd) ::unlink(fresh.c_str());
-    throw Failure("cannot write " + file + ": " + std::strerror(error));
+    if (replace_file(target, text, mode)) return;
+    throw Failure("cannot write " + file + ": " + std::strerror(errno));
 }
 
 }  // namespace callgate::cli

@@ -5,19 +5,18 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <functional>
 #include <ostream>
+#include <sstream>
 
 #include "agent/unique_fd.hpp"
+#include "agent/write_all.hpp"
 #include "supervisor/audit/escape.hpp"
 #include "supervisor/audit/report/collect.hpp"
 #include "supervisor/audit/report/markdown.hpp"
 #include "supervisor/audit/report/page.hpp"
 #include "supervisor/audit/show_rows.hpp"
+#include "supervisor/replace_file.hpp"
 
 namespace callgate::audit {
 
@@ -25,28 +24,17 @@ namespace {
 
 using Writer = void (*)(std::ostream&, const report::Contents&);
 
+constexpr mode_t private_to_owner = 0600;
+
 /// Something that is written to in place: a device, a pipe.
 bool special(const std::string& path) {
     struct stat found {};
     return ::stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode);
 }
 
-bool write_in_place(const std::string& path, const report::Contents& contents, Writer write) {
-    std::ofstream file(path, std::ios::binary);
-    write(file, contents);
-    file.close();
-    return file.good();
-}
-
-/// Beside the file first, so that nobody ever sees half of it; `errno` says why not.
-bool write_whole(const std::string& path, const report::Contents& contents, Writer write) {
-    std::string beside = path + ".XXXXXX";
-    if (!UniqueFd(::mkostemp(beside.data(), O_CLOEXEC))) return false;
-    if (write_in_place(beside, contents, write) && ::rename(beside.c_str(), path.c_str()) == 0) return true;
-    const int why = errno;
-    ::unlink(beside.c_str());
-    errno = why;
-    return false;
+bool write_in_place(const std::string& path, const std::string& text) {
+    const UniqueFd file(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
+    return file && write_all(file.get(), text);
 }
 
 bool deliver(std::ostream& out, std::ostream& errors, const std::string& path,
@@ -55,11 +43,11 @@ bool deliver(std::ostream& out, std::ostream& errors, const std::string& path,
         write(out, contents);
         return true;  // whether it could be written is seen by who owns `out`
     }
-    errno = 0;
-    if (special(path) ? write_in_place(path, contents, write) : write_whole(path, contents, write))
+    std::ostringstream text;
+    write(text, contents);
+    if (special(path) ? write_in_place(path, text.str()) : replace_file(path, text.str(), private_to_owner))
         return true;
-    errors << "cannot write " << terminal_safe(path) << ": " << std::strerror(errno == 0 ? EIO : errno)
-           << '\n';
+    errors << "cannot write " << terminal_safe(path) << ": " << std::strerror(errno) << '\n';
     return false;
 }
 
