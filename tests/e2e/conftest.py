@@ -93,5 +93,5 @@ def show(reporter, title: str, lines: list[str], said: bool = False) -> None:
         reporter.write_line("\n".join(lines))
     if directory := os.environ.get("CALLGATE_TABLES"):
         Path(directory).mkdir(exist_ok=True)
-        source = Path(reporter.config.args[0]).stem.removeprefix("test_")
+        source = os.environ.get("CALLGATE_TEST_NAME") or Path(reporter.config.args[0]).stem.removeprefix("test_")
         (Path(directory) / f"{title.partition(',')[0]}.{source}.txt").write_text("\n".join([f"--- {title}: {source}", *lines, ""]))
