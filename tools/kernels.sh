@@ -1,14 +1,15 @@
 #!/bin/bash
-# ./dev test kernels [PYTEST-ARGUMENTS]: the end-to-end tests and the attacks on two other real kernels, under QEMU.
+# ./dev test kernels [--leave-out SERIES:TEST]... [PYTEST-ARGUMENTS]: the end-to-end tests and the attacks on two other
+# real kernels, under QEMU.
 #
 # Debian's cloud kernels 6.1 (Landlock ABI 2) and 6.12 (ABI 6) are downloaded and unpacked, never installed. They boot
 # from an ext4 disk that is made here, with the program, its tests, and of this system's packages the few that the
 # tests need: both kernels have NVMe and ext4 built in, so no module and no network is needed. (A disk and not an
 # initramfs: in memory file systems of 6.1 no extended attribute of a user's can be set, and the tests would skip
 # that.) A guest runs one pytest after the other as root, which tests as root and as an ordinary user, and powers itself
-# off. What it says is printed as it comes; its results are counted here. Always emulated, because virtual machines
-# within virtual machines are not to be relied on; emulated time is slow, so no timing is taken and deadlines are
-# stretched.
+# off. What it says is printed to stderr as it comes, and to stdout a row of a table for each pytest that ended, so that
+# a run which is stopped leaves what it found. Always emulated, because virtual machines within virtual machines are not
+# to be relied on; emulated time is slow, so deadlines are stretched and no timing is a result.
 #
 # What each kernel runs is said by `selections`: further tests for one of them are one more line there.
 set -euo pipefail
@@ -40,6 +41,11 @@ declare -A left_out=(
     [programs]='needs the tool chains'
     [large_programs]='needs the tool chains')
 no_races='races: between emulated processors they are won by the emulator'
+declare -A left_out_of=()  # "SERIES:TEST", by option
+while [ "${1:-}" = --leave-out ]; do
+    left_out_of[${2:?--leave-out SERIES:TEST}]=1
+    shift 2
+done
 guest_deadline=${CALLGATE_KERNELS_DEADLINE:-7200}
 
 # selections SERIES [PYTEST-ARGUMENTS]: what the guest with this kernel runs, the arguments of one pytest on each line.
@@ -53,7 +59,7 @@ selections() {
     # The longest last: what is wrong with a kernel shows early.
     for script in $(ls tests/e2e/test_*.py | grep -v attacks) tests/e2e/test_attacks*.py; do
         name=${script#tests/e2e/test_} name=${name%.py}
-        [ -n "${left_out[$name]:-}" ] || echo "$script -m 'not race'"
+        [ -n "${left_out[$name]:-}${left_out_of[$series:e2e.$name]:-}" ] || echo "$script -m 'not race'"
     done
 }
 
@@ -132,70 +138,79 @@ make_disk() {
     rm -rf "$root"
 }
 
-# boot KERNEL NAME: until the guest ends. Its own report is NAME.report, its console NAME.console. The processor is the
-# oldest that the distribution runs on: newer ones' vector instructions are slower to emulate than what they replace.
+# boot KERNEL NAME ABI: until the guest ends. Its own report is NAME.report, its console NAME.console. The processor is
+# the oldest that the distribution runs on: newer ones' vector instructions are slower to emulate than what they replace.
 boot() {
-    local kernel=$1 report=$work/$2.report console=$work/$2.console guest status=0
+    local kernel=$1 name=$2 report=$work/$2.report console=$work/$2.console guest status=0
     : >"$report"
     nice -n 10 timeout --signal=KILL "$guest_deadline" qemu-system-x86_64 -accel tcg,thread=single -cpu Nehalem \
         -smp 1 -m 2048 -nodefaults -no-user-config -display none -no-reboot -kernel "$kernel" \
         -append 'root=/dev/nvme0n1 rw console=ttyS0 loglevel=4 panic=-1 mitigations=off no_timer_check init=/callgate-init' \
         -drive "file=$work/disk.img,if=none,id=root,format=raw,snapshot=on" -device nvme,drive=root,serial=callgate \
-        -serial "file:$console" -serial "file:$report" </dev/null 2>"$work/$2.qemu" &
+        -serial "file:$console" -serial "file:$report" </dev/null 2>"$work/$name.qemu" &
     guest=$!
-    tail -q -n +1 -f --pid="$guest" "$report" | sed -u "s/^/${2%%-*}: /" >&2 || true
+    tail -q -n +1 -f --pid="$guest" "$report" | rows "$name" "$3" || true
     wait "$guest" || status=$?
-    [ $status = 0 ] || { say "$2: qemu ended with status $status"; cat "$work/$2.qemu" >&2; }
+    [ $status = 0 ] || { say "$name: qemu ended with status $status"; cat "$work/$name.qemu" >&2; }
 }
 
-# counted REPORT: the sums of all pytests, "940 passed, 55 skipped".
-counted() {
-    grep -aE '^(=* ?)?[0-9]+ (passed|failed|skipped|error)' "$1" | grep -oE '[0-9]+ (passed|failed|skipped|errors?)' |
-        awk '{ sub(/s$/, "", $2); sum[$2] += $1 }
-             END { for (kind in sum) printf "%s%d %s", (n++ ? ", " : ""), sum[kind], kind }'
+# rows NAME ABI: passes on what a guest says, and prints a row for each pytest that ended.
+rows() {
+    local name=$1 abi=$2 found='?' summary='' line status seconds what result
+    while IFS= read -r line; do
+        printf '%s: %s\n' "${name%%-*}" "$line" >&2
+        case $line in
+            'kernels: Landlock ABI '*) found=${line##* } ;;
+            'kernels: done '*)
+                read -r _ _ status seconds what <<<"$line"
+                if [[ $what =~ ^tests/e2e/test_([a-z0-9_]+)\.py\ -m ]]; then what=e2e.${BASH_REMATCH[1]}; fi
+                [ "$status/$found" = "0/$abi" ] && result=passed || result=FAILED
+                printf '| %s | %s | %s | %s | %s | %s |\n' "$name" "$found" "$what" $result "${summary:-no summary}" "$seconds"
+                summary= ;;
+            *)
+                if [[ $line =~ ^=*\ ?([0-9]+\ (passed|failed|skipped|error).*)\ in\ [0-9.]+s ]]; then
+                    summary=${BASH_REMATCH[1]}
+                fi ;;
+        esac
+    done
 }
 
-# judge NAME ABI: one line for the table; false unless the guest said that everything passed.
+# judge NAME ABI: false, with what there is to say, unless the guest came to its end with everything passed.
 judge() {
-    local name=$1 abi=$2 report=$work/$1.report found summary status
+    local name=$1 abi=$2 report=$work/$1.report found status
     found=$(sed -n 's/^kernels: Landlock ABI \([0-9]*\).*/\1/p' "$report")
-    summary=$(counted "$report")
     status=$(sed -n 's/^kernels: pytest ended with \([0-9]*\).*/\1/p' "$report")
     if [ -z "$status" ]; then
         say "$name: the guest did not come to an end; the last of its console:"
         tail -20 "$work/$name.console" >&2
     fi
-    [ "$found" = "$abi" ] || { say "$name: Landlock ABI ${found:-unknown}, not $abi"; status=wrong-abi; }
-    if [ "$status" = 0 ]; then
-        table+=("| Linux $name | ABI $found | passed | ${summary:-nothing ran} |")
-    else
-        table+=("| Linux $name | ABI ${found:-?} | FAILED | ${summary:-no summary} |")
-        return 1
-    fi
+    [ "$found" = "$abi" ] || { say "$name: Landlock ABI ${found:-unknown}, not $abi"; return 1; }
+    [ "$status" = 0 ]
 }
 
-table=()
 result=0
 [ -x build/callgate ] && [ -x build-switches/callgate ] || fail 'build first: ./dev build, ./dev build switches'
 command -v qemu-system-x86_64 >/dev/null || fail 'qemu-system-x86_64 is missing (package qemu-system-x86)'
 mkdir -p "$work"
-[ $# -gt 0 ] || unselected >&2
 make_disk "$@"
+echo '| kernel | Landlock ABI | test | result | cases | seconds, emulated |'
+echo '|---|---|---|---|---|---|'
 # Both at once, each with one processor: two emulated ones wait for each other longer than a kernel's watchdog allows
 # where the machine is busy.
 booted=() guests=()
 for entry in "${series_and_abi[@]}"; do
     read -r series abi <<<"$entry"
+    [ -n "$(selections "$series" "$@")" ] || continue
     kernel=$(fetch_kernel "$series")
     if [ -z "$kernel" ]; then
-        say "Linux $series: the package sources of this machine have no linux-image-$series*-cloud-amd64: NOT TESTED"
-        table+=("| Linux $series | - | NOT TESTED: no such kernel package | - |")
+        say "the package sources of this machine have no linux-image-$series*-cloud-amd64"
+        echo "| $series | - | all | NOT TESTED: no such kernel package | - | - |"
         continue
     fi
     name=${kernel##*/vmlinuz-}
     say "booting $name"
     booted+=("$name $abi")
-    boot "$kernel" "$name" &
+    boot "$kernel" "$name" "$abi" &
     guests+=($!)
 done
 [ ${#guests[@]} -eq 0 ] || wait "${guests[@]}" || true
@@ -203,8 +218,5 @@ for entry in "${booted[@]}"; do
     read -r name abi <<<"$entry"
     judge "$name" "$abi" || result=1
 done
-echo '| kernel | Landlock | result | tests |'
-echo '|---|---|---|---|'
-printf '%s\n' "${table[@]}"
 [ $# -gt 0 ] || { echo; unselected; }
 exit $result

@@ -34,9 +34,12 @@ echo "kernels: Landlock ABI $("$CALLGATE" doctor --json | python3 -c 'import jso
 result=0 series=$(uname -r | grep -o '^[0-9]*\.[0-9]*')
 while read -r line <&3; do
     eval "set -- $line"
+    status=0 begun=$SECONDS
     echo "kernels: $line ($SECONDS s)"
     # A session of its own: a test that looks for orphans must not take this process for a reaper of its own.
-    setsid --wait /usr/bin/python3 -m pytest -q -rfEs --tb=short -p no:cacheprovider "$@" 3<&- || result=$?
+    setsid --wait /usr/bin/python3 -m pytest -q -rfEs --tb=short -p no:cacheprovider "$@" 3<&- || status=$?
+    echo "kernels: done $status $((SECONDS - begun)) $line"
+    [ $status = 0 ] || result=$status
 done 3<"selections.$series"
 echo "kernels: pytest ended with $result"
 sync

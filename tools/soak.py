@@ -32,6 +32,7 @@ class Stage(NamedTuple):
     tests: str = "."
     full: bool = True
     command: tuple[str, ...] = ()
+    row: str = ""  # a line of the command's table that is a row of its own: kernel, test, result, seconds
 
 
 STAGES = {
@@ -40,7 +41,8 @@ STAGES = {
     "asan": Stage("gcc, address and undefined behaviour", ("asan",), "build-asan", r"^(unit|fuzz\.)"),
     "tsan": Stage("gcc, threads", ("tsan",), "build-tsan", "^unit$"),
     "fuzz": Stage("libFuzzer", (), command=("./dev", "fuzz", "300")),
-    "kernels": Stage("other kernels", (), command=("./dev", "test", "kernels")),
+    "kernels": Stage("other kernels", (), full=False, command=("./dev", "test", "kernels"),
+                     row=r"\| ([0-9]+\.[0-9]+)\S* \| \S+ \| (\S+) \| (passed|FAILED) \| .* \| ([0-9]+) \|$"),
 }
 
 
@@ -63,10 +65,13 @@ class Page:
         self.rows = {(row[0], row[1]): Row(*row) for row in cells if len(row) == len(Row._fields) and row[0] != "build"}
         self.sections = dict(re.findall(r"^## (.*)\n\n((?:(?!## ).*\n?)*)", text, re.MULTILINE))
 
-    def put(self, row: Row, section: str = "") -> None:
+    def put(self, row: Row) -> None:
         self.rows[(row.build, row.test)] = row
-        if section:
-            self.sections[row.build] = section.strip() + "\n"
+        self.write()
+
+    def put_section(self, stage: Stage, text: str) -> None:
+        if text.strip():
+            self.sections[stage.title] = text.strip() + "\n"
         self.write()
 
     def write(self) -> None:
@@ -100,6 +105,23 @@ def tests_of(stage: Stage, names: list[str]) -> list[str]:
     return [name for name in found if not names or any(re.search(one, name) for one in names)]
 
 
+def run_rows(stage: Stage, resume: bool, page: Page) -> bool:
+    """A command that tests one thing after the other: each is a row as soon as it ended."""
+    ran, full = commit(), "full" if stage.full else "plain"
+    done = [row.test for row in page.rows.values() if resume and (row.build, row.result, row.commit) == (stage.title, "passed", ran)]
+    said = []
+    with subprocess.Popen([*stage.command, *(word for test in done for word in ("--leave-out", test))], cwd=ROOT,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if found := re.match(stage.row, line):
+                kernel, test, result, seconds = found.groups()
+                page.put(Row(stage.title, f"{kernel}:{test}", full, result, seconds, ran, datetime.date.today().isoformat()))
+            elif not line.startswith("|"):
+                said.append(line)
+    page.put_section(stage, "".join(said))
+    return process.returncode == 0
+
+
 def run_command(stage: Stage) -> tuple[bool, str]:
     done = subprocess.run(stage.command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
     return done.returncode == 0, done.stdout
@@ -116,6 +138,8 @@ def run_test(stage: Stage, test: str) -> tuple[bool, str]:
 def run_stage(stage: Stage, names: list[str], resume: bool, page: Page) -> bool:
     for preset in stage.presets:
         subprocess.run(["./dev", "build", preset], cwd=ROOT, env={**os.environ, "CALLGATE_SOAK": "1"}, check=True)
+    if stage.row:
+        return run_rows(stage, resume, page)
     good = True
     for test in [" ".join(stage.command)] if stage.command else tests_of(stage, names):
         known = page.rows.get((stage.title, test))
@@ -125,7 +149,8 @@ def run_stage(stage: Stage, names: list[str], resume: bool, page: Page) -> bool:
         passed, section = run_command(stage) if stage.command else run_test(stage, test)
         good = good and passed
         page.put(Row(stage.title, test, "full" if stage.full else "plain", "passed" if passed else "FAILED",
-                     str(round(time.monotonic() - start)), ran, datetime.date.today().isoformat()), section)
+                     str(round(time.monotonic() - start)), ran, datetime.date.today().isoformat()))
+        page.put_section(stage, section)
     return good
 
 
