@@ -25,6 +25,9 @@ guest_packages=(bash bsdutils coreutils dash diffutils util-linux python3 python
     sed mount tar xz-utils e2fsprogs git sqlite3 redis-server redis-tools curl make strace rsync)
 declare -A left_out=(
     [abi]='injects older Landlocks where there is a new one'
+    [answers_on_record]='reads logs'
+    [approve]='is the side of approvers, which speaks to the program alone'
+    [ask_auto]='is the side of approvers, which speaks to the program alone'
     [ask_xterm]='needs a graphical terminal'
     [audit_export]='reads logs'
     [audit_log]='reads logs'

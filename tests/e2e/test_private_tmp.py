@@ -44,7 +44,7 @@ def name(user):
         os.chown(stranger, user.uid, user.gid)
     yield made
     for one in Path("/tmp").glob(f"{made}-*"):
-        one.rmdir() if one.is_dir() and not one.is_symlink() else one.unlink()
+        one.rmdir() if not one.is_symlink() and one.is_dir() else one.unlink()
 
 
 def test_control_the_shared_directory_is_open_to_a_bare_command(box, name):
