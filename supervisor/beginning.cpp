@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include "agent/handover.hpp"
 #include "agent/landlock.hpp"
@@ -138,16 +139,17 @@ void Beginning::send_ruleset(const SessionConfig& config) {
     const agent::RulesetRecipe landlock(config.plan);
     static_cast<void>(expect(agent::Event::Kind::ready, config));
     require(agent::send_ruleset(guardian, &landlock), untold);
+    filter_ = agent::compile(calls::filter_spec(config.plan));
 }
 
 void Beginning::arm(const SessionConfig& config) {
-    const auto filter = agent::compile(calls::filter_spec(config.plan));
+    if (std::exchange(told_, true)) return;
     agent::Arming arming;
     arming.command = config.command;
     arming.environment = config.environment;
     arming.executables = config.executables;
     arming.limits = limits::process_limits(config.limits);
-    arming.filter = &filter;
+    arming.filter = &filter_;
     arming.nice = config.nice;
     arming.io_priority = config.io_priority;
     require(agent::arm(guardian, arming), untold);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "agent/guardian.hpp"
 #include "agent/made_objects.hpp"
@@ -52,7 +53,8 @@ public:
     /// Tells the agent what its Landlock domain is made of, which it makes while the rest is worked out. Of
     /// `config` the plan must be known.
     void send_ruleset(const SessionConfig& config);
-    /// Tells the agent how else it arms itself and what it becomes, after its ruleset.
+    /// Tells the agent how else it arms itself and what it becomes, after its ruleset; once, however often it
+    /// is called.
     void arm(const SessionConfig& config);
     /// The listener, when the agent is armed; it then waits to be let go.
     [[nodiscard]] UniqueFd take_listener(const SessionConfig& config);
@@ -76,6 +78,8 @@ private:
 
     agent::SharedText lost_report_;
     std::string temporary_directory_;  // the run's, which the guardian makes
+    std::vector<sock_filter> filter_;  // what the agent is told then
+    bool told_ = false;                // the agent knows what it becomes
 };
 
 }  // namespace callgate

@@ -24,6 +24,9 @@ public:
     [[nodiscard]] bool may_be_link(const std::string& path) const override;
     [[nodiscard]] std::optional<std::vector<Entry>> entries(const std::string& directory,
                                                             std::size_t limit) const override;
+    /// Whether this machine would say the same again. False where that cannot be told: large directories are
+    /// not kept.
+    [[nodiscard]] bool still_true() const;
 
 private:
     struct PathHash {
@@ -35,15 +38,21 @@ private:
         std::vector<Entry> entries;
         std::vector<std::uint32_t> by_name;
         [[nodiscard]] const Entry* find(std::string_view name) const;
+        [[nodiscard]] bool same(const Listing& other) const;
     };
     /// What is known of a path.
     struct Place {
         Kind kind = Kind::absent;
         bool link = false;
-        unsigned asked = 0;  // how often for something in it
+        unsigned asked = 0;      // how often for something in it
+        bool looked_at = false;  // by itself, not in a listing
         std::optional<Listing> listing;
+        std::optional<std::size_t> refused_at;  // it could not be listed, or has more entries
+        bool forgotten = false;                 // it was listed, and the listing is not kept
     };
     static Listing make_listing(std::vector<Entry> entries);
+    static void look_at(const std::string& path, Place& found);
+    static bool still_true(const std::string& path, const Place& place);
     Place& look(std::string_view path) const;
     void look_into(Place& directory, std::string_view path, std::size_t slash, Place& found) const;
 

@@ -18,6 +18,7 @@
 #include "rules/address.hpp"
 #include "rules/test_switch.hpp"
 #include "supervisor/held_signals.hpp"
+#include "supervisor/machine_facts.hpp"
 
 namespace callgate {
 
@@ -49,6 +50,7 @@ unsigned long link_count(const std::string& path) {
 }
 
 std::vector<rules::IpAddress> resolve_host(const std::string& host) {
+    if (MachineFacts* const facts = noted_facts()) facts->passing();
     addrinfo hints{};
     hints.ai_family = AF_UNSPEC;
     hints.ai_socktype = SOCK_STREAM;
@@ -102,6 +104,8 @@ bool follow(Walk& walk, const std::string& at) {
     char target[4096];
     const ssize_t length = ::readlink(at.c_str(), target, sizeof target);
     if (length < 0 && walk.plain != nullptr) walk.plain->insert(at);
+    if (MachineFacts* const facts = noted_facts())
+        facts->link(at, {target, length > 0 ? static_cast<std::size_t>(length) : 0});
     if (length <= 0 || length == static_cast<ssize_t>(sizeof target) || ++walk.links > link_limit)
         return false;
     walk.pending.insert(0, std::string(target, static_cast<std::size_t>(length)) + "/");
@@ -205,6 +209,16 @@ std::vector<std::string> current_environment() {
 
 std::string canonical(const std::string& path) { return finish(Walk{.done = "", .pending = path}); }
 
+namespace {
+
+std::variant<std::string, std::string> read_noted_file(const std::string& path, std::size_t limit) {
+    auto answer = read_regular_file(path, limit);
+    if (MachineFacts* const facts = noted_facts()) facts->file(path, limit, answer);
+    return answer;
+}
+
+}  // namespace
+
 std::variant<std::string, std::string> read_regular_file(const std::string& path, std::size_t limit) {
     using Answer = std::variant<std::string, std::string>;
     const auto failed = [](std::string message) {
@@ -257,7 +271,7 @@ rules::LoadContext machine_context(const Places& places, const std::string& work
     context.home = places.home;
     context.tmp = tmp;
     context.config = places.config;
-    context.read_file = read_regular_file;
+    context.read_file = read_noted_file;
     context.tree = &tree;
     context.canonical = places.canonical ? places.canonical : CachedCanonical{};
     context.resolve = resolve_host;

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,8 @@ public:
     [[nodiscard]] const std::vector<std::string>& values(std::string_view name) const;
     /// What is no option: the command and its arguments, or the verb's own arguments.
     [[nodiscard]] const std::vector<std::string>& rest() const { return rest_; }
+    /// Whether both say the same of all options but these.
+    [[nodiscard]] bool same_but(std::span<const std::string_view> names, const Arguments& other) const;
     /// "--timeout" or "CALLGATE_TIMEOUT": where the value came from, for messages.
     [[nodiscard]] std::string origin(std::string_view name) const;
 

@@ -2,6 +2,7 @@
 
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/verbs.hpp"
+#include "supervisor/jobs/late_words.hpp"
 
 #ifndef CALLGATE_VERSION
 #define CALLGATE_VERSION "development"
@@ -39,6 +40,7 @@ int dispatch_words(std::vector<std::string> words) {
         print(verb == nullptr ? help() : help(*verb));
         return 0;
     }
+    if (word == jobs::ahead_word) return run_ahead(std::move(words));
     const VerbSpec* verb = find_verb(word);
     if (verb == nullptr) fail_unknown_verb(word);
     const Arguments arguments = parse(*verb, std::move(words));

@@ -76,22 +76,6 @@ std::uint64_t machine_memory() {
     return std::uint64_t{machine.totalram + machine.totalswap} * machine.mem_unit;
 }
 
-void read_limits(const Arguments& arguments, SessionConfig& config) {
-    rules::Limits& limits = config.limits;
-    limits.wall = read_duration(arguments, "timeout");
-    limits.idle = read_duration(arguments, "idle-timeout");
-    limits.cpu = read_duration(arguments, "cpu");
-    config.grace = read_duration(arguments, "grace").value_or(config.grace);
-    limits.open_files = read_count(arguments, "open-files");
-    limits.processes = read_count(arguments, "processes");
-    limits.file_size = read_size(arguments, "file-size");
-    limits.disk = read_size(arguments, "disk");
-    limits.memory = read_size(arguments, "memory");
-    if (limits.memory && *limits.memory > machine_memory())
-        fail(arguments, "memory", *arguments.value("memory"),
-             "at most the " + std::to_string(machine_memory() >> 20U) + "M that this machine has");
-}
-
 /// The descriptor that answers must be a socket, and the command must not have it.
 int read_answering_descriptor(const Arguments& arguments, const std::string& value) {
     const int number = read_descriptor(arguments, "ask", value);
@@ -203,6 +187,22 @@ void read_audit(const Arguments& arguments, const std::string& state, SessionCon
 }
 
 }  // namespace
+
+void read_limits(const Arguments& arguments, SessionConfig& config) {
+    rules::Limits& limits = config.limits;
+    limits.wall = read_duration(arguments, "timeout");
+    limits.idle = read_duration(arguments, "idle-timeout");
+    limits.cpu = read_duration(arguments, "cpu");
+    config.grace = read_duration(arguments, "grace").value_or(config.grace);
+    limits.open_files = read_count(arguments, "open-files");
+    limits.processes = read_count(arguments, "processes");
+    limits.file_size = read_size(arguments, "file-size");
+    limits.disk = read_size(arguments, "disk");
+    limits.memory = read_size(arguments, "memory");
+    if (limits.memory && *limits.memory > machine_memory())
+        fail(arguments, "memory", *arguments.value("memory"),
+             "at most the " + std::to_string(machine_memory() >> 20U) + "M that this machine has");
+}
 
 OutputTarget read_output_target(const Arguments& arguments, std::string_view option, TargetKind kind) {
     OutputTarget target;

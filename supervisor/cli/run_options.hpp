@@ -18,6 +18,9 @@ enum class TargetKind : std::uint8_t { any, descriptor_only };
 /// priorities, output. Throws Failure.
 void read_run_options(const Arguments& arguments, const Places& places, SessionConfig& config);
 
+/// The part of it that is about limits, --grace among them.
+void read_limits(const Arguments& arguments, SessionConfig& config);
+
 /// --require: throws Failure where a named feature is unknown or missing.
 void require_features(const Arguments& arguments);
 

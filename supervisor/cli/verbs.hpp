@@ -19,6 +19,9 @@ namespace callgate::cli {
 [[nodiscard]] int revoke(const Arguments& arguments);
 [[nodiscard]] int rules_verb(const Arguments& arguments);
 [[nodiscard]] int exec(const Arguments& arguments);
+/// `callgate run` for a job that is still to come (jobs::ahead_word, which is no verb of the user's): `words`
+/// are its options.
+[[nodiscard]] int run_ahead(std::vector<std::string> words);
 [[nodiscard]] int completion(const Arguments& arguments);
 
 /// The help of one verb, at most 80 columns wide.

@@ -72,26 +72,33 @@ std::string conflict(const Job& job, const Settings& settings) {
     return allowed == job.allowances.end() ? "" : refused(allowed->first, settings.policy);
 }
 
+std::vector<std::string> passed_on(const std::vector<std::string>& environment) {
+    std::vector<std::string> passed;
+    std::ranges::copy_if(environment, std::back_inserter(passed), is_passed);
+    return passed;
+}
+
 CommandLine command_line(const Job& job, const Settings& settings,
                          const std::vector<std::string>& environment) {
     CommandLine line;
     Words words;
-    words.words = {"callgate", "run", "--quiet"};
+    words.words = {"--quiet"};
     words.words.insert(words.words.end(), settings.options.begin(), settings.options.end());
     if (!job.workdir.empty()) words.add("workdir", job.workdir);
     if (!job.cwd.empty()) words.add("cwd", job.cwd);
     add_rules(job, words, line);
+    words.add("report", "fd:" + std::to_string(report_descriptor));
+    if (!job.script.empty()) words.add("pass-fd", std::to_string(script_descriptor));
+    line.frame = words.words;
     add_limits(words, settings.limits.tighter(job.limits));
     words.duration("grace", job.grace ? job.grace : settings.grace);
-    std::ranges::copy_if(environment, std::back_inserter(line.environment), is_passed);
+    line.environment = passed_on(environment);
     for (const auto& [name, value] : job.environment) {
         if (value)
-            line.environment.push_back(std::string(variable_prefix) + name + "=" + *value);
+            line.variables.push_back(std::string(variable_prefix) + name + "=" + *value);
         else
             words.add("env", name);
     }
-    words.add("report", "fd:" + std::to_string(report_descriptor));
-    if (!job.script.empty()) words.add("pass-fd", std::to_string(script_descriptor));
     words.words.emplace_back("--");
     words.words.insert(words.words.end(), job.command.begin(), job.command.end());
     line.words = std::move(words.words);

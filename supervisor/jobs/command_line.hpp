@@ -32,13 +32,19 @@ struct Settings {
 };
 
 struct CommandLine {
-    std::vector<std::string> words;
-    std::vector<std::string> environment;  // "NAME=value"
+    /// What is known of the next job if it is like this one: without its command, limits and variables.
+    std::vector<std::string> frame;
+    std::vector<std::string> words;        // all of it, as after `callgate run`
+    std::vector<std::string> environment;  // "NAME=value": what is passed on
+    std::vector<std::string> variables;    // of the job, besides those
     std::string rules;                     // to be read from `rules_descriptor`; "" nothing
 };
 
 /// Why the settings do not let this job say what it says; "" where they do.
 [[nodiscard]] std::string conflict(const Job& job, const Settings& settings);
+
+/// What of callgate's own environment a run gets.
+[[nodiscard]] std::vector<std::string> passed_on(const std::vector<std::string>& environment);
 
 /// `environment` is callgate's own. Values of a job's variables go that way, not among the words: those any
 /// user of the machine can read.

@@ -9,7 +9,6 @@
 #include <boost/asio/write.hpp>
 
 #include "agent/landlock.hpp"
-#include "supervisor/jobs/language.hpp"
 #include "supervisor/json_read.hpp"
 #include "supervisor/report.hpp"
 
@@ -59,8 +58,10 @@ Execution::Execution(const Surroundings& surroundings, Job job)
 void Execution::start(std::function<void(Result)> done) {
     done_ = std::move(done);
     std::string why = conflict(job_, surroundings_.settings);
-    if (why.empty()) why = launch();
-    if (why.empty()) return;
+    why.empty() ? launch() : refuse(std::move(why));
+}
+
+void Execution::refuse(std::string why) {
     asio::post(surroundings_.loop, [self = shared_from_this(), why = std::move(why)] {
         Result result;
         result.id = self->job_.id;
@@ -69,50 +70,38 @@ void Execution::start(std::function<void(Result)> done) {
     });
 }
 
-std::string Execution::make_ends(const CommandLine& line, Ends& ends) const {
-    const auto failed = [](const boost::system::error_code& error) {
-        return "cannot start the job: " + error.message() +
-               "; allow more descriptors (ulimit -n) or fewer jobs";
-    };
-    for (Pipe* const pipe : {&ends.input, &ends.output, &ends.error, &ends.report}) {
-        if (pipe == &ends.input && job_.input.empty()) continue;
-        if (pipe == &ends.error && job_.merge_stderr) continue;
-        auto made = make_pipe();
-        if (!made) return failed(made.error());
-        *pipe = std::move(*made);
-    }
-    for (const auto& [text, file] :
-         {std::pair(&job_.script, &ends.script), std::pair(&line.rules, &ends.rules)}) {
-        if (text->empty()) continue;
-        auto made = make_file(*text);
-        if (!made) return failed(made.error());
-        *file = std::move(*made);
-    }
-    return "";
+/// A run that waits for such a job does it, if it still can; else a new one.
+void Execution::launch() {
+    const CommandLine line = command_line(job_, surroundings_.settings, surroundings_.environment);
+    Ahead* const ahead = surroundings_.ahead;
+    if (ahead != nullptr) kind_ = Ahead::kind(job_, line);
+    if (!kind_) return launch_new(line);
+    const bool given =
+        ahead->give(*kind_, line, [=, self = shared_from_this()](std::optional<RunProcess> run) {
+            run ? self->attach(std::move(*run)) : self->launch_new(line);
+            ahead->begun(*self->kind_);
+        });
+    if (given) return;
+    launch_new(line);
+    ahead->begun(*kind_);
 }
 
-std::string Execution::launch() {
-    const CommandLine line = command_line(job_, surroundings_.settings, surroundings_.environment);
-    Ends ends;
-    if (std::string why = make_ends(line, ends); !why.empty()) return why;
-    std::vector<std::pair<int, int>> descriptors;
-    const auto give = [&descriptors](const UniqueFd& end, int number) {
-        if (end) descriptors.emplace_back(end.get(), number);
-    };
-    give(ends.input.read, 0);
-    give(ends.output.write, 1);
-    give(job_.merge_stderr ? ends.output.write : ends.error.write, 2);
-    give(ends.report.write, report_descriptor);
-    give(ends.script, script_descriptor);
-    give(ends.rules, rules_descriptor);
-    auto child = spawn_self(line.words, line.environment, descriptors, surroundings_.signals);
-    if (!child) {
-        const std::string reason = child.error().message();
-        return child.error().value() == E2BIG
-                   ? "the job's command, rules and variables are too long for this system: " + reason
-                   : "cannot start the job: " + reason;
-    }
-    child_ = std::move(*child);
+void Execution::launch_new(const CommandLine& line) {
+    std::vector<std::string> environment = line.environment;
+    environment.insert(environment.end(), line.variables.begin(), line.variables.end());
+    auto made = start_run("run", line.words, environment,
+                          {.input = !job_.input.empty(),
+                           .merged = job_.merge_stderr,
+                           .script = job_.script,
+                           .rules = line.rules},
+                          surroundings_.signals);
+    if (auto* const why = std::get_if<std::string>(&made)) return refuse(std::move(*why));
+    attach(std::get<RunProcess>(std::move(made)));
+}
+
+void Execution::attach(RunProcess run) {
+    child_ = std::move(run.child);
+    for (const int number : std::exchange(early_signals_, {})) signal(number);
     const std::uint64_t most =
         std::min(job_.max_output.value_or(most_output), surroundings_.settings.max_output);
     const auto open = [this](std::unique_ptr<Stream>& stream, UniqueFd end, std::uint64_t bound) {
@@ -124,17 +113,16 @@ std::string Execution::launch() {
             self->stream_closed();
         });
     };
-    open(output_, std::move(ends.output.read), most);
-    open(error_, std::move(ends.error.read), most);
-    report_ = std::make_unique<Stream>(surroundings_.loop, std::move(ends.report.read), most_report);
+    open(output_, std::move(run.output), most);
+    open(error_, std::move(run.error), most);
+    report_ = std::make_unique<Stream>(surroundings_.loop, std::move(run.report), most_report);
     report_open_ = true;
     report_->start([self = shared_from_this()] {
         self->report_open_ = false;
         self->stream_closed();
     });
-    feed(std::move(ends.input.write));
+    feed(std::move(run.input));
     watch_child();
-    return "";
 }
 
 /// A job that does not read its stdin leaves the rest unwritten.
@@ -190,6 +178,7 @@ void Execution::finish() {
     result.report = report_->take().bytes;
     judge(result);
     done_(std::move(result));
+    if (kind_) surroundings_.ahead->ended(*kind_);
 }
 
 void Execution::judge(Result& result) const {
@@ -208,7 +197,8 @@ void Execution::judge(Result& result) const {
 
 void Execution::signal(int number) {
     cancelled_ = true;
-    if (child_.pid > 0 && !reaped_) ::kill(child_.pid, number);  // unreaped, the number is nobody else's
+    if (child_.pid <= 0) return early_signals_.push_back(number);
+    if (!reaped_) ::kill(child_.pid, number);  // unreaped, the number is nobody else's
 }
 
 /// A SIGTERM that is not the first to end the run ends the tree; a second one alone could be lost in the

@@ -10,9 +10,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "supervisor/jobs/ahead.hpp"
 #include "supervisor/jobs/command_line.hpp"
-#include "supervisor/jobs/spawn.hpp"
+#include "supervisor/jobs/run_process.hpp"
 #include "supervisor/jobs/stream.hpp"
 
 namespace callgate::jobs {
@@ -32,6 +34,7 @@ struct Surroundings {
     const Settings& settings;
     const std::vector<std::string>& environment;
     const agent::SignalState& signals;
+    Ahead* ahead = nullptr;  // null: no run is started ahead
 };
 
 /// Used by the loop's thread; keeps itself until `done` was called.
@@ -46,12 +49,10 @@ public:
     void end_now();
 
 private:
-    struct Ends {
-        Pipe input, output, error, report;
-        UniqueFd script, rules;
-    };
-    [[nodiscard]] std::string make_ends(const CommandLine& line, Ends& ends) const;
-    [[nodiscard]] std::string launch();
+    void launch();
+    void launch_new(const CommandLine& line);
+    void attach(RunProcess run);
+    void refuse(std::string why);
     void feed(UniqueFd end);
     void watch_child();
     void child_ended();
@@ -63,6 +64,8 @@ private:
     Job job_;
     std::function<void(Result)> done_;
     Child child_;
+    std::optional<Ahead::Kind> kind_;  // what a run for it can have waited for
+    std::vector<int> early_signals_;   // for a run that is not there yet
     boost::asio::posix::stream_descriptor input_, ended_;
     std::unique_ptr<Stream> output_, error_, report_;
     boost::asio::steady_timer patience_;

@@ -62,6 +62,7 @@ private:
     std::vector<std::string> environment_ = current_environment();
     asio::io_context loop_{1};
     asio::posix::stream_descriptor signals_;
+    Ahead ahead_{loop_, inherited_, environment_};
     Surroundings surroundings_{loop_, settings_, environment_, inherited_};
     Answers answers_;
     Requests requests_;
@@ -110,9 +111,11 @@ End Server::run_one(Request request) {
 
 End Server::serve() {
     watch_signals();
+    surroundings_.ahead = &ahead_;
     answers_.start();
     requests_.start();
     loop_.run();
+    ahead_.end();
     return answers_.finish(answer_patience) && !unread_ ? End::good : End::unwritten;
 }
 

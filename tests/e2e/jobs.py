@@ -52,9 +52,10 @@ def execute(box: harness.Box, job: dict[str, Any] | bytes, *options: str, code: 
 class Server:
     """`callgate exec --serve` and what it answered, by id."""
 
-    def __init__(self, box: harness.Box, *options: str, **keywords: Any) -> None:
+    def __init__(self, box: harness.Box, *options: str, audit: bool = False, **keywords: Any) -> None:
         self.box = box
-        self.process = box.start([str(box.callgate), "exec", "--serve", "--no-audit", *options], stdin=subprocess.PIPE,
+        log = [] if audit else ["--no-audit"]
+        self.process = box.start([str(box.callgate), "exec", "--serve", *log, *options], stdin=subprocess.PIPE,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, **keywords)
         self.changed = threading.Condition()
         self.answers: dict[Any, list[dict[str, Any]]] = {}

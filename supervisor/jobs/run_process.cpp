@@ -1,0 +1,81 @@
+#include "supervisor/jobs/run_process.hpp"
+
+#include <cerrno>
+#include <utility>
+
+#include "supervisor/jobs/command_line.hpp"
+#include "supervisor/jobs/language.hpp"
+#include "supervisor/jobs/late_words.hpp"
+
+namespace callgate::jobs {
+
+namespace {
+
+using boost::system::error_code;
+
+/// Both sides of what connects a run with us.
+struct Ends {
+    Pipe input, output, error, report;
+    UniqueFd script, rules;
+
+    [[nodiscard]] error_code make(const Connections& wanted) {
+        for (Pipe* const pipe : {&input, &output, &error, &report}) {
+            if ((pipe == &input && !wanted.input) || (pipe == &error && wanted.merged)) continue;
+            auto made = make_pipe();
+            if (!made) return made.error();
+            *pipe = std::move(*made);
+        }
+        for (const auto& [text, file] :
+             {std::pair(wanted.script, &script), std::pair(wanted.rules, &rules)}) {
+            if (text.empty()) continue;
+            auto made = make_file(text);
+            if (!made) return made.error();
+            *file = std::move(*made);
+        }
+        return {};
+    }
+
+    [[nodiscard]] std::vector<std::pair<int, int>> numbers(const Connections& wanted) const {
+        std::vector<std::pair<int, int>> all;
+        const auto give = [&all](const UniqueFd& end, int number) {
+            if (end) all.emplace_back(end.get(), number);
+        };
+        give(input.read, 0);
+        give(output.write, 1);
+        give(wanted.merged ? output.write : error.write, 2);
+        give(report.write, report_descriptor);
+        give(script, script_descriptor);
+        give(rules, rules_descriptor);
+        if (wanted.job != nullptr) give(*wanted.job, job_descriptor);
+        return all;
+    }
+};
+
+std::vector<std::string> whole(std::string_view verb, const std::vector<std::string>& words) {
+    std::vector<std::string> all{"callgate", std::string(verb)};
+    all.insert(all.end(), words.begin(), words.end());
+    return all;
+}
+
+}  // namespace
+
+std::variant<RunProcess, std::string> start_run(std::string_view verb, const std::vector<std::string>& words,
+                                                const std::vector<std::string>& environment,
+                                                const Connections& connections,
+                                                const agent::SignalState& signals) {
+    Ends ends;
+    if (const error_code error = ends.make(connections))
+        return "cannot start the job: " + error.message() +
+               "; allow more descriptors (ulimit -n) or fewer jobs";
+    auto child = spawn_self(whole(verb, words), environment, ends.numbers(connections), signals);
+    if (!child) {
+        const std::string reason = child.error().message();
+        return child.error().value() == E2BIG
+                   ? "the job's command, rules and variables are too long for this system: " + reason
+                   : "cannot start the job: " + reason;
+    }
+    return RunProcess{std::move(*child), std::move(ends.input.write), std::move(ends.output.read),
+                      std::move(ends.error.read), std::move(ends.report.read)};
+}
+
+}  // namespace callgate::jobs

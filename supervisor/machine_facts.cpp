@@ -1,0 +1,44 @@
+#include "supervisor/machine_facts.hpp"
+
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "supervisor/machine.hpp"
+
+namespace callgate {
+
+namespace {
+
+MachineFacts* noted = nullptr;
+
+bool is_link_to(const std::string& path, const std::string& target) {
+    char now[PATH_MAX];
+    const ssize_t length = ::readlink(path.c_str(), now, sizeof now);
+    return target == std::string_view(now, length > 0 ? static_cast<std::size_t>(length) : 0);
+}
+
+}  // namespace
+
+MachineFacts::Object MachineFacts::look(const std::string& path) {
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) != 0) return {};
+    return {status.st_dev, status.st_ino, status.st_mode & S_IFMT};
+}
+
+void MachineFacts::object(const std::string& path) { objects_.emplace_back(path, look(path)); }
+
+bool MachineFacts::still_true() const {
+    return lasting_ &&
+           std::ranges::all_of(links_, [](const auto& one) { return is_link_to(one.first, one.second); }) &&
+           std::ranges::all_of(objects_, [](const auto& one) { return look(one.first) == one.second; }) &&
+           std::ranges::all_of(
+               files_, [](const File& one) { return read_regular_file(one.path, one.limit) == one.answer; });
+}
+
+void note_facts(MachineFacts* facts) { noted = facts; }
+MachineFacts* noted_facts() { return noted; }
+
+}  // namespace callgate
