@@ -98,6 +98,10 @@ int set_limits(const Blueprint& blueprint) {
     for (const Limit& limit : blueprint.limits()) {
         if (const int error = set_limit(limit.resource, limit.value)) return error;
     }
+    return 0;
+}
+
+int set_priority(const Blueprint& blueprint) {
     if (blueprint.nice() != 0) {
         errno = 0;
         if (::nice(blueprint.nice()) == -1 && errno != 0) return errno;
@@ -231,6 +235,7 @@ void arm_and_execute(const AgentStart& start) {
     require(ArmStep::ruleset, make_ruleset(domain, ruleset));
     require(ArmStep::handshake, blueprint.receive(channels.go));
     require(ArmStep::limits, set_limits(blueprint));
+    require(ArmStep::priority, set_priority(blueprint));
     require(ArmStep::no_new_privs, error_of(::prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL)));
     require(ArmStep::landlock, enter_landlock(ruleset));
     Courier courier;

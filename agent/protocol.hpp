@@ -61,7 +61,8 @@ enum class ArmStep : std::int32_t {
     filter,
     handshake,
     temporary_directory,
-    ruleset
+    ruleset,
+    priority
 };
 
 }  // namespace callgate::agent

@@ -46,6 +46,9 @@ const char* step_name(agent::ArmStep step) {
             return "make the run's private directory";
         case agent::ArmStep::ruleset:
             return "make the Landlock ruleset";
+        case agent::ArmStep::priority:
+            return "give the command the priority of --nice or --ionice (it has no capabilities for a higher "
+                   "one)";
     }
     return "arm";
 }

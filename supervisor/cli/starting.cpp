@@ -217,6 +217,7 @@ void Starting::set_rules(const Arguments& arguments) {
     config.surroundings = std::move(compiled.loaded.surroundings);
     config.config_home = places_.config;
     config.degraded = std::move(compiled.loaded.degraded);
+    if (config.keep_capabilities) config.degraded.emplace_back("capabilities");
     check_container(platform_.container, config);
     environment_ = std::move(compiled.loaded.environment);
 }
