@@ -16,7 +16,7 @@ class Failure(Exception):
 
 class Place:
     def __init__(self, build: Path, root: Path) -> None:
-        self.callgate, self.floor = build / "callgate", build / "bench/floor"
+        self.callgate, self.floor, self.crowd = build / "callgate", build / "bench/floor", build / "bench/crowd"
         self.make_log = build / "programs/callgate_make_log"
         self.root = root
         self.closing: list[Callable[[], None]] = []
@@ -84,12 +84,15 @@ class Place:
 
     def run(self, command: list, home: Path | None = None, work: Path | None = None) -> float:
         """What the command printed: nanoseconds per call."""
+        return float(self.output(command, home, work))
+
+    def output(self, command: list, home: Path | None = None, work: Path | None = None) -> str:
         home, work = home or self.home, work or self.work
         done = subprocess.run([str(part) for part in command], cwd=work, env=self.environment(home), text=True,
                               stdin=subprocess.DEVNULL, capture_output=True, check=False)
         if done.returncode != 0:
             raise Failure(f"exit {done.returncode}: {' '.join(map(str, command))}\n{done.stderr.strip()}")
-        return float(done.stdout)
+        return done.stdout
 
     def supervised(self, rules: Path | None = None, *options: str) -> list:
         chosen = ["-R", rules] if rules else []

@@ -21,6 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import crowd
 import limits
 import package
 from place import Failure, Place
@@ -41,13 +42,25 @@ def table(rows: list[Row]) -> None:
               cell(row.ratio("callgate", "native"), 10, 2) + cell(row.ratio("callgate", "floor"), 10, 2))
 
 
+def line(name: str, value: float, limit: float, unit: str, at_most: bool = True) -> None:
+    met = value <= limit if at_most else value >= limit
+    print(f"  {'met    ' if met else 'NOT met'}  {name}: {value:.2f} {unit}, "
+          f"{'at most' if at_most else 'at least'} {limit:g}")
+
+
+def crowd_targets(rows: dict[str, Row]) -> None:
+    """Starts at once: each takes its share of the processors' time, and no more."""
+    for number, (passed, used) in crowd.shares(rows, len(os.sched_getaffinity(0))).items():
+        alone = rows["starts at once"].median(number) / 1e6
+        if number == "1":
+            print(f"           one start alone: {alone:.2f} ms, {passed:.2f} × its share of all processors")
+        else:
+            line(f"{number} starts at once, {alone:.2f} ms for each", passed, 1.1,
+                 f"× the processors' share of one alone ({used:.2f} × its processor time)")
+
+
 def targets(rows: dict[str, Row]) -> None:
     print("\ntargets (medians of ratios within a round)")
-
-    def line(name: str, value: float, limit: float, unit: str, at_most: bool = True) -> None:
-        met = value <= limit if at_most else value >= limit
-        print(f"  {'met    ' if met else 'NOT met'}  {name}: {value:.2f} {unit}, "
-              f"{'at most' if at_most else 'at least'} {limit:g}")
 
     for name in ("open, continued", "open, on behalf", "create, on behalf", "connect, on behalf"):
         line(name, rows[name].ratio("callgate", "floor"), 1.6, "× the floor")
@@ -70,6 +83,7 @@ def targets(rows: dict[str, Row]) -> None:
     print(f"           with 20,000 entries: {large.difference('callgate', 'native') / 1e6:.2f} ms")
     print(f"           with limits of the tree: {rows['start-up with limits'].difference('with', 'without') / 1e6:.2f} ms "
           "more (as root control groups, which the kernel takes its time to enter)")
+    crowd_targets(rows)
     line("sampling a tree of 1,000 processes", rows["sampling 1,000 processes"].median("took") / 1e7, 1.0, "% of one processor")
     for name in ("job: bash, echo 1", "job: python, print(1)"):
         line(f"{name}, above subprocess.run", rows[name].difference("callgate", "native") / 1e6, 3.0, "ms")
@@ -105,7 +119,7 @@ def reading(place: Place, records: int) -> None:
 
 def measure(place: Place, rounds: int, scale: float, only: str) -> None:
     makers = Rows(place, scale)
-    rows = [row for row in [*makers.all(), *limits.rows(place, scale), *package.rows(place, scale)] if only in row.name]
+    rows = [row for row in [*makers.all(), *limits.rows(place, scale), *crowd.Crowd(place, scale).rows(), *package.rows(place, scale)] if only in row.name]
     makers.check()
     for turn in range(rounds):
         for row in rows:
@@ -114,8 +128,11 @@ def measure(place: Place, rounds: int, scale: float, only: str) -> None:
         print(f"\rround {turn + 1} of {rounds}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     table(rows)
+    by_name = {row.name: row for row in rows}
     if not only:
-        targets({row.name: row for row in rows})
+        targets(by_name)
+    elif "starts at once" in by_name:
+        crowd_targets(by_name)
     sys.stdout.flush()
 
 

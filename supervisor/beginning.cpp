@@ -12,6 +12,7 @@
 
 #include "agent/handover.hpp"
 #include "agent/landlock.hpp"
+#include "agent/processes.hpp"
 #include "rules/test_switch.hpp"
 #include "supervisor/approval/meeting_place.hpp"
 #include "supervisor/calls/filter_spec.hpp"
@@ -158,13 +159,33 @@ void Beginning::arm(const SessionConfig& config) {
     require(agent::arm(guardian, arming), untold);
 }
 
-agent::Event Beginning::expect(agent::Event::Kind kind, const SessionConfig& config) const {
-    agent::Event event{};
-    ssize_t got = -1;
-    while ((got = ::read(guardian.events.get(), &event, sizeof event)) < 0 && errno == EINTR) {
+/// The next thing to know of: who stops the terminal's jobs at this moment stops the agent, too.
+agent::Event Beginning::next_event() const {
+    using Kind = agent::Event::Kind;
+    for (;;) {
+        agent::Event event{};
+        ssize_t got = -1;
+        while ((got = ::read(guardian.events.get(), &event, sizeof event)) < 0 && errno == EINTR) {
+        }
+        if (got != static_cast<ssize_t>(sizeof event))
+            throw SetupError("the guardian process ended before the command began");
+        if (event.kind == Kind::stopped)
+            stop_with_agent(event.pid);
+        else if (event.kind != Kind::continued)
+            return event;
     }
-    if (got != static_cast<ssize_t>(sizeof event))
-        throw SetupError("the guardian process ended before the command began");
+}
+
+/// As with a command that stops (EventLoop). It may have been continued before we read that it had stopped.
+void Beginning::stop_with_agent(pid_t stopped) const {
+    const auto process = agent::read_process(stopped);
+    if (!process || process->state != 'T') return;
+    ::kill(::getpid(), SIGSTOP);
+    write_word(guardian.orders.get(), agent::Order{agent::Order::Kind::signal, SIGCONT});
+}
+
+agent::Event Beginning::expect(agent::Event::Kind kind, const SessionConfig& config) const {
+    const agent::Event event = next_event();
     if (event.kind == kind) return event;
     if (event.kind != agent::Event::Kind::arm_failed)
         throw SetupError("the agent process ended before the command began");

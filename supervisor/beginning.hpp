@@ -75,6 +75,8 @@ public:
 private:
     /// The next of the guardian's events, which is to be this one.
     agent::Event expect(agent::Event::Kind kind, const SessionConfig& config) const;
+    agent::Event next_event() const;
+    void stop_with_agent(pid_t stopped) const;
 
     agent::SharedText lost_report_;
     std::string temporary_directory_;  // the run's, which the guardian makes

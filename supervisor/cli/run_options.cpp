@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <linux/ioprio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include "rules/limits.hpp"
 #include "supervisor/cli/failure.hpp"
@@ -27,7 +29,7 @@ std::optional<std::chrono::milliseconds> read_duration(const Arguments& argument
     if (!value) return std::nullopt;
     const std::optional<std::chrono::milliseconds> duration = rules::parse_duration(*value);
     if (!duration || duration->count() <= 0)
-        fail(arguments, option, *value, "a duration such as 90, 1500ms, 30s, 2m or 1h");
+        fail(arguments, option, *value, "a duration above 0 such as 90, 1500ms, 30s, 2m or 1h");
     return duration;
 }
 
@@ -74,6 +76,26 @@ std::uint64_t machine_memory() {
     struct sysinfo machine {};
     if (::sysinfo(&machine) != 0) return UINT64_MAX;
     return std::uint64_t{machine.totalram + machine.totalswap} * machine.mem_unit;
+}
+
+/// Of all its processes (proc_sys_kernel(5)).
+std::uint64_t machine_processes() {
+    std::ifstream file("/proc/sys/kernel/pid_max");
+    std::uint64_t most = 0;
+    return file >> most ? most : UINT64_MAX;
+}
+
+/// What callgate itself was given: nobody without capabilities goes beyond.
+std::uint64_t hard_limit(__rlimit_resource_t resource) {
+    rlimit now{};
+    return ::getrlimit(resource, &now) == 0 ? now.rlim_max : RLIM_INFINITY;
+}
+
+void refuse_above(const Arguments& arguments, std::string_view option,
+                  const std::optional<std::uint64_t>& value, std::uint64_t most, std::string_view whose) {
+    if (!value || *value <= most) return;
+    fail(arguments, option, *arguments.value(option),
+         "at most the " + std::to_string(most) + " that " + std::string(whose));
 }
 
 /// The descriptor that answers must be a socket, and the command must not have it.
@@ -202,6 +224,14 @@ void read_limits(const Arguments& arguments, SessionConfig& config) {
     if (limits.memory && *limits.memory > machine_memory())
         fail(arguments, "memory", *arguments.value("memory"),
              "at most the " + std::to_string(machine_memory() >> 20U) + "M that this machine has");
+    if (limits.processes)
+        refuse_above(arguments, "processes", limits.processes, machine_processes(), "this machine has");
+    if (limits.open_files)
+        refuse_above(arguments, "open-files", limits.open_files, hard_limit(RLIMIT_NOFILE),
+                     "callgate's own limit allows (ulimit -Hn)");
+    if (limits.file_size)
+        refuse_above(arguments, "file-size", limits.file_size, hard_limit(RLIMIT_FSIZE),
+                     "callgate's own limit allows (ulimit -Hf, there in KiB)");
 }
 
 OutputTarget read_output_target(const Arguments& arguments, std::string_view option, TargetKind kind) {

@@ -54,14 +54,25 @@ std::uint64_t number(std::chrono::milliseconds value) { return static_cast<std::
 
 }  // namespace
 
+namespace {
+
+/// A rule set may state more than its user has; the tighter one holds.
+agent::Limit within_own(__rlimit_resource_t resource, rlim_t soft, rlim_t hard) {
+    rlimit now{};
+    if (::getrlimit(resource, &now) != 0) now.rlim_max = RLIM_INFINITY;
+    return {resource, {std::min(soft, now.rlim_max), std::min(hard, now.rlim_max)}};
+}
+
+}  // namespace
+
 std::vector<agent::Limit> process_limits(const rules::Limits& limits) {
     std::vector<agent::Limit> list;
-    if (limits.open_files) list.push_back({RLIMIT_NOFILE, {*limits.open_files, *limits.open_files}});
-    if (limits.file_size) list.push_back({RLIMIT_FSIZE, {*limits.file_size, *limits.file_size}});
+    if (limits.open_files) list.push_back(within_own(RLIMIT_NOFILE, *limits.open_files, *limits.open_files));
+    if (limits.file_size) list.push_back(within_own(RLIMIT_FSIZE, *limits.file_size, *limits.file_size));
     if (limits.cpu) {
         // Above the tree's own, so that a tree of one process ends with the outcome `cpu`, too.
         const rlim_t seconds = static_cast<rlim_t>((limits.cpu->count() + 999) / 1000) + 1;
-        list.push_back({RLIMIT_CPU, {seconds, seconds + 1}});
+        list.push_back(within_own(RLIMIT_CPU, seconds, seconds + 1));
     }
     // Root is not counted.
     if (limits.processes && ::getuid() != 0) {

@@ -21,6 +21,7 @@ from harness import SOAK
 
 ENDS = 1000 if SOAK else 50
 AT_ONCE = 200 if SOAK else 24
+HELD_UP = 400 if SOAK else 20
 GROUPS = Path("/sys/fs/cgroup")
 
 
@@ -192,3 +193,41 @@ def test_many_runs_at_once_do_not_meet(box):
         checked = subprocess.run([str(box.callgate), "audit", "verify", one["audit"]["file"]], capture_output=True, check=False)
         assert checked.returncode == 0, checked.stderr.decode()
     assert not any(Path(one).exists() for one in places)
+
+
+def test_a_run_that_hangs_at_any_moment_of_its_start_holds_up_no_other(box):
+    """They share directories for logs, sockets and private files, and no lock: whoever is stopped there, the next begins, ends
+    and is listed, and the one that was stopped goes on."""
+    runtime = box.directory(box.root / "runtime", 0o700)
+    environment = box.environment({"XDG_RUNTIME_DIR": str(runtime)})
+    line = [str(box.callgate), "run", "-R", str(box.rules_file(harness.rule_set())), "--", "/bin/sh", "-c", "exit 7"]
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": environment}
+    choose = random.SystemRandom()
+    moments: set[str] = set()
+    for _ in range(HELD_UP):
+        first = box.start(line, **quiet)
+        time.sleep(choose.uniform(0, 0.015))  # the input of the test: nothing is waited for
+        stopped = [first.pid, *(harness.descendants(first.pid) if choose.random() < 0.5 else [])]
+        for pid in stopped:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+        moments.add(how_far(first.pid))
+        second = box.start(line, **quiet)
+        out, err = second.communicate(timeout=harness.DEADLINE)
+        assert (second.returncode, out, err) == (7, b"", b""), err.decode()
+        listed = box.run([str(box.callgate), "ps"], supervised=False, env={"XDG_RUNTIME_DIR": str(runtime)})
+        assert listed.code == 0, listed.describe()
+        assert first.poll() is not None or harness.alive(first.pid)
+        for pid in reversed(stopped):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        out, err = first.communicate(timeout=harness.DEADLINE)
+        assert (first.returncode, out, err) == (7, b"", b""), err.decode()
+    print(f"stopped while there were: {sorted(moments)}")
+
+
+def how_far(pid: int) -> str:
+    """What a run that has stopped has made already: how many processes, and how many threads of its own."""
+    with contextlib.suppress(OSError):
+        return f"{len(harness.descendants(pid))} processes, {len(os.listdir(f'/proc/{pid}/task'))} threads"
+    return "gone"

@@ -1,11 +1,14 @@
 """`callgate run` as its caller sees it: exit status, output, report, descriptors, environment, signals, terminal."""
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
+import random
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -241,6 +244,19 @@ def test_the_environment_is_an_allow_list(box):
     assert "PLAIN_THING=plain" in kept.text and "credential" not in kept.text, kept.describe()
 
 
+PLACES = {"HOME", "TMPDIR", *(f"XDG_{one}" for one in ("CONFIG_HOME", "DATA_HOME", "STATE_HOME", "CACHE_HOME", "RUNTIME_DIR"))}
+
+
+def test_a_rule_set_says_what_of_the_environment_passes_and_what_is_set(box):
+    extra = {"PLAIN_ONE": "1", "PLAIN_TWO": "2", "GITHUB_TOKEN": "credential", "OTHER_TOKEN": "credential"}
+    stated = rules(box) | {"environment": {"pass": ["PLAIN_ONE", "PLAIN_TWO", "GITHUB_TOKEN"], "set": {"CACHE": "${tmp}/cache", "LANG": "C"}}}
+    result = box.run(["/usr/bin/env"], stated, env=extra, options=["--env", "LANG=POSIX"])
+    found = dict(line.split("=", 1) for line in result.text.splitlines())
+    assert {name: found.get(name) for name in extra} == extra | {"OTHER_TOKEN": None}, result.describe()
+    assert found["CACHE"] == f"{found['TMPDIR']}/cache" and found["LANG"] == "POSIX", "an option goes before a rule set"
+    assert result.report["environment"]["held_back"] == ["OTHER_TOKEN"], "what was named is not held back"
+
+
 def test_a_private_home_is_the_runs_own_and_goes_with_it(box):
     """Under the default profile, which closes the real home; what a program keeps there would stay."""
     script = "cd && pwd && mkdir -p .config && echo x > .config/made && echo $HOME/.config = $XDG_CONFIG_HOME && cat ~/.config/made"
@@ -249,6 +265,9 @@ def test_a_private_home_is_the_runs_own_and_goes_with_it(box):
     home = result.text.split("\n")[0]
     assert result.text == f"{home}\n{home}/.config = {home}/.config\nx\n" and home != str(box.home), result.describe()
     assert not Path(home).exists() and not (box.home / ".config/made").exists(), result.describe()
+    found = box.run(["/usr/bin/env"], options=["--private-home"]).text.splitlines()
+    places = {name: value for name, value in (line.split("=", 1) for line in found) if name in PLACES}
+    assert set(places) == PLACES and all(value.startswith(places["HOME"]) for value in places.values()), places
     shared = box.run(["/bin/sh", "-c", "echo $HOME; echo x > ~/.config/made"])
     assert shared.text == f"{box.home}\n" and "Permission denied" in shared.errors, shared.describe()
 
@@ -258,6 +277,10 @@ def test_the_command_starts_where_it_is_told(box):
     assert shell(box, "pwd", options=["--cwd", str(box.tree / "below")]).out.decode().strip() == str(box.tree / "below")
     elsewhere = shell(box, "pwd", options=["--workdir", str(box.tree / "below")], cwd=box.tree)
     assert elsewhere.out.decode().strip() == str(box.tree / "below"), elsewhere.describe()
+    relative = shell(box, "pwd; echo $PWD", options=["--cwd", "below"])
+    assert relative.text.split() == [str(box.tree / "below")] * 2, relative.describe()
+    outside = shell(box, "pwd; : > made", options=["--cwd", "/usr"])  # to begin there grants nothing
+    assert outside.text == "/usr\n" and "made" in outside.errors and outside.report["workdir"] == str(box.tree), outside.describe()
 
 
 def test_umask_limits_and_signal_dispositions_are_the_callers(box):
@@ -489,6 +512,34 @@ def test_ctrl_c_ctrl_z_and_fg_work_as_without_callgate(box):
         assert terminal.process.wait(harness.DEADLINE) == 0
     finally:
         terminal.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTSTP, signal.SIGSTOP])
+def test_a_job_that_is_stopped_while_it_starts_goes_on_when_it_is_continued(box, number):
+    """Ctrl-Z at a random moment of the start reaches callgate's group; a debugger or the freezer of a job may stop any of it."""
+    line, _ = box.command(["/bin/sh", "-c", "exit 7"], rules(box), audit=False)
+    choose = random.SystemRandom()
+    stopped = 0
+    for _ in range(300 if harness.SOAK else 15):
+        process = box.start([*line[:2], "--no-audit", *line[2:]], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            process_group=0)
+        time.sleep(choose.uniform(0, 0.012))  # the input of the test: nothing is waited for
+        for pid in [process.pid] if number == signal.SIGTSTP else harness.descendants(process.pid)[1:]:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, number) if number == signal.SIGTSTP else os.kill(pid, number)
+        state = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT) if number == signal.SIGTSTP else None
+        stopped += state is not None and state.si_code == os.CLD_STOPPED
+        until_ended(process)
+        assert process.communicate() == (b"", b"") and process.returncode == 7, f"stopped before: {stopped}"
+
+
+def until_ended(process: subprocess.Popen) -> None:
+    """Continues whoever of the job has stopped, as often as it does."""
+    def ended() -> bool:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGCONT)
+        return process.poll() is not None
+    harness.until(ended, "its end")
 
 
 def test_ctrl_c_that_kills_the_command_gives_130(box):

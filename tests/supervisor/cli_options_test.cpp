@@ -184,7 +184,7 @@ TEST_CASE("verbs refuse a wrong number of arguments and show their usage") {
 
 TEST_CASE("wrong values of limits, descriptors and words say what is expected") {
     CHECK(run_failure({"--timeout", "5x"}) ==
-          "--timeout 5x: expected a duration such as 90, 1500ms, 30s, 2m or 1h");
+          "--timeout 5x: expected a duration above 0 such as 90, 1500ms, 30s, 2m or 1h");
     CHECK(run_failure({"--timeout", "0"}).starts_with("--timeout 0: expected"));
     CHECK(run_failure({"--file-size", "12Q"}) ==
           "--file-size 12Q: expected a size above 0 such as 100M or 2G (K, M, G, T; alone: bytes)");

@@ -1,0 +1,38 @@
+"""Many runs that start at once: whether they cost each other anything but processor time."""
+from __future__ import annotations
+
+import statistics
+
+from place import Place
+from rows import Row
+
+AT_ONCE = (1, 8, 50, 200)
+STARTS = 200  # of each number at once, in rounds of that many
+
+
+class Crowd:
+    """Runs of /bin/true under the default profile, so many at once."""
+
+    def __init__(self, place: Place, scale: float) -> None:
+        self.place, self.starts = place, max(AT_ONCE[-1], int(STARTS * scale))
+        self.used: dict[int, float] = {}  # of the last measurement
+
+    def passed(self, at_once: int) -> float:
+        """Of one start: nanoseconds that pass; the processor time is kept."""
+        rounds = max(1, self.starts // at_once)
+        text = self.place.output([self.place.crowd, at_once, rounds, *self.place.supervised(), "/bin/true"])
+        passed, self.used[at_once] = (float(one) for one in text.split())
+        return passed
+
+    def rows(self) -> list[Row]:
+        """The second says what the first has measured."""
+        return [Row("starts at once", {str(n): lambda n=n: self.passed(n) for n in AT_ONCE}),
+                Row("starts at once, processor", {str(n): lambda n=n: self.used[n] for n in AT_ONCE})]
+
+
+def shares(rows: dict[str, Row], processors: int) -> dict[str, tuple[float, float]]:
+    """Of each number at once: the time that a start takes, by the time that it would take if each used what one alone uses
+    and the processors were never idle; and the processor time of a start, by that of one alone."""
+    passed, used = rows["starts at once"].rounds, rows["starts at once, processor"].rounds
+    return {n: (statistics.median(p[n] / (u["1"] / processors) for p, u in zip(passed, used)),
+                statistics.median(u[n] / u["1"] for u in used)) for n in passed[0]}
