@@ -1,7 +1,9 @@
 """What limits cost: at the start of a run, and while a large tree is sampled."""
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -81,6 +83,30 @@ class Sampling:
             run.communicate()
 
 
+class Overshoot:
+    """Forty processes that grow by 500 MB/s together until they are ended: how far beyond the limit they came, sampled (by a
+    user who can make no control group). The report says it: `peak`."""
+
+    LIMIT = 512 << 20
+
+    def __init__(self, place: Place, sampling: Sampling) -> None:
+        self.place, self.sampling = place, sampling
+        self.appetite = place.root / "bin" / "prog_appetite"
+        shutil.copy(place.make_log.parent / "prog_appetite", self.appetite)
+
+    def once(self) -> float:
+        """The peak, by a millionth of the limit: 1,000,000 is the limit itself."""
+        report = self.sampling.home / "report.json"
+        line = [*self.place.supervised(self.place.rule_set("growing", []), "--no-audit", "--workdir", str(self.sampling.home), "--report",
+                                       str(report), "--memory", str(self.LIMIT)), self.appetite, "memory", "40", "500"]
+        done = subprocess.run([str(part) for part in line], cwd=self.sampling.home, env=self.place.environment(self.sampling.home),
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, **self.sampling.identity)
+        said = json.loads(report.read_text())
+        if said["outcome"] != "memory" or said["limits"]["memory"]["enforced_by"] != "sampled":
+            raise Failure(f"the tree was not ended at a sampled limit: {said['outcome']}, {done.stderr}")
+        return said["limits"]["memory"]["peak"] / self.LIMIT * 1e6
+
+
 def rows(place: Place, scale: float) -> list[Row]:
     starts = max(20, int(60 * scale))
 
@@ -88,5 +114,7 @@ def rows(place: Place, scale: float) -> list[Row]:
         return lambda: place.run([place.target, "spawn", starts, *place.supervised(None, *options), "/bin/true"])
 
     limits = [*far_memory(), *FAR, "--timeout", "100h", "--open-files", "1000"]
+    sampling = Sampling(place, max(2, int(4 * scale)))
     return [Row("start-up with limits", {"without": started(), "with": started(*limits)}),
-            Row("sampling 1,000 processes", {"took": Sampling(place, max(2, int(4 * scale))).once})]
+            Row("sampling 1,000 processes", {"took": sampling.once}),
+            Row("memory beyond a sampled limit", {"peak": Overshoot(place, sampling).once})]

@@ -85,6 +85,8 @@ def targets(rows: dict[str, Row]) -> None:
           "more (as root control groups, which the kernel takes its time to enter)")
     crowd_targets(rows)
     line("sampling a tree of 1,000 processes", rows["sampling 1,000 processes"].median("took") / 1e7, 1.0, "% of one processor")
+    line("40 processes that grow by 500 MB/s, memory sampled", rows["memory beyond a sampled limit"].median("peak") / 1e6, 1.25,
+         "× the limit at the most")
     for name in ("job: bash, echo 1", "job: python, print(1)"):
         line(f"{name}, above subprocess.run", rows[name].difference("callgate", "native") / 1e6, 3.0, "ms")
     one, many = rows["job: bash, echo 1"].rounds, rows["job: bash, 8 at once"].rounds

@@ -41,11 +41,15 @@ def execute(box: harness.Box, job: dict[str, Any] | bytes, *options: str, code: 
             **keywords: Any) -> dict[str, Any]:
     """One job; its answer, which is one line. `code` is the status that callgate exec must end with."""
     text = job if isinstance(job, bytes) else json.dumps(job).encode()
-    result = box.run([str(box.callgate), "exec", "--no-audit", *options], supervised=False, stdin=text, env=env, **keywords)
+    sampled = isinstance(job, dict) and box.replays.sampled()
+    log = ["--audit", str(box.root / f"job{len(box.running)}.jsonl")] if sampled else ["--no-audit"]
+    result = box.run([str(box.callgate), "exec", *log, *options], supervised=False, stdin=text, env=env, **keywords)
     assert result.code == code and result.err == b"", result.describe()
     assert result.out.endswith(b"\n") and result.out.count(b"\n") == 1, repr(result.out[:2000])
     answer = check(json.loads(result.out), "--compat" in options)
     assert (code == 125) == ("exit_code" not in answer and "code" not in answer), answer
+    if sampled and code == 0:
+        box.replays.note_job([*options], job, keywords.get("cwd") or box.tree, box.environment(env), answer["report"])
     return answer
 
 
@@ -54,7 +58,11 @@ class Server:
 
     def __init__(self, box: harness.Box, *options: str, audit: bool = False, **keywords: Any) -> None:
         self.box = box
-        log = [] if audit else ["--no-audit"]
+        self.sampled = not audit and box.replays.sampled()
+        self.options, self.cwd = [*options], keywords.get("cwd") or box.tree
+        self.environment = keywords.get("env") or box.environment()
+        self.jobs: dict[Any, dict[str, Any]] = {}
+        log = [] if audit or self.sampled else ["--no-audit"]
         self.process = box.start([str(box.callgate), "exec", "--serve", *log, *options], stdin=subprocess.PIPE,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, **keywords)
         self.changed = threading.Condition()
@@ -71,6 +79,8 @@ class Server:
             with self.changed:
                 self.answers.setdefault(key, []).append(answer)
                 self.order.append(key)
+                if self.sampled and key in self.jobs and "report" in answer:
+                    self.box.replays.note_another_job(self.options, self.jobs[key], self.cwd, self.environment, answer["report"])
                 self.changed.notify_all()
         with self.changed:
             self.ended = True
@@ -78,6 +88,8 @@ class Server:
 
     def send(self, *requests: dict[str, Any] | bytes) -> None:
         for one in requests:
+            if isinstance(one, dict) and isinstance(one.get("id"), (str, int)):
+                self.jobs[one["id"]] = one
             self.process.stdin.write(one if isinstance(one, bytes) else json.dumps(one).encode() + b"\n")
         self.process.stdin.flush()
 

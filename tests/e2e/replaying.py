@@ -9,7 +9,7 @@ import dataclasses
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import harness
@@ -60,6 +60,22 @@ def rule_options(words: list[str]) -> list[str]:
     return found
 
 
+JOB_OPTIONS = ("read", "write", "execute", "deny", "connect", "bind")
+LONGEST_RULES = 100_000  # longer ones reach the run by a descriptor (supervisor/jobs/command_line.cpp)
+
+
+def texts(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else list(value or [])
+
+
+def job_options(options: list[str], job: dict[str, Any]) -> list[str]:
+    """Those that chose the rules of a job of `callgate exec`, which had these options itself."""
+    words = [*options, *(f"--profile={one}" for one in texts(job.get("profiles")))]
+    if "rules" in job:
+        words.append("--rules-json=" + json.dumps(job["rules"], separators=(",", ":"), ensure_ascii=False))
+    return rule_options([*words, *(f"--{name}={one}" for name in JOB_OPTIONS for one in texts(job.get(name)))])
+
+
 def log_of(words: list[str], cwd: Path) -> Path | None:
     for index, word in enumerate(words):
         value = words[index + 1] if word == "--audit" else word.removeprefix("--audit=")
@@ -83,14 +99,27 @@ class Replays:
         """A process that is started; others than supervised runs are passed over."""
         if len(line) < 2 or not Path(line[0]).name.startswith("callgate") or line[1] != "run" or "--" not in line:
             return None
-        if environment.get(WITHOUT_CHECKS):
-            return None
-        COUNTS["runs"] += 1
-        if COUNTS["runs"] * REPLAYED_PERCENT // 100 == (COUNTS["runs"] - 1) * REPLAYED_PERCENT // 100:
+        if environment.get(WITHOUT_CHECKS) or not self.sampled():
             return None
         words = line[2:line.index("--")]
         self.runs.append(Noted(rule_options(words), cwd, dict(environment), log_of(words, cwd)))
         return self.runs[-1]
+
+    @staticmethod
+    def sampled() -> bool:
+        """Whether the next run is one of those whose log is replayed."""
+        COUNTS["runs"] += 1
+        return COUNTS["runs"] * REPLAYED_PERCENT // 100 != (COUNTS["runs"] - 1) * REPLAYED_PERCENT // 100
+
+    def note_another_job(self, *of: Any) -> None:
+        """One that a server of jobs did: the server itself is counted."""
+        COUNTS["runs"] += 1
+        self.note_job(*of)
+
+    def note_job(self, options: list[str], job: dict[str, Any], cwd: Path, environment: dict[str, str], report: dict[str, Any]) -> None:
+        """A job of `callgate exec` that kept a log."""
+        if (report["audit"] or {}).get("file") and len(json.dumps(job.get("rules", ""))) < LONGEST_RULES:
+            self.runs.append(Noted(job_options(options, job), cwd, dict(environment), Path(report["audit"]["file"])))
 
     def check(self, box: "harness.Box") -> None:
         """Fails the test where a verdict on record is not what the same rules say again."""

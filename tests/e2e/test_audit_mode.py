@@ -135,13 +135,16 @@ def test_what_would_be_denied_happens_and_the_record_says_what_enforcement_says(
 def test_the_banner_and_the_closing_summary_say_what_would_have_been(box):
     secret = box.file(box.tree / "secret", b"s3cret")
     allowed = harness.rule_set({"id": "mine", "deny": "read", "path": f"{box.tree}/**"})
-    result = box.run(["/bin/sh", "-c", f"cat {secret}; cat {secret} >/dev/null; > {box.tree}/made"], allowed,
-                     options=["--mode", "audit"])
+    port = free_port()  # nobody listens there
+    result = box.run(["/bin/bash", "-c", f"cat {secret}; cat {secret} >/dev/null; > {box.tree}/made; "
+                      f"for n in 1 2 3 4; do exec 3<>/dev/tcp/127.0.0.1/{port}; done 2>/dev/null; true"], allowed, options=["--mode", "audit"])
     assert result.out == b"s3cret" and (box.tree / "made").exists(), result.describe()
     lines = [line.removeprefix("callgate: ") for line in result.errors.splitlines()]
     assert "NOTHING IS ENFORCED" in lines[0] and "io_uring" in lines[1], result.describe()
-    assert "nothing was enforced: the rules would have denied 3 calls" in lines[2]
-    assert lines[3:7] == ["  rule mine ×2", f"    deny read {box.tree} ×2", "  the default ×1", f"    deny create {box.tree} ×1"]
+    assert "nothing was enforced: the rules would have denied 7 calls" in lines[2]
+    # By rule, most frequent first, and within it by directory or host.
+    assert lines[3:8] == ["  the default ×5", f"    deny connect 127.0.0.1:{port} ×4", f"    deny create {box.tree} ×1", "  rule mine ×2",
+                          f"    deny read {box.tree} ×2"], result.describe()
     quiet = box.run(["/bin/true"], allowed, options=["--mode", "audit", "-q"])
     assert quiet.errors == ""
 
