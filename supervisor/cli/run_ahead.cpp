@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <memory>
 
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/starting.hpp"
@@ -22,9 +23,18 @@ namespace {
 constexpr std::string_view late[] = {"env",    "timeout",   "idle-timeout", "grace",      "cpu",
                                      "memory", "processes", "disk",         "open-files", "file-size"};
 
+struct Prepared {
+    explicit Prepared(SessionConfig& config) : starting(config) {}
+
+    Arguments arguments;
+    MachineFacts facts;
+    Starting starting;
+};
+
 /// Nothing where there will be no job, or where nothing is left that could run it. SIGTERM and the like end
 /// who waits, as they end any process.
 std::optional<jobs::LateWords> await_job(int socket, int untimely_end) {
+    std::string message(jobs::longest_message, '\0');  // touched before it is needed
     std::array<pollfd, 2> waiting{{{socket, POLLIN, 0}, {untimely_end, POLLIN, 0}}};
     {
         const SignalsLetThrough anybody_may_end_it;
@@ -32,20 +42,18 @@ std::optional<jobs::LateWords> await_job(int socket, int untimely_end) {
         }
     }
     if (waiting[1].revents != 0) return std::nullopt;
-    std::string message(jobs::longest_message, '\0');
     const ssize_t got = ::recv(socket, message.data(), message.size(), MSG_DONTWAIT);
     if (got <= 0) return std::nullopt;
     return jobs::unpack({message.data(), static_cast<std::size_t>(got)});
 }
 
 /// The agent arms itself while the machine is looked at again. False: another run must do it.
-bool take(Starting& starting, const MachineFacts& facts, const Arguments& prepared, const Arguments& job,
-          const std::vector<std::string>& variables) {
-    if (job.rest().empty() || !job.same_but(late, prepared)) return false;
-    starting.set_limits(job);
-    starting.set_environment(job, variables);
-    starting.arm();
-    return starting.still_true(job, facts);
+bool take(Prepared& prepared, const Arguments& job, const std::vector<std::string>& variables) {
+    if (job.rest().empty() || !job.same_but(late, prepared.arguments)) return false;
+    prepared.starting.set_limits(job);
+    prepared.starting.set_environment(job, variables);
+    prepared.starting.arm();
+    return prepared.starting.still_true(job, prepared.facts);
 }
 
 }  // namespace
@@ -56,21 +64,21 @@ int run_ahead(std::vector<std::string> words) {
     const UniqueFd low(jobs::job_descriptor);
     const UniqueFd socket(::fcntl(low.get(), F_DUPFD_CLOEXEC, 3));
     if (!socket) throw Failure("run-ahead is what callgate exec starts; to run a command: callgate run");
-    MachineFacts facts;
-    note_facts(&facts);
-    const Arguments prepared = parse(*find_verb("run"), std::move(words));
-    Starting starting(config);
-    starting.prepare(prepared);
+    auto prepared = std::make_unique<Prepared>(config);
+    note_facts(&prepared->facts);
+    prepared->arguments = parse(*find_verb("run"), std::move(words));
+    prepared->starting.prepare(prepared->arguments);
     note_facts(nullptr);
-    if (!facts.lasting()) return exit_failure;
-    std::optional<jobs::LateWords> job = await_job(socket.get(), starting.untimely_end());
+    if (!prepared->facts.lasting()) return exit_failure;
+    std::optional<jobs::LateWords> job = await_job(socket.get(), prepared->starting.untimely_end());
     if (!job) return 0;
     const Arguments arguments = parse(*find_verb("run"), std::move(job->words));
     config.command = arguments.rest();
-    if (!take(starting, facts, prepared, arguments, job->variables)) return exit_failure;
+    if (!take(*prepared, arguments, job->variables)) return exit_failure;
     if (::send(socket.get(), &jobs::taken, sizeof jobs::taken, MSG_NOSIGNAL) != sizeof jobs::taken)
         return exit_failure;
-    return starting.run();
+    // Not taken down: the process ends with its run.
+    return prepared.release()->starting.run();
 }
 
 }  // namespace callgate::cli
