@@ -363,6 +363,7 @@ int Session::run() {
     finish();
     if (begun_->forked()) directory_remains_ = !begun_->reap();
     clean_up();
+    if (config_.ended) config_.ended(outcome_.exit_status);
     return outcome_.exit_status;
 }
 

@@ -77,6 +77,10 @@ int run_ahead(std::vector<std::string> words) {
     if (!take(*prepared, arguments, job->variables)) return exit_failure;
     if (::send(socket.get(), &jobs::taken, sizeof jobs::taken, MSG_NOSIGNAL) != sizeof jobs::taken)
         return exit_failure;
+    config.ended = [&socket](int status) {
+        const char told[] = {jobs::ended, static_cast<char>(status)};
+        static_cast<void>(::send(socket.get(), told, sizeof told, MSG_NOSIGNAL));
+    };
     // Not taken down: the process ends with its run.
     return prepared.release()->starting.run();
 }

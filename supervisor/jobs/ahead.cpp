@@ -81,8 +81,11 @@ bool Ahead::give(const Kind& kind, const CommandLine& line,
         char said = 0;
         const bool is_taken =
             ::recv(told->socket.native_handle(), &said, 1, MSG_DONTWAIT) == 1 && said == taken;
-        if (is_taken && late_ > 0) --late_;
-        if (is_taken) return answer(std::move(told->run));
+        if (is_taken) {
+            if (late_ > 0) --late_;
+            told->run.news.reset(told->socket.release());
+            return answer(std::move(told->run));
+        }
         late_ = most_late;
         reap(std::move(told->run.child));
         answer(std::nullopt);

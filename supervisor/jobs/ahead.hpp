@@ -49,7 +49,9 @@ public:
     /// one.
     void begun(const Kind& kind);
     void ended(const Kind& kind);
-    /// Ends the run that waits, and waits until it and any other that had no job are gone.
+    /// Reaps a run that is over, once it has exited.
+    void reap(Child child);
+    /// Ends the run that waits, and waits until it and any other that is not to be waited for are gone.
     void end();
 
 private:
@@ -60,7 +62,6 @@ private:
     void watch(const std::shared_ptr<Waiting>& run);
     void died();
     void let_go();
-    void reap(Child child);
 
     boost::asio::io_context& loop_;
     const agent::SignalState& signals_;
@@ -71,7 +72,7 @@ private:
     bool missed_ = false;    // the last one waited for a job of another kind
     int late_ = 0;           // above 0: jobs change what was looked at; not before they end, for so many more
     int untaken_ = 0;        // runs in a row that ended before a job came
-    std::set<pid_t> going_;  // had no job, and are to be reaped
+    std::set<pid_t> going_;  // to be reaped
     bool over_ = false;      // `end` was called
 };
 

@@ -1,6 +1,7 @@
 #include "supervisor/jobs/execution.hpp"
 
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <boost/asio/write.hpp>
 
 #include "agent/landlock.hpp"
+#include "supervisor/jobs/late_words.hpp"
 #include "supervisor/json_read.hpp"
 #include "supervisor/report.hpp"
 
@@ -53,6 +55,7 @@ Execution::Execution(const Surroundings& surroundings, Job job)
       job_(std::move(job)),
       input_(surroundings.loop),
       ended_(surroundings.loop),
+      news_(surroundings.loop),
       patience_(surroundings.loop) {}
 
 void Execution::start(std::function<void(Result)> done) {
@@ -123,6 +126,7 @@ void Execution::attach(RunProcess run) {
     });
     feed(std::move(run.input));
     watch_child();
+    watch_news(std::move(run.news));
 }
 
 /// A job that does not read its stdin leaves the rest unwritten.
@@ -140,13 +144,40 @@ void Execution::feed(UniqueFd end) {
 void Execution::watch_child() {
     ended_.assign(child_.pidfd.release());
     ended_.async_wait(asio::posix::stream_descriptor::wait_read,
-                      [self = shared_from_this()](const boost::system::error_code&) { self->child_ended(); });
+                      [self = shared_from_this()](const boost::system::error_code& error) {
+                          if (!error) self->child_ended();
+                      });
+}
+
+void Execution::watch_news(UniqueFd news) {
+    if (!news) return;
+    news_.assign(news.release());
+    news_.async_wait(asio::posix::stream_descriptor::wait_read,
+                     [self = shared_from_this()](const boost::system::error_code& error) {
+                         if (!error) self->told_end();
+                     });
+}
+
+/// Its report is written and nothing else is left of it: only its own exit, which somebody else waits for.
+void Execution::told_end() {
+    char told[2]{};
+    if (reaped_ || ::recv(news_.native_handle(), told, sizeof told, MSG_DONTWAIT) != sizeof told ||
+        told[0] != jobs::ended)
+        return;  // its process ends without having said so
+    status_ = W_EXITCODE(static_cast<unsigned char>(told[1]), 0);
+    surroundings_.ahead->reap({child_.pid, UniqueFd(ended_.release())});
+    reaped_ = true;
+    report_->finish();
+    stream_closed();
 }
 
 void Execution::child_ended() {
+    if (reaped_) return;  // both came at once
     while (::waitpid(child_.pid, &status_, 0) < 0 && errno == EINTR) {
     }
     reaped_ = true;
+    boost::system::error_code ignored;
+    news_.close(ignored);
     patience_.expires_after(guardian_patience);
     patience_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
         if (!error && self->report_open_) self->report_->finish();

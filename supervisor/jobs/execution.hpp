@@ -55,6 +55,8 @@ private:
     void refuse(std::string why);
     void feed(UniqueFd end);
     void watch_child();
+    void watch_news(UniqueFd news);
+    void told_end();
     void child_ended();
     void stream_closed();
     void finish();
@@ -66,7 +68,7 @@ private:
     Child child_;
     std::optional<Ahead::Kind> kind_;  // what a run for it can have waited for
     std::vector<int> early_signals_;   // for a run that is not there yet
-    boost::asio::posix::stream_descriptor input_, ended_;
+    boost::asio::posix::stream_descriptor input_, ended_, news_;
     std::unique_ptr<Stream> output_, error_, report_;
     boost::asio::steady_timer patience_;
     int open_streams_ = 0;  // of the job's own

@@ -74,8 +74,8 @@ std::variant<RunProcess, std::string> start_run(std::string_view verb, const std
                    ? "the job's command, rules and variables are too long for this system: " + reason
                    : "cannot start the job: " + reason;
     }
-    return RunProcess{std::move(*child), std::move(ends.input.write), std::move(ends.output.read),
-                      std::move(ends.error.read), std::move(ends.report.read)};
+    return RunProcess{std::move(*child),          std::move(ends.input.write), std::move(ends.output.read),
+                      std::move(ends.error.read), std::move(ends.report.read), {}};
 }
 
 }  // namespace callgate::jobs

@@ -17,6 +17,7 @@ struct RunProcess {
     UniqueFd output;
     UniqueFd error;  // none: it goes where output goes
     UniqueFd report;
+    UniqueFd news;  // of one that waited: what it says of its end (late_words.hpp); else none
 };
 
 /// What the run is connected to.

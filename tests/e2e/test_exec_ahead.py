@@ -110,6 +110,7 @@ def test_each_job_has_a_run_of_its_own(box):
         came.append(datetime.datetime.now(datetime.timezone.utc))
         seen.append(server.do(bash(key, WHO)))
     assert server.close() == (0, b"")
+    assert not any(harness.alive(int(who(one)["session"])) for one in seen), "they end before their server does"
     for name in ("guardian", "command", "session", "tmp"):
         assert len({who(one)[name] for one in seen}) == 4, (name, seen)
     assert len({one["report"]["run"] for one in seen}) == 4
