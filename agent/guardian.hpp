@@ -39,8 +39,9 @@ enum class Background : std::uint8_t { end, wait };
 
 /// What guardian and agent are given as they are forked, before it is known what the agent is to become.
 struct Guarding {
-    /// What the command inherits of signals. Make the Guarding (or take this) before changing any.
-    SignalState signals = SignalState::current();
+    explicit Guarding(const SignalState& inherited) : signals(inherited) {}
+
+    SignalState signals;         // what the command inherits
     UniqueFd working_directory;  // O_PATH; the command starts there
     std::vector<int> pass;       // descriptors beyond 0..2 that stay open
     RunTerminal terminal;        // of the run's own; then the guardian leads its session

@@ -23,9 +23,8 @@ void parse_patterns(const ParseState& state, const JsonValue& value, bool unix_s
         const std::optional<std::string_view> text = want_text(state, one, what);
         if (!text) return;
         std::string error;
-        std::optional<std::vector<Glob>> globs = state.patterns.make(*text, unix_socket, error);
-        if (!globs) return state.error(one, "pattern " + in_quotes(*text) + ": " + error);
-        into.insert(into.end(), globs->begin(), globs->end());
+        if (!state.patterns.make(*text, unix_socket, into, error))
+            state.error(one, "pattern " + in_quotes(*text) + ": " + error);
     });
 }
 

@@ -17,9 +17,8 @@ std::optional<Conditions> read_pattern(const Rule& rule, const std::string& patt
     Conditions conditions;
     const bool files = rule.operations.intersects(file_operations);
     if (files || is_unix_pattern(pattern)) {
-        std::optional<std::vector<Glob>> globs = patterns.make(pattern, !files, error);
-        if (!globs) return std::nullopt;
-        (files ? conditions.path : conditions.unix_socket) = std::move(*globs);
+        if (!patterns.make(pattern, !files, files ? conditions.path : conditions.unix_socket, error))
+            return std::nullopt;
         return conditions;
     }
     const std::optional<Destination> destination = parse_destination(pattern, error);

@@ -262,14 +262,14 @@ Expander::Node& Expander::head(const std::string& directory) {
 }
 
 void Expander::expand_branch(const Glob::Branch& branch, Expansion& into) {
-    const std::string whole = (branch.head == "/" ? "" : quote_glob(branch.head)) + branch.residue;
+    const auto whole = [&] { return (branch.head == "/" ? "" : quote_glob(branch.head)) + branch.residue; };
     std::optional<std::vector<Step>> steps = split(branch.residue);
     if (!steps || compared_ > most_compared) {
         into.kept.push_back(branch.head);
-        return add(whole, into);
+        return add(whole(), into);
     }
     const Walk walk(std::move(*steps));
-    if (walk.met(walk.start())) return add(whole, into);
+    if (walk.met(walk.start())) return add(whole(), into);
     if (tree_.kind(branch.head) != FileTree::Kind::directory) return;
     Search search(tree_, branch.head, walk);
     search.run(head(branch.head), into);

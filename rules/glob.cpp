@@ -85,7 +85,7 @@ void Glob::Compiled::add_text(const GlobElements& elements) {
     if (branch.literal) {
         branch.head = literal_bytes(elements);
     } else {
-        branch.residue = pattern_text(elements);
+        append_pattern_text(elements, branch.residue);
     }
     if (!branch.literal) add_program(GlobProgram::for_text(elements));
     branches.push_back(std::move(branch));
@@ -101,16 +101,20 @@ void Glob::Compiled::add_path(std::string_view head, const GlobElements& element
     }
     if (branch.head.empty()) branch.head = "/";
     const std::span<const GlobComponent> residue(wild, components.end());
-    for (const GlobComponent component : residue) branch.residue += '/' + pattern_text(component);
+    for (const GlobComponent component : residue) {
+        branch.residue += '/';
+        append_pattern_text(component, branch.residue);
+    }
     branch.literal = residue.empty();
     branch.hierarchy = residue.size() == 1 && is_double_star(residue.front());
     const bool general = !branch.literal && !branch.hierarchy;
     if (general) add_program(GlobProgram::for_components(residue));
     branches.push_back(std::move(branch));
     const bool relative = std::any_of(components.begin(), components.end(), [](GlobComponent component) {
-        if (component.size() > 2 || !is_literal(component)) return false;
-        const std::string bytes = literal_bytes(component);
-        return bytes == "." || bytes == "..";
+        return component.size() <= 2 &&
+               std::all_of(component.begin(), component.end(), [](const GlobElement& element) {
+                   return element.kind == Kind::byte && element.byte == '.';
+               });
     });
     can_match = can_match || !relative;
 }
@@ -131,26 +135,30 @@ void Glob::Compiled::add_program(GlobProgram program) {
 
 namespace {
 
-/// Whether the component that begins here is one that the kernel would not keep: empty, "." or "..".
-bool is_dropped(std::string_view rest) {
-    const std::string_view component = rest.substr(0, rest.find('/'));
-    return component.empty() || component == "." || component == "..";
+/// Whether the kernel would not keep the component: empty, "." or "..".
+bool is_dropped(std::string_view component) {
+    return component.size() <= 2 &&
+           std::all_of(component.begin(), component.end(), [](char byte) { return byte == '.'; });
 }
 
 /// Whether `path` is absolute, holds no byte of a pattern, and is written as the kernel would write it.
 bool is_plain_path(std::string_view path) {
     if (path.size() < 2 || path.front() != '/' || path.size() > longest_pattern) return false;
-    if (has_wildcard(path) || path.find('\0') != std::string_view::npos) return false;
-    for (std::size_t slash = 0; slash != std::string_view::npos; slash = path.find('/', slash + 1))
-        if (is_dropped(path.substr(slash + 1))) return false;
-    return true;
+    std::size_t first = 1;  // of the component at hand
+    for (std::size_t at = 1; at < path.size(); ++at) {
+        if (is_wildcard(path[at]) || path[at] == '\0') return false;
+        if (path[at] != '/') continue;
+        if (is_dropped(path.substr(first, at - first))) return false;
+        first = at + 1;
+    }
+    return !is_dropped(path.substr(first));
 }
 
 /// How much of a pattern without braces is a plain path, up to a '/' that follows it: nothing where unsure.
 std::size_t plain_head(std::string_view pattern) {
-    const std::size_t wild = pattern.find_first_of("*?[\\");
-    if (wild == std::string_view::npos) return 0;
-    const std::size_t slash = pattern.substr(0, wild).rfind('/');
+    const auto wild = std::find_if(pattern.begin(), pattern.end(), is_wildcard);
+    if (wild == pattern.end()) return 0;
+    const std::size_t slash = pattern.substr(0, static_cast<std::size_t>(wild - pattern.begin())).rfind('/');
     return slash != std::string_view::npos && is_plain_path(pattern.substr(0, slash)) ? slash : 0;
 }
 
@@ -182,6 +190,8 @@ std::optional<Glob> Glob::compile(std::string_view pattern, GlobKind kind, std::
     compiled->text = pattern;
     compiled->kind = kind;
     compiled->can_match = kind == GlobKind::text;
+    compiled->branches.reserve(alternatives->size());
+    compiled->programs.reserve(alternatives->size());
     for (const std::string& alternative : *alternatives) {
         const bool anchored =
             alternative.starts_with('/') || alternative.starts_with("**/") || alternative == "**";

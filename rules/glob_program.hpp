@@ -5,6 +5,7 @@
 // whatever text an attacker chooses costs at most pattern length x text length and allocates nothing.
 #pragma once
 
+#include <array>
 #include <bitset>
 #include <cstdint>
 #include <optional>
@@ -41,11 +42,18 @@ using GlobComponent = std::span<const GlobElement>;
 [[nodiscard]] std::optional<GlobElements> parse_elements(std::string_view pattern, GlobKind kind,
                                                          std::string& error);
 
-/// Elements as a pattern again, quoted where needed: equal elements give equal text.
-[[nodiscard]] std::string pattern_text(GlobComponent elements);
+/// Appends elements as a pattern again, quoted where needed: equal elements give equal text.
+void append_pattern_text(GlobComponent elements, std::string& text);
 
-/// Whether some byte means something in a pattern.
-[[nodiscard]] bool has_wildcard(std::string_view bytes);
+/// Whether the byte means something in a pattern.
+[[nodiscard]] inline bool is_wildcard(char byte) {
+    static constexpr auto table = [] {
+        std::array<bool, 256> marked{};
+        for (const char one : std::string_view("*?[]{}\\")) marked[static_cast<unsigned char>(one)] = true;
+        return marked;
+    }();
+    return table[static_cast<unsigned char>(byte)];
+}
 
 /// `bytes` quoted, so that as a pattern it matches only itself.
 [[nodiscard]] std::string quote_pattern(std::string_view bytes);

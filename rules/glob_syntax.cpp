@@ -171,17 +171,16 @@ std::string class_text(const ByteSet& set) {
     return text + ']';
 }
 
-constexpr std::string_view wildcards = "*?[]{}\\";
-
 void append_quoted(std::string& text, char byte) {
-    if (wildcards.find(byte) != std::string_view::npos) text += '\\';
+    if (is_wildcard(byte)) text += '\\';
     text += byte;
 }
 
 }  // namespace
 
 std::optional<std::vector<std::string>> expand_braces(std::string_view pattern, std::string& error) {
-    if (pattern.find_first_of("{[\\") == std::string_view::npos)
+    if (std::none_of(pattern.begin(), pattern.end(),
+                     [](char byte) { return byte == '{' || byte == '[' || byte == '\\'; }))
         return std::vector<std::string>{std::string(pattern)};
     return BraceExpander(pattern, error).expand();
 }
@@ -212,8 +211,7 @@ std::optional<GlobElements> parse_elements(std::string_view pattern, GlobKind ki
     return elements;
 }
 
-std::string pattern_text(GlobComponent elements) {
-    std::string text;
+void append_pattern_text(GlobComponent elements, std::string& text) {
     for (const GlobElement& element : elements) {
         switch (element.kind) {
             case GlobElement::Kind::byte:
@@ -233,21 +231,10 @@ std::string pattern_text(GlobComponent elements) {
                 break;
         }
     }
-    return text;
-}
-
-bool has_wildcard(std::string_view bytes) {
-    static constexpr auto table = [] {
-        std::array<bool, 256> marked{};
-        for (const char byte : wildcards) marked[static_cast<unsigned char>(byte)] = true;
-        return marked;
-    }();
-    return std::any_of(bytes.begin(), bytes.end(),
-                       [](char byte) { return table[static_cast<unsigned char>(byte)]; });
 }
 
 std::string quote_pattern(std::string_view bytes) {
-    if (!has_wildcard(bytes)) return std::string(bytes);
+    if (std::none_of(bytes.begin(), bytes.end(), is_wildcard)) return std::string(bytes);
     std::string text;
     for (const char byte : bytes) append_quoted(text, byte);
     return text;

@@ -210,7 +210,7 @@ void Loading::merge_rules() {
         return error({}, std::to_string(count) + " rules; at most " + std::to_string(most_rules));
     std::vector<bool> expands(sources_.built_in.size(), false);
     rules_.reserve(sources_.built_in.size() + count + sources_.option_rules.size());
-    rules_ = sources_.built_in;
+    rules_.insert(rules_.end(), sources_.built_in.begin(), sources_.built_in.end());
     for (const auto& file : files_.all()) {
         for (ParsedRule& parsed : file->parsed.rules) {
             rules_.push_back(std::move(parsed.rule));
@@ -224,14 +224,14 @@ void Loading::merge_rules() {
         if (!add_exception(rules_, id, pattern, patterns_, why))
             error({}, "--except " + id + '=' + pattern + ": " + why);
     }
-    std::vector<Rule> kept;
-    kept.reserve(rules_.size());
+    std::size_t kept = 0;
     for (std::size_t index = 0; index < rules_.size(); ++index) {
         if (expands[index] && !expand(rules_[index])) continue;
         resolve_hosts(rules_[index]);
-        kept.push_back(std::move(rules_[index]));
+        if (kept != index) rules_[kept] = std::move(rules_[index]);
+        ++kept;
     }
-    rules_ = std::move(kept);
+    rules_.resize(kept);
 }
 
 void Loading::compile() {

@@ -1,6 +1,9 @@
 #include "rules/pattern.hpp"
 
+#include <algorithm>
 #include <array>
+
+#include "rules/glob_program.hpp"
 
 namespace callgate::rules {
 namespace {
@@ -21,10 +24,12 @@ bool begins_well(std::string_view pattern) {
 }  // namespace
 
 std::string quote_glob(std::string_view literal) {
+    const auto means_something = [](char byte) { return is_wildcard(byte) || byte == ','; };
+    if (std::none_of(literal.begin(), literal.end(), means_something)) return std::string(literal);
     std::string result;
-    result.reserve(literal.size());
+    result.reserve(literal.size() + 8);
     for (const char byte : literal) {
-        if (std::string_view("\\*?[]{},").find(byte) != std::string_view::npos) result += '\\';
+        if (means_something(byte)) result += '\\';
         result += byte;
     }
     return result;
@@ -70,6 +75,7 @@ bool is_quoted(std::string_view text, std::size_t first, std::size_t at) {
 std::optional<std::string> PatternMaker::substitute(std::string_view text, bool tilde, bool quote,
                                                     std::string& error) const {
     std::string result;
+    result.reserve(text.size() + context_.home.size() + context_.workdir.size());
     const auto put = [&](std::string_view name) {
         const Variable* found = variable(name, error);
         if (found != nullptr) result += quote ? found->quoted : found->value;
@@ -131,17 +137,22 @@ PatternMaker::Place PatternMaker::look_at(std::string_view path, const Place& pa
     return found;
 }
 
-/// Each component is looked at once, whatever the number of patterns beneath it: hundreds of patterns share a
-/// few directories, and most of what they name does not exist.
-const PatternMaker::Place& PatternMaker::place(std::string_view path) {
-    static const Place as_written{}, absent{std::nullopt, true};
+PatternMaker::Place PatternMaker::place(std::string_view path) {
     const std::size_t slash = path.rfind('/');
-    if (path == "/" || slash == std::string_view::npos) return as_written;
-    if (const auto known = places_.find(path); known != places_.end()) return known->second;
-    const std::string_view above = slash == 0 ? path : path.substr(0, slash);
-    const Place& parent = slash == 0 ? as_written : place(above);
-    if (parent.absent && !parent.elsewhere) return absent;
-    return places_.emplace(path, look_at(path, parent, slash == 0 ? "" : above)).first->second;
+    if (path == "/" || slash == std::string_view::npos) return {};
+    if (slash == 0) return look_at(path, {}, "");
+    const std::string_view above = path.substr(0, slash);
+    const Place& parent = parent_place(above);
+    if (parent.absent && !parent.elsewhere) return {std::nullopt, true};
+    return look_at(path, parent, above);
+}
+
+/// Looked at once, whatever the number of patterns beneath it: hundreds of patterns share a few directories,
+/// and most of what they name does not exist.
+const PatternMaker::Place& PatternMaker::parent_place(std::string_view directory) {
+    const auto known = parents_.find(directory);
+    if (known != parents_.end()) return known->second;
+    return parents_.emplace(directory, place(directory)).first->second;
 }
 
 std::string PatternMaker::canonical(const std::string& path) {
@@ -156,40 +167,39 @@ bool PatternMaker::within_bounds(const Glob& glob, std::string& error) {
     return false;
 }
 
-std::optional<std::vector<Glob>> PatternMaker::make(std::string_view pattern, bool unix_socket,
-                                                    std::string& error) {
-    std::vector<Glob> result;
+bool PatternMaker::make(std::string_view pattern, bool unix_socket, std::vector<Glob>& into,
+                        std::string& error) {
     if (alternatives_ > most_alternatives) {
         error = "too many patterns";
-        return std::nullopt;
+        return false;
     }
     if (unix_socket && pattern.starts_with('@')) {
         std::optional<Glob> glob = Glob::compile(pattern, GlobKind::text, error);
-        if (!glob || !within_bounds(*glob, error)) return std::nullopt;
-        result.push_back(std::move(*glob));
-        return result;
+        if (!glob || !within_bounds(*glob, error)) return false;
+        into.push_back(std::move(*glob));
+        return true;
     }
     if (!begins_well(pattern)) {
         error = expected_start;
         if (unix_socket) error += ", or with \"@\" for the abstract namespace";
-        return std::nullopt;
+        return false;
     }
     std::optional<std::string> text = substitute(pattern, true, true, error);
-    if (!text) return std::nullopt;
+    if (!text) return false;
     if (text->empty()) *text = "/";
     std::optional<Glob> glob = Glob::compile(*text, GlobKind::path, error);
-    if (!glob || !within_bounds(*glob, error)) return std::nullopt;
-    result.push_back(*glob);
+    if (!glob || !within_bounds(*glob, error)) return false;
+    into.push_back(*glob);
     for (const Glob::Branch& branch : glob->branches()) {
         if (!context_.canonical) break;
-        const std::optional<std::string>& resolved = place(branch.head).elsewhere;
+        const std::optional<std::string> resolved = place(branch.head).elsewhere;
         if (!resolved || *resolved == branch.head) continue;
         const std::string beside = (*resolved == "/" ? "" : quote_glob(*resolved)) + branch.residue;
         std::optional<Glob> other = Glob::compile(beside.empty() ? "/" : beside, GlobKind::path, error);
-        if (!other) return std::nullopt;
-        result.push_back(std::move(*other));
+        if (!other) return false;
+        into.push_back(std::move(*other));
     }
-    return result;
+    return true;
 }
 
 }  // namespace callgate::rules

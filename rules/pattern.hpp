@@ -28,10 +28,10 @@ public:
     explicit PatternMaker(const LoadContext& context);
 
     /// A pattern of `path`, `program` or `unix`: must begin with '/', "~", "${...}" or "**/" ('@' where
-    /// `unix_socket`). Gives the glob, and one more for each literal head that passes through a symbolic
-    /// link. On failure nothing is returned and `error` says why.
-    [[nodiscard]] std::optional<std::vector<Glob>> make(std::string_view pattern, bool unix_socket,
-                                                        std::string& error);
+    /// `unix_socket`). Appends the glob, and one more for each literal head that passes through a symbolic
+    /// link. On failure false is returned and `error` says why.
+    [[nodiscard]] bool make(std::string_view pattern, bool unix_socket, std::vector<Glob>& into,
+                            std::string& error);
 
     /// A name or a value with variables put in; no wildcard means anything. "~" only where `tilde`.
     [[nodiscard]] std::optional<std::string> expand_literal(std::string_view text, bool tilde,
@@ -59,9 +59,11 @@ private:
         using is_transparent = void;
         std::size_t operator()(std::string_view path) const { return std::hash<std::string_view>()(path); }
     };
-    const Place& place(std::string_view path);
+    [[nodiscard]] Place place(std::string_view path);
+    const Place& parent_place(std::string_view directory);
     bool look(std::string& path) const;
-    Place look_at(std::string_view path, const Place& parent, std::string_view parent_path) const;
+    [[nodiscard]] Place look_at(std::string_view path, const Place& parent,
+                                std::string_view parent_path) const;
 
     /// Counts what a compiled pattern adds.
     [[nodiscard]] bool within_bounds(const Glob& glob, std::string& error);
@@ -69,7 +71,7 @@ private:
     const LoadContext& context_;
     std::size_t alternatives_ = 0;
     std::array<Variable, 4> variables_;
-    std::unordered_map<std::string, Place, PathHash, std::equal_to<>> places_;
+    std::unordered_map<std::string, Place, PathHash, std::equal_to<>> parents_;
 };
 
 }  // namespace callgate::rules

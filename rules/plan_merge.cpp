@@ -45,15 +45,15 @@ OperationSet PathPlan::held_at(std::string_view path) const {
     return held;
 }
 
-PathPlan merge_grants(const GrantsByPath& grants, const std::vector<Loss>& losses) {
+PathPlan merge_grants(GrantsByPath grants, std::vector<Loss> losses) {
     PathPlan plan;
     struct Above {
         std::size_t index;  // of a kept directory grant that holds the current path
         bool lets_execute;  // it, or one above it
     };
     std::vector<Above> above;
-    for (const auto& [path, made] : grants) {
-        Grant grant = made;
+    plan.grants.reserve(grants.size());
+    for (auto& [path, grant] : grants) {
         while (!above.empty() && !at_or_beneath(path, plan.grants[above.back().index].path)) above.pop_back();
         const OperationSet inherited =
             above.empty() ? OperationSet{} : plan.grants[above.back().index].operations;
@@ -69,7 +69,7 @@ PathPlan merge_grants(const GrantsByPath& grants, const std::vector<Loss>& losse
         plan.grants.push_back(std::move(grant));
         if (plan.grants.back().directory) above.push_back({plan.grants.size() - 1, lets});
     }
-    for (Loss loss : losses) {
+    for (Loss& loss : losses) {
         loss.operations = loss.operations - plan.held_at(loss.path);
         if (!loss.operations.empty()) plan.losses.push_back(std::move(loss));
     }

@@ -53,7 +53,7 @@ struct PathPlan {
     [[nodiscard]] OperationSet held_at(std::string_view path) const;
 };
 using GrantsByPath = std::map<std::string, Grant, PathOrder>;
-[[nodiscard]] PathPlan merge_grants(const GrantsByPath& grants, const std::vector<Loss>& losses);
+[[nodiscard]] PathPlan merge_grants(GrantsByPath grants, std::vector<Loss> losses);
 [[nodiscard]] PathPlan plan_paths(const RuleSet& rules, const FileTree* tree);
 
 /// Whether everything is allowed for `operation`, at any path, by whoever asks.

@@ -40,8 +40,8 @@ public:
     }
 
     void candidates();
-    [[nodiscard]] const GrantsByPath& grants() const { return grants_; }
-    [[nodiscard]] const std::vector<Loss>& losses() const { return losses_; }
+    /// What was found is given away.
+    [[nodiscard]] PathPlan merge() { return merge_grants(std::move(grants_), std::move(losses_)); }
 
 private:
     void allow(const Rule& rule);
@@ -301,7 +301,7 @@ PathPlan plan_paths(const RuleSet& rules, const FileTree* tree) {
     if (tree == nullptr) return {{}, {{"/", held_by_path, nullptr, "", "nothing is known of the files"}}};
     Walker walker(rules, *tree);
     walker.candidates();
-    return merge_grants(walker.grants(), walker.losses());
+    return walker.merge();
 }
 
 }  // namespace callgate::rules::planning

@@ -138,6 +138,7 @@ void parse_rule_list(const ParseState& state, const JsonValue& value, ParsedFile
     if (count > most_rules)
         return state.error(
             value, std::to_string(count) + " rules; at most " + std::to_string(most_rules) + " are taken");
+    file.rules.reserve(count);
     std::size_t number = 0;
     for (const JsonValue& item : value.items()) {
         ++number;

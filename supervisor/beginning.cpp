@@ -115,11 +115,10 @@ Beginning::~Beginning() {
 }
 
 void Beginning::fork_guardian(const SessionConfig& config) {
-    agent::Guarding guarding;
+    agent::Guarding guarding(config.signals);
     guarding.working_directory = UniqueFd(::open(config.directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!guarding.working_directory)
         throw SetupError("cannot start in " + config.directory + ": " + because(errno));
-    guarding.signals = config.signals;
     guarding.pass = config.pass;
     if (config.terminal) guarding.terminal = config.terminal->for_run();
     guarding.keep_capabilities = config.keep_capabilities;

@@ -84,10 +84,19 @@ rules::FileTree::Kind RealFileTree::kind(const std::string& path) const { return
 
 bool RealFileTree::may_be_link(const std::string& path) const { return look(path).link; }
 
+namespace {
+
+/// Any order serves those who look for a name: most are told apart by their length.
+bool before(std::string_view one, std::string_view other) {
+    return one.size() != other.size() ? one.size() < other.size() : one < other;
+}
+
+}  // namespace
+
 const RealFileTree::Entry* RealFileTree::Listing::find(std::string_view name) const {
     const auto found = std::lower_bound(
         by_name.begin(), by_name.end(), name,
-        [this](std::uint32_t index, std::string_view wanted) { return entries[index].name < wanted; });
+        [this](std::uint32_t index, std::string_view wanted) { return before(entries[index].name, wanted); });
     return found == by_name.end() || entries[*found].name != name ? nullptr : &entries[*found];
 }
 
@@ -161,7 +170,7 @@ RealFileTree::Listing RealFileTree::make_listing(std::vector<Entry> entries) {
     listing.by_name.resize(listing.entries.size());
     std::iota(listing.by_name.begin(), listing.by_name.end(), 0U);
     std::sort(listing.by_name.begin(), listing.by_name.end(), [&](std::uint32_t one, std::uint32_t other) {
-        return listing.entries[one].name < listing.entries[other].name;
+        return before(listing.entries[one].name, listing.entries[other].name);
     });
     return listing;
 }

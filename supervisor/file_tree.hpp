@@ -33,7 +33,7 @@ private:
         using is_transparent = void;
         std::size_t operator()(std::string_view path) const { return std::hash<std::string_view>()(path); }
     };
-    /// All entries of a directory, and their indices in order of name.
+    /// All entries of a directory, and their indices in order of their names' lengths, then bytes.
     struct Listing {
         std::vector<Entry> entries;
         std::vector<std::uint32_t> by_name;

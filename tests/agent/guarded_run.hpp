@@ -68,6 +68,7 @@ inline void wait_readable(int fd) {
 
 /// Everything that a run is given, early and late.
 struct WholeArming : Guarding, Arming {
+    WholeArming() : Guarding(SignalState::current()) {}
     const RulesetRecipe* landlock = nullptr;
 };
 
