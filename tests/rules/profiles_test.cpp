@@ -109,11 +109,17 @@ TEST_CASE("the agent profile keeps system directories static and no hierarchy tr
         CHECK_MESSAGE(grants.allow(Operation::execute, path), path);
     }
     CHECK(grants.allow(Operation::read, "/etc/passwd"));
-    CHECK(grants.allow(Operation::read, "/etc/ssh/sshd_config"));
+    CHECK(grants.allow(Operation::read, "/etc/ssl/certs/ca-certificates.crt"));
     CHECK(grants.allow(Operation::read, "/home/u/work/main.py"));
     CHECK(grants.allow(write_operations - Operation::metadata, "/home/u/work/src/new.py"));
     CHECK_FALSE(grants.allow(Operation::read, "/etc/shadow"));
     CHECK_FALSE(grants.allow(Operation::read, "/etc/ssh/ssh_host_rsa_key"));
+    // Settings are decided one by one: a start does not split /etc around its secrets.
+    CHECK_FALSE(grants.allow(Operation::read, "/etc/ssh/sshd_config"));
+    CHECK(decide(loaded, Operation::read, "/etc/ssh/sshd_config") == Action::allow);
+    CHECK(decide(loaded, Operation::read, "/etc") == Action::allow);
+    CHECK(std::count_if(plan.grants.begin(), plan.grants.end(),
+                        [](const Grant& one) { return one.path.starts_with("/etc/"); }) < 30);
 }
 
 TEST_CASE("only profiles that say so open datagram sockets") {
