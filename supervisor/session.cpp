@@ -17,6 +17,7 @@
 #include "supervisor/log_sync.hpp"
 #include "supervisor/plural.hpp"
 #include "supervisor/receivers.hpp"
+#include "supervisor/start_memory.hpp"
 
 namespace callgate {
 
@@ -203,6 +204,7 @@ void Session::supervise() {
     Receivers receivers(listener, shared, [&loop] { loop.wake_watchdog(); });
     resuming = &receivers;
     // Threads from here on: they inherit the blocked signals.
+    start_memory::end();
     receivers.prepare();
     listener.open(begun_->take_listener(config_));
     desk.start();

@@ -17,6 +17,7 @@
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/run_options.hpp"
 #include "supervisor/machine_facts.hpp"
+#include "supervisor/start_memory.hpp"
 
 namespace callgate::cli {
 
@@ -152,6 +153,7 @@ void Starting::prepare(const Arguments& arguments) {
     name_run(config_);
     choose_terminal(config_);
     begun_ = begin_run(config_);
+    if (begun_->forked()) start_memory::begin();
     set_rules(arguments);
     if (!begun_->forked()) begun_->fork_guardian(config_);
     MachineFacts* const facts = noted_facts();
