@@ -5,6 +5,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <future>
+#include <system_error>
+
 #include "agent/removal.hpp"
 #include "agent/write_all.hpp"
 #include "rules/test_switch.hpp"
@@ -70,6 +73,7 @@ public:
 
 private:
     void open_log();
+    [[nodiscard]] std::future<void> begin_opening_log();
     void tell_guardian();
     void make_groups();
     void drop_capabilities();
@@ -100,6 +104,15 @@ void Session::open_log() {
     if (log_) return;
     syslog_ = open_syslog(config_);
     log_ = make_log(config_, syslog_.get());
+}
+
+/// To make a file can take as long as all else that is left to do.
+std::future<void> Session::begin_opening_log() {
+    try {
+        return std::async(std::launch::async, [this] { open_log(); });
+    } catch (const std::system_error&) {  // no thread can be made
+        return std::async(std::launch::deferred, [this] { open_log(); });
+    }
 }
 
 /// What it would report in our place names the log.
@@ -346,9 +359,10 @@ int Session::run() {
     try {
         if (config_.status.wanted()) status_fd_ = copy_descriptor(config_.status.descriptor, "--status");
         if (begun_->report.wanted()) tell_guardian();
+        std::future<void> log_open = begin_opening_log();
         begun_->arm(config_);
         // The agent arms itself meanwhile, and waits to be let go.
-        open_log();
+        log_open.get();
         make_groups();
         drop_capabilities();
         record_start();
