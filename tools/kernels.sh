@@ -32,6 +32,7 @@ declare -A left_out=(
     [audit_export]='reads logs'
     [audit_log]='reads logs'
     [audit_reading]='reads long logs'
+    [audit_verbs]='reads logs'
     [audit_report]='needs a browser'
     [bad_use]='ends before the kernel is asked for anything'
     [demo]='shows what test_run tests'

@@ -440,6 +440,16 @@ def test_a_second_sigterm_ends_what_ignores_the_first(box):
     assert process.returncode == 128 + signal.SIGTERM and harness.marked(marker) == []
 
 
+def test_sigint_never_ends_what_ignores_it(box):
+    """However often it comes, and whatever --grace is: it is the command's to decide."""
+    process = wait_for_trap(box, 'n=0; trap "n=\\$((n+1)); echo int-\\$n" INT; echo ready; while [ $n -lt 3 ]; do sleep 0.05; done; exit 6',
+                            ["--grace", "1ms"])
+    for number in (1, 2, 3):
+        process.send_signal(signal.SIGINT)
+        harness.read_until(process.stdout.fileno(), f"int-{number}".encode())
+    assert process.wait(harness.DEADLINE) == 6
+
+
 def test_grace_ends_what_ignores_sigterm(box):
     process = wait_for_trap(box, 'trap "" TERM; echo ready; while :; do sleep 0.05; done', ["--grace", "0.2"])
     process.terminate()
