@@ -14,7 +14,7 @@ TEST_CASE("small blocks come from one mapping, from the beginning of a start to 
     start_memory::begin();
 
     std::set<void*> blocks;
-    for (const std::size_t size : {0, 1, 16, 17, 500, 512}) {
+    for (const std::size_t size : {0UL, 1UL, 16UL, 17UL, 500UL, 512UL}) {
         void* const block = start_memory::take(size);
         REQUIRE(block != nullptr);
         CHECK(start_memory::holds(block));
