@@ -106,10 +106,12 @@ void Session::open_log() {
     log_ = make_log(config_, syslog_.get());
 }
 
-/// To make a file can take as long as all else that is left to do.
+/// To make a file can take as long as all else that is left to do; where there is none to make, neither is a
+/// thread.
 std::future<void> Session::begin_opening_log() {
+    const bool nothing_to_do = log_ || config_.audit.kind == AuditTarget::Kind::none;
     try {
-        return std::async(std::launch::async, [this] { open_log(); });
+        return std::async(nothing_to_do ? std::launch::deferred : std::launch::async, [this] { open_log(); });
     } catch (const std::system_error&) {  // no thread can be made
         return std::async(std::launch::deferred, [this] { open_log(); });
     }
