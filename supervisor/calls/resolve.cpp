@@ -9,8 +9,10 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <climits>
+#include <iterator>
 
 #include "agent/directory.hpp"
 #include "rules/test_switch.hpp"
@@ -302,6 +304,15 @@ bool in_proc_of_callgate(std::string_view path, pid_t guardian) {
     if (number == guardian) return true;
     const std::string own = "/proc/self/task/" + std::to_string(number);
     return ::access(own.c_str(), F_OK) == 0;
+}
+
+bool is_shown_to_all(std::string_view path) {
+    const std::size_t slash = path.rfind('/');
+    if (slash == std::string_view::npos ||
+        path.substr(0, slash) != "/proc/" + std::to_string(process_of_proc(path)))
+        return false;
+    constexpr std::string_view names[] = {"cmdline", "comm", "stat", "statm", "status"};
+    return std::ranges::find(names, path.substr(slash + 1)) != std::end(names);
 }
 
 bool in_proc_of_stranger(std::string_view path, pid_t guardian) {

@@ -85,6 +85,10 @@ struct PathRequest {
 /// Whether `path` lies in the /proc directory of this process, of a thread of it, or of the guardian.
 [[nodiscard]] bool in_proc_of_callgate(std::string_view path, pid_t guardian);
 
+/// Whether `path` is one of the files that the kernel shows everybody of any process. What in them is not for
+/// all it judges at each read by who reads (fs/proc/array.c, base.c): not by who opened.
+[[nodiscard]] bool is_shown_to_all(std::string_view path);
+
 /// Whether `path` lies in the /proc directory of a process outside the tree (the guardian counts as inside).
 /// The kernel lets the same user write several files there (oom_score_adj, coredump_filter) without asking
 /// Landlock.

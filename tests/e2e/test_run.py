@@ -380,6 +380,21 @@ print(code, len(hangups))
 """
 
 
+@pytest.mark.parametrize("contested", [False, True], ids=["static", "contested"])
+def test_of_callgate_is_seen_what_is_seen_of_any_stranger(box, contested):
+    """The guardian is the command's parent: what /proc shows everybody is shown, what it shows a debugger is not."""
+    asked = ("stat", "statm", "status", "cmdline", "comm", "environ", "maps", "mem", "auxv", "syscall")
+    script = f"for one in {' '.join(asked)}; do head -c 1 /proc/$PPID/$one >/dev/null 2>&1; echo $one $?; done"
+    never = [{"id": "never", "deny": "read", "path": "/proc/*/task/*/never"}] if contested else []
+    result = box.run(["/bin/sh", "-c", script],
+                     harness.rule_set({"id": "processes", "allow": "read", "path": ["/proc", "/proc/**", "/dev/null"]},
+                                      {"id": "null", "allow": "write", "path": "/dev/null"}, *never))
+    assert result.text.splitlines() == [f"{one} {0 if place < 5 else 1}" for place, one in enumerate(asked)], result.describe()
+    if not contested:
+        bare = box.run(["/bin/sh", "-c", '/bin/sh -c "$0"; true', script], supervised=False)
+        assert "environ 0" in bare.text, bare.describe()  # the control: nobody keeps a parent's from it
+
+
 STOPPED_CHILD = "sh -c 'kill -STOP $$' & while ! grep -q '^State:.T' /proc/$!/status; do :; done; "
 
 
