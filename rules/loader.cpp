@@ -264,6 +264,7 @@ LoadedRules Loading::run() {
     if (result_.ok() && context_.check) check();
     result_.sha256 = digest(files_, sources_);
     result_.surroundings.hosts = std::move(addresses_);
+    result_.surroundings.links = patterns_.take_links();
     if (!result_.ok()) result_.rules = nullptr;
     return std::move(result_);
 }

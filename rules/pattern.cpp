@@ -116,16 +116,25 @@ std::optional<std::string> PatternMaker::expand_literal(std::string_view text, b
 }
 
 /// Makes an existing path canonical; true where nothing is there.
-bool PatternMaker::look(std::string& path) const {
+bool PatternMaker::look(std::string& path) {
+    if (context_.then != nullptr && context_.then->links) {
+        const auto known = context_.then->links->find(path);
+        if (known != context_.then->links->end()) path = known->second;
+        return false;
+    }
     const FileTree::Kind kind = context_.tree != nullptr ? context_.tree->kind(path) : FileTree::Kind::file;
     const bool link =
         kind == FileTree::Kind::file && (context_.tree == nullptr || context_.tree->may_be_link(path));
-    if (link) path = context_.canonical(path);
-    return kind == FileTree::Kind::absent;
+    if (!link) return kind == FileTree::Kind::absent;
+    std::string real = context_.canonical(path);
+    if (real == path) return false;
+    links_.emplace(path, real);
+    path = std::move(real);
+    return false;
 }
 
 PatternMaker::Place PatternMaker::look_at(std::string_view path, const Place& parent,
-                                          std::string_view parent_path) const {
+                                          std::string_view parent_path) {
     Place found{std::nullopt, parent.absent};
     std::string where(path);
     if (parent.elsewhere) {

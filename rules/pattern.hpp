@@ -6,6 +6,7 @@
 
 #include <array>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,6 +41,9 @@ public:
     /// The canonical form of an absolute path whose last components may not exist.
     [[nodiscard]] std::string canonical(const std::string& path);
 
+    /// Names that led elsewhere so far (Surroundings::links).
+    [[nodiscard]] std::map<std::string, std::string> take_links() { return std::move(links_); }
+
 private:
     [[nodiscard]] std::optional<std::string> substitute(std::string_view text, bool tilde, bool quote,
                                                         std::string& error) const;
@@ -61,9 +65,8 @@ private:
     };
     [[nodiscard]] Place place(std::string_view path);
     const Place& parent_place(std::string_view directory);
-    bool look(std::string& path) const;
-    [[nodiscard]] Place look_at(std::string_view path, const Place& parent,
-                                std::string_view parent_path) const;
+    bool look(std::string& path);
+    [[nodiscard]] Place look_at(std::string_view path, const Place& parent, std::string_view parent_path);
 
     /// Counts what a compiled pattern adds.
     [[nodiscard]] bool within_bounds(const Glob& glob, std::string& error);
@@ -72,6 +75,7 @@ private:
     std::size_t alternatives_ = 0;
     std::array<Variable, 4> variables_;
     std::unordered_map<std::string, Place, PathHash, std::equal_to<>> parents_;
+    std::map<std::string, std::string> links_;
 };
 
 }  // namespace callgate::rules

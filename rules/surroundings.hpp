@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct Surroundings {
     };
     std::vector<Expanded> expanded;
     std::map<std::string, std::vector<IpAddress>> hosts;
+    /// Where names led that the paths of rules and of rule options begin with, if elsewhere: symbolic links,
+    /// and what was not written as the kernel has it. Nothing where that is not known.
+    std::optional<std::map<std::string, std::string>> links;
 };
 
 }  // namespace callgate::rules

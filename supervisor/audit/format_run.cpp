@@ -33,6 +33,25 @@ std::size_t size_of(const rules::Surroundings::Expanded& one) {
     return size;
 }
 
+/// All of them or none: one that is not there led where it was written.
+void append_links(Buffer& out, const std::map<std::string, std::string>& links) {
+    std::size_t size = 0;
+    for (const auto& [name, target] : links) {
+        size += name.size() + target.size();
+        if (size > most_expanded_bytes || !is_utf8(name) || !is_utf8(target)) return;
+    }
+    out << R"(,"links":[)";
+    bool first = true;
+    for (const auto& [name, target] : links) {
+        out << (first ? "" : ",") << R"({"name":)";
+        first = false;
+        append_json_string(out, name);
+        append_string(out, "target", target);
+        out << '}';
+    }
+    out << ']';
+}
+
 /// What is left out, because it is long or no text, is taken from the machine again when the log is replayed.
 void append_surroundings(Buffer& out, const rules::Surroundings& taken) {
     out << R"(,"expanded":[)";
@@ -178,6 +197,7 @@ std::size_t format(Buffer& out, const RunContext& context, const RunStart& start
     out << R"(,"landlock_abi":)" << start.landlock_abi;
     append_strings(out, "degraded", start.degraded);
     append_surroundings(out, start.surroundings);
+    if (start.surroundings.links) append_links(out, *start.surroundings.links);
     end_line(out);
     return sequence_at;
 }

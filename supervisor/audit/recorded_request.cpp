@@ -90,10 +90,17 @@ void read_hosts(rules::Surroundings& surroundings, const json& hosts) {
     }
 }
 
+void read_links(rules::Surroundings& surroundings, const json& links) {
+    if (!links.is_array()) return;
+    std::map<std::string, std::string>& known = surroundings.links.emplace();
+    for (const json& one : links) known[text(member(one, "name"))] = text(member(one, "target"));
+}
+
 void read_start(RecordedRequest& request, const json& ours) {
     request.home = bytes_of(member(ours, "home"), member(ours, "home_b64"));
     request.config = bytes_of(member(ours, "config"), member(ours, "config_b64"));
     read_hosts(request.surroundings, member(ours, "hosts"));
+    read_links(request.surroundings, member(ours, "links"));
     const json& expanded = member(ours, "expanded");
     if (!expanded.is_array()) return;
     for (const json& one : expanded)

@@ -25,31 +25,48 @@ rules::Rule option_rule(std::string_view option, std::size_t index, rules::Actio
     return rule;
 }
 
+/// Where paths of options lead: of a run that is judged again, where they led then.
+struct Paths {
+    const rules::LoadContext& context;
+    std::map<std::string, std::string>& links;
+
+    [[nodiscard]] std::string resolved(const std::string& path) const {
+        std::string written = written_out(path, context.home);
+        if (context.then != nullptr && context.then->links) {
+            const auto known = context.then->links->find(written);
+            return known == context.then->links->end() ? written : known->second;
+        }
+        std::string real = absolute(path, context.home);
+        if (real != written) links.emplace(std::move(written), real);
+        return real;
+    }
+};
+
 /// A file is itself; a directory, and what does not exist yet, is everything beneath.
 rules::Glob path_glob(const Arguments& arguments, std::string_view option, const std::string& path,
-                      const std::string& home) {
+                      const Paths& paths_of) {
     if (path.empty())
         throw Failure(arguments.origin(option) + " needs a path; expected a file or a directory");
-    const std::string resolved = absolute(path, home);
+    const std::string resolved = paths_of.resolved(path);
     struct stat status {};
     const bool file = ::stat(resolved.c_str(), &status) == 0 && !S_ISDIR(status.st_mode);
     return file ? rules::Glob::literal(resolved) : rules::Glob::beneath(resolved);
 }
 
 void add_paths(std::vector<rules::Rule>& all, const Arguments& arguments, std::string_view option,
-               OperationSet operations, const std::string& home) {
+               OperationSet operations, const Paths& of) {
     const std::vector<std::string>& paths = arguments.values(option);
     for (std::size_t index = 0; index < paths.size(); ++index) {
         rules::Rule rule = option_rule(option, index, rules::Action::allow, operations);
-        rule.when.path.push_back(path_glob(arguments, option, paths[index], home));
+        rule.when.path.push_back(path_glob(arguments, option, paths[index], of));
         all.push_back(std::move(rule));
     }
 }
 
-void add_denials(std::vector<rules::Rule>& all, const Arguments& arguments, const std::string& home) {
+void add_denials(std::vector<rules::Rule>& all, const Arguments& arguments, const Paths& of) {
     const std::vector<std::string>& paths = arguments.values("deny");
     for (std::size_t index = 0; index < paths.size(); ++index) {
-        const rules::Glob glob = path_glob(arguments, "deny", paths[index], home);
+        const rules::Glob glob = path_glob(arguments, "deny", paths[index], of);
         rules::Rule files = option_rule("deny", index, rules::Action::deny, rules::file_operations);
         files.when.path.push_back(glob);
         rules::Rule sockets = option_rule("deny", index, rules::Action::deny, rules::network_operations);
@@ -61,14 +78,14 @@ void add_denials(std::vector<rules::Rule>& all, const Arguments& arguments, cons
 }
 
 /// "unix:PATH" or "@name".
-bool add_unix_socket(rules::Conditions& when, const std::string& text, const std::string& home) {
+bool add_unix_socket(rules::Conditions& when, const std::string& text, const Paths& of) {
     if (text.starts_with("@")) {
         when.unix_socket.push_back(rules::Glob::literal(text));
         return true;
     }
     if (!text.starts_with("unix:")) return false;
     const std::string name = text.substr(5);
-    when.unix_socket.push_back(rules::Glob::literal(name.starts_with("@") ? name : absolute(name, home)));
+    when.unix_socket.push_back(rules::Glob::literal(name.starts_with("@") ? name : of.resolved(name)));
     return true;
 }
 
@@ -90,18 +107,18 @@ void set_protocol(rules::Conditions& when, const std::optional<rules::Protocol>&
     when.protocol.udp = *protocol == rules::Protocol::udp;
 }
 
-void add_connections(RuleChoice& choice, const Arguments& arguments, const rules::LoadContext& context) {
+void add_connections(RuleChoice& choice, const Arguments& arguments, const Paths& of) {
     const std::vector<std::string>& targets = arguments.values("connect");
     for (std::size_t index = 0; index < targets.size(); ++index) {
         rules::Rule rule = option_rule("connect", index, rules::Action::allow, Operation::connect);
-        if (!add_unix_socket(rule.when, targets[index], context.home)) {
+        if (!add_unix_socket(rule.when, targets[index], of)) {
             const std::string what = arguments.origin("connect") + " " + targets[index];
             std::string error;
             std::optional<rules::Destination> target = rules::parse_destination(targets[index], error);
             if (!target)
                 throw Failure(what + ": " + error + "; expected HOST[:PORT][/udp], such as 127.0.0.1:8080");
             if (auto* host = std::get_if<rules::HostPattern>(&target->host)) {
-                set_host(rule.when, std::move(*host), what, context);
+                set_host(rule.when, std::move(*host), what, of.context);
                 choice.host_static = true;
             } else {
                 rule.when.address.push_back(std::get<rules::Cidr>(target->host));
@@ -113,11 +130,11 @@ void add_connections(RuleChoice& choice, const Arguments& arguments, const rules
     }
 }
 
-void add_binds(std::vector<rules::Rule>& all, const Arguments& arguments, const std::string& home) {
+void add_binds(std::vector<rules::Rule>& all, const Arguments& arguments, const Paths& of) {
     const std::vector<std::string>& values = arguments.values("bind");
     for (std::size_t index = 0; index < values.size(); ++index) {
         rules::Rule rule = option_rule("bind", index, rules::Action::allow, Operation::bind);
-        if (add_unix_socket(rule.when, values[index], home)) {
+        if (add_unix_socket(rule.when, values[index], of)) {
             all.push_back(std::move(rule));
             continue;
         }
@@ -141,12 +158,13 @@ void add_binds(std::vector<rules::Rule>& all, const Arguments& arguments, const 
 
 void add_option_rules(RuleChoice& choice, const Arguments& arguments, const rules::LoadContext& context) {
     std::vector<rules::Rule>& made = choice.sources.option_rules;
-    add_paths(made, arguments, "read", Operation::read, context.home);
-    add_paths(made, arguments, "write", read_and_write, context.home);
-    add_paths(made, arguments, "execute", {Operation::read, Operation::execute}, context.home);
-    add_denials(made, arguments, context.home);
-    add_connections(choice, arguments, context);
-    add_binds(made, arguments, context.home);
+    const Paths of{context, choice.links};
+    add_paths(made, arguments, "read", Operation::read, of);
+    add_paths(made, arguments, "write", read_and_write, of);
+    add_paths(made, arguments, "execute", {Operation::read, Operation::execute}, of);
+    add_denials(made, arguments, of);
+    add_connections(choice, arguments, of);
+    add_binds(made, arguments, of);
 }
 
 }  // namespace callgate::cli

@@ -121,13 +121,17 @@ void say_diagnostics(const rules::LoadedRules& loaded, bool warnings) {
 }  // namespace
 
 std::string absolute(const std::string& path, const std::string& home) {
+    return path == "~" && !home.empty() ? home : canonical(written_out(path, home));
+}
+
+std::string written_out(const std::string& path, const std::string& home) {
     if (path == "~" && !home.empty()) return home;
-    if (path.starts_with("~/") && !home.empty()) return canonical(home + path.substr(1));
-    if (path.starts_with('/')) return canonical(path);
+    if (path.starts_with("~/") && !home.empty()) return home + path.substr(1);
+    if (path.starts_with('/')) return path;
     char current[4096];
     if (::getcwd(current, sizeof current) == nullptr)
         throw Failure("the current directory is gone or too deep; change to another, or give absolute paths");
-    return canonical(std::string(current) + "/" + path);
+    return std::string(current) + "/" + path;
 }
 
 std::string private_directory_name(const std::string& run) {
@@ -198,6 +202,7 @@ CompiledRules compile_rules(const Arguments& arguments, const Places& places,
     compiled.choice = read_rule_options(arguments, context);
     load_with_built_in(compiled, places, context, options);
     say_diagnostics(compiled.loaded, options.warnings);
+    if (compiled.loaded.surroundings.links) compiled.loaded.surroundings.links->merge(compiled.choice.links);
     std::vector<std::string>& degraded = compiled.loaded.degraded;
     if (compiled.choice.host_static &&
         std::find(degraded.begin(), degraded.end(), "host-static") == degraded.end())

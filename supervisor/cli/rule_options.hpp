@@ -4,6 +4,7 @@
 // bounded by the loader.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,11 @@ namespace callgate::cli {
 
 /// What the rule options name.
 struct RuleChoice {
-    rules::RuleSources sources;         // without built-in rules
-    std::vector<std::string> profiles;  // names
-    std::vector<std::string> files;     // -R files and the user's accepted rules
-    bool host_static = false;           // a --connect named a host: its addresses are those of the start
+    rules::RuleSources sources;                // without built-in rules
+    std::vector<std::string> profiles;         // names
+    std::vector<std::string> files;            // -R files and the user's accepted rules
+    std::map<std::string, std::string> links;  // paths of options that lead elsewhere than they are written
+    bool host_static = false;  // a --connect named a host: its addresses are those of the start
 };
 
 /// Throws Failure: unknown profile (with the nearest), a rule file that cannot be read, a bad address or
@@ -38,7 +40,9 @@ void add_option_rules(RuleChoice& choice, const Arguments& arguments, const rule
 /// Whether callgate run would refuse this work directory unless it were named.
 [[nodiscard]] bool is_wide(const std::string& workdir, const Places& places);
 
-/// `path` as the user means it: "~/" is the home, a relative one begins at the current directory; canonical.
+/// `path` as the user means it: "~/" is the home, a relative one begins at the current directory.
+[[nodiscard]] std::string written_out(const std::string& path, const std::string& home);
+/// The same, canonical.
 [[nodiscard]] std::string absolute(const std::string& path, const std::string& home);
 
 struct CompiledRules {

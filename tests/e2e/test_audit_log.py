@@ -265,3 +265,31 @@ def test_replay_finds_no_difference_under_the_same_rules_and_names_what_others_c
         assert {(one["was"], one["would_be"]) for one in found["changes"]} == {("allow", "deny")}
         assert any(one["object"] == str(inside) and one["operation"] == "read" for one in found["changes"])
     assert audit(box, "replay", str(log_of(result))).code == 125
+
+
+def test_replay_follows_links_as_they_led_then(box):
+    """In a rule's path and in an option's: turned since, they would allow another file, and no longer the one that was read."""
+    for name in ("old", "new", "other"):
+        box.file(box.root / name / "file", b"x")
+    links = [box.root / "by-rule", box.root / "by-option"]
+    for link in links:
+        harness.as_user(box.user, lambda: link.symlink_to(box.root / "old"))
+    rules = box.rules_file(harness.rule_set({"id": "linked", "allow": "read", "path": f"{links[0]}/**"},
+                                            {"id": "contested", "deny": "read", "path": "**/no-such-secret"}))
+    other = box.rules_file(harness.rule_set({"id": "contested", "deny": "read", "path": "**/no-such-secret"}))
+    script = f"cat {box.root}/old/file; cat {box.root}/new/file"
+    runs = [(["--rules", str(rules)], box.run(["/bin/sh", "-c", script], options=["-R", str(rules)])),
+            (["--rules", str(other), "--read", str(links[1])], box.run(["/bin/sh", "-c", script], options=["-R", str(other), "-r", str(links[1])]))]
+    for link in links:
+        link.unlink()
+        harness.as_user(box.user, lambda: link.symlink_to(box.root / "new"))
+    for options, result in runs:
+        assert result.out == b"x" and len(result.report["denials"]) == 1, result.describe()
+        again = audit(box, "replay", "--json", *options, str(log_of(result)))
+        found = json.loads(again.text)
+        assert again.code == 0 and found["changed"] == 0 and found["same_rules"] and found["requests"] >= 2, again.describe()
+        # A log that does not say where they led is judged by where they lead now.
+        records = [json.loads(line) for line in log_of(result).read_text().splitlines()]
+        assert any(one["target"] == str(box.root / "old") for one in records[0]["callgate"].pop("links"))
+        older = box.file(box.state / "older.jsonl", "".join(json.dumps(one) + "\n" for one in records).encode(), 0o600)
+        assert audit(box, "replay", *options, str(older)).code == 1

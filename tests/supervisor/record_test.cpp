@@ -276,7 +276,8 @@ TEST_CASE("run.start has the command without its secrets, and only so much of it
                    .surroundings = {.expanded = {{"/w/**/.env", true, {"/w/.env", "/w/a\\[/.env"}},
                                                  {"/w/**/.huge", false, {std::string(1 << 20, 'x')}},
                                                  {"/w/**/.odd", false, {"/w/\xff"}}},
-                                    .hosts = {{"a.example", {}}}},
+                                    .hosts = {{"a.example", {}}},
+                                    .links = {{{"/bin", "/usr/bin"}}}},
                    .landlock_abi = 3,
                    .degraded = {"host-static"},
                    .profiles = {"agent"},
@@ -295,6 +296,10 @@ TEST_CASE("run.start has the command without its secrets, and only so much of it
     CHECK(record["callgate"]["expanded"] ==
           json::parse(R"([{"pattern":"/w/**/.env","followed":true,"paths":["/w/.env","/w/a\\[/.env"]}])"));
     CHECK(record["callgate"]["hosts"] == json::parse(R"([{"name":"a.example","addresses":[]}])"));
+    CHECK(record["callgate"]["links"] == json::parse(R"([{"name":"/bin","target":"/usr/bin"}])"));
+    // All of them or none.
+    start.surroundings.links->emplace("/\xff", "/w");
+    CHECK_FALSE(json_of(start)["callgate"].contains("links"));
 
     start.command = {"x", std::string(3 << 20, '\xff')};
     const std::string line = line_of(start);
