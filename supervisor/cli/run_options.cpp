@@ -4,6 +4,7 @@
 #include <linux/ioprio.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/sysinfo.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "rules/limits.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/platform.hpp"
+#include "supervisor/cli/rule_options.hpp"
 #include "supervisor/number.hpp"
 
 namespace callgate::cli {
@@ -76,6 +78,21 @@ std::uint64_t machine_memory() {
     struct sysinfo machine {};
     if (::sysinfo(&machine) != 0) return UINT64_MAX;
     return std::uint64_t{machine.totalram + machine.totalswap} * machine.mem_unit;
+}
+
+/// Of the file systems that `disk` is about, one that holds both counted once.
+std::uint64_t disks_size(const std::string& workdir, const std::string& temporary_place) {
+    std::uint64_t total = 0;
+    std::optional<dev_t> first;
+    for (const std::string& place : {workdir, temporary_place}) {
+        struct stat status {};
+        struct statvfs disk {};
+        if (::stat(place.c_str(), &status) != 0 || ::statvfs(place.c_str(), &disk) != 0 || disk.f_blocks == 0)
+            return UINT64_MAX;  // some do not tell
+        if (first != status.st_dev) total += std::uint64_t{disk.f_blocks} * disk.f_frsize;
+        first = status.st_dev;
+    }
+    return total;
 }
 
 /// Of all its processes (proc_sys_kernel(5)).
@@ -224,6 +241,14 @@ void read_limits(const Arguments& arguments, SessionConfig& config) {
     if (limits.memory && *limits.memory > machine_memory())
         fail(arguments, "memory", *arguments.value("memory"),
              "at most the " + std::to_string(machine_memory() >> 20U) + "M that this machine has");
+    if (limits.disk) {
+        const std::string temporary = private_directory_name(config.run);
+        const std::uint64_t most = disks_size(config.workdir, temporary.substr(0, temporary.rfind('/')));
+        if (*limits.disk > most)
+            fail(
+                arguments, "disk", *arguments.value("disk"),
+                "at most the " + std::to_string(most >> 20U) + "M of the disk that the work directory is on");
+    }
     if (limits.processes)
         refuse_above(arguments, "processes", limits.processes, machine_processes(), "this machine has");
     if (limits.open_files)

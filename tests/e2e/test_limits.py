@@ -239,7 +239,8 @@ FORMS = {"memory": SIZE, "file-size": SIZE, "disk": SIZE, "processes": COUNT, "o
          "cpu": DURATION, "timeout": DURATION, "idle-timeout": DURATION, "grace": DURATION}
 MEANINGLESS = ["1Q", "-1", "0", "18446744073709551616", "", "nan", "1e3", " 1"]
 # More than there is, of those that the machine or callgate's own limits bound.
-TOO_MUCH = {"memory": ("900000G", "that this machine has"), "processes": ("99999999", "that this machine has"),
+TOO_MUCH = {"memory": ("900000G", "that this machine has"), "disk": ("9000000T", "of the disk that the work directory is on"),
+            "processes": ("99999999", "that this machine has"),
             "open-files": ("4000000000", "(ulimit -Hn)"), "file-size": ("2M", "(ulimit -Hf, there in KiB)")}
 
 
