@@ -91,7 +91,8 @@ def test_a_denied_bind_takes_the_port_for_no_moment(box, kind):
         return taken, process.communicate()[0]
 
     command = [PYTHON, "-c", DENIED_BINDS, kind, str(port), "20000"]
-    taken, said = met(command)
+    # On a busy machine the two may take turns: then the control needs more rounds to be met.
+    taken, said = next((one for one in map(met, [command] * 20) if one[0] > 0), (0, b""))
     assert taken > 0 and said != b"bound 0\n", "the control takes no port"
     command[-1] = "1000"
     assert met(box.command(command, tree_rules(box, udp))[0]) == (0, b"bound 0\n")

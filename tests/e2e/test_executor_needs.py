@@ -182,10 +182,11 @@ def test_a_terminal_that_is_hung_up_ends_the_run(box):
 
 @pytest.mark.parametrize("number, trap, code", [("TERM", "exit 9", 9), ("INT", "exit 9", 9), ("TERM", None, 143), ("INT", None, 130)])
 def test_signals_are_passed_on(box, number, trap, code):
-    # SIGINT is ignored by what a shell starts in the background, so this is a program that does not care.
+    # SIGINT is ignored by what a shell starts in the background, so this is a program that does not care. Python forgets
+    # a signal that comes just before it falls asleep until it wakes.
     script = ("import os, signal, sys, time\n"
               f"{f'signal.signal(signal.SIG{number}, lambda *_: os._exit(9))' if trap else f'signal.signal(signal.SIG{number}, signal.SIG_DFL)'}\n"
-              "print('ready', flush=True)\ntime.sleep(1000)")
+              "print('ready', flush=True)\nwhile True: time.sleep(0.05)")
     process = start(box, "python3", "-c", script)
     harness.read_until(process.stdout.fileno(), b"ready")
     process.send_signal(getattr(signal, f"SIG{number}"))

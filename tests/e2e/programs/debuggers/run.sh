@@ -16,7 +16,7 @@ mkfifo input
 ./counting <input >output &
 counting=$!
 exec 7>input
-until grep -q waits output; do kill -0 $counting; sleep 0.02; done
+until grep -q waits output 2>/dev/null; do kill -0 $counting; sleep 0.02; done
 printf 'a' >&7
 gdb --nx --quiet --batch -p $counting -ex 'print total' -ex 'set var total = 20' -ex detach 2>&1 | grep '^\$'
 strace -o attached -e trace=read -p $counting 2>/dev/null 7>&- &
