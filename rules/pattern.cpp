@@ -117,9 +117,8 @@ std::optional<std::string> PatternMaker::expand_literal(std::string_view text, b
 
 /// Makes an existing path canonical; true where nothing is there.
 bool PatternMaker::look(std::string& path) {
-    if (context_.then != nullptr && context_.then->links) {
-        const auto known = context_.then->links->find(path);
-        if (known != context_.then->links->end()) path = known->second;
+    if (auto then = context_.then != nullptr ? context_.then->led(path) : std::nullopt) {
+        path = std::move(*then);
         return false;
     }
     const FileTree::Kind kind = context_.tree != nullptr ? context_.tree->kind(path) : FileTree::Kind::file;

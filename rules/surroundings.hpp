@@ -26,6 +26,13 @@ struct Surroundings {
     /// Where names led that the paths of rules and of rule options begin with, if elsewhere: symbolic links,
     /// and what was not written as the kernel has it. Nothing where that is not known.
     std::optional<std::map<std::string, std::string>> links;
+
+    /// Where `path` led: itself where it was no such name. Nothing where that is not known.
+    [[nodiscard]] std::optional<std::string> led(const std::string& path) const {
+        if (!links) return std::nullopt;
+        const auto known = links->find(path);
+        return known == links->end() ? path : known->second;
+    }
 };
 
 }  // namespace callgate::rules

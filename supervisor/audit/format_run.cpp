@@ -18,13 +18,21 @@ constexpr std::size_t most_arguments = 1024, most_argument_bytes = 64 << 10;
 /// Of what patterns became, this much.
 constexpr std::size_t most_expanded_bytes = 64 << 10;
 
-void append_strings(Buffer& out, std::string_view name, std::span<const std::string> values) {
+/// A member that is an array; `append` writes one element.
+template <typename Values, typename Append>
+void append_array(Buffer& out, std::string_view name, const Values& values, Append append) {
     out << ",\"" << name << "\":[";
-    for (std::size_t index = 0; index < values.size(); ++index) {
-        if (index != 0) out << ',';
-        append_json_string(out, values[index]);
+    bool first = true;
+    for (const auto& one : values) {
+        if (!first) out << ',';
+        first = false;
+        append(one);
     }
     out << ']';
+}
+
+void append_strings(Buffer& out, std::string_view name, std::span<const std::string> values) {
+    append_array(out, name, values, [&out](const std::string& one) { append_json_string(out, one); });
 }
 
 std::size_t size_of(const rules::Surroundings::Expanded& one) {
@@ -40,46 +48,39 @@ void append_links(Buffer& out, const std::map<std::string, std::string>& links) 
         size += name.size() + target.size();
         if (size > most_expanded_bytes || !is_utf8(name) || !is_utf8(target)) return;
     }
-    out << R"(,"links":[)";
-    bool first = true;
-    for (const auto& [name, target] : links) {
-        out << (first ? "" : ",") << R"({"name":)";
-        first = false;
-        append_json_string(out, name);
-        append_string(out, "target", target);
+    append_array(out, "links", links, [&out](const auto& link) {
+        out << R"({"name":)";
+        append_json_string(out, link.first);
+        append_string(out, "target", link.second);
         out << '}';
-    }
-    out << ']';
+    });
 }
 
 /// What is left out, because it is long or no text, is taken from the machine again when the log is replayed.
 void append_surroundings(Buffer& out, const rules::Surroundings& taken) {
-    out << R"(,"expanded":[)";
+    std::vector<const rules::Surroundings::Expanded*> kept;
     std::size_t left = most_expanded_bytes;
-    bool first = true;
     for (const rules::Surroundings::Expanded& one : taken.expanded) {
         const std::size_t size = size_of(one);
         if (size > left || !is_utf8(one.pattern) || !std::ranges::all_of(one.paths, is_utf8)) continue;
         left -= size;
-        out << (first ? "" : ",") << R"({"pattern":)";
-        first = false;
-        append_json_string(out, one.pattern);
-        out << R"(,"followed":)" << (one.followed ? "true" : "false");
-        append_strings(out, "paths", one.paths);
-        out << '}';
+        kept.push_back(&one);
     }
-    out << R"(],"hosts":[)";
-    first = true;
-    for (const auto& [host, addresses] : taken.hosts) {
+    append_array(out, "expanded", kept, [&out](const rules::Surroundings::Expanded* one) {
+        out << R"({"pattern":)";
+        append_json_string(out, one->pattern);
+        out << R"(,"followed":)" << (one->followed ? "true" : "false");
+        append_strings(out, "paths", one->paths);
+        out << '}';
+    });
+    append_array(out, "hosts", taken.hosts, [&out](const auto& host) {
         std::vector<std::string> shown;
-        for (const rules::IpAddress& one : addresses) shown.push_back(rules::text(one));
-        out << (first ? "" : ",") << R"({"name":)";
-        first = false;
-        append_json_string(out, host);
+        for (const rules::IpAddress& one : host.second) shown.push_back(rules::text(one));
+        out << R"({"name":)";
+        append_json_string(out, host.first);
         append_strings(out, "addresses", shown);
         out << '}';
-    }
-    out << ']';
+    });
 }
 
 void append_optional(Buffer& out, std::string_view name, const std::optional<int>& value) {

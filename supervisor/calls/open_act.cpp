@@ -51,8 +51,8 @@ bool Opening::sticky_refuses(const Object& object) const {
 
 Opening::Next Opening::act_on(const Object& object, std::uint64_t sequence) {
     const bool changes = wanted_.writes() || wanted_.truncates();
-    if (((changes || !is_shown_to_all(object.path)) &&
-         in_proc_of_callgate(object.path, context_.run.guardian)) ||
+    if ((in_proc_of_callgate(object.path, context_.run.guardian) &&
+         (changes || !is_shown_to_all(object.path))) ||
         (changes && in_proc_of_stranger(object.path, context_.run.guardian)) ||
         (!context_.run.keep_capabilities && is_memory_beyond(object.path, context_.thread())) ||
         sticky_refuses(object)) {

@@ -32,10 +32,7 @@ struct Paths {
 
     [[nodiscard]] std::string resolved(const std::string& path) const {
         std::string written = written_out(path, context.home);
-        if (context.then != nullptr && context.then->links) {
-            const auto known = context.then->links->find(written);
-            return known == context.then->links->end() ? written : known->second;
-        }
+        if (auto then = context.then != nullptr ? context.then->led(written) : std::nullopt) return *then;
         std::string real = absolute(path, context.home);
         if (real != written) links.emplace(std::move(written), real);
         return real;

@@ -426,6 +426,11 @@ def check_report(report: dict[str, Any]) -> None:
     jsonschema.validate(report, SCHEMA, jsonschema.Draft202012Validator)
 
 
+def audit(box: Box, *args: str) -> Result:
+    """`callgate audit`, over the logs of this place unless others are named."""
+    return box.run([str(box.stage.callgate), "audit", *args], supervised=False)
+
+
 def read_log(path: Path) -> list[dict[str, Any]]:
     """Every whole line of a log; a torn last line (crash) is left out."""
     if not path.exists():

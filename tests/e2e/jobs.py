@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import subprocess
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -114,3 +116,16 @@ class Server:
         self.reader.join(harness.DEADLINE)
         assert not self.reader.is_alive(), "stdout stayed open"
         return self.process.wait(harness.DEADLINE), said
+
+
+def bash(key: Any, code: str, **more: Any) -> dict[str, Any]:
+    """A job for a server."""
+    return {"id": key, "language": "bash", "code": code, **more}
+
+
+@contextlib.contextmanager
+def ended(server: Server) -> Iterator[Server]:
+    """A test's server, killed where the test left it running."""
+    yield server
+    if server.process.poll() is None:
+        server.process.kill()

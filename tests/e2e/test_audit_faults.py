@@ -12,15 +12,12 @@ from pathlib import Path
 import pytest
 
 import harness
+from harness import audit
 from toolchains import require
 
 EDITS = 10000 if harness.SOAK else 500
 BATCH = 50
 MAKER = "i=0; while [ $i -lt %d ]; do i=$((i+1)); true > %s/$i; done 2>/dev/null; true"
-
-
-def audit(box: harness.Box, *args: str) -> harness.Result:
-    return box.run([str(box.stage.callgate), "audit", *args], supervised=False)
 
 
 def contested(box: harness.Box) -> dict:

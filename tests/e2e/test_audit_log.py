@@ -14,13 +14,10 @@ from pathlib import Path
 import pytest
 
 import harness
+from harness import audit
 from toolchains import PATIENCE, Place, Program, Server, cleaned, free_port, require, timed
 
 KILLS = 250 if harness.SOAK else 13  # for each of the two users
-
-
-def audit(box: harness.Box, *args: str) -> harness.Result:
-    return box.run([str(box.stage.callgate), "audit", *args], supervised=False)
 
 
 def contested(box: harness.Box) -> dict:

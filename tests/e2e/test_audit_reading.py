@@ -14,14 +14,11 @@ from pathlib import Path
 import pytest
 
 import harness
+from harness import audit
 
 RECORDS = 10_000_000 if harness.SOAK else 500_000
 MOST_MEMORY = 100 << 20
 LONG_LINE = 100_000_000 if harness.SOAK else 5_000_000
-
-
-def audit(box: harness.Box, *args: str) -> harness.Result:
-    return box.run([str(box.stage.callgate), "audit", *args], supervised=False)
 
 
 def contested(box: harness.Box, *rules: dict) -> dict:

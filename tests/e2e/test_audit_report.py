@@ -14,6 +14,7 @@ import pytest
 
 import harness
 from browser import Browser
+from harness import audit
 from toolchains import require
 
 NAMES = 600 if harness.SOAK else 40  # of random bytes
@@ -40,10 +41,6 @@ for address in [("127.0.0.1", 5432), ("127.0.0.1", 5433), ("127.1.2.3", 80)]:
 attempt(lambda: os.rename(tree + "/open", tree + "/closed/new"))
 subprocess.run(["/bin/sh", "-c", "cat /etc/hostname >/dev/null; /bin/cat " + tree + "/open; :"])
 '''
-
-
-def audit(box: harness.Box, *args: str) -> harness.Result:
-    return box.run([str(box.stage.callgate), "audit", *args], supervised=False)
 
 
 def rules(box: harness.Box) -> dict:

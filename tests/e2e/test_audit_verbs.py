@@ -15,15 +15,12 @@ from pathlib import Path
 import pytest
 
 import harness
+from harness import audit
 from toolchains import free_port
 
 RECORDS = 1_000_000 if harness.SOAK else 100_000
 BLOCK = 1 << 20  # how far a reader may be ahead of what it has shown
 ordinary = pytest.mark.parametrize("user", ["user"], indirect=True)  # once is enough
-
-
-def audit(box: harness.Box, *args: str) -> harness.Result:
-    return box.run([str(box.stage.callgate), "audit", *args], supervised=False)
 
 
 def rules(box: harness.Box) -> dict:

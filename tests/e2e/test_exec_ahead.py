@@ -15,14 +15,10 @@ from pathlib import Path
 import pytest
 
 import harness
-from jobs import Server
+from jobs import Server, bash, ended
 
 POLLS = {"7", "73", "271"}  # poll(2), ppoll(2) of arm64, of x86
 WHO = "echo $PPID $$ $(cut -d' ' -f6 /proc/$$/stat) $TMPDIR"
-
-
-def bash(key, code: str, **more):
-    return {"id": key, "language": "bash", "code": code, **more}
 
 
 def waiting(server: Server) -> list[int]:
@@ -85,10 +81,8 @@ def directories(box: harness.Box) -> set[str]:
 
 @pytest.fixture
 def server(box):
-    made = serve(box)
-    yield made
-    if made.process.poll() is None:
-        made.process.kill()
+    with ended(serve(box)) as made:
+        yield made
 
 
 def test_the_run_that_waits_does_the_next_job(server):

@@ -10,21 +10,15 @@ import time
 import pytest
 
 import harness
-from jobs import Server, check
+from jobs import Server, bash, check, ended
 
 JOBS = 400 if harness.SOAK else 20
 
 
 @pytest.fixture
 def server(box):
-    made = Server(box)
-    yield made
-    if made.process.poll() is None:
-        made.process.kill()
-
-
-def bash(key, code: str, **more):
-    return {"id": key, "language": "bash", "code": code, **more}
+    with ended(Server(box)) as made:
+        yield made
 
 
 STUBBORN = "trap '' TERM; setsid -f sleep 1000; : > {name}; while :; do sleep 1; done"
