@@ -33,8 +33,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 extern char **environ;
 
@@ -43,12 +44,6 @@ enum { BATCHES = 20, THREADS = 64, MESSAGES = 64, PAYLOAD = 64, REPEATED = 100, 
 static void die(const char *what) {
     fprintf(stderr, "target: %s: %s\n", what, strerror(errno));
     exit(1);
-}
-
-static int64_t now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 static int compare(const void *a, const void *b) {
