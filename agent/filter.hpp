@@ -24,12 +24,16 @@ struct ArgumentTest {
     bool low = true;  // false: all 64 bits (pointers)
     std::uint64_t mask = ~0ULL;
     std::uint64_t value = 0;
+
+    bool operator==(const ArgumentTest&) const = default;
 };
 
 struct Disposition {
     enum class Kind : std::uint8_t { allow, trap, refuse, kill_process };
     Kind kind = Kind::allow;
     int error = 0;  // refuse: the errno
+
+    bool operator==(const Disposition&) const = default;
 };
 
 /// For one call: where all tests hold (none: always), this is what happens. The first rule that holds wins.

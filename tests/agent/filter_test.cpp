@@ -105,6 +105,28 @@ public:
         return spec;
     }
 
+    // Few different tests, answers and lists: many rules begin alike, and many calls are decided alike.
+    FilterSpec alike(std::uint32_t calls) {
+        FilterSpec spec{AUDIT_ARCH_X86_64, calls + 3, {}};
+        const ArgumentTest known[] = {test(), test(), test(), test()};
+        std::vector<std::vector<FilterRule>> lists(1 + below(4));
+        for (auto& list : lists) {
+            for (std::uint64_t i = below(9); i > 0; --i) {
+                FilterRule& rule = list.emplace_back();
+                for (std::uint64_t j = below(4); j > 0; --j) rule.tests.push_back(known[below(4)]);
+                rule.then = {static_cast<Kind>(below(3)), static_cast<int>(1 + below(2))};
+            }
+        }
+        for (std::uint32_t call = 0; call < calls; ++call) {
+            if (below(3) == 0) continue;
+            for (FilterRule rule : lists[below(lists.size())]) {
+                rule.call = call;
+                spec.rules.push_back(rule);
+            }
+        }
+        return spec;
+    }
+
 private:
     std::mt19937_64 engine_;
 };
@@ -164,6 +186,19 @@ TEST_CASE("a compiled filter decides every call as its specification says") {
         const FilterSpec spec = dice.spec(dice.below(60), static_cast<std::uint32_t>(1 + dice.below(80)));
         check_against_specification(dice, spec, 1500);
     }
+}
+
+TEST_CASE("rules that begin alike, and calls that are decided alike, are decided as if each stood alone") {
+    for (unsigned seed = 200; seed < 400; ++seed) {
+        CAPTURE(seed);
+        Dice dice(seed);
+        check_against_specification(dice, dice.alike(static_cast<std::uint32_t>(1 + dice.below(40))), 1500);
+    }
+}
+
+TEST_CASE("a range of calls over another is no specification") {
+    const FilterSpec spec{native, 10, {{1, {}, {Kind::trap, 0}, 5}, {3, {}, {Kind::trap, 0}}}};
+    CHECK_THROWS_AS(static_cast<void>(compile(spec)), std::invalid_argument);
 }
 
 TEST_CASE("a filter with jumps longer than 255 instructions still decides as specified") {
@@ -226,7 +261,7 @@ TEST_CASE("foreign architectures and x32 numbers kill, other unknown numbers do 
 
 TEST_CASE("a program longer than the kernel takes is refused when it is compiled") {
     FilterSpec spec{native, 10, {}};
-    for (std::uint64_t i = 0; i < 3000; ++i) spec.rules.push_back({1, {{.value = i}}, {Kind::trap, 0}});
+    for (std::uint64_t i = 0; i < 5000; ++i) spec.rules.push_back({1, {{.value = i}}, {Kind::trap, 0}});
     CHECK_THROWS_AS(static_cast<void>(compile(spec)), std::length_error);
 }
 
