@@ -28,3 +28,17 @@ add_custom_command(
   DEPENDS callgate_embed_page ${PAGE_FILES}
   COMMENT "Embedding the report's page"
   VERBATIM)
+
+# The numbers of system calls, as libseccomp knows them.
+add_executable(callgate_embed_calls cmake/embed_calls.cpp)
+target_include_directories(callgate_embed_calls SYSTEM PRIVATE ${SECCOMP_INCLUDE_DIRS})
+target_link_directories(callgate_embed_calls PRIVATE ${SECCOMP_LIBRARY_DIRS})
+target_link_libraries(callgate_embed_calls PRIVATE callgate_options ${SECCOMP_LIBRARIES})
+
+set(EMBEDDED_CALLS ${CMAKE_BINARY_DIR}/generated/call_numbers.hpp)
+add_custom_command(
+  OUTPUT ${EMBEDDED_CALLS}
+  COMMAND callgate_embed_calls ${EMBEDDED_CALLS}
+  DEPENDS callgate_embed_calls
+  COMMENT "Embedding the numbers of system calls"
+  VERBATIM)

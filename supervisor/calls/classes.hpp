@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "agent/filter.hpp"
+#include "supervisor/calls/call_names.hpp"
 
 namespace callgate::rules {
 struct Plan;
@@ -53,6 +54,7 @@ struct Refusal {
     std::array<agent::ArgumentTest, 2> tests{};
     std::uint8_t test_count = 0;  // 0: whatever the arguments
     When when = When::always;
+    std::uint32_t number = no_number;  // of the call, on this machine
 
     [[nodiscard]] bool stands(const rules::Plan& plan) const;
 };
@@ -66,9 +68,16 @@ struct CallClassification {
 /// The class of a call by name; nothing where it has none.
 [[nodiscard]] std::optional<CallClassification> classify(std::string_view name);
 
+/// A closed call of this machine, by number.
+struct ClosedNumber {
+    std::uint32_t number;
+    int error;
+};
+[[nodiscard]] std::span<const ClosedNumber> closed_numbers();
+
 /// Calls `visit` for each name of a group.
 template <class Visit>
-void for_each_call(const CallGroup& group, Visit visit) {
+constexpr void for_each_call(const CallGroup& group, Visit visit) {
     std::string_view rest = group.calls;
     while (!rest.empty()) {
         const std::size_t end = rest.find(' ');

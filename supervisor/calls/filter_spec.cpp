@@ -48,7 +48,7 @@ public:
             if (entry.number != no_number) mediated(entry);
         }
         sockets();
-        for (const CallGroup& group : call_groups()) closed(group);
+        for (const ClosedNumber& call : closed_numbers()) add(call.number, {}, refuse(call.error));
         for (const NumberRange& range : unassigned_numbers()) {
             spec_.rules.push_back({range.first, {}, refuse(ENOSYS), range.last});
         }
@@ -64,18 +64,9 @@ private:
     }
 
     void refused(const Refusal& refusal) {
-        const std::uint32_t number = call_number(refusal.call);
-        if (number == no_number || !refusal.stands(plan_) || !check_enabled(refusal.what)) return;
-        add(number, {refusal.tests.begin(), refusal.tests.begin() + refusal.test_count},
+        if (refusal.number == no_number || !refusal.stands(plan_) || !check_enabled(refusal.what)) return;
+        add(refusal.number, {refusal.tests.begin(), refusal.tests.begin() + refusal.test_count},
             refuse(refusal.error));
-    }
-
-    void closed(const CallGroup& group) {
-        if (group.held != CallClass::closed) return;
-        for_each_call(group, [&](std::string_view call) {
-            const std::uint32_t number = call_number(call);
-            if (number != no_number) add(number, {}, refuse(group.error));
-        });
     }
 
     void mediated(const CallEntry& entry) {
@@ -142,11 +133,10 @@ private:
 
     /// An allow-list of families, types and protocols (architecture.md).
     void sockets() {
-        socket_ = call_number("socket");
         internet(AF_INET);
         internet(AF_INET6);
         if (plan_.unix_closed) add(socket_, {equals(0, AF_UNIX)}, refuse(EACCES));
-        for (const std::uint32_t call : {socket_, call_number("socketpair")}) {
+        for (const std::uint32_t call : {socket_, socketpair_}) {
             add(call, {equals(0, AF_UNIX), equals(1, SOCK_STREAM, socket_type_mask)}, allow);
             add(call, {equals(0, AF_UNIX), equals(1, SOCK_SEQPACKET, socket_type_mask)}, allow);
             if (plan_.unix_datagram) {
@@ -157,7 +147,7 @@ private:
         add(socket_, {equals(0, AF_NETLINK), equals(2, NETLINK_ROUTE)}, allow);
         add(socket_, {equals(0, AF_NETLINK)}, refuse(EPROTONOSUPPORT));
         add(socket_, {}, refuse(EAFNOSUPPORT));
-        add(call_number("socketpair"), {}, refuse(EAFNOSUPPORT));
+        add(socketpair_, {}, refuse(EAFNOSUPPORT));
     }
 
     void internet(int family) {
@@ -175,9 +165,10 @@ private:
         add(socket_, {of_family}, refuse(EPROTONOSUPPORT));
     }
 
+    static constexpr std::uint32_t socket_ = call_number("socket"), socketpair_ = call_number("socketpair");
+
     const Plan& plan_;
     FilterSpec spec_;
-    std::uint32_t socket_ = no_number;
 };
 
 bool is_trapped(const FilterSpec& spec, std::uint32_t number) {

@@ -41,14 +41,14 @@ constexpr std::uint64_t ask_personality = 0xffffffff;
 
 constexpr Refusal one(std::string_view call, std::string_view what, int error, std::string_view why,
                       ArgumentTest test, When when = When::always) {
-    return {call, what, error, why, {test}, 1, when};
+    return {call, what, error, why, {test}, 1, when, call_number(call)};
 }
 constexpr Refusal two(std::string_view call, std::string_view what, int error, std::string_view why,
                       ArgumentTest first, ArgumentTest second) {
-    return {call, what, error, why, {first, second}, 2, When::always};
+    return {call, what, error, why, {first, second}, 2, When::always, call_number(call)};
 }
 constexpr Refusal whole(std::string_view call, int error, std::string_view why, When when) {
-    return {call, "whatever the arguments", error, why, {}, 0, when};
+    return {call, "whatever the arguments", error, why, {}, 0, when, call_number(call)};
 }
 constexpr Refusal request(std::string_view what, std::uint64_t number, int error, std::string_view why,
                           When when = When::always) {

@@ -112,34 +112,35 @@ constexpr auto entries = std::to_array<CallEntry>({
 });
 
 /// The entries with their numbers on this machine.
-const auto& table() {
-    static const auto numbered = [] {
-        auto copy = entries;
-        for (CallEntry& entry : copy) entry.number = call_number(entry.name);
-        return copy;
-    }();
+constexpr auto table = [] {
+    auto numbered = entries;
+    for (CallEntry& entry : numbered) entry.number = call_number(entry.name);
     return numbered;
-}
+}();
+
+/// For each number, one more than where its entry stands; 0: nowhere.
+constexpr auto by_number = [] {
+    static_assert(table.size() < 256);
+    std::array<std::uint8_t, newest_call + 1> places{};
+    for (std::size_t place = 0; place < table.size(); ++place)
+        if (table[place].number < places.size())
+            places[table[place].number] = static_cast<std::uint8_t>(place + 1);
+    return places;
+}();
 
 }  // namespace
 
-std::span<const CallEntry> call_table() { return table(); }
+std::span<const CallEntry> call_table() { return table; }
 
 const CallEntry* find_call(std::uint32_t number) {
-    static const auto by_number = [] {
-        std::array<const CallEntry*, newest_call + 1> index{};
-        for (const CallEntry& entry : table()) {
-            if (entry.number < index.size()) index[entry.number] = &entry;
-        }
-        return index;
-    }();
-    return number < by_number.size() ? by_number[number] : nullptr;
+    if (number >= by_number.size() || by_number[number] == 0) return nullptr;
+    return &table[by_number[number] - 1U];
 }
 
 const CallEntry* find_call(std::string_view name) {
     const auto* const found =
-        std::ranges::find_if(table(), [name](const CallEntry& entry) { return entry.name == name; });
-    return found == table().end() ? nullptr : found;
+        std::ranges::find_if(table, [name](const CallEntry& entry) { return entry.name == name; });
+    return found == table.end() ? nullptr : found;
 }
 
 }  // namespace callgate::calls

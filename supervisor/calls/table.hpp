@@ -60,7 +60,7 @@ struct CallEntry {
     std::int8_t mode = -1;
     OpenFlags open = OpenFlags::none;
     Scope scope = Scope::object;
-    /// Found by name when the table is first used; `no_number` where this architecture lacks the call.
+    /// On this machine; `no_number` where its architecture lacks the call.
     std::uint32_t number = no_number;
 };
 

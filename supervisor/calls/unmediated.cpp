@@ -111,9 +111,35 @@ constexpr CallGroup groups[] = {
      "afs_syscall tuxcall security vserver epoll_ctl_old epoll_wait_old set_thread_area get_thread_area"},
 };
 
+template <class Visit>
+constexpr void for_each_closed(Visit visit) {
+    for (const CallGroup& group : groups) {
+        if (group.held != CallClass::closed) continue;
+        for_each_call(group, [&](std::string_view call) {
+            if (const std::uint32_t number = call_number(call); number != no_number)
+                visit(ClosedNumber{number, group.error});
+        });
+    }
+}
+
+constexpr std::size_t closed_count = [] {
+    std::size_t count = 0;
+    for_each_closed([&count](const ClosedNumber&) { ++count; });
+    return count;
+}();
+
+constexpr auto closed = [] {
+    std::array<ClosedNumber, closed_count> numbers{};
+    std::size_t filled = 0;
+    for_each_closed([&](const ClosedNumber& call) { numbers[filled++] = call; });
+    return numbers;
+}();
+
 }  // namespace
 
 std::span<const CallGroup> call_groups() { return groups; }
+
+std::span<const ClosedNumber> closed_numbers() { return closed; }
 
 std::optional<CallClassification> classify(std::string_view name) {
     if (find_call(name) != nullptr) return CallClassification{};
