@@ -70,19 +70,17 @@ int forbid_core() {
 
 /// Where memory is short the kernel is to end the tree before what runs beside it
 /// (proc_pid_oom_score_adj(5)): half of the scale is added. A program that may write there can take that
-/// back, as anybody can what he inherited.
-int offer_to_oom_killer() {
+/// back, as anybody can what he inherited. Not before there is a command: who waits for one is no burden.
+int offer_to_oom_killer(const UniqueFd& score_file) {
     constexpr int added = 500, most = 1000;
-    const int file = ::open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
-    if (file < 0) return errno;
     std::array<char, 16> text{};
-    int error = error_of(::read(file, text.data(), text.size() - 1));
+    int error = error_of(::read(score_file.get(), text.data(), text.size() - 1));
     int score = 0;
     if (error == 0 && std::from_chars(text.begin(), text.end(), score).ec == std::errc()) {
         char* const end = std::to_chars(text.begin(), text.end(), std::min(score + added, most)).ptr;
-        error = error_of(::write(file, text.data(), static_cast<std::size_t>(end - text.begin())));
+        error =
+            error_of(::write(score_file.get(), text.data(), static_cast<std::size_t>(end - text.begin())));
     }
-    ::close(file);
     return error;
 }
 
@@ -91,10 +89,16 @@ int offer_to_oom_killer() {
 /// forbids them, the user's quota of keys.
 void leave_session_keyring() { ::syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr); }
 
-int set_limits(const Blueprint& blueprint) {
+/// What depends on nothing that the supervisor is still to tell.
+int set_same_limits(UniqueFd& score_file) {
     if (const int error = forbid_core()) return error;
-    if (const int error = offer_to_oom_killer()) return error;
     leave_session_keyring();
+    score_file.reset(::open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC));
+    return score_file ? 0 : errno;
+}
+
+int set_limits(const Blueprint& blueprint, UniqueFd score_file) {
+    if (const int error = offer_to_oom_killer(score_file)) return error;
     for (const Limit& limit : blueprint.limits()) {
         if (const int error = set_limit(limit.resource, limit.value)) return error;
     }
@@ -228,15 +232,18 @@ void arm_and_execute(const AgentStart& start) {
     if (guarding.working_directory)
         require(ArmStep::working_directory, error_of(::fchdir(guarding.working_directory.get())));
     require(ArmStep::descriptors, set_descriptors(start));
+    // While the supervisor still works out what holds: the run waits for whatever comes after that.
+    UniqueFd score_file;
+    require(ArmStep::limits, set_same_limits(score_file));
+    require(ArmStep::no_new_privs, error_of(::prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL)));
 
     Blueprint domain, blueprint;
     require(ArmStep::handshake, domain.receive(channels.go));
     UniqueFd ruleset;
     require(ArmStep::ruleset, make_ruleset(domain, ruleset));
     require(ArmStep::handshake, blueprint.receive(channels.go));
-    require(ArmStep::limits, set_limits(blueprint));
+    require(ArmStep::limits, set_limits(blueprint, std::move(score_file)));
     require(ArmStep::priority, set_priority(blueprint));
-    require(ArmStep::no_new_privs, error_of(::prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL)));
     require(ArmStep::landlock, enter_landlock(ruleset));
     Courier courier;
     if (channels.handover >= 0) require(ArmStep::handshake, courier.start(channels.handover));
