@@ -96,8 +96,9 @@ agent::ReportPlace open_report_place(const OutputTarget& target) {
 
 Beginning::Beginning(const SessionConfig& config)
     : made(require(agent::SharedObjects::make(), "cannot map the list of objects")),
-      report(open_report_place(config.report)),
-      lost_report_(require(agent::SharedText::make(), "cannot map the report of a lost run")) {
+      report(open_report_place(config.report)) {
+    if (report.wanted())
+        lost_report_.emplace(require(agent::SharedText::make(), "cannot map the report of a lost run"));
     ::signal(SIGXFSZ, SIG_IGN);  // a log that has reached its limit is an error of write(2)
     ::signal(SIGPIPE, SIG_IGN);
     const int abi = agent::kernel_landlock_abi();
@@ -128,7 +129,7 @@ void Beginning::fork_guardian(const SessionConfig& config) {
     guarding.await_dismissal = true;
     guarding.supervisor_files = approval::meeting_point_files(config.ask.runtime_directory, config.run);
     guarding.report = &report;
-    guarding.lost_report = &lost_report_;
+    guarding.lost_report = lost_report_ ? &*lost_report_ : nullptr;
     guardian = require(agent::start_guardian(guarding), "cannot start the guardian process");
 }
 

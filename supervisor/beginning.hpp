@@ -48,8 +48,8 @@ public:
 
     void fork_guardian(const SessionConfig& config);
     [[nodiscard]] bool forked() const { return guardian.pid > 0; }
-    /// What the guardian reports in our place, if we are lost from here on.
-    void set_lost_report(std::string_view text) { lost_report_.set(text); }
+    /// What the guardian reports in our place, if we are lost from here on; where a report is wanted.
+    void set_lost_report(std::string_view text) { lost_report_.value().set(text); }
     /// Tells the agent what its Landlock domain is made of, which it makes while the rest is worked out. Of
     /// `config` the plan must be known.
     void send_ruleset(const SessionConfig& config);
@@ -78,7 +78,7 @@ private:
     agent::Event next_event() const;
     void stop_with_agent(pid_t stopped) const;
 
-    agent::SharedText lost_report_;
+    std::optional<agent::SharedText> lost_report_;
     std::string temporary_directory_;  // the run's, which the guardian makes
     std::vector<sock_filter> filter_;  // what the agent is told then
     bool told_ = false;                // the agent knows what it becomes

@@ -361,9 +361,9 @@ int Session::run() {
     try {
         if (config_.status.wanted()) status_fd_ = copy_descriptor(config_.status.descriptor, "--status");
         if (begun_->report.wanted()) tell_guardian();
-        std::future<void> log_open = begin_opening_log();
         begun_->arm(config_);
         // The agent arms itself meanwhile, and waits to be let go.
+        std::future<void> log_open = begin_opening_log();
         log_open.get();
         make_groups();
         drop_capabilities();

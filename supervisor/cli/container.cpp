@@ -48,7 +48,8 @@ Container probe_container() {
     found.refused = refused_calls(found.filtered);
     found.descriptors = !agent::taking_descriptors_is_refused();
     found.memory_calls = !kernel::memory_calls_are_refused();
-    found.memory_file = UniqueFd(::open("/proc/self/mem", O_RDONLY | O_CLOEXEC)).valid();
+    if (!found.memory_calls)
+        found.memory_file = UniqueFd(::open("/proc/self/mem", O_RDONLY | O_CLOEXEC)).valid();
     // Of no process: ESRCH.
     found.ptrace = !refused(::ptrace(PTRACE_SEIZE, 0, nullptr, nullptr));
     found.kcmp = !refused(::syscall(SYS_kcmp, ::getpid(), ::getpid(), 2, 0UL, 0UL));

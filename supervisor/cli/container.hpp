@@ -17,7 +17,7 @@ struct Container {
     std::vector<std::string_view> refused;  // calls without which nothing can run
     bool descriptors = true;                // pidfd_getfd
     bool memory_calls = true;               // process_vm_readv and process_vm_writev
-    bool memory_file = true;                // /proc/PID/mem, in their place
+    bool memory_file = true;  // /proc/PID/mem, in their place; looked for where they are refused
     bool ptrace = true;
     bool kcmp = true;
     bool keyrings = true;  // keyctl
