@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rules/glob_program.hpp"
+#include "rules/made_once.hpp"
 
 namespace callgate::rules {
 
@@ -11,15 +12,18 @@ struct Glob::Compiled {
     GlobKind kind = GlobKind::path;
     bool can_match = true;
     std::vector<Branch> branches;
-    /// One for each branch, of those that are literal or a hierarchy without tokens; none at all where all
-    /// branches are such.
-    std::vector<GlobProgram> programs;
+    /// One for each branch, of those that are literal or a hierarchy without tokens. Many patterns are never
+    /// matched: they stand for others that they are expanded to, or nothing is asked about their heads.
+    MadeOnce<std::vector<GlobProgram>> programs;
 
     void add_text(const GlobElements& elements);
     /// `head` is written as the kernel would write it, or empty; `elements` are what follows it.
     void add_path(std::string_view head, const GlobElements& elements);
     void add_head(std::string_view head, bool hierarchy);
-    void add_program(GlobProgram program);
+    [[nodiscard]] std::vector<GlobProgram> make_programs() const;
+    [[nodiscard]] const GlobProgram& program(std::size_t branch) const {
+        return programs.get([this] { return make_programs(); })[branch];
+    }
 };
 
 namespace {
@@ -43,7 +47,7 @@ std::string literal_bytes(GlobComponent elements) {
 }
 
 /// The components of a path pattern; empty ones and repeated `**` are left out.
-std::vector<GlobComponent> split_components(const GlobElements& elements) {
+std::vector<GlobComponent> split_components(const std::vector<GlobElement>& elements) {
     const auto is_slash = [](const GlobElement& element) {
         return element.kind == Kind::byte && element.byte == '/';
     };
@@ -81,18 +85,16 @@ std::string_view without_final_slashes(std::string_view path) {
 
 void Glob::Compiled::add_text(const GlobElements& elements) {
     Branch branch;
-    branch.literal = is_literal(elements);
-    if (branch.literal) {
-        branch.head = literal_bytes(elements);
-    } else {
-        append_pattern_text(elements, branch.residue);
-    }
-    if (!branch.literal) add_program(GlobProgram::for_text(elements));
+    branch.literal = is_literal(elements.list);
+    if (branch.literal)
+        branch.head = literal_bytes(elements.list);
+    else
+        append_pattern_text(elements.list, elements.sets, branch.residue);
     branches.push_back(std::move(branch));
 }
 
 void Glob::Compiled::add_path(std::string_view head, const GlobElements& elements) {
-    const std::vector<GlobComponent> components = split_components(elements);
+    const std::vector<GlobComponent> components = split_components(elements.list);
     const auto wild = std::find_if_not(components.begin(), components.end(), is_literal);
     Branch branch;
     branch.head = head;
@@ -103,12 +105,10 @@ void Glob::Compiled::add_path(std::string_view head, const GlobElements& element
     const std::span<const GlobComponent> residue(wild, components.end());
     for (const GlobComponent component : residue) {
         branch.residue += '/';
-        append_pattern_text(component, branch.residue);
+        append_pattern_text(component, elements.sets, branch.residue);
     }
     branch.literal = residue.empty();
     branch.hierarchy = residue.size() == 1 && is_double_star(residue.front());
-    const bool general = !branch.literal && !branch.hierarchy;
-    if (general) add_program(GlobProgram::for_components(residue));
     branches.push_back(std::move(branch));
     const bool relative = std::any_of(components.begin(), components.end(), [](GlobComponent component) {
         return component.size() <= 2 &&
@@ -127,10 +127,21 @@ void Glob::Compiled::add_head(std::string_view head, bool hierarchy) {
     if (hierarchy) branch.residue = "/**";
 }
 
-/// Of the branch that comes next.
-void Glob::Compiled::add_program(GlobProgram program) {
-    programs.resize(branches.size());
-    programs.push_back(std::move(program));
+/// The residues say all that is needed: equal ones were read as equal elements.
+std::vector<GlobProgram> Glob::Compiled::make_programs() const {
+    std::vector<GlobProgram> all;
+    all.reserve(branches.size());
+    for (const Branch& branch : branches) {
+        GlobProgram& program = all.emplace_back();
+        std::string error;
+        if (branch.literal || branch.hierarchy) continue;
+        const GlobElements elements = parse_elements(branch.residue, kind, error).value();
+        if (kind == GlobKind::text)
+            program = GlobProgram::for_text(elements);
+        else
+            program = GlobProgram::for_components(split_components(elements.list), elements.sets);
+    }
+    return all;
 }
 
 namespace {
@@ -191,7 +202,6 @@ std::optional<Glob> Glob::compile(std::string_view pattern, GlobKind kind, std::
     compiled->kind = kind;
     compiled->can_match = kind == GlobKind::text;
     compiled->branches.reserve(alternatives->size());
-    compiled->programs.reserve(alternatives->size());
     for (const std::string& alternative : *alternatives) {
         const bool anchored =
             alternative.starts_with('/') || alternative.starts_with("**/") || alternative == "**";
@@ -233,10 +243,16 @@ Glob Glob::beneath(std::string_view directory) {
     return glob;
 }
 
+void Glob::prepare() const {
+    if (compiled_ && !std::ranges::all_of(compiled_->branches,
+                                          [](const Branch& one) { return one.literal || one.hierarchy; }))
+        static_cast<void>(compiled_->program(0));
+}
+
 bool Glob::residue_matches(std::size_t branch, std::string_view rest) const {
     const Branch& which = compiled_->branches[branch];
     if (which.literal) return rest.empty();
-    return which.hierarchy || compiled_->programs[branch].matches(rest);
+    return which.hierarchy || compiled_->program(branch).matches(rest);
 }
 
 bool Glob::matches(std::string_view text) const {
@@ -246,7 +262,7 @@ bool Glob::matches(std::string_view text) const {
         if (branch.literal) {
             if (text == branch.head) return true;
         } else if (compiled_->kind == GlobKind::text) {
-            if (compiled_->programs[index].matches(text)) return true;
+            if (compiled_->program(index).matches(text)) return true;
         } else if (const auto rest = rest_beneath(text, branch.head); rest && residue_matches(index, *rest)) {
             return true;
         }
@@ -277,7 +293,7 @@ bool Glob::may_match_beneath(std::string_view directory) const {
         if (rest_beneath(branch.head, directory)) return true;
         const auto rest = rest_beneath(directory, branch.head);
         if (!rest || branch.literal) continue;
-        if (branch.hierarchy || compiled_->programs[index].may_match_beneath(*rest)) return true;
+        if (branch.hierarchy || compiled_->program(index).may_match_beneath(*rest)) return true;
     }
     return false;
 }
@@ -289,7 +305,7 @@ bool Glob::covers_hierarchy(std::string_view directory) const {
         const Branch& branch = compiled_->branches[index];
         const auto rest = rest_beneath(directory, branch.head);
         if (!rest || branch.literal) continue;
-        if (branch.hierarchy || compiled_->programs[index].covers(*rest)) return true;
+        if (branch.hierarchy || compiled_->program(index).covers(*rest)) return true;
     }
     return false;
 }

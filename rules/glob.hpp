@@ -6,7 +6,7 @@
 // one, a final one does not count, a component that is `**` alone stands for any number of components (also
 // none), and a leading `**` begins at the root. No wildcard stands for an empty component: "/*" does not
 // match "/". An attacker controls the text that is matched (up to 64 KiB): matching is bounded by pattern
-// length × text length, never exponential, and does not allocate.
+// length × text length, never exponential, and does not allocate once the glob is prepared.
 #pragma once
 
 #include <memory>
@@ -31,6 +31,8 @@ public:
     static Glob beneath(std::string_view directory);
 
     [[nodiscard]] bool matches(std::string_view text) const;
+    /// Makes what matching needs; else the first match does. Any thread, more than once.
+    void prepare() const;
 
     /// The pattern as it was written (after variables); of `literal` and `beneath` with wildcard bytes
     /// quoted.

@@ -71,13 +71,16 @@ private:
 
 GlobProgram GlobProgram::for_text(const GlobElements& elements) {
     GlobProgram program;
-    program.add(elements, false);
+    program.sets_ = elements.sets;
+    program.add(elements.list, false);
     program.finish();
     return program;
 }
 
-GlobProgram GlobProgram::for_components(std::span<const GlobComponent> components) {
+GlobProgram GlobProgram::for_components(std::span<const GlobComponent> components,
+                                        std::vector<ByteSet> sets) {
     GlobProgram program;
+    program.sets_ = std::move(sets);
     std::size_t most = 3;
     for (const GlobComponent component : components) most += component.size() + 2;
     program.tokens_.reserve(most);
@@ -116,8 +119,7 @@ void GlobProgram::add(GlobComponent elements, bool path) {
                 add(Kind::any_sequence);
                 break;
             case GlobElement::Kind::set:
-                tokens_.push_back({Kind::set, 0, static_cast<std::uint16_t>(sets_.size())});
-                sets_.push_back(element.set);
+                tokens_.push_back({Kind::set, 0, element.set});
                 break;
         }
     }

@@ -28,9 +28,13 @@ struct GlobElement {
     enum class Kind : std::uint8_t { byte, any, set, star, double_star };
     Kind kind = Kind::byte;
     char byte = 0;
-    ByteSet set;
+    std::uint16_t set = 0;  // which of the pattern's
 };
-using GlobElements = std::vector<GlobElement>;
+struct GlobElements {
+    std::vector<GlobElement> list;
+    std::vector<ByteSet> sets;
+};
+/// Some of the elements that follow each other.
 using GlobComponent = std::span<const GlobElement>;
 
 /// The alternatives of a pattern, its braces multiplied out. Nothing, and why in `error`, where there are
@@ -43,7 +47,7 @@ using GlobComponent = std::span<const GlobElement>;
                                                          std::string& error);
 
 /// Appends elements as a pattern again, quoted where needed: equal elements give equal text.
-void append_pattern_text(GlobComponent elements, std::string& text);
+void append_pattern_text(GlobComponent elements, std::span<const ByteSet> sets, std::string& text);
 
 /// Whether the byte means something in a pattern.
 [[nodiscard]] inline bool is_wildcard(char byte) {
@@ -65,7 +69,7 @@ public:
     static GlobProgram for_text(const GlobElements& elements);
     /// For the components of a path that follow its head. A component that is `**` alone stands for any
     /// number of components, also none.
-    static GlobProgram for_components(std::span<const GlobComponent> components);
+    static GlobProgram for_components(std::span<const GlobComponent> components, std::vector<ByteSet> sets);
 
     [[nodiscard]] bool matches(std::string_view text) const;
     /// Whether `text`, or some text that goes on with '/' after it, could match (true where unsure).

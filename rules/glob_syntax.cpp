@@ -150,6 +150,10 @@ std::optional<ByteSet> parse_class(std::string_view text, GlobKind kind, std::st
     }
     if (negated) set.flip();
     if (kind == GlobKind::path) set.reset('/').reset('\0');
+    if (set.none()) {
+        error = "a [...] matches no byte at all";
+        return std::nullopt;
+    }
     return set;
 }
 
@@ -188,30 +192,31 @@ std::optional<std::vector<std::string>> expand_braces(std::string_view pattern, 
 std::optional<GlobElements> parse_elements(std::string_view pattern, GlobKind kind, std::string& error) {
     using Kind = GlobElement::Kind;
     GlobElements elements;
-    elements.reserve(pattern.size());
+    elements.list.reserve(pattern.size());
     for (std::size_t position = 0; position < pattern.size(); ++position) {
         const char byte = pattern[position];
         if (byte == '*') {
             const std::size_t after = std::min(pattern.find_first_not_of('*', position), pattern.size());
-            elements.push_back({after - position > 1 ? Kind::double_star : Kind::star, 0, {}});
+            elements.list.push_back({after - position > 1 ? Kind::double_star : Kind::star, 0, 0});
             position = after - 1;
         } else if (byte == '?') {
-            elements.push_back({Kind::any, 0, {}});
+            elements.list.push_back({Kind::any, 0, 0});
         } else if (byte == '[') {
             const std::size_t after = end_of_class(pattern, position);
             const auto set = parse_class(pattern.substr(position + 1, after - position - 2), kind, error);
             if (!set) return std::nullopt;
-            elements.push_back({Kind::set, 0, *set});
+            elements.list.push_back({Kind::set, 0, static_cast<std::uint16_t>(elements.sets.size())});
+            elements.sets.push_back(*set);
             position = after - 1;
         } else {
             if (byte == '\\') ++position;
-            elements.push_back({Kind::byte, pattern[position], {}});
+            elements.list.push_back({Kind::byte, pattern[position], 0});
         }
     }
     return elements;
 }
 
-void append_pattern_text(GlobComponent elements, std::string& text) {
+void append_pattern_text(GlobComponent elements, std::span<const ByteSet> sets, std::string& text) {
     for (const GlobElement& element : elements) {
         switch (element.kind) {
             case GlobElement::Kind::byte:
@@ -221,7 +226,7 @@ void append_pattern_text(GlobComponent elements, std::string& text) {
                 text += '?';
                 break;
             case GlobElement::Kind::set:
-                text += class_text(element.set);
+                text += class_text(sets[element.set]);
                 break;
             case GlobElement::Kind::star:
                 text += '*';

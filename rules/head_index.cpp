@@ -18,52 +18,54 @@ void HeadIndex::add(std::uint32_t rule, const Glob& glob) {
     }
 }
 
-/// Every head gets a slot; its branches then come to stand together, in the order in which they were added.
+/// Every head gets a number; its branches then come to stand together, in the order in which they were added.
 void HeadIndex::freeze() {
-    slots_.assign(std::bit_ceil(pending_.size() * 2 + 2), Slot{});
-    std::vector<std::uint32_t> slot_of;
-    slot_of.reserve(pending_.size());
+    places_.assign(std::bit_ceil(pending_.size() * 2 + 2), 0);
+    heads_.reserve(pending_.size());
+    std::vector<std::uint32_t> number;
+    number.reserve(pending_.size());
     for (const Pending& one : pending_) {
-        const std::size_t place = place_of(one.head);
-        slot_of.push_back(static_cast<std::uint32_t>(place));
+        number.push_back(number_of(one.head));
         // Counts, until all are known.
-        ++slots_[place].end;
-        if (one.literal) ++slots_[place].beneath;
+        Head& head = heads_[number.back()];
+        ++head.end;
+        if (one.literal) ++head.beneath;
     }
     std::uint32_t next = 0;
-    for (Slot& slot : slots_) {
-        if (slot.end == 0) continue;
-        slot.exact = next;
-        next += slot.end;
-        slot.end = slot.beneath += slot.exact;
+    for (Head& head : heads_) {
+        head.exact = next;
+        next += head.end;
+        head.end = head.beneath += head.exact;
     }
     entries_.resize(pending_.size());
-    std::vector<std::uint32_t> literals(slots_.size(), 0);
+    std::vector<std::uint32_t> literals(heads_.size(), 0);
     for (std::size_t index = 0; index < pending_.size(); ++index) {
-        Slot& slot = slots_[slot_of[index]];
+        Head& head = heads_[number[index]];
         const bool literal = pending_[index].literal;
-        entries_[literal ? slot.exact + literals[slot_of[index]]++ : slot.end++] = pending_[index].entry;
+        entries_[literal ? head.exact + literals[number[index]]++ : head.end++] = pending_[index].entry;
     }
-    pending_.clear();
-    pending_.shrink_to_fit();
+    pending_ = {};
 }
 
-/// The place of the head's slot, a free one where it is new.
-std::size_t HeadIndex::place_of(std::string_view head) {
+/// Of a head that is new, the next one.
+std::uint32_t HeadIndex::number_of(std::string_view head) {
     const std::uint64_t hash = hash_of(head);
-    std::size_t place = first_place(hash);
-    while (slots_[place].end != 0 && (slots_[place].hash != hash || slots_[place].head != head))
-        place = (place + 1) & (slots_.size() - 1);
-    slots_[place].hash = hash;
-    slots_[place].head = head;
-    return place;
+    for (std::size_t place = first_place(hash);; place = (place + 1) & (places_.size() - 1)) {
+        std::uint32_t& number = places_[place];
+        if (number == 0) {
+            heads_.push_back({hash, head, 0, 0, 0});
+            number = static_cast<std::uint32_t>(heads_.size());
+        }
+        const Head& known = heads_[number - 1];
+        if (known.hash == hash && known.text == head) return number - 1;
+    }
 }
 
-const HeadIndex::Slot* HeadIndex::find(std::uint64_t hash, std::string_view head) const {
-    for (std::size_t place = first_place(hash);; place = (place + 1) & (slots_.size() - 1)) {
-        const Slot& slot = slots_[place];
-        if (slot.end == 0) return nullptr;
-        if (slot.hash == hash && slot.head == head) return &slot;
+const HeadIndex::Head* HeadIndex::find(std::uint64_t hash, std::string_view head) const {
+    for (std::size_t place = first_place(hash);; place = (place + 1) & (places_.size() - 1)) {
+        if (places_[place] == 0) return nullptr;
+        const Head& known = heads_[places_[place] - 1];
+        if (known.hash == hash && known.text == head) return &known;
     }
 }
 

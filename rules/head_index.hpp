@@ -54,9 +54,9 @@ public:
     }
 
 private:
-    struct Slot {
+    struct Head {
         std::uint64_t hash = 0;
-        std::string_view head;  // a branch's own, which outlives the index
+        std::string_view text;  // a branch's own, which outlives the index
         // In `entries_`: literal branches, then those that also match beneath their head, then the end.
         std::uint32_t exact = 0, beneath = 0, end = 0;
     };
@@ -77,22 +77,25 @@ private:
     }
     /// The low bits of the hash alone depend on the last bytes most.
     [[nodiscard]] std::size_t first_place(std::uint64_t hash) const {
-        return static_cast<std::size_t>(hash ^ hash >> 32) & (slots_.size() - 1);
+        return static_cast<std::size_t>(hash ^ hash >> 32) & (places_.size() - 1);
     }
-    std::size_t place_of(std::string_view head);
-    [[nodiscard]] const Slot* find(std::uint64_t hash, std::string_view head) const;
+    std::uint32_t number_of(std::string_view head);
+    [[nodiscard]] const Head* find(std::uint64_t hash, std::string_view head) const;
 
     template <typename Offer>
-    void each(const Slot* slot, bool whole, std::string_view rest, Offer& offer) const {
-        if (slot == nullptr) return;
-        for (std::uint32_t index = whole ? slot->exact : slot->beneath; index < slot->end; ++index) {
+    void each(const Head* head, bool whole, std::string_view rest, Offer& offer) const {
+        if (head == nullptr) return;
+        for (std::uint32_t index = whole ? head->exact : head->beneath; index < head->end; ++index) {
             offer(entries_[index], rest);
         }
     }
 
     std::vector<Pending> pending_;  // until `freeze`
     std::vector<Entry> entries_;
-    std::vector<Slot> slots_;   // open addressing; a power of two, at most half full
+    std::vector<Head> heads_;
+    // By hash, with open addressing: one more than the number of a head, or 0. A power of two, at most half
+    // full.
+    std::vector<std::uint32_t> places_;
     std::vector<Entry> texts_;  // globs of texts with wildcards: these have no head
 };
 

@@ -98,6 +98,8 @@ public:
     void tcp(NetworkPlan& plan, int abi) const;
 
 private:
+    [[nodiscard]] bool allows_some_port() const;
+    void held_ports(NetworkPlan& plan) const;
     void minimal_tcp(NetworkPlan& plan) const;
 
     const RuleSet& rules_;
@@ -146,9 +148,25 @@ void Network::contested(Class which, const std::string& what, Reasons& reasons) 
 void Network::tcp(NetworkPlan& plan, int abi) const {
     plan.all = plan.exact = whole(Class::tcp);
     if (plan.all) return;
-    const bool by_default = rules_.fallback() == Action::allow;
+    if (abi < 4) {
+        plan.minimal.add("landlock",
+                         [&] { return "Landlock holds TCP from ABI 4, this is " + std::to_string(abi); });
+        return;
+    }
+    plan.exact = true;
+    if (allows_some_port()) held_ports(plan);
+    minimal_tcp(plan);
+}
+
+bool Network::allows_some_port() const {
+    return rules_.fallback() == Action::allow || std::ranges::any_of(rules_.rules(), [&](const Rule& rule) {
+               return !restricts(rule) && concerns(rule, operation_, Class::tcp);
+           });
+}
+
+void Network::held_ports(NetworkPlan& plan) const {
     Ports allowed, somewhere, shut;
-    if (by_default) allowed.set(), somewhere.set();
+    if (rules_.fallback() == Action::allow) allowed.set(), somewhere.set();
     for (const Rule& rule : rules_.rules()) {
         if (restricts(rule) || !concerns(rule, operation_, Class::tcp)) continue;
         somewhere |= ports_of(rule);
@@ -159,15 +177,9 @@ void Network::tcp(NetworkPlan& plan, int abi) const {
         allowed &= ~ports_of(rule);
         if (every_host(rule)) shut |= ports_of(rule);
     }
-    if (abi < 4) {
-        plan.minimal.add("landlock",
-                         [&] { return "Landlock holds TCP from ABI 4, this is " + std::to_string(abi); });
-        return;
-    }
     plan.ports = ranges_of(allowed);
     keep_few(plan.ports, allowed);
     plan.exact = (somewhere & ~shut & ~allowed).none();
-    minimal_tcp(plan);
 }
 
 void Network::minimal_tcp(NetworkPlan& plan) const {

@@ -54,7 +54,8 @@ struct PathPlan {
 };
 using GrantsByPath = std::map<std::string, Grant, PathOrder>;
 [[nodiscard]] PathPlan merge_grants(GrantsByPath grants, std::vector<Loss> losses);
-[[nodiscard]] PathPlan plan_paths(const RuleSet& rules, const FileTree* tree);
+/// `losses`: whether they are wanted; else none is told.
+[[nodiscard]] PathPlan plan_paths(const RuleSet& rules, const FileTree* tree, bool losses);
 
 /// Whether everything is allowed for `operation`, at any path, by whoever asks.
 [[nodiscard]] bool wholly_allowed(const RuleSet& rules, Operation operation);

@@ -8,6 +8,7 @@
 // must let it through all the same and the trap alone decides (`Grant::trap_only_execute`). That costs every
 // execve of the run, so it is done only where something may be executed that no static grant covers.
 #include <algorithm>
+#include <type_traits>
 #include <unordered_map>
 
 #include "rules/plan_obstacles.hpp"
@@ -23,7 +24,8 @@ constexpr int level_limit = 16;              // directories split beneath one an
 
 class Walker {
 public:
-    Walker(const RuleSet& rules, const FileTree& tree) : rules_(rules), tree_(tree) {
+    Walker(const RuleSet& rules, const FileTree& tree, bool tells_losses)
+        : rules_(rules), tree_(tree), tells_losses_(tells_losses) {
         std::vector<Obstacle> restrictions, receiving;
         for (const Rule& rule : rules.rules()) {
             const OperationSet operations = rule.operations & held_by_path;
@@ -46,7 +48,7 @@ public:
 private:
     void allow(const Rule& rule);
     void branch(const Rule& rule, OperationSet operations, const Glob::Branch& branch);
-    void by_asker(const Rule& rule, OperationSet operations, const std::string& why);
+    void by_asker(const Rule& rule, OperationSet operations, std::string_view why);
     void start(const std::string& path, OperationSet operations, bool hierarchy);
     void directory(const std::string& path, OperationSet operations, const Obstacles& obstacles, int level);
     void split(const std::string& path, OperationSet operations, const Obstacles& obstacles, int level);
@@ -58,12 +60,23 @@ private:
     void contest_head(const std::string& head, bool hierarchy);
     const std::vector<FileTree::Entry>* children(const std::string& path, int level);
     [[nodiscard]] bool stays_as_it_is(const std::string& directory, int level);
-    void lose(const std::string& path, OperationSet operations, const std::string& by, std::string why);
+    /// `why` is a text, or a function that gives it and is called only where losses are told.
+    template <typename Why>
+    void lose(std::string_view path, OperationSet operations, std::string_view by, const Why& why) {
+        if (!tells_losses_) return;
+        std::string text;
+        if constexpr (std::is_invocable_v<Why>)
+            text = why();
+        else
+            text = why;
+        losses_.push_back({std::string(path), operations, allowing_, std::string(by), std::move(text)});
+    }
     const std::vector<FileTree::Entry>* entries(const std::string& path);
     [[nodiscard]] bool can_appear(const std::string& path) const;
 
     const RuleSet& rules_;
     const FileTree& tree_;
+    const bool tells_losses_;
     ObstacleIndex restrictions_;
     ObstacleIndex receiving_;         // no obstacles: where something may be created
     ObstacleIndex exceptions_;        // of allowing_
@@ -108,7 +121,7 @@ void Walker::allow(const Rule& rule) {
 }
 
 /// Whether it allows is known only when somebody asks.
-void Walker::by_asker(const Rule& rule, OperationSet operations, const std::string& why) {
+void Walker::by_asker(const Rule& rule, OperationSet operations, std::string_view why) {
     lose("/", operations, "", why);
     if (operations.contains(Operation::execute)) contest_heads(rule);
 }
@@ -123,21 +136,24 @@ void Walker::contest_heads(const Rule& rule) {
 void Walker::branch(const Rule& rule, OperationSet operations, const Glob::Branch& branch) {
     if (branch.literal || branch.hierarchy) return start(branch.head, operations, branch.hierarchy);
     lose(branch.head, rule.operations & held_by_path, "",
-         "a pattern: it may match anywhere beneath " + branch.head);
+         [&] { return "a pattern: it may match anywhere beneath " + branch.head; });
     if (operations.contains(Operation::execute)) contest_head(branch.head, true);
 }
 
 void Walker::start(const std::string& path, OperationSet operations, bool hierarchy) {
     const FileTree::Kind kind = tree_.kind(path);
     // What does not exist and cannot be made in the run answers ENOENT by itself.
-    if (kind == FileTree::Kind::absent)
-        return can_appear(path) ? lose(path, operations, "", path + " does not exist yet") : void();
+    if (kind == FileTree::Kind::absent) {
+        if (tells_losses_ && can_appear(path))
+            lose(path, operations, "", [&] { return path + " does not exist yet"; });
+        return;
+    }
     Obstacles obstacles;
     restrictions_.near(path, operations, obstacles);
     exceptions_.near(path, operations, obstacles);
     if (kind == FileTree::Kind::file) return file(path, operations, obstacles);
     if (hierarchy) return directory(path, operations, obstacles, 0);
-    lose(path, operations, "", path + " is a directory: Landlock could only allow all of it");
+    lose(path, operations, "", [&] { return path + " is a directory: Landlock could only allow all of it"; });
 }
 
 /// Whether anybody may make it in the run.
@@ -180,7 +196,7 @@ void Walker::directory(const std::string& path, OperationSet operations, const O
     grant(path, true, operations - restricted);
     if (restricted.empty()) return;
     if (const OperationSet lost = restricted - shut; !lost.empty())
-        lose(path, lost, by->id, "rule " + by->id + " may decide beneath " + path);
+        lose(path, lost, by->id, [&] { return "rule " + by->id + " may decide beneath " + path; });
     OperationSet rest = restricted - everywhere;
     if ((restricted - shut - taken).contains(Operation::execute) &&
         (everywhere.contains(Operation::execute) || !stays_as_it_is(path, level))) {
@@ -240,15 +256,17 @@ void Walker::file(const std::string& path, OperationSet operations, const Obstac
     if (lost.empty()) return;
     if ((lost - taken).contains(Operation::execute)) contest_execution(path, false);
     const bool parents = lost.intersects(held_by_parent);
-    lose(path, lost, by == nullptr ? "" : by->id,
-         parents ? "whether " + path + " may be made or removed is held by its directory alone"
-                 : "rule " + (by == nullptr ? std::string() : by->id) + " may decide on " + path);
+    const std::string_view id = by == nullptr ? std::string_view() : by->id;
+    lose(path, lost, id, [&] {
+        return parents ? "whether " + path + " may be made or removed is held by its directory alone"
+                       : "rule " + std::string(id) + " may decide on " + path;
+    });
 }
 
 void Walker::grant(const std::string& path, bool directory, OperationSet operations) {
     if (operations.empty()) return;
     if (grants_.size() >= grants_limit && !grants_.contains(path)) {
-        lose(path, operations, "", "more than " + std::to_string(grants_limit) + " grants");
+        lose(path, operations, "", [] { return "more than " + std::to_string(grants_limit) + " grants"; });
         if (operations.contains(Operation::execute)) contest_execution("/", true);
         return;
     }
@@ -282,10 +300,6 @@ void Walker::contest_head(const std::string& head, bool hierarchy) {
     if (!shut) contest_execution(head, directory);
 }
 
-void Walker::lose(const std::string& path, OperationSet operations, const std::string& by, std::string why) {
-    losses_.push_back({path, operations, allowing_, by, std::move(why)});
-}
-
 const std::vector<FileTree::Entry>* Walker::entries(const std::string& path) {
     auto found = listings_.find(path);
     if (found == listings_.end()) {
@@ -297,9 +311,9 @@ const std::vector<FileTree::Entry>* Walker::entries(const std::string& path) {
 
 }  // namespace
 
-PathPlan plan_paths(const RuleSet& rules, const FileTree* tree) {
+PathPlan plan_paths(const RuleSet& rules, const FileTree* tree, bool losses) {
     if (tree == nullptr) return {{}, {{"/", held_by_path, nullptr, "", "nothing is known of the files"}}};
-    Walker walker(rules, *tree);
+    Walker walker(rules, *tree, losses);
     walker.candidates();
     return walker.merge();
 }

@@ -6,6 +6,7 @@
 
 #include "rules/endpoint_index.hpp"
 #include "rules/head_index.hpp"
+#include "rules/made_once.hpp"
 #include "rules/rule_match.hpp"
 #include "rules/test_switch.hpp"
 
@@ -35,9 +36,19 @@ OperationSet operations_of(const Object& object) {
     return std::holds_alternative<FileObject>(object) ? file_operations : network_operations;
 }
 
-}  // namespace
+/// Patterns are made ready to match, so that no evaluation has to.
+void prepare(const Conditions& conditions) {
+    for (const auto* globs : {&conditions.path, &conditions.unix_socket, &conditions.program})
+        for (const Glob& glob : *globs) glob.prepare();
+    if (!conditions.argv) return;
+    for (const Glob& glob : *conditions.argv) glob.prepare();
+}
 
-struct RuleSet::Index {
+/// What evaluation looks up: pointers into the rules.
+class Index {
+public:
+    explicit Index(std::span<const Rule> rules);
+
     /// What is needed of every rule on the way of a search, densely.
     struct Digest {
         OperationSet operations;
@@ -45,38 +56,31 @@ struct RuleSet::Index {
         /// No condition but those that the name index tests.
         bool only_name = false;
     };
-
-    std::vector<Rule> rules;
-    Action fallback = Action::deny;
     std::vector<Digest> digests;
     HeadIndex files, sockets;
     /// Rules for every file, for every unix socket.
     std::vector<std::uint32_t> all_files, all_sockets;
     EndpointIndex endpoints;
-    bool needs_program = false, needs_arguments = false;
-    bool opens_udp = false, opens_unix_datagram = false;
 
-    class Search;
-
-    Index(std::vector<Rule> all, Action otherwise);
+private:
     void add(std::uint32_t number, const Rule& rule);
     void add_network(std::uint32_t number, const Rule& rule);
-    [[nodiscard]] Rank fallback_rank(const Request& request, Operation operation) const;
-    [[nodiscard]] Verdict verdict(Rank rank, Operation operation) const;
 };
 
-RuleSet::Index::Index(std::vector<Rule> all, Action otherwise) : rules(std::move(all)), fallback(otherwise) {
+Index::Index(std::span<const Rule> rules) {
     digests.reserve(rules.size());
-    for (std::uint32_t number = 0; number < rules.size(); ++number) add(number, rules[number]);
+    for (std::uint32_t number = 0; number < rules.size(); ++number) {
+        prepare(rules[number].when);
+        if (rules[number].except) prepare(*rules[number].except);
+        add(number, rules[number]);
+    }
     files.freeze();
     sockets.freeze();
 }
 
-void RuleSet::Index::add(std::uint32_t number, const Rule& rule) {
+void Index::add(std::uint32_t number, const Rule& rule) {
     const Conditions& when = rule.when;
     digests.push_back({rule.operations, rule.action, when.program.empty() && !when.argv && !rule.except});
-    needs_program = needs_program || !when.program.empty() || (rule.except && !rule.except->program.empty());
-    needs_arguments = needs_arguments || when.argv || (rule.except && rule.except->argv);
     if (rule.operations.intersects(network_operations)) add_network(number, rule);
     const bool network = !when.host.empty() || !when.address.empty() || !when.port.empty();
     if (!rule.operations.intersects(file_operations) || network) return;
@@ -84,18 +88,50 @@ void RuleSet::Index::add(std::uint32_t number, const Rule& rule) {
     if (when.path.empty() && when.unix_socket.empty() && !when.protocol.stated()) all_files.push_back(number);
 }
 
-void RuleSet::Index::add_network(std::uint32_t number, const Rule& rule) {
+void Index::add_network(std::uint32_t number, const Rule& rule) {
     const Conditions& when = rule.when;
-    const bool opens = rule.action == Action::allow || rule.action == Action::ask;
-    opens_udp = opens_udp || (opens && when.protocol.udp);
-    opens_unix_datagram = opens_unix_datagram || (opens && when.protocol.datagram);
     if (when.path.empty() && when.unix_socket.empty()) endpoints.add(number, when);
     if (!when.host.empty() || !when.address.empty() || !when.port.empty()) return;
     for (const Glob& glob : when.unix_socket) sockets.add(number, glob);
     if (when.unix_socket.empty() && when.path.empty()) all_sockets.push_back(number);
 }
 
-Rank RuleSet::Index::fallback_rank(const Request& request, Operation operation) const {
+}  // namespace
+
+struct RuleSet::Contents {
+    std::vector<Rule> rules;
+    Action fallback = Action::deny;
+    bool needs_program = false, needs_arguments = false;
+    bool opens_udp = false, opens_unix_datagram = false;
+    MadeOnce<Index> index;
+
+    class Search;
+
+    Contents(std::vector<Rule> all, Action otherwise);
+    void note(const Rule& rule);
+    [[nodiscard]] const Index& indexed() const {
+        return index.get([this] { return Index(rules); });
+    }
+    [[nodiscard]] Rank fallback_rank(const Request& request, Operation operation) const;
+    [[nodiscard]] Verdict verdict(Rank rank, Operation operation) const;
+};
+
+RuleSet::Contents::Contents(std::vector<Rule> all, Action otherwise)
+    : rules(std::move(all)), fallback(otherwise) {
+    for (const Rule& rule : rules) note(rule);
+}
+
+void RuleSet::Contents::note(const Rule& rule) {
+    const Conditions& when = rule.when;
+    needs_program = needs_program || !when.program.empty() || (rule.except && !rule.except->program.empty());
+    needs_arguments = needs_arguments || when.argv || (rule.except && rule.except->argv);
+    const bool opens = (rule.action == Action::allow || rule.action == Action::ask) &&
+                       rule.operations.intersects(network_operations);
+    opens_udp = opens_udp || (opens && when.protocol.udp);
+    opens_unix_datagram = opens_unix_datagram || (opens && when.protocol.datagram);
+}
+
+Rank RuleSet::Contents::fallback_rank(const Request& request, Operation operation) const {
     if (fallback == Action::ask) {
         const auto* file = std::get_if<FileObject>(&request.object);
         if (operation == Operation::execute ||
@@ -105,7 +141,7 @@ Rank RuleSet::Index::fallback_rank(const Request& request, Operation operation) 
     return rank_of(fallback);
 }
 
-Verdict RuleSet::Index::verdict(Rank rank, Operation operation) const {
+Verdict RuleSet::Contents::verdict(Rank rank, Operation operation) const {
     Verdict verdict;
     verdict.action = action_of(rank);
     verdict.operation = operation;
@@ -120,16 +156,17 @@ Verdict RuleSet::Index::verdict(Rank rank, Operation operation) const {
 }
 
 /// One evaluation: the strictest rule of each operation, as far as it has been found.
-class RuleSet::Index::Search {
+class RuleSet::Contents::Search {
 public:
-    Search(const Index& index, const Request& request) : index_(index), request_(request) {}
+    Search(const Contents& all, const Request& request)
+        : all_(all), index_(all.indexed()), request_(request) {}
 
     void operator()(const FileObject& file) { names(index_.all_files, index_.files, file.path); }
     void operator()(const UnixObject& socket) { names(index_.all_sockets, index_.sockets, socket.name); }
     void operator()(const Endpoint& endpoint) {
         index_.endpoints.search(endpoint, [this](std::uint32_t number) {
             offer(number, [&](Operation operation) {
-                return rule_matches(index_.rules[number], request_, operation, index_.fallback);
+                return rule_matches(all_.rules[number], request_, operation, all_.fallback);
             });
         });
     }
@@ -140,12 +177,12 @@ public:
         Operation about = Operation::read;
         for (const Operation operation : request_.operations) {
             const Rank found = best_[static_cast<std::size_t>(operation)];
-            const Rank rank = found != 0 ? found : index_.fallback_rank(request_, operation);
+            const Rank rank = found != 0 ? found : all_.fallback_rank(request_, operation);
             if (rank <= strictest) continue;
             strictest = rank;
             about = operation;
         }
-        return index_.verdict(strictest, about);
+        return all_.verdict(strictest, about);
     }
 
 private:
@@ -158,7 +195,7 @@ private:
 
     /// Whether the rule would win for some operation, if it matches.
     [[nodiscard]] bool worth(std::uint32_t number) const {
-        const Digest& digest = index_.digests[number];
+        const Index::Digest& digest = index_.digests[number];
         const Rank rank = rank_of(digest.action, number);
         bool wins = false;
         for (const Operation operation : digest.operations& request_.operations)
@@ -168,8 +205,8 @@ private:
 
     /// For a rule whose `path` or `unix` is absent or known to match.
     void offer_named(std::uint32_t number) {
-        const Rule& rule = index_.rules[number];
-        if (!may_decide(rule, request_.object, index_.fallback) || !covers_protocol(rule, request_.object))
+        const Rule& rule = all_.rules[number];
+        if (!may_decide(rule, request_.object, all_.fallback) || !covers_protocol(rule, request_.object))
             return;
         offer(number, [&](Operation operation) {
             return index_.digests[number].only_name ||
@@ -181,7 +218,7 @@ private:
     /// Lets the rule win wherever it is stricter and `matches(operation)`.
     template <typename Matches>
     void offer(std::uint32_t number, Matches matches) {
-        const Digest& digest = index_.digests[number];
+        const Index::Digest& digest = index_.digests[number];
         const Rank rank = rank_of(digest.action, number);
         for (const Operation operation : digest.operations& request_.operations) {
             Rank& best = best_[static_cast<std::size_t>(operation)];
@@ -189,16 +226,19 @@ private:
         }
     }
 
+    const Contents& all_;
     const Index& index_;
     const Request& request_;
     std::array<Rank, operation_count> best_{};
 };
 
 RuleSet::RuleSet(std::vector<Rule> rules, Action fallback)
-    : index_(std::make_unique<const Index>(std::move(rules), fallback)) {}
+    : contents_(std::make_unique<const Contents>(std::move(rules), fallback)) {}
 RuleSet::RuleSet(RuleSet&&) noexcept = default;
 RuleSet& RuleSet::operator=(RuleSet&&) noexcept = default;
 RuleSet::~RuleSet() = default;
+
+void RuleSet::prepare() const { static_cast<void>(contents_->indexed()); }
 
 Verdict RuleSet::evaluate(const Request& request) const {
     if (request.operations.empty() || !operations_of(request.object).contains_all(request.operations)) {
@@ -208,29 +248,29 @@ Verdict RuleSet::evaluate(const Request& request) const {
         refused.error = EACCES;
         return refused;
     }
-    Index::Search search(*index_, request);
+    Contents::Search search(*contents_, request);
     std::visit(search, request.object);
     return search.strictest();
 }
 
 std::vector<const Rule*> RuleSet::matching(const Request& request, Operation operation) const {
     std::vector<const Rule*> all;
-    for (const Rule& rule : index_->rules) {
-        if (rule_matches(rule, request, operation, index_->fallback)) all.push_back(&rule);
+    for (const Rule& rule : contents_->rules) {
+        if (rule_matches(rule, request, operation, contents_->fallback)) all.push_back(&rule);
     }
     return all;
 }
 
-std::span<const Rule> RuleSet::rules() const { return index_->rules; }
-Action RuleSet::fallback() const { return index_->fallback; }
+std::span<const Rule> RuleSet::rules() const { return contents_->rules; }
+Action RuleSet::fallback() const { return contents_->fallback; }
 
 bool RuleSet::may_ask() const {
     return fallback() == Action::ask ||
            std::ranges::any_of(rules(), [](const Rule& rule) { return rule.action == Action::ask; });
 }
-bool RuleSet::needs_program() const { return index_->needs_program; }
-bool RuleSet::needs_arguments() const { return index_->needs_arguments; }
-bool RuleSet::opens_udp() const { return index_->opens_udp; }
-bool RuleSet::opens_unix_datagram() const { return index_->opens_unix_datagram; }
+bool RuleSet::needs_program() const { return contents_->needs_program; }
+bool RuleSet::needs_arguments() const { return contents_->needs_arguments; }
+bool RuleSet::opens_udp() const { return contents_->opens_udp; }
+bool RuleSet::opens_unix_datagram() const { return contents_->opens_unix_datagram; }
 
 }  // namespace callgate::rules

@@ -2,7 +2,8 @@
 //
 // `evaluate` is the one evaluator (architecture.md, invariant 6). It is pure, does not allocate, and its
 // cost depends on the depth of the path and the rules that share a literal head with it, not on the number
-// of rules: rules are indexed by the literal head of their patterns.
+// of rules: rules are indexed by the literal head of their patterns. The index is made when it is first
+// needed, since the plan of a run needs none: a start makes it while the agent arms itself (`prepare`).
 #pragma once
 
 #include <memory>
@@ -23,6 +24,9 @@ public:
     RuleSet(RuleSet&&) noexcept;
     RuleSet& operator=(RuleSet&&) noexcept;
     ~RuleSet();
+
+    /// Makes what `evaluate` looks up, so that no call waits for it. Any thread, more than once.
+    void prepare() const;
 
     /// The strictest verdict over the request's operations. kill > deny > ask > allow > default; of several
     /// rules of the winning action the first in file order names it. A default of `ask` means deny for
@@ -47,8 +51,8 @@ public:
     [[nodiscard]] bool opens_unix_datagram() const;
 
 private:
-    struct Index;
-    std::unique_ptr<const Index> index_;
+    struct Contents;
+    std::unique_ptr<const Contents> contents_;
 };
 
 }  // namespace callgate::rules

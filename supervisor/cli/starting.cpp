@@ -159,6 +159,9 @@ void Starting::prepare(const Arguments& arguments) {
     MachineFacts* const facts = noted_facts();
     if (facts != nullptr) note_objects(arguments, *facts);
     begun_->send_ruleset(config_);
+    // The agent opens what the ruleset names meanwhile.
+    config_.rules->prepare();
+    if (config_.enforced) config_.enforced->prepare();
     // The guardian has made it by now.
     if (facts != nullptr) facts->object(config_.temporary_directory);
 }

@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <thread>
+#include <vector>
+
 using callgate::rules::Glob;
 using callgate::rules::GlobKind;
 
@@ -202,6 +206,26 @@ TEST_CASE("syntax errors say what is wrong") {
     CHECK(error_of(std::string_view("/a\0", 3)).find("NUL") != std::string::npos);
     CHECK(error_of("[\\").find('[') != std::string::npos);
     CHECK(error_of("[]", GlobKind::text).find('[') != std::string::npos);
+}
+
+TEST_CASE("a class that matches nothing is refused") {
+    CHECK(error_of("/a[!\x01-\xff]") == "a [...] matches no byte at all");
+    CHECK(text_matches("a[!\x01-\xfe]", "a\xff"));
+    CHECK(path_matches("/a[!\x01-ac-\xff]", "/ab"));
+}
+
+TEST_CASE("threads that ask first at once get the same answers") {
+    for (int round = 0; round < 200; ++round) {
+        const Glob glob = path_glob("/srv/**/{a,b}*[0-9].key");
+        std::vector<std::jthread> threads;
+        std::atomic<int> right = 0;
+        for (int count = 0; count < 4; ++count)
+            threads.emplace_back([&] {
+                if (glob.matches("/srv/x/y/b-7.key") && !glob.matches("/srv/x/c7.key")) ++right;
+            });
+        threads.clear();
+        CHECK(right == 4);
+    }
 }
 
 TEST_CASE("patterns that would grow without bound are refused") {

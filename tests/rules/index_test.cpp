@@ -75,6 +75,7 @@ TEST_CASE("evaluation allocates nothing") {
     all[4].when.argv.emplace(2, glob("**", GlobKind::text));
     all[4].except.emplace().path = {glob("/w/*/?/**")};
     const RuleSet rules(std::move(all), Action::ask);
+    rules.prepare();
     const std::string path = "/w" + std::string(4000, 'a') + "/b/c.pem";
     const std::vector<std::string> arguments(3, "an argument that does not fit into a small string");
     const std::size_t before = allocations();
