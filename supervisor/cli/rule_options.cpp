@@ -84,7 +84,7 @@ void load_with_built_in(CompiledRules& compiled, const Places& places, const rul
         return;
     }
     std::vector<std::string> known = compiled.choice.files;
-    bool asked_on_terminal = !options.terminal.empty() && !options.terminal_if_asked;
+    bool asked_on_terminal = !options.terminal.empty();  // most rules ask
     for (int round = 0; round < 3; ++round) {
         std::vector<std::string> files;
         for (const std::string& file : known)
@@ -96,8 +96,8 @@ void load_with_built_in(CompiledRules& compiled, const Places& places, const rul
             compiled.loaded.files.begin(), compiled.loaded.files.end(),
             [&](const auto& file) { return std::find(known.begin(), known.end(), file) != known.end(); });
         if (!compiled.loaded.ok()) return;
-        const bool asked =
-            asked_on_terminal || (!options.terminal.empty() && compiled.loaded.rules->may_ask());
+        const bool asked = !options.terminal.empty() &&
+                           (!options.terminal_if_asked || compiled.loaded.rules->may_ask());
         if (all_known && asked == asked_on_terminal) return;
         asked_on_terminal = asked;
         known = compiled.loaded.files;
