@@ -2,7 +2,8 @@
 //
 // Reading rules and planning make and drop some ten thousand small blocks, and malloc(3) took a fifth of that
 // time. Here a block is one of that size that was dropped before, else the next bytes of a mapping: nothing
-// is joined or searched. The program's `operator new` and `operator delete` (cli/operators.cpp) ask here
+// is joined or searched. What a start usually takes is asked of the kernel at once: a fault for each page
+// costs more than the page. The program's `operator new` and `operator delete` (cli/operators.cpp) ask here
 // first; before `begin` and after `end` they are malloc and free.
 #pragma once
 
@@ -22,6 +23,7 @@ void end();
 inline constexpr std::size_t step = 16;      // sizes are multiples of it; blocks are aligned as malloc's are
 inline constexpr std::size_t largest = 512;  // larger blocks are malloc's
 inline constexpr std::size_t room = 1U << 20U;
+inline constexpr std::size_t given_at_once = 3U << 16U;  // of the room: what the default rules take
 
 /// Private: only the thread that began comes to `lists` and `given`.
 struct State {
