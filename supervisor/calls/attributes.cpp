@@ -29,14 +29,21 @@ namespace {
 constexpr int known_flags = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH;
 constexpr std::size_t page = 4096;
 
-/// Since 6.13, with setxattrat, the kernel looks at name and value before the path; earlier ones after it.
-bool arguments_first() {
-    static const bool first = kernel_has(*find_call("setxattrat"));
-    return first;
-}
-
 /// How an object is reached by the act: through a descriptor that the caller has, or by the path of its pin.
 enum class By : std::uint8_t { descriptor, path };
+
+/// Whether the kernel looks at name and value before it looks at path or descriptor. 6.13 does, earlier ones
+/// look after it, and 6.12 was changed half-way by its later updates: so it is asked, with both wrong.
+bool arguments_first(By by, bool removes) {
+    constexpr long wrong_flags = 1L << 20;
+    const auto first = [](long number, long object) {
+        ::syscall(number, object, "", nullptr, std::size_t{0}, wrong_flags);
+        return errno != EBADF && errno != EFAULT;  // of the object; of the attribute it is EINVAL or ERANGE
+    };
+    static const std::array<bool, 4> known{first(SYS_setxattr, 0), first(SYS_removexattr, 0),
+                                           first(SYS_fsetxattr, -1), first(SYS_fremovexattr, -1)};
+    return known.at((by == By::descriptor ? 2U : 0U) + (removes ? 1U : 0U));
+}
 
 /// Name and value of an attribute, and what is to be done.
 class Attribute {
@@ -130,12 +137,14 @@ void change_target(CallContext& context, int flags, Change change, Check check,
 
 void change_attribute(CallContext& context, const Attribute::Source& source, int flags) {
     Attribute attribute(source);
-    if (arguments_first()) {
+    const bool first =
+        arguments_first(context.entry.first.path < 0 ? By::descriptor : By::path, source.removes);
+    if (first) {
         if (const int wrong = attribute.read(context)) return context.fail(wrong);
     }
     change_target(
         context, flags, [&](const Object& object, By by) { return attribute.change(object, by); },
-        [&](const Object&) { return arguments_first() ? 0 : attribute.read(context); }, attribute.shown());
+        [&](const Object&) { return first ? 0 : attribute.read(context); }, attribute.shown());
 }
 
 /// lsetxattr, lremovexattr.
