@@ -183,7 +183,7 @@ void Receivers::Worker::clear_interruption() {
 bool Receivers::Worker::enter() {
     const std::lock_guard lock(pool_.mutex_);
     if ((state_.load() & stuck_flag) != 0) return true;  // the watchdog was faster
-    if (pool_.blocked_ >= max_blocked) return false;
+    if (pool_.blocked_ >= pool_.may_block_) return false;
     if (!pool_.take_over(*this)) return false;
     seat_ = nullptr;
     ++pool_.blocked_;

@@ -9,6 +9,7 @@
 
 #include "supervisor/calls/decide.hpp"
 #include "supervisor/clock.hpp"
+#include "supervisor/open_files.hpp"
 #include "supervisor/receiver_worker.hpp"
 
 namespace callgate {
@@ -36,6 +37,7 @@ void Receivers::prepare() {
     struct sigaction action {};
     action.sa_handler = [](int) {};  // only to make blocking calls return EINTR
     ::sigaction(Worker::interrupt_signal, &action, nullptr);
+    may_block_ = std::min(max_blocked, blocked_calls_for_open_files());
     const std::lock_guard lock(mutex_);
     if (!seat_someone(seats_[0])) {
         throw std::system_error(EAGAIN, std::generic_category(), "cannot start a receiving thread");

@@ -31,7 +31,8 @@ namespace callgate {
 
 class Receivers {
 public:
-    /// At most this many calls may be blocked at once (architecture.md); a further one is denied.
+    /// At most this many calls may be blocked at once (architecture.md), or what the open files of this
+    /// process are enough for; a further one is denied.
     static constexpr int max_blocked = 512;
 
     /// Both outlive this. `tick` is to be called every `tick_interval_ms` from `start` on, until it returns
@@ -89,6 +90,7 @@ private:
     std::list<std::unique_ptr<Worker>> workers_;  // guarded by mutex_
     std::vector<Worker*> idle_;                   // without a seat, waiting for one; guarded by mutex_
     int blocked_ = 0;                             // guarded by mutex_
+    int may_block_ = max_blocked;                 // since `prepare`
     approval::ParkedCalls resumed_;               // guarded by mutex_
     std::uint64_t resumed_taken_ = 0;             // guarded by mutex_
     std::uint64_t resumed_seen_ = 0;              // the watchdog's

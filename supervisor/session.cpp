@@ -18,6 +18,7 @@
 #include "supervisor/held_signals.hpp"
 #include "supervisor/limits/tree_limits.hpp"
 #include "supervisor/log_sync.hpp"
+#include "supervisor/open_files.hpp"
 #include "supervisor/plural.hpp"
 #include "supervisor/receivers.hpp"
 #include "supervisor/start_memory.hpp"
@@ -220,6 +221,7 @@ void Session::supervise() {
     resuming = &receivers;
     // Threads from here on: they inherit the blocked signals.
     start_memory::end();
+    raise_open_files();
     receivers.prepare();
     listener.open(begun_->take_listener(config_));
     desk.start();

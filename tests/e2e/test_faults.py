@@ -10,6 +10,7 @@ import random
 import resource
 import shutil
 import signal
+import subprocess
 import time
 
 import pytest
@@ -47,9 +48,21 @@ def assert_all_recorded(run: Watched) -> int:
     return len(list(run.box.tree.iterdir()))
 
 
-def supervisor_round(box, whole_group: bool) -> int:
+def first_effect(box) -> float:
+    """How long a run takes here, in seconds, to its first file."""
+    begun = time.monotonic()
+    run = writer(box)
+    run.lines(1)
+    harness.until(lambda: any(box.tree.iterdir()), "a file")
+    took = time.monotonic() - begun
+    run.process.terminate()
+    run.finish()
+    return took
+
+
+def supervisor_round(box, whole_group: bool, most: float) -> int:
     run = writer(box, start_new_session=whole_group)
-    random_moment(0.4)
+    random_moment(most)
     if whole_group:
         harness.kill_group_of(run.pid)
     else:
@@ -71,7 +84,8 @@ def lost_is_reported(run: Watched) -> None:
 @pytest.mark.parametrize("whole_group", [False, True], ids=["alone", "group"])
 def test_supervisor_killed(box, whole_group):
     with reaper():
-        files = [supervisor_round(box, whole_group) for _ in range(GROUP_KILLS if whole_group else SUPERVISOR_KILLS)]
+        most = max(0.4, 4 * first_effect(box))
+        files = [supervisor_round(box, whole_group, most) for _ in range(GROUP_KILLS if whole_group else SUPERVISOR_KILLS)]
     assert sum(files) > 0, "no round came as far as an effect: the moments were too early"
 
 
@@ -214,11 +228,41 @@ def test_fifo_reader_can_be_killed(box, supervised):
     assert result.text == "signal 9\n", result.describe()
 
 
-def test_one_blocked_act_too_many(box):
-    file = box.file(box.tree / "file", b"x")
-    result = box.run([box.program("prog_fault"), "crowd", str(fifo(box)), str(file), str(CROWD)], contested(box))
+def with_open_files(box, open_files: str, args: list[str]) -> harness.Result:
+    """A run of a callgate that may open so many files: soft and hard limit, as prlimit(1) takes them."""
+    line, log = box.command(args, contested(box))
+    line = ["prlimit", f"--nofile={open_files}", *line]
+    result = box.wait(box.start(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE), line, b"", harness.DEADLINE)
     assert result.code == 0, result.describe()
-    assert result.text == f"waiting {CROWD} opened 100\none more EAGAIN\nwaiting {CROWD} opened 100\n", result.describe()
+    result.audit = harness.read_log(log)
+    return result
+
+
+def crowd(box, open_files: str) -> tuple[harness.Result, list[str]]:
+    """What a crowd of blocked acts finds there, and the paths that were denied for overload."""
+    file = box.file(box.tree / "file", b"x")
+    result = with_open_files(box, open_files, [box.program("prog_fault"), "crowd", str(fifo(box)), str(file), str(CROWD)])
     denied = result.decisions(verdict="deny", decided_by="failure")
-    assert [one["file"]["path"] for one in denied] == [str(box.tree / "fifo")], denied
-    assert denied[0]["callgate"]["reason"].startswith("overload"), denied
+    assert all(one["callgate"]["reason"].startswith("overload") for one in denied), denied
+    return result, [one["file"]["path"] for one in denied]
+
+
+def test_one_blocked_act_too_many(box):
+    """By the kernel's own limits, which a login shell has too: 1024, and 4096 for those who ask for it."""
+    result, denied = crowd(box, "1024:4096")
+    assert result.text == f"waiting {CROWD} opened 100\none more EAGAIN\nwaiting {CROWD} opened 100\n", result.describe()
+    assert denied == [str(box.tree / "fifo")], denied
+
+
+def test_blocked_acts_leave_descriptors_to_the_others(box):
+    """Where callgate may not open as many files as 512 blocked acts take, fewer block, and all else works."""
+    result, denied = crowd(box, "400:400")
+    waiting = int(result.text.split()[1])
+    assert 50 < waiting < 200, result.describe()
+    assert result.text == f"waiting {waiting} opened 100\none more EAGAIN\nwaiting {waiting} opened 100\n", result.describe()
+    assert denied == [str(box.tree / "fifo")] * (CROWD + 1 - waiting), denied
+
+
+def test_the_command_keeps_the_limit_that_callgate_raises_for_itself(box):
+    result = with_open_files(box, "777:2000", ["/bin/bash", "-c", "ulimit -Sn; ulimit -Hn"])
+    assert result.text == "777\n2000\n", result.describe()
