@@ -27,7 +27,8 @@ import replaying
 
 SOAK = os.environ.get("CALLGATE_SOAK") == "1"
 # A guest whose processor is emulated gets more time (tools/kernels.sh).
-DEADLINE = (600.0 if SOAK else 60.0) * float(os.environ.get("CALLGATE_TEST_PATIENCE", "1"))
+PATIENCE = float(os.environ.get("CALLGATE_TEST_PATIENCE", "1"))
+DEADLINE = (600.0 if SOAK else 60.0) * PATIENCE
 SWITCHES = ("CALLGATE_TEST_SWITCH_OFF", "CALLGATE_TEST_LANDLOCK_ABI")
 
 
@@ -167,10 +168,15 @@ def as_user(user: User, action: Callable[[], None]) -> None:
 
 
 def remove_tree(top: Path) -> None:
-    """Also what its owner may not search: who is not root must open it up first."""
+    """Also what its owner may not search: who is not root must open it up first. A run that was just ended may still remove
+    its own."""
+    def failed(_function, _path, why) -> None:
+        if not isinstance(why[1], FileNotFoundError):
+            raise why[1]
+
     if os.geteuid() != 0:
         subprocess.run(["chmod", "-R", "u+rwX", str(top)], capture_output=True, check=False)
-    shutil.rmtree(top)
+    shutil.rmtree(top, onerror=failed)
 
 
 class Stage:

@@ -203,8 +203,9 @@ def test_the_command_types_no_answer_by_tmux(room):
     try:
         tmux.prompted()
         (room.free / "go").touch()
-        harness.until((room.free / "typed").exists, "the command has tried to type")
-        assert (room.free / "typed").read_text() == "1\n"
+        typed = room.free / "typed"
+        harness.until(lambda: typed.exists() and typed.read_text() != "", "the command has tried to type")
+        assert typed.read_text() == "1\n"
         assert "question" in tmux.prompted() and "done" not in tmux.screen()
         (denied,) = [one for one in harness.read_log(log)
                      if one["event"]["action"] == "connect" and one["callgate"]["verdict"] == "deny"]

@@ -355,13 +355,16 @@ def test_what_a_process_inherits_is_that_of_the_server_now(server):
     changes = {0: (lambda: resource.prlimit(pid, resource.RLIMIT_NOFILE, (777, 888)), "777"),
                1: (lambda: os.setpriority(os.PRIO_PROCESS, pid, os.getpriority(os.PRIO_PROCESS, pid) + 3), "3"),
                2: (lambda: os.sched_setaffinity(pid, {one}), f"{1 << one:x}")}
+    if os.sched_getaffinity(0) == {one}:
+        del changes[2]  # a machine of one processor has no other set of them
     before = server.do(bash("before", code))["output"].split()
     changes[1] = (changes[1][0], str(int(before[1]) + 3))
     for key, (change, after) in changes.items():
         ready(server)
         harness.as_user(server.box.user, change)
         assert refused(server, bash(key, code)).split()[key] == after
-    assert taken(server, bash("same", code)).split() == [after for _, after in changes.values()], "as it is now"
+    same = taken(server, bash("same", code)).split()
+    assert {key: same[key] for key in changes} == {key: after for key, (_, after) in changes.items()}, "as it is now"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root moves processes between control groups")

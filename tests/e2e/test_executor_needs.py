@@ -278,7 +278,7 @@ def kill_guardian(process):
 @pytest.mark.parametrize("script, end, options, status, outcome", [
     ("echo ready; exit 3", lambda process: None, [], 3, "exited"),
     ("echo ready; kill -SEGV $$", lambda process: None, [], 139, "signaled"),
-    (STUBBORN, lambda process: None, ["--timeout", "0.3", "--grace", "0.1"], 124, "timeout"),
+    (STUBBORN, lambda process: None, ["--timeout", str(0.3 * harness.PATIENCE), "--grace", "0.1"], 124, "timeout"),
     (STUBBORN, lambda process: process.terminate(), ["--grace", "0.1"], 143, "cancelled"),
     (STUBBORN, lambda process: process.send_signal(signal.SIGHUP), ["--grace", "0.1"], 129, "cancelled"),
     ("echo ready; exec sleep 1000", lambda process: process.send_signal(signal.SIGINT), [], 130, "cancelled"),
@@ -301,14 +301,24 @@ def test_the_report_says_that_the_supervisor_was_lost(box):
         assert (report["status"], report["outcome"]) == (-signal.SIGKILL, "supervisor_lost"), report
 
 
+def whole_run(box: harness.Box) -> float:
+    """What a run of nothing takes here, in seconds: the longest of three."""
+    took = []
+    for _ in range(3):
+        begun = time.monotonic()
+        assert start(box, "true").wait(harness.DEADLINE) == 0
+        took.append(time.monotonic() - begun)
+    return max(took)
+
+
 def test_a_run_that_is_ended_while_it_begins_has_its_report_too(box):
     """SIGTERM at any moment: there is a report, or callgate was not yet callgate and died of the signal."""
-    written = 0
+    written, whole = 0, whole_run(box)
     for moment in range(MOMENTS):
         reading, writing = os.pipe()
         process = start(box, "sleep", "1000", pass_fds=(writing,), options=["--report", f"fd:{writing}"])
         os.close(writing)
-        time.sleep(0.0005 * (moment % 40))  # no condition is waited for: the moment is what varies
+        time.sleep(2 * whole * moment / MOMENTS)  # no condition is waited for: the moment is what varies
         process.terminate()
         with os.fdopen(reading, "rb") as pipe:
             text = pipe.read()

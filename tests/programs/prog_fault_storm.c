@@ -4,7 +4,7 @@
  *   emfile FILE                           opens until the process has no descriptor left
  *   blackhole FILE ADDRESS PORT COUNT     COUNT opens while another thread waits in a connect; then an alarm ends a second one
  *   bomb LIMIT                            processes that fork without pause, never more than LIMIT alive; an ordinary user
- *                                         meets RLIMIT_NPROC before
+ *                                         meets RLIMIT_NPROC before; says "spread" once a quarter of them live
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -177,6 +177,10 @@ static int bomb_mode(int limit) {
             atomic_fetch_sub(living, 1);
             sched_yield();
             continue;
+        }
+        if (atomic_load(living) > limit / 4 && atomic_exchange(living + 1, 1) == 0) {
+            printf("spread\n");
+            fflush(stdout);
         }
         pid_t child = fork();
         if (child < 0) atomic_fetch_sub(living, 1);
