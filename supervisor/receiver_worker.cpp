@@ -111,14 +111,20 @@ bool Receivers::Worker::same_identity(calls::CallContext& context) {
            now->fs_gid == start.fs_gid && now->groups == start.groups;
 }
 
-void Receivers::Worker::begin(const kernel::Notification& notification) {
+/// False: the pool stops, and whoever stops it may not know of this call: it is left to the kernel.
+bool Receivers::Worker::begin(const kernel::Notification& notification) {
     const std::uint64_t count = (state_.load(std::memory_order_relaxed) & ~flags) + step;
     id_.store(notification.id, std::memory_order_relaxed);
     caller_.store(notification.thread, std::memory_order_relaxed);
     state_.store(count | busy_flag);
+    if (pool_.stopping_.load()) {  // after the state: either this is seen here, or that by `stop`
+        end();
+        return false;
+    }
     if (pool_.watchdog_asleep_.load(std::memory_order_relaxed) && pool_.watchdog_asleep_.exchange(false)) {
         pool_.wake_watchdog_();
     }
+    return true;
 }
 
 void Receivers::Worker::serve(kernel::PendingCall& call, std::int64_t started_ns,
@@ -139,7 +145,7 @@ void Receivers::Worker::end() {
 }
 
 void Receivers::Worker::handle(const kernel::Notification& notification, bool another_waits) {
-    begin(notification);
+    if (!begin(notification)) return;
     pool_.run_.notifications.fetch_add(1, std::memory_order_relaxed);
     const std::int64_t started_ns = monotonic_ns();
     kernel::PendingCall call(pool_.source_, notification);
@@ -154,7 +160,7 @@ void Receivers::Worker::handle(const kernel::Notification& notification, bool an
 
 /// A call that has its answer: from the beginning, as if it had come now.
 void Receivers::Worker::handle(approval::ParkedCall parked) {
-    begin(parked.call.notification());
+    if (!begin(parked.call.notification())) return;
     if (parked.call.waiting()) {
         serve(parked.call, parked.started_ns, &parked.approvals);
         if (parked.call.continued()) pool_.run_.continued.fetch_add(1, std::memory_order_relaxed);

@@ -34,6 +34,8 @@ public:
     /// Watchdog: interrupts a blocked call whose caller is gone or has a signal.
     void interrupt_if_needed();
     void interrupt() { ::pthread_kill(thread_.native_handle(), interrupt_signal); }
+    /// Whether it is in a call.
+    [[nodiscard]] bool handles() const { return (state_.load() & busy_flag) != 0; }
     [[nodiscard]] bool waits() const { return (state_.load() & (stuck_flag | blocked_flag)) != 0; }
     /// With the pool's lock held.
     [[nodiscard]] Seat* seat() const { return seat_; }
@@ -58,7 +60,7 @@ private:
     bool same_identity(calls::CallContext& context);
     void handle(const kernel::Notification& notification, bool another_waits);
     void handle(approval::ParkedCall parked);
-    void begin(const kernel::Notification& notification);
+    bool begin(const kernel::Notification& notification);
     void serve(kernel::PendingCall& call, std::int64_t started_ns,
                std::vector<approval::Approval>* approvals);
     void end();

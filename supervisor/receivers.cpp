@@ -31,8 +31,6 @@ Receivers::Receivers(kernel::NotificationSource& source, calls::Supervision& run
     }
 }
 
-Receivers::~Receivers() { stop(); }
-
 void Receivers::prepare() {
     struct sigaction action {};
     action.sa_handler = [](int) {};  // only to make blocking calls return EINTR
@@ -241,10 +239,8 @@ bool Receivers::tick() {
     return false;
 }
 
-void Receivers::stop() {
-    stopping_.store(true);
-    started_.store(true);
-    started_.notify_all();
+/// Interrupts workers until this is true of all of them, or of all but those that hang in a file system.
+void Receivers::interrupt_until(bool (*done)(const Worker&)) {
     constexpr auto patience = std::chrono::seconds(2);
     const auto deadline = std::chrono::steady_clock::now() + patience;
     for (;;) {
@@ -252,15 +248,29 @@ void Receivers::stop() {
         {
             const std::lock_guard lock(mutex_);
             for (const auto& worker : workers_) {
-                if (worker->ended.load()) continue;
+                if (done(*worker)) continue;
                 all = false;
                 worker->called.notify_one();
                 worker->interrupt();
             }
         }
-        if (all || std::chrono::steady_clock::now() > deadline) break;
+        if (all || std::chrono::steady_clock::now() > deadline) return;
         ::sched_yield();
     }
+}
+
+void Receivers::stop() {
+    stopping_.store(true);
+    interrupt_until([](const Worker& worker) { return !worker.handles(); });
+    const std::lock_guard lock(mutex_);
+    resumed_.clear();
+}
+
+Receivers::~Receivers() {
+    stop();
+    started_.store(true);
+    started_.notify_all();
+    interrupt_until([](const Worker& worker) { return worker.ended.load(); });
     for (auto& worker : workers_) {
         // A thread that hangs in a file system cannot be ended; the process's end takes it.
         if (worker->ended.load()) {
@@ -270,9 +280,6 @@ void Receivers::stop() {
             static_cast<void>(worker.release());
         }
     }
-    workers_.clear();
-    const std::lock_guard lock(mutex_);
-    resumed_.clear();
 }
 
 }  // namespace callgate

@@ -39,6 +39,7 @@ public:
     /// false; `wake_watchdog` is called (by any thread) when calls come again after such a pause.
     Receivers(kernel::NotificationSource& source, calls::Supervision& run,
               std::function<void()> wake_watchdog);
+    /// Ends all threads.
     ~Receivers();
 
     /// Makes the first thread, which waits until there is something to receive from. Throws
@@ -50,7 +51,9 @@ public:
     bool tick();
     /// Calls that were parked have their answers: they are handled anew, beside what is received. Any thread.
     void resume(approval::ParkedCalls calls);
-    /// Ends all threads. The listener answers nothing afterwards.
+    /// When it returns nobody handles a call any more, and none will be. The threads stay where they wait:
+    /// who would end them waits for each to come to a processor, which can take longer than all else at a
+    /// run's end.
     void stop();
 
     static constexpr int tick_interval_ms = 20;
@@ -76,6 +79,7 @@ private:
     void attend_resumed();
     bool send_home(const kernel::Notification& call, Seat& here);
 
+    void interrupt_until(bool (*done)(const Worker&));
     void receive_as(Reception how);
     void adapt();
 

@@ -5,6 +5,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <future>
 #include <system_error>
 
@@ -13,15 +14,9 @@
 #include "rules/test_switch.hpp"
 #include "supervisor/audit/syslog.hpp"
 #include "supervisor/beginning.hpp"
-#include "supervisor/calls/supervision.hpp"
-#include "supervisor/event_loop.hpp"
 #include "supervisor/held_signals.hpp"
-#include "supervisor/limits/tree_limits.hpp"
-#include "supervisor/log_sync.hpp"
-#include "supervisor/open_files.hpp"
 #include "supervisor/plural.hpp"
-#include "supervisor/receivers.hpp"
-#include "supervisor/start_memory.hpp"
+#include "supervisor/running.hpp"
 
 namespace callgate {
 
@@ -31,7 +26,7 @@ namespace {
 void say(const std::string& text) { static_cast<void>(write_all(STDERR_FILENO, text)); }
 
 constexpr const char* system_log = "/dev/log";
-/// How long a reader of the log, or the system's log, may take once the run is over.
+/// How long the system's log may take once the run is over.
 constexpr std::chrono::seconds last_wait{2};
 
 std::unique_ptr<audit::Syslog> open_syslog(const SessionConfig& config) {
@@ -82,7 +77,6 @@ private:
     void supervise();
     void tell_status(int exit_code);
     [[nodiscard]] approval::RunStatus status_of_run() const;
-    [[nodiscard]] std::optional<EventLoop::Settings::Relay> relay() const;
     void finish();
     void clean_up();
     void report_failure(const std::string& text);
@@ -96,6 +90,7 @@ private:
     std::optional<limits::ControlGroups> groups_;  // where a limit is one of the whole tree
     RunReport report_;
     RunOutcome outcome_;
+    std::unique_ptr<Running> running_;
     int log_error_ = 0;
     bool directory_remains_ = false;  // the guardian left the run's private directory to us
     bool cancelled_early_ = false;    // by a signal, before the command began: whoever sent it knows
@@ -165,120 +160,24 @@ void Session::record_start() {
     require(log_->record(start), "cannot write the audit log");
 }
 
-/// Everything up to the listener is made while the agent arms itself.
 void Session::supervise() {
-    const rules::RuleSet& rules = config_.enforced ? *config_.enforced : *config_.rules;
-    const rules::StaticGrants grants(config_.plan);
-    const rules::MoveJudge moves(rules, grants);
-    std::optional<calls::Observation> observed;
-    if (config_.enforced)
-        observed.emplace(*config_.rules, config_.observed_plan,
-                         config_.plan.record != rules::RecordMode::minimal);
-    calls::UserObjects user_objects(begun_->made.objects());
-    calls::Supervision shared{
-        .rules = rules,
-        .plan = config_.plan,
-        .grants = grants,
-        .moves = moves,
-        .observed = observed ? &*observed : nullptr,
-        .log = log_.get(),
-        .report = report_,
-        .guardian = begun_->guardian.pid,
-        .uid = ::geteuid(),
-        .keep_capabilities = config_.keep_capabilities,
-        .identity = require(kernel::status(::getpid()), "cannot read /proc/self/status"),
-        .names = {},
-        .bound_names = {},
-        .user_objects = user_objects,
-        .reparenting = begun_->reparenting.get(),
-        .kill_tree = {},
-        .sync_log = {},
-        .log_error = {},
-        .notifications = {},
-        .continued = {}};
-    EventLoop loop;
-    std::optional<LogSync> sync;
-    if (log_) sync.emplace(loop, *log_);
-    shared.kill_tree = [&loop] { loop.end_tree("killed_by_rule"); };
-    if (sync) shared.sync_log = [&sync] { sync->request(); };
-    Receivers* resuming = nullptr;
-    approval::Desk desk(config_.ask, {.loop = loop.context(),
-                                      .run = config_.run,
-                                      .log = log_.get(),
-                                      .terminal = config_.terminal.get(),
-                                      .suspend = [&loop] { loop.suspend_command(); },
-                                      .regained = [&loop] { loop.give_keys_to_command(); },
-                                      .guardian = begun_->guardian.pid,
-                                      .resume = [&](auto calls) { resuming->resume(std::move(calls)); },
-                                      .kill = shared.kill_tree,
-                                      .stop = [] { ::kill(::getpid(), SIGTERM); },
-                                      .status = [this] { return status_of_run(); }});
-    if (config_.ask.who != approval::AskSettings::Who::never) shared.broker = &desk.broker();
-    shared.home = config_.home;
-    if (config_.terminal) shared.terminal = config_.terminal->number();
-    kernel::Listener listener;
-    Receivers receivers(listener, shared, [&loop] { loop.wake_watchdog(); });
-    resuming = &receivers;
-    // Threads from here on: they inherit the blocked signals.
-    start_memory::end();
-    raise_open_files();
-    receivers.prepare();
-    listener.open(begun_->take_listener(config_));
-    desk.start();
-    std::optional<limits::TreeLimits> tree_limits;
-    if (groups_)
-        tree_limits.emplace(limits::TreeLimitSettings{
-            .limits = config_.limits,
-            .guardian = begun_->guardian.pid,
-            .agent = begun_->agent,
-            .made = &begun_->made.objects(),
-            .groups = &*groups_,
-            .places = {config_.workdir, config_.temporary_directory},
-            .exceeded = [&loop](const std::string& outcome) { loop.end_tree(outcome); }});
-    if (held_signal() != 0) throw SetupError("a signal ended the run before the command began");
-    receivers.start();
-    if (tree_limits) tree_limits->start();
-    begun_->let_go();
-    outcome_ =
-        loop.run(begun_->guardian, {.wall = config_.limits.wall,
-                                    .grace = config_.grace,
-                                    .command_ended = [this](int exit_code) { tell_status(exit_code); },
-                                    .relay = relay(),
-                                    .tick = [&receivers] { return receivers.tick(); },
-                                    .tick_interval = std::chrono::milliseconds(Receivers::tick_interval_ms)});
-    if (log_) log_->limit_waiting(last_wait);
-    desk.stop();
-    receivers.stop();
-    if (tree_limits) {
-        tree_limits->stop();
-        outcome_.peak = tree_limits->peak();
-        // Whoever the kernel killed may have ended the run before that was read.
-        const auto reached = tree_limits->group_reached();
-        if (reached && (outcome_.outcome == "exited" || outcome_.outcome == "signaled")) {
-            outcome_.outcome = *reached;
-            outcome_.exit_status = 128 + SIGKILL;
-        }
-    }
-    if (sync) sync->finish();
+    running_ = std::make_unique<Running>(Running::Surroundings{.config = config_,
+                                                               .begun = *begun_,
+                                                               .log = log_.get(),
+                                                               .report = report_,
+                                                               .groups = groups_ ? &*groups_ : nullptr,
+                                                               .status = [this] { return status_of_run(); }});
+    running_->take_listener();
+    outcome_ = running_->run([this](int exit_code) { tell_status(exit_code); });
     if (config_.background == agent::Background::wait)
         outcome_.ended_background = 0;  // waited for, not ended
-    outcome_.notifications = shared.notifications.load();
-    outcome_.continued = shared.continued.load();
-    log_error_ = shared.log_error.load();
+    log_error_ = running_->log_error();
 }
 
 void Session::tell_status(int exit_code) {
     if (!status_fd_) return;
     write_all(status_fd_.get(),
               "{\"event\":\"command_ended\",\"exit_code\":" + std::to_string(exit_code) + "}\n");
-}
-
-std::optional<EventLoop::Settings::Relay> Session::relay() const {
-    approval::Terminal* const terminal = config_.terminal.get();
-    if (terminal == nullptr) return std::nullopt;
-    return EventLoop::Settings::Relay{.take = [terminal] { return terminal->take(); },
-                                      .give_back = [terminal] { terminal->suspend(); },
-                                      .resume = [terminal](bool wanted) { return terminal->resume(wanted); }};
 }
 
 /// What `callgate ps` shows of this run.
@@ -377,6 +276,7 @@ int Session::run() {
         outcome_.outcome = signal != 0 ? "cancelled" : "setup_error";
         outcome_.exit_status = signal != 0 ? 128 + signal : 125;
         outcome_.error = failure.what();
+        running_.reset();
         // It ends what may have begun. Of a directory that could not be made there is nothing to remove.
         directory_remains_ = !begun_->dismiss_and_reap();
     }
@@ -393,16 +293,27 @@ std::unique_ptr<Beginning> begin_run(const SessionConfig& config) {
     return std::make_unique<Beginning>(config);
 }
 
-int run_session(std::unique_ptr<Beginning> begun, SessionConfig config) {
+namespace {
+
+/// The end of this process, while all that the run was made of still stands: rules, what was read of the file
+/// system, threads, the loop, the listener. To take it apart would take longer than a short command runs, and
+/// nobody would have a use for it: the kernel takes everything back at once. What must outlast the process is
+/// done by now (Session::run); what stands in buffers of the C library is written by exit(3), and leak
+/// checkers see that all of it is still in use.
+[[noreturn]] void end_process(int status) { std::exit(status); }
+
+}  // namespace
+
+void run_session(std::unique_ptr<Beginning> begun, SessionConfig config) {
+    int status = 125;
     try {
-        // Never taken down: the process ends with the run, and the kernel takes everything back at once.
         static Session* session = nullptr;
         session = new Session(std::move(begun), std::move(config));
-        return session->run();
+        status = session->run();
     } catch (const std::exception& failure) {
         say(std::string("callgate: ") + failure.what() + '\n');
-        return 125;
     }
+    end_process(status);
 }
 
 }  // namespace callgate

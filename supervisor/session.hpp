@@ -91,9 +91,9 @@ class Beginning;
 /// what follows from them. Throws what cannot be (std::exception). Destroyed unused, it leaves nothing.
 [[nodiscard]] std::unique_ptr<Beginning> begin_run(const SessionConfig& config);
 
-/// Runs the command; returns callgate's exit status (cli.md). Never throws; its own failures are one line on
-/// stderr and 125. What it used stays until the process ends.
-[[nodiscard]] int run_session(std::unique_ptr<Beginning> begun, SessionConfig config);
+/// Runs the command, and ends the process with callgate's exit status (cli.md): nothing of who called is
+/// taken down. Never throws; its own failures are one line on stderr and 125.
+[[noreturn]] void run_session(std::unique_ptr<Beginning> begun, SessionConfig config);
 
 /// "cannot make the run's private directory ...": what went wrong and what helps.
 [[nodiscard]] std::string no_private_directory(const std::string& path, int error);

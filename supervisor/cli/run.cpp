@@ -17,11 +17,11 @@ namespace callgate::cli {
 
 namespace {
 
-int start(const Arguments& arguments, SessionConfig& config) {
+[[noreturn]] void start(const Arguments& arguments, SessionConfig& config) {
     Starting starting(config);
     starting.prepare(arguments);
     starting.set_environment(arguments);
-    return starting.run();
+    starting.run();
 }
 
 /// The report is written whatever the end is, also where nothing ran.
@@ -64,7 +64,7 @@ int run(const Arguments& arguments) {
             throw Failure("the command is missing; usage: callgate run [OPTIONS] [--] COMMAND [ARG...]");
         if (config.command[0].empty())
             throw Failure("the command's name is empty; give the name of a program");
-        return start(arguments, config);
+        start(arguments, config);
     } catch (const Failure& failure) {
         report_failure(arguments, config, failure.detail());
         throw;

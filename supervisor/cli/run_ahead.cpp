@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cerrno>
-#include <memory>
 
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/starting.hpp"
@@ -64,25 +63,24 @@ int run_ahead(std::vector<std::string> words) {
     const UniqueFd low(jobs::job_descriptor);
     const UniqueFd socket(::fcntl(low.get(), F_DUPFD_CLOEXEC, 3));
     if (!socket) throw Failure("run-ahead is what callgate exec starts; to run a command: callgate run");
-    auto prepared = std::make_unique<Prepared>(config);
-    note_facts(&prepared->facts);
-    prepared->arguments = parse(*find_verb("run"), std::move(words));
-    prepared->starting.prepare(prepared->arguments);
+    Prepared prepared(config);
+    note_facts(&prepared.facts);
+    prepared.arguments = parse(*find_verb("run"), std::move(words));
+    prepared.starting.prepare(prepared.arguments);
     note_facts(nullptr);
-    if (!prepared->facts.lasting()) return exit_failure;
-    std::optional<jobs::LateWords> job = await_job(socket.get(), prepared->starting.untimely_end());
+    if (!prepared.facts.lasting()) return exit_failure;
+    std::optional<jobs::LateWords> job = await_job(socket.get(), prepared.starting.untimely_end());
     if (!job) return 0;
     const Arguments arguments = parse(*find_verb("run"), std::move(job->words));
     config.command = arguments.rest();
-    if (!take(*prepared, arguments, job->variables)) return exit_failure;
+    if (!take(prepared, arguments, job->variables)) return exit_failure;
     if (::send(socket.get(), &jobs::taken, sizeof jobs::taken, MSG_NOSIGNAL) != sizeof jobs::taken)
         return exit_failure;
     config.ended = [&socket](int status) {
         const char told[] = {jobs::ended, static_cast<char>(status)};
         static_cast<void>(::send(socket.get(), told, sizeof told, MSG_NOSIGNAL));
     };
-    // Not taken down: the process ends with its run.
-    return prepared.release()->starting.run();
+    prepared.starting.run();
 }
 
 }  // namespace callgate::cli

@@ -38,8 +38,8 @@ public:
     [[nodiscard]] int untimely_end() const { return begun_->guardian.events.get(); }
     /// Whether `prepare` with the same options would find this machine as it was, by these facts.
     [[nodiscard]] bool still_true(const Arguments& arguments, const MachineFacts& facts) const;
-    /// callgate's exit status.
-    [[nodiscard]] int run() { return run_session(std::move(begun_), std::move(config_)); }
+    /// The process ends with the run, and with callgate's exit status.
+    [[noreturn]] void run() { run_session(std::move(begun_), std::move(config_)); }
 
 private:
     void set_rules(const Arguments& arguments);

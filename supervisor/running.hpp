@@ -1,0 +1,70 @@
+// What answers the command's tree while it lives: rules, event loop, desk, receivers and the tree's limits,
+// wired together.
+//
+// Made, armed and run once, on the main thread. Destroyed before it has run, it leaves nothing. After a run
+// it is better left as it is: the process ends then, and all of this would be taken apart for nobody.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "rules/move.hpp"
+#include "supervisor/approval/desk.hpp"
+#include "supervisor/beginning.hpp"
+#include "supervisor/calls/supervision.hpp"
+#include "supervisor/event_loop.hpp"
+#include "supervisor/kernel/listener.hpp"
+#include "supervisor/limits/tree_limits.hpp"
+#include "supervisor/log_sync.hpp"
+#include "supervisor/receivers.hpp"
+#include "supervisor/session.hpp"
+
+namespace callgate {
+
+class Running {
+public:
+    struct Surroundings {
+        const SessionConfig& config;
+        Beginning& begun;
+        audit::Log* log = nullptr;  // null: none
+        RunReport& report;
+        limits::ControlGroups* groups = nullptr;  // null: no limit is one of the whole tree
+        std::function<approval::RunStatus()> status;
+    };
+    /// Everything that can be made while the agent arms itself; all of `surroundings` outlives it. Throws
+    /// std::exception.
+    explicit Running(Surroundings surroundings);
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+    ~Running();
+
+    /// Takes the listener as soon as the agent is armed. The command has not begun. Throws std::exception.
+    void take_listener();
+    /// Lets the command begin, and returns when nothing of its tree is left and nobody answers any more.
+    /// `command_ended` is called when the command itself has ended.
+    [[nodiscard]] RunOutcome run(std::function<void(int exit_code)> command_ended);
+    /// Why the log could not be written, 0.
+    [[nodiscard]] int log_error() const { return shared_.log_error.load(); }
+
+private:
+    [[nodiscard]] calls::Supervision supervision();
+    [[nodiscard]] approval::Desk::Environment desk_environment();
+    [[nodiscard]] std::optional<EventLoop::Settings::Relay> relay() const;
+    void note_tree_limits(RunOutcome& outcome);
+
+    Surroundings given_;
+    const rules::RuleSet& rules_;
+    const rules::StaticGrants grants_;
+    const rules::MoveJudge moves_;
+    std::optional<calls::Observation> observed_;
+    calls::UserObjects user_objects_;
+    EventLoop loop_;
+    std::optional<LogSync> sync_;
+    calls::Supervision shared_;
+    approval::Desk desk_;
+    kernel::Listener listener_;
+    Receivers receivers_;
+    std::optional<limits::TreeLimits> tree_limits_;
+};
+
+}  // namespace callgate
