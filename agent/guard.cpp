@@ -25,7 +25,6 @@ constexpr int reaped_at_once = 64;
 constexpr int look_again_ms = 20;
 constexpr int reaped_while_ending = 10'000;
 constexpr std::uint64_t rusage_block_bytes = 512;
-constexpr std::uint64_t forked_but_not_executed = 0x40;  // PF_FORKNOEXEC of linux/sched.h
 
 std::uint64_t microseconds(const timeval& time) {
     return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000U + static_cast<std::uint64_t>(time.tv_usec);
@@ -58,10 +57,10 @@ bool any_child_after_reaping() {
     return true;
 }
 
+// Of SIGCHLD one at most is pending (signal(7)).
 void drain(int signals) {
     signalfd_siginfo info{};
-    while (::read(signals, &info, sizeof info) == sizeof info) {
-    }
+    static_cast<void>(::read(signals, &info, sizeof info) == sizeof info);
 }
 
 }  // namespace
@@ -146,13 +145,10 @@ void Guard::take_status() {
     }
 }
 
-// Closed by execve, or by the agent's death before it: only the kernel knows which.
+// Closed by execve, or by the agent's death before it.
 void Guard::status_closed() {
     channels_.status.reset();
-    if (!armed_ || failed_) return;
-    const auto agent = read_process(command_);
-    if (!agent || (agent->flags & forked_but_not_executed) == 0) tell(Event::Kind::executed, 0);
-    drop_spare_capability();
+    if (armed_ && !failed_) drop_spare_capability();
 }
 
 // What control groups there are was known before the command began.
@@ -175,7 +171,7 @@ Guard::Children Guard::reap(int most) {
 }
 
 void Guard::reap_one(const siginfo_t& seen) {
-    // What the agent said last is passed on while it is still there to be asked whether it executed.
+    // What the agent said last is passed on before its end.
     if (seen.si_pid == command_ && is_end(seen.si_code)) take_status();
     siginfo_t change{};
     const int wanted = same_class(seen.si_code);

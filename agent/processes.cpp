@@ -53,7 +53,6 @@ std::optional<Process> parse_stat(pid_t pid, std::string_view text) {
         bool good = true;
         if (field == 3) process.state = value.front();
         if (field == 4) good = parse_number(value, process.parent);
-        if (field == 9) good = parse_number(value, process.flags);
         if (field >= 14 && field <= 17)
             good = parse_number(value, times[static_cast<std::size_t>(field) - 14]);
         if (field == 20) good = parse_number(value, process.threads);

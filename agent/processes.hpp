@@ -20,8 +20,7 @@ namespace callgate::agent {
 
 struct Process {
     pid_t pid = 0, parent = 0;
-    char state = '?';         // proc(5): R, S, D, T, Z, ...
-    std::uint64_t flags = 0;  // PF_* of linux/sched.h
+    char state = '?';  // proc(5): R, S, D, T, Z, ...
     std::uint64_t threads = 0;
     std::uint64_t start_time = 0;      // ticks since boot
     std::uint64_t ticks = 0;           // of processor time, its own

@@ -23,16 +23,14 @@ struct Order {
     std::int32_t value = 0;
 };
 
-/// Guardian → supervisor, in this order: ready, armed, executed, then any of stopped and continued, then
-/// exited or signaled, lingering, ended. After arm_failed or exec_failed only `ended` follows. A command that
-/// was killed before its first instruction is `signaled` without `executed`.
+/// Guardian → supervisor, in this order: ready, armed, then any of stopped and continued, then exited or
+/// signaled, lingering, ended. After arm_failed or exec_failed only `ended` follows.
 struct Event {
     enum class Kind : std::uint32_t {
         ready,        // guardian and agent wait to be told what becomes of the agent
         armed,        // value: the listener's number in the agent, pid: the agent
         arm_failed,   // value: errno, detail: ArmStep; the command never ran
         exec_failed,  // value: errno of execve
-        executed,     // the command runs
         stopped,      // value: the signal that stopped the command
         continued,
         exited,     // value: exit code

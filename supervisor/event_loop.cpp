@@ -7,7 +7,6 @@
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/read.hpp>
 #include <cerrno>
 #include <string_view>
 #include <system_error>
@@ -122,15 +121,16 @@ void EventLoop::start_ticks() {
     });
 }
 
+/// Several may have come meanwhile; none comes in parts, as each is written whole (pipe(7), PIPE_BUF).
 void EventLoop::watch_events() {
-    asio::async_read(events_, asio::buffer(&event_, sizeof event_),
-                     [this](const boost::system::error_code& error, std::size_t) {
-                         // The end of the pipe comes after everything that was said, when the guardian is
-                         // gone.
-                         if (error) return on_guardian_gone();
-                         on_event(event_);
-                         if (!tree_ended_) watch_events();
-                     });
+    events_.async_read_some(
+        asio::buffer(said_), [this](const boost::system::error_code& error, std::size_t bytes) {
+            // The end of the pipe comes after everything that was said, when the guardian is gone.
+            if (error || bytes < sizeof(Event)) return on_guardian_gone();
+            for (std::size_t index = 0; index < bytes / sizeof(Event) && !tree_ended_; ++index)
+                on_event(said_[index]);
+            if (!tree_ended_) watch_events();
+        });
 }
 
 void EventLoop::on_event(const Event& event) {
@@ -170,7 +170,6 @@ void EventLoop::on_event(const Event& event) {
         case Event::Kind::ready:
         case Event::Kind::armed:
         case Event::Kind::arm_failed:
-        case Event::Kind::executed:
         case Event::Kind::continued:
             break;
     }

@@ -5,6 +5,7 @@
 // a call of the target, and no call waits for anything here.
 #pragma once
 
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -78,7 +79,7 @@ private:
     Settings settings_;
     boost::asio::posix::stream_descriptor signals_, events_;
     boost::asio::steady_timer wall_, grace_, ticks_;
-    agent::Event event_{};
+    std::array<agent::Event, 8> said_{};
     RunOutcome outcome_;
     std::chrono::steady_clock::time_point started_;
     int passed_on_ = 0;       // the last signal that was passed on

@@ -14,6 +14,7 @@
 #include "supervisor/calls/decide.hpp"
 #include "supervisor/calls/table.hpp"
 #include "supervisor/clock.hpp"
+#include "supervisor/kernel/target.hpp"
 
 namespace callgate {
 
@@ -26,7 +27,9 @@ void Receivers::Worker::prepare_thread() {
     // What the main thread has set aside (Session::drop_capabilities) is not within reach of those that act.
     if (!pool_.run_.keep_capabilities && check_enabled("capabilities") && !agent::drop_held_capabilities())
         ::_exit(125);
-    scratch_.executable.reserve(256);  // the first allocation of a thread costs most: not within a call
+    // What costs most the first time is not done within a call: a thread's allocation, finding this directory.
+    scratch_.executable.reserve(256);
+    static_cast<void>(kernel::own_descriptors());
     // An umask and a working directory of this thread's own, unless a container's profile refuses that.
     if (::unshare(CLONE_FS) != 0) {
         if (errno != EPERM && errno != ENOSYS) ::_exit(125);

@@ -54,9 +54,9 @@ private:
 
 }  // namespace
 
-TEST_CASE("a command that exits 7 is armed, executed, exited, and nothing is left") {
+TEST_CASE("a command that exits 7 is armed, exits, and nothing is left") {
     GuardedRun run(shell("exit 7"));
-    CHECK(run_to_end(run) == Kinds{K::armed, K::executed, K::exited, K::lingering, K::ended});
+    CHECK(run_to_end(run) == Kinds{K::armed, K::exited, K::lingering, K::ended});
     CHECK(run.seen(K::exited).value == 7);
     CHECK(run.seen(K::lingering).value == 0);
     CHECK(run.seen(K::ended).processes == 1);
@@ -66,11 +66,11 @@ TEST_CASE("a command that exits 7 is armed, executed, exited, and nothing is lef
 
 TEST_CASE("a command that dies of a signal says which") {
     GuardedRun run(shell("kill -USR1 $$"));
-    CHECK(run_to_end(run) == Kinds{K::armed, K::executed, K::signaled, K::lingering, K::ended});
+    CHECK(run_to_end(run) == Kinds{K::armed, K::signaled, K::lingering, K::ended});
     CHECK(run.seen(K::signaled).value == SIGUSR1);
 }
 
-TEST_CASE("a command killed while it is armed never counts as executed") {
+TEST_CASE("a command killed while it is armed dies of that signal") {
     GuardedRun run(shell("exit 0"));
     const Event armed = run.until(K::armed);
     ::kill(armed.pid, SIGKILL);

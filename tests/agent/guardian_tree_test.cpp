@@ -34,8 +34,8 @@ public:
     ~Subreaper() { ::prctl(PR_SET_CHILD_SUBREAPER, 0UL, 0UL, 0UL, 0UL); }
 };
 
-// A supervisor of its own process: starts the guardian, lets the command go, reports the guardian's pid,
-// waits.
+// A supervisor of its own process: starts the guardian, lets the command go, reports the guardian's pid, and
+// waits. The command itself says when it runs.
 struct FakeSupervisor {
     pid_t pid = -1, guardian = -1;
 };
@@ -53,9 +53,7 @@ FakeSupervisor start_fake_supervisor(const WholeArming& arming, bool go) {
         if (!send_ruleset(*started, arming.landlock) || !arm(*started, arming) ||
             ::read(started->events.get(), &event, sizeof event) <= 0)
             ::_exit(1);
-        if (go && (::write(started->go.get(), "g", 1) != 1 ||
-                   ::read(started->events.get(), &event, sizeof event) <= 0))
-            ::_exit(1);
+        if (go && ::write(started->go.get(), "g", 1) != 1) ::_exit(1);
         if (::write(told[1], &started->pid, sizeof started->pid) < 0) ::_exit(1);
         for (;;) ::pause();
     }
