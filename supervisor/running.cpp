@@ -34,19 +34,25 @@ Running::Running(Surroundings surroundings)
       observed_(observation(given_.config)),
       user_objects_(given_.begun.made.objects()),
       shared_(supervision()),
-      desk_(given_.config.ask, desk_environment()),
       receivers_(listener_, shared_, [this] { loop_.wake_watchdog(); }) {
-    if (given_.log != nullptr) sync_.emplace(loop_, *given_.log);
-    if (given_.config.ask.who != approval::AskSettings::Who::never) shared_.broker = &desk_.broker();
     // Threads from here on: they inherit the blocked signals.
     start_memory::end();
     raise_open_files();
     receivers_.prepare();
-    // A person's terminal is taken only where the command is about to begin.
-    if (!given_.config.terminal) desk_.start();
 }
 
-Running::~Running() { desk_.stop(); }
+Running::~Running() {
+    if (desk_) desk_->stop();
+}
+
+void Running::use(audit::Log* log) {
+    shared_.log = log;
+    if (log != nullptr) sync_.emplace(loop_, *log);
+    desk_.emplace(given_.config.ask, desk_environment(log));
+    if (given_.config.ask.who != approval::AskSettings::Who::never) shared_.broker = &desk_->broker();
+    // A person's terminal is taken only where the command is about to begin.
+    if (!given_.config.terminal) desk_->start();
+}
 
 calls::Supervision Running::supervision() {
     const SessionConfig& config = given_.config;
@@ -55,7 +61,6 @@ calls::Supervision Running::supervision() {
             .grants = grants_,
             .moves = moves_,
             .observed = observed_ ? &*observed_ : nullptr,
-            .log = given_.log,
             .home = config.home,
             .report = given_.report,
             .guardian = given_.begun.guardian.pid,
@@ -74,10 +79,10 @@ calls::Supervision Running::supervision() {
             .continued = {}};
 }
 
-approval::Desk::Environment Running::desk_environment() {
+approval::Desk::Environment Running::desk_environment(audit::Log* log) {
     return {.loop = loop_.context(),
             .run = given_.config.run,
-            .log = given_.log,
+            .log = log,
             .terminal = given_.config.terminal.get(),
             .suspend = [this] { loop_.suspend_command(); },
             .regained = [this] { loop_.give_keys_to_command(); },
@@ -99,7 +104,7 @@ std::optional<EventLoop::Settings::Relay> Running::relay() const {
 void Running::take_listener() {
     const SessionConfig& config = given_.config;
     listener_.open(given_.begun.take_listener(config));
-    if (config.terminal) desk_.start();
+    if (config.terminal) desk_->start();
     if (given_.groups != nullptr)
         tree_limits_.emplace(limits::TreeLimitSettings{
             .limits = config.limits,
@@ -124,8 +129,8 @@ RunOutcome Running::run(std::function<void(int exit_code)> command_ended) {
                                     .relay = relay(),
                                     .tick = [this] { return receivers_.tick(); },
                                     .tick_interval = std::chrono::milliseconds(Receivers::tick_interval_ms)});
-    if (given_.log != nullptr) given_.log->limit_waiting(last_wait);
-    desk_.stop();
+    if (shared_.log != nullptr) shared_.log->limit_waiting(last_wait);
+    desk_->stop();
     receivers_.stop();
     note_tree_limits(outcome);
     if (sync_) sync_->finish();

@@ -1,8 +1,9 @@
 // What answers the command's tree while it lives: rules, event loop, desk, receivers and the tree's limits,
 // wired together.
 //
-// Made, armed and run once, on the main thread. Destroyed before it has run, it leaves nothing. After a run
-// it is better left as it is: the process ends then, and all of this would be taken apart for nobody.
+// Made, given its log, armed and run once, on the main thread. Destroyed before it has run, it leaves
+// nothing. After a run it is better left as it is: the process ends then, and all of this would be taken
+// apart for nobody.
 #pragma once
 
 #include <functional>
@@ -26,18 +27,19 @@ public:
     struct Surroundings {
         const SessionConfig& config;
         Beginning& begun;
-        audit::Log* log = nullptr;  // null: none
         RunReport& report;
         limits::ControlGroups* groups = nullptr;  // null: no limit is one of the whole tree
         std::function<approval::RunStatus()> status;
     };
-    /// Everything that can be made while the agent arms itself; all of `surroundings` outlives it. Throws
-    /// std::exception.
+    /// Everything that can be made while the agent arms itself and the log is opened; all of `surroundings`
+    /// outlives it. Throws std::exception.
     explicit Running(Surroundings surroundings);
     Running(const Running&) = delete;
     Running& operator=(const Running&) = delete;
     ~Running();
 
+    /// Where decisions are recorded; null: nowhere. Before the listener is taken. It outlives this.
+    void use(audit::Log* log);
     /// Takes the listener as soon as the agent is armed. The command has not begun. Throws std::exception.
     void take_listener();
     /// Lets the command begin, and returns when nothing of its tree is left and nobody answers any more.
@@ -48,7 +50,7 @@ public:
 
 private:
     [[nodiscard]] calls::Supervision supervision();
-    [[nodiscard]] approval::Desk::Environment desk_environment();
+    [[nodiscard]] approval::Desk::Environment desk_environment(audit::Log* log);
     [[nodiscard]] std::optional<EventLoop::Settings::Relay> relay() const;
     void note_tree_limits(RunOutcome& outcome);
 
@@ -61,8 +63,8 @@ private:
     EventLoop loop_;
     std::optional<LogSync> sync_;
     calls::Supervision shared_;
-    approval::Desk desk_;
     kernel::Listener listener_;
+    std::optional<approval::Desk> desk_;  // once there is a log
     Receivers receivers_;
     std::optional<limits::TreeLimits> tree_limits_;
 };

@@ -74,6 +74,7 @@ private:
     void make_groups();
     void drop_capabilities();
     void record_start();
+    void make_running();
     void supervise();
     void tell_status(int exit_code);
     [[nodiscard]] approval::RunStatus status_of_run() const;
@@ -103,14 +104,15 @@ void Session::open_log() {
 }
 
 /// To make a file can take as long as all else that is left to do; where there is none to make, neither is a
-/// thread.
+/// thread. Done here or in that thread, it is done with the capabilities that we drop meanwhile.
 std::future<void> Session::begin_opening_log() {
-    const bool nothing_to_do = log_ || config_.audit.kind == AuditTarget::Kind::none;
+    const bool nothing_to_make = log_ || config_.audit.kind == AuditTarget::Kind::none;
     try {
-        return std::async(nothing_to_do ? std::launch::deferred : std::launch::async, [this] { open_log(); });
+        if (!nothing_to_make) return std::async(std::launch::async, [this] { open_log(); });
     } catch (const std::system_error&) {  // no thread can be made
-        return std::async(std::launch::deferred, [this] { open_log(); });
     }
+    open_log();
+    return std::async(std::launch::deferred, [] {});
 }
 
 /// What it would report in our place names the log.
@@ -160,13 +162,16 @@ void Session::record_start() {
     require(log_->record(start), "cannot write the audit log");
 }
 
-void Session::supervise() {
+void Session::make_running() {
     running_ = std::make_unique<Running>(Running::Surroundings{.config = config_,
                                                                .begun = *begun_,
-                                                               .log = log_.get(),
                                                                .report = report_,
                                                                .groups = groups_ ? &*groups_ : nullptr,
                                                                .status = [this] { return status_of_run(); }});
+}
+
+void Session::supervise() {
+    running_->use(log_.get());
     running_->take_listener();
     outcome_ = running_->run([this](int exit_code) { tell_status(exit_code); });
     if (config_.background == agent::Background::wait)
@@ -265,9 +270,10 @@ int Session::run() {
         begun_->arm(config_);
         // The agent arms itself meanwhile, and waits to be let go.
         std::future<void> log_open = begin_opening_log();
-        log_open.get();
         make_groups();
         drop_capabilities();
+        make_running();
+        log_open.get();
         record_start();
         supervise();
     } catch (const std::exception& failure) {
