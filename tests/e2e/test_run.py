@@ -433,7 +433,8 @@ def test_a_tree_that_is_ended_does_not_hang_up_its_callers_group(box):
 
 @pytest.mark.parametrize("number", ["TERM", "INT", "HUP"])
 def test_a_signal_sent_to_callgate_is_passed_on(box, number):
-    process = wait_for_trap(box, f'trap "echo got; exit 9" {number}; echo ready; while :; do sleep 0.05; done')
+    process = wait_for_trap(box, f'trap "echo got; exit 9" {number}; echo ready; while :; do sleep 0.05; done',
+                            ["--grace", str(harness.DEADLINE)])  # a shell on a slow machine takes its time
     process.send_signal(getattr(signal, f"SIG{number}"))
     out, err = process.communicate(timeout=harness.DEADLINE)
     assert (process.returncode, out.strip()) == (9, b"got"), (out, err)
