@@ -119,6 +119,7 @@ make_root() {
         /usr/lib/python3 "/usr/lib/$(readlink /usr/bin/python3)" 2>/dev/null |
         tar -x -C "$root" --keep-directory-symlink || true
     ln -sf dash "$root"/bin/sh
+    echo callgate >"$root"/etc/hostname
     rm -rf "$root"/usr/lib/python3*/test "$root"/usr/lib/python3*/idlelib
     ldconfig -r "$root"
     mkdir -p "$root"/callgate/{build,build-switches}

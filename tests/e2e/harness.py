@@ -7,6 +7,7 @@ with a deadline. Processes are ended by the pid that started them.
 """
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import json
 import os
@@ -29,6 +30,8 @@ SOAK = os.environ.get("CALLGATE_SOAK") == "1"
 # A guest whose processor is emulated gets more time (tools/kernels.sh).
 PATIENCE = float(os.environ.get("CALLGATE_TEST_PATIENCE", "1"))
 DEADLINE = (600.0 if SOAK else 60.0) * PATIENCE
+# landlock_create_ruleset(2) with LANDLOCK_CREATE_RULESET_VERSION
+LANDLOCK_ABI = ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1)
 SWITCHES = ("CALLGATE_TEST_SWITCH_OFF", "CALLGATE_TEST_LANDLOCK_ABI")
 
 

@@ -6,8 +6,6 @@ them all. Real older kernels: ./dev test kernels.
 """
 from __future__ import annotations
 
-import ctypes
-import fnmatch
 import os
 import subprocess
 import sys
@@ -17,19 +15,15 @@ import pytest
 
 import attacks
 import harness
-from attacks.case import run_case
+from attacks.case import run_case, runs_of
 from conftest import KINDS
 from test_programs import PROGRAMS
 from toolchains import compare
 
-LANDLOCK_CREATE_RULESET, VERSION = 444, 1
-KERNEL_ABI = ctypes.CDLL(None).syscall(LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), VERSION)
 ALL_ABIS = (1, 2, 3, 4, 5, 6) if harness.SOAK else (2, 3, 5)
 # An ABI that is newer than the kernel's cannot be injected.
-ABIS = [abi for abi in ALL_ABIS if abi <= KERNEL_ABI and os.environ.get("CALLGATE_TEST_ABI") in (None, str(abi))]
+ABIS = [abi for abi in ALL_ABIS if abi <= harness.LANDLOCK_ABI and os.environ.get("CALLGATE_TEST_ABI") in (None, str(abi))]
 CASES = [case for case in attacks.CASES.values() if harness.SOAK or "abi" in case.all_tags]
-# Refused before ABI 6, also within the run: programs fall back to kill and F_SETOWN (docs/differences.md).
-NO_TWIN_BEFORE_6 = ("*.pidfd_signal*", "stranger.setown_*")
 
 
 def played() -> list[tuple[attacks.Case, int, str]]:
@@ -40,10 +34,9 @@ def played() -> list[tuple[attacks.Case, int, str]]:
 
 @pytest.mark.parametrize("case, abi, kind", [pytest.param(*one, id=f"{one[0].name}-{one[1]}-{one[2]}") for one in played()])
 def test_an_attack_is_held_under_an_older_landlock(stage, users, case, abi, kind):
-    without_twin = abi < 6 and any(fnmatch.fnmatch(case.name, one) for one in NO_TWIN_BEFORE_6)
-    runs = ("held",) if without_twin else ("held", "twin")
-    if "race" in case.all_tags:
-        runs = ("control", *runs)  # it says how long the race must be run
+    runs = runs_of(case, abi)
+    if "race" not in case.all_tags:
+        runs = runs[1:]  # of a race the control says how long it must be run
     result = run_case(case, stage, users[kind], abi=abi, runs=runs)
     if result.impossible is not None:
         pytest.skip(f"{case.name}: {result.impossible}")

@@ -13,6 +13,9 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import fnmatch
+import os
+import re
 from pathlib import Path
 from typing import Any, Callable, Iterable
 
@@ -131,6 +134,19 @@ def check(problems: dict[str, bool], shown: str, detail: str) -> Outcome:
     """Good where none of the named problems is true."""
     found = [text for text, wrong in problems.items() if wrong]
     return Outcome(not found, shown, "" if not found else "; ".join(found) + "\n" + detail)
+
+
+# Refused before ABI 6, also within the run: programs fall back to kill and F_SETOWN (docs/differences.md).
+NO_TWIN_BEFORE_6 = ("*.pidfd_signal*", "stranger.setown_*")
+# Before Linux 6.10 only who may search every directory links what a descriptor leads to (linkat(2), AT_EMPTY_PATH).
+NO_TWIN_BEFORE_6_10 = ("name.reopen_gone", "name.link_gone", "name.hardlink_empty", "door.tmpfile_empty")
+
+
+def runs_of(case: Case, abi: int) -> tuple[str, ...]:
+    """The control, the attack and, where there is one under this ABI of Landlock on this kernel, the twin."""
+    release = tuple(int(number) for number in re.findall(r"[0-9]+", os.uname().release)[:2])
+    missing = (*(NO_TWIN_BEFORE_6 if abi < 6 else ()), *(NO_TWIN_BEFORE_6_10 if release < (6, 10) else ()))
+    return ("control", "held") if any(fnmatch.fnmatch(case.name, one) for one in missing) else ("control", "held", "twin")
 
 
 def possible(result: harness.Result) -> harness.Result:
