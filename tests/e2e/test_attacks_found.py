@@ -259,8 +259,9 @@ def test_memory_is_opened_for_whom_yama_lets(box, scope):
         if before != scope:
             SCOPE.write_text(before)
     wanted = b"sibling opened" if scope == "0" else b"sibling 13"
-    assert wanted in bare.out and b"parent opened" in bare.out, bare.describe()
-    assert result.out == bare.out, result.describe()
+    capable = box.user.kind == "root"  # bare, to trace whom it likes; a run has no capability
+    assert (b"sibling opened" if capable else wanted) in bare.out and b"parent opened" in bare.out, bare.describe()
+    assert result.out == (bare.out.replace(b"sibling opened", wanted) if capable else bare.out), result.describe()
 
 
 INSTANCE = """
