@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "agent/filter.hpp"
 #include "supervisor/calls/call_names.hpp"
@@ -68,7 +69,15 @@ struct CallClassification {
 /// The class of a call by name; nothing where it has none.
 [[nodiscard]] std::optional<CallClassification> classify(std::string_view name);
 
-/// A closed call of this machine, by number.
+struct ClosedCall {
+    std::string_view name;
+    int error;
+    std::string_view why;
+};
+/// What the filter refuses whatever the arguments, of the calls of this machine.
+[[nodiscard]] std::vector<ClosedCall> closed_calls();
+
+/// The same by number, for the filter of every start.
 struct ClosedNumber {
     std::uint32_t number;
     int error;

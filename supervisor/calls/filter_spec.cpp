@@ -205,15 +205,4 @@ std::vector<TrappedCall> trapped_calls(const Plan& plan) {
     return calls;
 }
 
-std::vector<ClosedCall> closed_calls() {
-    std::vector<ClosedCall> calls;
-    for (const CallGroup& group : call_groups()) {
-        if (group.held != CallClass::closed) continue;
-        for_each_call(group, [&](std::string_view call) {
-            if (call_number(call) != no_number) calls.push_back({call, group.error, group.reason});
-        });
-    }
-    return calls;
-}
-
 }  // namespace callgate::calls

@@ -26,12 +26,4 @@ struct TrappedCall {
 /// What the filter traps, for `callgate plan`.
 [[nodiscard]] std::vector<TrappedCall> trapped_calls(const rules::Plan& plan);
 
-struct ClosedCall {
-    std::string_view name;
-    int error;
-    std::string_view why;
-};
-/// What the filter refuses whatever the arguments.
-[[nodiscard]] std::vector<ClosedCall> closed_calls();
-
 }  // namespace callgate::calls

@@ -111,27 +111,30 @@ constexpr CallGroup groups[] = {
      "afs_syscall tuxcall security vserver epoll_ctl_old epoll_wait_old set_thread_area get_thread_area"},
 };
 
+/// Calls `visit(name, number, group)` for each closed call that this machine has.
 template <class Visit>
 constexpr void for_each_closed(Visit visit) {
     for (const CallGroup& group : groups) {
         if (group.held != CallClass::closed) continue;
         for_each_call(group, [&](std::string_view call) {
             if (const std::uint32_t number = call_number(call); number != no_number)
-                visit(ClosedNumber{number, group.error});
+                visit(call, number, group);
         });
     }
 }
 
 constexpr std::size_t closed_count = [] {
     std::size_t count = 0;
-    for_each_closed([&count](const ClosedNumber&) { ++count; });
+    for_each_closed([&count](std::string_view, std::uint32_t, const CallGroup&) { ++count; });
     return count;
 }();
 
 constexpr auto closed = [] {
     std::array<ClosedNumber, closed_count> numbers{};
     std::size_t filled = 0;
-    for_each_closed([&](const ClosedNumber& call) { numbers[filled++] = call; });
+    for_each_closed([&](std::string_view, std::uint32_t number, const CallGroup& group) {
+        numbers[filled++] = {number, group.error};
+    });
     return numbers;
 }();
 
@@ -140,6 +143,14 @@ constexpr auto closed = [] {
 std::span<const CallGroup> call_groups() { return groups; }
 
 std::span<const ClosedNumber> closed_numbers() { return closed; }
+
+std::vector<ClosedCall> closed_calls() {
+    std::vector<ClosedCall> calls;
+    for_each_closed([&calls](std::string_view name, std::uint32_t, const CallGroup& group) {
+        calls.push_back({name, group.error, group.reason});
+    });
+    return calls;
+}
 
 std::optional<CallClassification> classify(std::string_view name) {
     if (find_call(name) != nullptr) return CallClassification{};

@@ -3,6 +3,7 @@
 
 #include "rules/address.hpp"
 #include "supervisor/audit/escape.hpp"
+#include "supervisor/calls/classes.hpp"
 #include "supervisor/calls/filter_spec.hpp"
 #include "supervisor/cli/describe.hpp"
 #include "supervisor/cli/failure.hpp"
