@@ -82,13 +82,22 @@ Decider::Entry Decider::put_load(const Word& word, Place compared, Load load) {
     return {assembler_.statement(BPF_LD | BPF_W | BPF_ABS, word.offset), word, compared};
 }
 
+// A comparison of one word, with its load.
+struct Decider::Jump {
+    Decider& decider;
+    const Word& held;
+    Load load;
+
+    Entry operator()(std::uint16_t condition, std::uint32_t k, Place then, Place otherwise) const {
+        return decider.put_load(held, decider.assembler_.jump(condition, k, then, otherwise), load);
+    }
+};
+
 Decider::Entry Decider::compare_low(const ArgumentTest& test, const Entry& yes, const Entry& no, Load load) {
     const std::uint32_t value = word(test.value, Half::low);
     const Word held{argument_offset(test.argument, Half::low), word(test.mask, Half::low)};
     const Place holds = yes.with(held), fails = no.with(held);
-    const auto jump = [&](std::uint16_t condition, std::uint32_t k, Place then, Place otherwise) {
-        return put_load(held, assembler_.jump(condition, k, then, otherwise), load);
-    };
+    const Jump jump{*this, held, load};
     switch (test.compare) {
         case ArgumentTest::Compare::masked_equal:
             return jump(BPF_JEQ, value, holds, fails);
@@ -109,9 +118,7 @@ Decider::Entry Decider::compare(const ArgumentTest& test, const Entry& yes, cons
     const std::uint32_t value = word(test.value, Half::high);
     const Word held{argument_offset(test.argument, Half::high), word(test.mask, Half::high)};
     const Place holds = yes.with(held), fails = no.with(held);
-    const auto jump = [&](std::uint16_t condition, std::uint32_t k, Place then, Place otherwise) {
-        return put_load(held, assembler_.jump(condition, k, then, otherwise), load);
-    };
+    const Jump jump{*this, held, load};
     switch (test.compare) {
         case ArgumentTest::Compare::masked_equal:
             return jump(BPF_JEQ, value, equal, fails);

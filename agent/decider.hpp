@@ -49,6 +49,7 @@ private:
     };
     // Whether anybody comes who has loaded something else.
     enum class Load : std::uint8_t { wanted, left_out };
+    struct Jump;
 
     Entry among(const Decisions& cases, const Entry& otherwise);
     Entry within(Decisions cases, const Entry& otherwise);
