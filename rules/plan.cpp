@@ -264,7 +264,7 @@ Plan make_plan(const RuleSet& rules, const PlanInput& input) {
     plan.udp = rules.opens_udp();
     plan.unix_datagram = rules.opens_unix_datagram();
     hold_what_abi_holds(plan);
-    const bool losses = input.reasons || input.record == RecordMode::minimal;  // who else asks for them
+    const bool losses = input.reasons || input.record == RecordMode::minimal;  // nobody else reads them
     PathPlan paths = plan_paths(rules, input.landlock_abi >= 1 ? input.tree : nullptr, losses);
     const NetworkPlan connect = plan_network(rules, Operation::connect, input.landlock_abi, input.reasons);
     const NetworkPlan bind = plan_network(rules, Operation::bind, input.landlock_abi, input.reasons);

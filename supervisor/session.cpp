@@ -104,7 +104,8 @@ void Session::open_log() {
 }
 
 /// To make a file can take as long as all else that is left to do; where there is none to make, neither is a
-/// thread. Done here or in that thread, it is done with the capabilities that we drop meanwhile.
+/// thread, and nothing is returned. Done here or in that thread, it is done with the capabilities that we
+/// drop meanwhile.
 std::future<void> Session::begin_opening_log() {
     const bool nothing_to_make = log_ || config_.audit.kind == AuditTarget::Kind::none;
     try {
@@ -112,7 +113,7 @@ std::future<void> Session::begin_opening_log() {
     } catch (const std::system_error&) {  // no thread can be made
     }
     open_log();
-    return std::async(std::launch::deferred, [] {});
+    return {};
 }
 
 /// What it would report in our place names the log.
@@ -273,7 +274,7 @@ int Session::run() {
         make_groups();
         drop_capabilities();
         make_running();
-        log_open.get();
+        if (log_open.valid()) log_open.get();
         record_start();
         supervise();
     } catch (const std::exception& failure) {
