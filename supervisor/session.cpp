@@ -6,8 +6,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <future>
-#include <system_error>
 
 #include "agent/removal.hpp"
 #include "agent/write_all.hpp"
@@ -69,7 +67,6 @@ public:
 
 private:
     void open_log();
-    [[nodiscard]] std::future<void> begin_opening_log();
     void tell_guardian();
     void make_groups();
     void drop_capabilities();
@@ -101,19 +98,6 @@ void Session::open_log() {
     if (log_) return;
     syslog_ = open_syslog(config_);
     log_ = make_log(config_, syslog_.get());
-}
-
-/// To make a file can take as long as all else that is left to do; where there is none to make, neither is a
-/// thread, and nothing is returned. Done here or in that thread, it is done with the capabilities that we
-/// drop meanwhile.
-std::future<void> Session::begin_opening_log() {
-    const bool nothing_to_make = log_ || config_.audit.kind == AuditTarget::Kind::none;
-    try {
-        if (!nothing_to_make) return std::async(std::launch::async, [this] { open_log(); });
-    } catch (const std::system_error&) {  // no thread can be made
-    }
-    open_log();
-    return {};
 }
 
 /// What it would report in our place names the log.
@@ -270,11 +254,10 @@ int Session::run() {
         if (begun_->report.wanted()) tell_guardian();
         begun_->arm(config_);
         // The agent arms itself meanwhile, and waits to be let go.
-        std::future<void> log_open = begin_opening_log();
+        open_log();
         make_groups();
         drop_capabilities();
         make_running();
-        if (log_open.valid()) log_open.get();
         record_start();
         supervise();
     } catch (const std::exception& failure) {
