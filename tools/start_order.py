@@ -89,6 +89,11 @@ def functions(program: str) -> list[tuple[int, int, list[str]]]:
     return [(start, start + size, sorted(names)) for start, (size, names) in sorted(found.items())]
 
 
+def section(name: str) -> str:
+    """Where compilers put it: what runs before main, and main, apart."""
+    return f".text.startup.{name}" if name == "main" or name.startswith("_GLOBAL__sub_I_") else f".text.{name}"
+
+
 def main() -> None:
     program = str(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "callgate").resolve())
     known = functions(program)
@@ -106,7 +111,7 @@ def main() -> None:
         "{",
         "  .text.start :",
         "  {",
-        *(f"    *(.text.{name} .text.startup.{name})" for name in called),
+        *(f"    *({section(name)})" for name in called),
         "  }",
         "}",
         "INSERT BEFORE .text;",
