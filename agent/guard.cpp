@@ -231,11 +231,10 @@ int Guard::finish() {
     event.max_rss_kb = static_cast<std::uint64_t>(usage.ru_maxrss);
     event.bytes_written = static_cast<std::uint64_t>(usage.ru_oublock) * rusage_block_bytes;
     event.processes = reaped_;
+    event.value = remove_directory();
     send(event);
-    // After that, so that the supervisor can go on meanwhile.
-    const int status = remove_directory();
     if (guarding_.await_dismissal) await_dismissal();
-    return status;
+    return event.value;
 }
 
 int Guard::remove_directory() const {

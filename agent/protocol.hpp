@@ -36,7 +36,7 @@ struct Event {
         exited,     // value: exit code
         signaled,   // value: the signal that killed it
         lingering,  // value: how many processes are left after the command ended
-        ended,      // no process of the tree is left
+        ended,      // no process of the tree is left; value: whether its private directory is, or part of it
     };
     Kind kind = Kind::ended;
     std::int32_t pid = 0;

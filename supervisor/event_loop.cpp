@@ -164,6 +164,7 @@ void EventLoop::on_event(const Event& event) {
             outcome_.max_rss_kb = event.max_rss_kb;
             outcome_.bytes_written = event.bytes_written;
             outcome_.processes = event.processes;
+            outcome_.directory_removed = event.value == 0;
             order(Order::Kind::dismiss);
             finish();
             break;

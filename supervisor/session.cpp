@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <utility>
 
 #include "agent/removal.hpp"
 #include "agent/write_all.hpp"
@@ -76,6 +77,7 @@ private:
     void tell_status(int exit_code);
     [[nodiscard]] approval::RunStatus status_of_run() const;
     void finish();
+    void tell_end();
     void clean_up();
     void report_failure(const std::string& text);
     [[nodiscard]] RunFacts facts() const;
@@ -237,8 +239,16 @@ void Session::finish() {
     if (!config_.quiet) say(report_.footer(facts(), outcome_, config_.hints));
 }
 
+/// Once.
+void Session::tell_end() {
+    if (const auto tell = std::exchange(config_.ended, nullptr)) tell(outcome_.exit_status);
+}
+
+/// The guardian has nothing left to do but to exit: who waits for the run need not wait for that.
 void Session::clean_up() {
     agent::remove_made_objects(begun_->made.objects());
+    if (outcome_.directory_removed) tell_end();
+    if (begun_->forked()) directory_remains_ = !begun_->reap();
     if (!directory_remains_) return;
     const auto removed = agent::remove_tree(config_.temporary_directory);
     if (!removed && !config_.quiet)
@@ -271,9 +281,8 @@ int Session::run() {
         directory_remains_ = !begun_->dismiss_and_reap();
     }
     finish();
-    if (begun_->forked()) directory_remains_ = !begun_->reap();
     clean_up();
-    if (config_.ended) config_.ended(outcome_.exit_status);
+    tell_end();
     return outcome_.exit_status;
 }
 

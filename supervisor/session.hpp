@@ -74,7 +74,8 @@ struct SessionConfig {
     std::shared_ptr<approval::Terminal> terminal;  // --ask tty, or auto where there is one
     bool perhaps_terminal = false;                 // it is kept only where the rules ask (set_rules)
     OutputTarget report, status;
-    /// Called with the exit status when nothing is left to do but to end this process; may be null.
+    /// Called with the exit status when nothing is left to do but to end this process and its guardian's; may
+    /// be null.
     std::function<void(int)> ended;
     agent::Background background = agent::Background::end;
     std::chrono::milliseconds grace{2000};
