@@ -27,8 +27,8 @@ struct RunOutcome {
     std::uint64_t notifications = 0, continued = 0;  // trapped calls; those that the kernel went on with
     std::optional<limits::TreePeak> peak;            // where a limit of the tree was held
     std::uint64_t ended_background = 0;              // processes that were left running and were ended
-    bool directory_removed = false;                  // the private one, by the guardian; true where there is none
-    std::string error;                               // "" none
+    bool directory_removed = false;  // the private one, by the guardian; true where there is none
+    std::string error;               // "" none
 };
 
 struct RunFacts {

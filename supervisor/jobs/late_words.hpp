@@ -19,8 +19,8 @@ inline constexpr std::size_t longest_message = 100'000;
 /// The answer: from now on it is this job's run. Anything else, or none, means that it has not begun
 /// anything.
 inline constexpr char taken = 'y';
-/// Later, when nothing of the run is left but this process and its guardian's, which exit, followed by the exit
-/// status: that takes its time, and need not be waited for.
+/// Later, when nothing of the run is left but this process and its guardian's, which exit, followed by the
+/// exit status: that takes its time, and need not be waited for.
 inline constexpr char ended = 'e';
 
 struct LateWords {
