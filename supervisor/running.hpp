@@ -31,8 +31,8 @@ public:
         limits::ControlGroups* groups = nullptr;  // null: no limit is one of the whole tree
         std::function<approval::RunStatus()> status;
     };
-    /// Everything that can be made while the agent arms itself and the log is opened; all of `surroundings`
-    /// outlives it. Throws std::exception.
+    /// Everything that can be made while the agent arms itself; all of `surroundings` outlives it. Throws
+    /// std::exception.
     explicit Running(Surroundings surroundings);
     Running(const Running&) = delete;
     Running& operator=(const Running&) = delete;
