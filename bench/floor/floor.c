@@ -18,65 +18,18 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
 #include <linux/landlock.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "acts.h"
-
-#ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
-#define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
-#endif
-#ifndef SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP
-#define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP 1UL
-#endif
-#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
-#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
-#endif
-
-#if defined(__x86_64__)
-#define ARCHITECTURE AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define ARCHITECTURE AUDIT_ARCH_AARCH64
-#else
-#error "not one of the architectures that the project runs on"
-#endif
-
-static void die(const char *what) {
-    perror(what);
-    exit(125);
-}
-
-static int install(uint32_t call) {
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof code / sizeof code[0], code};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) die("floor: PR_SET_NO_NEW_PRIVS");
-    long listener =
-        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-                SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &program);
-    if (listener < 0) die("floor: seccomp");
-    return (int)listener;
-}
+#include "responder.h"
 
 /* As for callgate's grants, truncation is a right that is handled and not granted: so each open asks for it, up to the
  * root. */
@@ -126,20 +79,6 @@ static int take_over(int channel) {
     return fd;
 }
 
-static void answer_all(int listener, act answer) {
-    /* Older kernels lack the flag (before 6.6); the floor is then what they can do. */
-    ioctl(listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
-    for (;;) {
-        struct seccomp_notif call = {0};
-        if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call) != 0) {
-            if (errno == EINTR) continue;
-            return; /* ENOENT: nobody is left */
-        }
-        struct seccomp_notif_resp response = {.id = call.id};
-        if (!answer(listener, &call, &response)) ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
-    }
-}
-
 int main(int argc, char **argv) {
     if (argc > 2 && strcmp(argv[1], "landlock") == 0) {
         restrict_by_landlock();
@@ -156,7 +95,7 @@ int main(int argc, char **argv) {
     pid_t child = fork();
     if (child < 0) die("floor: fork");
     if (child == 0) {
-        int listener = install(mode->call);
+        int listener = install(mode->call, 0);
         hand_over(channel[1], listener);
         close(listener);
         execvp(argv[2], argv + 2);
