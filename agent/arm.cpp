@@ -130,12 +130,12 @@ int enter_landlock(UniqueFd& ruleset) {
 }
 
 // Returns the listener, -1 where there is no filter; `error` is 0 or errno.
-int install_filter(const Blueprint& blueprint, int& error) {
+int install_filter(const Blueprint& told, int& error) {
     error = 0;
-    if (blueprint.filter().empty()) return -1;
+    if (told.filter().empty()) return -1;
     sock_fprog program{};
-    program.len = static_cast<unsigned short>(blueprint.filter().size());
-    program.filter = const_cast<sock_filter*>(blueprint.filter().data());  // the kernel only reads it
+    program.len = static_cast<unsigned short>(told.filter().size());
+    program.filter = const_cast<sock_filter*>(told.filter().data());  // the kernel only reads it
     const long listener = ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
                                     SECCOMP_FILTER_FLAG_NEW_LISTENER | wait_killable, &program);
     error = error_of(listener);
@@ -237,21 +237,24 @@ void arm_and_execute(const AgentStart& start) {
     require(ArmStep::limits, set_same_limits(score_file));
     require(ArmStep::no_new_privs, error_of(::prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL)));
 
-    Blueprint domain, blueprint;
+    Blueprint domain, filter, blueprint;
     require(ArmStep::handshake, domain.receive(channels.go));
     UniqueFd ruleset;
     require(ArmStep::ruleset, make_ruleset(domain, ruleset));
-    require(ArmStep::handshake, blueprint.receive(channels.go));
-    require(ArmStep::limits, set_limits(blueprint, std::move(score_file)));
-    require(ArmStep::priority, set_priority(blueprint));
+    require(ArmStep::handshake, filter.receive(channels.go));
     require(ArmStep::landlock, enter_landlock(ruleset));
     Courier courier;
     if (channels.handover >= 0) require(ArmStep::handshake, courier.start(channels.handover));
     int error = 0;
-    const int listener = install_filter(blueprint, error);
+    const int listener = install_filter(filter, error);
     require(ArmStep::filter, error);
     if (channels.handover >= 0) require(ArmStep::handshake, courier.carry(listener));
 
+    // From here on nothing that the filter stops: nobody has the listener yet. What is set of limits and priority
+    // is the caller's own, which it never stops (supervisor/calls/filter_spec).
+    require(ArmStep::handshake, blueprint.receive(channels.go));
+    require(ArmStep::limits, set_limits(blueprint, std::move(score_file)));
+    require(ArmStep::priority, set_priority(blueprint));
     tell(channels.status, Event::Kind::armed, listener);
     if (!wait_for_go(channels.go)) give_up(start, ArmStep::handshake, EPIPE);
     // A copy of the listener here would keep calls waiting for ever once the supervisor is gone.

@@ -117,6 +117,13 @@ std::vector<std::byte> pack_ruleset(const RulesetRecipe* landlock) {
     return packer.finish(header);
 }
 
+std::vector<std::byte> pack_filter(std::span<const sock_filter> filter) {
+    Blueprint::Header header;
+    Blueprint::Packer packer;
+    header.sections[filter_section] = packer.array(filter);
+    return packer.finish(header);
+}
+
 std::vector<std::byte> pack_blueprint(const Arming& arming) {
     Blueprint::Header header;
     Blueprint::Packer packer;
@@ -125,8 +132,6 @@ std::vector<std::byte> pack_blueprint(const Arming& arming) {
     sections[environment_section] = packer.texts(arming.environment, 0, 1);
     sections[executables_section] = packer.texts(arming.executables, 0, 0);
     sections[limits_section] = packer.array(std::span<const Limit>(arming.limits));
-    if (arming.filter != nullptr)
-        sections[filter_section] = packer.array(std::span<const sock_filter>(*arming.filter));
     header.nice = arming.nice;
     header.has_io_priority = arming.io_priority.has_value();
     header.io_priority = arming.io_priority.value_or(0);

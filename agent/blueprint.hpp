@@ -1,6 +1,7 @@
 // What the agent becomes, as blocks of bytes: the supervisor sends each when it is known, long after the
 // fork, and the agent takes it apart between fork and exec. The ruleset comes first and by itself: opening
-// what is granted takes longest, and the supervisor works out the rest meanwhile.
+// what is granted takes longest, and the supervisor works out the rest meanwhile. The filter follows, so that
+// an agent that must wait for its command waits armed.
 //
 // Positions stand in place of pointers, so that nothing but one mmap(2) is needed to have argv, envp, filter
 // and grants where the kernel wants them. Both ends are ours and of one program, and the pipe between them is
@@ -19,10 +20,12 @@ namespace callgate::agent {
 /// The bytes to send first; null: no Landlock domain. Throws std::length_error where they are more than 32
 /// bits count.
 [[nodiscard]] std::vector<std::byte> pack_ruleset(const RulesetRecipe* landlock);
-/// Those to send then. Throws as it does.
+/// Those to send then; empty: no filter.
+[[nodiscard]] std::vector<std::byte> pack_filter(std::span<const sock_filter> filter);
+/// The last ones. Throws as pack_ruleset does.
 [[nodiscard]] std::vector<std::byte> pack_blueprint(const Arming& arming);
 
-/// One of them, received: the other's parts are empty. Async-signal-safe throughout; the memory is given back
+/// One of them, received: the others' parts are empty. Async-signal-safe throughout; the memory is given back
 /// by execve or the process's end.
 class Blueprint {
 public:
@@ -44,6 +47,7 @@ private:
     struct Header;
     class Packer;
     friend std::vector<std::byte> pack_ruleset(const RulesetRecipe* landlock);
+    friend std::vector<std::byte> pack_filter(std::span<const sock_filter> filter);
     friend std::vector<std::byte> pack_blueprint(const Arming& arming);
 
     template <typename T>

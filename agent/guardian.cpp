@@ -230,6 +230,10 @@ result<void> send_ruleset(const Guardian& guardian, const RulesetRecipe* landloc
     return tell_agent(guardian, pack_ruleset(landlock));
 }
 
+result<void> send_filter(const Guardian& guardian, std::span<const sock_filter> filter) {
+    return tell_agent(guardian, pack_filter(filter));
+}
+
 result<void> arm(const Guardian& guardian, const Arming& arming) {
     return tell_agent(guardian, pack_blueprint(arming));
 }

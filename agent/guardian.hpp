@@ -14,6 +14,7 @@
 #include <boost/system/result.hpp>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -62,7 +63,7 @@ struct Guarding {
     const SharedText* lost_report = nullptr;
 };
 
-/// How the agent arms itself, and what it becomes (agent/blueprint).
+/// What the agent becomes, once it is armed (agent/blueprint).
 struct Arming {
     std::vector<std::string> command;      // argv
     std::vector<std::string> environment;  // "NAME=value"
@@ -70,7 +71,6 @@ struct Arming {
     /// execvpe does.
     std::vector<std::string> executables;
     std::vector<Limit> limits;
-    const std::vector<sock_filter>* filter = nullptr;
     int nice = 0;                    // added, 0: unchanged
     std::optional<int> io_priority;  // ioprio_set value
 };
@@ -80,7 +80,7 @@ struct Guardian {
     UniqueFd pidfd;
     UniqueFd orders;  // write end
     UniqueFd events;  // read end
-    /// What the agent waits for: ruleset and blueprint, and after `armed` one byte that says that the
+    /// What the agent waits for: ruleset, filter and blueprint, and after `armed` one byte that says that the
     /// listener was taken. Closing it ends the agent.
     UniqueFd go;  // write end
     /// Where the listener comes before `armed`, if it cannot be taken (agent/handover).
@@ -95,13 +95,17 @@ struct Guardian {
 [[nodiscard]] boost::system::result<Guardian> start_guardian(const Guarding& guarding);
 
 /// Tells the agent what to make its Landlock domain of (null: it enters none), after the guardian's `ready`:
-/// the run's private directory may be granted. The agent makes the ruleset meanwhile; `arm` follows. Where
+/// the run's private directory may be granted. The agent makes the ruleset meanwhile; the filter follows. Where
 /// nobody reads that any more (EPIPE, so SIGPIPE must be ignored or blocked) the next event says why. Errors:
 /// errno of write.
 [[nodiscard]] boost::system::result<void> send_ruleset(const Guardian& guardian,
                                                        const RulesetRecipe* landlock);
 
-/// Tells the agent everything else. The same holds.
+/// Tells the agent its filter (empty: none). It arms itself then, whenever its command comes. The same holds.
+[[nodiscard]] boost::system::result<void> send_filter(const Guardian& guardian,
+                                                      std::span<const sock_filter> filter);
+
+/// Tells the agent everything else; it then says that it is armed. The same holds.
 [[nodiscard]] boost::system::result<void> arm(const Guardian& guardian, const Arming& arming);
 
 }  // namespace callgate::agent

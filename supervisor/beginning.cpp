@@ -139,21 +139,20 @@ constexpr const char* untold = "cannot tell the agent process what to do";
 
 }  // namespace
 
-void Beginning::send_ruleset(const SessionConfig& config) {
+void Beginning::arm(const SessionConfig& config) {
     const agent::RulesetRecipe landlock(config.plan);
     static_cast<void>(expect(agent::Event::Kind::ready, config));
     require(agent::send_ruleset(guardian, &landlock), untold);
-    filter_ = agent::compile(calls::filter_spec(config.plan));
+    require(agent::send_filter(guardian, agent::compile(calls::filter_spec(config.plan))), untold);
 }
 
-void Beginning::arm(const SessionConfig& config) {
+void Beginning::tell_command(const SessionConfig& config) {
     if (std::exchange(told_, true)) return;
     agent::Arming arming;
     arming.command = config.command;
     arming.environment = config.environment;
     arming.executables = config.executables;
     arming.limits = limits::process_limits(config.limits);
-    arming.filter = &filter_;
     arming.nice = config.nice;
     arming.io_priority = config.io_priority;
     require(agent::arm(guardian, arming), untold);

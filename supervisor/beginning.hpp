@@ -50,13 +50,13 @@ public:
     [[nodiscard]] bool forked() const { return guardian.pid > 0; }
     /// What the guardian reports in our place, if we are lost from here on; where a report is wanted.
     void set_lost_report(std::string_view text) { lost_report_.value().set(text); }
-    /// Tells the agent what its Landlock domain is made of, which it makes while the rest is worked out. Of
+    /// Tells the agent its Landlock domain and its filter; it arms itself while the rest is worked out. Of
     /// `config` the plan must be known.
-    void send_ruleset(const SessionConfig& config);
-    /// Tells the agent how else it arms itself and what it becomes, after its ruleset; once, however often it
-    /// is called.
     void arm(const SessionConfig& config);
-    /// The listener, when the agent is armed; it then waits to be let go.
+    /// Tells the agent, once it was told to arm itself, its limits and what it becomes; once, however often it
+    /// is called.
+    void tell_command(const SessionConfig& config);
+    /// The listener, when the agent is armed and knows its command; it then waits to be let go.
     [[nodiscard]] UniqueFd take_listener(const SessionConfig& config);
     void let_go();
 
@@ -80,7 +80,6 @@ private:
 
     std::optional<agent::SharedText> lost_report_;
     std::string temporary_directory_;  // the run's, which the guardian makes
-    std::vector<sock_filter> filter_;  // what the agent is told then
     bool told_ = false;                // the agent knows what it becomes
 };
 

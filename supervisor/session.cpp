@@ -262,8 +262,8 @@ int Session::run() {
     try {
         if (config_.status.wanted()) status_fd_ = copy_descriptor(config_.status.descriptor, "--status");
         if (begun_->report.wanted()) tell_guardian();
-        begun_->arm(config_);
-        // The agent arms itself meanwhile, and waits to be let go.
+        begun_->tell_command(config_);
+        // The agent is armed meanwhile, and waits to be let go.
         open_log();
         make_groups();
         drop_capabilities();

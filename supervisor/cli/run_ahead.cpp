@@ -47,12 +47,12 @@ std::optional<jobs::LateWords> await_job(int socket, int untimely_end) {
     return jobs::unpack({message.data(), static_cast<std::size_t>(got)});
 }
 
-/// The agent arms itself while the machine is looked at again. False: another run must do it.
+/// The agent makes itself ready while the machine is looked at again. False: another run must do it.
 bool take(Prepared& prepared, const Arguments& job, const std::vector<std::string>& variables) {
     if (job.rest().empty() || !job.same_but(late, prepared.arguments)) return false;
     prepared.starting.set_limits(job);
     prepared.starting.set_environment(job, variables);
-    prepared.starting.arm();
+    prepared.starting.tell_command();
     return prepared.starting.still_true(job, prepared.facts);
 }
 

@@ -158,8 +158,8 @@ void Starting::prepare(const Arguments& arguments) {
     if (!begun_->forked()) begun_->fork_guardian(config_);
     MachineFacts* const facts = noted_facts();
     if (facts != nullptr) note_objects(arguments, *facts);
-    begun_->send_ruleset(config_);
-    // The agent opens what the ruleset names meanwhile.
+    begun_->arm(config_);
+    // The agent opens meanwhile what its ruleset names.
     config_.rules->prepare();
     if (config_.enforced) config_.enforced->prepare();
     // The guardian has made it by now.

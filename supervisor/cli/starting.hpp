@@ -24,16 +24,15 @@ class Starting {
 public:
     explicit Starting(SessionConfig& config) : config_(config) {}
 
-    /// Everything that the command, its environment and its limits have no part in; the agent then makes its
-    /// ruleset. Where facts are noted (supervisor/machine_facts), what lies at the granted paths is noted,
-    /// too.
+    /// Everything that the command, its environment and its limits have no part in; the agent then arms itself.
+    /// Where facts are noted (supervisor/machine_facts), what lies at the granted paths is noted, too.
     void prepare(const Arguments& arguments);
     /// The command's environment, with these variables of callgate's besides its own, and where it is found.
     void set_environment(const Arguments& arguments, std::span<const std::string> variables = {});
     /// The limits that these options state, in place of those that `prepare` was given.
     void set_limits(const Arguments& arguments);
-    /// Lets the agent arm itself already, with all that was set; it begins nothing before `run`.
-    void arm() { begun_->arm(config_); }
+    /// Tells the agent its command already, with all that was set; it begins nothing before `run`.
+    void tell_command() { begun_->tell_command(config_); }
     /// Becomes readable where guardian or agent end before they were told anything.
     [[nodiscard]] int untimely_end() const { return begun_->guardian.events.get(); }
     /// Whether `prepare` with the same options would find this machine as it was, by these facts.

@@ -70,6 +70,7 @@ inline void wait_readable(int fd) {
 struct WholeArming : Guarding, Arming {
     WholeArming() : Guarding(SignalState::current()) {}
     const RulesetRecipe* landlock = nullptr;
+    std::vector<sock_filter> filter;
 };
 
 inline WholeArming arming(std::vector<std::string> command) {
@@ -92,6 +93,7 @@ public:
         if (first_->kind != Event::Kind::ready) return;
         first_.reset();
         send_ruleset(guardian_, arming.landlock).value();
+        send_filter(guardian_, arming.filter).value();
         arm(guardian_, arming).value();
     }
     GuardedRun(const GuardedRun&) = delete;

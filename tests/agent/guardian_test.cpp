@@ -297,7 +297,7 @@ TEST_CASE("the listener is in nobody's hands but the taker's, and answers decide
     spec.rules.push_back({SYS_mkdirat, {}, {Disposition::Kind::trap, 0}});
     const auto program = compile(spec);
     WholeArming arming = shell("exec mkdir " + (directory / "made") + " 2> /dev/null");
-    arming.filter = &program;
+    arming.filter = program;
     GuardedRun run(arming);
     CHECK(run.start().value >= 3);
     wait_readable(run.listener.get());
