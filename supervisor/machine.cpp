@@ -1,8 +1,6 @@
 #include "supervisor/machine.hpp"
 
 #include <fcntl.h>
-#include <netdb.h>
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,10 +13,9 @@
 
 #include "agent/landlock.hpp"
 #include "agent/unique_fd.hpp"
-#include "rules/address.hpp"
 #include "rules/test_switch.hpp"
-#include "supervisor/held_signals.hpp"
 #include "supervisor/machine_facts.hpp"
+#include "supervisor/names.hpp"
 
 namespace callgate {
 
@@ -51,31 +48,7 @@ unsigned long link_count(const std::string& path) {
 
 std::vector<rules::IpAddress> resolve_host(const std::string& host) {
     if (MachineFacts* const facts = noted_facts()) facts->passing();
-    addrinfo hints{};
-    hints.ai_family = AF_UNSPEC;
-    hints.ai_socktype = SOCK_STREAM;
-    addrinfo* list = nullptr;
-    std::vector<rules::IpAddress> addresses;
-    const SignalsLetThrough anybody_may_end_it;
-    if (::getaddrinfo(host.c_str(), nullptr, &hints, &list) != 0) return addresses;
-    for (const addrinfo* one = list; one != nullptr; one = one->ai_next) {
-        rules::IpAddress address;
-        if (one->ai_family == AF_INET) {
-            std::array<std::uint8_t, 4> bytes{};
-            std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in*>(one->ai_addr)->sin_addr, 4);
-            address = rules::make_ipv4(bytes);
-        } else if (one->ai_family == AF_INET6) {
-            std::array<std::uint8_t, 16> bytes{};
-            std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in6*>(one->ai_addr)->sin6_addr, 16);
-            address = rules::make_ipv6(bytes);
-        } else {
-            continue;
-        }
-        if (std::find(addresses.begin(), addresses.end(), address) == addresses.end())
-            addresses.push_back(address);
-    }
-    ::freeaddrinfo(list);
-    return addresses;
+    return addresses_of(host);
 }
 
 /// What canonical() still has to walk, and what it has walked.
@@ -139,9 +112,8 @@ struct CachedCanonical {
 
 std::string home_directory(const CachedCanonical& canonical) {
     if (std::string home = absolute_variable("HOME"); !home.empty()) return canonical(home);
-    const passwd* entry = ::getpwuid(::getuid());
-    if (entry == nullptr || entry->pw_dir == nullptr || entry->pw_dir[0] != '/') return "";
-    return canonical(entry->pw_dir);
+    const std::string home = home_of(::getuid());
+    return home.starts_with('/') ? canonical(home) : "";
 }
 
 std::string runtime_directory(const CachedCanonical& canonical) {

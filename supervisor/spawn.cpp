@@ -1,4 +1,4 @@
-#include "supervisor/jobs/spawn.hpp"
+#include "supervisor/spawn.hpp"
 
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -16,7 +16,7 @@
 
 #include "agent/write_all.hpp"
 
-namespace callgate::jobs {
+namespace callgate {
 
 namespace {
 
@@ -36,6 +36,7 @@ std::vector<char*> pointers(const std::vector<std::string>& all) {
 
 /// What the child needs. It runs in this process's memory until it executes, while this thread waits.
 struct Start {
+    const char* program;
     char* const* words;
     char* const* environment;
     std::span<const std::pair<int, int>> descriptors;
@@ -63,7 +64,7 @@ int begin(void* argument) {
     if (::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == start.parent && place_descriptors(start)) {
         start.signals->restore_dispositions();
         start.signals->restore_mask();
-        ::execve("/proc/self/exe", start.words, start.environment);
+        ::execve(start.program, start.words, start.environment);
     }
     start.error = errno == 0 ? ESRCH : errno;
     ::_exit(125);
@@ -71,11 +72,11 @@ int begin(void* argument) {
 
 }  // namespace
 
-result<Child> spawn_self(const std::vector<std::string>& words, const std::vector<std::string>& environment,
-                         std::span<const std::pair<int, int>> descriptors,
-                         const agent::SignalState& signals) {
+result<Child> spawn(const char* program, const std::vector<std::string>& words,
+                    const std::vector<std::string>& environment,
+                    std::span<const std::pair<int, int>> descriptors, const agent::SignalState& signals) {
     const std::vector<char*> argv = pointers(words), envp = pointers(environment);
-    Start start{argv.data(), envp.data(), descriptors, &signals, ::getpid()};
+    Start start{program, argv.data(), envp.data(), descriptors, &signals, ::getpid()};
     constexpr std::size_t stack_size = std::size_t{64} << 10U;
     alignas(16) std::array<std::byte, stack_size> stack;
     sigset_t all;
@@ -114,4 +115,4 @@ result<UniqueFd> make_file(std::string_view bytes) {
     return file;
 }
 
-}  // namespace callgate::jobs
+}  // namespace callgate

@@ -1,8 +1,8 @@
-// A process of callgate's own program, started for one job.
+// A program that works for callgate itself: its own once more for a job, getent(1) for names.
 //
 // It leads a session of its own, so that neither the terminal nor the group of whoever started callgate
-// reaches it, and is killed with the thread that started it (its guardian then ends what it ran). It gets the
-// descriptors that are named and no other.
+// reaches it, and is killed with the thread that started it. It gets the descriptors that are named and no
+// other.
 #pragma once
 
 #include <sys/types.h>
@@ -16,21 +16,23 @@
 #include "agent/signals.hpp"
 #include "agent/unique_fd.hpp"
 
-namespace callgate::jobs {
+namespace callgate {
 
 struct Child {
     pid_t pid = -1;
     UniqueFd pidfd;
 };
 
-/// `descriptors`: what is open here, and as what number there. Those here are close-on-exec and at least
-/// `first_descriptor`; standard ones that are not named are /dev/null there. `signals` is what the child
-/// inherits of them. Call it from a thread that lives as long as the process. The caller reaps. Errors: errno
-/// of clone(2) and of execve(2) (E2BIG: too many words).
-[[nodiscard]] boost::system::result<Child> spawn_self(const std::vector<std::string>& words,
-                                                      const std::vector<std::string>& environment,
-                                                      std::span<const std::pair<int, int>> descriptors,
-                                                      const agent::SignalState& signals);
+inline constexpr const char* own_program = "/proc/self/exe";
+
+/// `program` is a path; `words` begin with its name. `descriptors`: what is open here, and as what number there.
+/// Those here are close-on-exec and at least `first_descriptor`; standard ones that are not named are
+/// /dev/null there. `signals` is what the child inherits of them. Call it from a thread that lives as long as
+/// the process. The caller reaps. Errors: errno of clone(2) and of execve(2) (E2BIG: too many words).
+[[nodiscard]] boost::system::result<Child> spawn(const char* program, const std::vector<std::string>& words,
+                                                 const std::vector<std::string>& environment,
+                                                 std::span<const std::pair<int, int>> descriptors,
+                                                 const agent::SignalState& signals);
 
 /// Above every number that a child gets.
 inline constexpr int first_descriptor = 16;
@@ -45,4 +47,4 @@ struct Pipe {
 /// memfd_create(2), write(2).
 [[nodiscard]] boost::system::result<UniqueFd> make_file(std::string_view bytes);
 
-}  // namespace callgate::jobs
+}  // namespace callgate

@@ -1,4 +1,4 @@
-// Ed25519 signatures of a chain's heads, by OpenSSL.
+// Ed25519 signatures of a chain's heads, by libsodium.
 //
 // Keys are the user's own PEM files; what is verified is anybody's. A signature is over
 // "callgate/audit/1\n" and the 64 hex digits of the head.
@@ -8,6 +8,7 @@
 #include <string>
 
 #include "supervisor/audit/chain.hpp"
+#include "supervisor/audit/key_file.hpp"
 
 namespace callgate::audit {
 
@@ -19,7 +20,7 @@ public:
     [[nodiscard]] std::string sign(const ChainHash& head) const;
 
 private:
-    std::shared_ptr<void> key_;
+    std::shared_ptr<const SecretBytes> key_;
 };
 
 class VerifyingKey {
@@ -29,7 +30,7 @@ public:
     [[nodiscard]] bool good(const ChainHash& head, std::string_view signature) const;
 
 private:
-    std::shared_ptr<void> key_;
+    std::string key_;
 };
 
 }  // namespace callgate::audit

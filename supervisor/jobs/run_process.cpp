@@ -67,7 +67,7 @@ std::variant<RunProcess, std::string> start_run(std::string_view verb, const std
     if (const error_code error = ends.make(connections))
         return "cannot start the job: " + error.message() +
                "; allow more descriptors (ulimit -n) or fewer jobs";
-    auto child = spawn_self(whole(verb, words), environment, ends.numbers(connections), signals);
+    auto child = spawn(own_program, whole(verb, words), environment, ends.numbers(connections), signals);
     if (!child) {
         const std::string reason = child.error().message();
         return child.error().value() == E2BIG

@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "supervisor/jobs/spawn.hpp"
+#include "supervisor/spawn.hpp"
 
 namespace callgate::jobs {
 
@@ -30,7 +30,7 @@ struct Connections {
     bool operator==(const Connections&) const = default;
 };
 
-/// `words` follow the program's name. Index 1: why not, for a person. As spawn_self.
+/// `words` follow the program's name. Index 1: why not, for a person. As spawn.
 [[nodiscard]] std::variant<RunProcess, std::string> start_run(std::string_view verb,
                                                               const std::vector<std::string>& words,
                                                               const std::vector<std::string>& environment,

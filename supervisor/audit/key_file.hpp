@@ -1,0 +1,40 @@
+// An Ed25519 key from its PEM file, as OpenSSL writes them (RFC 8410): the seed of a private one, or a public
+// one. No other kind of key, and none that is encrypted: nobody is asked for a pass phrase.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace callgate::audit {
+
+/// Cleared before their memory is given back.
+class SecretBytes {
+public:
+    explicit SecretBytes(std::size_t size) : bytes_(size) {}
+    SecretBytes(const SecretBytes&) = default;
+    SecretBytes(SecretBytes&&) = default;
+    SecretBytes& operator=(const SecretBytes&) = delete;
+    SecretBytes& operator=(SecretBytes&&) = delete;
+    ~SecretBytes();
+
+    [[nodiscard]] unsigned char* data() { return bytes_.data(); }
+    [[nodiscard]] const unsigned char* data() const { return bytes_.data(); }
+    [[nodiscard]] std::size_t size() const { return bytes_.size(); }
+
+private:
+    std::vector<unsigned char> bytes_;
+};
+
+/// The seed of a private key, or the bytes of a public one; 32 of either.
+using KeyFile = std::variant<SecretBytes, std::string>;
+
+/// Nothing, and why in `error`, where there is no such key.
+[[nodiscard]] std::optional<KeyFile> read_key_file(const std::string& path, std::string& error);
+
+/// What is said of a file that holds something else.
+[[nodiscard]] std::string no_key(const std::string& path);
+
+}  // namespace callgate::audit
