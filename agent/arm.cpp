@@ -250,8 +250,8 @@ void arm_and_execute(const AgentStart& start) {
     require(ArmStep::filter, error);
     if (channels.handover >= 0) require(ArmStep::handshake, courier.carry(listener));
 
-    // From here on nothing that the filter stops: nobody has the listener yet. What is set of limits and priority
-    // is the caller's own, which it never stops (supervisor/calls/filter_spec).
+    // From here on nothing that the filter stops: nobody has the listener yet. What is set of limits and
+    // priority is the caller's own, which it never stops (supervisor/calls/filter_spec).
     require(ArmStep::handshake, blueprint.receive(channels.go));
     require(ArmStep::limits, set_limits(blueprint, std::move(score_file)));
     require(ArmStep::priority, set_priority(blueprint));

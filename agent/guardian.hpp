@@ -95,9 +95,9 @@ struct Guardian {
 [[nodiscard]] boost::system::result<Guardian> start_guardian(const Guarding& guarding);
 
 /// Tells the agent what to make its Landlock domain of (null: it enters none), after the guardian's `ready`:
-/// the run's private directory may be granted. The agent makes the ruleset meanwhile; the filter follows. Where
-/// nobody reads that any more (EPIPE, so SIGPIPE must be ignored or blocked) the next event says why. Errors:
-/// errno of write.
+/// the run's private directory may be granted. The agent makes the ruleset meanwhile; the filter follows.
+/// Where nobody reads that any more (EPIPE, so SIGPIPE must be ignored or blocked) the next event says why.
+/// Errors: errno of write.
 [[nodiscard]] boost::system::result<void> send_ruleset(const Guardian& guardian,
                                                        const RulesetRecipe* landlock);
 

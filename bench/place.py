@@ -27,9 +27,10 @@ class Place:
         # Copied, as they are installed: a file that the linker wrote lies in the page cache page by page, and starts
         # slower for that.
         self.callgate, self.floor = root / "installed/callgate", root / "installed/floor"
+        self.floor_start = root / "installed/floor_start"
         self.target, self.nothing = root / "bin/target", root / "bin/nothing"
         shutil.copy(build / "callgate", self.callgate)
-        for program in (self.floor, self.target, self.nothing):
+        for program in (self.floor, self.floor_start, self.target, self.nothing):
             shutil.copy(build / "bench" / program.name, program)
         self.static, self.contested = root / "static/file", self.work / "file"
         for path in (self.static, self.contested):
@@ -101,6 +102,17 @@ class Place:
     def supervised(self, rules: Path | None = None, *options: str) -> list:
         chosen = ["-R", rules] if rules else []
         return [self.callgate, "run", "-q", "--no-user-rules", *chosen, *options, "--"]
+
+    def same_steps(self, home: Path, work: Path) -> list:
+        """The floor of a start there: the kernel's part of what callgate does under its default profile."""
+        plan = json.loads(self.output([self.callgate, "plan", "--json", "--no-user-rules"], home, work))
+        grants = self.root / f"grants-{work.name}"
+        # The private directory of a run that is only planned is not there; the floor has one of its own.
+        grants.write_text("".join(f"{'d' if one['directory'] else 'f'} {one['path']}\n" for one in plan["grants"]
+                                  if Path(one["path"]).exists()))
+        made_in = self.root / "floor"
+        made_in.mkdir(exist_ok=True)
+        return [self.floor_start, grants, made_in]
 
     @contextlib.contextmanager
     def on_one_processor(self, turn: int) -> Iterator[None]:

@@ -153,6 +153,7 @@ class Rows:
         def row(name: str, home: Path, work: Path) -> Row:
             return Row(name, {"native": started([], home, work),
                               "floor": started([place.floor, "continue-open"], home, work),
+                              "same steps": started(place.same_steps(home, work), home, work),
                               "callgate": started(place.supervised(), home, work)})
 
         return [row("start-up, 60 entries", place.home, place.work),

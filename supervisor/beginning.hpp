@@ -53,8 +53,8 @@ public:
     /// Tells the agent its Landlock domain and its filter; it arms itself while the rest is worked out. Of
     /// `config` the plan must be known.
     void arm(const SessionConfig& config);
-    /// Tells the agent, once it was told to arm itself, its limits and what it becomes; once, however often it
-    /// is called.
+    /// Tells the agent, once it was told to arm itself, its limits and what it becomes; once, however often
+    /// it is called.
     void tell_command(const SessionConfig& config);
     /// The listener, when the agent is armed and knows its command; it then waits to be let go.
     [[nodiscard]] UniqueFd take_listener(const SessionConfig& config);

@@ -44,8 +44,8 @@ Question ask(const char* getent, const char* database, const std::string& key) {
     auto pipe = make_pipe();
     if (!pipe) return question;
     const std::array<std::pair<int, int>, 1> output{{{pipe->write.get(), STDOUT_FILENO}}};
-    auto child =
-        spawn(getent, {"getent", database, key}, current_environment(), output, agent::SignalState::current());
+    auto child = spawn(getent, {"getent", database, key}, current_environment(), output,
+                       agent::SignalState::current());
     if (!child) return question;
     question.child = std::move(*child);
     question.answer = std::move(pipe->read);
@@ -123,9 +123,10 @@ std::string home_of(uid_t user) {
 std::vector<rules::IpAddress> addresses_of(const std::string& host) {
     const char* const getent = find_getent();
     if (getent == nullptr)
-        throw std::runtime_error("the host " + host +
-                                 " is looked up by getent, which is not here (Debian: libc-bin); install it, or "
-                                 "give addresses instead of names");
+        throw std::runtime_error(
+            "the host " + host +
+            " is looked up by getent, which is not here (Debian: libc-bin); install it, or "
+            "give addresses instead of names");
     if (host.starts_with('-')) return {};  // an option, to getent; the name of no host
     const SignalsLetThrough anybody_may_end_it;
     // Each by itself: asked for both, getent leaves out what this machine has no address of (AI_ADDRCONFIG).

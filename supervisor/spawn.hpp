@@ -25,8 +25,8 @@ struct Child {
 
 inline constexpr const char* own_program = "/proc/self/exe";
 
-/// `program` is a path; `words` begin with its name. `descriptors`: what is open here, and as what number there.
-/// Those here are close-on-exec and at least `first_descriptor`; standard ones that are not named are
+/// `program` is a path; `words` begin with its name. `descriptors`: what is open here, and as what number
+/// there. Those here are close-on-exec and at least `first_descriptor`; standard ones that are not named are
 /// /dev/null there. `signals` is what the child inherits of them. Call it from a thread that lives as long as
 /// the process. The caller reaps. Errors: errno of clone(2) and of execve(2) (E2BIG: too many words).
 [[nodiscard]] boost::system::result<Child> spawn(const char* program, const std::vector<std::string>& words,

@@ -39,9 +39,8 @@ std::string_view body(std::string_view pem, std::string_view label) {
 std::optional<SecretBytes> decode(std::string_view base64) {
     SecretBytes decoded(base64.size());
     std::size_t size = 0;
-    if (base64.empty() ||
-        ::sodium_base642bin(decoded.data(), decoded.size(), base64.data(), base64.size(), " \t\r\n", &size,
-                            nullptr, sodium_base64_VARIANT_ORIGINAL) != 0)
+    if (base64.empty() || ::sodium_base642bin(decoded.data(), decoded.size(), base64.data(), base64.size(),
+                                              " \t\r\n", &size, nullptr, sodium_base64_VARIANT_ORIGINAL) != 0)
         return std::nullopt;
     SecretBytes exact(size);
     std::copy_n(decoded.data(), size, exact.data());

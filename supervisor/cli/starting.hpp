@@ -24,8 +24,9 @@ class Starting {
 public:
     explicit Starting(SessionConfig& config) : config_(config) {}
 
-    /// Everything that the command, its environment and its limits have no part in; the agent then arms itself.
-    /// Where facts are noted (supervisor/machine_facts), what lies at the granted paths is noted, too.
+    /// Everything that the command, its environment and its limits have no part in; the agent then arms
+    /// itself. Where facts are noted (supervisor/machine_facts), what lies at the granted paths is noted,
+    /// too.
     void prepare(const Arguments& arguments);
     /// The command's environment, with these variables of callgate's besides its own, and where it is found.
     void set_environment(const Arguments& arguments, std::span<const std::string> variables = {});

@@ -39,8 +39,8 @@ std::string write_pem(Write write) {
 
 std::string secret_pem(EVP_PKEY* key, const char* phrase = nullptr) {
     return write_pem([&](BIO* text) {
-        return ::PEM_write_bio_PrivateKey(text, key, phrase == nullptr ? nullptr : ::EVP_aes_256_cbc(), nullptr, 0, nullptr,
-                                          const_cast<char*>(phrase));
+        return ::PEM_write_bio_PrivateKey(text, key, phrase == nullptr ? nullptr : ::EVP_aes_256_cbc(),
+                                          nullptr, 0, nullptr, const_cast<char*>(phrase));
     });
 }
 
@@ -74,7 +74,8 @@ bool openssl_finds_good(EVP_PKEY* key, const std::string& signature) {
     const Context context(::EVP_MD_CTX_new(), &::EVP_MD_CTX_free);
     const std::string text = signed_text();
     REQUIRE(::EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr, key) == 1);
-    return ::EVP_DigestVerify(context.get(), bytes(signature), signature.size(), bytes(text), text.size()) == 1;
+    return ::EVP_DigestVerify(context.get(), bytes(signature), signature.size(), bytes(text), text.size()) ==
+           1;
 }
 
 std::string signed_by_openssl(EVP_PKEY* key) {
@@ -95,8 +96,9 @@ std::string second_version(EVP_PKEY* key) {
     std::size_t size = 32;
     REQUIRE(::EVP_PKEY_get_raw_private_key(key, reinterpret_cast<unsigned char*>(seed.data()), &size) == 1);
     REQUIRE(::EVP_PKEY_get_raw_public_key(key, reinterpret_cast<unsigned char*>(open.data()), &size) == 1);
-    const std::string der = std::string("\x30\x51\x02\x01\x01\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20", 16) + seed +
-                            std::string("\x81\x21\x00", 3) + open;
+    const std::string der =
+        std::string("\x30\x51\x02\x01\x01\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20", 16) + seed +
+        std::string("\x81\x21\x00", 3) + open;
     Buffer encoded(256);
     append_base64(encoded, der);
     return "-----BEGIN PRIVATE KEY-----\n" + std::string(encoded.view()) + "\n-----END PRIVATE KEY-----\n";
@@ -142,8 +144,9 @@ TEST_CASE("what is no Ed25519 key is refused, with what would be one") {
         return error;
     };
     for (const std::string& pem :
-         {std::string(), std::string("-----BEGIN PRIVATE KEY-----"), std::string("-----BEGIN PUBLIC KEY----------END PUBLIC KEY-----"),
-          secret_pem(key.get(), "phrase"), secret_pem(agreement.get()), open_pem(agreement.get()),
+         {std::string(), std::string("-----BEGIN PRIVATE KEY-----"),
+          std::string("-----BEGIN PUBLIC KEY----------END PUBLIC KEY-----"), secret_pem(key.get(), "phrase"),
+          secret_pem(agreement.get()), open_pem(agreement.get()),
           changed(secret, "-----BEGIN PRIVATE KEY-----\n", "-----BEGIN PRIVATE KEY-----\nA"),
           changed(secret, "MC4C", "MC8C"), changed(open, "MCow", "MCsw"), changed(open, "MCow", "MC*w"),
           changed(open, "-----END", "AAAA\n-----END")})
