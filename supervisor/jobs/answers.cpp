@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +13,11 @@
 #include "agent/write_all.hpp"
 
 namespace callgate::jobs {
+
+namespace {
+/// Larger ones take their time to make, too.
+constexpr std::size_t small_answer = 65536;
+}  // namespace
 
 Answers::Answers(int descriptor, std::function<void()> written, std::function<void()> gone)
     : descriptor_(descriptor),
@@ -30,7 +36,24 @@ std::size_t Answers::backlog() {
     return backlog_;
 }
 
+bool Answers::is_idle() {
+    const std::lock_guard lock(mutex_);
+    return waiting_.empty() && !writing_ && !lost_;
+}
+
+/// Where the kernel cannot say whether there is room (a file, a terminal), nothing was written.
+std::string Answers::write_at_once(std::string text) const {
+    const iovec part{text.data(), text.size()};
+    const ssize_t done = ::pwritev2(descriptor_, &part, 1, -1, RWF_NOWAIT);
+    return done > 0 ? text.substr(static_cast<std::size_t>(done)) : text;
+}
+
 void Answers::add(std::function<std::string()> text, std::size_t size) {
+    if (size <= small_answer && is_idle()) {
+        std::string rest = write_at_once(text());
+        if (rest.empty()) return;
+        text = [rest = std::move(rest)] { return rest; };
+    }
     {
         const std::lock_guard lock(mutex_);
         waiting_.push_back({std::move(text), size});

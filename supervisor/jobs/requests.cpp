@@ -1,10 +1,15 @@
 #include "supervisor/jobs/requests.hpp"
 
+#include <fcntl.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
+
+#include "supervisor/spawn.hpp"
 
 namespace callgate::jobs {
 
@@ -20,12 +25,53 @@ ssize_t read_piece(int descriptor, std::array<char, piece>& bytes) {
 }
 }  // namespace
 
-Requests::Requests(int descriptor, std::function<void(Request, std::size_t)> arrived,
-                   std::function<void()> ended)
-    : descriptor_(descriptor), arrived_(std::move(arrived)), ended_(std::move(ended)) {}
+Requests::Requests(boost::asio::io_context& loop, int descriptor,
+                   std::function<void(Request, std::size_t)> arrived, std::function<void()> ended)
+    : descriptor_(descriptor), ready_(loop), arrived_(std::move(arrived)), ended_(std::move(ended)) {}
 
 void Requests::start() {
-    std::thread([this] { read_all(); }).detach();
+    UniqueFd copy(::fcntl(descriptor_, F_DUPFD_CLOEXEC, first_descriptor));
+    boost::system::error_code error;
+    if (copy) ready_.assign(copy.get(), error);
+    if (!copy || error) return read_by_thread();
+    static_cast<void>(copy.release());
+    watch();
+}
+
+void Requests::watch() {
+    ready_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                      [this](const boost::system::error_code& error) {
+                          if (error) return read_by_thread();
+                          read_ready();
+                      });
+}
+
+void Requests::read_ready() {
+    std::array<char, piece> bytes;
+    iovec part{bytes.data(), bytes.size()};
+    const ssize_t got = ::preadv2(descriptor_, &part, 1, -1, RWF_NOWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return watch();
+    if (got < 0) return read_by_thread();  // which finds the same error, if it is one
+    if (got == 0) return end_input();
+    const std::string_view arrived(bytes.data(), static_cast<std::size_t>(got));
+    if (!are_small(arrived)) return read_by_thread(arrived);
+    receive(arrived);
+    watch();
+}
+
+bool Requests::are_small(std::string_view bytes) {
+    const auto lines = static_cast<std::size_t>(std::ranges::count(bytes, '\n'));
+    const std::lock_guard lock(mutex_);
+    return line_.size() + bytes.size() <= piece && waiting_ + lines < most_waiting &&
+           waiting_bytes_ + line_.size() + bytes.size() < most_waiting_bytes;
+}
+
+void Requests::read_by_thread(std::string_view bytes) {
+    ready_.close();
+    std::thread([this, bytes = std::string(bytes)] {
+        receive(bytes);
+        read_all();
+    }).detach();
 }
 
 void Requests::taken(std::size_t size) {
@@ -39,6 +85,10 @@ void Requests::read_all() {
     std::array<char, piece> bytes;
     ssize_t got = 0;
     while ((got = read_piece(descriptor_, bytes)) > 0) receive({bytes.data(), static_cast<std::size_t>(got)});
+    end_input();
+}
+
+void Requests::end_input() {
     if (!line_.empty()) hand_over(std::exchange(line_, {}));
     ended_();
 }

@@ -1,8 +1,11 @@
-// Requests from a descriptor: a thread of its own reads and parses them, so that a large one delays nobody.
+// Requests from a descriptor: small ones are read and parsed as they come, by the loop's own thread. From the
+// first on that is large, or has to wait for others, a thread of its own does it, so that it delays nobody.
 //
 // Whoever sends them controls every byte, and when they come. What is read ahead is bounded.
 #pragma once
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
@@ -15,22 +18,33 @@
 
 namespace callgate::jobs {
 
-/// The thread lasts until the end of the process: it cannot be called away from read(2).
+/// Lasts until the end of the process: its thread cannot be called away from read(2).
 class Requests {
 public:
-    /// Both are called on the reading thread; `ended` at the end of the input, or where it cannot be read.
-    Requests(int descriptor, std::function<void(Request, std::size_t size)> arrived,
-             std::function<void()> ended);
+    /// Both are called on the thread that reads: the loop's, or later one of its own; `ended` at the end of
+    /// the input, or where it cannot be read.
+    Requests(boost::asio::io_context& loop, int descriptor,
+             std::function<void(Request, std::size_t size)> arrived, std::function<void()> ended);
+    /// By the loop's thread. Where the descriptor cannot be read without waiting (a file, a terminal, kernels
+    /// that lack RWF_NOWAIT for it) the thread of its own begins at once.
     void start();
     /// Something that was told by `arrived`, of this size, waits no longer.
     void taken(std::size_t size);
 
 private:
+    void watch();
+    void read_ready();
+    /// Whether these bytes are small requests that need not wait.
+    [[nodiscard]] bool are_small(std::string_view bytes);
+    /// From here on a thread reads, beginning with these.
+    void read_by_thread(std::string_view bytes = {});
     void read_all();
+    void end_input();
     void receive(std::string_view bytes);
     void hand_over(std::string_view line);
 
     int descriptor_;
+    boost::asio::posix::stream_descriptor ready_;  // a copy, to wait for
     std::function<void(Request, std::size_t)> arrived_;
     std::function<void()> ended_;
     std::string line_;

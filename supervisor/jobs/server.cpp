@@ -81,7 +81,7 @@ Server::Server(const Settings& settings, Form form, std::size_t most)
           STDOUT_FILENO, [this] { asio::post(loop_, [this] { start_waiting(); }); },
           [this] { asio::post(loop_, [this] { reader_gone(); }); }),
       requests_(
-          STDIN_FILENO,
+          loop_, STDIN_FILENO,
           [this](Request request, std::size_t size) {
               asio::post(loop_, [this, request = std::move(request), size]() mutable {
                   receive(std::move(request), size);

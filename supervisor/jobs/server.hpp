@@ -1,7 +1,8 @@
 // Jobs from stdin, answers to stdout: one of each, or many at once (`callgate exec`, `--serve`).
 //
-// Owns the executions. Everything happens on the caller's thread, but for reading and for writing, which wait
-// for others and have a thread each: no job waits for another, for a large request, or for whoever reads.
+// Owns the executions. Everything happens on the caller's thread, but for reading and writing what is large
+// or must wait for others, which have a thread each: no job waits for another, for a large request, or for
+// whoever reads.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
