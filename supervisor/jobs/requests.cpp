@@ -1,6 +1,6 @@
 #include "supervisor/jobs/requests.hpp"
 
-#include <fcntl.h>
+#include <sys/epoll.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "supervisor/spawn.hpp"
+#include "agent/unique_fd.hpp"
 
 namespace callgate::jobs {
 
@@ -30,11 +30,12 @@ Requests::Requests(boost::asio::io_context& loop, int descriptor,
     : descriptor_(descriptor), ready_(loop), arrived_(std::move(arrived)), ended_(std::move(ended)) {}
 
 void Requests::start() {
-    UniqueFd copy(::fcntl(descriptor_, F_DUPFD_CLOEXEC, first_descriptor));
-    boost::system::error_code error;
-    if (copy) ready_.assign(copy.get(), error);
-    if (!copy || error) return read_by_thread();
-    static_cast<void>(copy.release());
+    UniqueFd readiness(::epoll_create1(EPOLL_CLOEXEC));
+    epoll_event readable{};
+    readable.events = EPOLLIN;
+    if (!readiness || ::epoll_ctl(readiness.get(), EPOLL_CTL_ADD, descriptor_, &readable) != 0)
+        return read_by_thread();
+    ready_.assign(readiness.release());
     watch();
 }
 

@@ -44,7 +44,9 @@ private:
     void hand_over(std::string_view line);
 
     int descriptor_;
-    boost::asio::posix::stream_descriptor ready_;  // a copy, to wait for
+    /// An epoll(7) of it alone: the loop makes what it waits for non-blocking, and the input is not ours
+    /// alone.
+    boost::asio::posix::stream_descriptor ready_;
     std::function<void(Request, std::size_t)> arrived_;
     std::function<void()> ended_;
     std::string line_;

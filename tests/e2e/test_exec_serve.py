@@ -1,10 +1,14 @@
 """`callgate exec --serve`: many jobs at once over one pipe, answered by id; none waits for another."""
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
+import socket
+import struct
 import subprocess
+import termios
 import time
 
 import pytest
@@ -127,6 +131,49 @@ def test_jobs_from_a_file_with_the_answers_in_a_file(box):
         process = box.start([str(box.callgate), "exec", "--serve", "--no-audit"], stdin=reading, stdout=writing, stderr=subprocess.PIPE)
         assert process.communicate(timeout=harness.DEADLINE)[1] == b"" and process.returncode == 0
     assert sorted(check(json.loads(line))["output"] for line in answers.read_text().splitlines()) == [f"{key}\n" for key in range(5)]
+
+
+def bare_server(box: harness.Box, **streams) -> subprocess.Popen:
+    return box.start([str(box.callgate), "exec", "--serve", "--no-audit"], stderr=subprocess.PIPE, **streams)
+
+
+def test_requests_come_in_any_pieces(box):
+    """Small ones and several in one piece, one byte by byte, a large one in pieces, and what comes after it; over a pipe
+    and over a socket."""
+    lines = [json.dumps(bash(key, f"echo {key}")).encode() + b"\n" for key in range(6)]
+    large = json.dumps(bash("large", "echo large # " + "x" * 300_000)).encode() + b"\n"
+    pieces = [lines[0], lines[1] + lines[2] + lines[3][:7], lines[3][7:], *(bytes([one]) for one in lines[4]),
+              *(large[at:at + 50_000] for at in range(0, len(large), 50_000)), lines[5]]
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        over_socket = bare_server(box, stdin=theirs, stdout=theirs)
+        theirs.close()
+        over_pipe = bare_server(box, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for piece in pieces:
+            ours.sendall(piece)
+            over_pipe.stdin.write(piece)
+            over_pipe.stdin.flush()
+        ours.shutdown(socket.SHUT_WR)
+        over_pipe.stdin.close()
+        for process, answers in ((over_socket, ours.makefile("rb")), (over_pipe, over_pipe.stdout)):
+            outputs = sorted(check(json.loads(line))["output"] for line in answers)
+            assert outputs == [*(f"{key}\n" for key in range(6)), "large\n"], outputs
+            assert process.wait(harness.DEADLINE) == 0 and process.stderr.read() == b""
+
+
+def test_answers_wait_for_a_reader_who_takes_his_time(box):
+    """More than a pipe holds, and nobody reads: none is lost, torn or out of turn."""
+    process = bare_server(box, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    names = [f"unknown-{key}" for key in range(3000)]
+    for name in names:
+        process.stdin.write(json.dumps({"id": name, "language": "none", "code": ""}).encode() + b"\n")
+    process.stdin.close()
+    held = fcntl.fcntl(process.stdout, fcntl.F_GETPIPE_SZ)
+    harness.until(lambda: struct.unpack("i", fcntl.ioctl(process.stdout, termios.FIONREAD, b"\0" * 4))[0] > held - 4096, "the pipe is full")
+    answers = [check(json.loads(line)) for line in process.stdout]
+    assert [one["id"] for one in answers] == names and all("language" in one["error"] for one in answers)
+    assert sum(len(json.dumps(one)) for one in answers) > 2 * held
+    assert process.wait(harness.DEADLINE) == 0 and process.stderr.read() == b""
 
 
 def test_the_end_of_stdin_lets_jobs_finish(server):
