@@ -39,31 +39,32 @@ struct Question {
     UniqueFd answer;
 };
 
+[[noreturn]] void cannot_ask(const std::string& key, const boost::system::error_code& why) {
+    throw std::runtime_error("cannot ask getent for " + key + ": " + why.message());
+}
+
 Question ask(const char* getent, const char* database, const std::string& key) {
-    Question question;
     auto pipe = make_pipe();
-    if (!pipe) return question;
+    if (!pipe) cannot_ask(key, pipe.error());
     const std::array<std::pair<int, int>, 1> output{{{pipe->write.get(), STDOUT_FILENO}}};
     auto child = spawn(getent, {"getent", database, key}, current_environment(), output,
                        agent::SignalState::current());
-    if (!child) return question;
-    question.child = std::move(*child);
-    question.answer = std::move(pipe->read);
-    return question;
+    if (!child) cannot_ask(key, child.error());
+    return {std::move(*child), std::move(pipe->read)};
 }
 
 /// Waits for it.
 std::string answer_of(Question question) {
     std::string text;
     std::array<char, 4096> block{};
-    while (question.answer && text.size() < longest_answer) {
+    while (text.size() < longest_answer) {
         const ssize_t got = ::read(question.answer.get(), block.data(), block.size());
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) break;
         text.append(block.data(), static_cast<std::size_t>(got));
     }
     question.answer.reset();  // who still writes has nobody to write to
-    while (question.child.pid > 0 && ::waitpid(question.child.pid, nullptr, 0) < 0 && errno == EINTR) {
+    while (::waitpid(question.child.pid, nullptr, 0) < 0 && errno == EINTR) {
     }
     return text;
 }
