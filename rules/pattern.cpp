@@ -53,6 +53,7 @@ const PatternMaker::Variable* PatternMaker::variable(std::string_view name, std:
         if (names[index] != name) continue;
         if (!given[index]->empty()) return &variables_[index];
         error = "${" + std::string(name) + "} is not known here";
+        if (name == "home" || name == "config") error += " (set HOME)";
         return nullptr;
     }
     error = "unknown variable ${" + std::string(name.substr(0, 40)) + "}: ";

@@ -22,7 +22,6 @@
 
 namespace callgate::rules {
 
-
 /// What the plan asks about files as they are at start.
 class FileTree {
 public:

@@ -12,8 +12,8 @@ namespace callgate::rules {
 /// For the plan of the observed rules: what `minimal` leaves to the kernel alone must be seen here.
 [[nodiscard]] PlanInput observing(PlanInput input);
 
-/// Whether a run under `rules` would let such an object come to be: the socket of a datagram address cannot be
-/// made unless a rule opens them, whatever the default says of its address.
+/// Whether a run under `rules` would let such an object come to be: the socket of a datagram address cannot
+/// be made unless a rule opens them, whatever the default says of its address.
 [[nodiscard]] bool lets_exist(const RuleSet& rules, const Object& object);
 
 }  // namespace callgate::rules

@@ -27,7 +27,8 @@ void Receivers::Worker::prepare_thread() {
     // What the main thread has set aside (Session::drop_capabilities) is not within reach of those that act.
     if (!pool_.run_.keep_capabilities && check_enabled("capabilities") && !agent::drop_held_capabilities())
         ::_exit(125);
-    // What costs most the first time is not done within a call: a thread's allocation, finding this directory.
+    // What costs most the first time is not done within a call: a thread's allocation, finding this
+    // directory.
     scratch_.executable.reserve(256);
     static_cast<void>(kernel::own_descriptors());
     // An umask and a working directory of this thread's own, unless a container's profile refuses that.

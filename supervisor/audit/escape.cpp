@@ -142,7 +142,7 @@ constexpr auto base64_values = [] {
         table[static_cast<unsigned char>(base64_digits[digit])] = digit;
     return table;
 }();
-}
+}  // namespace
 
 std::optional<std::string> decode_base64(std::string_view encoded) {
     std::string bytes;

@@ -26,8 +26,8 @@ struct EnvironmentChoice {
     std::map<std::string, std::string> variables;
 };
 
-/// Final environment, in the order of the current one, then what is new. --env beats CALLGATE_SETENV_NAME, that
-/// the rule set, that what was there. A variable that is passed by name and not set is left out.
+/// Final environment, in the order of the current one, then what is new. --env beats CALLGATE_SETENV_NAME,
+/// that the rule set, that what was there. A variable that is passed by name and not set is left out.
 [[nodiscard]] std::vector<std::string> make_environment(const EnvironmentChoice& choice);
 
 /// Names of the variables that were held back because they hold a credential, in their order.

@@ -8,9 +8,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "agent/landlock.hpp"
 #include "supervisor/cli/failure.hpp"
+#include "supervisor/plural.hpp"
 
 namespace callgate::cli {
 
@@ -96,22 +98,39 @@ void load_with_built_in(CompiledRules& compiled, const Places& places, const rul
             compiled.loaded.files.begin(), compiled.loaded.files.end(),
             [&](const auto& file) { return std::find(known.begin(), known.end(), file) != known.end(); });
         if (!compiled.loaded.ok()) return;
-        const bool asked = !options.terminal.empty() &&
-                           (!options.terminal_if_asked || compiled.loaded.rules->may_ask());
+        const bool asked =
+            !options.terminal.empty() && (!options.terminal_if_asked || compiled.loaded.rules->may_ask());
         if (all_known && asked == asked_on_terminal) return;
         asked_on_terminal = asked;
         known = compiled.loaded.files;
     }
 }
 
-void say_diagnostics(const rules::LoadedRules& loaded, bool warnings) {
-    std::vector<std::string> errors;
+/// Of the errors about a variable that is not known the first, which says how many others there are: where
+/// there is no home directory every second pattern is wrong.
+std::vector<std::string> error_texts(const rules::LoadedRules& loaded) {
+    std::vector<std::string> texts;
+    std::optional<std::size_t> first;
+    std::size_t others = 0;
     for (const rules::Diagnostic& one : loaded.diagnostics) {
-        const bool error = one.severity == rules::Diagnostic::Severity::error;
-        if (error) errors.push_back(one.text());
-        if (!error && warnings) say(one.text());
+        if (one.severity != rules::Diagnostic::Severity::error) continue;
+        const bool unknown = one.message.find("} is not known here") != std::string::npos;
+        if (unknown && first) {
+            ++others;
+            continue;
+        }
+        if (unknown) first = texts.size();
+        texts.push_back(one.text());
     }
+    if (others > 0) texts[*first] += ", as in " + plural(others, "more pattern");
+    return texts;
+}
+
+void say_diagnostics(const rules::LoadedRules& loaded, bool warnings) {
+    for (const rules::Diagnostic& one : loaded.diagnostics)
+        if (one.severity == rules::Diagnostic::Severity::warning && warnings) say(one.text());
     if (loaded.ok()) return;
+    const std::vector<std::string> errors = error_texts(loaded);
     if (errors.size() == 1) throw Failure(errors[0] + "; nothing ran");
     for (const std::string& error : errors) say(error);
     const std::string total = std::to_string(errors.size()) + " errors in the rules; nothing ran";

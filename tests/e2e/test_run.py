@@ -628,6 +628,18 @@ def test_without_a_place_for_the_log_nothing_runs(box, place):
     assert result.report and result.report["outcome"] == "setup_error", result.describe()
 
 
+def test_who_has_no_home_is_told_once(stage):
+    """A user who is nobody, as in containers that make up users: the profile names his home in two hundred patterns."""
+    command = [stage.callgate, "run", "--no-audit", "--", "/bin/true"]
+    nobody = ["/usr/bin/setpriv", "--reuid", "3999999999", "--regid", "3999999999", "--clear-groups"]
+    environment = {"PATH": "/usr/bin:/bin"}
+    homeless = subprocess.run([*nobody, *command], cwd="/tmp", env=environment, capture_output=True, text=True, check=False)
+    assert homeless.returncode == 125 and "set HOME" in homeless.stderr and "more patterns" in homeless.stderr, homeless
+    assert len(homeless.stderr.splitlines()) == 1, homeless.stderr
+    told = subprocess.run([*nobody, *command], cwd="/tmp", env={**environment, "HOME": "/"}, capture_output=True, text=True, check=False)
+    assert (told.returncode, told.stderr) == (0, ""), told
+
+
 def test_the_private_directory_is_gone_afterwards(box):
     result = shell(box, "echo $TMPDIR; : > $TMPDIR/file && echo made", {"id": "tmp", "allow": ["read", "write"], "path": "${tmp}/**"})
     lines = result.text.split()

@@ -1,5 +1,5 @@
-#include "plan_support.hpp"
 #include "rules/plan_audit.hpp"
+#include "plan_support.hpp"
 
 using namespace callgate::rules;
 using namespace callgate::rules::testing;
