@@ -165,7 +165,7 @@ class Rows:
 
         def row(name: str, *job, at_once: int = 1) -> Row:
             return Row(name, {kind: jobs.timed(kind, *job, times if at_once == 1 else max(2, times // 8), at_once)
-                              for kind in ("native", "callgate")})
+                              for kind in ("native", "floor", "callgate")})
 
         return [row("job: bash, echo 1", "bash", "echo 1"), row("job: python, print(1)", "python", "print(1)"),
                 row("job: bash, 8 at once", "bash", "echo 1", at_once=8)]
