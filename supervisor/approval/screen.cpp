@@ -45,30 +45,30 @@ void Screen::end_sequence(char final) {
         int number = 0;
         const auto [next, error] = std::from_chars(at, end, number);
         if (error != std::errc{}) return;
-        for (std::size_t index = 0; index < modes_.size(); ++index)
-            if (modes_[index].number == number) changed_[index] = (final == 'h') != modes_[index].usual;
+        for (std::size_t index = 0; index < modes.size(); ++index)
+            if (modes[index].number == number) changed_[index] = (final == 'h') != modes[index].usual;
         at = next + 1;
     }
 }
 
 bool Screen::alternate() const {
-    for (std::size_t index = first_screen_; index < modes_.size(); ++index)
+    for (std::size_t index = first_screen; index < modes.size(); ++index)
         if (changed_[index]) return true;
     return false;
 }
 
 std::string Screen::calm() {
     std::string text;
-    for (std::size_t index = 0; index < first_screen_; ++index)
-        text += "\x1b[?" + std::to_string(modes_[index].number) + (modes_[index].usual ? "h" : "l");
+    for (std::size_t index = 0; index < first_screen; ++index)
+        text += "\x1b[?" + std::to_string(modes[index].number) + (modes[index].usual ? "h" : "l");
     return text + "\x1b>\x1b(B\x0f\x1b[0m";
 }
 
 std::string Screen::restore() const {
     std::string text;
-    for (std::size_t index = 0; index < first_screen_; ++index)
+    for (std::size_t index = 0; index < first_screen; ++index)
         if (changed_[index])
-            text += "\x1b[?" + std::to_string(modes_[index].number) + (modes_[index].usual ? "l" : "h");
+            text += "\x1b[?" + std::to_string(modes[index].number) + (modes[index].usual ? "l" : "h");
     if (keypad_) text += "\x1b=";
     return text;
 }

@@ -29,27 +29,27 @@ private:
     };
     // DEC private modes: cursor keys, cursor, mouse (click, drag, motion, focus, UTF-8, SGR, urxvt), screens,
     // paste.
-    static constexpr std::array<Mode, 14> modes_{{{1, false},
-                                                  {25, true},
-                                                  {9, false},
-                                                  {1000, false},
-                                                  {1002, false},
-                                                  {1003, false},
-                                                  {1004, false},
-                                                  {1005, false},
-                                                  {1006, false},
-                                                  {1015, false},
-                                                  {2004, false},
-                                                  {47, false},
-                                                  {1047, false},
-                                                  {1049, false}}};
-    static constexpr std::size_t first_screen_ = 11;
+    static constexpr std::array<Mode, 14> modes{{{1, false},
+                                                 {25, true},
+                                                 {9, false},
+                                                 {1000, false},
+                                                 {1002, false},
+                                                 {1003, false},
+                                                 {1004, false},
+                                                 {1005, false},
+                                                 {1006, false},
+                                                 {1015, false},
+                                                 {2004, false},
+                                                 {47, false},
+                                                 {1047, false},
+                                                 {1049, false}}};
+    static constexpr std::size_t first_screen = 11;
 
     void end_sequence(char final);
 
     State state_ = State::text;
     std::string parameters_;
-    std::array<bool, modes_.size()> changed_{};  // from the usual
+    std::array<bool, modes.size()> changed_{};  // from the usual
     bool keypad_ = false;
 };
 
