@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import socket
 import subprocess
 import threading
@@ -59,13 +60,26 @@ class Servers:
     """A good and a bad port, each with tcp on 127.0.0.1 and ::1 and udp on 127.0.0.1."""
 
     def __init__(self) -> None:
-        self.good_port, self.bad_port = free_port(), free_port()
-        self.good, self.bad = self.listen(self.good_port), self.listen(self.bad_port)
+        self.good_port, self.good = self.listen()
+        self.bad_port, self.bad = self.listen()
 
     @staticmethod
-    def listen(port: int) -> list[Listener]:
-        return [Listener(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", port)), Listener(socket.AF_INET6, socket.SOCK_STREAM, ("::1", port)),
-                Listener(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", port))]
+    def listen() -> tuple[int, list[Listener]]:
+        """A port that is free may be another test's before it is taken: then another one."""
+        while True:
+            port = free_port()
+            addresses = [(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", port)), (socket.AF_INET6, socket.SOCK_STREAM, ("::1", port)),
+                         (socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", port))]
+            made: list[Listener] = []
+            try:
+                for address in addresses:
+                    made.append(Listener(*address))
+                return port, made
+            except OSError as error:
+                for one in made:
+                    one.close()
+                if error.errno != errno.EADDRINUSE:
+                    raise
 
     def close(self) -> tuple[int, int]:
         return sum(one.close() for one in self.good), sum(one.close() for one in self.bad)

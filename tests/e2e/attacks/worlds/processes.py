@@ -225,6 +225,8 @@ class SameJob(Attack):
         assert process.stdin and process.stdout
         try:
             companion = int(harness.read_until(process.stdout.fileno(), b"\n"))
+            # Until then it is a copy of the shell, which still takes the signal as the shell does.
+            harness.until(lambda: Path(f"/proc/{companion}/comm").read_text() == "sleep\n", "the companion sleeps")
             before = CallgateItself.state(companion)
             process.stdin.write(b"go\n")
             said = harness.read_until(process.stdout.fileno(), b"over")
