@@ -245,7 +245,7 @@ TEST_CASE("10,000 random edits of a log are all found") {
         const std::size_t length = 1 + below(round % 3 == 0 ? 2000 : 4);
         switch (random() % 5) {
             case 0:
-                text[at] = static_cast<char>(text[at] ^ (1 + below(255)));
+                text[at] = static_cast<char>(static_cast<unsigned char>(text[at]) ^ (1 + below(255)));
                 break;
             case 1:
                 text.erase(at, length);
