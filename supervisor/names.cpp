@@ -1,7 +1,6 @@
 #include "supervisor/names.hpp"
 
 #include <pwd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -64,8 +63,7 @@ std::string answer_of(Question question) {
         text.append(block.data(), static_cast<std::size_t>(got));
     }
     question.answer.reset();  // who still writes has nobody to write to
-    while (::waitpid(question.child.pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    reap(question.child.pid);
     return text;
 }
 

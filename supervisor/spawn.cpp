@@ -95,6 +95,13 @@ result<Child> spawn(const char* program, const std::vector<std::string>& words,
     return error_code(start.error, boost::system::system_category());
 }
 
+int reap(pid_t child) {
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    return status;
+}
+
 result<Pipe> make_pipe() {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) return last_error();

@@ -34,6 +34,9 @@ inline constexpr const char* own_program = "/proc/self/exe";
                                                  std::span<const std::pair<int, int>> descriptors,
                                                  const agent::SignalState& signals);
 
+/// Waits until it has ended, and reaps it; its status, as waitpid(2) has it.
+int reap(pid_t child);
+
 /// Above every number that a child gets.
 inline constexpr int first_descriptor = 16;
 

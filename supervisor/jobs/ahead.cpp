@@ -2,10 +2,8 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <utility>
 
 #include "supervisor/jobs/late_words.hpp"
@@ -20,11 +18,6 @@ using boost::asio::posix::stream_descriptor;
 constexpr int most_untaken = 3;
 /// Something else may have changed, once: after so many jobs it is tried again.
 constexpr int most_late = 32;
-
-void wait_for(pid_t child) {
-    while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-    }
-}
 
 struct Sockets {
     UniqueFd ours, theirs;
@@ -150,14 +143,14 @@ void Ahead::reap(Child child) {
     ended->async_wait(stream_descriptor::wait_read,
                       [this, ended, pid = child.pid](const boost::system::error_code& error) {
                           if (error || going_.erase(pid) == 0) return;
-                          wait_for(pid);
+                          callgate::reap(pid);
                       });
 }
 
 void Ahead::end() {
     over_ = true;
     let_go();
-    for (const pid_t child : std::exchange(going_, {})) wait_for(child);
+    for (const pid_t child : std::exchange(going_, {})) callgate::reap(child);
 }
 
 }  // namespace callgate::jobs

@@ -173,8 +173,7 @@ void Execution::told_end() {
 
 void Execution::child_ended() {
     if (reaped_) return;  // both came at once
-    while (::waitpid(child_.pid, &status_, 0) < 0 && errno == EINTR) {
-    }
+    status_ = reap(child_.pid);
     reaped_ = true;
     boost::system::error_code ignored;
     news_.close(ignored);
