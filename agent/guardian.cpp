@@ -234,7 +234,7 @@ result<void> send_filter(const Guardian& guardian, std::span<const sock_filter> 
     return tell_agent(guardian, pack_filter(filter));
 }
 
-result<void> arm(const Guardian& guardian, const Arming& arming) {
+result<void> send_command(const Guardian& guardian, const Arming& arming) {
     return tell_agent(guardian, pack_blueprint(arming));
 }
 

@@ -106,6 +106,6 @@ struct Guardian {
                                                       std::span<const sock_filter> filter);
 
 /// Tells the agent everything else; it then says that it is armed. The same holds.
-[[nodiscard]] boost::system::result<void> arm(const Guardian& guardian, const Arming& arming);
+[[nodiscard]] boost::system::result<void> send_command(const Guardian& guardian, const Arming& arming);
 
 }  // namespace callgate::agent

@@ -155,7 +155,7 @@ void Beginning::tell_command(const SessionConfig& config) {
     arming.limits = limits::process_limits(config.limits);
     arming.nice = config.nice;
     arming.io_priority = config.io_priority;
-    require(agent::arm(guardian, arming), untold);
+    require(agent::send_command(guardian, arming), untold);
 }
 
 /// The next thing to know of: who stops the terminal's jobs at this moment stops the agent, too.

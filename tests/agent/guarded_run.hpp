@@ -94,7 +94,7 @@ public:
         first_.reset();
         send_ruleset(guardian_, arming.landlock).value();
         send_filter(guardian_, arming.filter).value();
-        arm(guardian_, arming).value();
+        send_command(guardian_, arming).value();
     }
     GuardedRun(const GuardedRun&) = delete;
     GuardedRun& operator=(const GuardedRun&) = delete;

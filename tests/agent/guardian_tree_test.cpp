@@ -51,7 +51,7 @@ FakeSupervisor start_fake_supervisor(const WholeArming& arming, bool go) {
         Event event;  // `ready`, then `armed`
         if (!started || ::read(started->events.get(), &event, sizeof event) <= 0) ::_exit(1);
         if (!send_ruleset(*started, arming.landlock) || !send_filter(*started, arming.filter) ||
-            !arm(*started, arming) || ::read(started->events.get(), &event, sizeof event) <= 0)
+            !send_command(*started, arming) || ::read(started->events.get(), &event, sizeof event) <= 0)
             ::_exit(1);
         if (go && ::write(started->go.get(), "g", 1) != 1) ::_exit(1);
         if (::write(told[1], &started->pid, sizeof started->pid) < 0) ::_exit(1);
