@@ -161,8 +161,17 @@ bool RealFileTree::still_true(const std::string& path, const Place& place) {
     return now && place.listing->same(make_listing(std::move(*now)));
 }
 
-bool RealFileTree::still_true() const {
-    return std::ranges::all_of(places_, [](const auto& one) { return still_true(one.first, one.second); });
+void RealFileTree::cover(ChangeWatch& watch) {
+    for (auto& [path, place] : places_)
+        place.covered = (!place.looked_at || watch.covers_name(path)) &&
+                        (!(place.listing || place.refused_at) || watch.covers_names_in(path));
+}
+
+bool RealFileTree::still_true(bool quiet) const {
+    return std::ranges::all_of(places_, [quiet](const auto& one) {
+        const Place& place = one.second;
+        return quiet && place.covered ? !place.forgotten : still_true(one.first, place);
+    });
 }
 
 RealFileTree::Listing RealFileTree::make_listing(std::vector<Entry> entries) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "rules/plan.hpp"
+#include "supervisor/change_watch.hpp"
 
 namespace callgate {
 
@@ -24,9 +25,11 @@ public:
     [[nodiscard]] bool may_be_link(const std::string& path) const override;
     [[nodiscard]] std::optional<std::vector<Entry>> entries(const std::string& directory,
                                                             std::size_t limit) const override;
+    /// From here on `watch` is asked about what it can cover.
+    void cover(ChangeWatch& watch);
     /// Whether this machine would say the same again. False where that cannot be told: large directories are
-    /// not kept.
-    [[nodiscard]] bool still_true() const;
+    /// not kept. `quiet`: of what is covered nothing has changed since it was still true.
+    [[nodiscard]] bool still_true(bool quiet = false) const;
 
 private:
     struct PathHash {
@@ -49,6 +52,7 @@ private:
         std::optional<Listing> listing;
         std::optional<std::size_t> refused_at;  // it could not be listed, or has more entries
         bool forgotten = false;                 // it was listed, and the listing is not kept
+        bool covered = false;                   // by a ChangeWatch
     };
     static Listing make_listing(std::vector<Entry> entries);
     static void look_at(const std::string& path, Place& found);

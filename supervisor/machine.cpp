@@ -119,9 +119,8 @@ std::string home_directory(const CachedCanonical& canonical) {
 std::string runtime_directory(const CachedCanonical& canonical) {
     if (const std::string base = absolute_variable("XDG_RUNTIME_DIR"); !base.empty())
         return canonical(base + "/callgate");
-    const std::string user = std::to_string(::getuid());
-    if (is_our_directory("/run/user/" + user)) return "/run/user/" + user + "/callgate";
-    return canonical("/tmp/callgate-" + user);
+    if (const std::string base = user_runtime_directory(); is_our_directory(base)) return base + "/callgate";
+    return canonical("/tmp/callgate-" + std::to_string(::getuid()));
 }
 
 std::string under_home(const CachedCanonical& canonical, const char* variable, const std::string& home,
@@ -221,6 +220,8 @@ std::variant<std::string, std::string> read_regular_file(const std::string& path
     text.resize(filled);
     return Answer(std::in_place_index<0>, std::move(text));
 }
+
+std::string user_runtime_directory() { return "/run/user/" + std::to_string(::getuid()); }
 
 Places find_places() {
     Places places;

@@ -25,6 +25,8 @@ struct Places {
     std::function<std::string(const std::string&)> canonical = nullptr;
 };
 [[nodiscard]] Places find_places();
+/// Where this user's files of one boot are, if the machine keeps such a place: `find_places` looks there.
+[[nodiscard]] std::string user_runtime_directory();
 
 /// callgate's own environment, "NAME=value".
 [[nodiscard]] std::vector<std::string> current_environment();

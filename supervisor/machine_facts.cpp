@@ -25,15 +25,27 @@ bool is_link_to(const std::string& path, const std::string& target) {
 MachineFacts::Object MachineFacts::look(const std::string& path) {
     struct stat status {};
     if (::lstat(path.c_str(), &status) != 0) return {};
-    return {status.st_dev, status.st_ino, status.st_mode & S_IFMT};
+    return {status.st_dev, status.st_ino, status.st_mode & S_IFMT, status.st_uid};
 }
 
-void MachineFacts::object(const std::string& path) { objects_.emplace_back(path, look(path)); }
+void MachineFacts::object(const std::string& path) { objects_.push_back({path, look(path)}); }
 
-bool MachineFacts::still_true() const {
+void MachineFacts::cover(ChangeWatch& watch) {
+    for (auto& [path, link] : links_) link.covered = watch.covers_name(path);
+    for (Named& one : objects_) one.covered = watch.covers_name(one.path);
+}
+
+bool MachineFacts::still_true(bool quiet) const {
     return lasting_ &&
-           std::ranges::all_of(links_, [](const auto& one) { return is_link_to(one.first, one.second); }) &&
-           std::ranges::all_of(objects_, [](const auto& one) { return look(one.first) == one.second; }) &&
+           std::ranges::all_of(links_,
+                               [quiet](const auto& one) {
+                                   return (quiet && one.second.covered) ||
+                                          is_link_to(one.first, one.second.target);
+                               }) &&
+           std::ranges::all_of(objects_,
+                               [quiet](const Named& one) {
+                                   return (quiet && one.covered) || look(one.path) == one.object;
+                               }) &&
            std::ranges::all_of(
                files_, [](const File& one) { return read_regular_file(one.path, one.limit) == one.answer; });
 }

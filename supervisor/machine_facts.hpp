@@ -1,7 +1,8 @@
 // What was asked of this machine while a run was prepared, with the answers: whether they still hold.
 //
 // For a run that is prepared long before its command is known. Whoever made those files may have changed them
-// since. The same is asked again, and each answer compared as a whole: nothing rests on a time of change.
+// since. The same is asked again, and each answer compared as a whole: nothing rests on a time of change. Of
+// names that a ChangeWatch covers its silence is enough.
 #pragma once
 
 #include <sys/types.h>
@@ -13,13 +14,17 @@
 #include <variant>
 #include <vector>
 
+#include "supervisor/change_watch.hpp"
+
 namespace callgate {
 
 /// Used by one thread.
 class MachineFacts {
 public:
     /// What readlink(2) said of `path`; "" where it is no link.
-    void link(const std::string& path, std::string_view target) { links_.emplace(path, target); }
+    void link(const std::string& path, std::string_view target) {
+        links_.try_emplace(path, Link{std::string(target)});
+    }
     /// What read_regular_file said.
     void file(const std::string& path, std::size_t limit, std::variant<std::string, std::string> answer) {
         files_.push_back({path, limit, std::move(answer)});
@@ -31,7 +36,10 @@ public:
     void passing() { lasting_ = false; }
 
     [[nodiscard]] bool lasting() const { return lasting_; }
-    [[nodiscard]] bool still_true() const;
+    /// From here on `watch` is asked about what it can cover.
+    void cover(ChangeWatch& watch);
+    /// `quiet`: of what is covered nothing has changed since it was still true.
+    [[nodiscard]] bool still_true(bool quiet = false) const;
 
 private:
     struct File {
@@ -43,13 +51,23 @@ private:
         dev_t device = 0;
         ino_t number = 0;
         mode_t kind = 0;  // 0: there is none
+        uid_t owner = 0;
         bool operator==(const Object&) const = default;
+    };
+    struct Named {
+        std::string path;
+        Object object;
+        bool covered = false;
     };
     static Object look(const std::string& path);
 
-    std::unordered_map<std::string, std::string> links_;
+    struct Link {
+        std::string target;
+        bool covered = false;
+    };
+    std::unordered_map<std::string, Link> links_;
     std::vector<File> files_;
-    std::vector<std::pair<std::string, Object>> objects_;
+    std::vector<Named> objects_;
     bool lasting_ = true;
 };
 

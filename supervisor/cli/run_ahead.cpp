@@ -29,7 +29,20 @@ struct Prepared {
     Arguments arguments;
     MachineFacts facts;
     Starting starting;
+    ChangeWatch watch;
+    bool watched = false;  // everything was still true after it had been covered
 };
+
+bool is_told(int socket) {
+    pollfd waiting{socket, POLLIN, 0};
+    return ::poll(&waiting, 1, 0) != 0;
+}
+
+/// What has changed before is found by looking, once more; what changes later is told.
+void watch_machine(Prepared& prepared) {
+    prepared.starting.cover(prepared.facts, prepared.watch);
+    prepared.watched = prepared.starting.still_true(prepared.arguments, prepared.facts);
+}
 
 /// Nothing where there will be no job, or where nothing is left that could run it. SIGTERM and the like end
 /// who waits, as they end any process.
@@ -53,7 +66,7 @@ bool take(Prepared& prepared, const Arguments& job, const std::vector<std::strin
     prepared.starting.set_limits(job);
     prepared.starting.set_environment(job, variables);
     prepared.starting.tell_command();
-    return prepared.starting.still_true(job, prepared.facts);
+    return prepared.starting.still_true(job, prepared.facts, prepared.watched && prepared.watch.quiet());
 }
 
 }  // namespace
@@ -70,6 +83,8 @@ int run_ahead(std::vector<std::string> words) {
     prepared.starting.prepare(prepared.arguments);
     note_facts(nullptr);
     if (!prepared.facts.lasting()) return exit_failure;
+    // A job that is there already waits for nothing else.
+    if (!is_told(socket.get())) watch_machine(prepared);
     std::optional<jobs::LateWords> job = await_job(socket.get(), prepared.starting.untimely_end());
     if (!job) return 0;
     const Arguments arguments = parse(*find_verb("run"), std::move(job->words));

@@ -174,6 +174,8 @@ void Starting::note_objects(const Arguments& arguments, MachineFacts& facts) con
     for (const rules::Grant& grant : config_.plan.grants)
         if (grant.path != config_.temporary_directory) facts.object(grant.path);
     if (!places_.config.empty()) facts.object(places_.config + "/rules.json");
+    facts.object(places_.binary);
+    facts.object(user_runtime_directory());
     if (const auto key = arguments.value("sign-key"))
         facts.file(*key, largest_key, read_regular_file(*key, largest_key));
 }
@@ -183,16 +185,24 @@ void Starting::set_limits(const Arguments& arguments) {
     config_.limits = config_.limits.tighter(limits_);
 }
 
-bool Starting::still_true(const Arguments& arguments, const MachineFacts& facts) const {
+void Starting::cover(MachineFacts& facts, ChangeWatch& watch) {
+    facts.cover(watch);
+    tree_->cover(watch);
+}
+
+bool Starting::still_true(const Arguments& arguments, const MachineFacts& facts, bool quiet) const {
+    if (!facts.still_true(quiet) || !tree_->still_true(quiet)) return false;
+    if (config_.audit.kind == AuditTarget::Kind::directory &&
+        ::access(config_.audit.path.c_str(), W_OK | X_OK) != 0)
+        return false;
+    if (quiet) return true;  // what follows rests on those facts, and on what no other process changes
     const Places places = find_places();
     const auto directories = [](const Places& all) {
         return std::tie(all.home, all.config, all.state, all.runtime, all.binary);
     };
-    return directories(places) == directories(places_) && facts.still_true() && tree_->still_true() &&
+    return directories(places) == directories(places_) &&
            choose_workdir(arguments, places, true) == config_.workdir &&
-           start_directory(arguments, places, config_.workdir) == config_.directory &&
-           (config_.audit.kind != AuditTarget::Kind::directory ||
-            ::access(config_.audit.path.c_str(), W_OK | X_OK) == 0);
+           start_directory(arguments, places, config_.workdir) == config_.directory;
 }
 
 void Starting::set_rules(const Arguments& arguments) {

@@ -10,6 +10,7 @@
 
 #include "rules/limits.hpp"
 #include "supervisor/beginning.hpp"
+#include "supervisor/change_watch.hpp"
 #include "supervisor/cli/arguments.hpp"
 #include "supervisor/cli/platform.hpp"
 #include "supervisor/machine.hpp"
@@ -36,8 +37,13 @@ public:
     void tell_command() { begun_->tell_command(config_); }
     /// Becomes readable where guardian or agent end before they were told anything.
     [[nodiscard]] int untimely_end() const { return begun_->guardian.events.get(); }
-    /// Whether `prepare` with the same options would find this machine as it was, by these facts.
-    [[nodiscard]] bool still_true(const Arguments& arguments, const MachineFacts& facts) const;
+    /// From here on `watch` is asked about what it can cover of these facts and of the files that were looked
+    /// at.
+    void cover(MachineFacts& facts, ChangeWatch& watch);
+    /// Whether `prepare` with the same options would find this machine as it was, by these facts. `quiet`: of
+    /// what is covered nothing has changed since it was still true.
+    [[nodiscard]] bool still_true(const Arguments& arguments, const MachineFacts& facts,
+                                  bool quiet = false) const;
     /// The process ends with the run, and with callgate's exit status.
     [[noreturn]] void run() { run_session(std::move(begun_), std::move(config_)); }
 
