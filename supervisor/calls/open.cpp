@@ -6,8 +6,8 @@
 // object: by its pin through our own /proc/self/fd, or created with O_EXCL in the pinned directory; if the
 // kernel then finds another object, the whole call is resolved and judged anew. A call is continued only
 // where Landlock alone permits all it could do: whatever the path names when the kernel reads it again, it
-// can only land in a static hierarchy. Where reads are held by the trap alone somewhere (trap-only), nothing
-// that reads is continued.
+// can only land in a static hierarchy. So what is only read there by its own name is continued without being
+// judged. Where reads are held by the trap alone somewhere (trap-only), nothing that reads is continued.
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/syscall.h>
@@ -30,6 +30,62 @@ namespace callgate::calls {
 using rules::Operation;
 using rules::OperationSet;
 
+namespace {
+
+bool continuable(const CallContext& context, const Wanted& wanted, OperationSet operations) {
+    const bool may_truncate = wanted.truncates() || wanted.flags_in_memory;
+    if (may_truncate && !context.run.plan.truncation_held && check_enabled("truncation")) return false;
+    if (!context.run.plan.trap_only || !check_enabled("trap-only")) return true;
+    return !operations.contains(Operation::read) && !wanted.flags_in_memory;
+}
+
+/// Where each reading is to be observed or recorded, none is.
+bool may_go_unjudged(const CallContext& context, const Wanted& wanted) {
+    return wanted.resolve == 0 && context.run.observed == nullptr &&
+           context.run.plan.record != rules::RecordMode::all;
+}
+
+/// A read of an object by its very own name, which the target cannot give to another: it need not be
+/// resolved again for a while.
+void remember_static(CallContext& context, std::string_view path) {
+    StaticPaths& known = context.scratch.static_paths;
+    if (!known.has_come(path, context.started_ns)) return;
+    for (std::size_t end = path.size(); end != std::string::npos && end > 0; end = path.rfind('/', end - 1)) {
+        const rules::FileObject name{path.substr(0, end)};
+        for (const Operation operation : {Operation::create, Operation::remove}) {
+            if (context.run.rules.evaluate({operation, name, {}, {}}).action == rules::Action::allow) return;
+        }
+    }
+    known.remember(path, context.started_ns);
+}
+
+/// Whether this only reads what is beneath a directory that Landlock lets it read by that very name: no link
+/// on the way, and no other file system, which could be procfs. Nobody's rules then say anything else of the
+/// object, whatever it is (a hierarchy is granted only where no rule denies anything in it), and a name that
+/// does not exist is the kernel's to refuse.
+bool lies_in_static_hierarchy(CallContext& context, const Wanted& wanted, const std::string& path) {
+    constexpr OperationSet read = Operation::read;
+    StaticPaths& known = context.scratch.static_paths;
+    if (!may_go_unjudged(context, wanted) || !continuable(context, wanted, read) ||
+        !StaticPaths::is_plain(path) || known.beyond_mount(path))
+        return false;
+    const std::string_view holder =
+        std::string_view(path).substr(0, std::max<std::size_t>(path.rfind('/'), 1));
+    if (!context.run.grants.allow(read, holder)) return false;
+    open_how how{};
+    how.flags = O_PATH | O_CLOEXEC;
+    how.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV;
+    const UniqueFd there(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof how)));
+    if (there) {
+        remember_static(context, path);
+        return true;
+    }
+    if (errno == EXDEV) known.note_mount(path);
+    return errno == ENOENT;
+}
+
+}  // namespace
+
 Subject Opening::subject(OperationSet operations, std::string_view path, bool nameless) {
     Subject subject;
     subject.operations = operations;
@@ -41,29 +97,15 @@ Subject Opening::subject(OperationSet operations, std::string_view path, bool na
     return subject;
 }
 
-/// A read of an object by its very own name, which the target cannot give to another: it need not be
-/// resolved again for a while.
 void Opening::remember_static(const Object& object, OperationSet operations) {
-    if (operations != OperationSet(Operation::read) || wanted_.creates() || object.path != *given_.text)
-        return;
-    if (wanted_.resolve != 0 || context_.run.plan.record == rules::RecordMode::all) return;
-    if (context_.run.observed != nullptr) return;  // each is to be observed
-    for (std::size_t end = object.path.size(); end != std::string::npos && end > 0;
-         end = object.path.rfind('/', end - 1)) {
-        const rules::FileObject name{std::string_view(object.path).substr(0, end)};
-        for (const Operation operation : {Operation::create, Operation::remove}) {
-            if (context_.run.rules.evaluate({operation, name, {}, {}}).action == rules::Action::allow) return;
-        }
-    }
-    context_.scratch.static_paths.remember(object.path, context_.started_ns);
+    if (operations == OperationSet(Operation::read) && !wanted_.creates() && object.path == *given_.text &&
+        may_go_unjudged(context_, wanted_))
+        calls::remember_static(context_, object.path);
 }
 
 /// Whether the kernel may read path (and flags) again: see the head of this file.
 bool Opening::continuable(OperationSet operations) const {
-    const bool may_truncate = wanted_.truncates() || wanted_.flags_in_memory;
-    if (may_truncate && !context_.run.plan.truncation_held && check_enabled("truncation")) return false;
-    if (!context_.run.plan.trap_only || !check_enabled("trap-only")) return true;
-    return !operations.contains(Operation::read) && !wanted_.flags_in_memory;
+    return calls::continuable(context_, wanted_, operations);
 }
 
 /// The errno that fs/namei.c gives for the kind of the object before any security hook is asked; 0 none.
@@ -180,14 +222,20 @@ void start(CallContext& context, const Wanted& wanted) {
         context.call.let_continue();
         return;
     }
+    // Nothing is recorded or done but the answer, which reaches nobody else: whether the caller still waits
+    // need not be asked.
+    if (only_reads && !wanted.flags_in_memory && lies_in_static_hierarchy(context, wanted, *given->text)) {
+        context.call.let_continue();
+        return;
+    }
     Opening(context, wanted, std::move(*given)).run();
 }
 
 /// Combinations that the kernel refuses before it reads the path: asked of the kernel itself, with a path
-/// that leads nowhere.
+/// that leads nowhere. A directory alone is none of them.
 bool flags_are_refused(const Wanted& wanted, int& error) {
     constexpr int special = O_TMPFILE | O_DIRECTORY;
-    if ((wanted.flags & special) == 0) return false;
+    if ((wanted.flags & special) == 0 || (wanted.flags & (special | O_CREAT)) == O_DIRECTORY) return false;
     const UniqueFd none(::open("", wanted.flags, wanted.mode));
     error = errno;
     return error == EINVAL;

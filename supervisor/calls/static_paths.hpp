@@ -1,5 +1,5 @@
-// Paths that were just found to lie in a static hierarchy by their own name: opened again, they are continued
-// without being resolved again.
+// Paths that lie in a static hierarchy by their own name: reading there is continued without asking more
+// about the object, and not even resolved again for a while.
 //
 // Only paths whose every name the target can neither make nor remove are remembered, and only for a short
 // while, so nobody but a stranger (a package being upgraded) can make such a path lead elsewhere meanwhile.
@@ -7,11 +7,13 @@
 // 1). One receiver's own; at most `size` paths.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace callgate::calls {
 
@@ -20,25 +22,63 @@ public:
     static constexpr std::int64_t lifetime_ns = 50'000'000;
 
     [[nodiscard]] bool knows(std::string_view path, std::int64_t now_ns) const {
-        const Entry& entry = entries_[slot(path)];
+        const Entry& entry = entries_[slot(hash(path))];
         return entry.path == path && now_ns - entry.since_ns < lifetime_ns;
     }
+    /// Whether it was asked this of the path before, a short while ago: most paths are opened once, and to
+    /// find out whether one can be remembered costs more than to resolve it.
+    [[nodiscard]] bool has_come(std::string_view path, std::int64_t now_ns) {
+        const std::size_t wanted = hash(path);
+        Entry& entry = entries_[slot(wanted)];
+        const bool again = entry.came == wanted && now_ns - entry.came_ns < lifetime_ns;
+        entry.came = wanted;
+        entry.came_ns = now_ns;
+        return again;
+    }
     void remember(std::string_view path, std::int64_t now_ns) {
-        Entry& entry = entries_[slot(path)];
+        Entry& entry = entries_[slot(hash(path))];
         entry.path = path;
         entry.since_ns = now_ns;
+    }
+
+    /// Whether an absolute path's own name is all that there is of it: no ".", "..", empty or final "/".
+    [[nodiscard]] static bool is_plain(std::string_view path) {
+        if (!path.starts_with('/')) return false;
+        for (std::size_t begin = 1; begin <= path.size();) {
+            const std::size_t end = std::min(path.find('/', begin), path.size());
+            const std::string_view component = path.substr(begin, end - begin);
+            if (component.empty() || component == "." || component == "..") return false;
+            begin = end + 1;
+        }
+        return true;
+    }
+    /// Below the first component of `path` something else is mounted: nothing there is reached on one file
+    /// system.
+    void note_mount(std::string_view path) {
+        if (mounts_.size() < most_mounts && !beyond_mount(path)) mounts_.emplace_back(first_of(path));
+    }
+    [[nodiscard]] bool beyond_mount(std::string_view path) const {
+        return std::ranges::find(mounts_, first_of(path)) != mounts_.end();
     }
 
 private:
     struct Entry {
         std::string path;
         std::int64_t since_ns = 0;
+        std::size_t came = 0;
+        std::int64_t came_ns = 0;
     };
     static constexpr std::size_t size = 256;
-    [[nodiscard]] static std::size_t slot(std::string_view path) {
-        return std::hash<std::string_view>{}(path) % size;
+    [[nodiscard]] static std::size_t hash(std::string_view path) {
+        return std::hash<std::string_view>{}(path);
     }
+    [[nodiscard]] static std::size_t slot(std::size_t hash) { return hash % size; }
+    [[nodiscard]] static std::string_view first_of(std::string_view path) {
+        return path.substr(0, path.find('/', 1));
+    }
+    static constexpr std::size_t most_mounts = 16;
     std::array<Entry, size> entries_;
+    std::vector<std::string> mounts_;
 };
 
 }  // namespace callgate::calls
