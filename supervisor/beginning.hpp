@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "agent/guardian.hpp"
+#include "agent/landlock.hpp"
 #include "agent/made_objects.hpp"
 #include "supervisor/calls/reparenting.hpp"
 #include "supervisor/session.hpp"
@@ -35,6 +36,14 @@ T require(boost::system::result<T> result, const std::string& what) {
 /// A copy of a descriptor that was given by number. Throws SetupError, which names `option`.
 [[nodiscard]] UniqueFd copy_descriptor(int descriptor, const char* option);
 
+/// What an agent arms itself with, for a plan that outlives this.
+struct Armour {
+    explicit Armour(const rules::Plan& plan);
+
+    agent::RulesetRecipe landlock;
+    std::vector<sock_filter> filter;
+};
+
 class Beginning {
 public:
     /// The calling process enters the base domain, then guardian and agent are forked; where the run perhaps
@@ -51,8 +60,8 @@ public:
     /// What the guardian reports in our place, if we are lost from here on; where a report is wanted.
     void set_lost_report(std::string_view text) { lost_report_.value().set(text); }
     /// Tells the agent its Landlock domain and its filter; it arms itself while the rest is worked out. Of
-    /// `config` the plan must be known.
-    void arm(const SessionConfig& config);
+    /// `config` the plan must be known. `worked_out`: from that plan, before; null: now.
+    void arm(const SessionConfig& config, const Armour* worked_out = nullptr);
     /// Tells the agent, once it was told to arm itself, its limits and what it becomes; once, however often
     /// it is called.
     void tell_command(const SessionConfig& config);

@@ -4,6 +4,8 @@
 #include <linux/magic.h>
 #include <poll.h>
 #include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
 
@@ -13,6 +15,7 @@
 #include <climits>
 #include <cstddef>
 #include <cstring>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -34,8 +37,13 @@ bool tells_of_changes(const std::string& directory) {
                                static_cast<decltype(statfs::f_type)>(F2FS_SUPER_MAGIC),
                                static_cast<decltype(statfs::f_type)>(TMPFS_MAGIC),
                                static_cast<decltype(statfs::f_type)>(OVERLAYFS_SUPER_MAGIC)};
-    struct statfs status {};
-    return ::statfs(directory.c_str(), &status) == 0 && std::ranges::count(local, status.f_type) > 0;
+    struct statfs system {};
+    if (::statfs(directory.c_str(), &system) != 0 || std::ranges::count(local, system.f_type) == 0)
+        return false;
+    // Names in an encrypted directory appear and go with its key (ext4(5), fscrypt), and nobody is told.
+    struct statx status {};
+    return ::statx(AT_FDCWD, directory.c_str(), AT_SYMLINK_NOFOLLOW, 0, &status) == 0 &&
+           (status.stx_attributes & STATX_ATTR_ENCRYPTED) == 0;
 }
 
 std::string parent_of(const std::string& path) {
@@ -54,14 +62,25 @@ std::optional<std::string> folded(std::string_view name) {
     return all;
 }
 
+std::atomic<bool>* make_shared_flag() {
+    void* const memory =
+        ::mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? nullptr : ::new (memory) std::atomic<bool>(true);
+}
+
 }  // namespace
 
 ChangeWatch::ChangeWatch()
     : events_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)),
-      mounts_(::open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC)) {}
+      mounts_(::open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC)),
+      quiet_(make_shared_flag()) {}
+
+ChangeWatch::~ChangeWatch() {
+    if (quiet_ != nullptr) ::munmap(quiet_, sizeof *quiet_);
+}
 
 int ChangeWatch::add(const std::string& directory) {
-    if (!events_ || !mounts_) return none;
+    if (!events_ || !mounts_ || quiet_ == nullptr) return none;
     const int watch =
         ::inotify_add_watch(events_.get(), directory.c_str(), changes_of_names | IN_ONLYDIR | IN_DONT_FOLLOW);
     if (watch < 0 || !tells_of_changes(directory)) return none;
@@ -98,8 +117,10 @@ bool ChangeWatch::covers_names_in(const std::string& directory) {
 }
 
 bool ChangeWatch::quiet() {
-    if (quiet_) quiet_ = events_ && mounts_ && !mounts_changed() && !names_changed();
-    return quiet_;
+    if (!events_ || !mounts_ || quiet_ == nullptr || !quiet_->exchange(false)) return false;
+    if (mounts_changed() || names_changed()) return false;
+    quiet_->store(true);
+    return true;
 }
 
 /// proc_pid_mountinfo(5): priority data is a change of this process's mounts.

@@ -5,12 +5,13 @@
 // may write there chooses when to change them, also while the watches are made: a component is watched before
 // what lies beneath it is reached through it, so that a change that would lead astray is itself seen. No
 // watch is believed on file systems that others change without this kernel (network, FUSE) or that make no
-// events (procfs, sysfs): such names are not covered, nor are those beneath a symbolic link, in a directory
-// that may not be read, or beyond fs.inotify.max_user_watches.
+// events (procfs, sysfs, encrypted directories): such names are not covered, nor are those beneath a symbolic
+// link, in a directory that may not be read, or beyond fs.inotify.max_user_watches.
 //
 // Contents of files are not watched: a file may be written through a mapping, which makes no event.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -21,11 +22,15 @@
 
 namespace callgate {
 
-/// Used by one thread.
+/// Used by one thread. A forked process has the same one: who of them asks finds out for all, and only one of
+/// them may ask at a time.
 class ChangeWatch {
 public:
     /// Watches nothing yet. Where inotify or /proc is missing it never covers anything.
     ChangeWatch();
+    ChangeWatch(const ChangeWatch&) = delete;
+    ChangeWatch& operator=(const ChangeWatch&) = delete;
+    ~ChangeWatch();
 
     /// From here on `quiet` tells of what `path` (absolute) names: whether anything is there, and which
     /// object; a final symbolic link counts itself. False: it does not tell of that.
@@ -54,7 +59,9 @@ private:
     UniqueFd events_, mounts_;
     std::unordered_map<std::string, int> watches_;  // of directories, by path; `none`: not covered
     std::unordered_map<int, Watched> watched_;
-    bool quiet_ = true;
+    /// In memory that forked processes share; false while one of them finds out, lest its end lose what it
+    /// was told. Null: there is none.
+    std::atomic<bool>* quiet_;
 };
 
 }  // namespace callgate

@@ -162,16 +162,19 @@ bool RealFileTree::still_true(const std::string& path, const Place& place) {
 }
 
 void RealFileTree::cover(ChangeWatch& watch) {
-    for (auto& [path, place] : places_)
-        place.covered = (!place.looked_at || watch.covers_name(path)) &&
-                        (!(place.listing || place.refused_at) || watch.covers_names_in(path));
+    uncovered_.clear();
+    for (const auto& one : places_) {
+        const auto& [path, place] = one;
+        const bool name = !place.looked_at || watch.covers_name(path);
+        const bool names = !(place.listing || place.refused_at) || watch.covers_names_in(path);
+        if (!name || !names || place.forgotten) uncovered_.push_back(&one);
+    }
 }
 
 bool RealFileTree::still_true(bool quiet) const {
-    return std::ranges::all_of(places_, [quiet](const auto& one) {
-        const Place& place = one.second;
-        return quiet && place.covered ? !place.forgotten : still_true(one.first, place);
-    });
+    const auto is_true = [](const Places::value_type& one) { return still_true(one.first, one.second); };
+    return quiet ? std::ranges::all_of(uncovered_, [&](const auto* one) { return is_true(*one); })
+                 : std::ranges::all_of(places_, is_true);
 }
 
 RealFileTree::Listing RealFileTree::make_listing(std::vector<Entry> entries) {

@@ -52,7 +52,6 @@ private:
         std::optional<Listing> listing;
         std::optional<std::size_t> refused_at;  // it could not be listed, or has more entries
         bool forgotten = false;                 // it was listed, and the listing is not kept
-        bool covered = false;                   // by a ChangeWatch
     };
     static Listing make_listing(std::vector<Entry> entries);
     static void look_at(const std::string& path, Place& found);
@@ -60,7 +59,10 @@ private:
     Place& look(std::string_view path) const;
     void look_into(Place& directory, std::string_view path, std::size_t slash, Place& found) const;
 
-    mutable std::unordered_map<std::string, Place, PathHash, std::equal_to<>> places_;
+    using Places = std::unordered_map<std::string, Place, PathHash, std::equal_to<>>;
+
+    mutable Places places_;
+    std::vector<const Places::value_type*> uncovered_;
 };
 
 }  // namespace callgate

@@ -30,18 +30,27 @@ MachineFacts::Object MachineFacts::look(const std::string& path) {
 
 void MachineFacts::object(const std::string& path) { objects_.push_back({path, look(path)}); }
 
-void MachineFacts::cover(ChangeWatch& watch) {
-    for (auto& [path, link] : links_) link.covered = watch.covers_name(path);
-    for (Named& one : objects_) one.covered = watch.covers_name(one.path);
+bool MachineFacts::cover(ChangeWatch& watch) {
+    const auto is_of_kernel = [](const std::string& path) {
+        return path.starts_with("/proc/") || path.starts_with("/sys/");
+    };
+    uncovered_links_.clear();
+    for (const auto& link : links_)
+        if (!watch.covers_name(link.first)) uncovered_links_.push_back(&link);
+    bool all = true;
+    for (Named& one : objects_) {
+        one.covered = watch.covers_name(one.path);
+        all = all && (one.covered || one.object.kind == 0 || is_of_kernel(one.path));
+    }
+    return all;
 }
 
 bool MachineFacts::still_true(bool quiet) const {
-    return lasting_ &&
-           std::ranges::all_of(links_,
-                               [quiet](const auto& one) {
-                                   return (quiet && one.second.covered) ||
-                                          is_link_to(one.first, one.second.target);
-                               }) &&
+    const auto is_same_link = [](const Links::value_type& one) { return is_link_to(one.first, one.second); };
+    const bool links =
+        quiet ? std::ranges::all_of(uncovered_links_, [&](const auto* one) { return is_same_link(*one); })
+              : std::ranges::all_of(links_, is_same_link);
+    return lasting_ && links &&
            std::ranges::all_of(objects_,
                                [quiet](const Named& one) {
                                    return (quiet && one.covered) || look(one.path) == one.object;

@@ -22,9 +22,7 @@ namespace callgate {
 class MachineFacts {
 public:
     /// What readlink(2) said of `path`; "" where it is no link.
-    void link(const std::string& path, std::string_view target) {
-        links_.try_emplace(path, Link{std::string(target)});
-    }
+    void link(const std::string& path, std::string_view target) { links_.emplace(path, target); }
     /// What read_regular_file said.
     void file(const std::string& path, std::size_t limit, std::variant<std::string, std::string> answer) {
         files_.push_back({path, limit, std::move(answer)});
@@ -36,8 +34,9 @@ public:
     void passing() { lasting_ = false; }
 
     [[nodiscard]] bool lasting() const { return lasting_; }
-    /// From here on `watch` is asked about what it can cover.
-    void cover(ChangeWatch& watch);
+    /// From here on `watch` is asked about what it can cover. False: not about every object that others could
+    /// remove and make anew, with the same number, unless somebody holds it.
+    [[nodiscard]] bool cover(ChangeWatch& watch);
     /// `quiet`: of what is covered nothing has changed since it was still true.
     [[nodiscard]] bool still_true(bool quiet = false) const;
 
@@ -61,11 +60,10 @@ private:
     };
     static Object look(const std::string& path);
 
-    struct Link {
-        std::string target;
-        bool covered = false;
-    };
-    std::unordered_map<std::string, Link> links_;
+    using Links = std::unordered_map<std::string, std::string>;
+
+    Links links_;
+    std::vector<const Links::value_type*> uncovered_links_;
     std::vector<File> files_;
     std::vector<Named> objects_;
     bool lasting_ = true;

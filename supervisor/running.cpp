@@ -101,17 +101,17 @@ std::optional<EventLoop::Settings::Relay> Running::relay() const {
                                       .resume = [terminal](bool wanted) { return terminal->resume(wanted); }};
 }
 
-void Running::take_listener() {
+void Running::take_listener(limits::ControlGroups* groups) {
     const SessionConfig& config = given_.config;
     listener_.open(given_.begun.take_listener(config));
     if (config.terminal) desk_->start();
-    if (given_.groups != nullptr)
+    if (groups != nullptr)
         tree_limits_.emplace(limits::TreeLimitSettings{
             .limits = config.limits,
             .guardian = given_.begun.guardian.pid,
             .agent = given_.begun.agent,
             .made = &given_.begun.made.objects(),
-            .groups = given_.groups,
+            .groups = groups,
             .places = {config.workdir, config.temporary_directory},
             .exceeded = [this](const std::string& outcome) { loop_.end_tree(outcome); }});
     if (held_signal() != 0) throw SetupError("a signal ended the run before the command began");
@@ -122,6 +122,7 @@ RunOutcome Running::run(std::function<void(int exit_code)> command_ended) {
     // The agent wakes up, and closes what the command must not have, while the receivers do.
     given_.begun.let_go();
     receivers_.start();
+    if (given_.config.begun) given_.config.begun();
     RunOutcome outcome = loop_.run(given_.begun.guardian,
                                    {.wall = given_.config.limits.wall,
                                     .grace = given_.config.grace,

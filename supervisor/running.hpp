@@ -28,11 +28,11 @@ public:
         const SessionConfig& config;
         Beginning& begun;
         RunReport& report;
-        limits::ControlGroups* groups = nullptr;  // null: no limit is one of the whole tree
         std::function<approval::RunStatus()> status;
     };
-    /// Everything that can be made while the agent arms itself; all of `surroundings` outlives it. Throws
-    /// std::exception.
+    /// Everything that can be made while the agent arms itself, before the command is known; all of
+    /// `surroundings` outlives it. From here on there are threads, which have dropped their capabilities
+    /// themselves. Throws std::exception.
     explicit Running(Surroundings surroundings);
     Running(const Running&) = delete;
     Running& operator=(const Running&) = delete;
@@ -40,8 +40,9 @@ public:
 
     /// Where decisions are recorded; null: nowhere. Before the listener is taken. It outlives this.
     void use(audit::Log* log);
-    /// Takes the listener as soon as the agent is armed. The command has not begun. Throws std::exception.
-    void take_listener();
+    /// Takes the listener as soon as the agent is armed. The command has not begun. `groups` (null: no limit
+    /// is one of the whole tree) outlive this. Throws std::exception.
+    void take_listener(limits::ControlGroups* groups);
     /// Lets the command begin, and returns when nothing of its tree is left and nobody answers any more.
     /// `command_ended` is called when the command itself has ended.
     [[nodiscard]] RunOutcome run(std::function<void(int exit_code)> command_ended);

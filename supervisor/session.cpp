@@ -58,12 +58,14 @@ std::unique_ptr<audit::Log> make_log(const SessionConfig& config, audit::Syslog*
     return nullptr;
 }
 
+}  // namespace
+
 class Session {
 public:
-    Session(std::unique_ptr<Beginning> begun, SessionConfig config)
-        : begun_(std::move(begun)), config_(std::move(config)) {
+    Session(Beginning& begun, SessionConfig& config) : begun_(begun), config_(config) {
         report_.use_rules(config_.rules);
     }
+    void make_running();
     int run();
 
 private:
@@ -72,7 +74,6 @@ private:
     void make_groups();
     void drop_capabilities();
     void record_start();
-    void make_running();
     void supervise();
     void tell_status(int exit_code);
     [[nodiscard]] approval::RunStatus status_of_run() const;
@@ -82,8 +83,8 @@ private:
     void report_failure(const std::string& text);
     [[nodiscard]] RunFacts facts() const;
 
-    std::unique_ptr<Beginning> begun_;
-    SessionConfig config_;
+    Beginning& begun_;
+    SessionConfig& config_;
     std::unique_ptr<audit::Syslog> syslog_;  // outlives the log
     std::unique_ptr<audit::Log> log_;
     UniqueFd status_fd_;
@@ -107,18 +108,18 @@ void Session::tell_guardian() {
     open_log();
     RunOutcome lost;
     lost.outcome = "supervisor_lost";
-    begun_->set_lost_report(report_.json(facts(), lost, 0, ""));
+    begun_.set_lost_report(report_.json(facts(), lost, 0, ""));
 }
 
 void Session::make_groups() {
     if (limits::TreeLimits::any(config_.limits))
-        groups_.emplace(config_.run, config_.limits, begun_->made.objects());
+        groups_.emplace(config_.run, config_.limits, begun_.made.objects());
 }
 
 /// The guardian does the same for itself, and the agent more.
 void Session::drop_capabilities() {
     if (!config_.keep_capabilities && check_enabled("capabilities")) {
-        const bool groups = agent::any_group(begun_->made.objects());
+        const bool groups = agent::any_group(begun_.made.objects());
         require(groups ? agent::set_override_aside() : agent::drop_held_capabilities(),
                 "cannot drop capabilities");
     }
@@ -150,16 +151,14 @@ void Session::record_start() {
 }
 
 void Session::make_running() {
-    running_ = std::make_unique<Running>(Running::Surroundings{.config = config_,
-                                                               .begun = *begun_,
-                                                               .report = report_,
-                                                               .groups = groups_ ? &*groups_ : nullptr,
-                                                               .status = [this] { return status_of_run(); }});
+    if (running_) return;
+    running_ = std::make_unique<Running>(Running::Surroundings{
+        .config = config_, .begun = begun_, .report = report_, .status = [this] { return status_of_run(); }});
 }
 
 void Session::supervise() {
     running_->use(log_.get());
-    running_->take_listener();
+    running_->take_listener(groups_ ? &*groups_ : nullptr);
     outcome_ = running_->run([this](int exit_code) { tell_status(exit_code); });
     if (config_.background == agent::Background::wait)
         outcome_.ended_background = 0;  // waited for, not ended
@@ -220,9 +219,9 @@ void Session::finish() {
         outcome_.error = "the audit log could not be written (" + because(log_error_) +
                          "): what could not be recorded was denied";
     }
-    if (begun_->report.wanted() &&
-        !agent::write_report(begun_->report, report_.json(facts(), outcome_, log_ ? log_->records() : 0,
-                                                          log_ ? "sha256:" + log_->head() : "")))
+    if (begun_.report.wanted() &&
+        !agent::write_report(begun_.report, report_.json(facts(), outcome_, log_ ? log_->records() : 0,
+                                                         log_ ? "sha256:" + log_->head() : "")))
         report_failure("the report could not be written: " + because(errno));
     if (!config_.quiet) {
         if (const std::string why = limits::exceeded_text(outcome_.outcome, config_.limits); !why.empty())
@@ -246,9 +245,9 @@ void Session::tell_end() {
 
 /// The guardian has nothing left to do but to exit: who waits for the run need not wait for that.
 void Session::clean_up() {
-    agent::remove_made_objects(begun_->made.objects());
+    agent::remove_made_objects(begun_.made.objects());
     if (outcome_.directory_removed) tell_end();
-    if (begun_->forked()) directory_remains_ = !begun_->reap();
+    if (begun_.forked()) directory_remains_ = !begun_.reap();
     if (!directory_remains_) return;
     const auto removed = agent::remove_tree(config_.temporary_directory);
     if (!removed && !config_.quiet)
@@ -261,8 +260,8 @@ void Session::report_failure(const std::string& text) { say("callgate: " + text 
 int Session::run() {
     try {
         if (config_.status.wanted()) status_fd_ = copy_descriptor(config_.status.descriptor, "--status");
-        if (begun_->report.wanted()) tell_guardian();
-        begun_->tell_command(config_);
+        if (begun_.report.wanted()) tell_guardian();
+        begun_.tell_command(config_);
         // The agent is armed meanwhile, and waits to be let go.
         open_log();
         make_groups();
@@ -278,7 +277,7 @@ int Session::run() {
         outcome_.error = failure.what();
         running_.reset();
         // It ends what may have begun. Of a directory that could not be made there is nothing to remove.
-        directory_remains_ = !begun_->dismiss_and_reap();
+        directory_remains_ = !begun_.dismiss_and_reap();
     }
     finish();
     clean_up();
@@ -286,11 +285,15 @@ int Session::run() {
     return outcome_.exit_status;
 }
 
-}  // namespace
-
 std::unique_ptr<Beginning> begin_run(const SessionConfig& config) {
     return std::make_unique<Beginning>(config);
 }
+
+std::shared_ptr<Session> make_session(Beginning& begun, SessionConfig& config) {
+    return std::make_shared<Session>(begun, config);
+}
+
+void make_ready(Session& session) { session.make_running(); }
 
 namespace {
 
@@ -303,12 +306,10 @@ namespace {
 
 }  // namespace
 
-void run_session(std::unique_ptr<Beginning> begun, SessionConfig config) {
+void run_session(Session& session) {
     int status = 125;
     try {
-        static Session* session = nullptr;
-        session = new Session(std::move(begun), std::move(config));
-        status = session->run();
+        status = session.run();
     } catch (const std::exception& failure) {
         say(std::string("callgate: ") + failure.what() + '\n');
     }

@@ -1,7 +1,7 @@
 // One run, wired together: guardian, listener, receivers, event loop, audit log, report.
 //
-// Owns everything that lives as long as the run. `begin_run`, then `run_session`, are called once per
-// process, on the main thread, while the process is still single-threaded.
+// Owns everything that lives as long as the run. What follows is called once per process, on the main thread,
+// which is the only one until then.
 #pragma once
 
 #include <unistd.h>
@@ -74,6 +74,8 @@ struct SessionConfig {
     std::shared_ptr<approval::Terminal> terminal;  // --ask tty, or auto where there is one
     bool perhaps_terminal = false;                 // it is kept only where the rules ask (set_rules)
     OutputTarget report, status;
+    /// Called when the command begins; may be null.
+    std::function<void()> begun;
     /// Called with the exit status when nothing is left to do but to end this process and its guardian's; may
     /// be null.
     std::function<void(int)> ended;
@@ -92,9 +94,15 @@ class Beginning;
 /// what follows from them. Throws what cannot be (std::exception). Destroyed unused, it leaves nothing.
 [[nodiscard]] std::unique_ptr<Beginning> begin_run(const SessionConfig& config);
 
+/// One run. Of `config` and `begun`, which outlive it, whatever concerns the command itself may still be
+/// missing.
+class Session;
+[[nodiscard]] std::shared_ptr<Session> make_session(Beginning& begun, SessionConfig& config);
+/// What answers the command's calls is made now, and not when the command is known. Throws std::exception.
+void make_ready(Session& session);
 /// Runs the command, and ends the process with callgate's exit status (cli.md): nothing of who called is
 /// taken down. Never throws; its own failures are one line on stderr and 125.
-[[noreturn]] void run_session(std::unique_ptr<Beginning> begun, SessionConfig config);
+[[noreturn]] void run_session(Session& session);
 
 /// "cannot make the run's private directory ...": what went wrong and what helps.
 [[nodiscard]] std::string no_private_directory(const std::string& path, int error);

@@ -1,9 +1,14 @@
 #include "supervisor/start_memory.hpp"
 
+#include <malloc.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
+
+// Of the linker (end(3)).
+extern "C" char __data_start, _end;
 
 namespace callgate::start_memory {
 
@@ -40,6 +45,14 @@ void begin() {
     populate_heap();
     state.mapping = static_cast<std::byte*>(memory);
     gives = true;
+}
+
+void make_own() {
+    populate(&__data_start, static_cast<std::size_t>(&_end - &__data_start));
+    const std::size_t heap = ::mallinfo2().arena;
+    populate(static_cast<std::byte*>(::sbrk(0)) - heap, heap);
+    if (std::byte* const mapping = state.mapping.load(std::memory_order_relaxed))
+        populate(mapping, state.given);
 }
 
 void end() { gives = false; }

@@ -17,6 +17,10 @@ namespace callgate::start_memory {
 /// those of other threads never do. Once a process.
 void begin();
 
+/// In a process that was forked since: the pages of the mapping, of malloc's heap and of the program's data
+/// become its own now, and not one by one as they are written to. By its only thread.
+void make_own();
+
 /// From here on none does; those that were made stay good, and the mapping stays. By the same thread.
 void end();
 

@@ -140,7 +140,7 @@ void choose_terminal(SessionConfig& config) {
 
 }  // namespace
 
-void Starting::prepare(const Arguments& arguments) {
+void Starting::choose(const Arguments& arguments) {
     ::prctl(PR_SET_NAME, "callgate");  // started by `callgate exec` the name would be another
     platform_ = probe_platform();
     if (const std::string why = obstacle(platform_); !why.empty()) throw Failure(why);
@@ -152,22 +152,55 @@ void Starting::prepare(const Arguments& arguments) {
     if (config_.audit.kind == AuditTarget::Kind::directory) make_state_directory(config_.audit.path);
     name_run(config_);
     choose_terminal(config_);
+}
+
+void Starting::prepare(const Arguments& arguments) {
+    choose(arguments);
     begun_ = begin_run(config_);
     if (begun_->forked()) start_memory::begin();
     set_rules(arguments);
     if (!begun_->forked()) begun_->fork_guardian(config_);
-    MachineFacts* const facts = noted_facts();
-    if (facts != nullptr) note_objects(arguments, *facts);
     begun_->arm(config_);
     // The agent opens meanwhile what its ruleset names.
-    config_.rules->prepare();
-    if (config_.enforced) config_.enforced->prepare();
-    // The guardian has made it by now.
-    if (facts != nullptr) facts->object(config_.temporary_directory);
+    prepare_rules();
 }
 
-/// Of the private directory nothing is known yet. Each of them is held from now on (by the agent's ruleset,
-/// as its working directory), so that the same number is the same object.
+void Starting::prepare_rules() {
+    config_.rules->prepare();
+    if (config_.enforced) config_.enforced->prepare();
+}
+
+void Starting::work_out(const Arguments& arguments, MachineFacts& facts) {
+    note_facts(&facts);
+    choose(arguments);
+    start_memory::begin();
+    set_rules(arguments);
+    prepare_rules();
+    note_objects(arguments, facts);
+    note_facts(nullptr);
+    armour_.emplace(config_.plan);
+}
+
+void Starting::begin(MachineFacts& facts) {
+    config_.run = random_name();
+    begun_ = begin_run(config_);
+    if (!begun_->forked()) begun_->fork_guardian(config_);
+    begun_->arm(config_, &armour_.value());
+    facts.object(config_.temporary_directory);  // the guardian has made it by now
+}
+
+void Starting::make_ready() {
+    session_ = make_session(*begun_, config_);
+    callgate::make_ready(*session_);
+}
+
+void Starting::run() {
+    if (!session_) session_ = make_session(*begun_, config_);
+    run_session(*session_);
+}
+
+/// Of the private directory nothing is known yet. The agent's ruleset and its working directory hold each of
+/// them as long as the run waits, so that the same number is then the same object.
 void Starting::note_objects(const Arguments& arguments, MachineFacts& facts) const {
     facts.object(config_.workdir);
     facts.object(config_.directory);
@@ -185,9 +218,9 @@ void Starting::set_limits(const Arguments& arguments) {
     config_.limits = config_.limits.tighter(limits_);
 }
 
-void Starting::cover(MachineFacts& facts, ChangeWatch& watch) {
-    facts.cover(watch);
+bool Starting::cover(MachineFacts& facts, ChangeWatch& watch) {
     tree_->cover(watch);
+    return facts.cover(watch);
 }
 
 bool Starting::still_true(const Arguments& arguments, const MachineFacts& facts, bool quiet) const {

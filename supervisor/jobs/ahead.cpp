@@ -1,9 +1,10 @@
 #include "supervisor/jobs/ahead.hpp"
 
-#include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "supervisor/jobs/late_words.hpp"
@@ -18,32 +19,34 @@ using boost::asio::posix::stream_descriptor;
 constexpr int most_untaken = 3;
 /// Something else may have changed, once: after so many jobs it is tried again.
 constexpr int most_late = 32;
-
-struct Sockets {
-    UniqueFd ours, theirs;
-};
-
-std::optional<Sockets> make_sockets() {
-    int ends[2];
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return std::nullopt;
-    const UniqueFd low[2] = {UniqueFd(ends[0]), UniqueFd(ends[1])};
-    Sockets made{UniqueFd(::fcntl(low[0].get(), F_DUPFD_CLOEXEC, first_descriptor)),
-                 UniqueFd(::fcntl(low[1].get(), F_DUPFD_CLOEXEC, first_descriptor))};
-    if (!made.ours || !made.theirs) return std::nullopt;
-    return made;
-}
+/// One has its run at work while another's waits; more where jobs last.
+constexpr std::size_t most_zygotes = 4;
 
 }  // namespace
 
 struct Ahead::Waiting {
-    Waiting(boost::asio::io_context& loop, Kind asked, Inherited then, RunProcess started, UniqueFd end)
+    Waiting(boost::asio::io_context& loop, Kind asked, std::shared_ptr<Zygote> from, RunProcess started,
+            UniqueFd end)
         : kind(std::move(asked)),
-          inherited(std::move(then)),
+          zygote(std::move(from)),
           run(std::move(started)),
           socket(loop, end.release()) {}
 
+    enum class Said : std::uint8_t { born, taken, nothing_more };
+    /// What it says next, which is there. Its child is known once it is born; where there is no descriptor
+    /// for that one, it is of no use.
+    Said hear() {
+        Born said{};
+        const ssize_t got = ::recv(socket.native_handle(), &said, sizeof said, MSG_DONTWAIT);
+        if (got == 1 && said.what == taken) return Said::taken;
+        if (got != sizeof said || said.what != Born::word) return Said::nothing_more;
+        run.child = {said.process, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, said.process, 0U)))};
+        return run.child.pidfd ? Said::born : Said::nothing_more;
+    }
+    [[nodiscard]] bool is_born() const { return run.child.pid > 0; }
+
     Kind kind;
-    Inherited inherited;
+    std::shared_ptr<Zygote> zygote;
     RunProcess run;
     stream_descriptor socket;
 };
@@ -60,30 +63,37 @@ bool Ahead::give(const Kind& kind, const CommandLine& line,
     if (missed_) return false;
     const std::optional<std::string> message = pack({line.words, line.variables});
     if (!message) return false;
-    if (!(waiting_->inherited == Inherited::current()) ||
-        ::send(waiting_->socket.native_handle(), message->data(), message->size(),
-               MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+    const bool same = waiting_->zygote->inherited() == Inherited::current();
+    if (!same || ::send(waiting_->socket.native_handle(), message->data(), message->size(),
+                        MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
         let_go();
+        if (!same) dismiss_all();
         return false;
     }
     untaken_ = 0;
     const std::shared_ptr<Waiting> told = std::move(waiting_);
     told->socket.cancel();  // nobody watches for its end any more
-    told->socket.async_wait(stream_descriptor::wait_read, [this, told, answer = std::move(answer)](
-                                                              const boost::system::error_code&) {
-        char said = 0;
-        const bool is_taken =
-            ::recv(told->socket.native_handle(), &said, 1, MSG_DONTWAIT) == 1 && said == taken;
-        if (is_taken) {
-            if (late_ > 0) --late_;
-            told->run.news.reset(told->socket.release());
-            return answer(std::move(told->run));
-        }
-        late_ = most_late;
-        reap(std::move(told->run.child));
-        answer(std::nullopt);
-    });
+    await_answer(told, std::move(answer));
     return true;
+}
+
+/// It may still say that it is there, before.
+void Ahead::await_answer(const std::shared_ptr<Waiting>& run,
+                         std::function<void(std::optional<RunProcess>)> answer) {
+    run->socket.async_wait(stream_descriptor::wait_read,
+                           [this, run, answer = std::move(answer)](const boost::system::error_code&) mutable {
+                               const Waiting::Said said = run->hear();
+                               if (said == Waiting::Said::born) return await_answer(run, std::move(answer));
+                               if (said == Waiting::Said::taken) {
+                                   if (late_ > 0) --late_;
+                                   run->run.news.reset(run->socket.release());
+                                   return answer(std::move(run->run));
+                               }
+                               late_ = most_late;
+                               dismiss_all();  // they looked at the same machine
+                               if (run->is_born()) reap(std::move(run->run.child), run->zygote);
+                               answer(std::nullopt);
+                           });
 }
 
 /// Two in a row are alike, or nothing speaks against it yet.
@@ -104,52 +114,106 @@ void Ahead::expect(const Kind& kind) {
     start(kind);
 }
 
+/// None where all are at work, or there are too few descriptors: the next job says so, if it needs them.
 void Ahead::start(const Kind& kind) {
-    const Inherited inherited = Inherited::current();  // before it inherits anything
-    std::optional<Sockets> sockets = make_sockets();
-    if (!sockets) return;  // the next job says that there are too few descriptors, if it needs them
-    auto made = start_run(ahead_word, kind.frame, environment_,
-                          {.input = kind.input, .merged = kind.merged, .job = &sockets->theirs}, signals_);
-    auto* const run = std::get_if<RunProcess>(&made);
-    if (run == nullptr) return;
-    waiting_ = std::make_shared<Waiting>(loop_, kind, inherited, std::move(*run), std::move(sockets->ours));
-    watch(waiting_);
+    auto sockets = make_sockets();
+    if (!sockets) return;
+    const Connections connections{.input = kind.input, .merged = kind.merged, .job = &sockets->theirs};
+    for (std::size_t attempt = 0; attempt <= most_zygotes; ++attempt) {
+        const std::shared_ptr<Zygote> zygote = free_zygote(kind);
+        if (!zygote) return;
+        if (auto run = zygote->ask(connections)) {
+            run->zygote = zygote;
+            waiting_ =
+                std::make_shared<Waiting>(loop_, kind, zygote, std::move(*run), std::move(sockets->ours));
+            return watch(waiting_);
+        }
+        dismiss(zygote);  // it has ended: what it had worked out was not true any more
+    }
 }
 
-/// It says nothing before it is told something: what comes is its end.
+/// One whose last run is over; its own processes hold it as long.
+std::shared_ptr<Zygote> Ahead::free_zygote(const Kind& kind) {
+    if (!(zygotes_kind_ == kind)) dismiss_all();
+    zygotes_kind_ = kind;
+    const auto free = std::ranges::find_if(zygotes_, [](const auto& one) { return one.use_count() == 1; });
+    if (free != zygotes_.end()) return *free;
+    if (zygotes_.size() == most_zygotes) return nullptr;
+    std::shared_ptr<Zygote> made = Zygote::start(kind.frame, environment_, signals_);
+    if (made) zygotes_.push_back(made);
+    return made;
+}
+
+void Ahead::dismiss(const std::shared_ptr<const void>& zygote) {
+    const auto found = std::ranges::find_if(zygotes_, [&](const auto& one) { return one == zygote; });
+    if (found == zygotes_.end()) return;
+    reap((*found)->dismiss());
+    zygotes_.erase(found);
+}
+
+void Ahead::dismiss_all() {
+    for (const auto& zygote : std::exchange(zygotes_, {})) reap(zygote->dismiss());
+}
+
+/// After that it says nothing before it is told something: what comes is its end.
 void Ahead::watch(const std::shared_ptr<Waiting>& run) {
     run->socket.async_wait(stream_descriptor::wait_read, [this, run](const boost::system::error_code& error) {
-        if (!error && waiting_ == run) died();
+        if (error || waiting_ != run) return;
+        if (run->hear() == Waiting::Said::born) return watch(run);
+        died();
     });
 }
 
+/// Its directory may be left, by which the zygote's next run could not begin.
 void Ahead::died() {
     const std::shared_ptr<Waiting> dead = waiting_;
     let_go();
-    if (!over_ && ++untaken_ < most_untaken) start(dead->kind);
+    dismiss(dead->zygote);
+    if (!over_ && ++untaken_ < most_untaken) return start(dead->kind);
+    dismiss_all();
 }
 
-/// It sees the end of its socket.
+/// It sees the end of its socket. Whether it was forked at all is told there.
 void Ahead::let_go() {
     if (!waiting_) return;
     const std::shared_ptr<Waiting> run = std::move(waiting_);
-    run->socket.close();
-    reap(std::move(run->run.child));
+    run->socket.cancel();
+    if (run->is_born()) {
+        run->socket.close();
+        return reap(std::move(run->run.child), run->zygote);
+    }
+    ::shutdown(run->socket.native_handle(), SHUT_WR);
+    unborn_.push_back(run);
+    await_birth(run);
 }
 
-void Ahead::reap(Child child) {
+void Ahead::await_birth(const std::shared_ptr<Waiting>& run) {
+    run->socket.async_wait(stream_descriptor::wait_read, [this, run](const boost::system::error_code& error) {
+        if (error || std::erase(unborn_, run) == 0) return;
+        if (run->hear() == Waiting::Said::born) reap(std::move(run->run.child), run->zygote);
+    });
+}
+
+void Ahead::reap(Child child, std::shared_ptr<const void> zygote) {
     going_.insert(child.pid);
+    if (!child.pidfd) return;
     auto ended = std::make_shared<stream_descriptor>(loop_, child.pidfd.release());
-    ended->async_wait(stream_descriptor::wait_read,
-                      [this, ended, pid = child.pid](const boost::system::error_code& error) {
-                          if (error || going_.erase(pid) == 0) return;
-                          callgate::reap(pid);
-                      });
+    ended->async_wait(
+        stream_descriptor::wait_read,
+        [this, ended, pid = child.pid, zygote = std::move(zygote)](const boost::system::error_code& error) {
+            if (error || going_.erase(pid) == 0) return;
+            callgate::reap(pid);
+        });
 }
 
 void Ahead::end() {
     over_ = true;
     let_go();
+    dismiss_all();
+    for (const auto& run : std::exchange(unborn_, {})) {
+        run->socket.wait(stream_descriptor::wait_read);
+        if (run->hear() == Waiting::Said::born) going_.insert(run->run.child.pid);
+    }
     for (const pid_t child : std::exchange(going_, {})) callgate::reap(child);
 }
 

@@ -1,13 +1,14 @@
 // A run that is started before its job: `callgate run` up to its command, waiting for the next job that is
 // like the last one.
 //
-// It is a process of its own for that one job, started like any other run: nothing that another job had is in
-// its descriptors, its environment or its memory. It is told its job in one message, looks at the machine
-// again, and answers whether it takes it; until then nothing of the job has begun, so that any other run can
-// do it. At most one waits; it ends with the server, and with the thread that started it.
+// It is a process of its own for that one job, forked from one that knows of no job (zygote.hpp): nothing
+// that another job had is in its descriptors, its environment or its memory. It is told its job in one
+// message, makes sure that the machine is as it was, and answers whether it takes it; until then nothing of
+// the job has begun, so that any other run can do it. At most one waits; it ends with the server, and with
+// the thread that started it.
 //
-// It is started as a job begins, to be there for one that follows at once. Where jobs change what it looked
-// at (files in the work directory), that comes too early, and it is started as a job ends.
+// It is started as a job begins, to be there for one that follows at once. Where jobs change what the rules
+// were worked out for (files in the work directory), that comes too early, and it is started as a job ends.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -20,8 +21,8 @@
 #include <vector>
 
 #include "supervisor/jobs/command_line.hpp"
-#include "supervisor/jobs/inherited.hpp"
 #include "supervisor/jobs/run_process.hpp"
+#include "supervisor/jobs/zygote.hpp"
 
 namespace callgate::jobs {
 
@@ -49,24 +50,34 @@ public:
     /// one.
     void begun(const Kind& kind);
     void ended(const Kind& kind);
-    /// Reaps a run that is over, once it has exited.
-    void reap(Child child);
+    /// Reaps a run that is over, once it has exited; until then it keeps `zygote`.
+    void reap(Child child, std::shared_ptr<const void> zygote = nullptr);
     /// Ends the run that waits, and waits until it and any other that is not to be waited for are gone.
     void end();
 
 private:
     struct Waiting;
+    using Runs = std::vector<std::shared_ptr<Waiting>>;
 
     void expect(const Kind& kind);
     void start(const Kind& kind);
+    [[nodiscard]] std::shared_ptr<Zygote> free_zygote(const Kind& kind);
+    void dismiss(const std::shared_ptr<const void>& zygote);
+    void dismiss_all();
     void watch(const std::shared_ptr<Waiting>& run);
+    void await_answer(const std::shared_ptr<Waiting>& run,
+                      std::function<void(std::optional<RunProcess>)> answer);
+    void await_birth(const std::shared_ptr<Waiting>& run);
     void died();
     void let_go();
 
     boost::asio::io_context& loop_;
     const agent::SignalState& signals_;
     std::vector<std::string> environment_;
+    std::vector<std::shared_ptr<Zygote>> zygotes_;  // of `zygotes_kind_`; who else holds one is its run
+    Kind zygotes_kind_;
     std::shared_ptr<Waiting> waiting_;
+    Runs unborn_;  // let go before they said that they are there
     std::optional<Kind> last_;
     bool likely_ = true;     // the next job is like the last one
     bool missed_ = false;    // the last one waited for a job of another kind

@@ -81,7 +81,8 @@ void Execution::launch() {
     if (!kind_) return launch_new(line);
     const bool given =
         ahead->give(*kind_, line, [=, self = shared_from_this()](std::optional<RunProcess> run) {
-            run ? self->attach(std::move(*run)) : self->launch_new(line);
+            if (run) return self->attach(std::move(*run));  // it says when its command begins
+            self->launch_new(line);
             ahead->begun(*self->kind_);
         });
     if (given) return;
@@ -104,6 +105,7 @@ void Execution::launch_new(const CommandLine& line) {
 
 void Execution::attach(RunProcess run) {
     child_ = std::move(run.child);
+    zygote_ = std::move(run.zygote);
     for (const int number : std::exchange(early_signals_, {})) signal(number);
     const std::uint64_t most =
         std::min(job_.max_output.value_or(most_output), surroundings_.settings.max_output);
@@ -152,20 +154,32 @@ void Execution::watch_child() {
 void Execution::watch_news(UniqueFd news) {
     if (!news) return;
     news_.assign(news.release());
+    await_news();
+}
+
+void Execution::await_news() {
     news_.async_wait(asio::posix::stream_descriptor::wait_read,
                      [self = shared_from_this()](const boost::system::error_code& error) {
-                         if (!error) self->told_end();
+                         if (!error) self->told_news();
                      });
 }
 
-/// Its report is written and nothing else is left of it: only its own exit, which somebody else waits for.
-void Execution::told_end() {
+void Execution::told_news() {
     char told[2]{};
-    if (reaped_ || ::recv(news_.native_handle(), told, sizeof told, MSG_DONTWAIT) != sizeof told ||
-        told[0] != jobs::ended)
-        return;  // its process ends without having said so
-    status_ = W_EXITCODE(static_cast<unsigned char>(told[1]), 0);
+    const ssize_t got = reaped_ ? 0 : ::recv(news_.native_handle(), told, sizeof told, MSG_DONTWAIT);
+    if (got == 1 && told[0] == jobs::begun) {
+        surroundings_.ahead->begun(*kind_);
+        return await_news();
+    }
+    // Else its process ends without having said so.
+    if (got == sizeof told && told[0] == jobs::ended) run_ended(static_cast<unsigned char>(told[1]));
+}
+
+/// Its report is written and nothing else is left of it: only its own exit, which somebody else waits for.
+void Execution::run_ended(int exit_status) {
+    status_ = W_EXITCODE(exit_status, 0);
     surroundings_.ahead->reap({child_.pid, UniqueFd(ended_.release())});
+    zygote_.reset();  // its directory is gone
     reaped_ = true;
     report_->finish();
     stream_closed();

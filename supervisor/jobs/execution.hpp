@@ -56,7 +56,9 @@ private:
     void feed(UniqueFd end);
     void watch_child();
     void watch_news(UniqueFd news);
-    void told_end();
+    void await_news();
+    void told_news();
+    void run_ended(int exit_status);
     void child_ended();
     void stream_closed();
     void finish();
@@ -66,8 +68,9 @@ private:
     Job job_;
     std::function<void(Result)> done_;
     Child child_;
-    std::optional<Ahead::Kind> kind_;  // what a run for it can have waited for
-    std::vector<int> early_signals_;   // for a run that is not there yet
+    std::shared_ptr<const void> zygote_;  // whose run it is, if any
+    std::optional<Ahead::Kind> kind_;     // what a run for it can have waited for
+    std::vector<int> early_signals_;      // for a run that is not there yet
     boost::asio::posix::stream_descriptor input_, ended_, news_;
     std::unique_ptr<Stream> output_, error_, report_;
     boost::asio::steady_timer patience_;

@@ -14,13 +14,20 @@ namespace callgate::jobs {
 
 namespace {
 
-/// As far as one page of it goes; "" where it cannot be read.
-std::string read_start(const char* path) {
-    std::array<char, 4096> text;
-    const UniqueFd file(::open(path, O_RDONLY | O_CLOEXEC));
-    const ssize_t got = file ? ::read(file.get(), text.data(), text.size()) : -1;
-    return {text.data(), got > 0 ? static_cast<std::size_t>(got) : 0};
-}
+/// A file of this process's own in /proc, as far as one page of it goes; "" where it cannot be read. It is
+/// opened once: each reading from the beginning has what holds then.
+class OwnFile {
+public:
+    explicit OwnFile(const char* path) : file_(::open(path, O_RDONLY | O_CLOEXEC)) {}
+    [[nodiscard]] std::string read() const {
+        std::array<char, 4096> text;
+        const ssize_t got = file_ ? ::pread(file_.get(), text.data(), text.size(), 0) : -1;
+        return {text.data(), got > 0 ? static_cast<std::size_t>(got) : 0};
+    }
+
+private:
+    UniqueFd file_;
+};
 
 /// For as many processors as the kernel's answer names; "" where they are more than 8192.
 std::string allowed_processors() {
@@ -32,9 +39,10 @@ std::string allowed_processors() {
 }  // namespace
 
 Inherited Inherited::current() {
+    static const OwnFile control_groups("/proc/self/cgroup"), oom_score("/proc/self/oom_score_adj");
     Inherited now;
-    now.control_groups = read_start("/proc/self/cgroup");
-    now.oom_score = read_start("/proc/self/oom_score_adj");
+    now.control_groups = control_groups.read();
+    now.oom_score = oom_score.read();
     for (std::size_t resource = 0; resource < now.limits.size(); ++resource)
         ::getrlimit(static_cast<__rlimit_resource_t>(resource), &now.limits[resource]);
     now.nice = ::getpriority(PRIO_PROCESS, 0);

@@ -10,7 +10,7 @@
 namespace callgate::jobs {
 
 struct Inherited {
-    /// Of the calling thread's process.
+    /// Of the calling process; always by the same thread.
     [[nodiscard]] static Inherited current();
     [[nodiscard]] bool operator==(const Inherited& other) const;
 

@@ -6,6 +6,7 @@
 #include "supervisor/jobs/command_line.hpp"
 #include "supervisor/jobs/language.hpp"
 #include "supervisor/jobs/late_words.hpp"
+#include "supervisor/jobs/run_request.hpp"
 
 namespace callgate::jobs {
 
@@ -51,13 +52,23 @@ struct Ends {
     }
 };
 
-std::vector<std::string> whole(std::string_view verb, const std::vector<std::string>& words) {
+RunProcess our_ends(Ends ends) {
+    return {{},
+            std::move(ends.input.write),
+            std::move(ends.output.read),
+            std::move(ends.error.read),
+            std::move(ends.report.read),
+            {},
+            {}};
+}
+
+}  // namespace
+
+std::vector<std::string> own_words(std::string_view verb, const std::vector<std::string>& words) {
     std::vector<std::string> all{"callgate", std::string(verb)};
     all.insert(all.end(), words.begin(), words.end());
     return all;
 }
-
-}  // namespace
 
 std::variant<RunProcess, std::string> start_run(std::string_view verb, const std::vector<std::string>& words,
                                                 const std::vector<std::string>& environment,
@@ -67,15 +78,22 @@ std::variant<RunProcess, std::string> start_run(std::string_view verb, const std
     if (const error_code error = ends.make(connections))
         return "cannot start the job: " + error.message() +
                "; allow more descriptors (ulimit -n) or fewer jobs";
-    auto child = spawn(own_program, whole(verb, words), environment, ends.numbers(connections), signals);
+    auto child = spawn(own_program, own_words(verb, words), environment, ends.numbers(connections), signals);
     if (!child) {
         const std::string reason = child.error().message();
         return child.error().value() == E2BIG
                    ? "the job's command, rules and variables are too long for this system: " + reason
                    : "cannot start the job: " + reason;
     }
-    return RunProcess{std::move(*child),          std::move(ends.input.write), std::move(ends.output.read),
-                      std::move(ends.error.read), std::move(ends.report.read), {}};
+    RunProcess run = our_ends(std::move(ends));
+    run.child = std::move(*child);
+    return run;
+}
+
+std::optional<RunProcess> ask_for_run(int socket, const Connections& connections) {
+    Ends ends;
+    if (ends.make(connections) || !send_run_request(socket, ends.numbers(connections))) return std::nullopt;
+    return our_ends(std::move(ends));
 }
 
 }  // namespace callgate::jobs

@@ -1,6 +1,8 @@
 // A `callgate run` of its own for one job, with the pipes to it.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -18,9 +20,11 @@ struct RunProcess {
     UniqueFd error;  // none: it goes where output goes
     UniqueFd report;
     UniqueFd news;  // of one that waited: what it says of its end (late_words.hpp); else none
+    /// Of one that a zygote forked: whose private directory it has. Held until the run is over.
+    std::shared_ptr<const void> zygote;
 };
 
-/// What the run is connected to.
+/// What a run is connected to.
 struct Connections {
     bool input = false;             // a pipe
     bool merged = false;            // stderr goes where stdout goes
@@ -36,5 +40,13 @@ struct Connections {
                                                               const std::vector<std::string>& environment,
                                                               const Connections& connections,
                                                               const agent::SignalState& signals);
+
+/// The same of a zygote behind `socket`: its child is not known yet. Nothing where there are too few
+/// descriptors, or nobody reads there.
+[[nodiscard]] std::optional<RunProcess> ask_for_run(int socket, const Connections& connections);
+
+/// The words of callgate once more.
+[[nodiscard]] std::vector<std::string> own_words(std::string_view verb,
+                                                 const std::vector<std::string>& words);
 
 }  // namespace callgate::jobs

@@ -1,5 +1,5 @@
-"""The run that `callgate exec --serve` starts before its job: it does the next job of that kind and nothing else, knows
-nothing of other jobs, is never behind the machine, and goes with its server."""
+"""The run that `callgate exec --serve` has before its job: it does the next job of that kind and nothing else, knows
+nothing of other jobs, is never behind the machine, and goes with its server. Zygotes fork such runs."""
 from __future__ import annotations
 
 import datetime
@@ -33,6 +33,20 @@ def waiting(server: Server) -> list[int]:
         if words[1:2] == [b"run-ahead"] and idle and len(family) == 3:
             return family
     return []
+
+
+def zygotes(server: Server) -> list[int]:
+    """Who has forked a run already, or is about to: alone, and it waits to be asked."""
+    found = []
+    for child in harness.children(server.process.pid):
+        try:
+            words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+            idle = Path(f"/proc/{child}/syscall").read_text().split()[0] in POLLS
+        except OSError:
+            continue
+        if words[1:2] == [b"run-ahead"] and idle and not harness.descendants(child):
+            found.append(child)
+    return found
 
 
 def ready(server: Server) -> list[int]:
@@ -94,7 +108,8 @@ def test_the_run_that_waits_does_the_next_job(server):
 
 
 def test_each_job_has_a_run_of_its_own(box):
-    """No guardian, session, directory, run or log serves two; each log begins when its job came."""
+    """No guardian, session, run or log serves two, and nothing is found in a private directory; each log begins when its
+    job came."""
     server = Server(box, audit=True)
     seen, came = [], []
     for key in range(4):
@@ -103,13 +118,15 @@ def test_each_job_has_a_run_of_its_own(box):
             time.sleep(0.01)  # what waits is older than its job
         came.append(datetime.datetime.now(datetime.timezone.utc))
         seen.append(server.do(bash(key, WHO)))
+        kept = "stat -c %a $TMPDIR; ls -A $TMPDIR; echo kept > $TMPDIR/kept; mkdir $TMPDIR/directory"
+        assert taken(server, bash(f"{key}: a directory", kept)) == "700\n"
     assert server.close() == (0, b"")
     assert not any(harness.alive(int(who(one)["session"])) for one in seen), "they end before their server does"
-    for name in ("guardian", "command", "session", "tmp"):
+    for name in ("guardian", "command", "session"):
         assert len({who(one)[name] for one in seen}) == 4, (name, seen)
     assert len({one["report"]["run"] for one in seen}) == 4
     logs = [one["report"]["audit"]["file"] for one in seen]
-    assert len(set(logs)) == 4 and len(list((box.state / "callgate").glob("*.jsonl"))) == 4
+    assert len(set(logs)) == 4 and len(list((box.state / "callgate").glob("*.jsonl"))) >= 8
     for key, log in enumerate(logs):
         first = harness.read_log(Path(log))[0]
         begun = datetime.datetime.fromisoformat(first["@timestamp"].replace("Z", "+00:00"))
@@ -138,15 +155,17 @@ def memory(pid: int) -> bytes:
 def test_it_holds_nothing_of_another_job(server):
     os.mkfifo(server.box.tree / "fifo")
     server.box.own(server.box.tree / "fifo")
+    begun = server.box.file(server.box.tree / "begun", b"")
     secrets = {name: f"secret-{name}-{os.urandom(8).hex()}" for name in ("code", "env", "stdin")}
     server.do({**bash(0, f": {secrets['code']}; cat"), "stdin": secrets["stdin"], "env": {"SECRET": secrets["env"]}})
     server.do({**bash(1, f": {secrets['code']}; cat"), "stdin": secrets["stdin"], "env": {"SECRET": secrets["env"]}})
-    server.send({**bash("running", f": {secrets['code']}; : > begun; read -t 60 line < fifo"), "stdin": secrets["stdin"],
+    server.send({**bash("running", f": {secrets['code']}; echo now > begun; read -t 60 line < fifo"), "stdin": secrets["stdin"],
                  "env": {"SECRET": secrets["env"]}})
-    harness.until((server.box.tree / "begun").exists, "the job begins")
+    harness.until(begun.read_bytes, "the job begins")
     server.do({**bash("another", "true"), "stdin": "x"})
     family = ready(server)
-    for pid in family:
+    harness.until(lambda: zygotes(server), "a zygote waits")
+    for pid in [*family, *zygotes(server)]:
         held = memory(pid)
         assert len(held) > 10_000 and [name for name, text in secrets.items() if text.encode() in held] == [], pid
     running = [one for one in harness.descendants(server.process.pid)
@@ -158,7 +177,7 @@ def test_it_holds_nothing_of_another_job(server):
         for one in (one for pid in pids for one in Path(f"/proc/{pid}/fd").iterdir()):
             links.add(os.readlink(one))
         return {one for one in links if one.startswith(("pipe:", "socket:", "/memfd:"))}
-    assert objects(family) and objects(running) and not objects(family) & objects(running)
+    assert objects(family) and objects(running) and not objects(family + zygotes(server)) & objects(running)
     assert objects(family) & objects([server.process.pid]), "the control: the server holds the other ends"
     harness.as_user(server.box.user, lambda: (server.box.tree / "fifo").write_text("over\n"))
     assert server.answer("running")["exit_code"] == 0
@@ -197,9 +216,11 @@ def test_one_that_cannot_live_is_not_started_for_ever(server):
 @pytest.mark.parametrize("how", ["end of stdin", "SIGTERM", "SIGKILL", "SIGKILL to the whole group"])
 def test_it_goes_with_its_server(box, how):
     server = serve(box)
-    server.do(bash(0, WHO))
-    family = ready(server)
-    assert len(directories(box)) == 1
+    for key in range(4):
+        server.do(bash(key, WHO))
+        family = ready(server)
+    harness.until(lambda: len(zygotes(server)) == 2 and len(directories(box)) == 1, "nothing else is at work")
+    family += zygotes(server)
     if how == "end of stdin":
         assert server.close() == (0, b"")
     elif how == "SIGTERM":
@@ -303,8 +324,10 @@ CHANGES = {
 }
 
 
+@pytest.mark.parametrize("jobs", [1, 4], ids=["a first run", "a later run of its zygote"])
 @pytest.mark.parametrize("what", CHANGES)
-def test_what_changed_meanwhile_holds_for_the_next_job(box, what):
+def test_what_changed_meanwhile_holds_for_the_next_job(box, what, jobs):
+    """A zygote's first run has looked at the machine itself; the zygote is told what changes for those after it."""
     name, before, change, after, options = CHANGES[what]
     if change in (change_rules, accept_rules):
         box.replays.leave_out("the test changes the rules of its jobs")
@@ -314,12 +337,81 @@ def test_what_changed_meanwhile_holds_for_the_next_job(box, what):
     (box.root / "link").symlink_to(box.root / "first")
     server = Server(box, *[one.format(root=box.root) for one in options])
     code = f"cat {box.root / name} 2>&1 | grep -v denied"
-    server.do(bash(0, code))
-    assert taken(server, bash(1, f"{code}; true")) == before, "the control: nothing has changed"
+    server.do(bash("begin", code))
+    for key in range(jobs):
+        assert taken(server, bash(key, f"{code}; true")) == before, "the control: nothing has changed"
     ready(server)
     change(box)
-    assert refused(server, bash(2, f"{code}; true")) == after
-    assert taken(server, bash(3, f"{code}; true")) == after, "as it is now"
+    assert refused(server, bash("changed", f"{code}; true")) == after
+    assert taken(server, bash("again", f"{code}; true")) == after, "as it is now"
+
+
+def test_jobs_of_one_kind_need_few_zygotes(server):
+    server.do(bash("begin", "true"))
+    for key in range(30):
+        taken(server, bash(key, "true"))
+    known = set(zygotes(server))
+    for key in range(30, 40):
+        taken(server, bash(key, "true"))
+    assert set(zygotes(server)) == known and len(known) == 2
+
+
+def test_jobs_that_last_leave_runs_for_others(server):
+    """Each long job has its zygote's directory; there are as many as are needed, up to a bound."""
+    for key in range(6):
+        server.do(bash(f"before {key}", "true"))
+        server.send(bash(key, f": > begun-{key}; while [ ! -e over ]; do sleep 0.05; done; ls -A $TMPDIR"))
+        harness.until((server.box.tree / f"begun-{key}").exists, "it begins")
+    assert server.do(bash("beside", "echo done"))["output"] == "done\n"
+    assert len(zygotes(server)) <= 4
+    server.box.file(server.box.tree / "over", b"")
+    assert [server.answer(key)["output"] for key in range(6)] == [""] * 6
+    assert taken(server, bash("after", "echo done")) == "done\n"
+
+
+def test_a_zygote_that_dies_is_replaced(server):
+    for key in range(3):
+        server.do(bash(key, WHO))
+        ready(server)
+    gone = harness.until(lambda: zygotes(server), "a zygote waits")
+    for pid in gone:
+        os.kill(pid, signal.SIGKILL)
+    for key in range(3, 8):
+        assert server.do(bash(key, "echo done"))["output"] == "done\n"
+    assert taken(server, bash(8, "echo done")) == "done\n"
+    harness.until(lambda: not any(harness.alive(pid) for pid in gone), "they are reaped")
+
+
+def test_a_directory_planted_under_a_known_name_is_nobody_s(server):
+    """Each job knows the name that a later one's private directory would have."""
+    box = server.box
+    names = set()
+    for key in range(4):
+        ready(server) if key else None
+        names.add(who(server.do(bash(key, WHO)))["tmp"])
+    ready(server)
+    planted = [Path(name) for name in names if not Path(name).exists()]
+    for path in planted:
+        box.directory(path)
+        box.file(path / "planted", b"")
+    assert planted
+    for key in range(4, 12):
+        answer = server.do(bash(key, "echo $TMPDIR; ls -A $TMPDIR"))
+        assert answer["exit_code"] == 0 and answer["output"].splitlines()[0] not in map(str, planted), answer
+        assert len(answer["output"].splitlines()) == 1, "it is empty"
+    assert taken(server, bash("after", "echo done")) == "done\n"
+    assert all(os.listdir(path) == ["planted"] for path in planted)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may lower the score of another process")
+def test_who_supervises_a_job_is_out_of_its_reach(box):
+    """The rules let it write in /proc; they were worked out in another process than the one that supervises."""
+    server = Server(box, "-w", "/proc")
+    code = ('for pid in $$ $PPID $(cut -d" " -f6 /proc/$$/stat); do (echo 1 > /proc/$pid/oom_score_adj) 2> denied && echo written'
+            ' || echo denied; done')
+    for key in range(5):
+        assert server.do(bash(key, code))["output"].split() == ["written", "denied", "denied"], "itself; guardian; supervisor"
+        ready(server)
 
 
 def test_jobs_that_change_what_was_looked_at_have_one_all_the_same(server):
@@ -394,6 +486,7 @@ def test_it_is_out_of_reach_of_jobs(server):
     """Bare, a process of the same user reaches another."""
     server.do(bash("begin", WHO))
     server.send(bash("attacker", "while [ ! -e pids ]; do sleep 0.05; done; exec /usr/bin/python3 attack.py", read=["/proc"]))
+    server.do(bash("another", WHO))
     reach = ("import os, signal, sys\n"
              "for pid in map(int, open('pids').read().split()):\n"
              "    for what in (lambda: os.open(f'/proc/{pid}/fd/0', os.O_RDONLY), lambda: os.open(f'/proc/{pid}/mem', os.O_RDONLY),\n"
@@ -403,10 +496,11 @@ def test_it_is_out_of_reach_of_jobs(server):
     box = server.box
     box.file(box.tree / "attack.py", reach.encode())
     family = ready(server)
-    box.file(box.tree / "pids.new", " ".join(map(str, family)).encode())
+    reached = [*family, *harness.until(lambda: zygotes(server), "a zygote waits")]
+    box.file(box.tree / "pids.new", " ".join(map(str, reached)).encode())
     (box.tree / "pids.new").rename(box.tree / "pids")
     answer = server.answer("attacker")
-    assert answer["output"] == "denied\n" * 12, answer
+    assert answer["output"] == "denied\n" * 4 * len(reached) and len(reached) >= 4, answer
     assert waiting(server) == family
     with subprocess.Popen(["/bin/sleep", "1000"], **box.user.popen_identity()) as bare:
         box.file(box.tree / "pids", str(bare.pid).encode())

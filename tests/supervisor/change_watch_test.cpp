@@ -1,7 +1,9 @@
 #include "supervisor/change_watch.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sched.h>
+#include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -43,6 +45,11 @@ TEST_CASE("each change of what a covered path names is told, and stays told") {
         {"removed", [](const Place& at) { fs::remove(at / "one/two/file"); }},
         {"moved away", [](const Place& at) { fs::rename(at / "one/two/file", at / "aside"); }},
         {"replaced", [](const Place& at) { fs::rename(at / "one/two/other", at / "one/two/file"); }},
+        {"exchanged",
+         [](const Place& at) {
+             REQUIRE(::renameat2(AT_FDCWD, (at / "one/two/other").c_str(), AT_FDCWD,
+                                 (at / "one/two/file").c_str(), RENAME_EXCHANGE) == 0);
+         }},
         {"made", [](const Place& at) { write(at / "one/two/absent"); }},
         {"made in another case", [](const Place& at) { write(at / "one/two/ABSENT"); }},
         {"a link in its place", [](const Place& at) { fs::create_symlink("file", at / "one/two/absent"); }},
@@ -161,7 +168,7 @@ TEST_CASE("facts and files that are covered are not looked at again, and all oth
     CHECK(tree.kind(at / "link/two") == rules::FileTree::Kind::absent);
     {
         ChangeWatch watch;
-        facts.cover(watch);
+        CHECK(facts.cover(watch));
         tree.cover(watch);
         CHECK(watch.quiet());
         fs::remove(at / "one/two/file");
@@ -184,7 +191,7 @@ TEST_CASE("what cannot be covered is looked at again although all else is quiet"
     RealFileTree tree;
     CHECK(tree.kind("/proc/self") == rules::FileTree::Kind::file);
     ChangeWatch watch;
-    facts.cover(watch);
+    CHECK_FALSE(facts.cover(watch));
     tree.cover(watch);
     CHECK(facts.still_true(true));
     CHECK(tree.still_true(true));
