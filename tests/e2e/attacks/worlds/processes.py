@@ -13,7 +13,11 @@ from attacks.worlds.listeners import rules
 
 
 def io_priority(pid: int) -> str:
-    return subprocess.run(["ionice", "-p", str(pid)], capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(["ionice", "-p", str(pid)], capture_output=True, text=True, check=False)
+    if shown.returncode != 0 and not Path(f"/proc/{pid}").exists():
+        raise ProcessLookupError(pid)
+    shown.check_returncode()
+    return shown.stdout
 
 
 def outside_state(pid: int) -> dict[str, object]:
