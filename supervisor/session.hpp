@@ -45,7 +45,7 @@ struct OutputTarget {
 };
 
 struct SessionConfig {
-    std::string run;  // "k3f9": made by the caller, names tmp, log, report
+    std::string run;  // "k3f9a2": made by the caller, names log and report, and mostly the private directory
     /// What the command inherits of signals: make the config before changing any.
     agent::SignalState signals = agent::SignalState::current();
     pid_t parent = ::getppid();  // who started callgate

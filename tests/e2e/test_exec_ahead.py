@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,32 +22,26 @@ POLLS = {"7", "73", "271"}  # poll(2), ppoll(2) of arm64, of x86
 WHO = "echo $PPID $$ $(cut -d' ' -f6 /proc/$$/stat) $TMPDIR"
 
 
-def waiting(server: Server) -> list[int]:
-    """The run that waits: supervisor, guardian, agent; nothing where there is none."""
+def idle(server: Server) -> Iterator[tuple[int, list[int]]]:
+    """Who waits to be asked or told something, with what descends from it."""
     for child in harness.children(server.process.pid):
         try:
             words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
-            idle = Path(f"/proc/{child}/syscall").read_text().split()[0] in POLLS
+            waits = Path(f"/proc/{child}/syscall").read_text().split()[0] in POLLS
         except OSError:
             continue
-        family = [child, *harness.descendants(child)]
-        if words[1:2] == [b"run-ahead"] and idle and len(family) == 3:
-            return family
-    return []
+        if words[1:2] == [b"run-ahead"] and waits:
+            yield child, harness.descendants(child)
+
+
+def waiting(server: Server) -> list[int]:
+    """The run that waits: supervisor, guardian, agent; nothing where there is none."""
+    return next(([child, *others] for child, others in idle(server) if len(others) == 2), [])
 
 
 def zygotes(server: Server) -> list[int]:
-    """Who has forked a run already, or is about to: alone, and it waits to be asked."""
-    found = []
-    for child in harness.children(server.process.pid):
-        try:
-            words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
-            idle = Path(f"/proc/{child}/syscall").read_text().split()[0] in POLLS
-        except OSError:
-            continue
-        if words[1:2] == [b"run-ahead"] and idle and not harness.descendants(child):
-            found.append(child)
-    return found
+    """Who has forked a run already, or is about to."""
+    return [child for child, others in idle(server) if not others]
 
 
 def ready(server: Server) -> list[int]:
