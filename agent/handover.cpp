@@ -9,8 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
-#include <cstring>
+
+#include "agent/descriptor_message.hpp"
 
 namespace callgate::agent {
 namespace {
@@ -20,31 +22,12 @@ using boost::system::result;
 
 error_code last_error() { return {errno, boost::system::system_category()}; }
 
-struct Parcel {
-    Parcel() {
-        part.iov_base = &byte;
-        part.iov_len = 1;
-        header.msg_iov = &part;
-        header.msg_iovlen = 1;
-        header.msg_control = room;
-        header.msg_controllen = sizeof room;
-    }
-    Parcel(const Parcel&) = delete;
-    Parcel& operator=(const Parcel&) = delete;
-
-    char byte = 'l';
-    iovec part{};
-    alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
-    msghdr header{};
-};
+using Parcel = DescriptorMessage<char, 1>;
 
 bool send_descriptor(int socket, int descriptor) {
     Parcel parcel;
-    cmsghdr* const note = CMSG_FIRSTHDR(&parcel.header);
-    note->cmsg_level = SOL_SOCKET;
-    note->cmsg_type = SCM_RIGHTS;
-    note->cmsg_len = CMSG_LEN(sizeof descriptor);
-    std::memcpy(CMSG_DATA(note), &descriptor, sizeof descriptor);
+    parcel.content = 'l';
+    parcel.attach({&descriptor, 1});
     return ::sendmsg(socket, &parcel.header, MSG_NOSIGNAL) == 1;
 }
 
@@ -110,12 +93,9 @@ result<UniqueFd> receive_descriptor(const UniqueFd& socket) {
            errno == EINTR) {
     }
     if (got < 0) return last_error();
-    const cmsghdr* const note = CMSG_FIRSTHDR(&parcel.header);
-    if (note == nullptr || note->cmsg_type != SCM_RIGHTS || note->cmsg_len != CMSG_LEN(sizeof(int)))
-        return error_code(EPROTO, boost::system::system_category());
-    int descriptor = -1;
-    std::memcpy(&descriptor, CMSG_DATA(note), sizeof descriptor);
-    return UniqueFd(descriptor);
+    std::array<int, 1> descriptor{-1};
+    if (parcel.take(descriptor) != 1) return error_code(EPROTO, boost::system::system_category());
+    return UniqueFd(descriptor.front());
 }
 
 }  // namespace callgate::agent

@@ -141,17 +141,24 @@ constexpr const char* untold = "cannot tell the agent process what to do";
 
 Armour::Armour(const rules::Plan& plan) : landlock(plan), filter(agent::compile(calls::filter_spec(plan))) {}
 
-void Beginning::arm(const SessionConfig& config, const Armour* worked_out) {
-    std::optional<agent::RulesetRecipe> landlock;
-    if (worked_out == nullptr) landlock.emplace(config.plan);
+void Beginning::tell_domain(const SessionConfig& config, const agent::RulesetRecipe& landlock) {
     static_cast<void>(expect(agent::Event::Kind::ready, config));
-    require(agent::send_ruleset(guardian, worked_out != nullptr ? &worked_out->landlock : &*landlock),
-            untold);
-    // Else the agent opens meanwhile what its ruleset names.
-    require(worked_out != nullptr
-                ? agent::send_filter(guardian, worked_out->filter)
-                : agent::send_filter(guardian, agent::compile(calls::filter_spec(config.plan))),
-            untold);
+    require(agent::send_ruleset(guardian, &landlock), untold);
+}
+
+void Beginning::tell_filter(std::span<const sock_filter> filter) {
+    require(agent::send_filter(guardian, filter), untold);
+}
+
+void Beginning::arm(const SessionConfig& config) {
+    tell_domain(config, agent::RulesetRecipe(config.plan));
+    // The agent opens meanwhile what its ruleset names.
+    tell_filter(agent::compile(calls::filter_spec(config.plan)));
+}
+
+void Beginning::arm(const SessionConfig& config, const Armour& armour) {
+    tell_domain(config, armour.landlock);
+    tell_filter(armour.filter);
 }
 
 void Beginning::tell_command(const SessionConfig& config) {

@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -60,8 +61,10 @@ public:
     /// What the guardian reports in our place, if we are lost from here on; where a report is wanted.
     void set_lost_report(std::string_view text) { lost_report_.value().set(text); }
     /// Tells the agent its Landlock domain and its filter; it arms itself while the rest is worked out. Of
-    /// `config` the plan must be known. `worked_out`: from that plan, before; null: now.
-    void arm(const SessionConfig& config, const Armour* worked_out = nullptr);
+    /// `config` the plan must be known.
+    void arm(const SessionConfig& config);
+    /// The same with what was worked out from that plan before.
+    void arm(const SessionConfig& config, const Armour& armour);
     /// Tells the agent, once it was told to arm itself, its limits and what it becomes; once, however often
     /// it is called.
     void tell_command(const SessionConfig& config);
@@ -82,6 +85,8 @@ public:
     agent::ReportPlace report;                        // --report
 
 private:
+    void tell_domain(const SessionConfig& config, const agent::RulesetRecipe& landlock);
+    void tell_filter(std::span<const sock_filter> filter);
     /// The next of the guardian's events, which is to be this one.
     agent::Event expect(agent::Event::Kind kind, const SessionConfig& config) const;
     agent::Event next_event() const;

@@ -50,12 +50,12 @@ std::string parent_of(const std::string& path) {
     return path.substr(0, std::max<std::size_t>(path.rfind('/'), 1));
 }
 
-bool is_plain(char byte) { return static_cast<unsigned char>(byte) < 0x80; }
+bool is_ascii(char byte) { return static_cast<unsigned char>(byte) < 0x80; }
 
 /// The same for names that a directory which ignores case takes for one; nothing where only its own tables of
 /// Unicode could tell.
 std::optional<std::string> folded(std::string_view name) {
-    if (!std::ranges::all_of(name, is_plain)) return std::nullopt;
+    if (!std::ranges::all_of(name, is_ascii)) return std::nullopt;
     std::string all(name);
     for (char& one : all)
         if (one >= 'A' && one <= 'Z') one = static_cast<char>(one - 'A' + 'a');

@@ -32,6 +32,7 @@ using rules::OperationSet;
 
 namespace {
 
+/// Whether the kernel may read path (and flags) again: see the head of this file.
 bool continuable(const CallContext& context, const Wanted& wanted, OperationSet operations) {
     const bool may_truncate = wanted.truncates() || wanted.flags_in_memory;
     if (may_truncate && !context.run.plan.truncation_held && check_enabled("truncation")) return false;
@@ -72,10 +73,8 @@ bool lies_in_static_hierarchy(CallContext& context, const Wanted& wanted, const 
     const std::string_view holder =
         std::string_view(path).substr(0, std::max<std::size_t>(path.rfind('/'), 1));
     if (!context.run.grants.allow(read, holder)) return false;
-    open_how how{};
-    how.flags = O_PATH | O_CLOEXEC;
-    how.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV;
-    const UniqueFd there(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof how)));
+    const open_how way{O_PATH | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV};
+    const UniqueFd there(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &way, sizeof way)));
     if (there) {
         remember_static(context, path);
         return true;
@@ -103,11 +102,6 @@ void Opening::remember_static(const Object& object, OperationSet operations) {
         calls::remember_static(context_, object.path);
 }
 
-/// Whether the kernel may read path (and flags) again: see the head of this file.
-bool Opening::continuable(OperationSet operations) const {
-    return calls::continuable(context_, wanted_, operations);
-}
-
 /// The errno that fs/namei.c gives for the kind of the object before any security hook is asked; 0 none.
 int Opening::refused_by_kind(const Object& object) const {
     if (wanted_.exclusive()) return EEXIST;
@@ -132,7 +126,7 @@ void Opening::run() {
         } else if (object.error().value() == ENOENT && wanted_.creates()) {
             next = absent();
         } else {
-            const bool harmless = continuable(wanted_.on_existing());
+            const bool harmless = continuable(context_, wanted_, wanted_.on_existing());
             return refuse_natively(context_, object.error().value(), harmless);
         }
         if (next == Next::done) return;
@@ -143,7 +137,7 @@ void Opening::run() {
 
 Opening::Next Opening::existing(Object object) {
     const OperationSet operations = wanted_.on_existing();
-    const bool may_continue = continuable(operations);
+    const bool may_continue = continuable(context_, wanted_, operations);
     if (const int error = refused_by_kind(object)) {
         refuse_natively(context_, error, may_continue);
         return Next::done;
@@ -186,7 +180,7 @@ Opening::Next Opening::absent() {
     const OperationSet operations = wanted_.on_new();
     OperationSet held = operations;  // the kernel asks Landlock for the right to write to the new file too
     if (wanted_.writes() || wanted_.truncates()) held |= Operation::modify;
-    const bool may_continue = continuable(operations);
+    const bool may_continue = continuable(context_, wanted_, operations);
     if (!place || place->trailing_slash) {
         refuse_natively(context_, place ? EISDIR : place.error().value(), may_continue);
         return Next::done;

@@ -66,7 +66,6 @@ private:
     // Deciding.
     Next existing(Object object);
     Next absent();
-    [[nodiscard]] bool continuable(rules::OperationSet operations) const;
     [[nodiscard]] int refused_by_kind(const Object& object) const;
     void remember_static(const Object& object, rules::OperationSet operations);
     Subject subject(rules::OperationSet operations, std::string_view path, bool nameless);

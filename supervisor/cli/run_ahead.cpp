@@ -41,17 +41,15 @@ struct Prepared {
     Arguments arguments;
     MachineFacts facts;
     Starting starting;
-    std::optional<ChangeWatch> watch;
-    bool watched = false;  // everything was still true after it had been covered
+    std::optional<ChangeWatch> watch;  // once everything was still true after it had been covered
 };
 
 /// What has changed before is found by looking, once more; what changes later is told. False: rules that were
 /// worked out now would be others, or that could not be told later.
 bool watch_machine(Prepared& prepared) {
     prepared.watch.emplace();
-    prepared.watched = prepared.starting.cover(prepared.facts, *prepared.watch) &&
-                       prepared.starting.still_true(prepared.arguments, prepared.facts);
-    return prepared.watched;
+    return prepared.starting.cover(prepared.facts, *prepared.watch) &&
+           prepared.starting.still_true(prepared.arguments, prepared.facts);
 }
 
 /// Until one of these has something to read. SIGTERM and the like end who waits, as they end any process.
@@ -78,7 +76,7 @@ bool take(Prepared& prepared, const Arguments& job, const std::vector<std::strin
     prepared.starting.set_limits(job);
     prepared.starting.set_environment(job, variables);
     prepared.starting.tell_command();
-    return prepared.starting.still_true(job, prepared.facts, prepared.watched && prepared.watch->quiet());
+    return prepared.starting.still_true(job, prepared.facts, prepared.watch && prepared.watch->quiet());
 }
 
 /// fork(2), but the new process is the child of who started this one. The C library is not asked, so it is
@@ -154,19 +152,21 @@ int run_ahead(std::vector<std::string> words) {
     // The first run is wanted at once, and looks at the machine itself when its job comes. Before each later
     // one nothing may have changed: it holds what lies at a path only from its own beginning on, and an
     // object that nobody held meanwhile may be another with the same number.
-    for (bool first = true;; first = false) {
-        if (!first && !prepared.watched && !watch_machine(prepared)) return exit_failure;
+    while (true) {
         pollfd waiting{requests.get(), POLLIN, 0};
         await({&waiting, 1});
         std::optional<jobs::Connected> connected = jobs::receive_run_request(requests.get());
         if (!connected) return 0;
-        if (!first && !prepared.watch->quiet()) return exit_failure;
+        if (prepared.watch && !prepared.watch->quiet()) return exit_failure;
         const pid_t child = fork_for_parent();
         if (child < 0) return exit_failure;
-        if (child > 0) continue;
-        requests.reset();
-        static_cast<void>(reserved.release());  // connected by now
-        return be_run(prepared, connect(std::move(*connected), server));
+        if (child == 0) {
+            requests.reset();
+            static_cast<void>(reserved.release());  // connected by now
+            return be_run(prepared, connect(std::move(*connected), server));
+        }
+        connected.reset();  // the run's alone
+        if (!prepared.watch && !watch_machine(prepared)) return exit_failure;
     }
 }
 

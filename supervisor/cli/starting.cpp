@@ -185,7 +185,7 @@ void Starting::begin(MachineFacts& facts) {
     config_.run = random_name();
     begun_ = begin_run(config_);
     if (!begun_->forked()) begun_->fork_guardian(config_);
-    begun_->arm(config_, &armour_.value());
+    begun_->arm(config_, armour_.value());
     facts.object(config_.temporary_directory);  // the guardian has made it by now
 }
 

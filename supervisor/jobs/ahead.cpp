@@ -25,12 +25,8 @@ constexpr std::size_t most_zygotes = 4;
 }  // namespace
 
 struct Ahead::Waiting {
-    Waiting(boost::asio::io_context& loop, Kind asked, std::shared_ptr<Zygote> from, RunProcess started,
-            UniqueFd end)
-        : kind(std::move(asked)),
-          zygote(std::move(from)),
-          run(std::move(started)),
-          socket(loop, end.release()) {}
+    Waiting(boost::asio::io_context& loop, Kind asked, RunProcess started, UniqueFd end)
+        : kind(std::move(asked)), run(std::move(started)), socket(loop, end.release()) {}
 
     enum class Said : std::uint8_t { born, taken, nothing_more };
     /// What it says next, which is there. Its child is known once it is born; where there is no descriptor
@@ -46,8 +42,7 @@ struct Ahead::Waiting {
     [[nodiscard]] bool is_born() const { return run.child.pid > 0; }
 
     Kind kind;
-    std::shared_ptr<Zygote> zygote;
-    RunProcess run;
+    RunProcess run;  // its zygote is known
     stream_descriptor socket;
 };
 
@@ -63,7 +58,7 @@ bool Ahead::give(const Kind& kind, const CommandLine& line,
     if (missed_) return false;
     const std::optional<std::string> message = pack({line.words, line.variables});
     if (!message) return false;
-    const bool same = waiting_->zygote->inherited() == Inherited::current();
+    const bool same = waiting_->run.zygote->inherited() == Inherited::current();
     if (!same || ::send(waiting_->socket.native_handle(), message->data(), message->size(),
                         MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
         let_go();
@@ -91,7 +86,7 @@ void Ahead::await_answer(const std::shared_ptr<Waiting>& run,
                                }
                                late_ = most_late;
                                dismiss_all();  // they looked at the same machine
-                               if (run->is_born()) reap(std::move(run->run.child), run->zygote);
+                               if (run->is_born()) reap(std::move(run->run.child), run->run.zygote);
                                answer(std::nullopt);
                            });
 }
@@ -124,8 +119,7 @@ void Ahead::start(const Kind& kind) {
         if (!zygote) return;
         if (auto run = zygote->ask(connections)) {
             run->zygote = zygote;
-            waiting_ =
-                std::make_shared<Waiting>(loop_, kind, zygote, std::move(*run), std::move(sockets->ours));
+            waiting_ = std::make_shared<Waiting>(loop_, kind, std::move(*run), std::move(sockets->ours));
             return watch(waiting_);
         }
         dismiss(zygote);  // it has ended: what it had worked out was not true any more
@@ -144,11 +138,8 @@ std::shared_ptr<Zygote> Ahead::free_zygote(const Kind& kind) {
     return made;
 }
 
-void Ahead::dismiss(const std::shared_ptr<const void>& zygote) {
-    const auto found = std::ranges::find_if(zygotes_, [&](const auto& one) { return one == zygote; });
-    if (found == zygotes_.end()) return;
-    reap((*found)->dismiss());
-    zygotes_.erase(found);
+void Ahead::dismiss(const std::shared_ptr<Zygote>& zygote) {
+    if (std::erase(zygotes_, zygote) > 0) reap(zygote->dismiss());
 }
 
 void Ahead::dismiss_all() {
@@ -168,7 +159,7 @@ void Ahead::watch(const std::shared_ptr<Waiting>& run) {
 void Ahead::died() {
     const std::shared_ptr<Waiting> dead = waiting_;
     let_go();
-    dismiss(dead->zygote);
+    dismiss(dead->run.zygote);
     if (!over_ && ++untaken_ < most_untaken) return start(dead->kind);
     dismiss_all();
 }
@@ -180,7 +171,7 @@ void Ahead::let_go() {
     run->socket.cancel();
     if (run->is_born()) {
         run->socket.close();
-        return reap(std::move(run->run.child), run->zygote);
+        return reap(std::move(run->run.child), run->run.zygote);
     }
     ::shutdown(run->socket.native_handle(), SHUT_WR);
     unborn_.push_back(run);
@@ -190,11 +181,11 @@ void Ahead::let_go() {
 void Ahead::await_birth(const std::shared_ptr<Waiting>& run) {
     run->socket.async_wait(stream_descriptor::wait_read, [this, run](const boost::system::error_code& error) {
         if (error || std::erase(unborn_, run) == 0) return;
-        if (run->hear() == Waiting::Said::born) reap(std::move(run->run.child), run->zygote);
+        if (run->hear() == Waiting::Said::born) reap(std::move(run->run.child), run->run.zygote);
     });
 }
 
-void Ahead::reap(Child child, std::shared_ptr<const void> zygote) {
+void Ahead::reap(Child child, std::shared_ptr<Zygote> zygote) {
     going_.insert(child.pid);
     if (!child.pidfd) return;
     auto ended = std::make_shared<stream_descriptor>(loop_, child.pidfd.release());

@@ -51,18 +51,17 @@ public:
     void begun(const Kind& kind);
     void ended(const Kind& kind);
     /// Reaps a run that is over, once it has exited; until then it keeps `zygote`.
-    void reap(Child child, std::shared_ptr<const void> zygote = nullptr);
+    void reap(Child child, std::shared_ptr<Zygote> zygote = nullptr);
     /// Ends the run that waits, and waits until it and any other that is not to be waited for are gone.
     void end();
 
 private:
     struct Waiting;
-    using Runs = std::vector<std::shared_ptr<Waiting>>;
 
     void expect(const Kind& kind);
     void start(const Kind& kind);
     [[nodiscard]] std::shared_ptr<Zygote> free_zygote(const Kind& kind);
-    void dismiss(const std::shared_ptr<const void>& zygote);
+    void dismiss(const std::shared_ptr<Zygote>& zygote);
     void dismiss_all();
     void watch(const std::shared_ptr<Waiting>& run);
     void await_answer(const std::shared_ptr<Waiting>& run,
@@ -77,7 +76,7 @@ private:
     std::vector<std::shared_ptr<Zygote>> zygotes_;  // of `zygotes_kind_`; who else holds one is its run
     Kind zygotes_kind_;
     std::shared_ptr<Waiting> waiting_;
-    Runs unborn_;  // let go before they said that they are there
+    std::vector<std::shared_ptr<Waiting>> unborn_;  // let go before they said that they are there
     std::optional<Kind> last_;
     bool likely_ = true;     // the next job is like the last one
     bool missed_ = false;    // the last one waited for a job of another kind

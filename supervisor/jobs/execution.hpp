@@ -68,9 +68,9 @@ private:
     Job job_;
     std::function<void(Result)> done_;
     Child child_;
-    std::shared_ptr<const void> zygote_;  // whose run it is, if any
-    std::optional<Ahead::Kind> kind_;     // what a run for it can have waited for
-    std::vector<int> early_signals_;      // for a run that is not there yet
+    std::shared_ptr<Zygote> zygote_;   // whose run it is, if any
+    std::optional<Ahead::Kind> kind_;  // what a run for it can have waited for
+    std::vector<int> early_signals_;   // for a run that is not there yet
     boost::asio::posix::stream_descriptor input_, ended_, news_;
     std::unique_ptr<Stream> output_, error_, report_;
     boost::asio::steady_timer patience_;

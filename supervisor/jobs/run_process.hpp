@@ -12,6 +12,8 @@
 
 namespace callgate::jobs {
 
+class Zygote;
+
 /// The child, which the owner reaps, and our ends; close-on-exec.
 struct RunProcess {
     Child child;
@@ -21,7 +23,7 @@ struct RunProcess {
     UniqueFd report;
     UniqueFd news;  // of one that waited: what it says of its end (late_words.hpp); else none
     /// Of one that a zygote forked: whose private directory it has. Held until the run is over.
-    std::shared_ptr<const void> zygote;
+    std::shared_ptr<Zygote> zygote;
 };
 
 /// What a run is connected to.
