@@ -12,9 +12,9 @@
 #include <csignal>
 #include <utility>
 
-#include "agent/processes.hpp"
-#include "agent/removal.hpp"
-#include "rules/test_switch.hpp"
+#include "base/process/processes.hpp"
+#include "base/process/remove_tree.hpp"
+#include "base/test_switch.hpp"
 
 namespace callgate::agent {
 namespace {

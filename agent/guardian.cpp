@@ -13,12 +13,12 @@
 #include <csignal>
 #include <string_view>
 
-#include "agent/arm.hpp"
-#include "agent/blueprint.hpp"
+#include "agent/confine.hpp"
+#include "agent/launch_message.hpp"
 #include "agent/guard.hpp"
 #include "agent/handover.hpp"
-#include "agent/write_all.hpp"
-#include "rules/test_switch.hpp"
+#include "base/write_all.hpp"
+#include "base/test_switch.hpp"
 
 namespace callgate::agent {
 namespace {
@@ -226,7 +226,7 @@ result<void> tell_agent(const Guardian& guardian, const std::vector<std::byte>& 
 
 }  // namespace
 
-result<void> send_ruleset(const Guardian& guardian, const RulesetRecipe* landlock) {
+result<void> send_ruleset(const Guardian& guardian, const RulesetParts* landlock) {
     return tell_agent(guardian, pack_ruleset(landlock));
 }
 

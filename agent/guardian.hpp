@@ -18,16 +18,16 @@
 #include <string>
 #include <vector>
 
-#include "agent/capabilities.hpp"
+#include "base/process/capabilities.hpp"
 #include "agent/landlock.hpp"
-#include "agent/made_objects.hpp"
-#include "agent/processes.hpp"
+#include "agent/created_ipc.hpp"
+#include "base/process/processes.hpp"
 #include "agent/protocol.hpp"
-#include "agent/report_place.hpp"
+#include "agent/report_target.hpp"
 #include "agent/shared_text.hpp"
-#include "agent/signals.hpp"
+#include "base/process/signals.hpp"
 #include "agent/terminal.hpp"
-#include "agent/unique_fd.hpp"
+#include "base/unique_fd.hpp"
 
 namespace callgate::agent {
 
@@ -99,7 +99,7 @@ struct Guardian {
 /// Where nobody reads that any more (EPIPE, so SIGPIPE must be ignored or blocked) the next event says why.
 /// Errors: errno of write.
 [[nodiscard]] boost::system::result<void> send_ruleset(const Guardian& guardian,
-                                                       const RulesetRecipe* landlock);
+                                                       const RulesetParts* landlock);
 
 /// Tells the agent its filter (empty: none). It arms itself then, whenever its command comes. The same holds.
 [[nodiscard]] boost::system::result<void> send_filter(const Guardian& guardian,

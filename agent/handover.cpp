@@ -12,7 +12,7 @@
 #include <array>
 #include <cerrno>
 
-#include "agent/descriptor_message.hpp"
+#include "base/descriptor_message.hpp"
 
 namespace callgate::agent {
 namespace {

@@ -10,7 +10,7 @@
 
 #include <boost/system/result.hpp>
 
-#include "agent/unique_fd.hpp"
+#include "base/unique_fd.hpp"
 
 namespace callgate::agent {
 

@@ -12,31 +12,15 @@
 #include <string_view>
 
 #include "agent/landlock_abi.hpp"
-#include "rules/test_switch.hpp"
+#include "base/test_switch.hpp"
 
 namespace callgate::agent {
 namespace {
 
 using boost::system::error_code;
 using boost::system::result;
-using rules::Operation;
 
 error_code last_error() { return {errno, boost::system::system_category()}; }
-
-constexpr std::uint64_t file_rights = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE |
-                                      LANDLOCK_ACCESS_FS_READ_FILE | landlock::fs_truncate;
-// Devices are made by nobody: callgate runs its target without capabilities, and a whiteout is no file
-// either.
-constexpr std::uint64_t make_rights = LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
-                                      LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |
-                                      LANDLOCK_ACCESS_FS_MAKE_SYM;
-
-std::uint64_t known_rights(int abi) {
-    std::uint64_t rights = (1ULL << 13) - 1;
-    if (abi >= 2) rights |= LANDLOCK_ACCESS_FS_REFER;
-    if (abi >= 3) rights |= landlock::fs_truncate;
-    return rights;
-}
 
 result<UniqueFd> create_ruleset(const landlock::RulesetAttributes& attributes, int abi) {
     const long fd = ::syscall(SYS_landlock_create_ruleset, &attributes, landlock::attributes_size(abi), 0U);
@@ -82,8 +66,8 @@ Added add_grant(int ruleset, const char* path, bool directory, std::uint64_t acc
     return add_path(ruleset, object.get(), access) ? Added::yes : Added::failed;
 }
 
-result<void> add_ports(int ruleset, std::span<const rules::PortRange> ranges, std::uint64_t access) {
-    for (const rules::PortRange& range : ranges) {
+result<void> add_ports(int ruleset, std::span<const PortRange> ranges, std::uint64_t access) {
+    for (const PortRange& range : ranges) {
         for (std::uint32_t port = range.first; port <= range.last; ++port) {
             const landlock::NetPort rule{access, port};
             if (::syscall(SYS_landlock_add_rule, ruleset, landlock::rule_net_port, &rule, 0U) != 0)
@@ -106,52 +90,6 @@ int kernel_landlock_abi() {
         ::syscall(SYS_landlock_create_ruleset, nullptr, 0UL, LANDLOCK_CREATE_RULESET_VERSION);
     const int abi = version < 0 ? 0 : static_cast<int>(version);
     return std::min(abi, injected_landlock_abi().value_or(abi));
-}
-
-std::uint64_t landlock_access(rules::OperationSet operations, bool directory, int abi) {
-    std::uint64_t rights = 0;
-    if (operations.contains(Operation::read))
-        rights |= LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
-    if (operations.contains(Operation::modify))
-        rights |= LANDLOCK_ACCESS_FS_WRITE_FILE | landlock::fs_truncate;
-    if (operations.contains(Operation::execute))
-        rights |= LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE;
-    if (operations.contains(Operation::create)) rights |= make_rights;
-    if (operations.contains(Operation::remove))
-        rights |= LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR;
-    if (operations.contains_all({Operation::create, Operation::remove})) rights |= LANDLOCK_ACCESS_FS_REFER;
-    rights &= known_rights(abi);
-    return directory ? rights : rights & file_rights;
-}
-
-PortSplit split_ports(const std::vector<rules::PortRange>& ranges) {
-    PortSplit split;
-    std::uint32_t total = 0;
-    for (const rules::PortRange& range : ranges) {
-        if (range.last < range.first) continue;
-        const std::uint32_t width = static_cast<std::uint32_t>(range.last - range.first) + 1;
-        const bool fits = total + width <= max_port_rules;
-        if (fits) total += width;
-        (fits ? split.held : split.left_out).push_back(range);
-    }
-    return split;
-}
-
-RulesetRecipe::RulesetRecipe(const rules::Plan& plan) : abi_(plan.landlock_abi) {
-    attributes_.handled_fs = known_rights(abi_);
-    if (abi_ >= 4 && !plan.all_connect) attributes_.handled_net |= landlock::net_connect_tcp;
-    if (abi_ >= 4 && !plan.all_bind) attributes_.handled_net |= landlock::net_bind_tcp;
-    if (abi_ >= 6) attributes_.scoped = landlock::scope_signal | landlock::scope_abstract_socket;
-    grants_.reserve(plan.grants.size());
-    for (const rules::Grant& grant : plan.grants) {
-        rules::OperationSet operations = grant.operations;
-        if (grant.trap_only_execute) operations |= Operation::execute;
-        const std::uint64_t access = landlock_access(operations, grant.directory, abi_);
-        if (access != 0) grants_.push_back({grant.path.c_str(), grant.directory, access});
-    }
-    if ((attributes_.handled_net & landlock::net_connect_tcp) != 0)
-        connect_ = split_ports(plan.connect_ports).held;
-    if ((attributes_.handled_net & landlock::net_bind_tcp) != 0) bind_ = split_ports(plan.bind_ports).held;
 }
 
 result<UniqueFd> RulesetParts::make(std::vector<std::string>* left_out) const {

@@ -26,6 +26,14 @@ struct RulesetAttributes {
     std::uint64_t scoped = 0;
 };
 
+/// All LANDLOCK_ACCESS_FS_* that callgate handles and a kernel of this ABI knows.
+[[nodiscard]] constexpr std::uint64_t known_rights(int abi) {
+    std::uint64_t rights = (1ULL << 13) - 1;
+    if (abi >= 2) rights |= LANDLOCK_ACCESS_FS_REFER;
+    if (abi >= 3) rights |= fs_truncate;
+    return rights;
+}
+
 /// struct landlock_net_port_attr
 struct NetPort {
     std::uint64_t allowed = 0;

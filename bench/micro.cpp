@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "agent/filter.hpp"
-#include "rules/plan.hpp"
-#include "rules/rule_set.hpp"
-#include "supervisor/audit/format.hpp"
+#include "supervisor/enforce/seccomp/compiler.hpp"
+#include "rules/plan/plan.hpp"
+#include "rules/match/rule_set.hpp"
+#include "supervisor/audit/write/format.hpp"
 
 namespace {
 
@@ -108,14 +108,14 @@ void plan(benchmark::State& state) {
 BENCHMARK(plan)->Arg(10)->Arg(1000)->Unit(benchmark::kMicrosecond);
 
 /// As many calls as a run traps or refuses, a third of them by an argument.
-agent::FilterSpec filter_spec() {
-    agent::FilterSpec spec;
+enforce::FilterSpec filter_spec() {
+    enforce::FilterSpec spec;
     spec.architecture = 0xC000003E;  // AUDIT_ARCH_X86_64
     spec.newest_call = 469;
     for (std::uint32_t call = 0; call < 120; ++call) {
-        agent::FilterRule rule;
+        enforce::FilterRule rule;
         rule.call = call * 3;
-        rule.then.kind = call % 2 ? agent::Disposition::Kind::trap : agent::Disposition::Kind::refuse;
+        rule.then.kind = call % 2 ? enforce::Disposition::Kind::trap : enforce::Disposition::Kind::refuse;
         rule.then.error = 1;
         if (call % 3 == 0) rule.tests.push_back({.argument = 1, .mask = 0x40, .value = 0x40});
         spec.rules.push_back(rule);
@@ -125,7 +125,7 @@ agent::FilterSpec filter_spec() {
 
 void filter_compile(benchmark::State& state) {
     const auto spec = filter_spec();
-    for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(agent::compile(spec));
+    for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(enforce::compile(spec));
 }
 BENCHMARK(filter_compile)->Unit(benchmark::kMicrosecond);
 
@@ -144,7 +144,7 @@ void record_format(benchmark::State& state) {
     decision.verdict = set.evaluate(read_of(path));
     decision.duration_ns = 18340;
     const audit::RunContext context{"k3f9", "enforce"};
-    audit::Buffer line;
+    Buffer line;
     for ([[maybe_unused]] auto _ : state) {
         benchmark::DoNotOptimize(audit::format(line, context, decision));
         benchmark::ClobberMemory();

@@ -1,11 +1,11 @@
 # Shipped profiles and the JSON Schema become one C++ source, so that the program needs no file of its own at
 # run time and reads no profile at its start. Sets EMBEDDED_SOURCES. The source is made at build time, by a small
 # program of our own, and depends on every JSON file. callgate_json is what both that program and the rules need.
-add_library(callgate_json OBJECT rules/json_tree.cpp rules/diagnostic.cpp rules/sha256.cpp)
-target_link_libraries(callgate_json PRIVATE callgate_options OpenSSL::Crypto)
+add_library(callgate_json OBJECT rules/load/json_tree.cpp rules/load/diagnostic.cpp)
+target_link_libraries(callgate_json PRIVATE callgate_base)
 
 add_executable(callgate_embed cmake/embed.cpp)
-target_link_libraries(callgate_embed PRIVATE callgate_json callgate_options OpenSSL::Crypto)
+target_link_libraries(callgate_embed PRIVATE callgate_json callgate_base)
 
 file(GLOB PROFILE_FILES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/rules/profiles/*.json)
 set(EMBEDDED_SOURCES ${CMAKE_BINARY_DIR}/generated/embedded.cpp)

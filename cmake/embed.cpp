@@ -9,8 +9,8 @@
 #include <stdexcept>
 
 #include "cmake/embed_text.hpp"
-#include "rules/json_tree.hpp"
-#include "rules/sha256.hpp"
+#include "rules/load/json_tree.hpp"
+#include "base/sha256.hpp"
 
 namespace {
 
@@ -69,7 +69,7 @@ void put_profiles(std::ostream& out, const std::vector<Profile>& profiles) {
         put_string(out, profile.text);
         out << ",\n   {nodes_" << index << ",";
         put_string(out, profile.document.texts);
-        out << "},\n   \"" << callgate::rules::sha256_hex(canonical_json(profile.document.tree()))
+        out << "},\n   \"" << callgate::sha256_hex(canonical_json(profile.document.tree()))
             << "\"},\n";
     }
     out << "};\n\n";
@@ -83,7 +83,7 @@ void run(const std::vector<std::string>& words) {
               [](const Profile& one, const Profile& other) { return one.name < other.name; });
     std::ofstream out(words[0], std::ios::binary);
     out << "// Generated from rules/profiles and rules/rules.schema.json: do not edit.\n"
-           "#include \"rules/shipped.hpp\"\n\n"
+           "#include \"rules/load/shipped.hpp\"\n\n"
            "namespace callgate::rules {\nnamespace {\n\nusing Kind = JsonNode::Kind;\n\n";
     put_profiles(out, profiles);
     out << "constexpr std::string_view schema =";

@@ -12,12 +12,12 @@
 #include <stdexcept>
 #include <string>
 
-#include "supervisor/calls/newer_calls.hpp"
+#include "supervisor/enforce/newer_calls.hpp"
 
 namespace {
 
-using callgate::calls::NamedNumber;
-using callgate::calls::newest_call;
+using callgate::enforce::NamedNumber;
+using callgate::enforce::newest_call;
 
 /// Where both know a name or a number, what stands in newer_calls.hpp is right.
 std::map<std::string, std::uint32_t> calls_of(std::uint32_t architecture, std::span<const NamedNumber> own) {
@@ -31,7 +31,7 @@ std::map<std::string, std::uint32_t> calls_of(std::uint32_t architecture, std::s
         std::erase_if(calls, [&call](const auto& known) { return known.second == call.number; });
         calls[std::string(call.name)] = call.number;
     };
-    for (const NamedNumber& call : callgate::calls::newer_calls) add(call);
+    for (const NamedNumber& call : callgate::enforce::newer_calls) add(call);
     for (const NamedNumber& call : own) add(call);
     return calls;
 }
@@ -52,13 +52,13 @@ void put(std::ostream& out, const std::string& architecture,
 
 void run(const std::string& output) {
     std::ofstream out(output, std::ios::binary);
-    out << "// Generated from libseccomp and supervisor/calls/newer_calls.hpp: do not edit.\n#pragma once\n\n"
-           "#include <cstdint>\n\nnamespace callgate::calls {\n\n"
+    out << "// Generated from libseccomp and supervisor/enforce/newer_calls.hpp: do not edit.\n#pragma once\n\n"
+           "#include <cstdint>\n\nnamespace callgate::enforce {\n\n"
            "/// In the order of the names.\nstruct KnownCall {\n"
            "    std::uint16_t begin, length;  // of the name\n    std::uint16_t number;\n};\n\n";
-    put(out, "x86_64", calls_of(SCMP_ARCH_X86_64, callgate::calls::newer_calls_x86_64));
+    put(out, "x86_64", calls_of(SCMP_ARCH_X86_64, callgate::enforce::newer_calls_x86_64));
     put(out, "aarch64", calls_of(SCMP_ARCH_AARCH64, {}));
-    out << "\n}  // namespace callgate::calls\n";
+    out << "\n}  // namespace callgate::enforce\n";
     if (!out.flush()) throw std::runtime_error(output + ": cannot be written");
 }
 

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "rules/rule.hpp"
-#include "supervisor/audit/log.hpp"
+#include "rules/model/rule.hpp"
+#include "supervisor/audit/write/log.hpp"
 
 using namespace callgate;
 

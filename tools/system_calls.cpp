@@ -7,17 +7,18 @@
 #include <string>
 #include <vector>
 
-#include "supervisor/calls/classes.hpp"
-#include "supervisor/calls/table.hpp"
+#include "supervisor/enforce/call_classes.hpp"
+#include "supervisor/enforce/call_table.hpp"
 
 namespace {
 
-using namespace callgate::calls;
+using namespace callgate;
+using namespace callgate::enforce;
 
 constexpr const char* introduction =
     R"(# What becomes of every system call
 
-This page is generated from the table of system calls (`supervisor/calls/table.cpp`, `unmediated.cpp`, `refusals.cpp`)
+This page is generated from the table of system calls (`supervisor/enforce/call_table.cpp`, `unmediated.cpp`, `refusals.cpp`)
 by `./dev docs`; a test fails when it is out of date, and another when a call is missing.
 
 A program reaches the objects that rules speak of through many calls. Each call of x86_64 and aarch64 up to number %u
@@ -85,9 +86,9 @@ void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), s
 
 std::string decided_as(const CallEntry& entry) {
     switch (entry.scope) {
-        case Scope::stranger:
+        case Scope::process:
             return "on a process";
-        case Scope::user_object:
+        case Scope::ipc_object:
             return "on an object of the user";
         case Scope::object:
             break;

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "supervisor/approval/grants.hpp"
-#include "supervisor/audit/replay.hpp"
+#include "supervisor/approval/questions/grants.hpp"
+#include "supervisor/audit/verbs/replay.hpp"
 
 namespace callgate::approval {
 

@@ -5,10 +5,10 @@
 
 #include <string>
 
-#include "agent/unique_fd.hpp"
+#include "base/unique_fd.hpp"
 #include "supervisor/calls/resolve.hpp"
-#include "supervisor/calls/supervision.hpp"
-#include "supervisor/calls/table.hpp"
+#include "supervisor/decide/supervision.hpp"
+#include "supervisor/enforce/call_table.hpp"
 
 namespace callgate::calls {
 

@@ -14,8 +14,8 @@
 #include <climits>
 #include <iterator>
 
-#include "agent/directory.hpp"
-#include "rules/test_switch.hpp"
+#include "base/directory.hpp"
+#include "base/test_switch.hpp"
 #include "supervisor/calls/foreign_memory.hpp"
 #include "supervisor/kernel/target.hpp"
 

@@ -13,9 +13,9 @@
 #include <string>
 #include <string_view>
 
-#include "agent/unique_fd.hpp"
+#include "base/unique_fd.hpp"
 #include "supervisor/calls/walk.hpp"
-#include "supervisor/kernel/result.hpp"
+#include "base/result.hpp"
 
 namespace callgate::calls {
 

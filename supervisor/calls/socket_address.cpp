@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "rules/test_switch.hpp"
+#include "base/test_switch.hpp"
 #include "supervisor/kernel/target_memory.hpp"
 
 namespace callgate::calls {

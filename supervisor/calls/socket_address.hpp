@@ -14,8 +14,8 @@
 #include <optional>
 #include <string>
 
-#include "rules/request.hpp"
-#include "supervisor/kernel/result.hpp"
+#include "rules/model/request.hpp"
+#include "base/result.hpp"
 
 namespace callgate::calls {
 

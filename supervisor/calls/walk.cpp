@@ -10,7 +10,7 @@
 
 #include <climits>
 
-#include "rules/test_switch.hpp"
+#include "base/test_switch.hpp"
 #include "supervisor/kernel/target.hpp"
 
 namespace callgate::calls {

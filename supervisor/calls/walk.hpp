@@ -13,8 +13,8 @@
 #include <string>
 #include <string_view>
 
-#include "agent/unique_fd.hpp"
-#include "supervisor/kernel/result.hpp"
+#include "base/unique_fd.hpp"
+#include "base/result.hpp"
 
 namespace callgate::calls {
 

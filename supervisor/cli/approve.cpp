@@ -14,16 +14,16 @@
 #include <cstdlib>
 #include <list>
 
-#include "agent/write_all.hpp"
-#include "supervisor/approval/client.hpp"
-#include "supervisor/approval/decider.hpp"
-#include "supervisor/approval/meeting_place.hpp"
-#include "supervisor/approval/prompt.hpp"
-#include "supervisor/approval/proposal.hpp"
+#include "base/write_all.hpp"
+#include "supervisor/approval/protocol/client.hpp"
+#include "supervisor/approval/external_decider.hpp"
+#include "supervisor/approval/protocol/runtime_directory.hpp"
+#include "supervisor/approval/terminal/prompt.hpp"
+#include "supervisor/approval/terminal/proposal.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/verbs.hpp"
-#include "supervisor/clock.hpp"
-#include "supervisor/machine.hpp"
+#include "base/clock.hpp"
+#include "supervisor/host/host.hpp"
 
 namespace callgate::cli {
 

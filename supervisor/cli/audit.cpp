@@ -5,19 +5,19 @@
 #include <sstream>
 
 #include "supervisor/approval/recorded_answers.hpp"
-#include "supervisor/audit/export.hpp"
-#include "supervisor/audit/prune.hpp"
-#include "supervisor/audit/replay.hpp"
+#include "supervisor/audit/verbs/export.hpp"
+#include "supervisor/audit/verbs/prune.hpp"
+#include "supervisor/audit/verbs/replay.hpp"
 #include "supervisor/audit/report/report.hpp"
-#include "supervisor/audit/show.hpp"
-#include "supervisor/audit/suggest.hpp"
-#include "supervisor/audit/verify.hpp"
+#include "supervisor/audit/verbs/show.hpp"
+#include "supervisor/audit/verbs/suggest.hpp"
+#include "supervisor/audit/verbs/verify.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/suggest_into.hpp"
 #include "supervisor/cli/verbs.hpp"
-#include "supervisor/machine.hpp"
-#include "supervisor/number.hpp"
+#include "supervisor/host/host.hpp"
+#include "base/number.hpp"
 
 #include <unistd.h>
 

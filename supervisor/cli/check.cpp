@@ -1,13 +1,13 @@
 // `callgate check`: rule sets of anybody, validated and tried on their own examples. Nothing runs.
 #include <cstdlib>
 
-#include "rules/loader.hpp"
-#include "supervisor/audit/escape.hpp"
+#include "rules/load/loader.hpp"
+#include "base/escape.hpp"
 #include "supervisor/cli/describe.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/json_text.hpp"
 #include "supervisor/cli/verbs.hpp"
-#include "supervisor/plural.hpp"
+#include "base/plural.hpp"
 
 namespace callgate::cli {
 
@@ -28,7 +28,7 @@ std::string as_text(const std::string& file, const rules::LoadedRules& loaded) {
     std::string text;
     for (const rules::Diagnostic& one : loaded.diagnostics) text += one.text() + "\n";
     const Counts counts = count(loaded);
-    text += audit::terminal_safe(file) + ": ";
+    text += terminal_safe(file) + ": ";
     if (loaded.ok()) text += "good, " + plural(loaded.rules->rules().size(), "rule");
     if (!loaded.ok()) text += plural(counts.errors, "error");
     if (counts.warnings > 0) text += ", " + plural(counts.warnings, "warning");

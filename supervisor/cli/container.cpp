@@ -11,7 +11,7 @@
 #include <cerrno>
 
 #include "agent/handover.hpp"
-#include "agent/unique_fd.hpp"
+#include "base/unique_fd.hpp"
 #include "supervisor/kernel/memory_file.hpp"
 
 namespace callgate::cli {

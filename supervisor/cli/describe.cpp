@@ -1,6 +1,6 @@
 #include "supervisor/cli/describe.hpp"
 
-#include "rules/address.hpp"
+#include "rules/model/address.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/json_text.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/verbs.hpp"
-#include "supervisor/jobs/late_words.hpp"
+#include "supervisor/jobs/job_message.hpp"
 
 #ifndef CALLGATE_VERSION
 #define CALLGATE_VERSION "development"

@@ -5,13 +5,13 @@
 #include <cerrno>
 #include <cstring>
 
-#include "supervisor/audit/escape.hpp"
-#include "supervisor/audit/show.hpp"
+#include "base/escape.hpp"
+#include "supervisor/audit/verbs/show.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/json_text.hpp"
 #include "supervisor/cli/platform.hpp"
 #include "supervisor/cli/verbs.hpp"
-#include "supervisor/machine.hpp"
+#include "supervisor/host/host.hpp"
 
 namespace callgate::cli {
 
@@ -83,7 +83,7 @@ std::string as_text(const Findings& findings) {
     };
     const auto row = [](std::string name, const std::string& value) {
         name.append(20 - name.size(), ' ');
-        return "  " + name + audit::terminal_safe(value) + "\n";
+        return "  " + name + terminal_safe(value) + "\n";
     };
     const Platform& platform = findings.platform;
     std::string text = "Machine:\n" + row("kernel", "Linux " + platform.kernel);
@@ -106,7 +106,7 @@ std::string as_text(const Findings& findings) {
     }
     text += findings.obstacle.empty()
                 ? "\ncallgate run works here.\n"
-                : "\ncallgate run does not work here: " + audit::terminal_safe(findings.obstacle) + "\n";
+                : "\ncallgate run does not work here: " + terminal_safe(findings.obstacle) + "\n";
     return text;
 }
 

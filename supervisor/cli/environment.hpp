@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "rules/limits.hpp"
+#include "rules/model/limits.hpp"
 
 namespace callgate::cli {
 

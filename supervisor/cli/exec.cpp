@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "rules/limits.hpp"
+#include "rules/model/limits.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/platform.hpp"
 #include "supervisor/cli/rule_options.hpp"
@@ -13,7 +13,7 @@
 #include "supervisor/cli/verbs.hpp"
 #include "supervisor/jobs/requests.hpp"
 #include "supervisor/jobs/server.hpp"
-#include "supervisor/number.hpp"
+#include "base/number.hpp"
 
 namespace callgate::cli {
 

@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "rules/address.hpp"
+#include "rules/model/address.hpp"
 #include "supervisor/cli/describe.hpp"
 #include "supervisor/cli/environment.hpp"
 #include "supervisor/cli/explanation.hpp"

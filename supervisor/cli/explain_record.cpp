@@ -3,16 +3,16 @@
 // The log is hostile: a line that is no record is passed over, names are made safe where they are printed.
 #include <optional>
 
-#include "rules/address.hpp"
-#include "supervisor/audit/escape.hpp"
-#include "supervisor/audit/reader.hpp"
-#include "supervisor/audit/replay.hpp"
+#include "rules/model/address.hpp"
+#include "base/escape.hpp"
+#include "supervisor/audit/read/reader.hpp"
+#include "supervisor/audit/verbs/replay.hpp"
 #include "supervisor/cli/describe.hpp"
 #include "supervisor/cli/explanation.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/json_text.hpp"
 #include "supervisor/cli/verbs.hpp"
-#include "supervisor/number.hpp"
+#include "base/number.hpp"
 
 namespace callgate::cli {
 
@@ -109,7 +109,7 @@ std::string record_text(const Found& found, bool same_rules, const std::string& 
     std::string safe;
     for (std::size_t begin = 0; begin < text.size();) {
         const std::size_t end = std::min(text.find('\n', begin), text.size());
-        safe += audit::terminal_safe(std::string_view(text).substr(begin, end - begin)) + "\n";
+        safe += terminal_safe(std::string_view(text).substr(begin, end - begin)) + "\n";
         begin = end + 1;
     }
     return safe;

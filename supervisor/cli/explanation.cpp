@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "rules/address.hpp"
-#include "rules/pattern.hpp"
-#include "rules/plan_audit.hpp"
+#include "rules/model/address.hpp"
+#include "rules/load/pattern.hpp"
+#include "rules/plan/plan_audit.hpp"
 #include "supervisor/cli/describe.hpp"
 #include "supervisor/cli/json_text.hpp"
-#include "supervisor/report.hpp"
+#include "supervisor/run/report.hpp"
 
 namespace callgate::cli {
 

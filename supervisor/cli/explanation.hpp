@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "rules/near_miss.hpp"
-#include "rules/request.hpp"
+#include "rules/match/near_miss.hpp"
+#include "rules/model/request.hpp"
 #include "supervisor/cli/rule_options.hpp"
 
 namespace callgate::cli {

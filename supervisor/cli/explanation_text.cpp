@@ -1,8 +1,8 @@
 // An explanation as text and as JSON.
 #include <unistd.h>
 
-#include "supervisor/audit/escape.hpp"
-#include "supervisor/audit/show.hpp"
+#include "base/escape.hpp"
+#include "supervisor/audit/verbs/show.hpp"
 #include "supervisor/cli/describe.hpp"
 #include "supervisor/cli/explanation.hpp"
 #include "supervisor/cli/json_text.hpp"
@@ -42,9 +42,9 @@ std::string coloured(rules::Action action) {
 std::string as_text(const Question& question, const Answer& answer) {
     const rules::Verdict& verdict = answer.verdict;
     std::string text = coloured(verdict.action) + " " + rules::names(question.operations) + " " +
-                       audit::terminal_safe(question.shown) + "\n";
+                       terminal_safe(question.shown) + "\n";
     const auto line = [&text](std::string_view title, const std::string& value) {
-        text += "  " + std::string(title) + std::string(8 - title.size(), ' ') + audit::terminal_safe(value) +
+        text += "  " + std::string(title) + std::string(8 - title.size(), ' ') + terminal_safe(value) +
                 "\n";
     };
     if (!question.note.empty()) line("note", question.note);

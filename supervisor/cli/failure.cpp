@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "rules/loader.hpp"
-#include "supervisor/audit/escape.hpp"
+#include "rules/load/loader.hpp"
+#include "base/escape.hpp"
 
 namespace callgate::cli {
 
@@ -16,7 +16,7 @@ std::string suggestion(std::string_view word, std::span<const std::string_view> 
 }
 
 void say(std::string_view message) {
-    const std::string line = "callgate: " + audit::terminal_safe(message) + "\n";
+    const std::string line = "callgate: " + terminal_safe(message) + "\n";
     std::fputs(line.c_str(), stderr);
 }
 

@@ -5,11 +5,11 @@
 #include <string>
 #include <string_view>
 
-#include "supervisor/audit/escape.hpp"
+#include "base/escape.hpp"
 
 namespace callgate::cli {
 
-using audit::json_string;  // bytes that are not UTF-8 become \xNN: enough for people's names
+  // bytes that are not UTF-8 become \xNN: enough for people's names
 
 /// ["a","b"]
 template <class Strings>

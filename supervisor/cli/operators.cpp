@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "supervisor/start_memory.hpp"
+#include "base/process/start_memory.hpp"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CALLGATE_SANITIZED

@@ -1,7 +1,7 @@
 // Rules made by options: -r, -w, -x, -d, -c, --bind.
 #include <sys/stat.h>
 
-#include "rules/address.hpp"
+#include "rules/model/address.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/rule_options.hpp"
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "supervisor/approval/proposal.hpp"
-#include "supervisor/audit/escape.hpp"
+#include "supervisor/approval/terminal/proposal.hpp"
+#include "base/escape.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/rule_text.hpp"
@@ -25,7 +25,7 @@ Pending require_pending(const std::string& config, const std::string& name) {
 
 int list(const Places& places) {
     for (const Pending& one : approval::pending_rules(places.config))
-        print(one.name + "  " + audit::terminal_safe(one.rule) + "\n");
+        print(one.name + "  " + terminal_safe(one.rule) + "\n");
     return 0;
 }
 
@@ -45,7 +45,7 @@ int accept(const Places& places, const std::string& name) {
         throw Failure("the rule set would not be good any more: " + error + "; nothing was changed");
     replace_rule_file(file, *after);
     static_cast<void>(approval::drop_pending(places.config, name));
-    print(audit::terminal_safe(file) + "\n" + difference(before, *after));
+    print(terminal_safe(file) + "\n" + difference(before, *after));
     return 0;
 }
 

@@ -1,10 +1,10 @@
 // `callgate plan`: what the kernel decides alone, what is contested, and why.
 #include <cstring>
 
-#include "rules/address.hpp"
-#include "supervisor/audit/escape.hpp"
-#include "supervisor/calls/classes.hpp"
-#include "supervisor/calls/filter_spec.hpp"
+#include "rules/model/address.hpp"
+#include "base/escape.hpp"
+#include "supervisor/enforce/call_classes.hpp"
+#include "supervisor/enforce/filter_spec.hpp"
 #include "supervisor/cli/describe.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/json_text.hpp"
@@ -34,7 +34,7 @@ std::string joined(const std::vector<std::string>& words) {
 
 /// One cell of a table, and at least one space after it.
 std::string cell(std::string text, std::size_t width) {
-    text = audit::terminal_safe(text);
+    text = terminal_safe(text);
     text.append(text.size() < width ? width - text.size() : 1, ' ');
     return text;
 }
@@ -44,7 +44,7 @@ std::string grants_text(const rules::Plan& plan) {
     for (const rules::Grant& grant : plan.grants)
         text += "  " + cell(rules::names(grant.operations), 20) +
                 cell(grant.path + (grant.directory ? (grant.path == "/" ? "**" : "/**") : ""), 36) +
-                audit::terminal_safe(joined(grant.rules)) +
+                terminal_safe(joined(grant.rules)) +
                 (grant.trap_only_execute ? " (lets execute, which is trapped)" : "") +
                 (grant.trap_only_read ? " (reads are trapped)" : "") + "\n";
     const auto ports = [&text](std::string_view operation, bool all,
@@ -62,8 +62,8 @@ std::string tiers_text(const rules::Plan& plan) {
     std::string text = "\nRules, and who decides them:\n";
     for (const rules::RuleTier& one : plan.tiers)
         text += "  " + cell(std::string(tier_name(one.tier)), 11) +
-                audit::terminal_safe(describe(*one.rule)) + "\n             " +
-                audit::terminal_safe(one.why) + "\n";
+                terminal_safe(describe(*one.rule)) + "\n             " +
+                terminal_safe(one.why) + "\n";
     return text;
 }
 
@@ -71,8 +71,8 @@ std::string contests_text(const rules::Plan& plan) {
     if (plan.trapped.empty()) return "\nNothing is contested: no call waits for callgate.\n";
     std::string text = "\nContested, decided call by call:\n";
     for (const rules::Contest& one : plan.contests)
-        text += "  " + cell(std::string(rules::name(one.operation)), 11) + audit::terminal_safe(one.why) +
-                "\n             because of " + audit::terminal_safe(joined(one.because)) + "\n";
+        text += "  " + cell(std::string(rules::name(one.operation)), 11) + terminal_safe(one.why) +
+                "\n             because of " + terminal_safe(joined(one.because)) + "\n";
     if (plan.trap_only)
         text += "  Every read is performed by callgate: something that may be executed may not be read.\n";
     if (plan.trap_only_execute)
@@ -87,10 +87,10 @@ std::string contests_text(const rules::Plan& plan) {
 
 std::string calls_text(const rules::Plan& plan) {
     std::string text = "\nSystem calls that wait for callgate, and because of what:\n";
-    for (const calls::TrappedCall& call : calls::trapped_calls(plan))
-        text += "  " + cell(std::string(call.name), 20) + audit::terminal_safe(joined(call.because)) + "\n";
+    for (const enforce::TrappedCall& call : enforce::trapped_calls(plan))
+        text += "  " + cell(std::string(call.name), 20) + terminal_safe(joined(call.because)) + "\n";
     text += "\nSystem calls that are refused in every run:\n";
-    for (const calls::ClosedCall& call : calls::closed_calls())
+    for (const enforce::ClosedCall& call : enforce::closed_calls())
         text += "  " + cell(std::string(call.name), 20) + cell(::strerrorname_np(call.error), 14) +
                 std::string(call.why) + "\n";
     return text;
@@ -98,7 +98,7 @@ std::string calls_text(const rules::Plan& plan) {
 
 std::string trapped_json(const rules::Plan& plan) {
     std::vector<std::string> list;
-    for (const calls::TrappedCall& call : calls::trapped_calls(plan))
+    for (const enforce::TrappedCall& call : enforce::trapped_calls(plan))
         list.push_back(JsonObject()
                            .add("call", call.name)
                            .add("operations", rules::names(call.operations))
@@ -109,7 +109,7 @@ std::string trapped_json(const rules::Plan& plan) {
 
 std::string closed_json() {
     std::vector<std::string> list;
-    for (const calls::ClosedCall& call : calls::closed_calls())
+    for (const enforce::ClosedCall& call : enforce::closed_calls())
         list.push_back(JsonObject()
                            .add("call", call.name)
                            .add("errno", ::strerrorname_np(call.error))

@@ -16,8 +16,8 @@
 #include <cstdlib>
 
 #include "agent/landlock.hpp"
-#include "agent/unique_fd.hpp"
-#include "supervisor/machine.hpp"
+#include "base/unique_fd.hpp"
+#include "supervisor/host/host.hpp"
 
 // Missing from the headers of Debian 12 (kernel-facts 2).
 #ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "agent/directory.hpp"
-#include "rules/loader.hpp"
-#include "supervisor/audit/escape.hpp"
+#include "base/directory.hpp"
+#include "rules/load/loader.hpp"
+#include "base/escape.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/json_text.hpp"
 #include "supervisor/cli/verbs.hpp"
-#include "supervisor/machine.hpp"
+#include "supervisor/host/host.hpp"
 
 namespace callgate::cli {
 
@@ -33,9 +33,9 @@ int list(const std::string& directory, bool json) {
     std::string text;
     std::vector<std::string> objects;
     const auto add = [&](std::string_view name, std::string_view description, std::string_view origin) {
-        std::string line = audit::terminal_safe(name);
+        std::string line = terminal_safe(name);
         line.append(line.size() < 12 ? 12 - line.size() : 1, ' ');
-        text += line + audit::terminal_safe(description) + "\n";
+        text += line + terminal_safe(description) + "\n";
         objects.push_back(
             JsonObject().add("name", name).add("description", description).add("origin", origin).text());
     };

@@ -12,7 +12,7 @@
 
 #include "agent/landlock.hpp"
 #include "supervisor/cli/failure.hpp"
-#include "supervisor/plural.hpp"
+#include "base/plural.hpp"
 
 namespace callgate::cli {
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "rules/loader.hpp"
-#include "rules/plan.hpp"
+#include "rules/load/loader.hpp"
+#include "rules/plan/plan.hpp"
 #include "supervisor/cli/arguments.hpp"
-#include "supervisor/machine.hpp"
+#include "supervisor/host/host.hpp"
 
 namespace callgate::cli {
 

@@ -7,11 +7,11 @@
 #include <cstring>
 #include <vector>
 
-#include "rules/loader.hpp"
-#include "supervisor/audit/escape.hpp"
+#include "rules/load/loader.hpp"
+#include "base/escape.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/rule_options.hpp"
-#include "supervisor/replace_file.hpp"
+#include "base/process/replace_file.hpp"
 
 namespace callgate::cli {
 
@@ -52,9 +52,9 @@ std::string difference(const std::string& before, const std::string& after) {
             ++row, ++column;
         } else if (row < rows &&
                    (!small || column == columns || below(row + 1, column) >= below(row, column + 1))) {
-            text += "- " + audit::terminal_safe(old_lines[head + row++]) + "\n";
+            text += "- " + terminal_safe(old_lines[head + row++]) + "\n";
         } else {
-            text += "+ " + audit::terminal_safe(new_lines[head + column++]) + "\n";
+            text += "+ " + terminal_safe(new_lines[head + column++]) + "\n";
         }
     }
     return text;

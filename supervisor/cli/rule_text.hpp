@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "supervisor/machine.hpp"
+#include "supervisor/host/host.hpp"
 
 namespace callgate::cli {
 

@@ -5,13 +5,13 @@
 #include <cstring>
 
 #include "agent/landlock.hpp"
-#include "agent/report_place.hpp"
+#include "agent/report_target.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/run_options.hpp"
-#include "supervisor/cli/starting.hpp"
+#include "supervisor/cli/run_setup.hpp"
 #include "supervisor/cli/verbs.hpp"
-#include "supervisor/held_signals.hpp"
-#include "supervisor/report.hpp"
+#include "base/process/held_signals.hpp"
+#include "supervisor/run/report.hpp"
 
 namespace callgate::cli {
 

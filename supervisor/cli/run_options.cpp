@@ -10,11 +10,11 @@
 #include <algorithm>
 #include <fstream>
 
-#include "rules/limits.hpp"
+#include "rules/model/limits.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/platform.hpp"
 #include "supervisor/cli/rule_options.hpp"
-#include "supervisor/number.hpp"
+#include "base/number.hpp"
 
 namespace callgate::cli {
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "supervisor/cli/arguments.hpp"
-#include "supervisor/machine.hpp"
-#include "supervisor/session.hpp"
+#include "supervisor/host/host.hpp"
+#include "supervisor/run/run.hpp"
 
 namespace callgate::cli {
 

@@ -3,15 +3,15 @@
 
 #include <cstdio>
 
-#include "supervisor/approval/client.hpp"
-#include "supervisor/approval/meeting_place.hpp"
-#include "supervisor/audit/escape.hpp"
+#include "supervisor/approval/protocol/client.hpp"
+#include "supervisor/approval/protocol/runtime_directory.hpp"
+#include "base/escape.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/json_text.hpp"
 #include "supervisor/cli/verbs.hpp"
-#include "supervisor/json_read.hpp"
-#include "supervisor/machine.hpp"
-#include "supervisor/number.hpp"
+#include "base/json_read.hpp"
+#include "supervisor/host/host.hpp"
+#include "base/number.hpp"
 
 namespace callgate::cli {
 
@@ -38,7 +38,7 @@ json ask(Client& client, std::string_view type) {
 std::string command_of(const json& status) {
     std::string command;
     for (const std::string& one : texts(member(status, "command")))
-        command += (command.empty() ? "" : " ") + audit::shell_quote(one);
+        command += (command.empty() ? "" : " ") + shell_quote(one);
     return command;
 }
 
@@ -69,9 +69,9 @@ std::string grant_line(const std::string& run, const json& grant) {
     return column(run, 8) + column(std::to_string(number(member(grant, "grant"))), 5) +
            column(text(member(grant, "action")), 5) +
            column(std::to_string(number(member(grant, "used"))) + "x", 6) +
-           audit::terminal_safe(text(member(grant, "text"))) + "  by " +
-           audit::terminal_safe(text(member(grant, "program"))) + "  (" +
-           audit::terminal_safe(text(member(grant, "channel"))) + ", uid " +
+           terminal_safe(text(member(grant, "text"))) + "  by " +
+           terminal_safe(text(member(grant, "program"))) + "  (" +
+           terminal_safe(text(member(grant, "channel"))) + ", uid " +
            std::to_string(number(member(grant, "uid"))) + ", pid " +
            std::to_string(number(member(grant, "pid"))) + ")\n";
 }
@@ -92,7 +92,7 @@ int ps(const Arguments& arguments) {
               column(std::to_string(number(member(run, "questions"))), 7) +
               column(std::to_string(number(member(run, "allowed"))), 7) +
               column(std::to_string(number(member(run, "denied"))), 6) +
-              audit::terminal_safe(command_of(run)) + "\n");
+              terminal_safe(command_of(run)) + "\n");
     return 0;
 }
 

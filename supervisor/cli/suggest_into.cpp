@@ -1,8 +1,8 @@
 #include "supervisor/cli/suggest_into.hpp"
 
-#include "rules/loader.hpp"
-#include "supervisor/approval/proposal.hpp"
-#include "supervisor/audit/escape.hpp"
+#include "rules/load/loader.hpp"
+#include "supervisor/approval/terminal/proposal.hpp"
+#include "base/escape.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/rule_text.hpp"
@@ -37,10 +37,10 @@ int suggest_into(const std::string& name, audit::SuggestOptions options, const P
     if (const std::string error = error_in_rules(places, after, file); !error.empty())
         throw Failure("the rule set would not be good any more: " + error + "; nothing was changed");
     if (found.rules.empty()) {
-        print("// nothing to add: " + audit::terminal_safe(file) + " allows what was seen\n");
+        print("// nothing to add: " + terminal_safe(file) + " allows what was seen\n");
     } else {
         replace_rule_file(file, after);
-        print(audit::terminal_safe(file) + "\n" + difference(before, after));
+        print(terminal_safe(file) + "\n" + difference(before, after));
     }
     print(found.for_a_person);
     return found.status;

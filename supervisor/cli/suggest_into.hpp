@@ -4,8 +4,8 @@
 #include <iosfwd>
 #include <string>
 
-#include "supervisor/audit/suggest.hpp"
-#include "supervisor/machine.hpp"
+#include "supervisor/audit/verbs/suggest.hpp"
+#include "supervisor/host/host.hpp"
 
 namespace callgate::cli {
 

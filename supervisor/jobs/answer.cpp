@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
-#include "supervisor/audit/escape.hpp"
+#include "base/escape.hpp"
 
 namespace callgate::jobs {
 
 namespace {
 
-using audit::Buffer;
 
 /// How many bytes the character that begins with `lead` has; 1 where none begins.
 std::size_t length_of(unsigned char lead) {
@@ -64,7 +63,7 @@ void append_character(Buffer& out, char32_t point, std::string_view bytes) {
         default:
             break;
     }
-    if (!audit::is_hidden(point)) {
+    if (!is_hidden(point)) {
         out << bytes;
     } else if (point < 0x10000) {
         append_escape(out, point);
@@ -96,7 +95,7 @@ void Line::bytes(const std::string& key, const Captured& captured) {
     const std::string_view kept = captured.cut() ? whole_characters(captured.bytes) : captured.bytes;
     if (!append_text(name(key), kept)) {
         name(key + "_base64") << '"';
-        audit::append_base64(out_, kept);
+        append_base64(out_, kept);
         out_ << '"';
     }
     if (!captured.cut()) return;
@@ -115,7 +114,7 @@ bool append_text(Buffer& out, std::string_view bytes) {
         out << bytes.substr(0, plain);
         bytes.remove_prefix(plain);
         if (bytes.empty()) break;
-        const audit::Character one = audit::decode_utf8(bytes);
+        const Character one = decode_utf8(bytes);
         const std::size_t taken = one.length > 0 ? one.length : begun(bytes);
         if (one.length > 0)
             append_character(out, one.point, bytes.substr(0, taken));

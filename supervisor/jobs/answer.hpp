@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "supervisor/audit/buffer.hpp"
+#include "base/buffer.hpp"
 #include "supervisor/jobs/execution.hpp"
 
 namespace callgate::jobs {
@@ -22,7 +22,7 @@ namespace callgate::jobs {
 /// Appends `bytes` as a JSON string, with U+FFFD for what is no UTF-8, as Python's "replace" has it: one for
 /// each part that begins a character and cannot be continued. Hidden characters are escaped. False where
 /// there was any such part.
-bool append_text(audit::Buffer& out, std::string_view bytes);
+bool append_text(Buffer& out, std::string_view bytes);
 /// Without the beginning of a character at its end, where one was cut.
 [[nodiscard]] std::string_view whole_characters(std::string_view bytes);
 

@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "agent/write_all.hpp"
+#include "base/write_all.hpp"
 
 namespace callgate::jobs {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "agent/unique_fd.hpp"
+#include "base/unique_fd.hpp"
 
 namespace callgate::jobs {
 

@@ -10,9 +10,9 @@
 #include <boost/asio/write.hpp>
 
 #include "agent/landlock.hpp"
-#include "supervisor/jobs/late_words.hpp"
-#include "supervisor/json_read.hpp"
-#include "supervisor/report.hpp"
+#include "supervisor/jobs/job_message.hpp"
+#include "base/json_read.hpp"
+#include "supervisor/run/report.hpp"
 
 namespace callgate::jobs {
 

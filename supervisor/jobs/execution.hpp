@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "supervisor/jobs/ahead.hpp"
+#include "supervisor/jobs/warm_run.hpp"
 #include "supervisor/jobs/command_line.hpp"
 #include "supervisor/jobs/run_process.hpp"
 #include "supervisor/jobs/stream.hpp"
@@ -33,7 +33,7 @@ struct Surroundings {
     boost::asio::io_context& loop;
     const Settings& settings;
     const std::vector<std::string>& environment;
-    const agent::SignalState& signals;
+    const SignalState& signals;
     Ahead* ahead = nullptr;  // null: no run is started ahead
 };
 

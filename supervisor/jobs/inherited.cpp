@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "agent/unique_fd.hpp"
+#include "base/unique_fd.hpp"
 
 namespace callgate::jobs {
 

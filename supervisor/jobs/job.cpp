@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "rules/loader.hpp"
-#include "supervisor/audit/escape.hpp"
+#include "rules/load/loader.hpp"
+#include "base/escape.hpp"
 #include "supervisor/jobs/language.hpp"
 #include "supervisor/jobs/request_text.hpp"
 
@@ -95,7 +95,7 @@ std::string id(const json& value) {
     if (value.is_number_integer()) return value.dump();
     if (!value.is_string() || value.get_ref<const std::string&>().size() > longest_id)
         expected("id", "a text of at most 256 bytes or a whole number", value);
-    return audit::json_string(value.get_ref<const std::string&>());
+    return json_string(value.get_ref<const std::string&>());
 }
 
 std::vector<std::string> command(const json& value) {
@@ -123,7 +123,7 @@ void add_environment(Job& job, const json& value) {
     for (const auto& [name, one] : value.items()) {
         const std::string where = "env." + name;
         if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos)
-            throw Wrong{"env: " + audit::json_string(name) + " cannot be a variable's name"};
+            throw Wrong{"env: " + json_string(name) + " cannot be a variable's name"};
         if (one.is_null())
             job.environment.emplace_back(name, std::nullopt);
         else
@@ -142,7 +142,7 @@ void add_allowances(Job& job, std::string_view option, const json& value) {
 
 std::string decoded(const std::string& member, const json& value) {
     std::optional<std::string> bytes;
-    if (value.is_string()) bytes = audit::decode_base64(value.get_ref<const std::string&>());
+    if (value.is_string()) bytes = decode_base64(value.get_ref<const std::string&>());
     if (!bytes) throw Wrong{member + ": expected base64"};
     return std::move(*bytes);
 }
@@ -212,7 +212,7 @@ void read_code(Job& job, const json& object) {
     std::string language = "python";
     if (object.contains("language")) language = text("language", object["language"], "a text");
     if (std::ranges::find(languages(), language) == languages().end())
-        throw Wrong{"language: " + audit::json_string(language) + " is unknown" +
+        throw Wrong{"language: " + json_string(language) + " is unknown" +
                     near(language, languages())};
     Program made = program(language, text("code", object["code"], "a text"));
     job.command = std::move(made.command);
@@ -224,7 +224,7 @@ Job read_job(const json& object) {
     for (const auto& [name, value] : object.items()) {
         const auto* const found = std::ranges::find(members, name, &Member::name);
         if (found == std::end(members))
-            throw Wrong{"unknown member " + audit::json_string(name) + near(name, member_names)};
+            throw Wrong{"unknown member " + json_string(name) + near(name, member_names)};
         found->read(job, value);
     }
     exclude(object, "workdir", "scratch");
@@ -242,7 +242,7 @@ Cancel read_cancel(const json& object) {
         else if (name == "now")
             cancel.now = truth("now", value);
         else
-            throw Wrong{"unknown member " + audit::json_string(name) + near(name, known)};
+            throw Wrong{"unknown member " + json_string(name) + near(name, known)};
     }
     return cancel;
 }

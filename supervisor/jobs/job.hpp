@@ -16,7 +16,7 @@
 #include <variant>
 #include <vector>
 
-#include "rules/limits.hpp"
+#include "rules/model/limits.hpp"
 
 namespace callgate::jobs {
 

@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "supervisor/audit/escape.hpp"
+#include "base/escape.hpp"
 
 namespace callgate::jobs {
 
@@ -22,7 +22,7 @@ public:
         if (event == json::parse_event_t::object_start) keys_.emplace_back();
         if (event == json::parse_event_t::object_end) keys_.pop_back();
         if (event == json::parse_event_t::key && !keys_.back().insert(parsed.get<std::string>()).second)
-            throw Wrong{"the member " + audit::json_string(parsed.get<std::string>()) + " is there twice"};
+            throw Wrong{"the member " + json_string(parsed.get<std::string>()) + " is there twice"};
         return true;
     }
 

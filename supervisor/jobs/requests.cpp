@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "agent/unique_fd.hpp"
+#include "base/unique_fd.hpp"
 
 namespace callgate::jobs {
 

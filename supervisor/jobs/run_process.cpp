@@ -5,7 +5,7 @@
 
 #include "supervisor/jobs/command_line.hpp"
 #include "supervisor/jobs/language.hpp"
-#include "supervisor/jobs/late_words.hpp"
+#include "supervisor/jobs/job_message.hpp"
 #include "supervisor/jobs/run_request.hpp"
 
 namespace callgate::jobs {
@@ -73,7 +73,7 @@ std::vector<std::string> own_words(std::string_view verb, const std::vector<std:
 std::variant<RunProcess, std::string> start_run(std::string_view verb, const std::vector<std::string>& words,
                                                 const std::vector<std::string>& environment,
                                                 const Connections& connections,
-                                                const agent::SignalState& signals) {
+                                                const SignalState& signals) {
     Ends ends;
     if (const error_code error = ends.make(connections))
         return "cannot start the job: " + error.message() +

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "supervisor/spawn.hpp"
+#include "base/process/spawn.hpp"
 
 namespace callgate::jobs {
 
@@ -41,7 +41,7 @@ struct Connections {
                                                               const std::vector<std::string>& words,
                                                               const std::vector<std::string>& environment,
                                                               const Connections& connections,
-                                                              const agent::SignalState& signals);
+                                                              const SignalState& signals);
 
 /// The same of a zygote behind `socket`: its child is not known yet. Nothing where there are too few
 /// descriptors, or nobody reads there.

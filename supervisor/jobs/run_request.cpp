@@ -6,14 +6,14 @@
 #include <cstddef>
 #include <tuple>
 
-#include "agent/descriptor_message.hpp"
+#include "base/descriptor_message.hpp"
 
 namespace callgate::jobs {
 
 namespace {
 
 constexpr std::size_t most = 8;
-using Message = agent::DescriptorMessage<std::array<int, most>, most>;
+using Message = DescriptorMessage<std::array<int, most>, most>;
 
 }  // namespace
 

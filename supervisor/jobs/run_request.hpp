@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "agent/unique_fd.hpp"
+#include "base/unique_fd.hpp"
 
 namespace callgate::jobs {
 

@@ -9,8 +9,8 @@
 #include <boost/asio/post.hpp>
 
 #include "supervisor/jobs/answer.hpp"
-#include "supervisor/machine.hpp"
-#include "supervisor/signal_descriptor.hpp"
+#include "supervisor/host/host.hpp"
+#include "base/process/signal_descriptor.hpp"
 
 namespace callgate::jobs {
 
@@ -58,7 +58,7 @@ private:
     const Settings& settings_;
     Form form_;
     std::size_t most_;
-    agent::SignalState inherited_ = agent::SignalState::current();  // before any is changed
+    SignalState inherited_ = SignalState::current();  // before any is changed
     std::vector<std::string> environment_ = current_environment();
     asio::io_context loop_{1};
     asio::posix::stream_descriptor signals_;

@@ -10,7 +10,7 @@
 #include <functional>
 #include <string>
 
-#include "agent/unique_fd.hpp"
+#include "base/unique_fd.hpp"
 
 namespace callgate::jobs {
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-#include "supervisor/jobs/late_words.hpp"
+#include "supervisor/jobs/job_message.hpp"
 
 namespace callgate::jobs {
 
@@ -22,7 +22,7 @@ std::optional<SocketPair> make_sockets() {
 
 std::shared_ptr<Zygote> Zygote::start(const std::vector<std::string>& frame,
                                       const std::vector<std::string>& environment,
-                                      const agent::SignalState& signals) {
+                                      const SignalState& signals) {
     Inherited inherited = Inherited::current();  // before it inherits anything
     auto sockets = make_sockets();
     if (!sockets) return nullptr;

@@ -25,7 +25,7 @@ public:
     /// descriptors. It is the server's child, which the owner reaps.
     [[nodiscard]] static std::shared_ptr<Zygote> start(const std::vector<std::string>& frame,
                                                        const std::vector<std::string>& environment,
-                                                       const agent::SignalState& signals);
+                                                       const SignalState& signals);
 
     /// Asks for a run that is connected so; `connections.job` is its end of a SOCK_SEQPACKET, over which it
     /// says that it is there (late_words.hpp). Its child is known then. Not while another of its runs may

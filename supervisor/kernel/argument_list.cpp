@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "agent/unique_fd.hpp"
+#include "base/unique_fd.hpp"
 #include "supervisor/kernel/target.hpp"
 #include "supervisor/kernel/target_memory.hpp"
 

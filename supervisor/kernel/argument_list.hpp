@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "supervisor/kernel/result.hpp"
+#include "base/result.hpp"
 
 namespace callgate::kernel {
 

@@ -13,7 +13,7 @@
 #include <atomic>
 #include <string>
 
-#include "agent/unique_fd.hpp"
+#include "base/unique_fd.hpp"
 #include "supervisor/kernel/target.hpp"
 
 namespace callgate::kernel {

@@ -10,8 +10,8 @@
 #include <array>
 #include <cstdint>
 
-#include "agent/unique_fd.hpp"
-#include "supervisor/kernel/result.hpp"
+#include "base/unique_fd.hpp"
+#include "base/result.hpp"
 
 namespace callgate::kernel {
 

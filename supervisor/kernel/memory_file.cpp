@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "agent/unique_fd.hpp"
+#include "base/unique_fd.hpp"
 #include "supervisor/kernel/target.hpp"
 
 namespace callgate::kernel {

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "supervisor/kernel/result.hpp"
+#include "base/result.hpp"
 
 namespace callgate::kernel {
 

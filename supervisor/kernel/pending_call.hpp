@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "agent/unique_fd.hpp"
-#include "rules/test_switch.hpp"
+#include "base/unique_fd.hpp"
+#include "base/test_switch.hpp"
 #include "supervisor/kernel/listener.hpp"
 
 namespace callgate::kernel {

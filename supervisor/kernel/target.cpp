@@ -13,7 +13,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "agent/directory.hpp"
+#include "base/directory.hpp"
 
 namespace callgate::kernel {
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "agent/unique_fd.hpp"
-#include "supervisor/kernel/result.hpp"
+#include "base/unique_fd.hpp"
+#include "base/result.hpp"
 
 namespace callgate::kernel {
 

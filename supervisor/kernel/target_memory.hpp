@@ -14,7 +14,7 @@
 #include <span>
 #include <string>
 
-#include "supervisor/kernel/result.hpp"
+#include "base/result.hpp"
 
 namespace callgate::kernel {
 

@@ -15,7 +15,7 @@
 
 #include <sys/types.h>
 
-#include "supervisor/kernel/result.hpp"
+#include "base/result.hpp"
 
 namespace callgate::kernel {
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "attacks")]
 
 import harness  # noqa: E402
 import mutants  # noqa: E402
 import replaying  # noqa: E402
 import toolchains  # noqa: E402
-from attacks import table  # noqa: E402
+from cases import table  # noqa: E402
 
 KINDS = ["root", "user"] if os.geteuid() == 0 else ["user"]
 ATTACKS: list = []

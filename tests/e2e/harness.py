@@ -287,7 +287,7 @@ class Box:
         self.switches = {name: os.environ[name] for name in SWITCHES if name in os.environ}
 
     def switch(self, off: str = "", abi: int | None = None) -> None:
-        """From here on the build whose checks can be left out (rules/test_switch.hpp)."""
+        """From here on the build whose checks can be left out (base/test_switch.hpp)."""
         assert self.stage.switched, "CALLGATE_SWITCHED names no program: ./dev build switches"
         self.callgate = self.stage.switched
         self.switches = dict(zip(SWITCHES, (off, "" if abi is None else str(abi))))

@@ -1,7 +1,7 @@
 """Checks that are left out one at a time, and the attacks of the corpus that must then reach their goal.
 
 A mutant that no attack notices is a check that no test holds. The names of checks are those of `check_enabled` in the sources
-(rules/test_switch.hpp): a call's own name, a refused argument's, a built-in rule's, or one that stands where the check is made.
+(base/test_switch.hpp): a call's own name, a refused argument's, a built-in rule's, or one that stands where the check is made.
 """
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ CHECKS = (
 # Checks that no attack can notice, and which test shows them.
 SHOWN_ELSEWHERE = {
     # The number of a caller that died would have to be given anew within the microseconds of one look.
-    "still-waiting": "tests/supervisor/pending_call_test.cpp: a call that nobody waits for any longer says so",
+    "still-waiting": "tests/unit/supervisor/kernel/pending_call_test.cpp: a call that nobody waits for any longer says so",
     # Without Yama there is nothing to ask; it asks for no more than the kernel would.
     "ptrace-scope": "test_attacks_found.py: test_memory_is_opened_for_whom_yama_lets, where there is Yama",
     # Left out it allows less, not more: the kernel's own refusal shows.

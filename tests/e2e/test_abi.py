@@ -1,6 +1,6 @@
 """The same rule set means the same under an older Landlock, which is injected: attacks are held, and programs work.
 
-What an ABI cannot hold is contested instead (rules/plan.hpp). A plain run takes ABIs 2, 3 and 5 and the cases that they concern
+What an ABI cannot hold is contested instead (rules/plan/plan.hpp). A plain run takes ABIs 2, 3 and 5 and the cases that they concern
 (tag `abi`); a long run all six and every case. Each ABI is a test of its own, e2e.abi_N (CALLGATE_TEST_ABI); this file alone runs
 them all. Real older kernels: ./dev test kernels.
 """
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-import attacks
+import cases
 import harness
-from attacks.case import run_case, runs_of
+from cases.case import run_case, runs_of
 from conftest import KINDS
 from test_programs import PROGRAMS
 from toolchains import compare
@@ -23,10 +23,10 @@ from toolchains import compare
 ALL_ABIS = (1, 2, 3, 4, 5, 6) if harness.SOAK else (2, 3, 5)
 # An ABI that is newer than the kernel's cannot be injected.
 ABIS = [abi for abi in ALL_ABIS if abi <= harness.LANDLOCK_ABI and os.environ.get("CALLGATE_TEST_ABI") in (None, str(abi))]
-CASES = [case for case in attacks.CASES.values() if harness.SOAK or "abi" in case.all_tags]
+CASES = [case for case in cases.CASES.values() if harness.SOAK or "abi" in case.all_tags]
 
 
-def played() -> list[tuple[attacks.Case, int, str]]:
+def played() -> list[tuple[cases.Case, int, str]]:
     """For both users in a long run; in a plain one, and races, each case for one of them, and for the other under the next ABI."""
     return [(case, abi, kind) for number, case in enumerate(CASES) for turn, abi in enumerate(ALL_ABIS) for place, kind in enumerate(KINDS)
             if abi in ABIS and ((harness.SOAK and "race" not in case.all_tags) or (number + turn + place) % len(KINDS) == 0)]

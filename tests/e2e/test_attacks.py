@@ -3,16 +3,16 @@ from __future__ import annotations
 
 import pytest
 
-import attacks
+import cases
 import harness
-from attacks.case import run_case, runs_of
+from cases.case import run_case, runs_of
 
 
 def marked(case):
     return pytest.param(case, id=case.name, marks=[getattr(pytest.mark, tag) for tag in sorted(case.all_tags)])
 
 
-@pytest.mark.parametrize("case", [marked(case) for case in attacks.CASES.values()])
+@pytest.mark.parametrize("case", [marked(case) for case in cases.CASES.values()])
 def test_an_attack_is_held(stage, user, attack_results, case):
     result = run_case(case, stage, user, runs=runs_of(case, harness.LANDLOCK_ABI))
     attack_results.append(result)
@@ -23,5 +23,5 @@ def test_an_attack_is_held(stage, user, attack_results, case):
 
 def test_the_corpus_covers_every_paragraph():
     """At least 150 cases, some under each heading, and none without its three runs."""
-    assert len(attacks.CASES) >= 150
-    assert {case.paragraph for case in attacks.CASES.values()} == {module.PARAGRAPH for module in attacks.MODULES}
+    assert len(cases.CASES) >= 150
+    assert {case.paragraph for case in cases.CASES.values()} == {module.PARAGRAPH for module in cases.MODULES}

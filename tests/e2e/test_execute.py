@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import harness
-from attacks.case import ENOUGH_WINS, FACTORS, MILLISECONDS, RACE_ROUNDS, wins
+from cases.case import ENOUGH_WINS, FACTORS, MILLISECONDS, RACE_ROUNDS, wins
 
 ROUNDS = 2000 if harness.SOAK else 200
 WAYS = ["fork", "vfork", "spawn", "thread", "double", "at", "empty", "fd", "nofollow", "pending", "noargs"]

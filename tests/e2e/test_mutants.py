@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-import attacks
+import cases
 import harness
 import mutants
-from attacks.case import Result, run_case
+from cases.case import Result, run_case
 
 SOURCES = Path(__file__).resolve().parents[2]
 PARTS = 1 if harness.SOAK else 10
@@ -77,7 +77,7 @@ def test_an_attack_notices_that_a_check_is_left_out(stage, users, mutant):
     user = users[mutant.user]
     noticed = []
     for name in mutant.cases:
-        case = attacks.CASES[name]
+        case = cases.CASES[name]
         if mutant.beside or mutant.abi:
             base = attempt(case, stage, user, mutant.beside, mutant.abi)
             assert base.impossible is not None or base.good, f"not held by this check alone\n{base.explain()}"
@@ -140,5 +140,5 @@ def test_every_name_that_a_mutant_leaves_out_is_a_check():
 
 
 def test_every_mutant_names_cases_of_the_corpus():
-    assert [(one.name, case) for one in mutants.MUTANTS for case in one.cases if case not in attacks.CASES] == []
+    assert [(one.name, case) for one in mutants.MUTANTS for case in one.cases if case not in cases.CASES] == []
     assert [one.name for one in mutants.MUTANTS if not one.cases and not one.test] == []

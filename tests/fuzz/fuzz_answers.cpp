@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "supervisor/approval/wire.hpp"
-#include "supervisor/audit/escape.hpp"
+#include "supervisor/approval/protocol/wire.hpp"
+#include "base/escape.hpp"
 
 using namespace callgate;
 
@@ -17,8 +17,8 @@ namespace {
 
 void check_said(std::string_view said) {
     if (said.ends_with('\n')) said.remove_suffix(1);
-    if (audit::terminal_safe(said) == said) return;
-    std::fprintf(stderr, "text that a terminal would obey: %s\n", audit::terminal_safe(said).c_str());
+    if (terminal_safe(said) == said) return;
+    std::fprintf(stderr, "text that a terminal would obey: %s\n", terminal_safe(said).c_str());
     std::abort();
 }
 

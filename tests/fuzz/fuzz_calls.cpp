@@ -24,12 +24,13 @@
 #include <string>
 #include <vector>
 
-#include "agent/capabilities.hpp"
-#include "agent/made_objects.hpp"
-#include "agent/removal.hpp"
-#include "supervisor/calls/supervision.hpp"
-#include "supervisor/calls/table.hpp"
-#include "supervisor/clock.hpp"
+#include "base/process/capabilities.hpp"
+#include "agent/created_ipc.hpp"
+#include "base/process/remove_tree.hpp"
+#include "supervisor/decide/supervision.hpp"
+#include "supervisor/calls/dispatch.hpp"
+#include "supervisor/enforce/call_table.hpp"
+#include "base/clock.hpp"
 #include "tests/fuzz/fake_target.hpp"
 
 using namespace callgate;
@@ -125,16 +126,16 @@ struct World {
         UniqueFd nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC | O_APPEND));
         log = audit::Log::on_descriptor(std::move(nowhere), {.run = "fuzz", .mode = "enforce"}).value();
         // As the threads that handle calls: what is sent to the kernel itself (netlink) must change nothing.
-        if (!agent::drop_capabilities()) std::abort();
+        if (!drop_capabilities()) std::abort();
     }
-    ~World() { static_cast<void>(agent::remove_tree(directory)); }
+    ~World() { static_cast<void>(remove_tree(directory)); }
 
     /// Each input finds what the first one found.
     void tidy() {
         struct stat found {};
         const std::string made_here = directory + "/" + writable;
         if (::stat(made_here.c_str(), &found) != 0 || !same_time(found.st_ctim, made_at)) {
-            if (!agent::remove_tree(made_here) || ::mkdir(made_here.c_str(), 0700) != 0) std::abort();
+            if (!remove_tree(made_here) || ::mkdir(made_here.c_str(), 0700) != 0) std::abort();
             if (::stat(made_here.c_str(), &found) != 0) std::abort();
             made_at = found.st_ctim;
         }
@@ -161,12 +162,12 @@ World& world() {
     return made;
 }
 
-[[noreturn]] void broken(const calls::CallEntry& entry, const char* what) {
+[[noreturn]] void broken(const enforce::CallEntry& entry, const char* what) {
     std::fprintf(stderr, "%.*s: %s\n", static_cast<int>(entry.name.size()), entry.name.data(), what);
     std::abort();
 }
 
-void run_call(const calls::CallEntry& entry, const kernel::Notification& notification, bool waits) {
+void run_call(const enforce::CallEntry& entry, const kernel::Notification& notification, bool waits) {
     World& here = world();
     fuzz::open_descriptors();
     here.tidy();
@@ -196,7 +197,7 @@ void run_call(const calls::CallEntry& entry, const kernel::Notification& notific
         here.scratch->executable.clear();
         calls::CallContext context{run, call, blocking, *here.scratch, entry, monotonic_ns()};
         try {
-            entry.handle(context);
+            calls::handler_of(entry)(context);
         } catch (const std::exception&) {
             context.fail(EPERM);  // as a receiver does
         }
@@ -213,7 +214,7 @@ void run_call(const calls::CallEntry& entry, const kernel::Notification& notific
     }
 }
 
-bool is_wanted(const calls::CallEntry& entry) {
+bool is_wanted(const enforce::CallEntry& entry) {
     if (wanted_calls.empty()) return true;
     for (const std::string& name : wanted_calls)
         if (entry.name == name) return true;
@@ -245,7 +246,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (size < head_size) return -1;
     const std::uint32_t number = static_cast<std::uint32_t>(data[0]) | static_cast<std::uint32_t>(data[1])
                                                                            << 8U;
-    const calls::CallEntry* entry = calls::find_call(number);
+    const enforce::CallEntry* entry = enforce::find_call(number);
     if (entry == nullptr || !is_wanted(*entry)) return -1;
     kernel::Notification notification;
     notification.id = 1;

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "supervisor/audit/escape.hpp"
+#include "base/escape.hpp"
 #include "supervisor/jobs/answer.hpp"
 #include "supervisor/jobs/command_line.hpp"
 
@@ -25,7 +25,7 @@ void require(bool holds, const char* what) {
 void check_line(std::string_view line) {
     require(line.ends_with('\n'), "an answer ends with a newline");
     line.remove_suffix(1);
-    require(audit::terminal_safe(line) == line, "an answer shows nothing but itself");
+    require(terminal_safe(line) == line, "an answer shows nothing but itself");
     require(nlohmann::json::accept(line), "an answer is JSON");
 }
 
@@ -54,7 +54,7 @@ void check_output(std::string_view bytes) {
     if (!read.contains("output_base64"))
         require(read["output"] == result.output.bytes, "valid output is the same again");
     else
-        require(audit::decode_base64(read["output_base64"].get<std::string>()) == result.output.bytes,
+        require(decode_base64(read["output_base64"].get<std::string>()) == result.output.bytes,
                 "base64 gives the bytes back");
 }
 

@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "rules/plan.hpp"
-#include "supervisor/audit/escape.hpp"
-#include "tests/rules/machine_fixture.hpp"
+#include "rules/plan/plan.hpp"
+#include "base/escape.hpp"
+#include "tests/unit/rules/host_fixture.hpp"
 
 using namespace callgate;
 using namespace callgate::rules;
@@ -55,7 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const LoadedRules loaded = machine().load_text(text, true);
     if (loaded.ok() != (loaded.rules != nullptr)) broken("rules although there is an error, or none without");
     for (const Diagnostic& one : loaded.diagnostics) {
-        if (audit::terminal_safe(one.text()) != one.text()) broken("a message that a terminal would obey");
+        if (terminal_safe(one.text()) != one.text()) broken("a message that a terminal would obey");
     }
     if (loaded.rules) plan_and_ask(loaded);
     return 0;

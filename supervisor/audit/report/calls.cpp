@@ -1,6 +1,6 @@
 #include "supervisor/audit/report/calls.hpp"
 
-#include "supervisor/audit/show_rows.hpp"
+#include "supervisor/audit/verbs/show_rows.hpp"
 
 namespace callgate::audit::report {
 

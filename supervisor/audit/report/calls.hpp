@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "rules/operation.hpp"
+#include "rules/model/operation.hpp"
 #include "supervisor/audit/report/outcome.hpp"
 #include "supervisor/audit/report/strings.hpp"
 

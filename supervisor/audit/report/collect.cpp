@@ -2,9 +2,9 @@
 
 #include <ostream>
 
-#include "supervisor/audit/show_rows.hpp"
-#include "supervisor/audit/timestamp.hpp"
-#include "supervisor/json_read.hpp"
+#include "supervisor/audit/verbs/show_rows.hpp"
+#include "supervisor/audit/write/timestamp.hpp"
+#include "base/json_read.hpp"
 
 namespace callgate::audit::report {
 

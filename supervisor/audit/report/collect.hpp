@@ -4,7 +4,7 @@
 #include <iosfwd>
 #include <string_view>
 
-#include "supervisor/audit/reader.hpp"
+#include "supervisor/audit/read/reader.hpp"
 #include "supervisor/audit/report/contents.hpp"
 
 namespace callgate::audit::report {

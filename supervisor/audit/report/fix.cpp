@@ -3,8 +3,8 @@
 #include <optional>
 #include <utility>
 
-#include "rules/rule.hpp"
-#include "supervisor/report.hpp"
+#include "rules/model/rule.hpp"
+#include "supervisor/run/report.hpp"
 
 namespace callgate::audit::report {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "supervisor/audit/replay.hpp"
+#include "supervisor/audit/verbs/replay.hpp"
 
 namespace callgate::audit::report {
 

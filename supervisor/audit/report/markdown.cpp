@@ -4,10 +4,10 @@
 #include <ostream>
 #include <vector>
 
-#include "supervisor/audit/escape.hpp"
+#include "base/escape.hpp"
 #include "supervisor/audit/report/collect.hpp"
-#include "supervisor/audit/show_rows.hpp"
-#include "supervisor/plural.hpp"
+#include "supervisor/audit/verbs/show_rows.hpp"
+#include "base/plural.hpp"
 
 namespace callgate::audit::report {
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "supervisor/audit/reader.hpp"
+#include "supervisor/audit/read/reader.hpp"
 
 namespace callgate::audit::report {
 

@@ -3,9 +3,9 @@
 #include <charconv>
 #include <ostream>
 
-#include "rules/sha256.hpp"
-#include "supervisor/audit/escape.hpp"
-#include "supervisor/audit/show_rows.hpp"
+#include "base/sha256.hpp"
+#include "base/escape.hpp"
+#include "supervisor/audit/verbs/show_rows.hpp"
 
 namespace callgate::audit::report {
 
@@ -13,7 +13,7 @@ namespace {
 
 /// 'sha256-…' as a policy names a style or script that stands in the page.
 std::string policy_hash(std::string_view text) {
-    const std::string hex = rules::sha256_hex(text);
+    const std::string hex = sha256_hex(text);
     std::string bytes;
     for (std::size_t at = 0; at < hex.size(); at += 2) {
         unsigned byte = 0;

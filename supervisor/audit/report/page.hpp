@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "supervisor/audit/buffer.hpp"
+#include "base/buffer.hpp"
 #include "supervisor/audit/report/contents.hpp"
 
 namespace callgate::audit::report {

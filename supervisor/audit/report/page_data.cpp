@@ -5,7 +5,7 @@
 #include <functional>
 #include <ostream>
 
-#include "supervisor/audit/escape.hpp"
+#include "base/escape.hpp"
 #include "supervisor/audit/report/page.hpp"
 
 namespace callgate::audit::report {

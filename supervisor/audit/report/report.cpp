@@ -9,14 +9,14 @@
 #include <ostream>
 #include <sstream>
 
-#include "agent/unique_fd.hpp"
-#include "agent/write_all.hpp"
-#include "supervisor/audit/escape.hpp"
+#include "base/unique_fd.hpp"
+#include "base/write_all.hpp"
+#include "base/escape.hpp"
 #include "supervisor/audit/report/collect.hpp"
 #include "supervisor/audit/report/markdown.hpp"
 #include "supervisor/audit/report/page.hpp"
-#include "supervisor/audit/show_rows.hpp"
-#include "supervisor/replace_file.hpp"
+#include "supervisor/audit/verbs/show_rows.hpp"
+#include "base/process/replace_file.hpp"
 
 namespace callgate::audit {
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "supervisor/audit/show.hpp"
+#include "supervisor/audit/verbs/show.hpp"
 
 namespace callgate::audit {
 

@@ -1,0 +1,269 @@
+#include "agent/confine.hpp"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <linux/ioprio.h>
+#include <linux/keyctl.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <utility>
+
+#include "agent/launch_message.hpp"
+#include "agent/handover.hpp"
+#include "base/test_switch.hpp"
+
+namespace callgate::agent {
+namespace {
+
+constexpr unsigned long wait_killable = 1UL << 5U;  // SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, Linux 5.19
+constexpr int status_not_executable = 126;
+constexpr int status_not_found = 127;
+
+void tell(int pipe, Event::Kind kind, int value, int detail = 0) {
+    Event event;
+    event.kind = kind;
+    event.pid = ::getpid();
+    event.value = value;
+    event.detail = detail;
+    // Smaller than PIPE_BUF: whole or not at all. If nobody reads any more the handshake ends this process.
+    static_cast<void>(::write(pipe, &event, sizeof event) == 0);
+}
+
+int error_of(long returned) { return returned < 0 ? errno : 0; }
+int error_of(const boost::system::result<void>& done) { return done ? 0 : done.error().value(); }
+
+// The command's own descriptors pass execve although callgate may have marked them.
+int release_passed(const std::vector<int>& passed) {
+    for (const int fd : passed) {
+        const int flags = ::fcntl(fd, F_GETFD);
+        if (flags < 0 || ::fcntl(fd, F_SETFD, flags & ~FD_CLOEXEC) < 0) return errno;
+    }
+    return 0;
+}
+
+int set_descriptors(const AgentStart& start) {
+    if (check_enabled("descriptors")) {
+        if (const int error = close_all_but(start.kept())) return error;
+    }
+    if (const int error = fill_standard_descriptors()) return error;
+    return release_passed(start.guarding().pass);
+}
+
+int set_limit(int resource, const rlimit& value) {
+    return error_of(::setrlimit(static_cast<__rlimit_resource_t>(resource), &value));
+}
+
+// No core of a program that may hold secrets, but a debugger inside may raise the limit again.
+int forbid_core() {
+    rlimit core{};
+    if (::getrlimit(RLIMIT_CORE, &core) != 0) return errno;
+    core.rlim_cur = 0;
+    return set_limit(RLIMIT_CORE, core);
+}
+
+/// Where memory is short the kernel is to end the tree before what runs beside it
+/// (proc_pid_oom_score_adj(5)): half of the scale is added. A program that may write there can take that
+/// back, as anybody can what he inherited. Not before there is a command: who waits for one is no burden.
+int offer_to_oom_killer(const UniqueFd& score_file) {
+    constexpr int added = 500, most = 1000;
+    std::array<char, 16> text{};
+    int error = error_of(::read(score_file.get(), text.data(), text.size() - 1));
+    int score = 0;
+    if (error == 0 && std::from_chars(text.begin(), text.end(), score).ec == std::errc()) {
+        char* const end = std::to_chars(text.begin(), text.end(), std::min(score + added, most)).ptr;
+        error =
+            error_of(::write(score_file.get(), text.data(), static_cast<std::size_t>(end - text.begin())));
+    }
+    return error;
+}
+
+/// What the kernel itself looks up for the tree finds no key of the caller's session (keyrings(7)); the calls
+/// for keys are closed. Kept as it is where none can be made: no keyrings in this kernel, a container that
+/// forbids them, the user's quota of keys.
+void leave_session_keyring() { ::syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr); }
+
+/// What depends on nothing that the supervisor is still to tell.
+int set_same_limits(UniqueFd& score_file) {
+    if (const int error = forbid_core()) return error;
+    leave_session_keyring();
+    score_file.reset(::open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC));
+    return score_file ? 0 : errno;
+}
+
+int set_limits(const Blueprint& blueprint, UniqueFd score_file) {
+    if (const int error = offer_to_oom_killer(score_file)) return error;
+    for (const Limit& limit : blueprint.limits()) {
+        if (const int error = set_limit(limit.resource, limit.value)) return error;
+    }
+    return 0;
+}
+
+int set_priority(const Blueprint& blueprint) {
+    if (blueprint.nice() != 0) {
+        errno = 0;
+        if (::nice(blueprint.nice()) == -1 && errno != 0) return errno;
+    }
+    if (blueprint.io_priority() == nullptr) return 0;
+    return error_of(::syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, *blueprint.io_priority()));
+}
+
+int make_ruleset(const Blueprint& domain, UniqueFd& ruleset) {
+    if (domain.landlock() == nullptr || !check_enabled("landlock")) return 0;
+    auto made = domain.landlock()->make();
+    if (!made) return made.error().value();
+    ruleset = std::move(*made);
+    return 0;
+}
+
+int enter_landlock(UniqueFd& ruleset) {
+    if (!ruleset) return 0;
+    if (::syscall(SYS_landlock_restrict_self, ruleset.get(), 0U) != 0) return errno;
+    ruleset.reset();
+    return 0;
+}
+
+// Returns the listener, -1 where there is no filter; `error` is 0 or errno.
+int install_filter(const Blueprint& told, int& error) {
+    error = 0;
+    if (told.filter().empty()) return -1;
+    sock_fprog program{};
+    program.len = static_cast<unsigned short>(told.filter().size());
+    program.filter = const_cast<sock_filter*>(told.filter().data());  // the kernel only reads it
+    const long listener = ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+                                    SECCOMP_FILTER_FLAG_NEW_LISTENER | wait_killable, &program);
+    error = error_of(listener);
+    return static_cast<int>(listener);
+}
+
+bool wait_for_go(int pipe) {
+    char byte = 0;
+    for (;;) {
+        const ssize_t got = ::read(pipe, &byte, 1);
+        if (got < 0 && errno == EINTR) continue;
+        return got == 1;
+    }
+}
+
+[[noreturn]] void give_up(const AgentStart& start, ArmStep step, int error) {
+    tell(start.channels().status, Event::Kind::arm_failed, error, static_cast<int>(step));
+    ::_exit(125);
+}
+
+// Tries each candidate; returns only on failure, with execvpe's choice of errno.
+int execute(const Blueprint& blueprint) {
+    int result = ENOENT;
+    char** const arguments = blueprint.arguments();
+    for (char* const path : blueprint.executables()) {
+        ::execve(path, arguments, blueprint.environment());
+        if (errno == ENOEXEC) {
+            // As execvpe does: a text without "#!" is the shell's.
+            char shell[] = "/bin/sh";
+            arguments[-1] = shell;
+            char* const name = std::exchange(arguments[0], path);
+            ::execve(shell, arguments - 1, blueprint.environment());
+            const int error = errno;
+            arguments[0] = name;
+            return error;
+        }
+        if (errno == EACCES)
+            result = EACCES;
+        else if (errno != ENOENT && errno != ENOTDIR)
+            return errno;
+    }
+    return result;
+}
+
+}  // namespace
+
+AgentStart::AgentStart(const Guarding& guarding, AgentChannels channels)
+    : guarding_(guarding), channels_(channels), kept_(guarding.pass) {
+    kept_.push_back(channels.status);
+    kept_.push_back(channels.go);
+    if (channels.handover >= 0) kept_.push_back(channels.handover);
+    std::sort(kept_.begin(), kept_.end());
+}
+
+int close_all_but(const std::vector<int>& kept) {
+    unsigned first = 3;
+    for (const int fd : kept) {
+        const auto number = static_cast<unsigned>(fd);
+        if (number < first) continue;
+        if (number > first && ::syscall(SYS_close_range, first, number - 1, 0U) != 0) return errno;
+        first = number + 1;
+    }
+    return error_of(::syscall(SYS_close_range, first, ~0U, 0U));
+}
+
+int fill_standard_descriptors() {
+    for (int fd = 0; fd <= 2; ++fd) {
+        const int flags = ::fcntl(fd, F_GETFD);
+        if (flags >= 0 && (flags & FD_CLOEXEC) == 0) continue;
+        const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (null < 0) return errno;
+        if (null == fd) {
+            if (::fcntl(fd, F_SETFD, 0) < 0) return errno;
+            continue;
+        }
+        if (::dup2(null, fd) < 0) return errno;
+        ::close(null);
+    }
+    return 0;
+}
+
+void arm_and_execute(const AgentStart& start) {
+    const Guarding& guarding = start.guarding();
+    const AgentChannels channels = start.channels();
+    const auto require = [&](ArmStep step, int error) {
+        if (error != 0) give_up(start, step, error);
+    };
+    guarding.signals.restore_dispositions();
+    require(ArmStep::process_group, take_terminal(guarding.terminal));
+    guarding.signals.restore_mask();
+    // First of all: what follows is done with the command's own rights.
+    if (!guarding.keep_capabilities && check_enabled("capabilities"))
+        require(ArmStep::capabilities, error_of(drop_capabilities()));
+    if (guarding.working_directory)
+        require(ArmStep::working_directory, error_of(::fchdir(guarding.working_directory.get())));
+    require(ArmStep::descriptors, set_descriptors(start));
+    // While the supervisor still works out what holds: the run waits for whatever comes after that.
+    UniqueFd score_file;
+    require(ArmStep::limits, set_same_limits(score_file));
+    require(ArmStep::no_new_privs, error_of(::prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL)));
+
+    Blueprint domain, filter, blueprint;
+    require(ArmStep::handshake, domain.receive(channels.go));
+    UniqueFd ruleset;
+    require(ArmStep::ruleset, make_ruleset(domain, ruleset));
+    require(ArmStep::handshake, filter.receive(channels.go));
+    require(ArmStep::landlock, enter_landlock(ruleset));
+    Courier courier;
+    if (channels.handover >= 0) require(ArmStep::handshake, courier.start(channels.handover));
+    int error = 0;
+    const int listener = install_filter(filter, error);
+    require(ArmStep::filter, error);
+    if (channels.handover >= 0) require(ArmStep::handshake, courier.carry(listener));
+
+    // From here on nothing that the filter stops: nobody has the listener yet. What is set of limits and
+    // priority is the caller's own, which it never stops (supervisor/calls/filter_spec).
+    require(ArmStep::handshake, blueprint.receive(channels.go));
+    require(ArmStep::limits, set_limits(blueprint, std::move(score_file)));
+    require(ArmStep::priority, set_priority(blueprint));
+    tell(channels.status, Event::Kind::armed, listener);
+    if (!wait_for_go(channels.go)) give_up(start, ArmStep::handshake, EPIPE);
+    // A copy of the listener here would keep calls waiting for ever once the supervisor is gone.
+    if (listener >= 0) ::close(listener);
+    ::close(channels.go);
+    if (channels.handover >= 0) ::close(channels.handover);
+    error = execute(blueprint);
+    tell(channels.status, Event::Kind::exec_failed, error);
+    ::_exit(error == ENOENT || error == ENOTDIR ? status_not_found : status_not_executable);
+}
+
+}  // namespace callgate::agent

@@ -1,0 +1,100 @@
+#include "agent/created_ipc.hpp"
+
+#include <fcntl.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+#include <utility>
+
+#include "base/process/capabilities.hpp"
+#include "base/unique_fd.hpp"
+
+namespace callgate::agent {
+
+namespace {
+
+void remove_id(ObjectKind kind, int id) {
+    switch (kind) {
+        case ObjectKind::memory:
+            ::syscall(SYS_shmctl, id, IPC_RMID, nullptr);
+            return;
+        case ObjectKind::semaphores:
+            ::syscall(SYS_semctl, id, 0, IPC_RMID, 0);
+            return;
+        case ObjectKind::queue:
+            ::syscall(SYS_msgctl, id, IPC_RMID, nullptr);
+            return;
+    }
+}
+
+}  // namespace
+
+boost::system::result<SharedObjects> SharedObjects::make() {
+    void* const memory = ::mmap(nullptr, sizeof(MadeObjects), PROT_READ | PROT_WRITE,
+                                MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return boost::system::error_code(errno, boost::system::system_category());
+    // What the kernel gives is zeroed, and that is an empty list: touching it all would cost a megabyte.
+    return SharedObjects(static_cast<MadeObjects*>(memory));
+}
+
+SharedObjects::SharedObjects(SharedObjects&& other) noexcept
+    : objects_(std::exchange(other.objects_, nullptr)) {}
+
+SharedObjects::~SharedObjects() {
+    if (objects_ != nullptr) ::munmap(objects_, sizeof(MadeObjects));
+}
+
+bool is_message_queue(const char* name, std::uint64_t inode, bool on_doubt) {
+    for (const int access : {O_RDONLY, O_WRONLY}) {
+        const UniqueFd queue(
+            static_cast<int>(::syscall(SYS_mq_open, name, access | O_NONBLOCK | O_CLOEXEC, 0, nullptr)));
+        struct stat status {};
+        if (queue) return ::fstat(queue.get(), &status) == 0 && status.st_ino == inode;
+        if (errno != EACCES) return false;
+    }
+    return on_doubt;
+}
+
+void kill_made_groups(const MadeObjects& made) {
+    for (const MadeObjects::Group& group : made.groups) {
+        if (!group.used.load() || !group.unified.load()) continue;
+        const UniqueFd directory(::open(group.path.data(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+        const UniqueFd kill(::openat(directory.get(), "cgroup.kill", O_WRONLY | O_CLOEXEC));
+        static_cast<void>(::write(kill.get(), "1", 1) == 0);
+    }
+}
+
+void remove_group(const MadeObjects::Group& group) {
+    if (::rmdir(group.path.data()) == 0 || errno != EACCES) return;
+    const OverrideInUse override;
+    ::rmdir(group.path.data());
+}
+
+bool any_group(const MadeObjects& made) {
+    return std::ranges::any_of(made.groups,
+                               [](const MadeObjects::Group& group) { return group.used.load(); });
+}
+
+void remove_made_objects(const MadeObjects& made) {
+    for (std::size_t kind = 0; kind < object_kinds; ++kind) {
+        const MadeObjects::Ids& ids = made.ids[kind];
+        const std::uint32_t count = std::min(ids.count.load(), MadeObjects::most);
+        for (std::uint32_t index = 0; index < count; ++index)
+            remove_id(static_cast<ObjectKind>(kind), ids.values[index].load());
+    }
+    for (const MadeObjects::Group& group : made.groups)
+        if (group.used.load()) remove_group(group);
+    if (!made.any_queue.load()) return;
+    for (const MadeObjects::Name& name : made.message_queues) {
+        if (!name.used.load() || !is_message_queue(name.text.data(), name.inode.load(), true)) continue;
+        ::syscall(SYS_mq_unlink, name.text.data());
+    }
+}
+
+}  // namespace callgate::agent

@@ -1,0 +1,101 @@
+#include "base/process/capabilities.hpp"
+
+#include <linux/capability.h>
+#include <linux/securebits.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+
+namespace callgate {
+namespace {
+
+using boost::system::error_code;
+using boost::system::result;
+
+error_code last_error() { return {errno, boost::system::system_category()}; }
+
+using Sets = std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3>;
+
+Sets held() {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    Sets sets{};
+    if (::syscall(SYS_capget, &header, sets.data()) != 0) return {};
+    return sets;
+}
+
+bool may_change_bounding_set() {
+    return (held()[CAP_TO_INDEX(CAP_SETPCAP)].effective & CAP_TO_MASK(CAP_SETPCAP)) != 0;
+}
+
+constexpr std::size_t override_word = CAP_TO_INDEX(CAP_DAC_OVERRIDE);
+constexpr std::uint32_t override_bit = CAP_TO_MASK(CAP_DAC_OVERRIDE);
+
+bool hold(const Sets& sets) {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    return ::syscall(SYS_capset, &header, sets.data()) == 0;
+}
+
+result<void> hold_only(const Sets& sets) {
+    if (::prctl(PR_CAP_AMBIENT, static_cast<unsigned long>(PR_CAP_AMBIENT_CLEAR_ALL), 0UL, 0UL, 0UL) != 0)
+        return last_error();
+    if (!hold(sets)) return last_error();
+    return {};
+}
+
+// The kernel itself says where its capabilities end, not /proc, which need not be mounted.
+result<void> empty_bounding_set() {
+    for (unsigned long capability = 0; capability < 64; ++capability) {
+        if (::prctl(PR_CAPBSET_DROP, capability, 0UL, 0UL, 0UL) == 0) continue;
+        if (errno == EINVAL && capability > 0) break;
+        return last_error();
+    }
+    return {};
+}
+
+// So that execve by uid 0 gains nothing. Bits that somebody locked otherwise stay: the bounding set is empty.
+result<void> lock_no_root() {
+    const int bits = ::prctl(PR_GET_SECUREBITS, 0UL, 0UL, 0UL, 0UL);
+    if (bits < 0) return last_error();
+    const unsigned long wanted = static_cast<unsigned long>(bits) | SECBIT_NOROOT | SECBIT_NOROOT_LOCKED;
+    if ((bits & SECBIT_NOROOT_LOCKED) != 0 || wanted == static_cast<unsigned long>(bits)) return {};
+    if (::prctl(PR_SET_SECUREBITS, wanted, 0UL, 0UL, 0UL) != 0) return last_error();
+    return {};
+}
+
+}  // namespace
+
+result<void> drop_capabilities() {
+    if (may_change_bounding_set()) {
+        if (auto emptied = empty_bounding_set(); !emptied) return emptied;
+        if (auto locked = lock_no_root(); !locked) return locked;
+    }
+    return drop_held_capabilities();
+}
+
+result<void> drop_held_capabilities() { return hold_only({}); }
+
+result<void> set_override_aside() {
+    Sets sets{};
+    sets[override_word].permitted = held()[override_word].permitted & override_bit;
+    return hold_only(sets);
+}
+
+OverrideInUse::OverrideInUse() {
+    Sets sets = held();
+    if ((sets[override_word].permitted & ~sets[override_word].effective & override_bit) == 0) return;
+    sets[override_word].effective |= override_bit;
+    raised_ = hold(sets);
+}
+
+OverrideInUse::~OverrideInUse() {
+    if (!raised_) return;
+    Sets sets = held();
+    sets[override_word].effective &= ~override_bit;
+    static_cast<void>(hold(sets));  // never refused: nothing is gained
+}
+
+}  // namespace callgate

@@ -1,0 +1,68 @@
+// The processes beneath one process, as /proc shows them, and how to end them all.
+//
+// The target controls how many there are, what they are called, and that they fork, stop, ignore signals,
+// leave their session or their parent while they are counted. It cannot leave the tree: orphans fall to the
+// nearest subreaper. A process is signalled through a pidfd whose identity is checked again after it was
+// opened, so that a reused number never hits a stranger.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+namespace callgate {
+
+struct Process {
+    pid_t pid = 0, parent = 0;
+    char state = '?';  // proc(5): R, S, D, T, Z, ...
+    std::uint64_t threads = 0;
+    std::uint64_t start_time = 0;      // ticks since boot
+    std::uint64_t ticks = 0;           // of processor time, its own
+    std::uint64_t children_ticks = 0;  // of what it and those before it have reaped
+    std::uint64_t resident_pages = 0;
+    /// Whether some thread still runs: the first one may be a zombie already while others go on.
+    [[nodiscard]] bool alive() const { return (state != 'Z' && state != 'X') || threads > 1; }
+};
+
+/// Nothing where it is gone or cannot be read.
+[[nodiscard]] std::optional<Process> read_process(pid_t pid);
+
+/// Who belongs to one process, as far as one reading of /proc has shown it. Entries are read one after the
+/// other, and a number may be given anew meanwhile: then an entry that was read before names a parent that is
+/// none. So who began before its parent is not taken for its child.
+class Family {
+public:
+    explicit Family(const Process& root) { add(root); }
+
+    [[nodiscard]] bool holds_parent_of(const Process& process) const {
+        const auto parent = start_times_.find(process.parent);
+        return parent != start_times_.end() && parent->second <= process.start_time;
+    }
+    void add(const Process& process) { start_times_[process.pid] = process.start_time; }
+
+private:
+    std::unordered_map<pid_t, std::uint64_t> start_times_;
+};
+
+/// Calls `visit` for each descendant of `root`, zombies included, as soon as one reading of /proc shows it.
+void for_each_descendant(pid_t root, const std::function<void(const Process&)>& visit);
+
+/// All living descendants of `root`, from one reading of /proc.
+[[nodiscard]] std::vector<pid_t> descendants(pid_t root);
+
+/// Sends these signals, in order, to every living descendant.
+void signal_descendants(pid_t root, std::initializer_list<int> signals);
+
+/// Ends all descendants of `root` (not `root` itself): SIGSTOP until nothing new appears, then SIGKILL.
+/// Returns how many were killed. Zombies remain for their parents to reap: `between`, called between two
+/// readings of /proc, may reap those that fell to the caller, so that the readings stay short while a tree
+/// dies as fast as it grows.
+std::size_t end_descendants(pid_t root, const std::function<void()>& between = nullptr);
+
+}  // namespace callgate

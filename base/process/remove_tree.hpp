@@ -1,0 +1,16 @@
+// Removes a directory with everything in it, whatever the target left there.
+//
+// The target controls names, depth, modes and links: no symbolic link is followed, no path string is built,
+// and three descriptors are enough for any depth.
+#pragma once
+
+#include <boost/system/result.hpp>
+#include <string>
+
+namespace callgate {
+
+/// Removes `directory` (absolute, not a symbolic link). ENOENT is success. Where something cannot be removed
+/// the rest is removed all the same, and the first error is returned.
+[[nodiscard]] boost::system::result<void> remove_tree(const std::string& directory);
+
+}  // namespace callgate

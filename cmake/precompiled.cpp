@@ -1,0 +1,1 @@
+// A target must compile something: this one exists for cmake/precompiled.hpp.

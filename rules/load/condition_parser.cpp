@@ -1,0 +1,171 @@
+// Conditions: path, host, address, port, protocol, unix, program, argv.
+#include <array>
+#include <charconv>
+
+#include "rules/model/address.hpp"
+#include "rules/load/rule_fields.hpp"
+
+namespace callgate::rules {
+namespace {
+
+struct ConditionKind {
+    std::string_view key;
+    OperationSet for_operations;
+    std::string_view what;
+    void (*parse)(const ParseState&, const JsonValue&, Conditions&);
+};
+
+constexpr std::string_view path_words = "a path pattern or a list of them";
+
+void parse_patterns(const ParseState& state, const JsonValue& value, bool unix_socket, std::string_view what,
+                    std::vector<Glob>& into) {
+    for_each_value(state, value, what, [&](const JsonValue& one) {
+        const std::optional<std::string_view> text = want_text(state, one, what);
+        if (!text) return;
+        std::string error;
+        if (!state.patterns.make(*text, unix_socket, into, error))
+            state.error(one, "pattern " + in_quotes(*text) + ": " + error);
+    });
+}
+
+void parse_path(const ParseState& state, const JsonValue& value, Conditions& into) {
+    parse_patterns(state, value, false, path_words, into.path);
+}
+
+void parse_program(const ParseState& state, const JsonValue& value, Conditions& into) {
+    parse_patterns(state, value, false, path_words, into.program);
+}
+
+void parse_unix(const ParseState& state, const JsonValue& value, Conditions& into) {
+    parse_patterns(state, value, true, "a pattern of socket paths or \"@name\", or a list of them",
+                   into.unix_socket);
+}
+
+void parse_hosts(const ParseState& state, const JsonValue& value, Conditions& into) {
+    constexpr std::string_view what = "a host name or a list of them";
+    for_each_value(state, value, what, [&](const JsonValue& one) {
+        const std::optional<std::string_view> text = want_text(state, one, what);
+        if (!text) return;
+        std::string error;
+        std::optional<HostPattern> host = parse_host(*text, error);
+        if (!host) return state.error(one, "host " + in_quotes(*text) + ": " + error);
+        if (host->suffix)
+            return state.error(one,
+                               "host " + in_quotes(*text) +
+                                   ": this version cannot yet enforce \"*.suffix\"; expected a full name");
+        into.host.push_back(std::move(*host));
+    });
+}
+
+void parse_addresses(const ParseState& state, const JsonValue& value, Conditions& into) {
+    constexpr std::string_view what =
+        "an address such as \"192.0.2.1\" or \"2001:db8::/32\", or a list of them";
+    for_each_value(state, value, what, [&](const JsonValue& one) {
+        const std::optional<std::string_view> text = want_text(state, one, what);
+        if (!text) return;
+        std::string error;
+        const std::optional<Cidr> block = parse_cidr(*text, error);
+        if (!block) return state.error(one, "address " + in_quotes(*text) + ": " + error);
+        into.address.push_back(*block);
+    });
+}
+
+void parse_port_list(const ParseState& state, const JsonValue& value, Conditions& into) {
+    constexpr std::string_view what = "a port such as 443 or \"8000-8999\", or a list of them";
+    for_each_value(state, value, what, [&](const JsonValue& one) {
+        const bool number = one.kind() == JsonValue::Kind::number;
+        if (!number && one.kind() != JsonValue::Kind::string) return wrong_type(state, one, what);
+        std::string error;
+        const std::optional<PortRange> ports = parse_ports(one.text(), error);
+        if (!ports)
+            return state.error(one,
+                               "port " + (number ? describe(one) : in_quotes(one.text())) + ": " + error);
+        into.port.push_back(*ports);
+    });
+}
+
+void parse_protocols(const ParseState& state, const JsonValue& value, Conditions& into) {
+    constexpr std::array<std::string_view, 4> words{"tcp", "udp", "stream", "datagram"};
+    constexpr std::string_view what = "a protocol or a list of them";
+    for_each_value(state, value, what, [&](const JsonValue& one) {
+        const std::optional<std::string_view> text = want_text(state, one, what);
+        if (!text) return;
+        if (*text == "tcp")
+            into.protocol.tcp = true;
+        else if (*text == "udp")
+            into.protocol.udp = true;
+        else if (*text == "stream")
+            into.protocol.stream = true;
+        else if (*text == "datagram")
+            into.protocol.datagram = true;
+        else
+            state.error(one, unknown_word("protocol", *text, words));
+    });
+}
+
+void parse_argv(const ParseState& state, const JsonValue& value, Conditions& into) {
+    if (value.kind() != JsonValue::Kind::array)
+        return wrong_type(state, value, "a list of patterns, one for each argument");
+    into.argv.emplace();
+    for (const JsonValue& one : value.items()) {
+        if (one.kind() != JsonValue::Kind::string) {
+            wrong_type(state, one, "a pattern of one argument");
+            continue;
+        }
+        std::string error;
+        std::optional<Glob> glob = Glob::compile(one.text(), GlobKind::text, error);
+        if (glob)
+            into.argv->push_back(std::move(*glob));
+        else
+            state.error(one, "pattern " + in_quotes(one.text()) + ": " + error);
+    }
+}
+
+constexpr std::array<ConditionKind, 8> kinds{{
+    {"path", file_operations, "file operations", parse_path},
+    {"host", network_operations, "connect and bind", parse_hosts},
+    {"address", network_operations, "connect and bind", parse_addresses},
+    {"port", network_operations, "connect and bind", parse_port_list},
+    {"protocol", network_operations, "connect and bind", parse_protocols},
+    {"unix", network_operations, "connect and bind", parse_unix},
+    {"program", file_operations | network_operations, "everything", parse_program},
+    {"argv", OperationSet{Operation::execute}, "execute", parse_argv},
+}};
+
+const ConditionKind* find_kind(std::string_view key) {
+    for (const ConditionKind& kind : kinds)
+        if (kind.key == key) return &kind;
+    return nullptr;
+}
+
+}  // namespace
+
+bool is_condition(std::string_view key) { return find_kind(key) != nullptr; }
+
+void parse_condition(const ParseState& state, const JsonMember& member, OperationSet operations,
+                     Conditions& into) {
+    const ConditionKind& kind = *find_kind(member.key);
+    if (const OperationSet strange = operations - kind.for_operations; !strange.empty())
+        state.error(member, in_quotes(member.key) + " has no meaning for " + names(strange) + ": it is for " +
+                                std::string(kind.what));
+    kind.parse(state, member.value, into);
+}
+
+void check_conditions(const ParseState& state, const JsonValue& object, const Conditions& conditions) {
+    const std::optional<JsonMember> unix_key = object.member("unix");
+    const std::optional<JsonMember> protocol_key = object.member("protocol");
+    for (const std::string_view key : {"host", "address", "port"}) {
+        const std::optional<JsonMember> member = object.member(key);
+        if (unix_key && member)
+            state.error(*member, in_quotes(key) + " beside \"unix\" can never match: expected two rules");
+    }
+    if (!protocol_key) return;
+    const Protocols& protocol = conditions.protocol;
+    if (unix_key && (protocol.tcp || protocol.udp))
+        state.error(protocol_key->value, "beside \"unix\" the protocol is \"stream\" or \"datagram\"");
+    if (!unix_key && (protocol.stream || protocol.datagram))
+        state.error(protocol_key->value,
+                    "the protocol is \"tcp\" or \"udp\" (\"stream\" and \"datagram\" stand beside \"unix\")");
+}
+
+}  // namespace callgate::rules

@@ -1,0 +1,16 @@
+// `--except RULE=PATTERN`: an exception for one run, what a footer offers where a deny rule decided.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "rules/load/pattern.hpp"
+#include "rules/model/rule.hpp"
+
+namespace callgate::rules {
+
+/// Adds the exception to every rule of that id. On failure says why.
+[[nodiscard]] bool add_exception(std::vector<Rule>& rules, const std::string& id, const std::string& pattern,
+                                 PatternMaker& patterns, std::string& error);
+
+}  // namespace callgate::rules

@@ -1,0 +1,297 @@
+#include "rules/load/expand.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "rules/load/pattern.hpp"
+
+namespace callgate::rules {
+namespace {
+
+/// One component of a residue.
+struct Step {
+    std::string text;   // as written
+    std::string plain;  // where it is literal, after a '/'
+    bool literal = false;
+    bool any_depth = false;  // "**" alone
+    std::optional<Glob> glob;
+
+    /// `name` stands after a '/'.
+    [[nodiscard]] bool matches(std::string_view name) const {
+        if (any_depth) return true;
+        return literal ? name == plain : glob->residue_matches(0, name);
+    }
+};
+
+/// Which steps may come next, one bit each; the bit behind the last step means that the pattern is met.
+using Positions = std::uint64_t;
+constexpr std::size_t most_steps = 62;
+
+constexpr Positions bit(std::size_t index) { return Positions{1} << index; }
+
+/// Steps of "/a/*/**/b". Nothing where a component cannot be told from its neighbours ("a**b" crosses them).
+std::optional<std::vector<Step>> split(std::string_view residue) {
+    std::vector<Step> steps;
+    while (!residue.empty()) {
+        residue.remove_prefix(1);
+        const std::size_t end = std::min(residue.find('/'), residue.size());
+        Step step;
+        step.text = residue.substr(0, end);
+        residue.remove_prefix(end);
+        step.any_depth = step.text == "**";
+        if (!step.any_depth) {
+            if (step.text.find("**") != std::string::npos) return std::nullopt;
+            std::string error;
+            step.glob = Glob::compile('/' + step.text, GlobKind::path, error);
+            if (!step.glob || step.glob->branches().size() != 1) return std::nullopt;
+            const Glob::Branch& branch = step.glob->branches().front();
+            step.literal = branch.literal;
+            if (branch.literal) step.plain = branch.head;
+        }
+        steps.push_back(std::move(step));
+        if (steps.size() > most_steps) return std::nullopt;
+    }
+    return steps;
+}
+
+class Walk {
+public:
+    explicit Walk(std::vector<Step> steps) : steps_(std::move(steps)) {
+        // A trailing "/**" stays: what matches before it is the head of a hierarchy.
+        if (!steps_.empty() && steps_.back().any_depth) {
+            steps_.pop_back();
+            tail_ = "/**";
+        }
+    }
+
+    [[nodiscard]] const std::string& tail() const { return tail_; }
+    [[nodiscard]] Positions start() const { return closure(bit(0)); }
+    [[nodiscard]] bool met(Positions positions) const { return (positions & bit(steps_.size())) != 0; }
+    /// Whether something beneath may still match that is not covered already.
+    [[nodiscard]] bool goes_on(Positions positions) const {
+        return !(met(positions) && !tail_.empty()) && (positions & (bit(steps_.size()) - 1)) != 0;
+    }
+
+    /// The children that `after` could say something of, in their order.
+    [[nodiscard]] std::vector<std::uint32_t> candidates(Positions positions,
+                                                        const Expander::Listing& listing) const;
+    [[nodiscard]] Positions after(Positions positions, std::string_view name) const {
+        Positions next = 0;
+        for (std::size_t index = 0; index < steps_.size(); ++index) {
+            if ((positions & bit(index)) == 0 || !steps_[index].matches(name)) continue;
+            next |= bit(steps_[index].any_depth ? index : index + 1);
+        }
+        return closure(next);
+    }
+
+    /// What may still follow beneath a directory.
+    [[nodiscard]] std::vector<std::string> remaining(Positions positions) const {
+        std::vector<std::string> texts;
+        for (std::size_t index = 0; index < steps_.size(); ++index) {
+            if ((positions & bit(index)) == 0) continue;
+            // The position behind a "**" says no more than the "**" itself.
+            if (index > 0 && steps_[index - 1].any_depth && (positions & bit(index - 1)) != 0) continue;
+            std::string text;
+            for (std::size_t at = index; at < steps_.size(); ++at) text += '/' + steps_[at].text;
+            texts.push_back(text + tail_);
+        }
+        return texts;
+    }
+
+private:
+    /// "**" stands for no component, too.
+    [[nodiscard]] Positions closure(Positions positions) const {
+        for (std::size_t index = 0; index < steps_.size(); ++index)
+            if ((positions & bit(index)) != 0 && steps_[index].any_depth) positions |= bit(index + 1);
+        return positions;
+    }
+
+    std::vector<Step> steps_;
+    std::string tail_;
+};
+
+using Node = Expander::Node;
+
+std::vector<std::uint32_t> Walk::candidates(Positions positions, const Expander::Listing& listing) const {
+    std::vector<std::uint32_t> found;
+    for (std::size_t index = 0; index < steps_.size(); ++index) {
+        if ((positions & bit(index)) == 0) continue;
+        const Step& step = steps_[index];
+        if (step.any_depth) {
+            found.insert(found.end(), listing.directories.begin(), listing.directories.end());
+        } else if (!step.literal) {
+            found.resize(listing.children.size());
+            std::iota(found.begin(), found.end(), 0U);
+            return found;
+        } else if (const auto child = listing.by_name.find(step.plain); child != listing.by_name.end()) {
+            found.push_back(child->second);
+        }
+    }
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
+}
+
+/// A directory that a walk has come to. A walk's visits stand in one list, so that each knows the one above
+/// it.
+struct Visit {
+    Node* node = nullptr;
+    std::size_t above = 0;
+    std::size_t level = 0;
+    Positions positions = 0;
+};
+
+class Search {
+public:
+    Search(const FileTree& tree, const std::string& head, const Walk& walk)
+        : tree_(tree), head_(head), walk_(walk) {}
+
+    /// Breadth first, so that what is left where the count is reached lies as deep as it can.
+    void run(Node& start, Expansion& into);
+
+    [[nodiscard]] std::size_t compared() const { return count_; }
+    /// Where the walk stopped: directories, and what may follow beneath them.
+    [[nodiscard]] std::vector<std::pair<std::string, Positions>> kept() const;
+
+private:
+    [[nodiscard]] std::string path(std::size_t visit) const;
+    [[nodiscard]] static std::string child(const std::string& directory, const std::string& name) {
+        return (directory == "/" ? "" : directory) + name;
+    }
+    bool read(std::size_t visit);
+    void look_at(std::size_t visit, Node& entry, Expansion& into);
+
+    const FileTree& tree_;
+    const std::string& head_;
+    const Walk& walk_;
+    std::vector<Visit> visits_;
+    std::vector<std::size_t> stopped_;
+    std::size_t count_ = 0;
+};
+
+std::string Search::path(std::size_t visit) const {
+    if (visit == 0) return head_;
+    return child(path(visits_[visit].above), visits_[visit].node->name);
+}
+
+/// Whether the directory's entries are known and still within the bounds.
+bool Search::read(std::size_t visit) {
+    Node& node = *visits_[visit].node;
+    if (visits_[visit].level == Expander::most_levels || count_ >= Expander::most_entries) return false;
+    if (!node.read) {
+        node.read = true;
+        if (auto entries = tree_.entries(path(visit), Expander::most_entries)) {
+            node.listing = std::make_unique<Expander::Listing>(*entries);
+        }
+    }
+    return node.listing && count_ + node.listing->children.size() <= Expander::most_entries;
+}
+
+void Search::look_at(std::size_t visit, Node& entry, Expansion& into) {
+    const Positions next = walk_.after(visits_[visit].positions, entry.name);
+    if (next == 0) return;
+    if (walk_.met(next)) {
+        std::string found = child(path(visit), entry.name);
+        into.globs.push_back(walk_.tail().empty() ? Glob::literal(found) : Glob::beneath(found));
+        into.found.push_back(std::move(found));
+    }
+    if (entry.directory && walk_.goes_on(next))
+        visits_.push_back({&entry, visit, visits_[visit].level + 1, next});
+}
+
+void Search::run(Node& start, Expansion& into) {
+    visits_.push_back({&start, 0, 0, walk_.start()});
+    for (std::size_t visit = 0; visit < visits_.size(); ++visit) {
+        if (!read(visit)) {
+            stopped_.push_back(visit);
+            continue;
+        }
+        Expander::Listing& listing = *visits_[visit].node->listing;
+        count_ += listing.children.size();
+        for (const std::uint32_t child : walk_.candidates(visits_[visit].positions, listing))
+            look_at(visit, listing.children[child], into);
+    }
+}
+
+std::vector<std::pair<std::string, Positions>> Search::kept() const {
+    // Too many: the deepest give way to the directories above them. Coarser, still sound: the pattern holds
+    // there as it was written.
+    std::set<std::size_t> kept(stopped_.begin(), stopped_.end());
+    while (kept.size() > Expander::most_kept) {
+        std::size_t deepest = 0;
+        for (const std::size_t visit : kept) deepest = std::max(deepest, visits_[visit].level);
+        std::set<std::size_t> coarser;
+        for (const std::size_t visit : kept)
+            coarser.insert(visits_[visit].level == deepest ? visits_[visit].above : visit);
+        kept = std::move(coarser);
+    }
+    std::vector<std::pair<std::string, Positions>> result;
+    for (const std::size_t visit : kept) result.emplace_back(path(visit), visits_[visit].positions);
+    return result;
+}
+
+void add(const std::string& pattern, Expansion& into) {
+    std::string error;
+    // The parts were compiled before; quoting keeps them so.
+    if (std::optional<Glob> glob = Glob::compile(pattern, GlobKind::path, error))
+        into.globs.push_back(std::move(*glob));
+}
+
+}  // namespace
+
+Expander::Listing::Listing(const std::vector<FileTree::Entry>& entries) {
+    children.reserve(entries.size());
+    by_name.reserve(entries.size());
+    for (const FileTree::Entry& entry : entries) {
+        const auto index = static_cast<std::uint32_t>(children.size());
+        Node& child = children.emplace_back();
+        child.name = '/' + entry.name;
+        child.directory = entry.directory && !entry.symbolic_link;
+        if (child.directory) directories.push_back(index);
+        by_name.emplace(child.name, index);
+    }
+}
+
+Expander::Node& Expander::head(const std::string& directory) {
+    Node& node = heads_[directory];
+    node.directory = true;
+    return node;
+}
+
+void Expander::expand_branch(const Glob::Branch& branch, Expansion& into) {
+    const auto whole = [&] { return (branch.head == "/" ? "" : quote_glob(branch.head)) + branch.residue; };
+    std::optional<std::vector<Step>> steps = split(branch.residue);
+    if (!steps || compared_ > most_compared) {
+        into.kept.push_back(branch.head);
+        return add(whole(), into);
+    }
+    const Walk walk(std::move(*steps));
+    if (walk.met(walk.start())) return add(whole(), into);
+    if (tree_.kind(branch.head) != FileTree::Kind::directory) return;
+    Search search(tree_, branch.head, walk);
+    search.run(head(branch.head), into);
+    compared_ += search.compared() + 1;
+    for (const auto& [directory, positions] : search.kept()) {
+        into.kept.push_back(directory);
+        for (const std::string& rest : walk.remaining(positions))
+            add((directory == "/" ? "" : quote_glob(directory)) + rest, into);
+    }
+}
+
+Expansion Expander::expand(const Glob& glob) {
+    Expansion result;
+    for (const Glob::Branch& branch : glob.branches()) {
+        if (branch.literal)
+            result.globs.push_back(Glob::literal(branch.head));
+        else if (branch.hierarchy)
+            result.globs.push_back(Glob::beneath(branch.head));
+        else
+            expand_branch(branch, result);
+    }
+    return result;
+}
+
+}  // namespace callgate::rules

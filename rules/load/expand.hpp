@@ -1,0 +1,70 @@
+// `expand`: path globs become the paths that exist at start, so that the hierarchies around them stay static.
+//
+// Sound: what was not walked (too deep, too many entries, unreadable) keeps the glob beneath itself. An
+// attacker may have filled the tree: the walk is bounded, without recursion, and never follows a symbolic
+// link.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "rules/model/glob.hpp"
+#include "rules/plan/plan.hpp"
+
+namespace callgate::rules {
+
+struct Expansion {
+    std::vector<Glob> globs;
+    /// Existing objects that matched, for whoever wants their canonical names.
+    std::vector<std::string> found;
+    /// Directories that keep the glob beneath themselves.
+    std::vector<std::string> kept;
+};
+
+class Expander {
+public:
+    static constexpr std::size_t most_levels = 6;
+    static constexpr std::size_t most_entries = 20'000;
+    /// Entries that are compared with patterns, all patterns together; patterns beyond that stay as they are.
+    static constexpr std::size_t most_compared = 4'000'000;
+    /// Beyond that many kept directories for one branch, their parents keep the glob in their place.
+    static constexpr std::size_t most_kept = 256;
+
+    explicit Expander(const FileTree& tree) : tree_(tree) {}
+
+    [[nodiscard]] Expansion expand(const Glob& glob);
+
+    /// A directory or file of the tree, read when a walk first comes to it and then kept: many patterns walk
+    /// the same directories.
+    struct Listing;
+    struct Node {
+        std::string name;        // after a '/'
+        bool directory = false;  // and no symbolic link
+        bool read = false;
+        std::unique_ptr<Listing> listing;  // null where it was not read or cannot be
+    };
+    struct Listing {
+        std::vector<Node> children;
+        // Indices of children: all by their name, and those that are directories.
+        std::unordered_map<std::string_view, std::uint32_t> by_name;
+        std::vector<std::uint32_t> directories;
+
+        explicit Listing(const std::vector<FileTree::Entry>& entries);
+    };
+
+private:
+    Node& head(const std::string& directory);
+    void expand_branch(const Glob::Branch& branch, Expansion& into);
+
+    const FileTree& tree_;
+    std::map<std::string, Node> heads_;
+    std::size_t compared_ = 0;
+};
+
+}  // namespace callgate::rules

@@ -1,0 +1,283 @@
+// From sources to one rule set. The order: read every file, merge, expand, resolve hosts, compile, refuse
+// what cannot be enforced, and only then examples and warnings.
+#include "rules/load/loader.hpp"
+
+#include <algorithm>
+
+#include "rules/load/digest.hpp"
+#include "rules/load/examples.hpp"
+#include "rules/load/exceptions.hpp"
+#include "rules/load/expand.hpp"
+#include "rules/load/rule_sources.hpp"
+#include "rules/load/warnings.hpp"
+
+namespace callgate::rules {
+namespace {
+
+/// Names that are looked up at start, one after the other.
+constexpr std::size_t most_hosts = 256;
+
+class Loading {
+public:
+    Loading(const RuleSources& sources, const LoadContext& context)
+        : sources_(sources),
+          context_(context),
+          patterns_(context),
+          files_(context, patterns_, result_.diagnostics) {
+        if (context.tree != nullptr) expander_.emplace(*context.tree);
+    }
+
+    LoadedRules run();
+
+private:
+    void error(const Source& at, std::string message) {
+        result_.diagnostics.push_back({Diagnostic::Severity::error, at, std::move(message)});
+    }
+    void warn(const Source& at, std::string message) {
+        result_.diagnostics.push_back({Diagnostic::Severity::warning, at, std::move(message)});
+    }
+    void read_parts();
+    void take_settings(const RuleFile& file, bool user_rules);
+    void merge_rules();
+    void check_ids();
+    [[nodiscard]] std::optional<std::vector<Glob>> expanded_then(const Glob& glob, bool follow) const;
+    [[nodiscard]] std::vector<Glob> expand_now(const Glob& glob, bool follow, std::vector<std::string>& kept);
+    [[nodiscard]] bool expand(Rule& rule);
+    void resolve_hosts(Rule& rule);
+    void resolve_host(const Rule& rule, HostPattern& host);
+    void compile();
+    void check();
+    const std::vector<IpAddress>& addresses(const std::string& host);
+
+    const RuleSources& sources_;
+    const LoadContext& context_;
+    LoadedRules result_;
+    PatternMaker patterns_;
+    RuleFiles files_;
+    std::optional<Expander> expander_;
+    std::vector<const RuleFile*> parts_;
+    std::optional<Action> fallback_;
+    std::vector<Rule> rules_;
+    std::map<std::string, std::vector<IpAddress>> addresses_;
+};
+
+void Loading::read_parts() {
+    for (const auto& part : sources_.parts) {
+        const RuleFile* file = std::visit([&](const auto& one) { return files_.add(one); }, part);
+        if (std::holds_alternative<RuleSources::Profile>(part)) result_.stated_profile = true;
+        if (file == nullptr || std::find(parts_.begin(), parts_.end(), file) != parts_.end()) continue;
+        parts_.push_back(file);
+        take_settings(*file, !context_.config.empty() && file->label == context_.config + "/rules.json");
+    }
+    for (const std::string& path : files_.paths()) result_.files.push_back(path);
+}
+
+void Loading::take_settings(const RuleFile& file, bool user_rules) {
+    // Accepted rules add answers, never a default.
+    if (file.fallback && !user_rules) fallback_ = std::max(fallback_.value_or(Action::allow), *file.fallback);
+    result_.limits = result_.limits.tighter(file.limits);
+    for (const std::string& name : file.environment.pass) {
+        auto& pass = result_.environment.pass;
+        if (std::find(pass.begin(), pass.end(), name) == pass.end()) pass.push_back(name);
+    }
+    for (const auto& [name, value] : file.environment.set) result_.environment.set[name] = value;
+    if (result_.description.empty()) result_.description = file.parsed.description;
+}
+
+/// What an earlier load made of the pattern, where it is known.
+std::optional<std::vector<Glob>> Loading::expanded_then(const Glob& glob, bool follow) const {
+    if (context_.then == nullptr) return std::nullopt;
+    const auto& all = context_.then->expanded;
+    const auto known = std::find_if(all.begin(), all.end(), [&](const Surroundings::Expanded& one) {
+        return one.followed == follow && one.pattern == glob.text();
+    });
+    if (known == all.end()) return std::nullopt;
+    std::vector<Glob> globs;
+    for (const std::string& path : known->paths) {
+        std::string problem;
+        auto found = Glob::compile(path, GlobKind::path, problem);
+        if (!found) return std::nullopt;
+        globs.push_back(std::move(*found));
+    }
+    return globs;
+}
+
+std::vector<Glob> Loading::expand_now(const Glob& glob, bool follow, std::vector<std::string>& kept) {
+    Expansion expansion = expander_->expand(glob);
+    kept.insert(kept.end(), expansion.kept.begin(), expansion.kept.end());
+    for (const std::string& path : expansion.found)
+        if (const std::string real = patterns_.canonical(path); follow && real != path)
+            expansion.globs.push_back(Glob::beneath(real));
+    Surroundings::Expanded& taken = result_.surroundings.expanded.emplace_back(
+        Surroundings::Expanded{.pattern = glob.text(), .followed = follow, .paths = {}});
+    for (const Glob& one : expansion.globs) taken.paths.push_back(one.text());
+    return std::move(expansion.globs);
+}
+
+/// False where nothing exists that the rule speaks of: without a path it would speak of everything, so it is
+/// left out.
+bool Loading::expand(Rule& rule) {
+    if (!expander_) return true;
+    std::vector<Glob> globs;
+    std::vector<std::string> kept;
+    // A link that a stranger made must not lead an allowance elsewhere; a restriction follows it.
+    const bool follow = rule.action == Action::deny || rule.action == Action::kill;
+    for (const Glob& glob : rule.when.path) {
+        std::optional<std::vector<Glob>> found = expanded_then(glob, follow);
+        if (!found) found = expand_now(glob, follow, kept);
+        globs.insert(globs.end(), found->begin(), found->end());
+    }
+    std::sort(kept.begin(), kept.end());
+    kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
+    if (!kept.empty() && context_.check) {
+        std::string message =
+            "rule " + in_quotes(rule.id) + " was not expanded beneath " + in_quotes(kept.front());
+        if (kept.size() > 1) message += " and " + std::to_string(kept.size() - 1) + " more directories";
+        warn(rule.source, message + ": what lies there stays contested");
+    }
+    rule.when.path = std::move(globs);
+    return !rule.when.path.empty();
+}
+
+/// The addresses of a host as they are now. A check asks nobody, since a stranger may have chosen the names:
+/// each name gets an address from a block that is nobody's (RFC 6666), so that rules and examples can be
+/// tried.
+const std::vector<IpAddress>& Loading::addresses(const std::string& host) {
+    const auto known = addresses_.find(host);
+    if (known != addresses_.end()) return known->second;
+    std::vector<IpAddress>& found = addresses_[host];
+    if (!context_.check) {
+        if (context_.then != nullptr) {
+            const auto then = context_.then->hosts.find(host);
+            if (then != context_.then->hosts.end()) return found = then->second;
+        }
+        if (context_.resolve && addresses_.size() <= most_hosts) found = context_.resolve(host);
+        return found;
+    }
+    IpAddress made;
+    made.v6 = true;
+    if (host == "localhost") {
+        made.bytes[15] = 1;
+        found.push_back({{127, 0, 0, 1}, false});
+    } else {
+        made.bytes[0] = 0x01;
+        made.bytes[12] = static_cast<std::uint8_t>(addresses_.size() >> 24U);
+        made.bytes[13] = static_cast<std::uint8_t>(addresses_.size() >> 16U);
+        made.bytes[14] = static_cast<std::uint8_t>(addresses_.size() >> 8U);
+        made.bytes[15] = static_cast<std::uint8_t>(addresses_.size());
+    }
+    found.push_back(made);
+    return found;
+}
+
+void Loading::resolve_host(const Rule& rule, HostPattern& host) {
+    if (host.suffix) return;
+    host.resolved = addresses(host.text);
+    if (std::find(result_.degraded.begin(), result_.degraded.end(), "host-static") == result_.degraded.end())
+        result_.degraded.emplace_back("host-static");
+    if (!host.resolved.empty()) return;
+    const std::string message = "host " + in_quotes(host.text) + " has no address now";
+    if (rule.action >= Action::deny)
+        error(rule.source, "rule " + in_quotes(rule.id) + " cannot be enforced: " + message);
+    else
+        warn(rule.source, "rule " + in_quotes(rule.id) + " matches nothing: " + message);
+}
+
+void Loading::resolve_hosts(Rule& rule) {
+    for (HostPattern& host : rule.when.host) resolve_host(rule, host);
+    if (!rule.except) return;
+    for (HostPattern& host : rule.except->host) host.resolved = addresses(host.text);
+}
+
+void Loading::check_ids() {
+    std::map<std::string_view, const Rule*> seen;
+    for (const auto& file : files_.all()) {
+        for (const ParsedRule& parsed : file->parsed.rules) {
+            const auto [known, added] = seen.emplace(parsed.rule.id, &parsed.rule);
+            if (added) continue;
+            const Source& first = known->second->source;
+            error(parsed.rule.source, "the id " + in_quotes(parsed.rule.id) + " is taken: " + first.file +
+                                          ':' + std::to_string(first.line) + ':' +
+                                          std::to_string(first.column));
+        }
+    }
+}
+
+void Loading::merge_rules() {
+    std::size_t count = 0;
+    for (const auto& file : files_.all()) count += file->parsed.rules.size();
+    if (count > most_rules)
+        return error({}, std::to_string(count) + " rules; at most " + std::to_string(most_rules));
+    std::vector<bool> expands(sources_.built_in.size(), false);
+    rules_.reserve(sources_.built_in.size() + count + sources_.option_rules.size());
+    rules_.insert(rules_.end(), sources_.built_in.begin(), sources_.built_in.end());
+    for (const auto& file : files_.all()) {
+        for (ParsedRule& parsed : file->parsed.rules) {
+            rules_.push_back(std::move(parsed.rule));
+            expands.push_back(parsed.expand);
+        }
+    }
+    rules_.insert(rules_.end(), sources_.option_rules.begin(), sources_.option_rules.end());
+    expands.resize(rules_.size(), false);
+    for (const auto& [id, pattern] : sources_.exceptions) {
+        std::string why;
+        if (!add_exception(rules_, id, pattern, patterns_, why))
+            error({}, "--except " + id + '=' + pattern + ": " + why);
+    }
+    std::size_t kept = 0;
+    for (std::size_t index = 0; index < rules_.size(); ++index) {
+        if (expands[index] && !expand(rules_[index])) continue;
+        resolve_hosts(rules_[index]);
+        if (kept != index) rules_[kept] = std::move(rules_[index]);
+        ++kept;
+    }
+    rules_.resize(kept);
+}
+
+void Loading::compile() {
+    if (addresses_.size() > most_hosts)
+        error({}, std::to_string(addresses_.size()) + " host names; at most " + std::to_string(most_hosts) +
+                      " are looked up");
+    const Action fallback = sources_.fallback.value_or(fallback_.value_or(Action::deny));
+    auto rules = std::make_shared<const RuleSet>(std::move(rules_), fallback);
+    for (const auto& [rule, why] : unenforceable(*rules))
+        error(rule->source, "rule " + in_quotes(rule->id) + ": " + why);
+    result_.rules = std::move(rules);
+}
+
+void Loading::check() {
+    const ExampleContext context{patterns_, [this](const std::string& host) { return addresses(host); }};
+    std::set<std::string> named;
+    for (const RuleFile* part : parts_) {
+        named.insert(part->label);
+        Findings findings(part->label, result_.diagnostics);
+        run_examples(part->parsed.examples, *result_.rules, context, findings);
+    }
+    collect_warnings(*result_.rules, {context_, patterns_, named}, result_.diagnostics);
+}
+
+LoadedRules Loading::run() {
+    read_parts();
+    check_ids();
+    merge_rules();
+    compile();
+    if (result_.ok() && context_.check) check();
+    result_.sha256 = digest(files_, sources_);
+    result_.surroundings.hosts = std::move(addresses_);
+    result_.surroundings.links = patterns_.take_links();
+    if (!result_.ok()) result_.rules = nullptr;
+    return std::move(result_);
+}
+
+}  // namespace
+
+bool LoadedRules::ok() const {
+    return std::none_of(diagnostics.begin(), diagnostics.end(),
+                        [](const Diagnostic& one) { return one.severity == Diagnostic::Severity::error; });
+}
+
+LoadedRules load(const RuleSources& sources, const LoadContext& context) {
+    return Loading(sources, context).run();
+}
+
+}  // namespace callgate::rules

@@ -1,0 +1,214 @@
+#include "rules/load/pattern.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "rules/model/glob_program.hpp"
+
+namespace callgate::rules {
+namespace {
+
+constexpr std::string_view expected_start =
+    "expected a pattern that begins with \"/\", \"~/\", \"${...}\" or \"**/\"";
+
+std::string trimmed(std::string_view path) {
+    while (path.ends_with('/')) path.remove_suffix(1);
+    return std::string(path);
+}
+
+bool begins_well(std::string_view pattern) {
+    return pattern.starts_with('/') || pattern.starts_with('~') || pattern.starts_with("${") ||
+           pattern.starts_with("**/");
+}
+
+}  // namespace
+
+std::string quote_glob(std::string_view literal) {
+    const auto means_something = [](char byte) { return is_wildcard(byte) || byte == ','; };
+    if (std::none_of(literal.begin(), literal.end(), means_something)) return std::string(literal);
+    std::string result;
+    result.reserve(literal.size() + 8);
+    for (const char byte : literal) {
+        if (means_something(byte)) result += '\\';
+        result += byte;
+    }
+    return result;
+}
+
+PatternMaker::PatternMaker(const LoadContext& context)
+    : context_(context),
+      variables_{{{"workdir", trimmed(context.workdir), {}},
+                  {"home", trimmed(context.home), {}},
+                  {"tmp", trimmed(context.tmp), {}},
+                  {"config", trimmed(context.config), {}}}} {
+    for (Variable& one : variables_) one.quoted = quote_glob(one.value);
+}
+
+const PatternMaker::Variable* PatternMaker::variable(std::string_view name, std::string& error) const {
+    const std::array<const std::string*, 4> given{&context_.workdir, &context_.home, &context_.tmp,
+                                                  &context_.config};
+    std::array<std::string_view, 4> names;
+    for (std::size_t index = 0; index < variables_.size(); ++index) {
+        names[index] = variables_[index].name;
+        if (names[index] != name) continue;
+        if (!given[index]->empty()) return &variables_[index];
+        error = "${" + std::string(name) + "} is not known here";
+        if (name == "home" || name == "config") error += " (set HOME)";
+        return nullptr;
+    }
+    error = "unknown variable ${" + std::string(name.substr(0, 40)) + "}: ";
+    const std::optional<std::string> near = nearest(name, names);
+    error += near ? "did you mean ${" + *near + "}?" : "expected ${workdir}, ${home}, ${tmp} or ${config}";
+    return nullptr;
+}
+
+namespace {
+
+/// Whether an odd number of backslashes stands before `at`, none of them before `first`.
+bool is_quoted(std::string_view text, std::size_t first, std::size_t at) {
+    std::size_t count = 0;
+    while (at > first && text[at - 1] == '\\') --at, ++count;
+    return count % 2 == 1;
+}
+
+}  // namespace
+
+std::optional<std::string> PatternMaker::substitute(std::string_view text, bool tilde, bool quote,
+                                                    std::string& error) const {
+    std::string result;
+    result.reserve(text.size() + context_.home.size() + context_.workdir.size());
+    const auto put = [&](std::string_view name) {
+        const Variable* found = variable(name, error);
+        if (found != nullptr) result += quote ? found->quoted : found->value;
+        return found != nullptr;
+    };
+    std::size_t at = 0;
+    if (tilde && text.starts_with('~')) {
+        if (text.size() > 1 && text[1] != '/') {
+            error = "homes of other users are not known: expected \"~/\"";
+            return std::nullopt;
+        }
+        if (!put("home")) return std::nullopt;
+        at = 1;
+    }
+    while (true) {
+        const std::size_t begin = text.find("${", at);
+        result += text.substr(at, begin - at);
+        if (begin == std::string_view::npos) return result;
+        // A quoted byte is copied with its quote, so that "\${" stays text.
+        if (quote && is_quoted(text, at, begin)) {
+            result += '$';
+            at = begin + 1;
+            continue;
+        }
+        const std::size_t end = text.find('}', begin);
+        if (end == std::string_view::npos) {
+            error = "a \"${\" is not closed by \"}\"";
+            return std::nullopt;
+        }
+        if (!put(text.substr(begin + 2, end - begin - 2))) return std::nullopt;
+        at = end + 1;
+    }
+}
+
+std::optional<std::string> PatternMaker::expand_literal(std::string_view text, bool tilde,
+                                                        std::string& error) const {
+    return substitute(text, tilde, false, error);
+}
+
+/// Makes an existing path canonical; true where nothing is there.
+bool PatternMaker::look(std::string& path) {
+    if (auto then = context_.then != nullptr ? context_.then->led(path) : std::nullopt) {
+        path = std::move(*then);
+        return false;
+    }
+    const FileTree::Kind kind = context_.tree != nullptr ? context_.tree->kind(path) : FileTree::Kind::file;
+    const bool link =
+        kind == FileTree::Kind::file && (context_.tree == nullptr || context_.tree->may_be_link(path));
+    if (!link) return kind == FileTree::Kind::absent;
+    std::string real = context_.canonical(path);
+    if (real == path) return false;
+    links_.emplace(path, real);
+    path = std::move(real);
+    return false;
+}
+
+PatternMaker::Place PatternMaker::look_at(std::string_view path, const Place& parent,
+                                          std::string_view parent_path) {
+    Place found{std::nullopt, parent.absent};
+    std::string where(path);
+    if (parent.elsewhere) {
+        where = *parent.elsewhere == "/" ? "" : *parent.elsewhere;
+        where += path.substr(parent_path.size());
+    }
+    if (!found.absent) found.absent = look(where);
+    if (where != path) found.elsewhere = std::move(where);
+    return found;
+}
+
+PatternMaker::Place PatternMaker::place(std::string_view path) {
+    const std::size_t slash = path.rfind('/');
+    if (path == "/" || slash == std::string_view::npos) return {};
+    if (slash == 0) return look_at(path, {}, "");
+    const std::string_view above = path.substr(0, slash);
+    const Place& parent = parent_place(above);
+    if (parent.absent && !parent.elsewhere) return {std::nullopt, true};
+    return look_at(path, parent, above);
+}
+
+/// Looked at once, whatever the number of patterns beneath it: hundreds of patterns share a few directories,
+/// and most of what they name does not exist.
+const PatternMaker::Place& PatternMaker::parent_place(std::string_view directory) {
+    const auto known = parents_.find(directory);
+    if (known != parents_.end()) return known->second;
+    return parents_.emplace(directory, place(directory)).first->second;
+}
+
+std::string PatternMaker::canonical(const std::string& path) {
+    if (!context_.canonical) return path;
+    return place(path).elsewhere.value_or(path);
+}
+
+bool PatternMaker::within_bounds(const Glob& glob, std::string& error) {
+    alternatives_ += glob.branches().size();
+    if (alternatives_ <= most_alternatives) return true;
+    error = "the patterns together have more than " + std::to_string(most_alternatives) + " alternatives";
+    return false;
+}
+
+bool PatternMaker::make(std::string_view pattern, bool unix_socket, std::vector<Glob>& into,
+                        std::string& error) {
+    if (alternatives_ > most_alternatives) {
+        error = "too many patterns";
+        return false;
+    }
+    if (unix_socket && pattern.starts_with('@')) {
+        std::optional<Glob> glob = Glob::compile(pattern, GlobKind::text, error);
+        if (!glob || !within_bounds(*glob, error)) return false;
+        into.push_back(std::move(*glob));
+        return true;
+    }
+    if (!begins_well(pattern)) {
+        error = expected_start;
+        if (unix_socket) error += ", or with \"@\" for the abstract namespace";
+        return false;
+    }
+    std::optional<std::string> text = substitute(pattern, true, true, error);
+    if (!text) return false;
+    if (text->empty()) *text = "/";
+    std::optional<Glob> glob = Glob::compile(*text, GlobKind::path, error);
+    if (!glob || !within_bounds(*glob, error)) return false;
+    into.push_back(*glob);
+    for (const Glob::Branch& branch : glob->branches()) {
+        if (!context_.canonical) break;
+        const std::optional<std::string> resolved = place(branch.head).elsewhere;
+        if (!resolved || *resolved == branch.head) continue;
+        const std::string beside = (*resolved == "/" ? "" : quote_glob(*resolved)) + branch.residue;
+        std::optional<Glob> other = Glob::compile(beside.empty() ? "/" : beside, GlobKind::path, error);
+        if (!other) return false;
+        into.push_back(std::move(*other));
+    }
+    return true;
+}
+
+}  // namespace callgate::rules

@@ -1,0 +1,81 @@
+// Patterns as rule files write them: variables put in, and the canonical name beside the written one.
+//
+// A variable's value is a name of this machine, never pattern text: its bytes are quoted, so that a work
+// directory called "a[b]*" means itself.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "rules/model/glob.hpp"
+#include "rules/load/loader.hpp"
+
+namespace callgate::rules {
+
+/// `literal` with every byte that means something in a pattern quoted by a backslash.
+[[nodiscard]] std::string quote_glob(std::string_view literal);
+
+class PatternMaker {
+public:
+    /// Alternatives of all patterns together: a megabyte of braces would otherwise fill the memory.
+    static constexpr std::size_t most_alternatives = 30'000;
+
+    explicit PatternMaker(const LoadContext& context);
+
+    /// A pattern of `path`, `program` or `unix`: must begin with '/', "~", "${...}" or "**/" ('@' where
+    /// `unix_socket`). Appends the glob, and one more for each literal head that passes through a symbolic
+    /// link. On failure false is returned and `error` says why.
+    [[nodiscard]] bool make(std::string_view pattern, bool unix_socket, std::vector<Glob>& into,
+                            std::string& error);
+
+    /// A name or a value with variables put in; no wildcard means anything. "~" only where `tilde`.
+    [[nodiscard]] std::optional<std::string> expand_literal(std::string_view text, bool tilde,
+                                                            std::string& error) const;
+
+    /// The canonical form of an absolute path whose last components may not exist.
+    [[nodiscard]] std::string canonical(const std::string& path);
+
+    /// Names that led elsewhere so far (Surroundings::links).
+    [[nodiscard]] std::map<std::string, std::string> take_links() { return std::move(links_); }
+
+private:
+    [[nodiscard]] std::optional<std::string> substitute(std::string_view text, bool tilde, bool quote,
+                                                        std::string& error) const;
+    /// A value without final slashes, so that "${tmp}/x" has one; as it is, and quoted.
+    struct Variable {
+        std::string_view name;
+        std::string value, quoted;
+    };
+    [[nodiscard]] const Variable* variable(std::string_view name, std::string& error) const;
+
+    /// What is known of a path.
+    struct Place {
+        std::optional<std::string> elsewhere;  // its canonical form, where that is another
+        bool absent = false;                   // nothing is there
+    };
+    struct PathHash {
+        using is_transparent = void;
+        std::size_t operator()(std::string_view path) const { return std::hash<std::string_view>()(path); }
+    };
+    [[nodiscard]] Place place(std::string_view path);
+    const Place& parent_place(std::string_view directory);
+    bool look(std::string& path);
+    [[nodiscard]] Place look_at(std::string_view path, const Place& parent, std::string_view parent_path);
+
+    /// Counts what a compiled pattern adds.
+    [[nodiscard]] bool within_bounds(const Glob& glob, std::string& error);
+
+    const LoadContext& context_;
+    std::size_t alternatives_ = 0;
+    std::array<Variable, 4> variables_;
+    std::unordered_map<std::string, Place, PathHash, std::equal_to<>> parents_;
+    std::map<std::string, std::string> links_;
+};
+
+}  // namespace callgate::rules

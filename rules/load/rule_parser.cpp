@@ -1,0 +1,251 @@
+// Rules and the file around them. Conditions are in condition_parser.cpp, limits in settings_parser.cpp.
+#include "rules/load/rule_parser.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "rules/load/rule_fields.hpp"
+#include "base/sha256.hpp"
+#include "rules/load/shipped.hpp"
+
+namespace callgate::rules {
+namespace {
+
+constexpr std::array<std::string_view, 4> action_words{"allow", "ask", "deny", "kill"};
+constexpr std::array<std::string_view, 9> operation_words{
+    "read", "write", "modify", "create", "delete", "metadata", "execute", "connect", "bind"};
+constexpr std::array<std::string_view, 2> reserved_ids{"default", "record"};
+
+std::optional<Action> parse_action(std::string_view word) {
+    for (std::size_t index = 0; index < action_words.size(); ++index)
+        if (action_words[index] == word) return static_cast<Action>(index);
+    return std::nullopt;
+}
+
+bool has_control(std::string_view text) {
+    return std::any_of(text.begin(), text.end(),
+                       [](char byte) { return static_cast<unsigned char>(byte) < 0x20 || byte == 0x7f; });
+}
+
+OperationSet parse_operation_list(const ParseState& state, const JsonValue& value) {
+    constexpr std::string_view what = "an operation or a list of them";
+    OperationSet operations;
+    for_each_value(state, value, what, [&](const JsonValue& one) {
+        const std::optional<std::string_view> text = want_text(state, one, what);
+        if (!text) return;
+        const std::optional<OperationSet> found = parse_operations(*text);
+        if (found)
+            operations |= *found;
+        else
+            state.error(one, unknown_word("operation", *text, operation_words));
+    });
+    return operations;
+}
+
+/// The one action key. What follows is judged by its operations, so it is read before the other keys.
+bool parse_action_key(const ParseState& state, const JsonValue& object, Rule& rule) {
+    std::optional<JsonMember> chosen;
+    for (const JsonMember& member : object.members()) {
+        const std::optional<Action> action = parse_action(member.key);
+        if (!action) continue;
+        if (chosen) {
+            state.error(member, "a rule has one action: " + in_quotes(chosen->key) + " stands there already");
+            continue;
+        }
+        chosen = member;
+        rule.action = *action;
+    }
+    if (!chosen) {
+        state.error(object, "expected an action: \"allow\", \"ask\", \"deny\" or \"kill\"");
+        return false;
+    }
+    rule.operations = parse_operation_list(state, chosen->value);
+    return !rule.operations.empty();
+}
+
+void parse_id(const ParseState& state, const JsonValue& value, Rule& rule) {
+    const std::optional<std::string_view> text = want_text(state, value, "a name");
+    if (!text) return;
+    const bool reserved = std::find(reserved_ids.begin(), reserved_ids.end(), *text) != reserved_ids.end();
+    if (reserved)
+        state.error(value, "the id " + in_quotes(*text) + " has a meaning of its own: expected another");
+    else if (text->size() > 200 || has_control(*text) || text->find('=') != std::string::npos)
+        state.error(value, "id " + in_quotes(*text) +
+                               ": expected at most 200 bytes without \"=\" and control characters");
+    else
+        rule.id = *text;
+}
+
+void parse_errno(const ParseState& state, const JsonMember& member, Rule& rule) {
+    if (rule.action == Action::allow || rule.action == Action::kill)
+        state.error(member, "\"errno\" has no meaning for " + std::string(name(rule.action)) +
+                                ": it is for \"deny\" and \"ask\"");
+    const std::optional<std::string_view> text =
+        want_text(state, member.value, "an errno name such as \"ENOENT\"");
+    if (!text) return;
+    rule.error = errno_number(*text);
+    if (!rule.error) state.error(member.value, unknown_word("errno", *text, errno_names()));
+}
+
+void parse_except(const ParseState& state, const JsonValue& value, Rule& rule) {
+    if (!want_object(state, value, "an object of conditions")) return;
+    if (value.members().empty()) return state.error(value, "an empty exception would except everything");
+    Conditions conditions;
+    for (const JsonMember& member : value.members()) {
+        if (is_condition(member.key))
+            parse_condition(state, member, rule.operations, conditions);
+        else if (member.key == "expand")
+            state.error(member, "\"expand\" belongs to the rule, not to its exception");
+        else
+            unknown_key(state, member, KeyPlace::condition);
+    }
+    check_conditions(state, value, conditions);
+    rule.except = std::move(conditions);
+}
+
+void parse_expand(const ParseState& state, const JsonMember& member, const JsonValue& object,
+                  ParsedRule& parsed) {
+    if (member.value.kind() != JsonValue::Kind::boolean)
+        return wrong_type(state, member.value, "true or false");
+    if (!object.member("path")) state.error(member, "\"expand\" has no meaning without \"path\"");
+    parsed.expand = member.value.boolean();
+}
+
+void parse_reason(const ParseState& state, const JsonValue& value, Rule& rule) {
+    const std::optional<std::string_view> text = want_text(state, value, "a text");
+    if (!text) return;
+    if (text->size() > 1000) return state.error(value, "a reason has at most 1000 bytes");
+    rule.reason = *text;
+}
+
+/// Everything but the action.
+void parse_member(const ParseState& state, const JsonMember& member, const JsonValue& object,
+                  ParsedRule& parsed) {
+    Rule& rule = parsed.rule;
+    if (is_condition(member.key)) return parse_condition(state, member, rule.operations, rule.when);
+    if (parse_action(member.key)) return;
+    if (member.key == "id") return parse_id(state, member.value, rule);
+    if (member.key == "reason") return parse_reason(state, member.value, rule);
+    if (member.key == "errno") return parse_errno(state, member, rule);
+    if (member.key == "except") return parse_except(state, member.value, rule);
+    if (member.key == "expand") return parse_expand(state, member, object, parsed);
+    unknown_key(state, member, KeyPlace::rule);
+}
+
+void parse_rule_list(const ParseState& state, const JsonValue& value, ParsedFile& file) {
+    if (value.kind() != JsonValue::Kind::array) return wrong_type(state, value, "a list of rules");
+    const std::size_t count = value.items().size();
+    if (count > most_rules)
+        return state.error(
+            value, std::to_string(count) + " rules; at most " + std::to_string(most_rules) + " are taken");
+    file.rules.reserve(count);
+    std::size_t number = 0;
+    for (const JsonValue& item : value.items()) {
+        ++number;
+        const std::size_t before = state.findings.errors();
+        std::optional<ParsedRule> parsed = parse_rule(state, item);
+        // A rule that lost a condition would say more than it was meant to: what is found out about the rest
+        // must not rest on it.
+        if (!parsed || state.findings.errors() != before) continue;
+        if (parsed->rule.id.empty()) parsed->rule.id = state.findings.file() + '#' + std::to_string(number);
+        file.rules.push_back(std::move(*parsed));
+    }
+}
+
+void parse_extends(const ParseState& state, const JsonValue& value, ParsedFile& file) {
+    constexpr std::string_view what = "the name of a profile or a file, or a list of them";
+    for_each_value(state, value, what, [&](const JsonValue& one) {
+        if (const std::optional<std::string_view> text = want_text(state, one, what))
+            file.extends.push_back({std::string(*text), one.line(), one.column()});
+    });
+}
+
+void parse_examples(const ParseState& state, const JsonValue& value, ParsedFile& file) {
+    if (!want_object(state, value, "an object such as {\"allow\": [...], \"deny\": [...]}")) return;
+    constexpr std::string_view what = "a line such as \"read ~/notes.txt\" or a list of them";
+    for (const JsonMember& member : value.members()) {
+        const std::optional<Action> expected = parse_action(member.key);
+        if (!expected) {
+            unknown_key(state, member, KeyPlace::example);
+            continue;
+        }
+        for_each_value(state, member.value, what, [&](const JsonValue& one) {
+            if (const std::optional<std::string_view> text = want_text(state, one, what))
+                file.examples.push_back({*expected, std::string(*text), one.line(), one.column()});
+        });
+    }
+}
+
+void parse_default(const ParseState& state, const JsonValue& value, ParsedFile& file) {
+    constexpr std::array<std::string_view, 3> words{"allow", "ask", "deny"};
+    const std::optional<std::string_view> text = want_text(state, value, "\"allow\", \"ask\" or \"deny\"");
+    if (!text) return;
+    const std::optional<Action> action = parse_action(*text);
+    if (!action || *action == Action::kill) return state.error(value, unknown_word("default", *text, words));
+    file.fallback = action;
+}
+
+void parse_top(const ParseState& state, const JsonMember& member, ParsedFile& file) {
+    const JsonValue& value = member.value;
+    if (member.key == "rules") return parse_rule_list(state, value, file);
+    if (member.key == "extends") return parse_extends(state, value, file);
+    if (member.key == "default") return parse_default(state, value, file);
+    if (member.key == "limits") return parse_limits(state, value, file.limits);
+    if (member.key == "environment") return parse_environment(state, value, file.environment);
+    if (member.key == "examples") return parse_examples(state, value, file);
+    if (member.key == "version") {
+        if (value.kind() != JsonValue::Kind::number || value.text() != "1")
+            state.error(value, "expected version 1, the only one that there is, not " + describe(value));
+    } else if (member.key == "description" || member.key == "$schema") {
+        if (value.kind() != JsonValue::Kind::string) return wrong_type(state, value, "a text");
+        if (member.key == "description") file.description = value.text();
+    } else {
+        unknown_key(state, member, KeyPlace::file);
+    }
+}
+
+}  // namespace
+
+std::optional<ParsedRule> parse_rule(const ParseState& state, const JsonValue& value) {
+    if (!want_object(state, value, "a rule (an object)")) return std::nullopt;
+    ParsedRule parsed;
+    parsed.rule.source = state.findings.at(value.line(), value.column());
+    const bool judged = parse_action_key(state, value, parsed.rule);
+    for (const JsonMember& member : value.members()) parse_member(state, member, value, parsed);
+    check_conditions(state, value, parsed.rule.when);
+    if (!judged) return std::nullopt;
+    return parsed;
+}
+
+namespace {
+
+ParsedFile parse_tree(const JsonTree& tree, Findings& findings, PatternMaker& patterns) {
+    ParsedFile file;
+    const ParseState state{findings, patterns};
+    const JsonValue whole = root(tree);
+    if (!want_object(state, whole, "a rule set (an object)")) return file;
+    for (const JsonMember& member : whole.members()) parse_top(state, member, file);
+    return file;
+}
+
+}  // namespace
+
+ParsedFile parse_rules(std::string_view text, const std::string& label, PatternMaker& patterns,
+                       std::vector<Diagnostic>& diagnostics) {
+    Findings findings(label, diagnostics);
+    const std::optional<JsonDocument> document = parse_json(text, findings);
+    if (!document) return {};
+    ParsedFile file = parse_tree(document->tree(), findings, patterns);
+    file.sha256 = sha256_hex(canonical_json(document->tree()));
+    return file;
+}
+
+ParsedFile parse_rules(const ShippedProfile& profile, const std::string& label, PatternMaker& patterns,
+                       std::vector<Diagnostic>& diagnostics) {
+    Findings findings(label, diagnostics);
+    ParsedFile file = parse_tree(profile.tree, findings, patterns);
+    file.sha256 = profile.sha256;
+    return file;
+}
+
+}  // namespace callgate::rules

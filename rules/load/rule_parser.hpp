@@ -1,0 +1,69 @@
+// One rule file's text as values: every key, condition and note checked, every error at once with its place.
+//
+// Nothing is looked up here: `extends` is resolved, `expand` walked and hosts resolved by the loader. An
+// attacker may have written the text.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rules/load/diagnostic.hpp"
+#include "rules/model/limits.hpp"
+#include "rules/load/pattern.hpp"
+#include "rules/model/rule.hpp"
+
+namespace callgate::rules {
+
+struct ShippedProfile;
+
+struct ParsedRule {
+    Rule rule;
+    bool expand = false;
+};
+
+struct ParsedExtend {
+    std::string name;
+    int line = 0, column = 0;
+};
+
+struct ParsedExample {
+    Action expected = Action::allow;
+    std::string text;
+    int line = 0, column = 0;
+};
+
+struct ParsedFile {
+    std::optional<Action> fallback;
+    std::string description;
+    std::vector<ParsedExtend> extends;
+    std::vector<ParsedRule> rules;
+    Limits limits;
+    Environment environment;
+    std::vector<ParsedExample> examples;
+    /// Of the text without comments, blanks and order of keys.
+    std::string sha256;
+};
+
+inline constexpr std::size_t most_rules = 10'000;
+
+/// `label` stands in messages and in the default ids "<label>#<n>".
+[[nodiscard]] ParsedFile parse_rules(std::string_view text, const std::string& label, PatternMaker& patterns,
+                                     std::vector<Diagnostic>& diagnostics);
+/// The same of a profile whose text was read when callgate was built.
+[[nodiscard]] ParsedFile parse_rules(const ShippedProfile& profile, const std::string& label,
+                                     PatternMaker& patterns, std::vector<Diagnostic>& diagnostics);
+
+/// Where a key may stand in a rule file.
+enum class KeyPlace { file, rule, condition, limit, environment, example };
+
+/// The keys that the parser knows in a place: what it suggests from and what the schema must name.
+[[nodiscard]] std::span<const std::string_view> known_keys(KeyPlace place);
+
+/// The number of an errno name ("ENOENT") that a rule may state.
+[[nodiscard]] std::optional<int> errno_number(std::string_view name);
+[[nodiscard]] std::span<const std::string_view> errno_names();
+
+}  // namespace callgate::rules

@@ -1,0 +1,66 @@
+// The rule files that belong to a run: what the user named and what that extends, each read once.
+//
+// Bounded against hostile files: 1 MiB each, 100 of them, 10,000 rules in all, no cycle.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rules/load/loader.hpp"
+#include "rules/load/rule_parser.hpp"
+
+namespace callgate::rules {
+
+/// One rule file after parsing, with what it takes over from those that it extends.
+struct RuleFile {
+    std::string label;                     // in messages: a path, "profile NAME"
+    std::optional<std::string> directory;  // of the file; nothing where relative names mean nothing
+    ParsedFile parsed;
+    std::vector<const RuleFile*> extends;
+    /// The file's own default, else the strictest of what it extends.
+    std::optional<Action> fallback;
+    Limits limits;
+    Environment environment;
+};
+
+class RuleFiles {
+public:
+    RuleFiles(const LoadContext& context, PatternMaker& patterns, std::vector<Diagnostic>& diagnostics)
+        : context_(context), patterns_(patterns), diagnostics_(diagnostics) {}
+
+    /// What the user named. Null where it could not be read: a diagnostic says why.
+    const RuleFile* add(const RuleSources::File& part);
+    const RuleFile* add(const RuleSources::Profile& part);
+    const RuleFile* add(const RuleSources::Text& part);
+
+    /// Every file, in the order in which their rules are merged: each before those that it extends.
+    [[nodiscard]] const std::vector<std::unique_ptr<RuleFile>>& all() const { return files_; }
+    /// Paths that were read (no shipped profile).
+    [[nodiscard]] const std::vector<std::string>& paths() const { return paths_; }
+
+private:
+    /// A file found but not yet parsed.
+    struct Found {
+        std::string key, label;
+        std::optional<std::string> directory;
+        std::variant<std::string, const ShippedProfile*> text;
+    };
+    std::optional<Found> find_file(const std::string& path, const Source& asked);
+    std::optional<Found> find_profile(const std::string& name, const Source& asked);
+    std::optional<Found> find_extended(const std::string& name, const RuleFile& from, const Source& asked);
+    const RuleFile* include(Found found, const Source& asked);
+    void inherit(RuleFile& file);
+    void error(const Source& at, std::string message);
+
+    const LoadContext& context_;
+    PatternMaker& patterns_;
+    std::vector<Diagnostic>& diagnostics_;
+    std::vector<std::unique_ptr<RuleFile>> files_;
+    std::map<std::string, const RuleFile*> known_;
+    std::vector<std::pair<std::string, std::string>> open_;  // key and label, outermost first
+    std::vector<std::string> paths_;
+};
+
+}  // namespace callgate::rules

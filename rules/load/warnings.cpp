@@ -1,0 +1,273 @@
+#include "rules/load/warnings.hpp"
+
+#include <algorithm>
+
+#include "rules/load/rule_parser.hpp"
+
+namespace callgate::rules {
+namespace {
+
+class Warnings {
+public:
+    Warnings(const RuleSet& rules, const WarningContext& context, std::vector<Diagnostic>& out)
+        : rules_(rules), context_(context), out_(out) {}
+
+    void collect();
+
+private:
+    void add(const Rule& rule, const std::string& message) {
+        out_.push_back(
+            {Diagnostic::Severity::warning, rule.source, "rule " + in_quotes(rule.id) + ": " + message});
+    }
+    void check_rule(const Rule& rule);
+    void check_never_decides(const Rule& rule);
+    void check_patterns(const Rule& rule);
+    void check_pattern(const Rule& rule, const Glob& glob);
+    void check_execute(const Rule& rule);
+    void check_links(const Rule& rule);
+    void check_secrets();
+    void check_start();
+    [[nodiscard]] Verdict decide(Operation operation, const std::string& path) const;
+
+    const RuleSet& rules_;
+    const WarningContext& context_;
+    std::vector<Diagnostic>& out_;
+};
+
+Verdict Warnings::decide(Operation operation, const std::string& path) const {
+    Request request;
+    request.operations = operation;
+    request.object = FileObject{path, false};
+    return rules_.evaluate(request);
+}
+
+void Warnings::check_never_decides(const Rule& rule) {
+    // Each is compared with each: a stranger's ten thousand rules must not cost minutes.
+    constexpr std::size_t most_compared = 1000;
+    if (rules_.rules().size() > most_compared) return;
+    for (const Rule& other : rules_.rules()) {
+        if (&other == &rule) continue;
+        // Of two equal actions the first names the verdict; a second one in another file is no mistake.
+        const bool wins = other.action > rule.action || (other.action == rule.action && &other < &rule &&
+                                                         other.source.file == rule.source.file);
+        if (wins && covers_rule(other, rule))
+            return add(rule, "can never decide: rule " + in_quotes(other.id) + " always wins");
+    }
+}
+
+void Warnings::check_pattern(const Rule& rule, const Glob& glob) {
+    if (!glob.can_match())
+        return add(rule, "the pattern " + in_quotes(glob.text()) +
+                             " matches nothing: resolved paths hold no \".\" and \"..\"");
+    constexpr std::size_t longest_path = 4095;
+    for (const Glob::Branch& branch : glob.branches()) {
+        if (branch.head.size() > longest_path)
+            return add(rule, "the pattern " + in_quotes(glob.text()) +
+                                 " matches nothing: paths have at most 4095 bytes");
+        const bool beneath = !branch.literal && !branch.hierarchy;
+        if (beneath && context_.machine.tree != nullptr && branch.head != "/" &&
+            context_.machine.tree->kind(branch.head) == FileTree::Kind::file)
+            add(rule, "the pattern " + in_quotes(glob.text()) +
+                          " matches nothing: " + in_quotes(branch.head) + " is not a directory");
+    }
+}
+
+void Warnings::check_patterns(const Rule& rule) {
+    for (const Glob& glob : rule.when.path) check_pattern(rule, glob);
+    for (const Glob& glob : rule.when.program) check_pattern(rule, glob);
+    for (const Glob& glob : rule.when.unix_socket)
+        if (glob.kind() == GlobKind::path) check_pattern(rule, glob);
+    if (!rule.except) return;
+    for (const Glob& glob : rule.except->path) check_pattern(rule, glob);
+}
+
+void Warnings::check_execute(const Rule& rule) {
+    if (!rule.operations.contains(Operation::execute)) return;
+    if (rule.action == Action::allow || rule.action == Action::ask) {
+        if (context_.machine.landlock_abi == 0)
+            add(rule, "needs Landlock to hold executions, which this kernel lacks");
+        return;
+    }
+    for (const Glob& glob : rule.when.path) {
+        for (const Glob::Branch& branch : glob.branches()) {
+            if (decide(Operation::read, sample_path(branch)).action != Action::allow) continue;
+            return add(rule,
+                       "what is not executed under its name may be copied and executed: deny read, too (" +
+                           in_quotes(glob.text()) + " may be read)");
+        }
+    }
+}
+
+void Warnings::check_links(const Rule& rule) {
+    const bool restricts = rule.action == Action::deny || rule.action == Action::kill;
+    if (!restricts || rule.built_in || !context_.machine.link_count) return;
+    for (const Glob& glob : rule.when.path) {
+        for (const Glob::Branch& branch : glob.branches()) {
+            if (!branch.literal || context_.machine.tree == nullptr) continue;
+            if (context_.machine.tree->kind(branch.head) != FileTree::Kind::file) continue;
+            const unsigned long links = context_.machine.link_count(branch.head);
+            if (links > 1)
+                add(rule, in_quotes(branch.head) + " has " + std::to_string(links) +
+                              " hard links: the others are not covered");
+        }
+    }
+}
+
+void Warnings::check_rule(const Rule& rule) {
+    if (!context_.named.contains(rule.source.file)) return check_links(rule);
+    check_never_decides(rule);
+    check_patterns(rule);
+    check_execute(rule);
+    check_links(rule);
+    if (rule.action == Action::allow && !rule.when.program.empty())
+        add(rule,
+            "depends on the asking program, which is no protection: whoever may run it may act in its name");
+    if (rule.action == Action::allow && rule.when.argv)
+        add(rule,
+            "depends on arguments, which is no protection: another process of the run may rewrite them");
+}
+
+/// Patterns of the base profile that keep secrets from being read; an allow rule that reaches one is too
+/// wide.
+void Warnings::check_secrets() {
+    // Where base is extended its denials stand; what it expands at start is not there to be denied by name.
+    const auto all = rules_.rules();
+    if (std::any_of(all.begin(), all.end(),
+                    [](const Rule& rule) { return rule.source.file == "profile base"; }))
+        return;
+    std::vector<Diagnostic> ignored;
+    const ShippedProfile* profile = find_shipped_profile("base");
+    if (profile == nullptr) return;
+    const ParsedFile base = parse_rules(*profile, "profile base", context_.patterns, ignored);
+    std::set<const Rule*> told;
+    for (const ParsedRule& secret : base.rules) {
+        const Rule& rule = secret.rule;
+        if (rule.action != Action::deny || !rule.operations.contains(Operation::read)) continue;
+        for (const Glob& glob : rule.when.path) {
+            for (const Glob::Branch& branch : glob.branches()) {
+                const Verdict verdict = decide(Operation::read, sample_path(branch));
+                if (verdict.action != Action::allow || verdict.rule == nullptr) continue;
+                if (!context_.named.contains(verdict.rule->source.file) || !told.insert(verdict.rule).second)
+                    continue;
+                add(*verdict.rule, "so wide that it covers secrets: " + in_quotes(glob.text()) + " (rule " +
+                                       in_quotes(rule.id) + " of the profile base)");
+            }
+        }
+    }
+}
+
+/// Whether anything could start at all: something executable, and libraries for what is linked dynamically.
+void Warnings::check_start() {
+    if (rules_.fallback() == Action::allow) return;
+    const auto all = rules_.rules();
+    const bool executes = std::any_of(all.begin(), all.end(), [](const Rule& rule) {
+        return rule.action <= Action::ask && rule.operations.contains(Operation::execute);
+    });
+    const std::string file = context_.named.empty() ? "" : *context_.named.begin();
+    const auto say = [&](const std::string& message) {
+        out_.push_back({Diagnostic::Severity::warning, {file, 0, 0}, message});
+    };
+    if (!executes) return say("no program could start: nothing may be executed; extend \"base\", or use -x");
+    for (const std::string directory : {"/usr/lib", "/lib", "/lib64"}) {
+        const Verdict verdict =
+            decide(Operation::read, context_.patterns.canonical(directory) + "/ld-linux.so.2");
+        if (verdict.action == Action::allow || verdict.action == Action::ask) return;
+    }
+    say("no dynamically linked program could start: /usr/lib may not be read; extend \"base\"");
+}
+
+void Warnings::collect() {
+    for (const Rule& rule : rules_.rules()) check_rule(rule);
+    check_secrets();
+    check_start();
+}
+
+bool covers_glob(const Glob& wide, const Glob& narrow) {
+    if (wide == narrow) return true;
+    return std::all_of(narrow.branches().begin(), narrow.branches().end(), [&](const Glob::Branch& branch) {
+        return branch.literal ? wide.matches(branch.head) : wide.covers_hierarchy(branch.head);
+    });
+}
+
+bool covers_block(const Cidr& wide, const Cidr& narrow) {
+    return wide.prefix <= narrow.prefix && wide.contains(narrow.address);
+}
+
+template <typename T, typename Covers>
+bool covers_list(const std::vector<T>& wide, const std::vector<T>& narrow, Covers covers) {
+    if (wide.empty()) return true;
+    // Each is compared with each: not worth it for lists that only a machine writes.
+    if (wide.size() * narrow.size() > 10'000) return false;
+    return !narrow.empty() && std::all_of(narrow.begin(), narrow.end(), [&](const T& one) {
+        return std::any_of(wide.begin(), wide.end(), [&](const T& other) { return covers(other, one); });
+    });
+}
+
+/// Not stated: deny and kill speak of all protocols, allow and ask of TCP and connected unix sockets.
+bool covers_protocols(const Rule& wide, const Rule& narrow) {
+    const Protocols& one = wide.when.protocol;
+    const Protocols& other = narrow.when.protocol;
+    if (one == other && (wide.action > Action::ask) >= (narrow.action > Action::ask)) return true;
+    if (!one.stated()) return wide.action > Action::ask;
+    if (!other.stated()) return false;
+    return one.tcp >= other.tcp && one.udp >= other.udp && one.stream >= other.stream &&
+           one.datagram >= other.datagram;
+}
+
+}  // namespace
+
+std::string sample_path(const Glob::Branch& branch) {
+    std::string path = branch.head == "/" ? "" : branch.head;
+    std::string_view rest = branch.residue;
+    while (!rest.empty()) {
+        rest.remove_prefix(1);
+        const std::string_view component = rest.substr(0, rest.find('/'));
+        rest.remove_prefix(component.size());
+        if (component == "**") {
+            // Only at the end does "**" need a name of its own.
+            if (rest.empty()) path += "/sample";
+            continue;
+        }
+        path += '/';
+        for (std::size_t at = 0; at < component.size(); ++at) {
+            if (component[at] == '*') {
+                path += at > 0 && component[at - 1] == '*' ? "" : "sample";
+            } else if (component[at] == '[') {
+                // The first byte of a class, or one that is in no negated class of a shipped pattern.
+                const bool negated = component.substr(at + 1, 1) == "!" || component.substr(at + 1, 1) == "^";
+                path += negated ? '~' : component[std::min(at + 1, component.size() - 1)];
+                at = std::min(component.find(']', at + 2), component.size() - 1);
+            } else if (component[at] == '?') {
+                path += 'x';
+            } else {
+                if (component[at] == '\\') ++at;
+                path += component[at];
+            }
+        }
+    }
+    return path.empty() ? "/" : path;
+}
+
+bool covers_rule(const Rule& wide, const Rule& narrow) {
+    const Conditions& one = wide.when;
+    const Conditions& other = narrow.when;
+    const auto same_host = [](const HostPattern& left, const HostPattern& right) {
+        return left.text == right.text;
+    };
+    const auto ports = [](const PortRange& left, const PortRange& right) {
+        return left.first <= right.first && right.last <= left.last;
+    };
+    return !wide.except && !one.argv && wide.operations.contains_all(narrow.operations) &&
+           covers_list(one.path, other.path, covers_glob) &&
+           covers_list(one.unix_socket, other.unix_socket, covers_glob) &&
+           covers_list(one.program, other.program, covers_glob) &&
+           covers_list(one.host, other.host, same_host) &&
+           covers_list(one.address, other.address, covers_block) &&
+           covers_list(one.port, other.port, ports) && covers_protocols(wide, narrow);
+}
+
+void collect_warnings(const RuleSet& rules, const WarningContext& context, std::vector<Diagnostic>& out) {
+    Warnings(rules, context, out).collect();
+}
+
+}  // namespace callgate::rules

@@ -1,0 +1,117 @@
+#include "rules/match/rule_match.hpp"
+#include "base/test_switch.hpp"
+
+#include <algorithm>
+
+namespace callgate::rules {
+
+namespace {
+
+bool any_matches(const std::vector<Glob>& globs, std::string_view text) {
+    return std::any_of(globs.begin(), globs.end(), [text](const Glob& glob) { return glob.matches(text); });
+}
+
+bool names_endpoints(const Conditions& conditions) {
+    return !conditions.host.empty() || !conditions.address.empty() || !conditions.port.empty();
+}
+
+/// Whether the rule's or exception's own protocols, once stated, hold the object's. Files have none.
+bool states_protocol(const Protocols& stated, const Object& object) {
+    if (const auto* endpoint = std::get_if<Endpoint>(&object)) {
+        return endpoint->protocol == Protocol::tcp ? stated.tcp : stated.udp;
+    }
+    if (const auto* socket = std::get_if<UnixObject>(&object)) {
+        return socket->type == UnixType::datagram ? stated.datagram : stated.stream;
+    }
+    return false;
+}
+
+bool endpoint_holds(const Conditions& conditions, const Endpoint& endpoint) {
+    if (!conditions.path.empty() || !conditions.unix_socket.empty()) return false;
+    const auto holds = [](const auto& list, auto test) {
+        return list.empty() || std::any_of(list.begin(), list.end(), test);
+    };
+    return holds(conditions.port, [&](const PortRange& range) { return range.contains(endpoint.port); }) &&
+           holds(conditions.address, [&](const Cidr& block) { return block.contains(endpoint.address); }) &&
+           holds(conditions.host, [&](const HostPattern& host) {
+               return std::find(host.resolved.begin(), host.resolved.end(), endpoint.address) !=
+                      host.resolved.end();
+           });
+}
+
+/// `own` are the globs for names of this kind of object, `foreign` those of the other kind.
+bool name_holds(const std::vector<Glob>& own, const std::vector<Glob>& foreign, std::string_view name) {
+    return own.empty() ? foreign.empty() : any_matches(own, name);
+}
+
+bool object_holds(const Conditions& conditions, const Object& object) {
+    if (const auto* endpoint = std::get_if<Endpoint>(&object)) return endpoint_holds(conditions, *endpoint);
+    if (names_endpoints(conditions)) return false;
+    if (const auto* file = std::get_if<FileObject>(&object)) {
+        if (conditions.path.empty() && conditions.protocol.stated()) return false;
+        return name_holds(conditions.path, conditions.unix_socket, file->path);
+    }
+    return name_holds(conditions.unix_socket, conditions.path, std::get<UnixObject>(object).name);
+}
+
+}  // namespace
+
+bool arguments_match(std::span<const Glob> patterns, std::span<const std::string> arguments) {
+    std::size_t pattern = 0;
+    std::size_t argument = 0;
+    // Where to go on when the elements after the last "**" do not fit: one argument later.
+    std::optional<std::size_t> after_star;
+    std::size_t retry = 0;
+    while (argument < arguments.size()) {
+        if (pattern < patterns.size() && patterns[pattern].text() == "**") {
+            after_star = ++pattern;
+            retry = argument;
+        } else if (pattern < patterns.size() && patterns[pattern].matches(arguments[argument])) {
+            ++pattern;
+            ++argument;
+        } else if (after_star) {
+            pattern = *after_star;
+            argument = ++retry;
+        } else {
+            return false;
+        }
+    }
+    while (pattern < patterns.size() && patterns[pattern].text() == "**") ++pattern;
+    return pattern == patterns.size();
+}
+
+bool other_conditions_hold(const Conditions& conditions, const Request& request, Operation operation) {
+    if (!conditions.program.empty() && !any_matches(conditions.program, request.program)) return false;
+    if (!conditions.argv) return true;
+    return operation == Operation::execute && arguments_match(*conditions.argv, request.arguments);
+}
+
+bool conditions_hold(const Conditions& conditions, const Request& request, Operation operation) {
+    const bool file = std::holds_alternative<FileObject>(request.object);
+    if (!file && conditions.protocol.stated() && !states_protocol(conditions.protocol, request.object))
+        return false;
+    return object_holds(conditions, request.object) && other_conditions_hold(conditions, request, operation);
+}
+
+bool covers_protocol(const Rule& rule, const Object& object) {
+    if (std::holds_alternative<FileObject>(object)) return true;
+    if (rule.when.protocol.stated()) return states_protocol(rule.when.protocol, object);
+    if (rule.action == Action::deny || rule.action == Action::kill) return true;
+    return states_protocol({.tcp = true, .udp = false, .stream = true, .datagram = false}, object);
+}
+
+bool may_decide(const Rule& rule, const Object& object, Action fallback) {
+    const auto* file = std::get_if<FileObject>(&object);
+    if (file == nullptr || !file->nameless || !check_enabled("nameless")) return true;
+    if (rule.action == Action::allow) return false;
+    // A person's yes must not allow what the rule set denies.
+    return rule.action != Action::ask || fallback == Action::allow;
+}
+
+bool rule_matches(const Rule& rule, const Request& request, Operation operation, Action fallback) {
+    return rule.operations.contains(operation) && may_decide(rule, request.object, fallback) &&
+           covers_protocol(rule, request.object) && conditions_hold(rule.when, request, operation) &&
+           !(rule.except && conditions_hold(*rule.except, request, operation));
+}
+
+}  // namespace callgate::rules

@@ -1,0 +1,276 @@
+#include "rules/match/rule_set.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "rules/match/endpoint_index.hpp"
+#include "rules/match/head_index.hpp"
+#include "base/made_once.hpp"
+#include "rules/match/rule_match.hpp"
+#include "base/test_switch.hpp"
+
+namespace callgate::rules {
+
+namespace {
+
+/// Rules in order of strictness, then of file: the greater wins. Zero is no rule at all.
+using Rank = std::uint64_t;
+
+constexpr Rank rank_of(Action action) { return (static_cast<Rank>(action) + 1) << 32; }
+constexpr Rank rank_of(Action action, std::uint32_t rule) { return rank_of(action) | (UINT32_MAX - rule); }
+constexpr Action action_of(Rank rank) { return static_cast<Action>((rank >> 32) - 1); }
+
+int default_error(Operation operation) {
+    switch (operation) {
+        case Operation::connect:
+            return ECONNREFUSED;
+        case Operation::execute:
+            return EPERM;
+        default:
+            return EACCES;
+    }
+}
+
+OperationSet operations_of(const Object& object) {
+    return std::holds_alternative<FileObject>(object) ? file_operations : network_operations;
+}
+
+/// Patterns are made ready to match, so that no evaluation has to.
+void prepare(const Conditions& conditions) {
+    for (const auto* globs : {&conditions.path, &conditions.unix_socket, &conditions.program})
+        for (const Glob& glob : *globs) glob.prepare();
+    if (!conditions.argv) return;
+    for (const Glob& glob : *conditions.argv) glob.prepare();
+}
+
+/// What evaluation looks up: pointers into the rules.
+class Index {
+public:
+    explicit Index(std::span<const Rule> rules);
+
+    /// What is needed of every rule on the way of a search, densely.
+    struct Digest {
+        OperationSet operations;
+        Action action = Action::deny;
+        /// No condition but those that the name index tests.
+        bool only_name = false;
+    };
+    std::vector<Digest> digests;
+    HeadIndex files, sockets;
+    /// Rules for every file, for every unix socket.
+    std::vector<std::uint32_t> all_files, all_sockets;
+    EndpointIndex endpoints;
+
+private:
+    void add(std::uint32_t number, const Rule& rule);
+    void add_network(std::uint32_t number, const Rule& rule);
+};
+
+Index::Index(std::span<const Rule> rules) {
+    digests.reserve(rules.size());
+    for (std::uint32_t number = 0; number < rules.size(); ++number) {
+        prepare(rules[number].when);
+        if (rules[number].except) prepare(*rules[number].except);
+        add(number, rules[number]);
+    }
+    files.freeze();
+    sockets.freeze();
+}
+
+void Index::add(std::uint32_t number, const Rule& rule) {
+    const Conditions& when = rule.when;
+    digests.push_back({rule.operations, rule.action, when.program.empty() && !when.argv && !rule.except});
+    if (rule.operations.intersects(network_operations)) add_network(number, rule);
+    const bool network = !when.host.empty() || !when.address.empty() || !when.port.empty();
+    if (!rule.operations.intersects(file_operations) || network) return;
+    for (const Glob& glob : when.path) files.add(number, glob);
+    if (when.path.empty() && when.unix_socket.empty() && !when.protocol.stated()) all_files.push_back(number);
+}
+
+void Index::add_network(std::uint32_t number, const Rule& rule) {
+    const Conditions& when = rule.when;
+    if (when.path.empty() && when.unix_socket.empty()) endpoints.add(number, when);
+    if (!when.host.empty() || !when.address.empty() || !when.port.empty()) return;
+    for (const Glob& glob : when.unix_socket) sockets.add(number, glob);
+    if (when.unix_socket.empty() && when.path.empty()) all_sockets.push_back(number);
+}
+
+}  // namespace
+
+struct RuleSet::Contents {
+    std::vector<Rule> rules;
+    Action fallback = Action::deny;
+    bool needs_program = false, needs_arguments = false;
+    bool opens_udp = false, opens_unix_datagram = false;
+    MadeOnce<Index> index;
+
+    class Search;
+
+    Contents(std::vector<Rule> all, Action otherwise);
+    void note(const Rule& rule);
+    [[nodiscard]] const Index& indexed() const {
+        return index.get([this] { return Index(rules); });
+    }
+    [[nodiscard]] Rank fallback_rank(const Request& request, Operation operation) const;
+    [[nodiscard]] Verdict verdict(Rank rank, Operation operation) const;
+};
+
+RuleSet::Contents::Contents(std::vector<Rule> all, Action otherwise)
+    : rules(std::move(all)), fallback(otherwise) {
+    for (const Rule& rule : rules) note(rule);
+}
+
+void RuleSet::Contents::note(const Rule& rule) {
+    const Conditions& when = rule.when;
+    needs_program = needs_program || !when.program.empty() || (rule.except && !rule.except->program.empty());
+    needs_arguments = needs_arguments || when.argv || (rule.except && rule.except->argv);
+    const bool opens = (rule.action == Action::allow || rule.action == Action::ask) &&
+                       rule.operations.intersects(network_operations);
+    opens_udp = opens_udp || (opens && when.protocol.udp);
+    opens_unix_datagram = opens_unix_datagram || (opens && when.protocol.datagram);
+}
+
+Rank RuleSet::Contents::fallback_rank(const Request& request, Operation operation) const {
+    if (fallback == Action::ask) {
+        const auto* file = std::get_if<FileObject>(&request.object);
+        if (operation == Operation::execute ||
+            (file != nullptr && file->nameless && check_enabled("nameless")))
+            return rank_of(Action::deny);
+    }
+    return rank_of(fallback);
+}
+
+Verdict RuleSet::Contents::verdict(Rank rank, Operation operation) const {
+    Verdict verdict;
+    verdict.action = action_of(rank);
+    verdict.operation = operation;
+    if (const auto number = UINT32_MAX - static_cast<std::uint32_t>(rank); number < rules.size()) {
+        verdict.decided_by = DecidedBy::rule;
+        verdict.rule = &rules[number];
+    }
+    if (verdict.action == Action::allow) return verdict;
+    const bool stated = verdict.rule != nullptr && verdict.rule->error;
+    verdict.error = stated ? *verdict.rule->error : default_error(operation);
+    return verdict;
+}
+
+/// One evaluation: the strictest rule of each operation, as far as it has been found.
+class RuleSet::Contents::Search {
+public:
+    Search(const Contents& all, const Request& request)
+        : all_(all), index_(all.indexed()), request_(request) {}
+
+    void operator()(const FileObject& file) { names(index_.all_files, index_.files, file.path); }
+    void operator()(const UnixObject& socket) { names(index_.all_sockets, index_.sockets, socket.name); }
+    void operator()(const Endpoint& endpoint) {
+        index_.endpoints.search(endpoint, [this](std::uint32_t number) {
+            offer(number, [&](Operation operation) {
+                return rule_matches(all_.rules[number], request_, operation, all_.fallback);
+            });
+        });
+    }
+
+    /// The strictest verdict over the operations; of equals that of the first operation.
+    [[nodiscard]] Verdict strictest() const {
+        Rank strictest = 0;
+        Operation about = Operation::read;
+        for (const Operation operation : request_.operations) {
+            const Rank found = best_[static_cast<std::size_t>(operation)];
+            const Rank rank = found != 0 ? found : all_.fallback_rank(request_, operation);
+            if (rank <= strictest) continue;
+            strictest = rank;
+            about = operation;
+        }
+        return all_.verdict(strictest, about);
+    }
+
+private:
+    void names(const std::vector<std::uint32_t>& every, const HeadIndex& heads, std::string_view name) {
+        for (const std::uint32_t number : every) offer_named(number);
+        heads.search(
+            name, [this](std::uint32_t number) { return worth(number); },
+            [this](std::uint32_t number) { offer_named(number); });
+    }
+
+    /// Whether the rule would win for some operation, if it matches.
+    [[nodiscard]] bool worth(std::uint32_t number) const {
+        const Index::Digest& digest = index_.digests[number];
+        const Rank rank = rank_of(digest.action, number);
+        bool wins = false;
+        for (const Operation operation : digest.operations& request_.operations)
+            wins = wins || rank > best_[static_cast<std::size_t>(operation)];
+        return wins;
+    }
+
+    /// For a rule whose `path` or `unix` is absent or known to match.
+    void offer_named(std::uint32_t number) {
+        const Rule& rule = all_.rules[number];
+        if (!may_decide(rule, request_.object, all_.fallback) || !covers_protocol(rule, request_.object))
+            return;
+        offer(number, [&](Operation operation) {
+            return index_.digests[number].only_name ||
+                   (other_conditions_hold(rule.when, request_, operation) &&
+                    !(rule.except && conditions_hold(*rule.except, request_, operation)));
+        });
+    }
+
+    /// Lets the rule win wherever it is stricter and `matches(operation)`.
+    template <typename Matches>
+    void offer(std::uint32_t number, Matches matches) {
+        const Index::Digest& digest = index_.digests[number];
+        const Rank rank = rank_of(digest.action, number);
+        for (const Operation operation : digest.operations& request_.operations) {
+            Rank& best = best_[static_cast<std::size_t>(operation)];
+            if (rank > best && matches(operation)) best = rank;
+        }
+    }
+
+    const Contents& all_;
+    const Index& index_;
+    const Request& request_;
+    std::array<Rank, operation_count> best_{};
+};
+
+RuleSet::RuleSet(std::vector<Rule> rules, Action fallback)
+    : contents_(std::make_unique<const Contents>(std::move(rules), fallback)) {}
+RuleSet::RuleSet(RuleSet&&) noexcept = default;
+RuleSet& RuleSet::operator=(RuleSet&&) noexcept = default;
+RuleSet::~RuleSet() = default;
+
+void RuleSet::prepare() const { static_cast<void>(contents_->indexed()); }
+
+Verdict RuleSet::evaluate(const Request& request) const {
+    if (request.operations.empty() || !operations_of(request.object).contains_all(request.operations)) {
+        // Nothing asked, or asked of an object that knows no such operation: a decoder's mistake must not
+        // allow.
+        Verdict refused;
+        refused.error = EACCES;
+        return refused;
+    }
+    Contents::Search search(*contents_, request);
+    std::visit(search, request.object);
+    return search.strictest();
+}
+
+std::vector<const Rule*> RuleSet::matching(const Request& request, Operation operation) const {
+    std::vector<const Rule*> all;
+    for (const Rule& rule : contents_->rules) {
+        if (rule_matches(rule, request, operation, contents_->fallback)) all.push_back(&rule);
+    }
+    return all;
+}
+
+std::span<const Rule> RuleSet::rules() const { return contents_->rules; }
+Action RuleSet::fallback() const { return contents_->fallback; }
+
+bool RuleSet::may_ask() const {
+    return fallback() == Action::ask ||
+           std::ranges::any_of(rules(), [](const Rule& rule) { return rule.action == Action::ask; });
+}
+bool RuleSet::needs_program() const { return contents_->needs_program; }
+bool RuleSet::needs_arguments() const { return contents_->needs_arguments; }
+bool RuleSet::opens_udp() const { return contents_->opens_udp; }
+bool RuleSet::opens_unix_datagram() const { return contents_->opens_unix_datagram; }
+
+}  // namespace callgate::rules

@@ -1,0 +1,58 @@
+// A rule set compiled for evaluation: immutable, shared by all threads without a lock.
+//
+// `evaluate` is the one evaluator (architecture.md, invariant 6). It is pure, does not allocate, and its
+// cost depends on the depth of the path and the rules that share a literal head with it, not on the number
+// of rules: rules are indexed by the literal head of their patterns. The index is made when it is first
+// needed, since the plan of a run needs none: a start makes it while the agent arms itself (`prepare`).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rules/model/request.hpp"
+#include "rules/model/rule.hpp"
+#include "rules/model/verdict.hpp"
+
+namespace callgate::rules {
+
+class RuleSet {
+public:
+    /// `rules` in file order. `fallback` is the rule set's default: allow, ask or deny.
+    RuleSet(std::vector<Rule> rules, Action fallback);
+    RuleSet(RuleSet&&) noexcept;
+    RuleSet& operator=(RuleSet&&) noexcept;
+    ~RuleSet();
+
+    /// Makes what `evaluate` looks up, so that no call waits for it. Any thread, more than once.
+    void prepare() const;
+
+    /// The strictest verdict over the request's operations. kill > deny > ask > allow > default; of several
+    /// rules of the winning action the first in file order names it. A default of `ask` means deny for
+    /// execute (decided_by fallback). Any thread.
+    [[nodiscard]] Verdict evaluate(const Request& request) const;
+
+    /// Every rule that matches the request for `operation`, in file order (for `explain`).
+    [[nodiscard]] std::vector<const Rule*> matching(const Request& request, Operation operation) const;
+
+    [[nodiscard]] std::span<const Rule> rules() const;
+    [[nodiscard]] Action fallback() const;
+    /// Whether any request at all may be given the verdict `ask`.
+    [[nodiscard]] bool may_ask() const;
+
+    /// Whether some rule has a `program` condition, so that requests must name theirs.
+    [[nodiscard]] bool needs_program() const;
+    /// Whether some rule has an `argv` condition, so that requests to execute must name their arguments.
+    [[nodiscard]] bool needs_arguments() const;
+    /// Whether an allow or ask rule names protocol "udp" (internet) or "datagram" (unix): only then can such
+    /// sockets be made.
+    [[nodiscard]] bool opens_udp() const;
+    [[nodiscard]] bool opens_unix_datagram() const;
+
+private:
+    struct Contents;
+    std::unique_ptr<const Contents> contents_;
+};
+
+}  // namespace callgate::rules

@@ -1,0 +1,250 @@
+#include "rules/model/address.hpp"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace callgate::rules {
+
+namespace {
+
+constexpr std::array<std::uint8_t, 12> mapped_prefix = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+constexpr int mapped_bits = 96;
+
+bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
+bool is_letter(char byte) { return byte >= 'a' && byte <= 'z'; }
+
+std::string quoted(std::string_view text) {
+    constexpr std::size_t shown = 80;
+    return '"' + std::string(text.substr(0, shown)) + (text.size() > shown ? "..." : "") + '"';
+}
+
+/// Decimal, without sign or leading zeros, at most `limit`.
+std::optional<unsigned> parse_decimal(std::string_view text, unsigned limit) {
+    if (text.empty() || text.size() > 5 || (text.size() > 1 && text.front() == '0')) return std::nullopt;
+    unsigned value = 0;
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (failure != std::errc() || end != text.data() + text.size() || value > limit) return std::nullopt;
+    return value;
+}
+
+/// The address exactly as written, an IPv4-mapped one still as IPv6.
+std::optional<IpAddress> parse_written(std::string_view text, std::string& error) {
+    if (text.find('%') != std::string_view::npos) {
+        error = "an address with a scope id cannot be matched: write " +
+                quoted(text.substr(0, text.find('%'))) + " without it";
+        return std::nullopt;
+    }
+    std::array<char, INET6_ADDRSTRLEN + 1> buffer{};
+    IpAddress address;
+    address.v6 = text.find(':') != std::string_view::npos;
+    const bool fits = text.size() < buffer.size() && text.find('\0') == std::string_view::npos;
+    if (fits) std::copy(text.begin(), text.end(), buffer.begin());
+    if (!fits || inet_pton(address.v6 ? AF_INET6 : AF_INET, buffer.data(), address.bytes.data()) != 1) {
+        error = quoted(text) + " is not an IPv4 or IPv6 address";
+        return std::nullopt;
+    }
+    return address;
+}
+
+bool is_mapped(const IpAddress& address) {
+    return address.v6 && std::equal(mapped_prefix.begin(), mapped_prefix.end(), address.bytes.begin());
+}
+
+/// A copy of `address` whose bits from `prefix` on are zero.
+IpAddress masked(const IpAddress& address, unsigned prefix) {
+    IpAddress result = address;
+    for (unsigned index = 0; index < result.bytes.size(); ++index) {
+        const unsigned kept = prefix <= index * 8 ? 0 : std::min(prefix - index * 8, 8U);
+        result.bytes[index] = static_cast<std::uint8_t>(result.bytes[index] & (0xff00U >> kept));
+    }
+    return result;
+}
+
+bool valid_label(std::string_view label) {
+    if (label.empty() || label.size() > 63 || label.front() == '-' || label.back() == '-') return false;
+    return std::all_of(label.begin(), label.end(), [](char byte) {
+        return is_letter(byte) || is_digit(byte) || byte == '-' || byte == '_';
+    });
+}
+
+/// Resolvers take a name for an IPv4 address when its last label is a number ("127.1", "0x7f.1").
+bool ends_in_number(std::string_view name) {
+    const std::string_view last = name.substr(name.rfind('.') + 1);
+    if (last.starts_with("0x")) {
+        return last.find_first_not_of("0123456789abcdef", 2) == std::string_view::npos;
+    }
+    return std::all_of(last.begin(), last.end(), is_digit);
+}
+
+bool valid_name(std::string_view name) {
+    if (name.empty() || name.size() > 253) return false;
+    while (true) {
+        const std::size_t dot = name.find('.');
+        if (!valid_label(name.substr(0, dot))) return false;
+        if (dot == std::string_view::npos) return true;
+        name.remove_prefix(dot + 1);
+    }
+}
+
+struct Split {
+    std::string_view host;
+    std::optional<std::string_view> port;
+};
+
+/// Parts HOST[:PORT], where more than one colon without brackets is an IPv6 address alone.
+std::optional<Split> split_port(std::string_view text, std::string& error) {
+    if (text.starts_with('[')) {
+        const std::size_t close = text.find(']');
+        const std::string_view after = close == std::string_view::npos ? "" : text.substr(close + 1);
+        if (close == std::string_view::npos || (!after.empty() && after.front() != ':')) {
+            error = quoted(text) + " should be [ADDRESS] or [ADDRESS]:PORT";
+            return std::nullopt;
+        }
+        Split split{text.substr(1, close - 1), std::nullopt};
+        if (!after.empty()) split.port = after.substr(1);
+        return split;
+    }
+    const std::size_t colon = text.find(':');
+    if (colon == std::string_view::npos || text.find(':', colon + 1) != std::string_view::npos) {
+        return Split{text, std::nullopt};
+    }
+    return Split{text.substr(0, colon), text.substr(colon + 1)};
+}
+
+bool looks_like_address(std::string_view host) {
+    return host.find_first_of(":/%") != std::string_view::npos ||
+           host.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+}  // namespace
+
+IpAddress make_ipv4(std::span<const std::uint8_t, 4> bytes) {
+    IpAddress address;
+    std::copy(bytes.begin(), bytes.end(), address.bytes.begin());
+    return address;
+}
+
+IpAddress make_ipv6(std::span<const std::uint8_t, 16> bytes) {
+    IpAddress address;
+    address.v6 = true;
+    std::copy(bytes.begin(), bytes.end(), address.bytes.begin());
+    return is_mapped(address) ? make_ipv4(bytes.last<4>()) : address;
+}
+
+std::optional<IpAddress> parse_address(std::string_view text, std::string& error) {
+    const std::optional<IpAddress> written = parse_written(text, error);
+    return written && written->v6 ? make_ipv6(written->bytes) : written;
+}
+
+std::optional<Cidr> parse_cidr(std::string_view text, std::string& error) {
+    const std::size_t slash = text.find('/');
+    const std::optional<IpAddress> written = parse_written(text.substr(0, slash), error);
+    if (!written) return std::nullopt;
+    const unsigned width = written->v6 ? 128 : 32;
+    std::optional<unsigned> prefix = width;
+    if (slash != std::string_view::npos) prefix = parse_decimal(text.substr(slash + 1), width);
+    if (!prefix) {
+        error = quoted(text) + " should end in /0 to /" + std::to_string(width);
+        return std::nullopt;
+    }
+    const IpAddress network = masked(*written, *prefix);
+    if (network != *written) {
+        error = quoted(text) + " has bits set beyond its prefix: write " +
+                rules::text(Cidr{network, static_cast<int>(*prefix)}) +
+                " for the whole block, or the address alone";
+        return std::nullopt;
+    }
+    if (is_mapped(network) && *prefix >= mapped_bits) {
+        return Cidr{make_ipv6(network.bytes), static_cast<int>(*prefix) - mapped_bits};
+    }
+    return Cidr{network, static_cast<int>(*prefix)};
+}
+
+std::optional<PortRange> parse_ports(std::string_view text, std::string& error) {
+    const std::size_t dash = text.find('-');
+    const std::optional<unsigned> first = parse_decimal(text.substr(0, dash), 65535);
+    const std::optional<unsigned> last =
+        dash == std::string_view::npos ? first : parse_decimal(text.substr(dash + 1), 65535);
+    if (!first || !last || *first > *last) {
+        error = quoted(text) + " is not a port (0 to 65535) or a range like 8000-8999";
+        return std::nullopt;
+    }
+    return PortRange{static_cast<std::uint16_t>(*first), static_cast<std::uint16_t>(*last)};
+}
+
+std::optional<HostPattern> parse_host(std::string_view text, std::string& error) {
+    if (std::any_of(text.begin(), text.end(),
+                    [](char byte) { return static_cast<unsigned char>(byte) >= 0x80; })) {
+        error = quoted(text) +
+                " is not ASCII: write the host's xn-- form (letters that look alike would pass unseen)";
+        return std::nullopt;
+    }
+    HostPattern pattern;
+    pattern.text.assign(text.substr(0, 512));
+    for (char& byte : pattern.text) {
+        if (byte >= 'A' && byte <= 'Z') byte = static_cast<char>(byte - 'A' + 'a');
+    }
+    if (pattern.text.ends_with('.')) pattern.text.pop_back();
+    pattern.suffix = pattern.text.starts_with("*.");
+    const std::string_view name = std::string_view(pattern.text).substr(pattern.suffix ? 2 : 0);
+    if (!valid_name(name)) {
+        error = quoted(text) + " is not a host name or *.suffix";
+        if (text == "*") error += " (leave `host` out to match every host)";
+        return std::nullopt;
+    }
+    if (ends_in_number(name)) {
+        error = quoted(text) + " would be taken for an address: write it in full as `address`";
+        return std::nullopt;
+    }
+    return pattern;
+}
+
+std::optional<Destination> parse_destination(std::string_view text, std::string& error) {
+    Destination destination{HostPattern{}, std::nullopt, std::nullopt};
+    const std::string_view whole = text;
+    if (text.ends_with("/udp") || text.ends_with("/tcp")) {
+        destination.protocol = text.ends_with("/udp") ? Protocol::udp : Protocol::tcp;
+        text.remove_suffix(4);
+    }
+    const std::optional<Split> split = split_port(text, error);
+    if (!split) return std::nullopt;
+    if (split->port) {
+        destination.port = parse_ports(*split->port, error);
+        if (!destination.port) return std::nullopt;
+    }
+    if (whole.starts_with('[') || looks_like_address(split->host)) {
+        const std::optional<Cidr> block = parse_cidr(split->host, error);
+        if (!block) return std::nullopt;
+        destination.host = *block;
+        return destination;
+    }
+    std::optional<HostPattern> host = parse_host(split->host, error);
+    if (!host) return std::nullopt;
+    destination.host = std::move(*host);
+    return destination;
+}
+
+std::string text(const IpAddress& address) {
+    std::array<char, INET6_ADDRSTRLEN> buffer{};
+    inet_ntop(address.v6 ? AF_INET6 : AF_INET, address.bytes.data(), buffer.data(), buffer.size());
+    return buffer.data();
+}
+
+std::string text(const Cidr& block) {
+    const int width = block.address.v6 ? 128 : 32;
+    return text(block.address) + (block.prefix == width ? "" : '/' + std::to_string(block.prefix));
+}
+
+std::string text(const PortRange& ports) {
+    const std::string first = std::to_string(ports.first);
+    return ports.first == ports.last ? first : first + '-' + std::to_string(ports.last);
+}
+
+std::string text(const Endpoint& endpoint) {
+    const std::string address = text(endpoint.address);
+    return (endpoint.address.v6 ? '[' + address + ']' : address) + ':' + std::to_string(endpoint.port);
+}
+
+}  // namespace callgate::rules

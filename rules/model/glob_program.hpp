@@ -1,0 +1,119 @@
+// The wildcard part of one glob branch as a small nondeterministic automaton.
+//
+// Private to rules/glob. A branch has no braces and no literal head any more; for paths the text is what
+// follows the head: "" for the head itself, else "/" and more. The states are a bitset on the stack, so that
+// whatever text an attacker chooses costs at most pattern length x text length and allocates nothing.
+#pragma once
+
+#include <array>
+#include <bitset>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rules/model/glob.hpp"
+
+namespace callgate::rules {
+
+using ByteSet = std::bitset<256>;
+
+/// The longest pattern; it bounds the states of a program.
+inline constexpr std::size_t longest_pattern = 4096;
+
+/// One thing that a pattern says, as it was read.
+struct GlobElement {
+    enum class Kind : std::uint8_t { byte, any, set, star, double_star };
+    Kind kind = Kind::byte;
+    char byte = 0;
+    std::uint16_t set = 0;  // which of the pattern's
+};
+struct GlobElements {
+    std::vector<GlobElement> list;
+    std::vector<ByteSet> sets;
+};
+/// Some of the elements that follow each other.
+using GlobComponent = std::span<const GlobElement>;
+
+/// The alternatives of a pattern, its braces multiplied out. Nothing, and why in `error`, where there are
+/// more than 256, they are too long altogether, or a brace is not closed.
+[[nodiscard]] std::optional<std::vector<std::string>> expand_braces(std::string_view pattern,
+                                                                    std::string& error);
+
+/// The elements of a pattern without braces. In a path a class never holds '/'.
+[[nodiscard]] std::optional<GlobElements> parse_elements(std::string_view pattern, GlobKind kind,
+                                                         std::string& error);
+
+/// Appends elements as a pattern again, quoted where needed: equal elements give equal text.
+void append_pattern_text(GlobComponent elements, std::span<const ByteSet> sets, std::string& text);
+
+/// Whether the byte means something in a pattern.
+[[nodiscard]] inline bool is_wildcard(char byte) {
+    static constexpr auto table = [] {
+        std::array<bool, 256> marked{};
+        for (const char one : std::string_view("*?[]{}\\")) marked[static_cast<unsigned char>(one)] = true;
+        return marked;
+    }();
+    return table[static_cast<unsigned char>(byte)];
+}
+
+/// `bytes` quoted, so that as a pattern it matches only itself.
+[[nodiscard]] std::string quote_pattern(std::string_view bytes);
+
+class GlobProgram {
+public:
+    GlobProgram() = default;
+    /// For text: a star crosses everything.
+    static GlobProgram for_text(const GlobElements& elements);
+    /// For the components of a path that follow its head. A component that is `**` alone stands for any
+    /// number of components, also none.
+    static GlobProgram for_components(std::span<const GlobComponent> components, std::vector<ByteSet> sets);
+
+    [[nodiscard]] bool matches(std::string_view text) const;
+    /// Whether `text`, or some text that goes on with '/' after it, could match (true where unsure).
+    [[nodiscard]] bool may_match_beneath(std::string_view text) const;
+    /// Whether `text` and every text that goes on with '/' after it matches (false where unsure).
+    [[nodiscard]] bool covers(std::string_view text) const;
+
+private:
+    enum class Kind : std::uint8_t {
+        byte,
+        any,               // one byte
+        any_in_component,  // one byte but '/'
+        set,
+        star,          // bytes but '/'
+        any_sequence,  // bytes
+        directories,   // nothing, or bytes that end in '/'
+        tail,          // nothing, or '/' and what follows
+        end
+    };
+    struct Token {
+        Kind kind = Kind::end;
+        char byte = 0;
+        std::uint16_t set = 0;
+    };
+    class FewStates;
+    class ManyStates;
+
+    void add(Kind kind, char byte = 0) { tokens_.push_back({kind, byte, 0}); }
+    void add(GlobComponent elements, bool path);
+    void finish();
+    /// Lets `look(alive)` see what is alive after `text`; false where nothing is.
+    template <typename Look>
+    bool run(std::string_view text, Look look) const;
+    template <typename States, typename Look>
+    bool run_with(std::string_view text, Look look) const;
+    template <typename States>
+    void step(const States& from, char byte, States& to) const;
+    template <typename States>
+    void enter(std::size_t index, States& states) const;
+
+    std::vector<Token> tokens_;
+    std::vector<ByteSet> sets_;
+    /// Every match ends in these bytes: most texts are refused by them alone.
+    std::string suffix_;
+};
+
+}  // namespace callgate::rules

@@ -1,0 +1,62 @@
+// What is asked: a set of operations on one resolved object, and who asks.
+//
+// Everything here is a view: the decoder owns the bytes and keeps them alive while the request is
+// evaluated and recorded. An attacker controls the bytes (names are arbitrary except NUL), never the
+// lengths of the views.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "rules/model/operation.hpp"
+
+namespace callgate::rules {
+
+/// An IPv4 or IPv6 address in network byte order. IPv4-mapped IPv6 is normalised to IPv4 by whoever
+/// makes one; an IPv4 address uses the first four bytes.
+struct IpAddress {
+    std::array<std::uint8_t, 16> bytes{};
+    bool v6 = false;
+    bool operator==(const IpAddress&) const = default;
+};
+
+enum class Protocol : std::uint8_t { tcp, udp };
+enum class UnixType : std::uint8_t { stream, datagram, seqpacket };
+
+/// A file, directory or special file by its absolute, resolved path: no symbolic links, no "..", no
+/// trailing slash (except "/" itself).
+struct FileObject {
+    std::string_view path;
+    /// True where the object has no name left (`st_nlink` 0): only the default, where it is allow, allows it.
+    bool nameless = false;
+};
+
+/// One end of an internet connection. `port` in host byte order.
+struct Endpoint {
+    IpAddress address;
+    std::uint16_t port = 0;
+    Protocol protocol = Protocol::tcp;
+};
+
+/// A unix socket: an absolute resolved path, or "@name" in the abstract namespace (name without its NUL).
+struct UnixObject {
+    std::string_view name;
+    UnixType type = UnixType::stream;
+};
+
+using Object = std::variant<FileObject, Endpoint, UnixObject>;
+
+struct Request {
+    OperationSet operations;
+    Object object;
+    /// The asking process's executable, absolute; may be empty unless `RuleSet::needs_program()`.
+    std::string_view program;
+    /// Arguments of an execute; empty otherwise.
+    std::span<const std::string> arguments;
+};
+
+}  // namespace callgate::rules

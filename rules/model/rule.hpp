@@ -1,0 +1,79 @@
+// One rule as it was written, after its variables were put in: the value that the parser makes and
+// that the rule set, the plan, `check` and `explain` read.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/port_range.hpp"
+#include "rules/model/glob.hpp"
+#include "rules/model/operation.hpp"
+#include "rules/model/request.hpp"
+#include "rules/model/verdict.hpp"
+
+namespace callgate::rules {
+
+/// Where a rule stands. `file` is a path, "profile NAME", "option --read", or "built-in".
+struct Source {
+    std::string file;
+    int line = 0;
+    int column = 0;
+};
+
+/// An address block: `prefix` bits of `address` count (0..32 or 0..128).
+struct Cidr {
+    IpAddress address;
+    int prefix = 0;
+    [[nodiscard]] bool contains(const IpAddress& other) const;
+    bool operator==(const Cidr&) const = default;
+};
+
+using callgate::PortRange;
+
+/// A host condition: `name`, or `*.suffix`. ASCII, lower case. `resolved` holds the addresses that the
+/// supervisor found for a literal name at start (`degraded: host-static`).
+struct HostPattern {
+    std::string text;
+    bool suffix = false;
+    std::vector<IpAddress> resolved;
+    bool operator==(const HostPattern&) const = default;
+};
+
+/// Protocols named by a rule. All false: not stated (see rules.md: allow and ask then cover TCP and unix
+/// stream and seqpacket, deny and kill everything).
+struct Protocols {
+    bool tcp = false, udp = false, stream = false, datagram = false;
+    [[nodiscard]] bool stated() const { return tcp || udp || stream || datagram; }
+    bool operator==(const Protocols&) const = default;
+};
+
+/// Conditions of a rule or of its exception: all that are present must hold; an empty list is absent.
+struct Conditions {
+    std::vector<Glob> path;
+    std::vector<HostPattern> host;
+    std::vector<Cidr> address;
+    std::vector<PortRange> port;
+    Protocols protocol;
+    std::vector<Glob> unix_socket;
+    std::vector<Glob> program;
+    /// Element by element; "**" alone matches any number of elements.
+    std::optional<std::vector<Glob>> argv;
+};
+
+struct Rule {
+    std::string id;
+    Action action = Action::deny;
+    OperationSet operations;
+    Conditions when;
+    std::optional<Conditions> except;
+    std::string reason;
+    /// errno number for a denial, where the rule states one.
+    std::optional<int> error;
+    /// Invariant 9: not removable, shown by `plan`.
+    bool built_in = false;
+    Source source;
+};
+
+}  // namespace callgate::rules

@@ -1,0 +1,237 @@
+// What Landlock can hold of connect and bind: TCP ports that are allowed to every host, and nothing else.
+#include <algorithm>
+#include <bitset>
+
+#include "rules/plan/plan_parts.hpp"
+
+namespace callgate::rules::planning {
+
+namespace {
+
+constexpr std::size_t port_count = 65536;
+// Landlock takes ports one by one, so a wide range that is not everything stays contested.
+constexpr std::size_t held_ports_limit = 1024;
+using Ports = std::bitset<port_count>;
+
+enum class Class { tcp, udp, unix_stream, unix_datagram };
+
+/// Whether the rule can match something of the class.
+bool concerns(const Rule& rule, Operation operation, Class which) {
+    if (!rule.operations.contains(operation)) return false;
+    const bool internet = which == Class::tcp || which == Class::udp;
+    if (internet ? !(rule.when.unix_socket.empty() && rule.when.path.empty()) : !decides_sockets(rule))
+        return false;
+    const Protocols& stated = rule.when.protocol;
+    if (!stated.stated()) {
+        const bool opens = rule.action == Action::allow || rule.action == Action::ask;
+        return !opens || which == Class::tcp || which == Class::unix_stream;
+    }
+    switch (which) {
+        case Class::tcp:
+            return stated.tcp;
+        case Class::udp:
+            return stated.udp;
+        case Class::unix_stream:
+            return stated.stream;
+        case Class::unix_datagram:
+            return stated.datagram;
+    }
+    return true;
+}
+
+/// Whether of the class everything (of the rule's ports) is matched, whoever asks.
+bool every_host(const Rule& rule) {
+    return rule.when.host.empty() && rule.when.address.empty() && rule.when.unix_socket.empty() &&
+           !names_asker(rule.when) && !rule.except;
+}
+bool everything(const Rule& rule) { return every_host(rule) && rule.when.port.empty(); }
+
+Ports ports_of(const Rule& rule) {
+    Ports ports;
+    if (rule.when.port.empty()) return ports.set();
+    for (const PortRange& range : rule.when.port)
+        for (std::size_t port = range.first; port <= range.last; ++port) ports.set(port);
+    return ports;
+}
+
+std::vector<PortRange> ranges_of(const Ports& ports) {
+    std::vector<PortRange> ranges;
+    if (ports.none()) return ranges;
+    for (std::size_t port = 0; port < port_count; ++port) {
+        if (!ports.test(port)) continue;
+        const auto number = static_cast<std::uint16_t>(port);
+        if (!ranges.empty() && ranges.back().last + 1U == port) {
+            ranges.back().last = number;
+        } else {
+            ranges.push_back({number, number});
+        }
+    }
+    return ranges;
+}
+
+/// The narrow ranges first, as many as Landlock is given.
+void keep_few(std::vector<PortRange>& ranges, Ports& ports) {
+    std::stable_sort(ranges.begin(), ranges.end(), [](const PortRange& left, const PortRange& right) {
+        return left.last - left.first < right.last - right.first;
+    });
+    std::size_t total = 0;
+    std::erase_if(ranges, [&](const PortRange& range) {
+        const std::size_t width = static_cast<std::size_t>(range.last - range.first) + 1;
+        if (total + width <= held_ports_limit) {
+            total += width;
+            return false;
+        }
+        for (std::size_t port = range.first; port <= range.last; ++port) ports.reset(port);
+        return true;
+    });
+    std::sort(ranges.begin(), ranges.end(),
+              [](const PortRange& left, const PortRange& right) { return left.first < right.first; });
+}
+
+class Network {
+public:
+    Network(const RuleSet& rules, Operation operation) : rules_(rules), operation_(operation) {}
+
+    [[nodiscard]] bool whole(Class which) const;
+    [[nodiscard]] bool open(Class which) const;
+    void contested(Class which, const std::string& what, Reasons& reasons) const;
+    void tcp(NetworkPlan& plan, int abi) const;
+
+private:
+    [[nodiscard]] bool allows_some_port() const;
+    void held_ports(NetworkPlan& plan) const;
+    void minimal_tcp(NetworkPlan& plan) const;
+
+    const RuleSet& rules_;
+    Operation operation_;
+};
+
+bool Network::whole(Class which) const {
+    bool allowed = rules_.fallback() == Action::allow;
+    for (const Rule& rule : rules_.rules()) {
+        if (!concerns(rule, operation_, which)) continue;
+        if (restricts(rule)) return false;
+        allowed = allowed || everything(rule);
+    }
+    return allowed;
+}
+
+/// Whether anything of the class could be allowed, now or by an answer.
+bool Network::open(Class which) const {
+    if (rules_.fallback() != Action::deny) return true;
+    return std::any_of(rules_.rules().begin(), rules_.rules().end(), [&](const Rule& rule) {
+        return (rule.action == Action::allow || rule.action == Action::ask) &&
+               concerns(rule, operation_, which);
+    });
+}
+
+void Network::contested(Class which, const std::string& what, Reasons& reasons) const {
+    if (whole(which)) return;
+    bool allowed = rules_.fallback() == Action::allow;
+    for (const Rule& rule : rules_.rules()) {
+        if (!concerns(rule, operation_, which)) continue;
+        if (!restricts(rule)) {
+            allowed = allowed || everything(rule);
+            continue;
+        }
+        reasons.add(rule.id, [&] {
+            return "rule " + rule.id + " may " + std::string(name(rule.action)) + ' ' + what;
+        });
+    }
+    if (!allowed)
+        reasons.add("default", [&] {
+            return "the default says " + std::string(name(rules_.fallback())) + " to " + what +
+                   " that no rule allows";
+        });
+}
+
+void Network::tcp(NetworkPlan& plan, int abi) const {
+    plan.all = plan.exact = whole(Class::tcp);
+    if (plan.all) return;
+    if (abi < 4) {
+        plan.minimal.add("landlock",
+                         [&] { return "Landlock holds TCP from ABI 4, this is " + std::to_string(abi); });
+        return;
+    }
+    plan.exact = true;
+    if (allows_some_port()) held_ports(plan);
+    minimal_tcp(plan);
+}
+
+bool Network::allows_some_port() const {
+    return rules_.fallback() == Action::allow || std::ranges::any_of(rules_.rules(), [&](const Rule& rule) {
+               return !restricts(rule) && concerns(rule, operation_, Class::tcp);
+           });
+}
+
+void Network::held_ports(NetworkPlan& plan) const {
+    Ports allowed, somewhere, shut;
+    if (rules_.fallback() == Action::allow) allowed.set(), somewhere.set();
+    for (const Rule& rule : rules_.rules()) {
+        if (restricts(rule) || !concerns(rule, operation_, Class::tcp)) continue;
+        somewhere |= ports_of(rule);
+        if (every_host(rule)) allowed |= ports_of(rule);
+    }
+    for (const Rule& rule : rules_.rules()) {
+        if (!restricts(rule) || !concerns(rule, operation_, Class::tcp)) continue;
+        allowed &= ~ports_of(rule);
+        if (every_host(rule)) shut |= ports_of(rule);
+    }
+    plan.ports = ranges_of(allowed);
+    keep_few(plan.ports, allowed);
+    plan.exact = (somewhere & ~shut & ~allowed).none();
+}
+
+void Network::minimal_tcp(NetworkPlan& plan) const {
+    for (const Rule& rule : rules_.rules()) {
+        if (!concerns(rule, operation_, Class::tcp)) continue;
+        if (rule.action == Action::ask || rule.action == Action::kill) plan.exact = false;
+        const auto because = [&](std::string_view what) {
+            plan.minimal.add(rule.id, [&] { return "rule " + rule.id + std::string(what); });
+        };
+        if (rule.action == Action::ask) because(" asks");
+        if (rule.action == Action::kill) because(" kills");
+        if (rule.action == Action::deny && rule.error) because(" states an errno");
+        if (!plan.exact && (!every_host(rule) || !rule.when.port.empty()))
+            because(" says more than ports for every host");
+    }
+    if (rules_.fallback() == Action::ask) {
+        plan.exact = false;
+        plan.minimal.add("default", "the default asks");
+    }
+    if (!plan.exact && plan.minimal.empty()) plan.minimal.add("default", "more ports than Landlock is given");
+}
+
+}  // namespace
+
+NetworkPlan plan_network(const RuleSet& rules, Operation operation, int abi, bool reasons) {
+    const Network network(rules, operation);
+    const std::string verb(name(operation));
+    NetworkPlan plan(reasons);
+    plan.unix_shut = !network.open(Class::unix_stream) && !rules.opens_unix_datagram();
+    network.contested(Class::tcp, "TCP " + verb, plan.contested);
+    network.contested(Class::unix_stream, verb + " of unix sockets", plan.contested);
+    network.contested(Class::unix_stream, verb + " of unix sockets, which Landlock does not hold",
+                      plan.minimal_unix);
+    if (rules.opens_udp()) {
+        network.contested(Class::udp, "UDP " + verb, plan.contested);
+        network.contested(Class::udp, "UDP " + verb + ", which Landlock does not hold", plan.minimal);
+    }
+    if (rules.opens_unix_datagram()) {
+        const std::string what = verb + " of unix datagram sockets";
+        network.contested(Class::unix_datagram, what, plan.contested);
+        network.contested(Class::unix_datagram, what + ", which Landlock does not hold", plan.minimal_unix);
+    }
+    network.tcp(plan, abi);
+    const bool any_port = plan.all || (!plan.ports.empty() && plan.ports.front().first == 0);
+    if (operation == Operation::bind && !any_port)
+        plan.minimal.add("landlock", "listen on an unbound socket takes a port that Landlock does not see");
+    return plan;
+}
+
+bool only_datagrams(const Rule& rule) {
+    const Protocols& stated = rule.when.protocol;
+    return stated.stated() && !stated.tcp && !stated.stream;
+}
+
+}  // namespace callgate::rules::planning

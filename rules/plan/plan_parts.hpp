@@ -1,0 +1,113 @@
+// The inside of make_plan: paths and ports, each worked out by itself and put together in plan.cpp.
+//
+// Private to rules/plan*.cpp. Pure values; pointers point into the rule set of the call.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <unordered_set>
+#include <vector>
+
+#include "rules/plan/plan.hpp"
+
+namespace callgate::rules::planning {
+
+/// What Landlock can hold by path.
+inline constexpr OperationSet held_by_path{Operation::read, Operation::modify, Operation::create,
+                                           Operation::remove, Operation::execute};
+/// Of those, what a grant on the file itself gives, and what only one on its directory does.
+inline constexpr OperationSet held_by_file{Operation::read, Operation::modify, Operation::execute};
+inline constexpr OperationSet held_by_parent{Operation::create, Operation::remove};
+
+/// Whether `path` is `directory` or lies beneath it; both absolute, without a final slash except "/".
+[[nodiscard]] bool at_or_beneath(std::string_view path, std::string_view directory);
+/// '/' sorts before every other byte, so that what lies beneath a directory directly follows it.
+struct PathOrder {
+    [[nodiscard]] bool operator()(std::string_view left, std::string_view right) const;
+};
+[[nodiscard]] bool names_asker(const Conditions& conditions);
+[[nodiscard]] bool names_endpoints(const Conditions& conditions);
+/// Whether the rule can match files, or unix sockets, at all (as rule_match.cpp has it); no path then means
+/// all.
+[[nodiscard]] bool decides_files(const Rule& rule);
+[[nodiscard]] bool decides_sockets(const Rule& rule);
+[[nodiscard]] inline bool restricts(const Rule& rule) { return rule.action != Action::allow; }
+/// "a", "a and b", "a, b and 3 more"
+[[nodiscard]] std::string listed(const std::vector<std::string>& words);
+
+/// Something that the rules may allow and no grant holds: it is decided call by call.
+struct Loss {
+    std::string path;
+    OperationSet operations;
+    const Rule* allow = nullptr;  // null: the default
+    std::string by;               // id of the rule that may restrict it; "" where the reason is another
+    std::string why;              // follows "is decided call by call: "
+};
+
+struct PathPlan {
+    std::vector<Grant> grants;  // sorted, each directory before what lies beneath it
+    std::vector<Loss> losses;   // those that no other grant makes good
+    /// What the grants hold at `path` and, of a directory, beneath it.
+    [[nodiscard]] OperationSet held_at(std::string_view path) const;
+};
+using GrantsByPath = std::map<std::string, Grant, PathOrder>;
+[[nodiscard]] PathPlan merge_grants(GrantsByPath grants, std::vector<Loss> losses);
+/// `losses`: whether they are wanted; else none is told.
+[[nodiscard]] PathPlan plan_paths(const RuleSet& rules, const FileTree* tree, bool losses);
+
+/// Whether everything is allowed for `operation`, at any path, by whoever asks.
+[[nodiscard]] bool wholly_allowed(const RuleSet& rules, Operation operation);
+
+/// Why an operation is trapped, as it is gathered; where nobody asks why, only that it is.
+class Reasons {
+public:
+    explicit Reasons(bool told) : told_(told) {}
+
+    /// `sentence` is a text, or a function that gives it and is called only where the reasons are told.
+    template <typename Sentence>
+    void add(std::string_view id, const Sentence& sentence) {
+        any_ = true;
+        if (!told_) return;
+        if constexpr (std::is_invocable_v<Sentence>)
+            put(id, sentence());
+        else
+            put(id, sentence);
+    }
+    /// Whatever is the reason for `others` is one here, for that.
+    void add_all(const Reasons& others, std::string_view sentence);
+    [[nodiscard]] bool empty() const { return !any_; }
+    [[nodiscard]] bool told() const { return told_; }
+    [[nodiscard]] const std::vector<std::string>& because() const { return because_; }
+    [[nodiscard]] const std::vector<std::string>& why() const { return why_; }
+    /// Both, one after the other.
+    [[nodiscard]] Reasons joined(const Reasons& other) const;
+
+private:
+    void put(std::string_view id, std::string_view sentence);
+
+    bool told_;
+    bool any_ = false;
+    std::vector<std::string> because_, why_;
+    std::unordered_set<std::string> seen_;
+};
+
+/// One network operation.
+struct NetworkPlan {
+    explicit NetworkPlan(bool told) : contested(told), minimal(told), minimal_unix(told) {}
+    std::vector<PortRange> ports;
+    bool all = false, exact = false;
+    /// No rule could allow it on any unix socket.
+    bool unix_shut = false;
+    /// Why it is contested when every decision goes on record, and what remains with `minimal`.
+    Reasons contested, minimal, minimal_unix;  // minimal_unix: of unix sockets, unless they are closed
+};
+[[nodiscard]] NetworkPlan plan_network(const RuleSet& rules, Operation operation, int abi, bool reasons);
+/// Whether the rule, or part of it, concerns datagram sockets alone.
+[[nodiscard]] bool only_datagrams(const Rule& rule);
+
+[[nodiscard]] std::vector<RuleTier> tiers_of(const RuleSet& rules, const Plan& plan,
+                                             const std::vector<Loss>& losses);
+
+}  // namespace callgate::rules::planning

@@ -1,0 +1,284 @@
+#include "rules/plan/rename_check.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+
+#include "rules/plan/plan_parts.hpp"
+#include "rules/plan/pattern_remainder.hpp"
+#include "base/test_switch.hpp"
+
+namespace callgate::rules {
+
+namespace {
+
+constexpr OperationSet of_file{Operation::read, Operation::modify, Operation::remove, Operation::metadata,
+                               Operation::execute};
+constexpr OperationSet of_socket = of_file | OperationSet{Operation::connect};
+constexpr OperationSet of_directory = file_operations | network_operations;
+constexpr OperationSet planting{Operation::create, Operation::modify};
+
+OperationSet concerning(MovedKind kind) {
+    switch (kind) {
+        case MovedKind::file:
+            return of_file;
+        case MovedKind::socket:
+            return of_socket;
+        case MovedKind::directory:
+            return of_directory;
+    }
+    return of_directory;
+}
+
+/// The path patterns of some conditions; none: every path.
+struct Patterns {
+    const std::vector<Glob>* globs = nullptr;
+    std::vector<BranchPattern> branches;
+
+    void add(const Glob::Branch& branch) {
+        if (branches.empty()) head = branch.head;
+        while (!planning::at_or_beneath(branch.head, head))
+            head.resize(std::max<std::size_t>(head.rfind('/'), 1));
+        branches.emplace_back(branch);
+    }
+    explicit Patterns(const std::vector<Glob>& from) : globs(&from) {
+        for (const Glob& glob : from)
+            for (const Glob::Branch& branch : glob.branches())
+                if (branch.head.starts_with('/')) add(branch);
+    }
+    std::string head;  // what all branches have in common, so that most rules are left out at once
+
+    [[nodiscard]] bool touch(std::string_view path) const {
+        return globs->empty() || planning::at_or_beneath(path, head) || planning::at_or_beneath(head, path);
+    }
+    /// Of a file only whether it matches counts; of a directory everything beneath.
+    [[nodiscard]] Residues beneath(std::string_view path, MovedKind kind) const;
+};
+
+Residues Patterns::beneath(std::string_view path, MovedKind kind) const {
+    Residues residues;
+    if (globs->empty()) {
+        residues.add({"/**", 0});
+    } else if (kind == MovedKind::directory) {
+        for (const BranchPattern& branch : branches) branch.residues(path, residues);
+    } else if (std::any_of(globs->begin(), globs->end(),
+                           [&](const Glob& glob) { return glob.matches(path); })) {
+        residues.add({"", 0});
+    }
+    residues.finish();
+    return residues;
+}
+
+/// A rule as far as it decides by a name.
+struct NamedRule {
+    const Rule* rule;
+    OperationSet operations;
+    Patterns when;
+    std::optional<Patterns> except;
+    /// Something else must hold as well, so it covers for no other rule; the same for its exception.
+    bool conditional = false, except_conditional = false;
+};
+
+bool more_than_path(const Conditions& conditions) {
+    return planning::names_asker(conditions) || planning::names_endpoints(conditions) ||
+           conditions.protocol.stated();
+}
+
+/// What a rule says of one name.
+struct Said {
+    Residues when, except;
+};
+
+Said said_of(const NamedRule& rule, std::string_view path, MovedKind kind) {
+    Said said{rule.when.beneath(path, kind), {}};
+    if (!rule.except) return said;
+    said.except = rule.except->beneath(path, kind);
+    // Where the exception surely takes all of it, the rule says nothing.
+    if (!rule.except_conditional && said.except.cover(said.when)) said.when = {};
+    return said;
+}
+
+struct Finding {
+    const NamedRule* rule = nullptr;
+    Operation operation = Operation::read;
+    MoveVerdict::Because because = MoveVerdict::Because::nothing;
+    [[nodiscard]] bool found() const { return rule != nullptr; }
+};
+
+}  // namespace
+
+struct MoveJudge::Rules {
+    const RuleSet& set;
+    const StaticGrants& grants;
+
+    Rules(const RuleSet& rules, const StaticGrants& static_grants) : set(rules), grants(static_grants) {}
+    /// Made when something moves first: most runs move nothing.
+    [[nodiscard]] const std::vector<NamedRule>& named() const {
+        std::call_once(made_, [this] { make(); });
+        return named_;
+    }
+    /// The first thing that is freed where what is at `from` is called `to`.
+    [[nodiscard]] Finding freed(const MoveRequest& move, OperationSet operations) const;
+
+private:
+    void make() const;
+    void add(const Rule& rule, OperationSet operations, const std::vector<Glob> Conditions::*names) const;
+
+    mutable std::once_flag made_;
+    mutable std::vector<NamedRule> named_;
+};
+
+namespace {
+
+/// One comparison of two names: what each rule says of them.
+class Comparison {
+public:
+    Comparison(const std::vector<NamedRule>& rules, Action fallback, const MoveRequest& move)
+        : fallback_(fallback) {
+        for (const NamedRule& rule : rules) {
+            if (!rule.when.touch(move.old_path) && !rule.when.touch(move.new_path)) continue;
+            Said from = said_of(rule, move.old_path, move.kind);
+            Said to = said_of(rule, move.new_path, move.kind);
+            if (!from.when.empty() || !to.when.empty())
+                sides_.push_back({&rule, std::move(from), std::move(to)});
+        }
+    }
+    [[nodiscard]] Finding freed(OperationSet operations) const;
+
+private:
+    struct Sides {
+        const NamedRule* rule;
+        Said from, to;
+    };
+    using Side = Said Sides::*;
+
+    [[nodiscard]] Action fallback(Operation operation) const {
+        const bool denies = fallback_ == Action::ask && operation == Operation::execute;
+        return denies ? Action::deny : fallback_;
+    }
+    [[nodiscard]] bool covered(const Residues& what, Side side, Operation operation, Action least,
+                               Action most) const;
+    [[nodiscard]] bool open(Operation operation, Action weaker_than) const;
+    [[nodiscard]] bool lost(const Sides& sides, Operation operation) const;
+    [[nodiscard]] bool gained(const Sides& sides, Operation operation) const;
+
+    Action fallback_;
+    std::vector<Sides> sides_;
+};
+
+/// Whether other rules of such an action surely say the same on that side.
+bool Comparison::covered(const Residues& what, Side side, Operation operation, Action least,
+                         Action most) const {
+    return std::any_of(sides_.begin(), sides_.end(), [&](const Sides& other) {
+        const NamedRule& rule = *other.rule;
+        if (rule.conditional || !rule.operations.contains(operation)) return false;
+        if (rule.rule->action < least || rule.rule->action > most) return false;
+        const Said& said = other.*side;
+        return said.except.empty() && said.when.cover(what);
+    });
+}
+
+/// Whether anything at or beneath the new name could get a weaker verdict at all.
+bool Comparison::open(Operation operation, Action weaker_than) const {
+    if (fallback(operation) < weaker_than) return true;
+    return std::any_of(sides_.begin(), sides_.end(), [&](const Sides& other) {
+        return other.rule->operations.contains(operation) && other.rule->rule->action < weaker_than &&
+               !other.to.when.empty();
+    });
+}
+
+bool Comparison::lost(const Sides& sides, Operation operation) const {
+    if (sides.from.when.empty()) return false;
+    if (sides.to.when.cover(sides.from.when) && sides.from.except.cover(sides.to.except)) return false;
+    const Action weakest = std::min(sides.rule->rule->action, Action::deny);
+    return open(operation, weakest) &&
+           !covered(sides.from.when, &Sides::to, operation, weakest, Action::kill);
+}
+
+bool Comparison::gained(const Sides& sides, Operation operation) const {
+    const Action action = sides.rule->rule->action;
+    if (sides.to.when.empty() || fallback(operation) <= action) return false;
+    if (sides.from.when.cover(sides.to.when) && sides.to.except.cover(sides.from.except)) return false;
+    return !covered(sides.to.when, &Sides::from, operation, Action::allow, action) &&
+           !covered(sides.to.when, &Sides::to, operation, Action::deny, Action::kill);
+}
+
+Finding Comparison::freed(OperationSet operations) const {
+    for (const Sides& sides : sides_) {
+        const Action action = sides.rule->rule->action;
+        for (const Operation operation : operations& sides.rule->operations) {
+            if (action != Action::allow && lost(sides, operation))
+                return {sides.rule, operation, MoveVerdict::Because::restriction_lost};
+            if (action <= Action::ask && gained(sides, operation))
+                return {sides.rule, operation, MoveVerdict::Because::allowance_gained};
+        }
+    }
+    return {};
+}
+
+}  // namespace
+
+void MoveJudge::Rules::make() const {
+    for (const Rule& rule : set.rules()) {
+        if (planning::decides_files(rule)) add(rule, rule.operations & file_operations, &Conditions::path);
+        const Protocols& stated = rule.when.protocol;
+        if (planning::decides_sockets(rule) && (!stated.stated() || stated.stream || stated.datagram))
+            add(rule, rule.operations & network_operations, &Conditions::unix_socket);
+    }
+}
+
+void MoveJudge::Rules::add(const Rule& rule, OperationSet operations,
+                           const std::vector<Glob> Conditions::*names) const {
+    NamedRule named{&rule, operations, Patterns(rule.when.*names), std::nullopt, more_than_path(rule.when),
+                    false};
+    if (rule.except) {
+        named.except.emplace((*rule.except).*names);
+        named.except_conditional = more_than_path(*rule.except);
+    }
+    named_.push_back(std::move(named));
+}
+
+Finding MoveJudge::Rules::freed(const MoveRequest& move, OperationSet operations) const {
+    return Comparison(named(), set.fallback(), move).freed(operations);
+}
+
+MoveJudge::MoveJudge(const RuleSet& rules, const StaticGrants& grants)
+    : rules_(std::make_unique<const Rules>(rules, grants)) {}
+MoveJudge::MoveJudge(MoveJudge&&) noexcept = default;
+MoveJudge::~MoveJudge() = default;
+
+MoveVerdict MoveJudge::judge(const MoveRequest& request) const {
+    if (!check_enabled("moving-never-widens")) return {};
+    Finding finding = rules_->freed(request, concerning(request.kind));
+    if (!finding.found() && check_enabled("travelling-grants") &&
+        rules_->grants.may_carry(request.old_path)) {
+        const MoveRequest back{request.new_path, request.old_path, request.kind};
+        finding = rules_->freed(back, concerning(request.kind) & planning::held_by_path);
+        finding.because = MoveVerdict::Because::grant_would_travel;
+    }
+    MoveVerdict verdict;
+    if (!finding.found()) return verdict;
+    verdict.allowed = false;
+    verdict.because = finding.because;
+    verdict.verdict = {.action = Action::deny,
+                       .decided_by = DecidedBy::rule,
+                       .rule = finding.rule->rule,
+                       .operation = finding.operation,
+                       .error = finding.rule->rule->error.value_or(EXDEV)};
+    return verdict;
+}
+
+bool MoveJudge::may_plant(std::string_view old_path, std::string_view new_path) const {
+    return check_enabled("planted-entries") &&
+           rules_->freed({new_path, old_path, MovedKind::directory}, planting).found();
+}
+
+Verdict MoveJudge::planted(std::string_view new_path_of_entry, bool directory,
+                           std::string_view program) const {
+    return rules_->set.evaluate({.operations = directory ? OperationSet(Operation::create) : planting,
+                                 .object = FileObject{new_path_of_entry},
+                                 .program = program,
+                                 .arguments = {}});
+}
+
+}  // namespace callgate::rules

@@ -1,0 +1,79 @@
+#include "supervisor/approval/protocol/connection.hpp"
+
+#include <sys/socket.h>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+
+namespace callgate::approval {
+
+namespace asio = boost::asio;
+
+Link::Link(asio::io_context& loop, UniqueFd fd, Conversation conversation)
+    : stream_(loop, fd.release()), conversation_(std::move(conversation)) {}
+
+void Link::start() {
+    read();
+    flush();
+}
+
+void Link::read() {
+    stream_.async_read_some(
+        asio::buffer(input_),
+        [this, alive = std::weak_ptr(alive_)](const boost::system::error_code& error, std::size_t got) {
+            if (alive.expired()) return;
+            if (error) return close();
+            if (!conversation_.receive({input_.data(), got})) closing_ = true;
+            flush();
+            if (!closing_ && !gone_) read();
+        });
+}
+
+void Link::flush() {
+    output_ += conversation_.take_output();
+    if (output_.size() > most_output) return close();
+    if (!writing_.empty() || gone_) return;
+    if (output_.empty()) {
+        if (closing_) close();
+        return;
+    }
+    write();
+}
+
+void Link::write() {
+    writing_ = std::exchange(output_, {});
+    asio::async_write(
+        stream_, asio::buffer(writing_),
+        [this, alive = std::weak_ptr(alive_)](const boost::system::error_code& error, std::size_t) {
+            if (alive.expired()) return;
+            writing_.clear();
+            if (error) return close();
+            flush();
+        });
+}
+
+/// The owner takes this away, so it learns of it when nothing of it runs.
+void Link::close() {
+    if (std::exchange(gone_, true)) return;
+    boost::system::error_code ignored;
+    const auto executor = stream_.get_executor();
+    stream_.close(ignored);
+    asio::post(executor, [closed = closed_, alive = std::weak_ptr(alive_)] {
+        if (!alive.expired()) closed();
+    });
+}
+
+audit::Answerer peer_of(int fd, std::string channel) {
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    audit::Answerer who;
+    who.channel = std::move(channel);
+    if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) {
+        who.uid = peer.uid;
+        who.pid = peer.pid;
+    }
+    return who;
+}
+
+}  // namespace callgate::approval

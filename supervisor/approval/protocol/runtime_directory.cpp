@@ -1,0 +1,169 @@
+#include "supervisor/approval/protocol/runtime_directory.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+
+#include "base/directory.hpp"
+
+namespace callgate::approval {
+
+namespace {
+
+using boost::system::result;
+
+boost::system::error_code error_now(int error = errno) { return {error, boost::system::system_category()}; }
+
+constexpr std::string_view socket_suffix = ".sock";
+constexpr const char* approvers = "approvers";
+
+std::string path_of(const std::string& directory, const std::string& run, std::string_view suffix) {
+    return directory + '/' + run + std::string(suffix);
+}
+
+/// Beneath our own descriptor of the directory: the whole path may be longer than a socket's name can be.
+struct Address {
+    sockaddr_un name{};
+    socklen_t length = 0;
+};
+result<Address> address_of(int directory, const std::string& name) {
+    Address address;
+    const std::string path = "/proc/self/fd/" + std::to_string(directory) + '/' + name;
+    if (path.size() >= sizeof address.name.sun_path) return error_now(ENAMETOOLONG);
+    address.name.sun_family = AF_UNIX;
+    std::memcpy(address.name.sun_path, path.data(), path.size());
+    address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
+    return address;
+}
+
+/// Opened, and looked at: a directory, ours, nobody else's to write.
+result<UniqueFd> open_private(const std::string& directory) {
+    UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!fd) return error_now();
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) return error_now();
+    if (status.st_uid != ::geteuid() || (status.st_mode & 077) != 0) return error_now(EPERM);
+    return fd;
+}
+
+result<std::string> make_token(int directory, const std::string& run) {
+    std::array<unsigned char, 16> bytes{};
+    if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return error_now();
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string token;
+    for (const unsigned char byte : bytes) {
+        token += digits[byte >> 4U];
+        token += digits[byte & 15U];
+    }
+    const UniqueFd file(::openat(directory, (run + ".token").c_str(),
+                                 O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!file) return error_now();
+    if (::write(file.get(), token.data(), token.size()) != static_cast<ssize_t>(token.size()))
+        return error_now(EIO);
+    return token;
+}
+
+}  // namespace
+
+result<void> make_meeting_place(const std::string& directory) {
+    if (directory.empty()) return error_now(ENOENT);
+    if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) return error_now();
+    const auto opened = open_private(directory);
+    if (!opened) return opened.error();
+    return {};
+}
+
+result<MeetingPoint> open_meeting_point(const std::string& directory, const std::string& run) {
+    const auto place = open_private(directory);
+    if (!place) return place.error();
+    // It gets its name when it listens: who finds it and is refused may remove it.
+    const std::string name = run + std::string(socket_suffix);
+    const std::string early = '.' + name;
+    const auto address = address_of(place->get(), early);
+    if (!address) return address.error();
+    MeetingPoint point;
+    point.listening.reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!point.listening) return error_now();
+    // The token first: whoever finds the socket can read it.
+    auto token = make_token(place->get(), run);
+    if (!token) return token.error();
+    point.token = std::move(*token);
+    constexpr int backlog = 16;
+    if (::bind(point.listening.get(), reinterpret_cast<const sockaddr*>(&address->name), address->length) !=
+            0 ||
+        ::listen(point.listening.get(), backlog) != 0 ||
+        ::renameat(place->get(), early.c_str(), place->get(), name.c_str()) != 0) {
+        const int error = errno;
+        leave_meeting_point(directory, run);
+        return error_now(error);
+    }
+    return point;
+}
+
+void leave_meeting_point(const std::string& directory, const std::string& run) {
+    for (const std::string& path : meeting_point_files(directory, run)) ::unlink(path.c_str());
+}
+
+std::vector<std::string> meeting_point_files(const std::string& directory, const std::string& run) {
+    return {path_of(directory, '.' + run, socket_suffix), path_of(directory, run, socket_suffix),
+            path_of(directory, run, ".token")};
+}
+
+std::vector<std::string> runs_at(const std::string& directory) {
+    std::vector<std::string> runs;
+    const Directory entries(::opendir(directory.c_str()));
+    if (!entries) return runs;
+    while (const dirent* const entry = ::readdir(entries.get())) {
+        const std::string_view name = entry->d_name;
+        if (name.ends_with(socket_suffix) && !name.starts_with('.'))
+            runs.emplace_back(name.substr(0, name.size() - socket_suffix.size()));
+    }
+    std::ranges::sort(runs);
+    return runs;
+}
+
+result<UniqueFd> connect_to(const std::string& directory, const std::string& run) {
+    const auto place = open_private(directory);
+    if (!place) return place.error();
+    const auto address = address_of(place->get(), run + std::string(socket_suffix));
+    if (!address) return address.error();
+    UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!fd) return error_now();
+    if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address->name), address->length) != 0) {
+        const int error = errno;
+        if (error == ECONNREFUSED) leave_meeting_point(directory, run);  // its supervisor was killed
+        return error_now(error);
+    }
+    return fd;
+}
+
+result<UniqueFd> announce_approver(const std::string& directory) {
+    const auto place = open_private(directory);
+    if (!place) return place.error();
+    UniqueFd file(::openat(place->get(), approvers, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!file || ::flock(file.get(), LOCK_SH | LOCK_NB) != 0) return error_now();
+    return file;
+}
+
+bool approver_waits(const std::string& directory) {
+    const UniqueFd file(::open((directory + '/' + approvers).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+    return file && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+std::string token_of(const std::string& directory, const std::string& run) {
+    const UniqueFd file(::open(path_of(directory, run, ".token").c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+    std::array<char, 64> text{};
+    const ssize_t got = file ? ::read(file.get(), text.data(), text.size()) : 0;
+    return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
+}
+
+}  // namespace callgate::approval

@@ -1,0 +1,44 @@
+// Where questions and answers go on record, before anybody sees the one or any call gets the other.
+#pragma once
+
+#include "supervisor/approval/questions/grants.hpp"
+#include "supervisor/audit/write/log.hpp"
+
+namespace callgate::approval {
+
+struct Answered {
+    Reply reply;
+    std::uint64_t grant = 0;
+    std::int64_t took_ns = 0;
+    std::uint64_t callers = 0;
+};
+
+/// The seam over the audit log. Each returns false where it could not be written: a question is then not
+/// asked, and an answer denies. Called with the broker's lock held; any thread.
+class Journal {
+public:
+    virtual ~Journal() = default;
+    [[nodiscard]] virtual bool shown(const Question& question) = 0;
+    [[nodiscard]] virtual bool answered(const Question& question, const Answered& answered) = 0;
+    [[nodiscard]] virtual bool withdrawn(const Question& question, std::string_view why) = 0;
+    [[nodiscard]] virtual bool revoked(std::uint64_t grant, const audit::Answerer& who) = 0;
+};
+
+/// Writes to the run's log; with `--no-audit` there is none, and nothing is written.
+class LogJournal final : public Journal {
+public:
+    explicit LogJournal(audit::Log* log) : log_(log) {}
+    bool shown(const Question& question) override;
+    bool answered(const Question& question, const Answered& answered) override;
+    bool withdrawn(const Question& question, std::string_view why) override;
+    bool revoked(std::uint64_t grant, const audit::Answerer& who) override;
+
+private:
+    template <class Record>
+    bool write(const Record& record) {
+        return log_ == nullptr || log_->record(record).has_value();
+    }
+    audit::Log* log_;
+};
+
+}  // namespace callgate::approval

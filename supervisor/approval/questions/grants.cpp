@@ -1,0 +1,104 @@
+#include "supervisor/approval/questions/grants.hpp"
+
+#include <algorithm>
+
+namespace callgate::approval {
+
+namespace {
+
+bool within(std::string_view path, std::string_view directory) {
+    return path == directory ||
+           (path.size() > directory.size() && path.starts_with(directory) && path[directory.size()] == '/');
+}
+
+}  // namespace
+
+bool Grant::covers(const Subject& asked) const {
+    if (subject.program.empty() || asked.program != subject.program) return false;
+    if (!subject.operations.contains_all(asked.operations) ||
+        !subject.second_operations.contains_all(asked.second_operations)) {
+        return false;
+    }
+    if (scope == Scope::tree) {
+        return asked.object.kind == AskedObject::Kind::file &&
+               within(asked.object.name, subject.object.name) &&
+               (asked.second_path.empty() || within(asked.second_path, subject.object.name));
+    }
+    return asked.object == subject.object && asked.second_path == subject.second_path &&
+           asked.arguments == subject.arguments;
+}
+
+bool Grant::touches(std::string_view path) const {
+    if (subject.object.kind == AskedObject::Kind::internet) return false;
+    return within(subject.object.name, path) || holds(path);
+}
+
+bool Grant::holds(std::string_view path) const {
+    return scope == Scope::tree ? within(path, subject.object.name) : path == subject.object.name;
+}
+
+std::string Grant::text() const {
+    std::string text = rules::names(subject.operations | subject.second_operations) + ' ';
+    if (scope == Scope::tree) text += "everything beneath ";
+    text += subject.object.text();
+    if (!subject.second_path.empty()) text += " -> " + subject.second_path;
+    for (std::size_t index = 1; index < subject.arguments.size(); ++index)
+        text += ' ' + subject.arguments[index];
+    return text;
+}
+
+Grant grant_of(const Question& question, const Reply& reply) {
+    Grant grant;
+    grant.question = question.id;
+    grant.action = reply.action;
+    grant.scope = reply.scope;
+    grant.subject = question.subject;
+    if (reply.scope == Scope::tree) {
+        grant.subject.object.name = question.directory_of_tree();
+        grant.subject.second_path.clear();
+    }
+    grant.who = reply.who;
+    return grant;
+}
+
+std::uint64_t Grants::add(const Question& question, const Reply& reply, std::int64_t now_ns) {
+    Grant grant = grant_of(question, reply);
+    grant.number = last_ + 1;
+    grant.given_ns = now_ns;
+    return restore(std::move(grant)) ? last_ : 0;
+}
+
+bool Grants::restore(Grant grant) {
+    if (all_.size() == most || grant.number <= last_) return false;
+    last_ = grant.number;
+    all_.push_back(std::move(grant));
+    return true;
+}
+
+const Grant* Grants::deciding(const Subject& asked) const {
+    const Grant* found = nullptr;
+    for (const Grant& grant : all_) {
+        if (found != nullptr && grant.action == rules::Action::allow) continue;
+        if (grant.covers(asked)) found = &grant;
+        if (found != nullptr && found->action == rules::Action::deny) break;
+    }
+    return found;
+}
+
+const Grant* Grants::find(const Subject& asked) {
+    const Grant* const found = deciding(asked);
+    if (found != nullptr) ++all_[static_cast<std::size_t>(found - all_.data())].used;
+    return found;
+}
+
+bool Grants::gained_by_move(std::string_view old_path, std::string_view new_path) const {
+    return std::ranges::any_of(all_, [&](const Grant& grant) {
+        return grant.action == rules::Action::allow && grant.touches(new_path) && !grant.holds(old_path);
+    });
+}
+
+bool Grants::revoke(std::uint64_t number) {
+    return std::erase_if(all_, [number](const Grant& grant) { return grant.number == number; }) > 0;
+}
+
+}  // namespace callgate::approval

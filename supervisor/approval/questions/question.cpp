@@ -1,0 +1,110 @@
+#include "supervisor/approval/questions/question.hpp"
+
+#include <algorithm>
+
+#include "base/sha256.hpp"
+#include "supervisor/audit/write/format.hpp"
+
+namespace callgate::approval {
+
+namespace {
+
+std::string_view parent_of(std::string_view path) {
+    const std::size_t slash = path.rfind('/');
+    return slash == std::string_view::npos || slash == 0 ? "/" : path.substr(0, slash);
+}
+
+bool beneath(std::string_view path, std::string_view directory) {
+    return path.size() > directory.size() && path.starts_with(directory) && path[directory.size()] == '/';
+}
+
+/// Length first, so that no two lists of fields give the same bytes.
+void append(std::string& bytes, std::string_view field) {
+    bytes += std::to_string(field.size()) + ':';
+    bytes += field;
+}
+
+}  // namespace
+
+std::string_view name(Scope scope) {
+    constexpr std::string_view words[] = {"once", "object", "tree"};
+    return words[static_cast<std::size_t>(scope)];
+}
+
+std::optional<Scope> parse_scope(std::string_view word) {
+    for (const Scope scope : {Scope::once, Scope::object, Scope::tree})
+        if (name(scope) == word) return scope;
+    return std::nullopt;
+}
+
+AskedObject::AskedObject(const rules::Object& object) {
+    if (const auto* file = std::get_if<rules::FileObject>(&object)) {
+        name = file->path;
+    } else if (const auto* far = std::get_if<rules::Endpoint>(&object)) {
+        kind = Kind::internet;
+        endpoint = *far;
+    } else if (const auto* local = std::get_if<rules::UnixObject>(&object)) {
+        kind = Kind::unix_socket;
+        name = local->name;
+        unix_type = local->type;
+    }
+}
+
+bool AskedObject::operator==(const AskedObject& other) const {
+    return kind == other.kind && name == other.name && endpoint.address == other.endpoint.address &&
+           endpoint.port == other.endpoint.port && endpoint.protocol == other.endpoint.protocol &&
+           unix_type == other.unix_type;
+}
+
+rules::Object AskedObject::view() const {
+    if (kind == Kind::internet) return endpoint;
+    if (kind == Kind::unix_socket) return rules::UnixObject{name, unix_type};
+    return rules::FileObject{name};
+}
+
+std::string AskedObject::text() const {
+    if (kind != Kind::internet) return name;
+    Buffer address(64);
+    audit::append_address(address, endpoint.address);
+    const std::string host(address.view());
+    return (endpoint.address.v6 ? '[' + host + ']' : host) + ':' + std::to_string(endpoint.port) +
+           (endpoint.protocol == rules::Protocol::udp ? "/udp" : "");
+}
+
+/// A grant must say for whom it is, and a tree must be a small one: not home, nor what lies above it, nor a
+/// directory directly beneath the root.
+bool Question::offers(Scope scope) const {
+    if (scope == Scope::once) return true;
+    if (subject.program.empty() || subject.widens) return false;
+    if (scope == Scope::object) return true;
+    if (subject.object.kind != AskedObject::Kind::file || operation == rules::Operation::execute)
+        return false;
+    const std::string tree = directory_of_tree();
+    if (std::count(tree.begin(), tree.end(), '/') < 2) return false;
+    if (!home.empty() && (tree == home || beneath(home, tree))) return false;
+    return subject.second_path.empty() || beneath(subject.second_path, tree);
+}
+
+std::string Question::directory_of_tree() const {
+    if (directory) return subject.object.name;
+    return std::string(parent_of(subject.object.name));
+}
+
+std::string key_of(const Subject& subject, std::string_view rule,
+                   const std::optional<audit::FileIdentity>& identity) {
+    std::string bytes = "callgate/question/1\n";
+    append(bytes, rule);
+    append(bytes, std::to_string(subject.operations.bits()) + ',' +
+                      std::to_string(subject.second_operations.bits()));
+    append(bytes, std::to_string(static_cast<int>(subject.object.kind)) + ',' +
+                      std::to_string(static_cast<int>(subject.object.unix_type)));
+    append(bytes, subject.object.text());
+    append(bytes, subject.second_path);
+    append(bytes, identity ? std::to_string(identity->device) + ',' + std::to_string(identity->inode) : "");
+    append(bytes, subject.program);
+    append(bytes, subject.widens ? "widens" : "");
+    for (const std::string& argument : subject.arguments) append(bytes, argument);
+    return "sha256:" + sha256_hex(bytes);
+}
+
+}  // namespace callgate::approval

@@ -1,0 +1,279 @@
+#include "supervisor/approval/questions/question_queue.hpp"
+
+#include <algorithm>
+
+namespace callgate::approval {
+
+namespace {
+
+constexpr std::int64_t minute_ns = 60'000'000'000;
+constexpr std::int64_t longest_rest_ns = 10 * minute_ns;
+/// A call that was interrupted by a signal usually comes again at once: its question waits for it.
+constexpr std::int64_t desertion_ns = 150'000'000;
+constexpr std::size_t looks_per_tick = 256;
+
+Approval approval_of(const Question& question, const Reply& reply, std::uint64_t grant) {
+    return {.key = question.key,
+            .action = reply.action,
+            .by = reply.by,
+            .question = question.id,
+            .grant = grant,
+            .reason = reply.reason};
+}
+
+}  // namespace
+
+void Broker::open(bool reachable) {
+    ParkedCalls denied;
+    {
+        const std::lock_guard guard(lock_);
+        reachable_ = reachable;
+        if (reachable) return;
+        Reply reply;
+        reply.by = rules::DecidedBy::failure;
+        reply.reason = "nobody is there to answer any more";
+        while (!questions_.empty()) settle(questions_.begin(), reply, denied);
+    }
+    if (!denied.empty()) environment_.resume(std::move(denied));
+    environment_.changed();
+}
+
+std::optional<Broker::Granted> Broker::granted(const Subject& asked) {
+    const std::lock_guard guard(lock_);
+    const Grant* const grant = grants_.find(asked);
+    if (grant == nullptr) return std::nullopt;
+    return Granted{grant->action, grant->number, grant->question};
+}
+
+bool Broker::while_granted(const Subject& asked, rules::Action action,
+                           const std::function<void(const Granted&)>& record) const {
+    const std::lock_guard guard(lock_);
+    const Grant* const grant = grants_.deciding(asked);
+    if (grant == nullptr || grant->action != action) return false;
+    record({grant->action, grant->number, grant->question});
+    return true;
+}
+
+bool Broker::gained_by_move(std::string_view old_path, std::string_view new_path) const {
+    const std::lock_guard guard(lock_);
+    return grants_.gained_by_move(old_path, new_path);
+}
+
+Broker::Questions::iterator Broker::find(std::string_view key) {
+    return std::ranges::find_if(questions_, [key](const Asked& one) { return one.question->key == key; });
+}
+
+Broker::Admission Broker::park(Asked& asked, ParkedCall& call) {
+    if (parked_ == settings_.calls) return Admission::too_many;
+    asked.calls.push_back(std::move(call));
+    asked.deserted_ns = 0;
+    ++asked.count;
+    ++parked_;
+    return Admission::parked;
+}
+
+/// Somebody may be found to be there, or nobody, while the lock is not held; `open` knows better.
+void Broker::find_reach() {
+    {
+        const std::lock_guard guard(lock_);
+        if (reachable_) return;
+    }
+    const bool found = environment_.seek();
+    const std::lock_guard guard(lock_);
+    if (!reachable_) reachable_ = found;
+}
+
+Broker::Admission Broker::join(std::string_view key, ParkedCall& call) {
+    find_reach();
+    {
+        const std::lock_guard guard(lock_);
+        if (!reachable_.value_or(false)) return Admission::nobody;
+        const auto known = find(key);
+        if (known == questions_.end()) return Admission::unknown;
+        if (const Admission how = park(*known, call); how != Admission::parked) return how;
+    }
+    environment_.changed();
+    return Admission::parked;
+}
+
+bool Broker::too_often(const std::string& rule, std::int64_t now) {
+    std::vector<std::int64_t>& times = recent_[rule];
+    std::erase_if(times, [now](std::int64_t time) { return now - time >= minute_ns; });
+    if (times.size() >= settings_.new_per_minute) return true;
+    times.push_back(now);
+    return false;
+}
+
+Broker::Admission Broker::ask(Question question, ParkedCall& call) {
+    {
+        const std::lock_guard guard(lock_);
+        if (!reachable_.value_or(false)) return Admission::nobody;
+        if (const auto known = find(question.key); known != questions_.end()) {
+            if (const Admission how = park(*known, call); how != Admission::parked) return how;
+        } else {
+            if (questions_.size() == settings_.open_questions || parked_ == settings_.calls)
+                return Admission::too_many;
+            const std::int64_t now = environment_.now_ns();
+            if (too_often(question.rule, now)) return Admission::too_often;
+            question.id = ++last_id_;
+            if (!journal_.shown(question)) return Admission::unrecorded;
+            Asked& asked = questions_.emplace_back();
+            asked.question = std::make_shared<const Question>(std::move(question));
+            asked.asked_ns = now;
+            asked.deadline_ns = now + settings_.timeout_ns;
+            static_cast<void>(park(asked, call));
+        }
+    }
+    environment_.changed();
+    return Admission::parked;
+}
+
+std::vector<Broker::Open> Broker::questions() const {
+    const std::lock_guard guard(lock_);
+    std::vector<Open> all;
+    all.reserve(questions_.size());
+    for (const Asked& one : questions_)
+        all.push_back({one.question, one.calls.size(), one.count, one.deadline_ns});
+    return all;
+}
+
+void Broker::give(ParkedCalls& from, ParkedCalls::iterator call, const Approval& approval, ParkedCalls& out) {
+    call->approvals.push_back(approval);
+    out.splice(out.end(), from, call);
+    --parked_;
+}
+
+/// On record first; what cannot be recorded denies. False: it could not be.
+bool Broker::settle(Questions::iterator asked, const Reply& wanted, ParkedCalls& out) {
+    Reply reply = wanted;
+    const Question& question = *asked->question;
+    const std::int64_t now = environment_.now_ns();
+    std::uint64_t grant = 0;
+    if (reply.scope != Scope::once && reply.action != rules::Action::kill) {
+        grant = grants_.add(question, reply, now);
+        if (grant == 0) reply.scope = Scope::once;
+    }
+    const bool recorded = journal_.answered(question, {reply, grant, now - asked->asked_ns, asked->count});
+    if (!recorded) {
+        if (grant != 0) static_cast<void>(grants_.revoke(grant));
+        grant = 0;
+        reply.action = rules::Action::deny;
+        reply.scope = Scope::once;
+        reply.by = rules::DecidedBy::failure;
+        reply.reason = "the answer could not be recorded";
+    }
+    const Approval approval = approval_of(question, reply, grant);
+    asked->next_look = asked->calls.end();
+    if (reply.action == rules::Action::allow && reply.scope == Scope::once) {
+        if (!asked->calls.empty()) give(asked->calls, asked->calls.begin(), approval, out);
+    } else {
+        while (!asked->calls.empty()) give(asked->calls, asked->calls.begin(), approval, out);
+    }
+    if (asked->calls.empty()) questions_.erase(asked);
+    return recorded;
+}
+
+Broker::Applied Broker::answer(std::uint64_t id, std::string_view key, Reply reply) {
+    ParkedCalls out;
+    Applied applied = Applied::yes;
+    bool kills = false;
+    {
+        const std::lock_guard guard(lock_);
+        const auto asked =
+            std::ranges::find_if(questions_, [id](const Asked& one) { return one.question->id == id; });
+        if (asked == questions_.end()) return Applied::unknown_question;
+        if (reply.action == rules::Action::ask) reply.action = rules::Action::deny;
+        if (asked->question->key != key) applied = Applied::other_question;
+        if (applied == Applied::yes && !asked->question->offers(reply.scope)) applied = Applied::not_offered;
+        if (applied != Applied::yes) {
+            reply.action = rules::Action::deny;
+            reply.scope = Scope::once;
+            reply.by = rules::DecidedBy::failure;
+            reply.reason = applied == Applied::other_question ? "the answer was to another question"
+                                                              : "the answer was wider than what was offered";
+        }
+        kills = reply.action == rules::Action::kill;
+        // Somebody is there: what was queued behind this question has its whole time from now on.
+        const std::int64_t deadline = environment_.now_ns() + settings_.timeout_ns;
+        for (Asked& other : questions_) other.deadline_ns = std::max(other.deadline_ns, deadline);
+        if (!settle(asked, reply, out)) applied = Applied::unrecorded;
+    }
+    if (kills && applied == Applied::yes) environment_.kill();
+    if (!out.empty()) environment_.resume(std::move(out));
+    environment_.changed();
+    return applied;
+}
+
+void Broker::rest(std::uint64_t id) {
+    const std::lock_guard guard(lock_);
+    for (Asked& one : questions_) {
+        if (one.question->id != id || one.rested) continue;
+        one.rested = true;
+        one.deadline_ns = std::max(one.deadline_ns, environment_.now_ns() + longest_rest_ns);
+    }
+}
+
+std::vector<Grant> Broker::grants() const {
+    const std::lock_guard guard(lock_);
+    return grants_.all();
+}
+
+Broker::Applied Broker::revoke(std::uint64_t grant, const audit::Answerer& who) {
+    const std::lock_guard guard(lock_);
+    if (!grants_.revoke(grant)) return Applied::unknown_question;
+    return journal_.revoked(grant, who) ? Applied::yes : Applied::unrecorded;
+}
+
+/// Some of the callers at each tick, all in turn. A caller that is gone is dropped: its answer would reach
+/// nobody.
+void Broker::look_at_callers(Asked& asked, std::size_t most) {
+    for (std::size_t looked = 0; looked < most && !asked.calls.empty(); ++looked) {
+        if (asked.next_look == asked.calls.end()) {
+            if (looked > 0) return;
+            asked.next_look = asked.calls.begin();
+        }
+        const auto one = asked.next_look++;
+        if (one->call.waiting()) {
+            if (!environment_.has_signal(one->call.notification().thread)) continue;
+            static_cast<void>(one->call.interrupt());
+            if (asked.calls.size() == 1) asked.deserted_ns = environment_.now_ns();
+        }
+        asked.calls.erase(one);
+        --parked_;
+    }
+}
+
+bool Broker::tick() {
+    ParkedCalls denied;
+    bool changed = false;
+    bool more = false;
+    {
+        const std::lock_guard guard(lock_);
+        const std::int64_t now = environment_.now_ns();
+        const std::size_t most = looks_per_tick / std::max<std::size_t>(questions_.size(), 1);
+        Reply late;
+        late.by = rules::DecidedBy::timeout;
+        for (auto next = questions_.begin(); next != questions_.end();) {
+            const auto asked = next++;
+            const std::size_t before = asked->calls.size();
+            look_at_callers(*asked, most);
+            changed = changed || asked->calls.size() != before;
+            if (asked->calls.empty() &&
+                (asked->deserted_ns == 0 || now - asked->deserted_ns > desertion_ns)) {
+                // Withdrawn whether or not it can be recorded: nobody waits.
+                static_cast<void>(journal_.withdrawn(*asked->question, "nobody waits for it any more"));
+                questions_.erase(asked);
+                changed = true;
+            } else if (now >= asked->deadline_ns) {
+                settle(asked, late, denied);
+                changed = true;
+            }
+        }
+        more = !questions_.empty();
+    }
+    if (!denied.empty()) environment_.resume(std::move(denied));
+    if (changed) environment_.changed();
+    return more;
+}
+
+}  // namespace callgate::approval

@@ -1,0 +1,77 @@
+// A question as the one who answers has it: read from the protocol's `ask` message.
+//
+// Its texts are the target's choice: `prompt.hpp` makes them safe for a terminal, `proposal.hpp` for a rule
+// file.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "supervisor/approval/questions/question.hpp"
+
+namespace callgate::approval {
+
+struct Shown {
+    std::string run;
+    std::uint64_t id = 0;
+    std::string key;
+    std::string operation;
+    std::vector<std::string> operations;
+    std::string kind;    // "file", "internet", "unix"
+    std::string object;  // path, address with port, or name: bytes
+    std::string host;
+    std::string second_path;
+    std::string source;  // of a hard link
+    bool exists = false, directory = false;
+    std::optional<std::uint64_t> size;
+    std::vector<std::string> arguments;  // of an execute
+    std::string asked_as;
+    pid_t process = 0;
+    std::string program;
+    std::vector<std::string> argv;
+    std::vector<Process> ancestors;
+    std::string rule, reason;
+    std::vector<Scope> scopes;
+    std::string tree;
+    std::uint64_t count = 0;
+    std::int64_t deadline_ns = 0;  // by the reader's clock
+    std::string message;           // the whole `ask`, as it came
+
+    [[nodiscard]] bool offers(Scope scope) const;
+};
+
+/// One message of a supervisor, as far as a client needs it.
+struct FromRun {
+    std::string type;  // "hello", "ask", ...; "" where it is none
+    std::string run;
+    bool token_required = false;
+    std::uint64_t id = 0;
+    bool applied = false;
+    std::string why;
+    std::uint64_t count = 0;
+    std::int64_t deadline_ms = 0;
+    std::optional<Shown> ask;
+    std::string text;  // the whole line
+};
+[[nodiscard]] FromRun parse_from_run(std::string_view line, std::int64_t now_ns);
+
+/// `{"v":1,"type":"decision",...}` with its newline.
+[[nodiscard]] std::string decision_line(const Shown& shown, std::string_view verdict, Scope scope,
+                                        std::string_view reason = {});
+/// What a deciding program answers: `{"verdict":"allow","scope":"once","reason":"..."}`. Whatever cannot be
+/// understood denies, and `problem` says why.
+struct ProgramAnswer {
+    std::string verdict = "deny";
+    Scope scope = Scope::once;
+    std::string reason, problem;
+};
+[[nodiscard]] ProgramAnswer parse_program_answer(const std::string& text);
+
+[[nodiscard]] std::string auth_line(std::string_view token);
+[[nodiscard]] std::string plain_line(std::string_view type, std::string_view number_name = {},
+                                     std::uint64_t number = 0);
+
+}  // namespace callgate::approval

@@ -1,0 +1,213 @@
+#include "supervisor/approval/terminal/prompt.hpp"
+
+#include <algorithm>
+
+namespace callgate::approval {
+
+namespace {
+
+constexpr std::string_view paste_begins = "\x1b[200~", paste_ends = "\x1b[201~";
+
+/// Lines behind a frame.
+class Frame {
+public:
+    explicit Frame(const Look& look) : look_(look), width_(std::max<std::size_t>(look.columns, 20) - 1) {}
+
+    void head(const std::string& left, const std::string& right) {
+        const std::string corner = look_.plain ? "+" : "┏";
+        text_ += corner + ' ' + cut(left + "   " + right, width_ - 2) + '\n';
+    }
+    void field(std::string_view label, const std::string& value, bool whole = false) {
+        constexpr std::size_t label_width = 11;
+        const std::string bar = look_.plain ? "| " : "┃ ";
+        std::string name(label);
+        name.resize(label_width, ' ');
+        const std::size_t room = width_ - 2 - label_width;
+        if (!whole) {
+            text_ += bar + name + cut(value, room) + '\n';
+            return;
+        }
+        for (std::size_t begin = 0; begin == 0 || begin < value.size(); begin += room) {
+            text_ +=
+                bar + (begin == 0 ? name : std::string(label_width, ' ')) + value.substr(begin, room) + '\n';
+        }
+    }
+    void foot(const std::string& keys) {
+        const std::string corner = look_.plain ? "+ " : "┗ ";
+        std::string line;
+        std::size_t begin = 0;
+        while (begin < keys.size()) {  // between two spaces a line may end
+            std::size_t end = std::min(keys.find("   ", begin), keys.size());
+            const std::string part = keys.substr(begin, end - begin);
+            if (!line.empty() && line.size() + 3 + part.size() > width_ - 2) {
+                text_ += (first_foot_ ? corner : "  ") + line + '\n';
+                first_foot_ = false;
+                line.clear();
+            }
+            line += (line.empty() ? "" : "   ") + part;
+            begin = end == keys.size() ? end : end + 3;
+        }
+        text_ += (first_foot_ ? corner : "  ") + line + '\n';
+    }
+    [[nodiscard]] Drawn done() { return {std::move(text_), cut_}; }
+
+private:
+    std::string cut(const std::string& value, std::size_t room) { return shortened(value, room, cut_); }
+
+    const Look& look_;
+    std::size_t width_;
+    std::string text_;
+    bool cut_ = false, first_foot_ = true;
+};
+
+std::string wish(const Shown& shown) {
+    std::string text = shown.operation;
+    std::string others;
+    for (const std::string& one : shown.operations)
+        if (one != shown.operation) others += (others.empty() ? "" : ", ") + one;
+    return others.empty() ? text : text + " (and " + others + ')';
+}
+
+std::string state_of(const Shown& shown) {
+    if (shown.kind != "file") return "";
+    if (!shown.exists) return "   (does not exist yet)";
+    if (shown.directory) return "   (directory)";
+    return shown.size ? "   (" + std::to_string(*shown.size) + " bytes)" : "";
+}
+
+/// Words that are not one by their looks are in quotes: where one ends is not the target's choice.
+std::string quoted(const std::string& word) {
+    std::string text = ascii_safe(word);
+    if (!text.empty() && text.find_first_of(" '\"") == std::string::npos) return text;
+    for (std::size_t at = 0; (at = text.find('\'', at)) != std::string::npos; at += 4)
+        text.replace(at, 1, "\\x27");
+    return '\'' + text + '\'';
+}
+
+std::string joined(const std::vector<std::string>& words) {
+    std::string text;
+    for (const std::string& one : words) text += (text.empty() ? "" : " ") + quoted(one);
+    return text;
+}
+
+std::string chain(const Shown& shown) {
+    std::string text = ascii_safe(shown.program) + "  pid " + std::to_string(shown.process);
+    for (const Process& one : shown.ancestors) {
+        const std::size_t slash = one.program.rfind('/');
+        text += "  <  " +
+                ascii_safe(slash == std::string::npos ? one.program : one.program.substr(slash + 1)) + ' ' +
+                std::to_string(one.pid);
+    }
+    return text;
+}
+
+std::string keys(const Shown& shown, bool closed) {
+    std::string text = "[Enter] deny";
+    if (!closed) {
+        text += "   a allow once";
+        if (shown.offers(Scope::object)) text += "   s this, this run";
+        if (shown.offers(Scope::tree)) text += "   t everything beneath, this run";
+    }
+    text += "   d deny this run   r propose a rule   v details   k kill";
+    if (closed) text += "   (more is hidden: v first)";
+    return text;
+}
+
+}  // namespace
+
+std::string ascii_safe(std::string_view bytes) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string text;
+    for (const char one : bytes) {
+        const auto byte = static_cast<unsigned char>(one);
+        if (one == '\\') {
+            text += "\\\\";
+        } else if (byte >= 0x20 && byte < 0x7f) {
+            text += one;
+        } else {
+            text += "\\x";
+            text += digits[byte >> 4U];
+            text += digits[byte & 15U];
+        }
+    }
+    return text;
+}
+
+std::string shortened(const std::string& text, std::size_t width, bool& cut) {
+    if (text.size() <= width) return text;
+    cut = true;
+    constexpr std::size_t mark_room = 20;
+    const std::size_t kept = width > mark_room ? width - mark_room : 0;
+    const std::string mark = "..[+" + std::to_string(text.size() - kept) + " bytes]..";
+    return text.substr(0, kept / 2) + mark + text.substr(text.size() - (kept - kept / 2));
+}
+
+Drawn draw(const Shown& shown, const Look& look) {
+    Frame frame(look);
+    const std::int64_t left = std::max<std::int64_t>(shown.deadline_ns - look.now_ns, 0) / 1'000'000'000;
+    frame.head("callgate  question " + std::to_string(look.position) + " of " + std::to_string(look.total) +
+                   "   run " + ascii_safe(shown.run),
+               "denies in " + std::to_string(left) + " s");
+    frame.field("wants to", wish(shown));
+    frame.field("object", ascii_safe(shown.object) + state_of(shown), look.details);
+    if (!shown.host.empty()) frame.field("name", ascii_safe(shown.host));
+    if (!shown.second_path.empty()) frame.field("new name", ascii_safe(shown.second_path), look.details);
+    if (!shown.source.empty()) frame.field("link to", ascii_safe(shown.source), look.details);
+    if (!shown.arguments.empty()) frame.field("arguments", joined(shown.arguments), look.details);
+    if (!shown.asked_as.empty() && shown.asked_as != shown.object)
+        frame.field("asked as", ascii_safe(shown.asked_as), look.details);
+    frame.field("by", chain(shown), look.details);
+    if (shown.count > 1) frame.field("", std::to_string(shown.count) + " times");
+    if (look.details) frame.field("as", joined(shown.argv), true);
+    frame.field(
+        "rule",
+        ascii_safe(shown.rule) + (shown.reason.empty() ? "" : "   reason: " + ascii_safe(shown.reason)),
+        look.details);
+    if (shown.offers(Scope::tree)) frame.field("beneath", ascii_safe(shown.tree), look.details);
+    // What hides something is known only now; the frame is drawn from the same values again.
+    Drawn drawn = frame.done();
+    Frame feet(look);
+    feet.foot(keys(shown, drawn.cut));
+    drawn.text += feet.done().text;
+    return drawn;
+}
+
+Typed understand(std::string_view line, const Shown& shown, bool detailed) {
+    while (!line.empty() && (line.back() == '\n' || line.back() == '\r' || line.back() == ' '))
+        line.remove_suffix(1);
+    if (line.empty() || line == "\x1b") return Typed::deny;
+    if (line.size() != 1) return Typed::again;
+    switch (line[0]) {
+        case 'a':
+            return detailed ? Typed::once : Typed::again;
+        case 's':
+            return detailed && shown.offers(Scope::object) ? Typed::object : Typed::again;
+        case 't':
+            return detailed && shown.offers(Scope::tree) ? Typed::tree : Typed::again;
+        case 'd':
+            return Typed::deny_run;
+        case 'r':
+            return Typed::propose;
+        case 'v':
+            return Typed::details;
+        case 'k':
+            return Typed::kill;
+        default:
+            return Typed::again;
+    }
+}
+
+std::optional<std::string> TypedLines::take(std::string_view line) {
+    bool pasted = pasting_;
+    for (std::size_t at = 0; at < line.size();) {
+        const std::size_t next = line.find(pasting_ ? paste_ends : paste_begins, at);
+        if (next == std::string_view::npos) break;
+        pasted = true;
+        pasting_ = !pasting_;
+        at = next + paste_begins.size();
+    }
+    if (pasted) return std::nullopt;
+    return std::string(line);
+}
+
+}  // namespace callgate::approval

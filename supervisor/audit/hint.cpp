@@ -1,0 +1,161 @@
+// Which option of `callgate run` would allow what was denied.
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rules/load/pattern.hpp"
+#include "rules/model/rule.hpp"
+#include "base/escape.hpp"
+#include "supervisor/audit/write/format.hpp"
+#include "supervisor/run/report.hpp"
+
+namespace callgate {
+
+namespace {
+
+using audit::Decision;
+using rules::Action;
+using rules::OperationSet;
+
+/// The name that the verdict is about: of rename and link, `create` is judged at the second.
+rules::Object judged_object(const Decision& decision) {
+    if (decision.second_object && decision.operation == rules::Operation::create)
+        return *decision.second_object;
+    return decision.object;
+}
+
+std::string endpoint_text(const rules::Endpoint& endpoint) {
+    Buffer out(96);
+    if (endpoint.address.v6) out << '[';
+    audit::append_address(out, endpoint.address);
+    if (endpoint.address.v6) out << ']';
+    out << ':' << endpoint.port;
+    if (endpoint.protocol == rules::Protocol::udp) out << "/udp";
+    return std::string(out.view());
+}
+
+/// A pattern that matches exactly these bytes; nothing where variables would be put in.
+std::optional<std::string> literal_pattern(std::string_view bytes) {
+    if (bytes.find("${") != std::string_view::npos) return std::nullopt;
+    return rules::quote_glob(bytes);
+}
+
+/// What --except takes for this object.
+std::optional<std::string> exception_pattern(const rules::Object& object) {
+    if (const auto* file = std::get_if<rules::FileObject>(&object)) return literal_pattern(file->path);
+    if (const auto* local = std::get_if<rules::UnixObject>(&object)) return literal_pattern(local->name);
+    return endpoint_text(std::get<rules::Endpoint>(object));
+}
+
+/// --read, --write, ... for an object that nothing allows; nothing where no option names such objects.
+std::optional<std::string> allowing_option(const rules::Object& object, OperationSet operations) {
+    if (const auto* file = std::get_if<rules::FileObject>(&object)) {
+        if (file->nameless) return std::nullopt;
+        const char* const option = operations.contains(rules::Operation::execute)   ? "--execute "
+                                   : operations.intersects(rules::write_operations) ? "--write "
+                                                                                    : "--read ";
+        return option + shell_quote(file->path);
+    }
+    const bool binds = operations.contains(rules::Operation::bind);
+    if (const auto* local = std::get_if<rules::UnixObject>(&object)) {
+        // The options allow stream and seqpacket sockets; a name of no bytes is no name.
+        if (local->type == rules::UnixType::datagram || local->name.empty()) return std::nullopt;
+        const std::string name(local->name);
+        return (binds ? "--bind " : "--connect ") +
+               shell_quote(name.starts_with('@') ? name : "unix:" + name);
+    }
+    const auto& endpoint = std::get<rules::Endpoint>(object);
+    if (!binds) return "--connect " + shell_quote(endpoint_text(endpoint));
+    return "--bind " + std::to_string(endpoint.port) +
+           (endpoint.protocol == rules::Protocol::udp ? "/udp" : "");
+}
+
+std::optional<std::string> except_option(const rules::Rule& rule, const rules::Object& object) {
+    if (rule.built_in) return std::nullopt;
+    const std::optional<std::string> pattern = exception_pattern(object);
+    // The first '=' ends the rule's name.
+    if (!pattern || rule.id.find('=') != std::string::npos) return std::nullopt;
+    return "--except " + shell_quote(rule.id + '=' + *pattern);
+}
+
+/// Whether an option could have changed the decision.
+bool decided_by_rules(const Decision& decision) {
+    switch (decision.verdict.decided_by) {
+        case rules::DecidedBy::rule:
+        case rules::DecidedBy::fallback:
+        case rules::DecidedBy::timeout:
+            return true;
+        default:
+            return false;
+    }
+}
+
+OperationSet all_operations(const Decision& decision) {
+    OperationSet operations =
+        decision.operations.empty() ? OperationSet(decision.operation) : decision.operations;
+    if (decision.second_object) operations = decision.operation;
+    return operations;
+}
+
+/// What the rules say of a call, operation by operation.
+struct Obstacles {
+    std::vector<const rules::Rule*> restricting;  // each rule once
+    OperationSet not_allowed;                     // by no rule and not by the default
+};
+
+Obstacles obstacles(const Decision& decision, const rules::RuleSet& rules, const rules::Object& object) {
+    Obstacles found;
+    const OperationSet operations = all_operations(decision);
+    const rules::Request request{operations, object, decision.caller.executable, decision.input.arguments};
+    for (const rules::Operation operation : operations) {
+        bool allowed = rules.fallback() == Action::allow;
+        for (const rules::Rule* rule : rules.matching(request, operation)) {
+            allowed = allowed || rule->action == Action::allow;
+            if (rule->action == Action::allow) continue;
+            if (std::find(found.restricting.begin(), found.restricting.end(), rule) ==
+                found.restricting.end()) {
+                found.restricting.push_back(rule);
+            }
+        }
+        if (!allowed) found.not_allowed |= operation;
+    }
+    return found;
+}
+
+}  // namespace
+
+std::string object_text(const Decision& decision) {
+    const rules::Object object = judged_object(decision);
+    if (const auto* file = std::get_if<rules::FileObject>(&object)) return std::string(file->path);
+    if (const auto* local = std::get_if<rules::UnixObject>(&object)) return std::string(local->name);
+    return endpoint_text(std::get<rules::Endpoint>(object));
+}
+
+std::string hint(const Decision& decision) {
+    if (!decided_by_rules(decision)) return {};
+    const rules::Object object = judged_object(decision);
+    const rules::Rule* const rule = decision.verdict.rule;
+    return (rule != nullptr ? except_option(*rule, object)
+                            : allowing_option(object, all_operations(decision)))
+        .value_or("");
+}
+
+std::string hint(const Decision& decision, const rules::RuleSet& rules) {
+    if (!decided_by_rules(decision)) return {};
+    const rules::Object object = judged_object(decision);
+    const Obstacles found = obstacles(decision, rules, object);
+    std::string text;
+    const auto add = [&text](const std::optional<std::string>& option) {
+        if (option) text += (text.empty() ? "" : " ") + *option;
+        return option.has_value();
+    };
+    for (const rules::Rule* rule : found.restricting) {
+        if (!add(except_option(*rule, object))) return {};
+    }
+    if (!found.not_allowed.empty() && !add(allowing_option(object, found.not_allowed))) return {};
+    return text;
+}
+
+}  // namespace callgate

@@ -1,0 +1,94 @@
+// Reads a log back, line by line, over all its segments.
+//
+// Owns the open file and one line. The file is hostile: a line may be anything (longer than memory, nested,
+// no UTF-8, no JSON, members of the wrong type). Memory is bounded by `longest_line`; what is no record is
+// reported with its line number and reading goes on behind it.
+#pragma once
+
+#include <boost/system/result.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "supervisor/audit/write/record.hpp"
+
+namespace callgate::audit {
+
+/// A record as readers need it. Text is what the JSON says: not yet safe for a terminal. What a record does
+/// not have is empty or 0.
+struct Entry {
+    std::string time, action, run, mode;
+    std::uint64_t sequence = 0;
+    int pid = 0;
+    int parent = 0;                // 0: not known
+    std::uint64_t start_time = 0;  // of the process, clock ticks since boot; 0: not known
+    // Of a decision:
+    std::string verdict, decided_by, mechanism, operation, rule, error, reason;
+    std::string object;         // a path, "203.0.113.4:443", "[::1]:80", "@name"
+    std::string second_object;  // rename, link: the new name
+    std::string domain;         // the host that the rule named
+    std::string host;           // of an internet address: the host that the rule named, else the address
+    std::string program;        // executable
+    std::string socket_type;    // of a unix socket
+    std::vector<std::string> operations;
+    // Of others:
+    std::uint64_t of_sequence = 0, torn_bytes = 0;
+    std::vector<std::string> command, profiles;
+    std::string outcome, workdir, temporary_directory;
+    std::optional<int> exit_code, signal;
+    std::optional<Counts> counts;
+
+    [[nodiscard]] bool decision() const { return !verdict.empty(); }
+    /// Whether the caller was refused; in audit mode it mostly was not, whatever the verdict.
+    [[nodiscard]] bool refused() const { return mechanism == "errno" || mechanism == "kill"; }
+};
+
+/// Of a process.entity_id: "4312@88123" → 88123; 0 where it has not that form.
+[[nodiscard]] std::uint64_t start_of(std::string_view entity);
+
+/// Parses one line without its newline; nothing, and why in `problem`, where it is no record.
+[[nodiscard]] std::optional<Entry> parse_record(std::string_view line, std::string& problem);
+
+/// The same for a decision as callgate writes them, many times as fast and in place: true where `line` is
+/// one, and `entry` then is what parse_record gives. False says nothing.
+[[nodiscard]] bool parse_quickly(std::string_view line, Entry& entry);
+
+class Reader {
+public:
+    /// Opens a regular file; EINVAL for anything else, else what open(2) gives.
+    static boost::system::result<Reader> open(const std::string& path);
+    Reader(Reader&&) noexcept;
+    Reader& operator=(Reader&&) noexcept;
+    ~Reader();
+
+    enum class Step { record, bad, end };
+    /// `record`: `line` and `entry` are the next one's. `bad`: `problem` says why the line is none. `end`:
+    /// nothing more for now; it may be called again when the file has grown.
+    Step next();
+
+    [[nodiscard]] const Entry& entry() const;
+    [[nodiscard]] std::string_view line() const;  // without its newline; valid until the next step
+    [[nodiscard]] const std::string& problem() const;
+    /// The file and line that the last step was about, from 1.
+    [[nodiscard]] const std::string& path() const;
+    [[nodiscard]] std::uint64_t line_number() const;
+    /// At `end`: the file's last line is unfinished.
+    [[nodiscard]] bool torn() const;
+
+private:
+    struct State;
+    explicit Reader(std::unique_ptr<State> state);
+    std::unique_ptr<State> state_;
+};
+
+/// The last whole record of the file at `path` (one segment).
+[[nodiscard]] std::optional<Entry> last_record(const std::string& path);
+
+/// "x.jsonl" → "x.2.jsonl", "x.3.jsonl", ...; "" for a name that has no segments.
+[[nodiscard]] std::string segment_path(const std::string& first, unsigned number);
+/// Whether `name` is a log's second or later segment.
+[[nodiscard]] bool is_later_segment(std::string_view name);
+
+}  // namespace callgate::audit

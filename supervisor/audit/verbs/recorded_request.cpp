@@ -1,0 +1,181 @@
+// A line of a log back to the request that was judged.
+#include <sys/sysmacros.h>
+
+#include "rules/model/address.hpp"
+#include "base/escape.hpp"
+#include "supervisor/audit/verbs/replay.hpp"
+#include "base/json_read.hpp"
+#include "base/number.hpp"
+
+namespace callgate::audit {
+
+namespace {
+
+using namespace json_read;
+
+/// The bytes: given whole beside the text where that could not hold them.
+std::string bytes_of(const json& shown, const json& whole) {
+    if (whole.is_string())
+        if (auto bytes = decode_base64(text(whole))) return *bytes;
+    return text(shown);
+}
+
+rules::OperationSet operations_of(const json& names) {
+    rules::OperationSet set;
+    if (!names.is_array()) return set;
+    for (const json& name : names)
+        if (const auto one = rules::parse_operations(text(name))) set |= *one;
+    return set;
+}
+
+void read_object(RecordedRequest& request, const json& record, const json& ours) {
+    const json& destination = member(record, "destination");
+    const json& whole = member(ours, "object_b64");
+    if (const json& ip = member(destination, "ip"); ip.is_string()) {
+        std::string error;
+        if (const auto address = rules::parse_address(text(ip), error)) {
+            const json& port = member(destination, "port");
+            const bool udp = text(member(member(record, "network"), "transport")) == "udp";
+            request.endpoint = rules::Endpoint{
+                *address,
+                static_cast<std::uint16_t>(port.is_number_unsigned() ? port.get<std::uint64_t>() : 0),
+                udp ? rules::Protocol::udp : rules::Protocol::tcp};
+        }
+        return;
+    }
+    if (const json& type = member(ours, "socket_type"); type.is_string()) {
+        const std::string word = text(type);
+        request.unix_type = word == "datagram"    ? rules::UnixType::datagram
+                            : word == "seqpacket" ? rules::UnixType::seqpacket
+                                                  : rules::UnixType::stream;
+        request.object = bytes_of(member(destination, "address"), whole);
+        return;
+    }
+    request.object = bytes_of(member(member(record, "file"), "path"), whole);
+    request.nameless = member(ours, "nameless") == true;
+}
+
+/// `holder`: of a decision its input, of a question the record's own part.
+void read_arguments(RecordedRequest& request, const json& holder) {
+    const json& all = member(holder, "argv");
+    if (!all.is_array()) return;
+    request.arguments_known = !holder.contains("argv_cut");
+    for (const json& one : all) {
+        request.arguments.push_back(text(one));
+        if (request.arguments.back().find("[redacted]") != std::string::npos) request.arguments_known = false;
+    }
+}
+
+void read_operations(RecordedRequest& request, const json& ours) {
+    request.first = operations_of(member(ours, "operations"));
+    const json& second = member(ours, "second_object");
+    if (!second.is_string()) return;
+    request.has_second = true;
+    request.second_object = bytes_of(second, member(ours, "second_object_b64"));
+    request.first = operations_of(member(ours, "first_operations"));
+    request.second = operations_of(member(ours, "second_operations"));
+}
+
+/// What was no address then is none now: the host is as if it had not been on record.
+void read_hosts(rules::Surroundings& surroundings, const json& hosts) {
+    if (!hosts.is_array()) return;
+    for (const json& host : hosts) {
+        std::vector<rules::IpAddress> addresses;
+        std::string problem;
+        const std::vector<std::string> shown = texts(member(host, "addresses"));
+        for (const std::string& one : shown)
+            if (const auto address = rules::parse_address(one, problem)) addresses.push_back(*address);
+        if (addresses.size() == shown.size())
+            surroundings.hosts[text(member(host, "name"))] = std::move(addresses);
+    }
+}
+
+void read_links(rules::Surroundings& surroundings, const json& links) {
+    if (!links.is_array()) return;
+    std::map<std::string, std::string>& known = surroundings.links.emplace();
+    for (const json& one : links) known[text(member(one, "name"))] = text(member(one, "target"));
+}
+
+void read_start(RecordedRequest& request, const json& ours) {
+    request.home = bytes_of(member(ours, "home"), member(ours, "home_b64"));
+    request.config = bytes_of(member(ours, "config"), member(ours, "config_b64"));
+    read_hosts(request.surroundings, member(ours, "hosts"));
+    read_links(request.surroundings, member(ours, "links"));
+    const json& expanded = member(ours, "expanded");
+    if (!expanded.is_array()) return;
+    for (const json& one : expanded)
+        request.surroundings.expanded.push_back(
+            {text(member(one, "pattern")), truth(member(one, "followed")), texts(member(one, "paths"))});
+}
+
+/// "inode":"81","device":"259:2"
+void read_identity(RecordedRequest& request, const json& file) {
+    const std::string device = text(member(file, "device"));
+    const std::size_t colon = device.find(':');
+    if (colon == std::string::npos) return;
+    const auto inode = parse_number<std::uint64_t>(text(member(file, "inode")));
+    const auto major = parse_number<unsigned>(std::string_view(device).substr(0, colon));
+    const auto minor = parse_number<unsigned>(std::string_view(device).substr(colon + 1));
+    if (inode && major && minor) request.identity = FileIdentity{*inode, gnu_dev_makedev(*major, *minor)};
+}
+
+/// What a decision and a question have in common; `holder` has the arguments.
+void read_asked(RecordedRequest& request, const json& record, const json& ours, const json& holder) {
+    request.rule = text(member(record, "rule", "name"));
+    request.program = bytes_of(member(record, "process", "executable"), member(holder, "program_b64"));
+    request.entity = text(member(record, "process", "entity_id"));
+    read_operations(request, ours);
+    read_object(request, record, ours);
+    read_identity(request, member(record, "file"));
+    read_arguments(request, holder);
+}
+
+void read_answer(RecordedRequest& request, const json& ours) {
+    request.key = text(member(ours, "key"));
+    request.operation = text(member(ours, "operation"));
+    request.answer = text(member(ours, "answer"));
+    request.scope = text(member(ours, "scope"));
+    request.question = number(member(ours, "question"));
+    request.grant = number(member(ours, "grant"));
+}
+
+}  // namespace
+
+std::optional<RecordedRequest> parse_request(std::string_view line, std::string& problem) {
+    const json record = json::parse(line, nullptr, false);
+    const json& ours = member(record, "callgate");
+    if (record.is_discarded() || !ours.is_object() || !member(record, "event").is_object()) {
+        problem = record.is_discarded() ? "not JSON" : "not a record of callgate";
+        return std::nullopt;
+    }
+    if (const std::string schema = text(member(ours, "schema"));
+        !schema.empty() && !schema.starts_with("1.")) {
+        problem = "a record of schema " + terminal_safe(schema) +
+                  ", which this version does not know (it reads 1.x)";
+        return std::nullopt;
+    }
+    RecordedRequest request;
+    request.call = text(member(member(record, "event"), "action"));
+    request.sequence = number(member(record, "event", "sequence"));
+    request.starts_run = request.call == "run.start";
+    request.workdir = text(member(ours, "workdir"));
+    request.temporary_directory = text(member(ours, "temporary_directory"));
+    request.rules_sha256 = text(member(ours, "rules_sha256"));
+    if (request.starts_run) read_start(request, ours);
+    request.was = text(member(ours, "verdict"));
+    request.decided_by = text(member(ours, "decided_by"));
+    request.reason = text(member(ours, "reason"));
+    read_answer(request, ours);
+    if (request.was.empty()) {
+        if (request.call == "prompt.shown") read_asked(request, record, ours, ours);
+        if (request.call == "prompt.answered")
+            request.object = bytes_of(member(ours, "object"), member(ours, "object_b64"));
+        return request;
+    }
+    request.interpreter_of = bytes_of(member(ours, "interpreter_of"), member(ours, "interpreter_of_b64"));
+    request.of_sequence = number(member(ours, "of_sequence"));
+    read_asked(request, record, ours, member(ours, "input"));
+    return request;
+}
+
+}  // namespace callgate::audit

@@ -1,0 +1,224 @@
+#include "supervisor/audit/verbs/replay.hpp"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <vector>
+
+#include "rules/model/address.hpp"
+#include "rules/plan/plan_audit.hpp"
+#include "base/escape.hpp"
+#include "supervisor/audit/read/lines.hpp"
+#include "supervisor/audit/verbs/show_rows.hpp"
+#include "supervisor/audit/verbs/table.hpp"
+
+namespace callgate::audit {
+
+namespace {
+
+/// Beyond so many different changes, and contradictions, further ones are only counted.
+constexpr std::size_t most_changes = 100'000, most_contradictions = 1000;
+constexpr std::size_t most_executions = 4096;  // that are followed at once
+
+struct Change {
+    std::string rule, was, now, operation, object;
+    auto operator<=>(const Change&) const = default;
+};
+
+/// An answer that the log itself does not bear out.
+struct Contradiction {
+    std::string path;
+    std::uint64_t line = 0, sequence = 0;
+    std::string why;
+};
+
+struct Result {
+    std::map<Change, std::uint64_t> changes;
+    bool same_rules = true;  // as those of every run in the log
+    std::vector<Contradiction> contradictions;
+    std::uint64_t requests = 0, changed = 0, undecidable = 0, of_no_rule = 0;
+    std::uint64_t answered = 0, contradicted = 0;
+    /// Interpreters that an answer allowed, by who executes: part of the execution that is recorded next.
+    std::map<std::string, std::string, std::less<>> interpreters;
+};
+
+bool is_move(const std::string& call) { return call.starts_with("rename") || call.starts_with("link"); }
+
+/// A question that nobody could be asked is on record as a denial.
+std::string verdict_then(const RecordedRequest& request) {
+    const bool unasked = request.reason == unasked::nobody || request.reason == unasked::nameless ||
+                         request.reason == unasked::late;
+    return request.was == "deny" && unasked ? "ask" : request.was;
+}
+
+/// `answered_second`: whether the second object has an answer of its own on record.
+rules::Verdict verdict_now(const RecordedRequest& recorded, const rules::RuleSet& rules,
+                           bool answered_second) {
+    rules::Request request{recorded.first, object_of(recorded), recorded.program, recorded.arguments};
+    rules::Verdict verdict = rules.evaluate(request);
+    if (recorded.has_second) {
+        request.operations = recorded.second;
+        request.object = rules::FileObject{recorded.second_object, false};
+        const rules::Verdict second = rules.evaluate(request);
+        const bool settled = answered_second && second.action == rules::Action::ask;
+        if (second.action > verdict.action && !settled) verdict = second;
+    }
+    if (verdict.action < rules::Action::deny && !rules::lets_exist(rules, object_of(recorded))) {
+        verdict.action = rules::Action::deny;
+        verdict.rule = nullptr;
+    }
+    return verdict;
+}
+
+bool by_rules(const RecordedRequest& request) {
+    return request.of_sequence == 0 && (request.decided_by == "rule" || request.decided_by == "default") &&
+           !request.rule.starts_with("callgate-") && request.rule != "run-terminals";
+}
+
+std::string shown(const RecordedRequest& request) {
+    return request.endpoint ? rules::text(*request.endpoint) : request.object;
+}
+
+/// Whether the interpreter that this execution names was allowed by an answer just before.
+bool take_answered_interpreter(Result& result, const RecordedRequest& request) {
+    if (!request.interpreter_of.empty()) {
+        if (request.was == "allow" && result.interpreters.size() < most_executions)
+            result.interpreters[request.entity] = request.object;
+        return false;
+    }
+    const auto known = result.interpreters.find(request.entity);
+    if (known == result.interpreters.end() || !request.call.starts_with("exec")) return false;
+    const bool named = request.has_second && known->second == request.second_object;
+    result.interpreters.erase(known);
+    return named;
+}
+
+void compare(Result& result, const RecordedRequest& request, const rules::RuleSet& rules) {
+    ++result.requests;
+    const bool answered_second = take_answered_interpreter(result, request);
+    const bool by_answer = answered(request);
+    if (by_answer) ++result.answered;
+    if (!by_answer && !by_rules(request)) {
+        ++result.of_no_rule;
+        return;
+    }
+    const bool asks_arguments = rules.needs_arguments() && request.first.contains(rules::Operation::execute);
+    const rules::Verdict verdict = verdict_now(request, rules, answered_second);
+    if (by_answer && verdict.action == rules::Action::ask) return;  // the answer stands
+    // What a move would free is not on record: by its names alone it can be denied, but not allowed.
+    // Of an interpreter's arguments, which are others than the script's, there is no record beside it.
+    const bool unknown = (asks_arguments && (!request.arguments_known || request.has_second)) ||
+                         (is_move(request.call) && verdict.action == rules::Action::allow);
+    if (unknown) {
+        ++result.undecidable;
+        return;
+    }
+    const std::string was = verdict_then(request), now(rules::name(verdict.action));
+    if (was == now) return;
+    ++result.changed;
+    const Change change{std::string(verdict.rule_name()), was, now,
+                        std::string(rules::name(verdict.operation)), shown(request)};
+    if (result.changes.size() < most_changes || result.changes.contains(change)) ++result.changes[change];
+}
+
+void note(Result& result, AnswerCheck::Found found, const Lines& lines, const RecordedRequest& request) {
+    if (found.finding == AnswerCheck::Finding::undecidable) ++result.undecidable;
+    if (found.finding != AnswerCheck::Finding::contradicts) return;
+    ++result.contradicted;
+    if (result.contradictions.size() < most_contradictions)
+        result.contradictions.push_back(
+            {lines.path(), lines.number(), request.sequence, std::move(found.why)});
+}
+
+nlohmann::ordered_json json_of(const std::vector<Contradiction>& contradictions) {
+    nlohmann::ordered_json all = nlohmann::ordered_json::array();
+    for (const Contradiction& one : contradictions)
+        all.push_back({{"file", one.path}, {"line", one.line}, {"sequence", one.sequence}, {"why", one.why}});
+    return all;
+}
+
+void write_json(std::ostream& out, const Result& result) {
+    nlohmann::ordered_json changes = nlohmann::ordered_json::array();
+    for (const auto& [change, count] : result.changes)
+        changes.push_back({{"rule", change.rule},
+                           {"was", change.was},
+                           {"would_be", change.now},
+                           {"operation", change.operation},
+                           {"object", change.object},
+                           {"count", count}});
+    const nlohmann::ordered_json all = {
+        {"same_rules", result.same_rules},   {"requests", result.requests},
+        {"changed", result.changed},         {"undecidable", result.undecidable},
+        {"answered", result.answered},       {"contradicted", result.contradicted},
+        {"not_by_rules", result.of_no_rule}, {"contradictions", json_of(result.contradictions)},
+        {"changes", std::move(changes)}};
+    out << all.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+}
+
+void write_text(std::ostream& out, const Result& result) {
+    for (const Contradiction& one : result.contradictions)
+        out << terminal_safe(one.path) << ':' << one.line << ": record " << one.sequence << ": "
+            << terminal_safe(one.why) << '\n';
+    if (!result.changes.empty()) {
+        Table table(out, {"RULE", "WAS", "WOULD BE", "TIMES", "OPERATION", "OBJECT"}, false);
+        for (const auto& [change, count] : result.changes)
+            table.add({{change.rule},
+                       {change.was},
+                       {change.now},
+                       {std::to_string(count)},
+                       {change.operation},
+                       {change.object}});
+    }
+    out << result.requests << " requests: " << result.changed << " verdicts would change, "
+        << result.undecidable << " undecidable, " << result.of_no_rule << " not decided by rules\n";
+    if (result.answered + result.contradicted > 0)
+        out << result.answered << " of them answered when the rules asked: " << result.contradicted
+            << " contradictions\n";
+}
+
+}  // namespace
+
+rules::Object object_of(const RecordedRequest& request) {
+    if (request.endpoint) return *request.endpoint;
+    if (request.unix_type) return rules::UnixObject{request.object, *request.unix_type};
+    return rules::FileObject{request.object, request.nameless};
+}
+
+bool answered(const RecordedRequest& request) {
+    return request.of_sequence == 0 && (request.decided_by == "grant" || request.decided_by == "person" ||
+                                        request.decided_by == "program" || request.decided_by == "timeout");
+}
+
+int replay(std::ostream& out, std::ostream& errors, const ReplayOptions& options) {
+    std::string error;
+    const std::string path = find_log(options.log, error);
+    auto lines = Lines::open(path);
+    if (!lines) {
+        errors << terminal_safe(path.empty() ? error : path + ": " + lines.error().message()) << '\n';
+        return exit_wrong_use;
+    }
+    Result result;
+    std::shared_ptr<const rules::RuleSet> rules;
+    BadLines bad(errors);
+    for (Lines::Step step; (step = lines->next()) != Lines::Step::end;) {
+        std::string problem = "longer than a record can be";
+        const auto request = step == Lines::Step::line ? parse_request(lines->text(), problem) : std::nullopt;
+        if (!request) {
+            bad.add(lines->path(), lines->number(), problem);
+            continue;
+        }
+        if (request->starts_run || (!rules && !request->was.empty())) {
+            ReplayRules judging = options.rules_for(*request);
+            rules = std::move(judging.rules);
+            result.same_rules = result.same_rules && judging.sha256 == request->rules_sha256;
+        }
+        note(result, options.answers.look_at(*request), *lines, *request);
+        if (!request->was.empty()) compare(result, *request, *rules);
+    }
+    options.json ? write_json(out, result) : write_text(out, result);
+    const int status = bad.finish();
+    return result.changed + result.contradicted > 0 ? exit_finding : status;
+}
+
+}  // namespace callgate::audit

@@ -1,0 +1,190 @@
+#include "supervisor/audit/verbs/selection.hpp"
+
+#include <charconv>
+
+#include "rules/model/limits.hpp"
+#include "supervisor/audit/write/timestamp.hpp"
+
+namespace callgate::audit {
+
+namespace {
+
+std::string timestamp(const std::timespec& when) {
+    Buffer out(64);
+    append_timestamp(out, when);
+    return std::string(out.view());
+}
+
+bool digit(char one) { return one >= '0' && one <= '9'; }
+
+/// Reads exactly `count` digits between `low` and `high` and moves `at` behind them.
+bool take_number(const char*& at, int count, int low, int high, int& value) {
+    value = 0;
+    for (int index = 0; index < count; ++index, ++at) {
+        if (!digit(*at)) return false;
+        value = value * 10 + (*at - '0');
+    }
+    return value >= low && value <= high;
+}
+
+bool take(const char*& at, char one) {
+    if (*at != one) return false;
+    ++at;
+    return true;
+}
+
+/// ".5" → 500000000; nothing taken where there is no point.
+bool take_fraction(const char*& at, long& nanoseconds) {
+    nanoseconds = 0;
+    if (!take(at, '.')) return true;
+    if (!digit(*at)) return false;
+    for (long unit = 100'000'000; digit(*at); ++at, unit /= 10) nanoseconds += unit * (*at - '0');
+    return true;
+}
+
+/// "Z", "+02:00", "" → seconds east of UTC.
+bool take_zone(const char*& at, int& seconds) {
+    seconds = 0;
+    if (take(at, 'Z')) return true;
+    const bool west = *at == '-';
+    if (!west && *at != '+') return true;
+    ++at;
+    int hours = 0, minutes = 0;
+    if (!take_number(at, 2, 0, 14, hours)) return false;
+    take(at, ':');
+    if (!take_number(at, 2, 0, 59, minutes)) return false;
+    seconds = (hours * 60 + minutes) * 60 * (west ? -1 : 1);
+    return true;
+}
+
+std::optional<rules::Glob> compile(const std::string& pattern, const char* what, std::string& error) {
+    std::string why;
+    // Text, not path: people write *.ssh* for anything with .ssh in it.
+    std::optional<rules::Glob> glob = rules::Glob::compile(pattern, rules::GlobKind::text, why);
+    if (!glob) error = std::string(what) + ": " + why;
+    return glob;
+}
+
+/// Replaces a time by its form in records; false, and `error` set, where it is none.
+bool normalise(std::string& time, const char* what, std::time_t now, std::string& error) {
+    if (time.empty()) return true;
+    const std::optional<std::string> parsed = parse_time(time, now);
+    if (!parsed) {
+        error = std::string(what) +
+                ": expected a time (2026-11-20T10:11:12, UTC without a zone) or a time span (10m)";
+        return false;
+    }
+    time = *parsed;
+    return true;
+}
+
+}  // namespace
+
+std::optional<std::string> parse_time(const std::string& text, std::time_t now) {
+    if (text.find('-') == std::string::npos) {
+        // A bare number is more likely half a date than a count of seconds.
+        if (text.empty() || digit(text.back())) return std::nullopt;
+        const auto span = rules::parse_duration(text);
+        if (!span) return std::nullopt;
+        const auto milliseconds = span->count();
+        const std::time_t seconds = milliseconds / 1000 + (milliseconds % 1000 != 0 ? 1 : 0);
+        return timestamp({.tv_sec = seconds < now ? now - seconds : 0, .tv_nsec = 0});
+    }
+    const char* at = text.c_str();
+    std::tm parts{};
+    int year = 0, month = 0, zone = 0;
+    long nanoseconds = 0;
+    if (!take_number(at, 4, 1970, 9999, year) || !take(at, '-') || !take_number(at, 2, 1, 12, month) ||
+        !take(at, '-') || !take_number(at, 2, 1, 31, parts.tm_mday)) {
+        return std::nullopt;
+    }
+    if (take(at, 'T') || take(at, ' ')) {
+        if (!take_number(at, 2, 0, 23, parts.tm_hour) || !take(at, ':') ||
+            !take_number(at, 2, 0, 59, parts.tm_min)) {
+            return std::nullopt;
+        }
+        if (take(at, ':') && !(take_number(at, 2, 0, 60, parts.tm_sec) && take_fraction(at, nanoseconds))) {
+            return std::nullopt;
+        }
+        if (!take_zone(at, zone)) return std::nullopt;
+    }
+    if (at != text.c_str() + text.size()) return std::nullopt;
+    parts.tm_year = year - 1900;
+    parts.tm_mon = month - 1;
+    return timestamp({.tv_sec = ::timegm(&parts) - zone, .tv_nsec = nanoseconds});
+}
+
+std::optional<Selection> Selection::make(const Filter& filter, std::time_t now, std::string& error) {
+    Selection selection;
+    selection.filter_ = filter;
+    if (!filter.verdict.empty() && filter.verdict != "allow" && filter.verdict != "ask" &&
+        filter.verdict != "deny" && filter.verdict != "kill") {
+        error = "--verdict: expected allow, ask, deny or kill";
+        return std::nullopt;
+    }
+    if (!filter.operation.empty()) {
+        const auto operations = rules::parse_operations(filter.operation);
+        if (!operations) {
+            error =
+                "--operation: expected read, write, modify, create, delete, metadata, execute, connect or "
+                "bind";
+            return std::nullopt;
+        }
+        selection.operations_ = *operations;
+    }
+    if (!filter.object.empty() && !(selection.object_ = compile(filter.object, "--object", error)))
+        return std::nullopt;
+    if (!filter.program.empty() && !(selection.program_ = compile(filter.program, "--program", error))) {
+        return std::nullopt;
+    }
+    if (!filter.tree.empty() && !selection.read_tree(filter.tree)) {
+        error = "--tree: expected a pid such as 4312, or pid@start as process.entity_id has it";
+        return std::nullopt;
+    }
+    if (!normalise(selection.filter_.since, "--since", now, error)) return std::nullopt;
+    if (!normalise(selection.filter_.until, "--until", now, error)) return std::nullopt;
+    selection.decisions_only_ = !filter.verdict.empty() || !filter.operation.empty() ||
+                                !filter.rule.empty() || !filter.object.empty() || !filter.program.empty() ||
+                                !filter.tree.empty();
+    return selection;
+}
+
+bool Selection::read_tree(const std::string& text) {
+    int pid = 0;
+    const char* const end = text.data() + text.size();
+    const auto [after, failed] = std::from_chars(text.data(), end, pid);
+    if (failed != std::errc{} || pid <= 0 || (after != end && *after != '@')) return false;
+    tree_[pid] = start_of(text);
+    return true;
+}
+
+bool Selection::in_tree(const Entry& entry) {
+    if (entry.pid == 0) return false;
+    const auto known = tree_.find(entry.pid);
+    if (known != tree_.end() && (known->second == 0 || known->second == entry.start_time)) {
+        known->second = entry.start_time;
+        return true;
+    }
+    // The number may be another process's by now.
+    if (!tree_.contains(entry.parent)) return false;
+    tree_[entry.pid] = entry.start_time;
+    return true;
+}
+
+bool Selection::matches(const Entry& entry) {
+    if (!filter_.tree.empty() && !in_tree(entry)) return false;
+    if (!filter_.since.empty() && entry.time < filter_.since) return false;
+    if (!filter_.until.empty() && entry.time > filter_.until) return false;
+    if (!decisions_only_) return true;
+    if (!entry.decision()) return false;
+    if (!filter_.verdict.empty() && entry.verdict != filter_.verdict) return false;
+    if (!filter_.rule.empty() && entry.rule != filter_.rule) return false;
+    if (!operations_.empty()) {
+        const auto operation = rules::parse_operations(entry.operation);
+        if (!operation || !operations_.contains_all(*operation)) return false;
+    }
+    if (object_ && !object_->matches(entry.object)) return false;
+    return !program_ || program_->matches(entry.program);
+}
+
+}  // namespace callgate::audit

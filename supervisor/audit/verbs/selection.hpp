@@ -1,0 +1,38 @@
+// Which records a person asked for: the filters of show.hpp, checked and compiled.
+#pragma once
+
+#include <ctime>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "rules/model/glob.hpp"
+#include "rules/model/operation.hpp"
+#include "supervisor/audit/read/reader.hpp"
+#include "supervisor/audit/verbs/show.hpp"
+
+namespace callgate::audit {
+
+class Selection {
+public:
+    /// Nothing, and one line in `error`, where a filter is not one. `now` is what time spans count back from.
+    static std::optional<Selection> make(const Filter& filter, std::time_t now, std::string& error);
+    /// Records are to be given in the log's order: what a process started is learned from them.
+    [[nodiscard]] bool matches(const Entry& entry);
+
+private:
+    [[nodiscard]] bool read_tree(const std::string& text);
+    [[nodiscard]] bool in_tree(const Entry& entry);
+
+    Filter filter_;
+    std::map<int, std::uint64_t> tree_;  // pids in it, with the start of each, 0: not known yet
+    bool decisions_only_ = false;
+    rules::OperationSet operations_;
+    std::optional<rules::Glob> object_, program_;
+};
+
+/// A time in the form of records, so that texts compare as times do; nothing where it is none
+/// (Filter::since).
+[[nodiscard]] std::optional<std::string> parse_time(const std::string& text, std::time_t now);
+
+}  // namespace callgate::audit

@@ -1,0 +1,123 @@
+// `callgate audit summary`: how often each rule, object or program was decided on, and how.
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "base/escape.hpp"
+#include "supervisor/audit/verbs/show.hpp"
+#include "supervisor/audit/verbs/show_rows.hpp"
+
+namespace callgate::audit {
+
+namespace {
+
+/// Beyond so many different objects, further ones are counted together.
+constexpr std::size_t most_keys = 100'000;
+constexpr const char* others = "(others)";
+
+/// Looked up by what a line holds, without a copy of it.
+struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+};
+using Groups = std::unordered_map<std::string, Counts, Hash, std::equal_to<>>;
+using Sorted = std::vector<std::pair<std::string, Counts>>;
+
+const std::string& key_of(const Entry& entry, const std::string& by) {
+    static const std::string none = "-";
+    const std::string& key = by == "rule"     ? entry.rule
+                             : by == "object" ? entry.object
+                             : by == "host"   ? entry.host
+                                              : entry.program;
+    return key.empty() ? none : key;
+}
+
+void count(Counts& counts, const Entry& entry) {
+    const bool would = entry.mode == "audit" && entry.mechanism != "errno" && entry.mechanism != "kill";
+    if (entry.verdict == "allow") ++counts.allow;
+    if (entry.verdict == "deny") ++(would ? counts.would_deny : counts.deny);
+    if (entry.verdict == "ask") ++(would ? counts.would_ask : counts.ask);
+    if (entry.verdict == "kill") ++(would ? counts.would_kill : counts.kill);
+}
+
+std::uint64_t would(const Counts& counts) { return counts.would_deny + counts.would_ask + counts.would_kill; }
+
+/// What was not allowed first, then what was most.
+Sorted sorted(const Groups& groups) {
+    Sorted all(groups.begin(), groups.end());
+    std::sort(all.begin(), all.end(),
+              [](const auto& one, const auto& other) { return one.first < other.first; });
+    const auto weight = [](const Counts& counts) {
+        return std::pair(counts.deny + counts.ask + counts.kill + would(counts), counts.allow);
+    };
+    std::stable_sort(all.begin(), all.end(), [&weight](const auto& one, const auto& other) {
+        return weight(one.second) > weight(other.second);
+    });
+    return all;
+}
+
+void write_json(std::ostream& out, const std::string& by, const Sorted& groups) {
+    nlohmann::ordered_json all = nlohmann::ordered_json::array();
+    for (const auto& [key, counts] : groups) {
+        all.push_back({{by, key},
+                       {"allow", counts.allow},
+                       {"deny", counts.deny},
+                       {"ask", counts.ask},
+                       {"kill", counts.kill},
+                       {"would_deny", counts.would_deny},
+                       {"would_ask", counts.would_ask},
+                       {"would_kill", counts.would_kill}});
+    }
+    out << all.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+}
+
+void write_table(std::ostream& out, const std::string& by, const Sorted& groups) {
+    std::string header = by;
+    for (char& one : header) one = static_cast<char>(one - 'a' + 'A');
+    Table table(out, {"DENIED", "ASKED", "KILLED", "WOULD BE DENIED", "ALLOWED", header}, false);
+    for (const auto& [key, counts] : groups) {
+        table.add({{std::to_string(counts.deny)},
+                   {std::to_string(counts.ask)},
+                   {std::to_string(counts.kill)},
+                   {std::to_string(would(counts))},
+                   {std::to_string(counts.allow)},
+                   {key}});
+    }
+}
+
+}  // namespace
+
+int summary(std::ostream& out, std::ostream& errors, const SummaryOptions& options) {
+    if (options.by != "rule" && options.by != "object" && options.by != "program" && options.by != "host") {
+        errors << "--by: expected rule, object, program or host\n";
+        return exit_wrong_use;
+    }
+    std::optional<Opened> log = open_log(errors, options.log, options.filter);
+    if (!log) return exit_wrong_use;
+    Groups groups;
+    BadLines bad(errors);
+    for (Reader::Step step; (step = log->reader.next()) != Reader::Step::end;) {
+        if (step == Reader::Step::bad) {
+            bad.add(log->reader);
+            continue;
+        }
+        const Entry& entry = log->reader.entry();
+        if (!entry.decision() || !log->selection.matches(entry)) continue;
+        if (options.by == "host" && entry.host.empty()) continue;
+        const std::string& key = key_of(entry, options.by);
+        auto group = groups.find(key);
+        if (group == groups.end())
+            group = groups.try_emplace(groups.size() < most_keys ? key : std::string(others)).first;
+        count(group->second, entry);
+    }
+    options.json ? write_json(out, options.by, sorted(groups)) : write_table(out, options.by, sorted(groups));
+    const int status = bad.finish();
+    say_torn(errors, log->reader);
+    return status;
+}
+
+}  // namespace callgate::audit

@@ -1,0 +1,196 @@
+// `callgate audit tail [-f]`: the last records, then those that come.
+
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <ctime>
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <ostream>
+#include <set>
+#include <utility>
+
+#include "base/unique_fd.hpp"
+#include "base/escape.hpp"
+#include "supervisor/audit/read/lines.hpp"
+#include "supervisor/audit/write/log_file.hpp"
+#include "supervisor/audit/verbs/logs.hpp"
+#include "supervisor/audit/verbs/show.hpp"
+#include "supervisor/audit/verbs/show_rows.hpp"
+
+namespace callgate::audit {
+
+namespace {
+
+/// Waits until something in the log's directory has changed: the log grew, or its next segment came.
+class Changes {
+public:
+    explicit Changes(const std::string& path) : fd_(::inotify_init1(IN_CLOEXEC)) {
+        const std::string parent = std::filesystem::path(path).parent_path().string();
+        const std::string directory = parent.empty() ? "." : parent;
+        if (fd_)
+            watch_ = ::inotify_add_watch(fd_.get(), directory.c_str(),
+                                         IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_CLOSE_WRITE);
+    }
+    /// False where it cannot be watched.
+    bool wait() {
+        if (!fd_ || watch_ < 0) return false;
+        alignas(inotify_event) std::array<char, 4096> events{};
+        ssize_t got = 0;
+        do {
+            got = ::read(fd_.get(), events.data(), events.size());
+        } while (got < 0 && errno == EINTR);
+        return got > 0;
+    }
+
+private:
+    UniqueFd fd_;
+    int watch_ = -1;
+};
+
+using Record = std::pair<Entry, std::string>;
+
+bool held(const std::string& path) {
+    const Result<UniqueFd> file = open_for_reading(path);
+    return file && ::flock(file->get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+/// Whether its run goes on: it holds a lock on the file that it writes to, and until that has one on the
+/// segment before (log_file.hpp).
+bool going_on(const std::string& first) {
+    for (int look = 0; look < 2; ++look) {  // the locks may move while they are looked at
+        if (held(first)) return true;
+        for (unsigned number = 2;; ++number) {
+            const std::string next = segment_path(first, number);
+            if (next.empty() || ::access(next.c_str(), F_OK) != 0) break;
+            if (held(next)) return true;
+        }
+    }
+    return false;
+}
+
+/// The runs of a state directory, those that begin meanwhile too.
+class AllRuns {
+public:
+    AllRuns(std::ostream& errors, const TailOptions& options, Selection selection)
+        : state_(options.show.log.state),
+          lines_(options.lines),
+          selection_(std::move(selection)),
+          bad_(errors) {
+        const std::vector<std::string> logs = logs_in(state_);
+        for (const std::string& path : logs) {
+            known_.insert(path);
+            if (path == logs.back() || going_on(path)) open(path);
+        }
+    }
+
+    /// Those that have come since; of the first time only the last ones.
+    void print(Rows& rows) {
+        std::multimap<std::string, Record> found;
+        for (const std::string& path : logs_in(state_))
+            if (known_.insert(path).second) open(path);
+        for (Followed& one : runs_) {
+            for (Reader::Step step; (step = one.reader.next()) != Reader::Step::end;) {
+                if (step == Reader::Step::bad) {
+                    bad_.add(one.reader);
+                    continue;
+                }
+                const Entry& entry = one.reader.entry();
+                one.ended = entry.action == "run.end";
+                if (selection_.matches(entry)) found.emplace(entry.time, Record{entry, one.reader.line()});
+                if (!live_ && found.size() > lines_) found.erase(found.begin());
+            }
+        }
+        for (const auto& [time, record] : found) rows.add(record.first, record.second);
+        rows.flush();
+        live_ = true;
+    }
+
+    /// Whether there is more to come. A run that was killed ends without a word.
+    [[nodiscard]] bool more() {
+        return std::any_of(runs_.begin(), runs_.end(),
+                           [](const Followed& one) { return !one.ended && going_on(one.first); });
+    }
+    [[nodiscard]] int finish() { return bad_.finish(); }
+
+private:
+    struct Followed {
+        std::string first;
+        Reader reader;
+        bool ended = false;
+    };
+    void open(const std::string& path) {
+        if (auto reader = Reader::open(path)) runs_.push_back({path, std::move(*reader)});
+    }
+
+    const std::string state_;
+    const std::size_t lines_;
+    Selection selection_;
+    BadLines bad_;
+    std::set<std::string> known_;
+    std::deque<Followed> runs_;
+    bool live_ = false;
+};
+
+int tail_all(std::ostream& out, std::ostream& errors, const TailOptions& options) {
+    std::string error;
+    std::optional<Selection> selection = Selection::make(options.show.filter, ::time(nullptr), error);
+    const std::string newest = selection ? find_log(options.show.log, error) : "";
+    if (newest.empty()) {
+        errors << terminal_safe(error) << '\n';
+        return exit_wrong_use;
+    }
+    Changes changes(newest);
+    AllRuns runs(errors, options, std::move(*selection));
+    Rows rows(out, options.show.json, options.show.colour, true);
+    do {
+        runs.print(rows);
+    } while (runs.more() && changes.wait());
+    runs.print(rows);  // what came between the last look and the end
+    return runs.finish();
+}
+
+}  // namespace
+
+int tail(std::ostream& out, std::ostream& errors, const TailOptions& options) {
+    if (options.follow && options.show.log.log.empty()) return tail_all(out, errors, options);
+    std::optional<Opened> log = open_log(errors, options.show.log, options.show.filter);
+    if (!log) return exit_wrong_use;
+    Reader& reader = log->reader;
+    Changes changes(reader.path());  // before the first read, so that nothing falls between
+    Rows rows(out, options.show.json, options.show.colour);
+    std::deque<Record> kept;
+    int status = 0;
+    bool ended = false, live = false;
+    do {
+        for (Reader::Step step; (step = reader.next()) != Reader::Step::end;) {
+            if (step == Reader::Step::bad) {
+                say_bad(errors, reader);
+                status = exit_finding;
+                continue;
+            }
+            // A file that several runs share goes on after the end of one.
+            ended = reader.entry().action == "run.end";
+            if (!log->selection.matches(reader.entry())) continue;
+            if (live) {
+                rows.add(reader.entry(), reader.line());
+                continue;
+            }
+            kept.emplace_back(reader.entry(), reader.line());
+            if (kept.size() > options.lines) kept.pop_front();
+        }
+        for (const auto& [entry, line] : std::exchange(kept, {})) rows.add(entry, line);
+        rows.flush();
+        live = true;
+    } while (options.follow && !ended && changes.wait());
+    say_torn(errors, reader);
+    return status;
+}
+
+}  // namespace callgate::audit

@@ -1,0 +1,61 @@
+// `callgate audit verify`: whether a log's hash chain is whole, and where it is not, what was done to it.
+//
+// Reads all segments once, in blocks; memory is bounded by a line and a window of hashes. The file is
+// hostile: nothing of a line is believed but what its hash covers. What a chain cannot show without something
+// kept elsewhere stands in docs/audit.md; `head` and `key` are such things.
+#pragma once
+
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "supervisor/audit/verbs/show.hpp"
+#include "supervisor/audit/write/signature.hpp"
+
+namespace callgate::audit {
+
+enum class Damage : std::uint8_t {
+    changed,       // a record is not what was hashed
+    removed,       // records are missing in between, or at the front
+    inserted,      // records, or something else, were put in between
+    reordered,     // records stand in another order
+    cut_short,     // the end is not the one that is known from elsewhere
+    bad_signature  // by another key, or of something else
+};
+[[nodiscard]] std::string_view name(Damage damage);
+
+struct Finding {
+    Damage damage = Damage::changed;
+    std::string path;
+    std::uint64_t line = 0;      // of `path`
+    std::uint64_t sequence = 0;  // of the record, as it stands there; 0: not known
+};
+
+struct Verification {
+    std::vector<Finding> findings;  // the first hundred
+    std::uint64_t more_findings = 0;
+    std::uint64_t records = 0, runs = 0, ended_runs = 0, signatures = 0;
+    bool unsealed = false;        // some line has no hash (written by an older version)
+    bool torn = false;            // the last line is unfinished
+    std::uint64_t fragments = 0;  // lines that a failed write left unfinished in between
+    ChainHash head = ChainHash::none();
+
+    /// 0 whole, 1 tampered with, 2 incomplete.
+    [[nodiscard]] int status() const;
+};
+
+struct VerifyOptions {
+    LogChoice log{};
+    std::optional<ChainHash> head{};
+    std::optional<VerifyingKey> key{};
+    bool json = false;
+};
+
+/// What is found in the log at `path` and its later segments; nothing, and why in `error`, where it cannot be
+/// read.
+[[nodiscard]] std::optional<Verification> verify_log(const std::string& path, const VerifyOptions& options,
+                                                     std::string& error);
+[[nodiscard]] int verify(std::ostream& out, std::ostream& errors, const VerifyOptions& options);
+
+}  // namespace callgate::audit

@@ -1,0 +1,55 @@
+// From a record to its line: field by field as audit.md has it, written by hand because it is on the way of
+// every contested call.
+//
+// Touches nothing but the buffer. Bytes that the target chose pass through escape.hpp; redact.hpp takes
+// secrets out of the command. The line is whole but for its sequence number and its hashes (chain.hpp), which
+// are known only under the log's lock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/buffer.hpp"
+#include "supervisor/audit/write/record.hpp"
+
+namespace callgate::audit {
+
+/// What stands in every record of a run. `mode` is "enforce" or "audit".
+struct RunContext {
+    std::string_view run, mode;
+};
+
+/// Bytes that are left free before a line: the sequence number's digits, and a newline that ends a torn line.
+inline constexpr std::size_t head_room = 24;
+/// No line is longer, its newline included: readers bound their memory by it.
+inline constexpr std::size_t longest_line = 1U << 20;
+
+/// Each writes `head_room` free bytes and the line with its newline into `out` (cleared first) and returns
+/// where the sequence number's digits belong.
+std::size_t format(Buffer& out, const RunContext& context, const Decision& decision);
+std::size_t format(Buffer& out, const RunContext& context, const ActFailed& what);
+std::size_t format(Buffer& out, const RunContext& context, const AnswerLost& what);
+std::size_t format(Buffer& out, const RunContext& context, const RunStart& start);
+std::size_t format(Buffer& out, const RunContext& context, const RunEnd& end);
+std::size_t format(Buffer& out, const RunContext& context, const Recovered& what);
+std::size_t format(Buffer& out, const RunContext& context, const PromptShown& what);
+std::size_t format(Buffer& out, const RunContext& context, const PromptAnswered& what);
+std::size_t format(Buffer& out, const RunContext& context, const PromptWithdrawn& what);
+std::size_t format(Buffer& out, const RunContext& context, const GrantRevoked& what);
+std::size_t format(Buffer& out, const RunContext& context, const Checkpoint& what);
+
+/// Puts the sequence number in: the line then begins at the returned offset (at most `head_room`) and ends
+/// where the buffer does. At least three free bytes are left before it.
+std::size_t put_sequence(Buffer& out, std::size_t sequence_at, std::uint64_t sequence);
+
+/// "EACCES"; the number in decimal where it has no name.
+void append_errno(Buffer& out, int error);
+/// "203.0.113.4", "2001:db8::1"
+void append_address(Buffer& out, const rules::IpAddress& address);
+/// "error", "on_behalf", ... as the log has them.
+[[nodiscard]] std::string_view name(Mechanism mechanism);
+/// Whether the call is refused: what is not allowed and was not merely noted (audit mode).
+[[nodiscard]] bool refused(const Decision& decision);
+
+}  // namespace callgate::audit

@@ -1,0 +1,285 @@
+#include "supervisor/audit/write/log.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cerrno>
+#include <mutex>
+#include <utility>
+
+#include "supervisor/audit/write/descriptor.hpp"
+#include "supervisor/audit/write/format.hpp"
+#include "supervisor/audit/write/log_file.hpp"
+#include "base/clock.hpp"
+
+namespace callgate::audit {
+
+struct Log::State {
+    explicit State(Options chosen) : options(std::move(chosen)) {}
+
+    /// Formats on the caller's thread, then numbers and writes under the lock.
+    template <typename Record>
+    Result<std::uint64_t> append(const Record& record);
+    /// Under `lock`, of a formatted line: numbers, seals and writes it.
+    Result<std::uint64_t> put(Buffer& line, std::size_t sequence_at, bool with_signature);
+    void checkpoint_if_due();
+    /// Writes one line whole, or not at all where that is possible. Returns 0 or an errno. Under `lock`.
+    int write_line(std::string_view line);
+    void cut_back(std::size_t written);
+    /// Goes on in the next segment. Returns 0 or an errno. Under `lock`.
+    int rotate();
+    [[nodiscard]] bool segment_is_full(std::size_t more) const {
+        return directory.valid() && segment_size > 0 && segment_size + more > options.segment_bytes;
+    }
+
+    const Options options;
+    UniqueFd directory;      // valid only in directory mode
+    std::string stem, path;  // "<time>-<run>", the first segment's path
+    DescriptorKind kind = DescriptorKind::file;
+    std::atomic<std::int64_t> wait_until = 0;  // monotonic; 0: for ever
+
+    std::mutex lock;
+    UniqueFd fd;
+    std::vector<UniqueFd> retired;  // full segments that are not yet synced
+    std::uint64_t segment_size = 0;
+    unsigned segment = 1;
+    bool torn = false;  // the file's last line has no end and could not be cut off
+    bool directory_synced = true;
+    ChainHash head = ChainHash::none();
+    std::uint64_t checkpointed = 0;   // records up to the last checkpoint
+    std::time_t checkpoint_time = 0;  // monotonic seconds
+    std::atomic<bool> sync_wanted = false;
+    std::atomic<std::uint64_t> records = 0;
+    std::atomic<std::uint64_t> synced_records = 0;
+    std::atomic<int> lost =
+        0;  // errno of a failed fdatasync: what was written may be gone, so nothing follows it
+
+    std::mutex sync_lock;  // one fdatasync at a time; taken before `lock`
+};
+
+namespace {
+
+void set_append(int fd) {
+    const int flags = ::fcntl(fd, F_GETFL);
+    if (flags >= 0 && (flags & O_APPEND) == 0) static_cast<void>(::fcntl(fd, F_SETFL, flags | O_APPEND));
+}
+
+std::string utc_now() {
+    const std::time_t now = ::time(nullptr);
+    std::tm parts{};
+    ::gmtime_r(&now, &parts);
+    char text[32];
+    return {text, std::strftime(text, sizeof text, "%Y%m%dT%H%M%SZ", &parts)};
+}
+
+std::time_t monotonic_seconds() {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return now.tv_sec;
+}
+
+/// Errors of fdatasync that mean loss; a pipe or a terminal only says that it cannot.
+bool means_loss(int error) { return error == EIO || error == ENOSPC || error == EDQUOT; }
+
+}  // namespace
+
+template <typename Record>
+Result<std::uint64_t> Log::State::append(const Record& record) {
+    thread_local Buffer line(16384);
+    const std::size_t sequence_at = format(line, {options.run, options.mode}, record);
+    if (line.size() - head_room + 20 > longest_line) return last_error(EMSGSIZE);
+
+    const std::lock_guard guard(lock);
+    Result<std::uint64_t> sequence = put(line, sequence_at, std::is_same_v<Record, RunEnd>);
+    if (sequence && !std::is_same_v<Record, RunEnd>) checkpoint_if_due();
+    return sequence;
+}
+
+/// One that cannot be written is no loss: the next record may be followed by one.
+void Log::State::checkpoint_if_due() {
+    const std::uint64_t now_records = records.load(std::memory_order_relaxed);
+    const std::time_t now = monotonic_seconds();
+    if (checkpoint_time == 0) checkpoint_time = now;
+    if (now_records - checkpointed < options.checkpoint_records &&
+        now - checkpoint_time < options.checkpoint_seconds)
+        return;
+    Buffer line(1024);
+    const std::size_t sequence_at = format(line, {options.run, options.mode}, Checkpoint{now_records});
+    if (!put(line, sequence_at, true)) return;
+    checkpointed = records.load(std::memory_order_relaxed);
+    checkpoint_time = now;
+    sync_wanted.store(true, std::memory_order_relaxed);
+}
+
+Result<std::uint64_t> Log::State::put(Buffer& line, std::size_t sequence_at, bool with_signature) {
+    if (const int error = lost.load(std::memory_order_relaxed); error != 0) return last_error(error);
+    if (segment_is_full(line.size())) {
+        if (const int error = rotate(); error != 0) return last_error(error);
+    }
+    const std::uint64_t sequence = records.load(std::memory_order_relaxed) + 1;
+    std::size_t start = put_sequence(line, sequence_at, sequence);
+    const ChainHash hash = seal(line, start, head);
+    if (with_signature && options.key) {
+        const std::string signature = options.key->sign(hash);
+        if (signature.empty()) return last_error(EIO);
+        sign(line, signature);
+    }
+    if (torn) line.data()[--start] = '\n';
+    if (const int error = write_line(line.view().substr(start)); error != 0) return last_error(error);
+    torn = false;
+    head = hash;
+    if (options.copy) options.copy(line.view().substr(line.view()[start] == '\n' ? start + 1 : start));
+    records.store(sequence, std::memory_order_relaxed);
+    return sequence;
+}
+
+int Log::State::write_line(std::string_view line) {
+    std::size_t written = 0;
+    while (written < line.size()) {
+        const ssize_t got = write_some(fd.get(), kind, line.data() + written, line.size() - written);
+        if (got < 0 && errno == EINTR) continue;
+        const bool full = got < 0 && errno == EAGAIN && kind != DescriptorKind::file;
+        if (full && wait_for_reader(fd.get(), wait_until)) continue;
+        if (got <= 0) {
+            const int error = full ? ETIMEDOUT : got < 0 ? errno : ENOSPC;
+            if (written > 0) cut_back(written);
+            return error;
+        }
+        written += static_cast<std::size_t>(got);
+    }
+    segment_size += line.size();
+    return 0;
+}
+
+void Log::State::cut_back(std::size_t written) {
+    torn = true;
+    if (kind != DescriptorKind::file) return;
+    // O_APPEND leaves the offset behind what was written; a larger file has somebody else's bytes after ours.
+    const off_t end = ::lseek(fd.get(), 0, SEEK_CUR);
+    struct stat status {};
+    if (end < 0 || ::fstat(fd.get(), &status) != 0 || status.st_size != end) return;
+    if (::ftruncate(fd.get(), end - static_cast<off_t>(written)) == 0) torn = false;
+}
+
+int Log::State::rotate() {
+    Result<UniqueFd> next = create_log(directory.get(), stem + '.' + std::to_string(segment + 1) + ".jsonl");
+    if (!next) return next.error().value();
+    retired.push_back(std::exchange(fd, std::move(*next)));
+    ++segment;
+    segment_size = 0;
+    torn = false;
+    directory_synced = false;
+    return 0;
+}
+
+Log::Log(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Log::~Log() = default;
+
+Result<std::unique_ptr<Log>> Log::in_directory(const std::string& directory, Options options) {
+    if (options.run.empty() || options.run.find('/') != std::string::npos) return last_error(EINVAL);
+    Result<UniqueFd> opened = open_private_directory(directory);
+    if (!opened) return opened.error();
+    auto state = std::make_unique<State>(std::move(options));
+    state->directory = std::move(*opened);
+    state->stem = utc_now() + '-' + state->options.run;
+    Result<UniqueFd> file = create_log(state->directory.get(), state->stem + ".jsonl");
+    if (!file) return file.error();
+    state->fd = std::move(*file);
+    state->path = directory + (directory.back() == '/' ? "" : "/") + state->stem + ".jsonl";
+    state->directory_synced = false;
+    return std::unique_ptr<Log>(new Log(std::move(state)));
+}
+
+Result<std::unique_ptr<Log>> Log::at_file(const std::string& path, Options options) {
+    auto state = std::make_unique<State>(std::move(options));
+    state->path = path;
+    Recovered recovered;
+    if (Result<UniqueFd> fresh = create_log(AT_FDCWD, path)) {
+        state->fd = std::move(*fresh);
+    } else if (fresh.error().value() != EEXIST) {
+        return fresh.error();
+    } else {
+        Result<ContinuedLog> continued = continue_log(path);
+        if (!continued) return continued.error();
+        state->fd = std::move(continued->fd);
+        state->head = continued->head;
+        recovered = {continued->torn_bytes, std::move(continued->set_aside)};
+    }
+    if (recovered.bytes > 0) {
+        if (const auto noted = state->append(recovered); !noted) return noted.error();
+    }
+    return std::unique_ptr<Log>(new Log(std::move(state)));
+}
+
+Result<std::unique_ptr<Log>> Log::on_descriptor(UniqueFd fd, Options options) {
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) return last_error(errno);
+    const int access = ::fcntl(fd.get(), F_GETFL) & O_ACCMODE;
+    if (access == O_RDONLY) return last_error(EBADF);
+    auto state = std::make_unique<State>(std::move(options));
+    state->kind = S_ISREG(status.st_mode)    ? DescriptorKind::file
+                  : S_ISSOCK(status.st_mode) ? DescriptorKind::socket
+                                             : DescriptorKind::other;
+    if (state->kind == DescriptorKind::file) set_append(fd.get());
+    static_cast<void>(::fcntl(fd.get(), F_SETFD, FD_CLOEXEC));
+    state->fd = std::move(fd);
+    return std::unique_ptr<Log>(new Log(std::move(state)));
+}
+
+Result<std::uint64_t> Log::record(const Decision& decision) { return state_->append(decision); }
+Result<std::uint64_t> Log::record(const ActFailed& what) { return state_->append(what); }
+Result<std::uint64_t> Log::record(const AnswerLost& what) { return state_->append(what); }
+Result<std::uint64_t> Log::record(const RunStart& start) { return state_->append(start); }
+Result<std::uint64_t> Log::record(const RunEnd& end) { return state_->append(end); }
+Result<std::uint64_t> Log::record(const PromptShown& what) { return state_->append(what); }
+Result<std::uint64_t> Log::record(const PromptAnswered& what) { return state_->append(what); }
+Result<std::uint64_t> Log::record(const PromptWithdrawn& what) { return state_->append(what); }
+Result<std::uint64_t> Log::record(const GrantRevoked& what) { return state_->append(what); }
+
+void Log::sync() {
+    const std::lock_guard one(state_->sync_lock);
+    std::vector<UniqueFd> retired;
+    bool new_name = false;
+    int current = -1;
+    std::uint64_t reached = 0;
+    {
+        const std::lock_guard guard(state_->lock);
+        retired.swap(state_->retired);
+        new_name = !std::exchange(state_->directory_synced, true);
+        current = state_->fd.get();
+        reached = state_->records.load(std::memory_order_relaxed);
+    }
+    if (retired.empty() && !new_name && reached == state_->synced_records.load(std::memory_order_relaxed))
+        return;
+    // Rotation may retire `current` meanwhile, but only the next sync, which waits for this one, closes it.
+    retired.emplace_back();
+    for (const UniqueFd& full : retired) {
+        const int fd = full.valid() ? full.get() : current;
+        if (::fdatasync(fd) != 0 && means_loss(errno)) state_->lost = errno;
+    }
+    if (new_name && state_->directory.valid()) static_cast<void>(::fsync(state_->directory.get()));
+    state_->synced_records = reached;
+}
+
+const std::string& Log::path() const { return state_->path; }
+void Log::limit_waiting(std::chrono::milliseconds patience) {
+    state_->wait_until = monotonic_ns() + std::chrono::nanoseconds(patience).count();
+}
+
+std::uint64_t Log::records() const { return state_->records; }
+bool Log::take_sync_wish() {
+    return state_->sync_wanted.load(std::memory_order_relaxed) && state_->sync_wanted.exchange(false);
+}
+
+std::string Log::head() const {
+    const std::lock_guard guard(state_->lock);
+    return std::string(state_->head.view());
+}
+
+int Log::descriptor() const {
+    const std::lock_guard guard(state_->lock);
+    return state_->fd.get();
+}
+
+}  // namespace callgate::audit

@@ -1,0 +1,80 @@
+// The audit log of one run: JSON Lines, each decision on record before its effect.
+//
+// A record is one write(2) on an O_APPEND descriptor; a short or failed write makes `record` fail, and the
+// caller then denies (architecture.md, invariant 3). The target controls the bytes inside records, never
+// where they go: the file is created with O_EXCL|O_NOFOLLOW|O_CLOEXEC, mode 0600, in a directory of mode
+// 0700 (audit.md). Thread-safe: any receiver records; sequence numbers and the hash chain are in file order.
+#pragma once
+
+#include <boost/system/result.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/unique_fd.hpp"
+#include "supervisor/audit/write/record.hpp"
+#include "supervisor/audit/write/signature.hpp"
+
+namespace callgate::audit {
+
+class Log {
+public:
+    struct Options {
+        std::string run;   // "k3f9"
+        std::string mode;  // "enforce", "audit"
+        /// A log in a directory goes on in `<name>.2.jsonl`, `.3.jsonl`, ... beyond this many bytes.
+        std::uint64_t segment_bytes = 64ULL << 20;
+        /// After so many records, or so long after the last one, the next is followed by a checkpoint.
+        std::uint64_t checkpoint_records = 1000;
+        int checkpoint_seconds = 10;
+        /// Checkpoints and the run's end are signed by it.
+        std::optional<SigningKey> key{};
+        /// Gets each line that was written, in order, under the log's lock: it must not wait.
+        std::function<void(std::string_view line)> copy{};
+    };
+    /// Makes the log in `directory` (created with its parents, 0700, if absent), named
+    /// `<UTC time>-<run>.jsonl`. Errors: what open(2) and mkdir(2) give; EPERM where the directory is not
+    /// ours or is writable by others.
+    static boost::system::result<std::unique_ptr<Log>> in_directory(const std::string& directory,
+                                                                    Options options);
+    /// --audit FILE: appends to a new file at exactly this path; an existing regular file is continued (a
+    /// torn last line is set aside and recorded as `recovered`), a symbolic link or special file is refused.
+    static boost::system::result<std::unique_ptr<Log>> at_file(const std::string& path, Options options);
+    /// --audit fd:N. Where its reader is slow, records wait for it; nothing is dropped.
+    static boost::system::result<std::unique_ptr<Log>> on_descriptor(UniqueFd fd, Options options);
+    ~Log();
+
+    /// Writes one decision. Returns its sequence number, or the errno of the failed write (a partial line is
+    /// cut off again with ftruncate where possible, so that no torn line stands before a later one).
+    boost::system::result<std::uint64_t> record(const Decision& decision);
+    boost::system::result<std::uint64_t> record(const ActFailed& what);
+    boost::system::result<std::uint64_t> record(const AnswerLost& what);
+    boost::system::result<std::uint64_t> record(const RunStart& start);
+    boost::system::result<std::uint64_t> record(const RunEnd& end);
+    boost::system::result<std::uint64_t> record(const PromptShown& what);
+    boost::system::result<std::uint64_t> record(const PromptAnswered& what);
+    boost::system::result<std::uint64_t> record(const PromptWithdrawn& what);
+    boost::system::result<std::uint64_t> record(const GrantRevoked& what);
+
+    /// From now on a reader that does not read is waited for so long in all; then writing fails (ETIMEDOUT).
+    void limit_waiting(std::chrono::milliseconds patience);
+    /// Whether a checkpoint was written since it was last asked: a sync is due. Any thread, cheap.
+    [[nodiscard]] bool take_sync_wish();
+    /// fdatasync, off the answering path (called by the event loop after denials and at the end).
+    void sync();
+    [[nodiscard]] const std::string& path() const;  // "" for a descriptor
+    [[nodiscard]] std::uint64_t records() const;
+    /// The chain's head: 64 hex digits.
+    [[nodiscard]] std::string head() const;
+    [[nodiscard]] int descriptor() const;
+
+private:
+    struct State;
+    explicit Log(std::unique_ptr<State> state);
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace callgate::audit

@@ -1,0 +1,173 @@
+// One line of the audit log as a value, and its JSON.
+//
+// Bytes that the target chose (paths, arguments, names) are escaped here, once: what is not valid UTF-8 is
+// escaped and given whole in base64, control, bidirectional and other format characters become \u escapes.
+// So a line is always one line, and safe on a terminal.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "rules/model/request.hpp"
+#include "rules/load/load_snapshot.hpp"
+#include "rules/model/verdict.hpp"
+
+namespace callgate::audit {
+
+enum class Mechanism : std::uint8_t {
+    error,
+    on_behalf,
+    continued,
+    kill
+};  // "errno", "on_behalf", "continue", "kill"
+enum class Tier : std::uint8_t { kernel, contested };
+
+/// Who asked: numbers from the kernel, the executable by readlink.
+struct Caller {
+    int pid = 0;                   // thread group id where known, else the thread's
+    int parent = 0;                // 0: not known
+    std::uint64_t start_time = 0;  // clock ticks since boot, field 22 of /proc/PID/stat; 0: not known
+    std::string_view executable;
+    std::uint32_t uid = 0;
+};
+
+/// Why nobody was asked though a rule asks: the verdict on record is then `deny`, and that rule's.
+namespace unasked {
+inline constexpr std::string_view nobody = "no one to ask";
+inline constexpr std::string_view nameless = "what has no name cannot be asked about";
+inline constexpr std::string_view late = "it is too late to ask";
+}  // namespace unasked
+
+/// The arguments as the target gave them: everything the evaluator's decoder used.
+struct CallInput {
+    std::optional<int> directory_fd;     // absent where the path is absolute or relative to cwd
+    std::string_view working_directory;  // "" where it was not used
+    std::string_view path;
+    std::string_view second_path;         // rename, link, symlink; what of a file's metadata
+    std::vector<std::string_view> flags;  // "O_RDONLY", ...
+    std::optional<std::uint32_t> mode;
+    std::span<const std::string> arguments;  // of an execve, where some rule asks for them
+};
+
+/// Identity of a file object where it exists.
+struct FileIdentity {
+    std::uint64_t inode = 0, device = 0;
+};
+
+struct Decision {
+    std::string_view call;  // "openat"
+    Caller caller;
+    CallInput input;
+    rules::Operation operation = rules::Operation::read;  // the one that the verdict is about
+    rules::OperationSet operations;                       // all of the call
+    rules::OperationSet second_operations;                // those of them that are on the second object
+    rules::OperationSet first_operations;                 // and those on the first, where there is a second
+    rules::Object object;
+    std::optional<rules::FileObject> second_object;  // rename, link: the new name
+    std::optional<FileIdentity> identity;
+    rules::Verdict verdict;
+    /// Replaces the rule's reason: why a failure denied ("overload", "target memory unreadable", ...).
+    std::string_view reason;
+    Mechanism mechanism = Mechanism::error;
+    Tier tier = Tier::contested;
+    std::int64_t duration_ns = 0;
+    /// The question whose answer decided, and the grant that did; 0: none.
+    std::uint64_t question = 0, grant = 0;
+    /// An answer to one part of an execution, recorded before the whole: the file that this interprets.
+    std::string_view interpreter_of;
+    /// A second record, of what became of that one: another program began to run than was judged. 0: none.
+    std::uint64_t of_sequence = 0;
+};
+
+/// A second record: what came of a decision where it is not what was decided.
+struct ActFailed {
+    std::uint64_t of_sequence = 0;
+    int error = 0;
+};
+struct AnswerLost {
+    std::uint64_t of_sequence = 0;
+    std::string_view why;
+};
+
+/// A question, before anybody sees it. Views are of bytes that the target chose.
+struct PromptShown {
+    std::uint64_t question = 0;
+    std::string_view key, rule, object, second_object, source, asked_as, program;
+    rules::Operation operation = rules::Operation::read;      // the one that the rule asks about
+    rules::OperationSet operations;                           // all of the call
+    rules::OperationSet first_operations, second_operations;  // on the object and on the second one
+    rules::Object resolved;                                   // what `object` tells
+    std::optional<FileIdentity> identity;
+    std::span<const std::string> arguments;  // of an execute
+    int pid = 0;
+    std::uint64_t start_time = 0;
+};
+/// Who answered: the uid and pid of the process behind the channel (0: it is not known), and the channel.
+struct Answerer {
+    std::uint32_t uid = 0;
+    int pid = 0;
+    std::string channel;  // "tty", "socket", "fd"
+};
+/// Its answer, before any call gets it.
+struct PromptAnswered {
+    std::uint64_t question = 0;
+    std::string_view key;
+    rules::Action answer = rules::Action::deny;
+    rules::DecidedBy by = rules::DecidedBy::person;
+    std::string_view scope;   // "once", "object", "tree"
+    std::string_view object;  // of a tree: the directory
+    std::uint64_t grant = 0;  // that was made; 0: none
+    Answerer who;
+    std::int64_t took_ns = 0;
+    std::uint64_t callers = 0;  // that asked the same until now
+    std::string_view reason;    // what a program said
+};
+/// It is asked no longer: nobody waits for its answer.
+struct PromptWithdrawn {
+    std::uint64_t question = 0;
+    std::string_view key, why;
+};
+struct GrantRevoked {
+    std::uint64_t grant = 0;
+    Answerer who;
+};
+
+/// A log was continued whose last line was torn (by a crash, a full disk): it was moved to another file.
+struct Recovered {
+    std::uint64_t bytes = 0;
+    std::string set_aside;
+};
+
+/// So many records lie before this one, which tells where a log was whole that lacks its end.
+struct Checkpoint {
+    std::uint64_t records = 0;
+};
+
+struct RunStart {
+    std::vector<std::string> command;  // secrets are taken out when it is recorded
+    std::string workdir, temporary_directory, home, config, rules_sha256, mode, kernel, host;
+    rules::Surroundings surroundings;
+    int landlock_abi = 0;
+    std::vector<std::string> degraded;
+    std::vector<std::string> profiles;
+    int pid = 0;
+};
+
+struct Counts {
+    std::uint64_t allow = 0, ask = 0, deny = 0, kill = 0, would_deny = 0, would_ask = 0, would_kill = 0;
+};
+
+struct RunEnd {
+    std::string outcome;  // cli.md: "exited", "signaled", ...
+    std::optional<int> exit_code;
+    std::optional<int> signal;
+    std::int64_t duration_ms = 0;
+    Counts counts;
+};
+
+}  // namespace callgate::audit

@@ -1,0 +1,36 @@
+// Ed25519 signatures of a chain's heads, by libsodium.
+//
+// Keys are the user's own PEM files; what is verified is anybody's. A signature is over
+// "callgate/audit/1\n" and the 64 hex digits of the head.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "supervisor/audit/write/chain.hpp"
+#include "supervisor/audit/write/key_file.hpp"
+
+namespace callgate::audit {
+
+class SigningKey {
+public:
+    /// A private key ("openssl genpkey -algorithm ed25519"); nothing, and why in `error`, where it is none.
+    static std::optional<SigningKey> load(const std::string& path, std::string& error);
+    /// Base64; "" where it cannot be signed.
+    [[nodiscard]] std::string sign(const ChainHash& head) const;
+
+private:
+    std::shared_ptr<const SecretBytes> key_;
+};
+
+class VerifyingKey {
+public:
+    /// A public key ("openssl pkey -pubout"), or a private one.
+    static std::optional<VerifyingKey> load(const std::string& path, std::string& error);
+    [[nodiscard]] bool good(const ChainHash& head, std::string_view signature) const;
+
+private:
+    std::string key_;
+};
+
+}  // namespace callgate::audit

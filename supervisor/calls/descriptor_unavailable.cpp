@@ -1,0 +1,48 @@
+#include "supervisor/calls/descriptor_unavailable.hpp"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "agent/handover.hpp"
+#include "supervisor/calls/socket_address.hpp"
+
+namespace callgate::calls {
+
+namespace {
+
+/// As a stream socket would understand the address: of what kind this one is nobody could see.
+rules::Object object_of(CallContext& context, AddressArguments where) {
+    if (where.address < 0) return rules::FileObject{};
+    const auto address =
+        read_address(context.thread(), context.word(where.address), context.integer(where.length));
+    if (!address) return rules::FileObject{};
+    const SocketKind kind{address->family(), SOCK_STREAM};
+    if (kind.internet()) {
+        if (const auto endpoint = endpoint_of(*address, kind, Role::destination)) return *endpoint;
+    }
+    if (const auto name = kind.domain == AF_UNIX ? unix_name(*address) : std::nullopt)
+        return rules::UnixObject{(name->abstract ? "@" : "") + name->name, rules::UnixType::stream};
+    return rules::FileObject{};
+}
+
+std::string_view reason() {
+    return agent::taking_descriptors_is_refused()
+               ? "the seccomp profile of this container refuses pidfd_getfd, without which this call cannot "
+                 "be performed; start the container with --cap-add SYS_PTRACE"
+               : "the caller's descriptors cannot be taken (it is not dumpable, or a thread whose "
+                 "descriptors this kernel or container does not tell apart: see callgate doctor)";
+}
+
+}  // namespace
+
+void fail_untaken(CallContext& context, rules::Operation operation, int error, AddressArguments where) {
+    if (error != EPERM && error != ENOSYS && error != EACCES) return context.fail(error);
+    Subject subject;
+    subject.operations = operation;
+    subject.object = object_of(context, where);
+    if (!context.call.waiting()) return;
+    deny_failure(context, subject, EPERM, reason());
+}
+
+}  // namespace callgate::calls

@@ -1,0 +1,71 @@
+#include "supervisor/calls/files/carried_entries.hpp"
+
+#include <fcntl.h>
+
+#include <cerrno>
+#include <string_view>
+
+#include "base/directory.hpp"
+#include "base/test_switch.hpp"
+#include "supervisor/decide/decide.hpp"
+
+namespace callgate::calls {
+
+namespace {
+
+using rules::Operation;
+using rules::Verdict;
+
+constexpr std::size_t max_entries = 10'000;  // rules.md
+constexpr int max_depth = 128;
+
+/// Judges every entry of a moved directory by the name it would get.
+class PlantedEntries {
+public:
+    PlantedEntries(CallContext& context, const rules::MoveJudge& moves) : context_(context), moves_(moves) {}
+
+    Verdict judge(UniqueFd directory, const std::string& new_path, int depth = 0) {
+        Verdict worst;
+        worst.action = rules::Action::allow;
+        if (depth > max_depth) return refused_move(EXDEV);
+        const Directory entries(::fdopendir(directory.release()));
+        if (!entries) return refused_move(EXDEV);
+        while (const dirent* entry = ::readdir(entries.get())) {
+            const std::string_view name = entry->d_name;
+            if (name == "." || name == "..") continue;
+            if (++seen_ > max_entries) return refused_move(EXDEV);
+            const std::string path = new_path + "/" + entry->d_name;
+            UniqueFd below(::openat(::dirfd(entries.get()), entry->d_name,
+                                    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+            if (!below && errno != ENOTDIR && errno != ELOOP) return refused_move(EXDEV);
+            worst = stricter(worst, moves_.planted(path, below.valid(), context_.scratch.executable));
+            if (below) worst = stricter(worst, judge(std::move(below), path, depth + 1));
+            if (worst.action >= rules::Action::deny) return worst;
+        }
+        return worst;
+    }
+
+private:
+    CallContext& context_;
+    const rules::MoveJudge& moves_;
+    std::size_t seen_ = 0;
+};
+
+}  // namespace
+
+Planting planting_between(const rules::MoveJudge& moves, const rules::StaticGrants& grants, const Place& from,
+                          const Place& to) {
+    if (!moves.may_plant(from.path, to.path)) return Planting::impossible;
+    const bool held_alone =
+        check_enabled("planted-meanwhile") && grants.allow(Operation::create, from.path + "/any");
+    return held_alone ? Planting::unnoticed : Planting::noticed;
+}
+
+Verdict judge_entries(CallContext& context, const rules::MoveJudge& moves, UniqueFd directory,
+                      const std::string& new_path) {
+    return PlantedEntries(context, moves).judge(std::move(directory), new_path);
+}
+
+Verdict refused_move(int error) { return failure(Operation::create, error); }
+
+}  // namespace callgate::calls

@@ -1,0 +1,102 @@
+// What all changes of an existing object have in common: pin it, judge it, act on the pin.
+//
+// An attacker controls path, descriptor number and arguments, copied once. A path leads to an O_PATH pin, a
+// number to the very open file description (pidfd_getfd); what was judged is the path that the kernel gives
+// for that pin, and what is changed is what the pin holds. Landlock mediates no such change but truncation,
+// so the answer is always ours. It comes when the pin is gone: a second holder of a file that is open for
+// writing would make an exec fail right after it.
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
+#include <utility>
+
+#include "supervisor/calls/arguments.hpp"
+#include "supervisor/decide/decide.hpp"
+#include "supervisor/calls/descriptor_unavailable.hpp"
+
+namespace callgate::calls {
+
+/// Of the caller's other arguments, once the object is known: 0, or the errno that ends the call. The kernel
+/// looks at them before or after the path; what comes after is read here.
+struct NothingToCheck {
+    int operator()(const Object&) const { return 0; }
+};
+
+/// Judges `metadata` on a described object and runs `act(object)`: 0, or -1 with errno.
+template <class Act>
+void judge_and_change(CallContext& context, Object object, const audit::CallInput& input, Act act) {
+    std::uint64_t sequence = 0;
+    bool own = false;
+    if (!object.anonymous) {
+        Subject subject;
+        subject.operations = rules::Operation::metadata;
+        subject.object = rules::FileObject{object.path, object.nameless};
+        subject.identity = identity_of(object.status);
+        subject.input = input;
+        if (const int refused = refusal(context, subject, judge(context, subject), &sequence)) {
+            object.pin.reset();
+            return context.fail(refused);
+        }
+        own = in_proc_of_callgate(object.path, context.run.guardian);
+    }
+    int error = own ? EACCES : 0;
+    if (!own && act(object) != 0) error = errno;
+    object.pin.reset();
+    errno = error;
+    answer_act(context, sequence, error == 0 ? 0 : -1);
+}
+
+/// The object of the call's first path. `detail` is kept in the record beside the path.
+template <class Act, class Check = NothingToCheck>
+void change_object(CallContext& context, Follow follow, EmptyPath empty, Act act, Check check = {},
+                   std::string_view* detail = nullptr) {
+    auto given = read_path_argument(context, context.entry.first, context.scratch.path,
+                                    context.scratch.directory, empty);
+    if (!given) return context.fail(given.error().value());
+    const bool itself = given->text->empty();
+    auto object =
+        itself ? describe(std::move(given->base)) : resolve_object(given->request(context.thread(), follow));
+    const int wrong = object ? check(*object) : object.error().value();
+    if (!context.call.waiting()) return;
+    if (wrong != 0) return context.fail(wrong);
+    audit::CallInput input;
+    if (!itself) input = input_of(*given);
+    if (detail != nullptr) input.second_path = *detail;
+    judge_and_change(context, std::move(*object), input, act);
+}
+
+/// The object of descriptor `number`; its pin is the description itself.
+template <class Act, class Check = NothingToCheck>
+void change_descriptor(CallContext& context, int number, Act act, Check check = {},
+                       std::string_view* detail = nullptr) {
+    auto copy = context.scratch.callers.descriptor_copy(context.thread(), number);
+    if (!copy) return fail_untaken(context, rules::Operation::metadata, copy.error().value());
+    // To a handle the kernel says what it says to a number that is not open.
+    const int mode = ::fcntl(copy->get(), F_GETFL);
+    if (mode < 0 || (mode & O_PATH) != 0) return context.fail(EBADF);
+    auto object = describe(std::move(*copy));
+    const int wrong = object ? check(*object) : object.error().value();
+    if (!context.call.waiting()) return;
+    if (wrong != 0) {
+        if (object) object->pin.reset();
+        return context.fail(wrong);
+    }
+    audit::CallInput input;
+    input.directory_fd = number;
+    if (detail != nullptr) input.second_path = *detail;
+    judge_and_change(context, std::move(*object), input, act);
+}
+
+/// Whether this kernel has a call that is newer than the oldest supported one: asked with arguments that it
+/// refuses before it looks at anything else.
+inline bool kernel_has(const CallEntry& entry) {
+    return ::syscall(static_cast<long>(entry.number), -1, nullptr, ~0U, nullptr, nullptr, std::size_t{0}) !=
+               -1 ||
+           errno != ENOSYS;
+}
+
+}  // namespace callgate::calls

@@ -1,0 +1,54 @@
+#include "supervisor/calls/files/cross_directory_rename.hpp"
+
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include <cerrno>
+
+#include "base/process/capabilities.hpp"
+
+namespace callgate::calls {
+
+Reparenting::Reparenting(bool keep_capabilities) {
+    sigset_t all, before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are others' to handle
+    thread_ = std::thread([this, keep_capabilities] { run(keep_capabilities); });
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Reparenting::~Reparenting() {
+    {
+        const std::lock_guard lock(mutex_);
+        ending_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+}
+
+int Reparenting::perform(const std::function<int()>& act) {
+    const std::lock_guard turn(turn_);
+    std::unique_lock lock(mutex_);
+    act_ = &act;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return act_ == nullptr; });
+    errno = error_;
+    return result_;
+}
+
+void Reparenting::run(bool keep_capabilities) {
+    ::prctl(PR_SET_NAME, "callgate-move");
+    const bool usable = keep_capabilities || drop_capabilities().has_value();
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        changed_.wait(lock, [this] { return act_ != nullptr || ending_; });
+        if (ending_) return;
+        errno = EXDEV;  // what Landlock says of it
+        result_ = usable ? (*act_)() : -1;
+        error_ = errno;
+        act_ = nullptr;
+        changed_.notify_all();
+    }
+}
+
+}  // namespace callgate::calls

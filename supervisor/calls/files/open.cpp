@@ -1,0 +1,279 @@
+// open, openat, creat, openat2.
+//
+// An attacker controls the path and (openat2) the flags in memory, both copied once; the directory descriptor
+// and the working directory, both pinned; and every name on the way, which siblings may swap at any time.
+// What is judged is the pinned object (or the name in a pinned directory) and what is opened is that very
+// object: by its pin through our own /proc/self/fd, or created with O_EXCL in the pinned directory; if the
+// kernel then finds another object, the whole call is resolved and judged anew. A call is continued only
+// where Landlock alone permits all it could do: whatever the path names when the kernel reads it again, it
+// can only land in a static hierarchy. So what is only read there by its own name is continued without being
+// judged. Where reads are held by the trap alone somewhere (trap-only), nothing that reads is continued.
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <mutex>
+#include <shared_mutex>
+
+#include "base/test_switch.hpp"
+#include "supervisor/calls/flag_names.hpp"
+#include "supervisor/calls/files/opening.hpp"
+#include "supervisor/calls/files/replaced_files.hpp"
+#include "supervisor/calls/files/terminals.hpp"
+#include "supervisor/kernel/target_memory.hpp"
+#include "supervisor/calls/handlers.hpp"
+
+namespace callgate::calls {
+
+using rules::Operation;
+using rules::OperationSet;
+
+namespace {
+
+/// Whether the kernel may read path (and flags) again: see the head of this file.
+bool continuable(const CallContext& context, const Wanted& wanted, OperationSet operations) {
+    const bool may_truncate = wanted.truncates() || wanted.flags_in_memory;
+    if (may_truncate && !context.run.plan.truncation_held && check_enabled("truncation")) return false;
+    if (!context.run.plan.trap_only || !check_enabled("trap-only")) return true;
+    return !operations.contains(Operation::read) && !wanted.flags_in_memory;
+}
+
+/// Where each reading is to be observed or recorded, none is.
+bool may_go_unjudged(const CallContext& context, const Wanted& wanted) {
+    return wanted.resolve == 0 && context.run.observed == nullptr &&
+           context.run.plan.record != rules::RecordMode::all;
+}
+
+/// A read of an object by its very own name, which the target cannot give to another: it need not be
+/// resolved again for a while.
+void remember_static(CallContext& context, std::string_view path) {
+    StaticPaths& known = context.scratch.static_paths;
+    if (!known.has_come(path, context.started_ns)) return;
+    for (std::size_t end = path.size(); end != std::string::npos && end > 0; end = path.rfind('/', end - 1)) {
+        const rules::FileObject name{path.substr(0, end)};
+        for (const Operation operation : {Operation::create, Operation::remove}) {
+            if (context.run.rules.evaluate({operation, name, {}, {}}).action == rules::Action::allow) return;
+        }
+    }
+    known.remember(path, context.started_ns);
+}
+
+/// Whether this only reads what is beneath a directory that Landlock lets it read by that very name: no link
+/// on the way, and no other file system, which could be procfs. Nobody's rules then say anything else of the
+/// object, whatever it is (a hierarchy is granted only where no rule denies anything in it), and a name that
+/// does not exist is the kernel's to refuse.
+bool lies_in_static_hierarchy(CallContext& context, const Wanted& wanted, const std::string& path) {
+    constexpr OperationSet read = Operation::read;
+    StaticPaths& known = context.scratch.static_paths;
+    if (!may_go_unjudged(context, wanted) || !continuable(context, wanted, read) ||
+        !StaticPaths::is_plain(path) || known.beyond_mount(path))
+        return false;
+    const std::string_view holder =
+        std::string_view(path).substr(0, std::max<std::size_t>(path.rfind('/'), 1));
+    if (!context.run.grants.allow(read, holder)) return false;
+    const open_how way{O_PATH | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV};
+    const UniqueFd there(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &way, sizeof way)));
+    if (there) {
+        remember_static(context, path);
+        return true;
+    }
+    if (errno == EXDEV) known.note_mount(path);
+    return errno == ENOENT;
+}
+
+}  // namespace
+
+Subject Opening::subject(OperationSet operations, std::string_view path, bool nameless) {
+    Subject subject;
+    subject.operations = operations;
+    subject.object = rules::FileObject{path, nameless};
+    subject.input = input_of(given_);
+    name_open_flags(wanted_.flags, context_.scratch.flags);
+    subject.input.flags = context_.scratch.flags;
+    if (wanted_.creates() || wanted_.temporary()) subject.input.mode = wanted_.mode;
+    return subject;
+}
+
+void Opening::remember_static(const Object& object, OperationSet operations) {
+    if (operations == OperationSet(Operation::read) && !wanted_.creates() && object.path == *given_.text &&
+        may_go_unjudged(context_, wanted_))
+        calls::remember_static(context_, object.path);
+}
+
+/// The errno that fs/namei.c gives for the kind of the object before any security hook is asked; 0 none.
+int Opening::refused_by_kind(const Object& object) const {
+    if (wanted_.exclusive()) return EEXIST;
+    if (object.directory() && wanted_.creates()) return EISDIR;
+    if ((wanted_.flags & O_DIRECTORY) != 0 && !object.directory()) return ENOTDIR;
+    if (object.symbolic_link()) return ELOOP;
+    if (object.directory() && (wanted_.writes() || wanted_.truncates()) && !wanted_.temporary())
+        return EISDIR;
+    return 0;
+}
+
+void Opening::run() {
+    constexpr int max_attempts = 64;  // a name that changes more often while it is opened is refused
+    for (int attempt = 0; attempt < max_attempts; ++attempt) {
+        auto object = resolve_object(given_.request(context_.thread(), wanted_.follow(), wanted_.resolve));
+        // What was read and pinned is the caller's only if it still waits: its number may be another's by
+        // now.
+        if (attempt == 0 && !context_.call.waiting()) return;
+        Next next = Next::done;
+        if (object) {
+            next = existing(std::move(*object));
+        } else if (object.error().value() == ENOENT && wanted_.creates()) {
+            next = absent();
+        } else {
+            const bool harmless = continuable(context_, wanted_, wanted_.on_existing());
+            return refuse_natively(context_, object.error().value(), harmless);
+        }
+        if (next == Next::done) return;
+    }
+    deny_failure(context_, subject(wanted_.on_existing(), *given_.text, false), EAGAIN,
+                 "the name changed again and again while it was opened");
+}
+
+Opening::Next Opening::existing(Object object) {
+    const OperationSet operations = wanted_.on_existing();
+    const bool may_continue = continuable(context_, wanted_, operations);
+    if (const int error = refused_by_kind(object)) {
+        refuse_natively(context_, error, may_continue);
+        return Next::done;
+    }
+    if (object.anonymous) {  // it is the tree's already: no rule can speak of it
+        if (may_continue) {
+            context_.call.let_continue();
+        } else {
+            reopen(object, 0);
+        }
+        return Next::done;
+    }
+    if (may_continue && !object.nameless && context_.run.grants.allow(operations, object.path) &&
+        !may_have_been_replaced(context_.run, operations, object)) {
+        remember_static(object, operations);
+        Subject held = subject(operations, object.path, false);
+        if (context_.run.observed != nullptr) {
+            held.identity = identity_of(object.status);
+            held.observed = terminal_of_run(context_, object);
+        }
+        let_continue(context_, held);
+        return Next::done;
+    }
+    Subject judged = subject(operations, object.path, object.nameless);
+    judged.identity = identity_of(object.status);
+    std::uint64_t sequence = 0;
+    const auto own_terminal = terminal_of_run(context_, object);
+    judged.observed = own_terminal;
+    const Ruling ruling = own_terminal ? rule_on(context_, judged, *own_terminal, &sequence)
+                                       : decide(context_, judged, &sequence);
+    if (ruling == Ruling::refused) return Next::done;
+    return act_on(object, sequence);
+}
+
+Opening::Next Opening::absent() {
+    // Before the name is resolved: no directory on the way moves until it was acted on.
+    const std::shared_lock<std::shared_mutex> names(context_.run.names);
+    auto place = resolve_creation(given_.request(context_.thread(), wanted_.follow(), wanted_.resolve));
+    if (!place && place.error().value() == EEXIST) return Next::again;
+    const OperationSet operations = wanted_.on_new();
+    OperationSet held = operations;  // the kernel asks Landlock for the right to write to the new file too
+    if (wanted_.writes() || wanted_.truncates()) held |= Operation::modify;
+    const bool may_continue = continuable(context_, wanted_, operations);
+    if (!place || place->trailing_slash) {
+        refuse_natively(context_, place ? EISDIR : place.error().value(), may_continue);
+        return Next::done;
+    }
+    if (place->in_procfs()) {  // where nothing can be created, the kernel says so before anybody is asked
+        refuse_natively(context_, ENOENT, may_continue);
+        return Next::done;
+    }
+    if (may_continue && context_.run.grants.allow(held, place->path)) {
+        let_continue(context_, subject(operations, place->path, false));
+        return Next::done;
+    }
+    std::uint64_t sequence = 0;
+    if (decide(context_, subject(operations, place->path, false), &sequence) == Ruling::refused)
+        return Next::done;
+    return create(*place, sequence);
+}
+
+namespace {
+
+void start(CallContext& context, const Wanted& wanted) {
+    const bool scoped = (wanted.resolve & (RESOLVE_BENEATH | RESOLVE_IN_ROOT)) != 0;
+    auto given =
+        read_path_argument(context, context.entry.first, context.scratch.path, context.scratch.directory,
+                           EmptyPath::refuse, scoped ? TakeBase::always : TakeBase::if_relative);
+    if (!given) {
+        const bool harmless = !context.run.plan.trap_only && context.run.plan.truncation_held;
+        return refuse_natively(context, given.error().value(), harmless);
+    }
+    const bool only_reads = wanted.on_existing() == OperationSet(Operation::read) && !wanted.creates();
+    if (only_reads && !wanted.flags_in_memory &&
+        context.scratch.static_paths.knows(*given->text, context.started_ns)) {
+        context.call.let_continue();
+        return;
+    }
+    // Nothing is recorded or done but the answer, which reaches nobody else: whether the caller still waits
+    // need not be asked.
+    if (only_reads && !wanted.flags_in_memory && lies_in_static_hierarchy(context, wanted, *given->text)) {
+        context.call.let_continue();
+        return;
+    }
+    Opening(context, wanted, std::move(*given)).run();
+}
+
+/// Combinations that the kernel refuses before it reads the path: asked of the kernel itself, with a path
+/// that leads nowhere. A directory alone is none of them.
+bool flags_are_refused(const Wanted& wanted, int& error) {
+    constexpr int special = O_TMPFILE | O_DIRECTORY;
+    if ((wanted.flags & special) == 0 || (wanted.flags & (special | O_CREAT)) == O_DIRECTORY) return false;
+    const UniqueFd none(::open("", wanted.flags, wanted.mode));
+    error = errno;
+    return error == EINVAL;
+}
+
+}  // namespace
+
+void handle_open(CallContext& context) {
+    Wanted wanted;
+    wanted.flags =
+        context.entry.flags < 0 ? O_CREAT | O_WRONLY | O_TRUNC : context.integer(context.entry.flags);
+    wanted.mode = static_cast<mode_t>(context.word(context.entry.mode)) & 07777;
+    int error = 0;
+    if (flags_are_refused(wanted, error)) return context.fail(error);
+    start(context, wanted);
+}
+
+void handle_openat2(CallContext& context) {
+    constexpr std::size_t oldest_size = 24;  // OPEN_HOW_SIZE_VER0
+    const std::size_t size = context.word(3);
+    if (size < oldest_size) return context.fail(EINVAL);
+    if (size > 4096) return context.fail(E2BIG);
+    std::array<std::byte, 4096> raw{};
+    const auto read = kernel::read_memory(context.thread(), context.word(2), std::span(raw.data(), size));
+    if (!read) return context.fail(read.error().value());
+    // The kernel judges the struct itself: with an empty path it says ENOENT once everything before was
+    // in order.
+    const UniqueFd none(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, "", raw.data(), size)));
+    if (errno != ENOENT) return context.fail(errno);
+    open_how how{};
+    std::memcpy(&how, raw.data(), sizeof how);
+    Wanted wanted;
+    wanted.flags = static_cast<int>(how.flags);
+    wanted.mode = static_cast<mode_t>(how.mode);
+    wanted.resolve = how.resolve;
+    wanted.flags_in_memory = true;
+    if ((wanted.flags & O_PATH) != 0) {
+        // Continuing would read the flags again, which is only sound where nothing that reads is held by
+        // the trap alone.
+        const bool held = !context.run.plan.trap_only && context.run.plan.truncation_held;
+        return held ? void(context.call.let_continue()) : context.fail(ENOSYS);
+    }
+    start(context, wanted);
+}
+
+}  // namespace callgate::calls

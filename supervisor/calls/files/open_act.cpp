@@ -1,0 +1,205 @@
+// Opening what was judged: reopened by its pin, or by its name where only that keeps the flags, or created.
+//
+// An attacker may swap every name meanwhile, and the umask of the caller. An object is believed only by its
+// pin, or by its inode where it had to be opened by name; a new one is made with O_EXCL. Opening may block
+// (FIFOs, devices): that is announced, and interrupted as the caller would be.
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+#include <climits>
+
+#include <algorithm>
+
+#include "base/test_switch.hpp"
+#include "supervisor/calls/foreign_memory.hpp"
+#include "supervisor/calls/files/opening.hpp"
+
+namespace callgate::calls {
+
+namespace {
+
+/// fs.protected_fifos or fs.protected_regular: 0, 1 or 2 (sysctl/fs.rst).
+int sticky_protection(bool fifo) {
+    const auto read = [](const char* path) {
+        const UniqueFd fd(::open(path, O_RDONLY | O_CLOEXEC));
+        char digit = '0';
+        return fd && ::read(fd.get(), &digit, 1) == 1 ? digit - '0' : 0;
+    };
+    static const int fifos = read("/proc/sys/fs/protected_fifos");
+    static const int regular = read("/proc/sys/fs/protected_regular");
+    return fifo ? fifos : regular;
+}
+
+}  // namespace
+
+/// fs/namei.c, may_create_in_sticky: O_CREAT on a stranger's file or FIFO in a shared sticky directory.
+/// Reopening by the pin would lose it.
+bool Opening::sticky_refuses(const Object& object) const {
+    const bool fifo = S_ISFIFO(object.status.st_mode);
+    if (!wanted_.creates() || (!fifo && !S_ISREG(object.status.st_mode))) return false;
+    const int level = sticky_protection(fifo);
+    if (level == 0 || !check_enabled("protected-files") || object.status.st_uid == context_.run.uid)
+        return false;
+    const std::string parent = object.path.substr(0, std::max<std::size_t>(object.path.rfind('/'), 1));
+    struct stat holder {};
+    if (::lstat(parent.c_str(), &holder) != 0) return true;
+    if ((holder.st_mode & S_ISVTX) == 0 || holder.st_uid == object.status.st_uid) return false;
+    return (holder.st_mode & S_IWOTH) != 0 || (level >= 2 && (holder.st_mode & S_IWGRP) != 0);
+}
+
+Opening::Next Opening::act_on(const Object& object, std::uint64_t sequence) {
+    const bool changes = wanted_.writes() || wanted_.truncates();
+    if ((in_proc_of_callgate(object.path, context_.run.guardian) &&
+         (changes || !is_shown_to_all(object.path))) ||
+        (changes && in_proc_of_stranger(object.path, context_.run.guardian)) ||
+        (!context_.run.keep_capabilities && is_memory_beyond(object.path, context_.thread())) ||
+        sticky_refuses(object)) {
+        finish_failed(sequence, EACCES);
+        return Next::done;
+    }
+    if ((wanted_.truncates() || wanted_.temporary()) && kernel::descriptors_exhausted(context_.thread())) {
+        finish_failed(sequence, EMFILE);
+        return Next::done;
+    }
+    // A descriptor keeps O_NOFOLLOW among its flags, and a reopen by the pin cannot have it.
+    const bool waits = object.may_block() && (wanted_.flags & O_NONBLOCK) == 0;
+    if ((wanted_.flags & O_NOFOLLOW) != 0 && !waits && !object.nameless && object.path.size() < PATH_MAX)
+        return reopen_by_name(object, sequence);
+    reopen(object, sequence);
+    return Next::done;
+}
+
+/// Opens the last name without following, and believes it only if it is the object that was judged. Nothing
+/// happens to another one: no truncation, no waiting.
+Opening::Next Opening::reopen_by_name(const Object& object, std::uint64_t sequence) {
+    const std::size_t slash = object.path.rfind('/');
+    const std::string head = object.path.substr(0, std::max<std::size_t>(slash, 1));
+    const std::string leaf = slash + 1 < object.path.size() ? object.path.substr(slash + 1) : ".";
+    // No link on the way: what lies at the judged name has the judged name, whoever put it there since.
+    const open_how way{O_PATH | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS};
+    const UniqueFd parent(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, head.c_str(), &way, sizeof way)));
+    if (!parent && errno == ELOOP) return Next::again;
+    constexpr int not_here = O_CREAT | O_EXCL | O_TRUNC;
+    const int flags = (wanted_.flags & ~not_here) | O_NOCTTY | O_NONBLOCK | O_CLOEXEC;
+    std::optional<WithUmask> with_umask;
+    if (wanted_.temporary() && !take_umask(with_umask)) return finish_failed(sequence, ESRCH), Next::done;
+    UniqueFd fd(parent ? ::openat(parent.get(), leaf.c_str(), flags, wanted_.mode) : -1);
+    if (!fd) {
+        finish_failed(sequence, errno);
+        return Next::done;
+    }
+    struct stat found {};
+    if (!wanted_.temporary() && check_enabled("same-object") &&
+        (::fstat(fd.get(), &found) != 0 || found.st_ino != object.status.st_ino ||
+         found.st_dev != object.status.st_dev)) {
+        return Next::again;
+    }
+    if (wanted_.truncates() && ::ftruncate(fd.get(), 0) != 0) {
+        finish_failed(sequence, errno);
+        return Next::done;
+    }
+    if ((wanted_.flags & O_NONBLOCK) == 0) ::fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK);
+    finish(std::move(fd), sequence);
+    return Next::done;
+}
+
+/// The caller's umask. False: the caller is gone.
+bool Opening::take_umask(std::optional<WithUmask>& with_umask) {
+    const auto caller = kernel::status(context_.thread());
+    if (caller) with_umask.emplace(context_.scratch, caller->umask);
+    return caller.has_value();
+}
+
+UniqueFd Opening::open_terminal(int flags) {
+    const auto caller = kernel::identity(context_.thread());
+    const auto number = caller ? static_cast<dev_t>(static_cast<unsigned>(caller->controlling_terminal)) : 0;
+    constexpr unsigned first_pts = 136;
+    if (number == 0 || major(number) < first_pts || major(number) > first_pts + 7) {
+        errno = ENXIO;
+        return {};
+    }
+    const std::string path = "/dev/pts/" + std::to_string((major(number) - first_pts) * 256 + minor(number));
+    return UniqueFd(::open(path.c_str(), flags));
+}
+
+UniqueFd Opening::open_pinned(const Object& object, int flags, bool may_block, bool& overload) {
+    const kernel::PinPath pin(object.pin.get());
+    overload = false;
+    if (!check_enabled("pinned-object")) {
+        return UniqueFd(
+            ::openat(given_.base ? given_.base.get() : AT_FDCWD, given_.text->c_str(), flags, wanted_.mode));
+    }
+    if (!may_block) return UniqueFd(::openat(kernel::own_descriptors(), pin.number(), flags, wanted_.mode));
+    if (!context_.blocking.enter()) {
+        overload = true;
+        return {};
+    }
+    UniqueFd fd(::openat(kernel::own_descriptors(), pin.number(), flags, wanted_.mode));
+    const int error = errno;
+    context_.blocking.leave();
+    errno = error;
+    return fd;
+}
+
+void Opening::reopen(const Object& object, std::uint64_t sequence) {
+    constexpr int not_here = O_CREAT | O_EXCL | O_NOFOLLOW;
+    int flags = (wanted_.flags & ~not_here) | O_NOCTTY | O_CLOEXEC;
+    std::optional<WithUmask> with_umask;
+    if (wanted_.temporary()) {
+        flags |= wanted_.flags & O_EXCL;  // of a temporary file: it cannot be linked later
+        if (!take_umask(with_umask)) return finish_failed(sequence, ESRCH);
+    }
+    if (S_ISCHR(object.status.st_mode) && object.status.st_rdev == makedev(5, 0)) {
+        UniqueFd terminal = open_terminal(flags);
+        return terminal ? finish(std::move(terminal), sequence) : finish_failed(sequence, errno);
+    }
+    bool overload = false;
+    UniqueFd fd = open_pinned(object, flags, object.may_block() && (flags & O_NONBLOCK) == 0, overload);
+    if (fd) return finish(std::move(fd), sequence);
+    if (overload) {
+        return deny_failure(context_, subject(wanted_.on_existing(), object.path, object.nameless), EAGAIN,
+                            "overload: too many calls are blocked");
+    }
+    if (errno == EINTR && context_.blocking.interruption() != Blocking::Interruption::none) {
+        if (!context_.call.interrupt()) note_lost_answer(context_, sequence);
+        return;
+    }
+    finish_failed(sequence, errno);
+}
+
+void Opening::finish(UniqueFd fd, std::uint64_t sequence) {
+    int error = 0;
+    const bool reached = context_.call.hand_over(std::move(fd), (wanted_.flags & O_CLOEXEC) != 0, error);
+    if (error != 0) note_failed_act(context_, sequence, error);
+    if (!reached) note_lost_answer(context_, sequence);
+}
+
+void Opening::finish_failed(std::uint64_t sequence, int error) {
+    note_failed_act(context_, sequence, error);
+    context_.fail(error);
+}
+
+Opening::Next Opening::create(const Place& place, std::uint64_t sequence) {
+    if (kernel::descriptors_exhausted(context_.thread())) return finish_failed(sequence, EMFILE), Next::done;
+    std::optional<WithUmask> with_umask;
+    if (!take_umask(with_umask)) return finish_failed(sequence, ESRCH), Next::done;
+    // With O_EXCL the kernel makes the object or refuses: it never opens one that was not judged.
+    int flags = (wanted_.flags & ~O_TRUNC) | O_CREAT | O_EXCL | O_NOCTTY | O_CLOEXEC;
+    if (!check_enabled("exclusive-creation")) flags &= ~O_EXCL;
+    UniqueFd fd(::openat(place.parent.get(), place.leaf.c_str(), flags, wanted_.mode));
+    if (fd) {
+        finish(std::move(fd), sequence);
+        return Next::done;
+    }
+    const int error = errno;
+    if (error == EEXIST && !wanted_.exclusive()) {
+        note_failed_act(context_, sequence, error);
+        return Next::again;
+    }
+    finish_failed(sequence, error);
+    return Next::done;
+}
+
+}  // namespace callgate::calls

@@ -1,0 +1,90 @@
+// One open, openat, creat or openat2 while it is decided (open.cpp) and carried out (open_act.cpp).
+//
+// Lives as long as the call. What an attacker controls, and why what is opened is what was judged, says
+// open.cpp.
+#pragma once
+
+#include <fcntl.h>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "supervisor/calls/arguments.hpp"
+#include "supervisor/decide/decide.hpp"
+
+namespace callgate::calls {
+
+/// What is wanted, whichever call said it.
+struct Wanted {
+    int flags = 0;
+    mode_t mode = 0;
+    std::uint64_t resolve = 0;
+    bool flags_in_memory = false;
+
+    [[nodiscard]] int access() const { return flags & O_ACCMODE; }
+    [[nodiscard]] bool reads() const { return access() != O_WRONLY; }
+    [[nodiscard]] bool writes() const { return access() != O_RDONLY; }
+    [[nodiscard]] bool temporary() const { return (flags & O_TMPFILE) == O_TMPFILE; }
+    [[nodiscard]] bool creates() const { return (flags & O_CREAT) != 0 && !temporary(); }
+    [[nodiscard]] bool exclusive() const { return creates() && (flags & O_EXCL) != 0; }
+    [[nodiscard]] bool truncates() const { return (flags & O_TRUNC) != 0; }
+    [[nodiscard]] Follow follow() const {
+        return (flags & O_NOFOLLOW) != 0 || exclusive() ? Follow::no : Follow::yes;
+    }
+    /// On an object that exists.
+    [[nodiscard]] rules::OperationSet on_existing() const {
+        rules::OperationSet set;
+        if (temporary()) {
+            set |= rules::Operation::create;
+            if (access() == O_RDWR) set |= rules::Operation::read;
+            return set;
+        }
+        if (reads()) set |= rules::Operation::read;
+        if (writes() || truncates()) set |= rules::Operation::modify;
+        return set;
+    }
+    /// On one that is made.
+    [[nodiscard]] rules::OperationSet on_new() const {
+        rules::OperationSet set = rules::Operation::create;
+        if (reads()) set |= rules::Operation::read;
+        return set;
+    }
+};
+
+/// The state of one open while it is decided.
+class Opening {
+public:
+    Opening(CallContext& context, const Wanted& wanted, GivenPath given)
+        : context_(context), wanted_(wanted), given_(std::move(given)) {}
+    void run();
+
+private:
+    enum class Next : std::uint8_t { done, again };
+
+    // Deciding.
+    Next existing(Object object);
+    Next absent();
+    [[nodiscard]] int refused_by_kind(const Object& object) const;
+    void remember_static(const Object& object, rules::OperationSet operations);
+    Subject subject(rules::OperationSet operations, std::string_view path, bool nameless);
+
+    // Carrying out; each ends with an answer, unless it says `again`.
+    Next act_on(const Object& object, std::uint64_t sequence);
+    Next create(const Place& place, std::uint64_t sequence);
+    Next reopen_by_name(const Object& object, std::uint64_t sequence);
+    void reopen(const Object& object, std::uint64_t sequence);
+    UniqueFd open_pinned(const Object& object, int flags, bool may_block, bool& overload);
+    UniqueFd open_terminal(int flags);
+    [[nodiscard]] bool sticky_refuses(const Object& object) const;
+    bool take_umask(std::optional<WithUmask>& with_umask);
+    void finish(UniqueFd fd, std::uint64_t sequence);
+    void finish_failed(std::uint64_t sequence, int error);
+
+    CallContext& context_;
+    const Wanted& wanted_;
+    GivenPath given_;
+};
+
+}  // namespace callgate::calls

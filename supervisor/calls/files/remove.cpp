@@ -1,0 +1,75 @@
+// unlink, rmdir, unlinkat: a name in a pinned directory goes.
+//
+// An attacker controls the path, copied once, and may swap what stands at the name until it is removed: a
+// rule on `delete` is about the name, which is judged beneath the pinned directory's own path and removed in
+// that very directory, never by walking a path again. Continued only where Landlock alone permits it.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <mutex>
+
+#include "supervisor/calls/arguments.hpp"
+#include "supervisor/decide/decide.hpp"
+#include "supervisor/calls/handlers.hpp"
+
+namespace callgate::calls {
+
+namespace {
+
+/// The errno of fs/namei.c for the kind of what stands there; 0 none.
+int refused_by_kind(const struct stat& there, bool directory_wanted, bool trailing_slash) {
+    if (directory_wanted && !S_ISDIR(there.st_mode)) return ENOTDIR;
+    if (!directory_wanted && S_ISDIR(there.st_mode)) return EISDIR;
+    if (!directory_wanted && trailing_slash) return ENOTDIR;
+    return 0;
+}
+
+void remove_name(CallContext& context, int flags) {
+    if ((flags & ~AT_REMOVEDIR) != 0) return context.fail(EINVAL);
+    auto given =
+        read_path_argument(context, context.entry.first, context.scratch.path, context.scratch.directory);
+    if (!given) return refuse_natively(context, given.error().value(), true);
+    // Before the name is resolved: no directory on the way moves until it was acted on.
+    const std::shared_lock<std::shared_mutex> names(context.run.names);
+    const auto place = resolve_place(given->request(context.thread(), Follow::no));
+    if (!context.call.waiting()) return;
+    if (!place) return refuse_natively(context, place.error().value(), true);
+    const bool directory_wanted = (flags & AT_REMOVEDIR) != 0;
+    struct stat there {};
+    if (place->special) return refuse_natively(context, EBUSY, true);
+    if (::fstatat(place->parent.get(), place->bare().c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) {
+        return context.fail(errno);
+    }
+    // Not continued: Landlock would refuse for want of a right before the kernel looks at the kind.
+    if (const int error = refused_by_kind(there, directory_wanted, place->trailing_slash))
+        return context.fail(error);
+
+    Subject subject;
+    subject.operations = rules::Operation::remove;
+    subject.object = rules::FileObject{place->path};
+    subject.identity = identity_of(there);
+    subject.input = input_of(*given);
+    // What carries a grant is removed here, so that the grant is forgotten with it, and only then.
+    const bool carries = context.run.grants.may_carry(place->path);
+    if (!carries && context.run.grants.allow(rules::Operation::remove, place->path)) {
+        return let_continue(context, subject);
+    }
+
+    std::uint64_t sequence = 0;
+    if (decide(context, subject, &sequence) == Ruling::refused) return;
+    const int result = ::unlinkat(place->parent.get(), place->leaf.c_str(), flags);
+    // What is made again under this name has no grant of the old one's: grants belong to inodes.
+    if (result == 0) context.run.grants.forget(place->path, rules::StaticGrants::Departure::removed);
+    answer_act(context, sequence, result);
+}
+
+}  // namespace
+
+void handle_unlink(CallContext& context) {
+    remove_name(context, context.entry.flags < 0 ? 0 : context.integer(context.entry.flags));
+}
+
+void handle_rmdir(CallContext& context) { remove_name(context, AT_REMOVEDIR); }
+
+}  // namespace callgate::calls

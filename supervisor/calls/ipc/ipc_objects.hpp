@@ -1,0 +1,79 @@
+// Which objects of the whole user (System V and POSIX message queues) are the run's own.
+//
+// Kept by the ids and inodes that the kernel gave when they were made on behalf (agent/created_ipc.hpp: why
+// an id in the list is never a stranger's). Any thread: short locks. Making and looking up by key or name
+// hold the lock of their kind, so that nobody of the run meets an object that is made but not yet known.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "agent/created_ipc.hpp"
+
+namespace callgate::calls {
+
+using agent::ObjectKind;
+
+/// Ids of one kind.
+class OwnIds {
+public:
+    explicit OwnIds(agent::MadeObjects::Ids& list) : list_(list) {}
+
+    [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
+    // With the lock held:
+    [[nodiscard]] bool has(int id) const { return positions_.contains(id); }
+    /// Whether no further one may be made in this run.
+    [[nodiscard]] bool exhausted() const { return made_ >= agent::MadeObjects::most; }
+    void add(int id);
+    void remove(int id);
+
+    /// Takes the lock itself.
+    [[nodiscard]] bool owns(int id) {
+        const auto held = lock();
+        return has(id);
+    }
+
+private:
+    std::mutex mutex_;
+    agent::MadeObjects::Ids& list_;
+    std::unordered_map<int, std::uint32_t> positions_;
+    std::uint32_t made_ = 0;
+};
+
+/// POSIX message queues by name.
+class OwnQueues {
+public:
+    explicit OwnQueues(agent::MadeObjects& made) : any_(made.any_queue), names_(made.message_queues) {}
+
+    [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
+    // With the lock held:
+    /// The inode that was made under this name, 0 none.
+    [[nodiscard]] std::uint64_t inode(std::string_view name) const;
+    [[nodiscard]] bool full() const;
+    /// `name` has at most 255 bytes. The list is not full.
+    void add(std::string_view name, std::uint64_t inode);
+    void remove(std::string_view name);
+
+private:
+    std::mutex mutex_;
+    std::atomic<bool>& any_;
+    std::array<agent::MadeObjects::Name, agent::MadeObjects::most_names>& names_;
+};
+
+struct UserObjects {
+    explicit UserObjects(agent::MadeObjects& made)
+        : ids{OwnIds(made.ids[0]), OwnIds(made.ids[1]), OwnIds(made.ids[2])}, queues(made) {}
+
+    [[nodiscard]] OwnIds& of(ObjectKind kind) { return ids[static_cast<std::size_t>(kind)]; }
+
+    std::array<OwnIds, agent::object_kinds> ids;
+    OwnQueues queues;
+};
+
+}  // namespace callgate::calls

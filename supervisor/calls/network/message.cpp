@@ -1,0 +1,168 @@
+#include "supervisor/calls/network/message.hpp"
+
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cstring>
+
+#include "base/test_switch.hpp"
+#include "supervisor/kernel/target_memory.hpp"
+
+namespace callgate::calls {
+
+namespace {
+
+constexpr std::size_t most_parts = 1024;                    // UIO_MAXIOV
+constexpr std::size_t most_passed = 253;                    // SCM_MAX_FD
+constexpr std::size_t most_control = std::size_t{1} << 20;  // far above net.core.optmem_max
+constexpr std::size_t most_payload = 0x7ffff000;            // MAX_RW_COUNT
+
+Result<void> read_address_of(CallContext& context, const msghdr& header, Message& message) {
+    if (header.msg_name == nullptr) return {};
+    const auto given = static_cast<int>(header.msg_namelen);
+    if (given < 0) return errno_code(EINVAL);
+    if (given == 0) return {};
+    // Here, and only here, the kernel cuts a length that is too long.
+    const int length = std::min(given, static_cast<int>(sizeof(sockaddr_storage)));
+    const auto address =
+        read_address(context.thread(), reinterpret_cast<std::uint64_t>(header.msg_name), length);
+    if (!address) return address.error();
+    message.address = *address;
+    return {};
+}
+
+Result<void> read_parts(CallContext& context, const msghdr& header, Message& message) {
+    if (header.msg_iovlen > most_parts) return errno_code(EMSGSIZE);
+    message.parts.resize(header.msg_iovlen);
+    auto read = kernel::read_memory(context.thread(), reinterpret_cast<std::uint64_t>(header.msg_iov),
+                                    std::as_writable_bytes(std::span(message.parts)));
+    if (!read) return read.error();
+    for (iovec& part : message.parts) {
+        if (part.iov_len > SSIZE_MAX) return errno_code(EINVAL);
+        part.iov_len = std::min(part.iov_len, most_payload - message.size);
+        message.size += part.iov_len;
+    }
+    return {};
+}
+
+Result<void> read_control(CallContext& context, const msghdr& header, Message& message) {
+    if (header.msg_controllen == 0) return {};
+    if (header.msg_controllen > most_control) return errno_code(ENOBUFS);
+    message.control.resize(header.msg_controllen);
+    return kernel::read_memory(context.thread(), reinterpret_cast<std::uint64_t>(header.msg_control),
+                               message.control);
+}
+
+/// Options that send a packet elsewhere than to the address that is judged.
+bool routes_elsewhere(const cmsghdr& part) {
+    constexpr int ip_retopts = 7, ipv6_2292rthdr = 5, ipv6_rthdr = 57;
+    if (!check_enabled("routing-data")) return false;
+    if (part.cmsg_level == IPPROTO_IP) return part.cmsg_type == ip_retopts;
+    return part.cmsg_level == IPPROTO_IPV6 &&
+           (part.cmsg_type == ipv6_rthdr || part.cmsg_type == ipv6_2292rthdr);
+}
+
+/// The caller may name itself alone; the kernel is to find the same of us.
+Result<void> translate_credentials(CallContext& context, std::byte* data) {
+    ucred given{};
+    std::memcpy(&given, data, sizeof given);
+    const auto caller = kernel::status(context.thread());
+    if (!caller) return caller.error();
+    if (given.pid != caller->process) return errno_code(EPERM);
+    given.pid = ::getpid();
+    std::memcpy(data, &given, sizeof given);
+    return {};
+}
+
+/// The caller's descriptors by copies of ours.
+Result<void> translate_rights(CallContext& context, Message& message, std::byte* data, std::size_t count) {
+    if (message.passed.size() + count > most_passed) return errno_code(EINVAL);
+    for (std::size_t index = 0; index < count; ++index) {
+        int number = 0;
+        std::memcpy(&number, data + index * sizeof number, sizeof number);
+        auto copy = context.scratch.callers.descriptor_copy(context.thread(), number);
+        if (!copy) return copy.error();
+        number = copy->get();
+        std::memcpy(data + index * sizeof number, &number, sizeof number);
+        message.passed.push_back(std::move(*copy));
+    }
+    return {};
+}
+
+/// What the kernel would look up in the caller is put in terms of this process.
+Result<void> translate_control(CallContext& context, Message& message, const SocketKind& kind) {
+    msghdr walk{};
+    walk.msg_control = message.control.data();
+    walk.msg_controllen = message.control.size();
+    for (cmsghdr* part = CMSG_FIRSTHDR(&walk); part != nullptr; part = CMSG_NXTHDR(&walk, part)) {
+        if (kind.internet() && routes_elsewhere(*part)) return errno_code(EPERM);
+        if (kind.domain != AF_UNIX || part->cmsg_level != SOL_SOCKET) continue;
+        // The length is the target's word; only the header is known to fit (net/core/scm.c, CMSG_OK).
+        const auto* begin = reinterpret_cast<const std::byte*>(part);
+        const auto left = static_cast<std::size_t>(message.control.data() + message.control.size() - begin);
+        if (part->cmsg_len < CMSG_LEN(0) || part->cmsg_len > left) return errno_code(EINVAL);
+        const std::size_t size = part->cmsg_len - CMSG_LEN(0);
+        auto* data = reinterpret_cast<std::byte*>(CMSG_DATA(part));
+        Result<void> done;
+        if (part->cmsg_type == SCM_CREDENTIALS && size == sizeof(ucred)) {
+            done = translate_credentials(context, data);
+        } else if (part->cmsg_type == SCM_RIGHTS) {
+            done = translate_rights(context, message, data, size / sizeof(int));
+        }
+        if (!done) return done.error();
+    }
+    return {};
+}
+
+}  // namespace
+
+Result<Message> read_message(CallContext& context, const msghdr& header, const SocketKind& kind) {
+    Message message;
+    auto read = read_address_of(context, header, message);
+    if (read) read = read_parts(context, header, message);
+    if (read) read = read_control(context, header, message);
+    if (read) read = translate_control(context, message, kind);
+    if (!read) return read.error();
+    return message;
+}
+
+Result<Message> read_plain_message(pid_t thread, std::uint64_t payload, std::size_t size,
+                                   std::uint64_t address, int length) {
+    constexpr std::size_t most_at_once = 4096;
+    Message message;
+    message.size = std::min(size, most_payload);
+    message.parts.push_back({reinterpret_cast<void*>(payload), message.size});  // NOLINT: the target's
+    SocketAddress& name = message.address.emplace();
+    if (length < 0 || static_cast<std::size_t>(length) > name.bytes.size()) return errno_code(EINVAL);
+    name.length = static_cast<socklen_t>(length);
+    const std::size_t with_it = message.size <= most_at_once ? message.size : 0;
+    std::array<std::byte, sizeof(sockaddr_storage) + most_at_once> raw;
+    const iovec places[2] = {{reinterpret_cast<void*>(address), name.length},  // NOLINT
+                             {message.parts[0].iov_base, with_it}};
+    const std::size_t got =
+        kernel::read_scattered(thread, places, std::span(raw.data(), name.length + with_it));
+    if (got < name.length) return errno_code(EFAULT);
+    std::memcpy(name.bytes.data(), raw.data(), name.length);
+    if (got == name.length + with_it) message.copied.assign(raw.data() + name.length, raw.data() + got);
+    return message;
+}
+
+std::size_t copy_payload(pid_t thread, const Message& message, std::size_t offset,
+                         std::span<std::byte> into) {
+    std::vector<iovec> wanted;
+    std::size_t room = into.size();
+    for (const iovec& part : message.parts) {
+        if (room == 0) break;
+        const std::size_t skipped = std::min(offset, part.iov_len);
+        offset -= skipped;
+        const std::size_t size = std::min(part.iov_len - skipped, room);
+        if (size == 0) continue;
+        wanted.push_back({static_cast<std::byte*>(part.iov_base) + skipped, size});
+        room -= size;
+    }
+    return kernel::read_scattered(thread, wanted, into);
+}
+
+}  // namespace callgate::calls

@@ -1,0 +1,148 @@
+#include "supervisor/calls/network/pinned_socket.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+
+#include "supervisor/calls/network/ports_in_use.hpp"
+
+namespace callgate::calls {
+
+namespace {
+
+constexpr std::size_t largest_udp = 0xffff;
+constexpr socklen_t short_ipv6 = 24;  // SIN6_LEN_RFC2133: without the scope id
+
+template <class T>
+bool option(int fd, int level, int name, T& value) {
+    socklen_t size = sizeof value;
+    return ::getsockopt(fd, level, name, &value, &size) == 0;
+}
+
+/// A stream that is connected, connecting or listening takes no other peer.
+int refused_by_state(int fd) {
+    tcp_info info{};
+    if (!option(fd, IPPROTO_TCP, TCP_INFO, info) || info.tcpi_state == TCP_CLOSE) return 0;
+    return info.tcpi_state == TCP_SYN_SENT ? EALREADY : EISCONN;
+}
+
+bool only_ipv6(int fd) {
+    int only = 0;
+    return option(fd, IPPROTO_IPV6, IPV6_V6ONLY, only) && only != 0;
+}
+
+/// A call that waits on such a socket is not taken up again after a signal.
+bool has_time_limit(int fd) {
+    timeval limit{};
+    return option(fd, SOL_SOCKET, SO_SNDTIMEO, limit) && (limit.tv_sec != 0 || limit.tv_usec != 0);
+}
+
+bool is_bound(int fd) {
+    SocketAddress local;
+    local.length = static_cast<socklen_t>(local.bytes.size());
+    if (::getsockname(fd, reinterpret_cast<sockaddr*>(local.bytes.data()), &local.length) != 0) return false;
+    return local.port() != 0;
+}
+
+}  // namespace
+
+Result<PinnedSocket> pin_socket(CallContext& context, int number) {
+    auto copy = context.scratch.callers.descriptor_copy(context.thread(), number);
+    if (!copy) return copy.error();
+    const auto kind = socket_kind(copy->get());
+    if (!kind) return kind.error();
+    return PinnedSocket{std::move(*copy), *kind};
+}
+
+Result<GivenPath> unix_path(CallContext& context, const std::string& name) {
+    GivenPath given;
+    context.scratch.path = name;
+    given.text = &context.scratch.path;
+    if (name.starts_with('/')) return given;
+    auto base = kernel::working_directory(context.thread());
+    if (!base) return base.error();
+    given.base = std::move(*base);
+    given.directory = &context.scratch.directory;
+    return given;
+}
+
+Result<UnixPeer> find_unix_peer(CallContext& context, const std::string& name) {
+    auto given = unix_path(context, name);
+    if (!given) return given.error();
+    auto object = resolve_object(given->request(context.thread(), Follow::yes));
+    if (!object) return object.error();
+    auto address = unix_path_address(kernel::PinPath(object->pin.get()).text);
+    return UnixPeer{std::move(*given), std::move(*object), *address};
+}
+
+int refused_connect(const PinnedSocket& socket, const SocketAddress& address) {
+    const bool stream = socket.kind.type == SOCK_STREAM;
+    const sa_family_t family = address.family();
+    if (socket.kind.domain == AF_INET) {
+        if (stream) {
+            if (const int error = refused_by_state(socket.fd.get())) return error;
+        }
+        return family == AF_INET ? 0 : EAFNOSUPPORT;
+    }
+    if (socket.kind.domain != AF_INET6) return 0;
+    if (stream) {
+        if (const int error = refused_by_state(socket.fd.get())) return error;
+        if (address.length < short_ipv6) return EINVAL;
+        return family == AF_INET6 ? 0 : EAFNOSUPPORT;
+    }
+    return family == AF_INET && only_ipv6(socket.fd.get()) ? EAFNOSUPPORT : 0;
+}
+
+int refused_bind(const PinnedSocket& socket, const SocketAddress& address) {
+    // Whether the address can be had is tried with a socket of our own, which takes no port.
+    const UniqueFd probe(::socket(socket.kind.domain, socket.kind.type | SOCK_CLOEXEC, 0));
+    const int on = 1;
+    if (!probe || ::setsockopt(probe.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on) != 0)
+        return 0;
+    SocketAddress portless = address;
+    constexpr std::size_t port_at = offsetof(sockaddr_in, sin_port);
+    std::fill_n(portless.bytes.begin() + port_at, sizeof(in_port_t), std::byte{});
+    if (::bind(probe.get(), portless.get(), portless.length) != 0) return errno;
+    if (is_bound(socket.fd.get())) return EINVAL;
+    // So that programs which look for a free port come to an end.
+    return port_is_taken(socket.kind, address) ? EADDRINUSE : 0;
+}
+
+int refused_send(const PinnedSocket& socket, const SocketAddress& address, std::size_t size, int flags) {
+    if (!socket.kind.internet()) return 0;
+    const bool six = socket.kind.domain == AF_INET6 && address.family() != AF_INET;
+    const int without_port = address.port() == 0 ? EINVAL : 0;
+    if (six) return without_port != 0 ? without_port : size > largest_udp ? EMSGSIZE : 0;
+    if (socket.kind.domain == AF_INET6 && only_ipv6(socket.fd.get())) return ENETUNREACH;
+    if (size > largest_udp) return EMSGSIZE;
+    if ((flags & MSG_OOB) != 0) return EOPNOTSUPP;
+    if (address.family() != AF_INET && address.family() != AF_UNSPEC) return EAFNOSUPPORT;
+    return without_port;
+}
+
+void finish(CallContext& context, PinnedSocket& socket, std::uint64_t sequence, std::int64_t result,
+            int error) {
+    const bool interrupted =
+        error == EINTR && context.blocking.interruption() != Blocking::Interruption::none;
+    const bool again = interrupted && !has_time_limit(socket.fd.get());
+    socket.fd.reset();
+    // EINPROGRESS is a connect that goes on as it should, not one that failed.
+    if (error != 0 && error != EINPROGRESS && !interrupted) note_failed_act(context, sequence, error);
+    bool reached = true;
+    if (error == 0) {
+        reached = context.call.succeed(result);
+    } else {
+        reached = again ? context.call.interrupt() : context.call.fail(error);
+        if (!interrupted) return;
+    }
+    if (!reached) note_lost_answer(context, sequence);
+}
+
+}  // namespace callgate::calls

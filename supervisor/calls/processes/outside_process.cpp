@@ -1,0 +1,228 @@
+// Calls that name processes by number: limits, priorities, affinity, and signals (also those of a file whose
+// owner is set) where Landlock has no scope for them.
+//
+// An attacker controls only scalars, which the kernel does not read again; so a call on a process of the tree
+// is continued. A process outside, callgate's own included, is answered as one of another user: EPERM.
+//
+// A number may be reused between looking and the continued call. It is free only once its process was reaped,
+// and given anew only after all others up to pid_max were; the effect would be that of a call on a process
+// which a stranger started in that very instant. Nothing holds a number without its process, and these calls
+// know no other name, so that much remains.
+//
+// A group is another matter: a sibling thread can take the caller into another one between looking and the
+// call, and its own group may be the user's whole job. So what reaches further than one process is done here,
+// to those of the tree alone, process by process, and answered as if all others were another user's.
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <limits>
+#include <vector>
+
+#include "base/directory.hpp"
+#include "base/test_switch.hpp"
+#include "supervisor/decide/decide.hpp"
+#include "supervisor/calls/handlers.hpp"
+
+namespace callgate::calls {
+
+namespace {
+
+enum class Reach : std::uint8_t {
+    nobody,  // the kernel refuses the arguments by themselves
+    process,
+    group,
+    user,
+    everyone
+};
+
+struct Named {
+    Reach reach = Reach::process;
+    pid_t number = 0;
+};
+
+constexpr int first_io_class = 1;  // IOPRIO_WHO_PROCESS; the others follow in the order of PRIO_*
+
+Named named_by_priority(int which, pid_t who) {
+    switch (which) {
+        case PRIO_PROCESS:
+            return {who < 0 ? Reach::nobody : Reach::process, who};
+        case PRIO_PGRP:
+            return {who < 0 ? Reach::nobody : Reach::group, who};
+        case PRIO_USER:
+            return {Reach::user, who};
+        default:
+            return {Reach::nobody, who};
+    }
+}
+
+Named named_by_kill(pid_t number, int signal) {
+    // The least number has no opposite: the kernel knows no such group.
+    if (signal < 0 || signal >= NSIG || number == std::numeric_limits<pid_t>::min())
+        return {Reach::nobody, 0};
+    if (number == -1) return {Reach::everyone, 0};
+    if (number <= 0) return {Reach::group, -number};
+    return {Reach::process, number};
+}
+
+Named named_by(const CallContext& context) {
+    const std::string_view name = context.entry.name;
+    if (name == "setpriority") return named_by_priority(context.integer(0), context.integer(1));
+    if (name == "ioprio_set")
+        return named_by_priority(context.integer(0) - first_io_class, context.integer(1));
+    if (name == "kill") return named_by_kill(context.integer(0), context.integer(1));
+    const bool owner = name == "fcntl";
+    const pid_t number = context.integer(owner ? 2 : 0);
+    if (number >= 0) return {Reach::process, number};
+    if (!owner || number == std::numeric_limits<pid_t>::min()) return {Reach::nobody, 0};
+    return {Reach::group, -number};
+}
+
+bool in_tree(const CallContext& context, pid_t process) {
+    return (process != context.run.guardian || !check_enabled("guardian-is-a-stranger")) &&
+           kernel::descends_from(process, context.run.guardian);
+}
+
+/// Calls `visit` for each number that a directory of /proc holds. False: it cannot be read.
+template <class Visit>
+bool for_each_number(const char* path, Visit visit) {
+    const Directory entries(::opendir(path));
+    if (!entries) return false;
+    while (const dirent* entry = ::readdir(entries.get())) {
+        const auto number = static_cast<pid_t>(std::atoi(entry->d_name));
+        if (number > 0) visit(number);
+    }
+    return true;
+}
+
+/// Those whom the number of a group or user stands for.
+struct Crowd {
+    std::vector<pid_t> own;
+    bool strangers = false;
+};
+
+template <class Belongs>
+Crowd crowd(const CallContext& context, Belongs belongs) {
+    Crowd found;
+    const bool read = for_each_number("/proc", [&](pid_t process) {
+        if (!belongs(process)) return;
+        if (in_tree(context, process)) {
+            found.own.push_back(process);
+        } else {
+            found.strangers = true;
+        }
+    });
+    if (!read) found.strangers = true;
+    return found;
+}
+
+Crowd crowd_of(const CallContext& context, const Named& named) {
+    if (named.reach == Reach::group) {
+        const pid_t group = named.number == 0 ? ::getpgid(context.thread()) : named.number;
+        return crowd(context, [group](pid_t process) { return ::getpgid(process) == group; });
+    }
+    if (named.reach == Reach::user) {
+        // 0 is the caller's own to setpriority, and root to ioprio_set.
+        const bool own = named.number == 0 && context.entry.name == "setpriority";
+        const auto user = own ? context.run.uid : static_cast<uid_t>(named.number);
+        return crowd(context, [user](pid_t process) {
+            const auto status = kernel::status(process);
+            return status && status->real_uid == user;
+        });
+    }
+    const auto caller = kernel::status(context.thread());
+    const pid_t self = caller ? caller->process : 0;
+    return crowd(context, [self](pid_t process) { return process > 1 && process != self; });
+}
+
+/// A signal through a pidfd: never to one that got the number since. 0, or an errno.
+int send_signal(const CallContext& context, pid_t process, int signal) {
+    const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, process, 0U)));
+    if (!handle) return errno;
+    if (!in_tree(context, process)) return EPERM;
+    return ::syscall(SYS_pidfd_send_signal, handle.get(), signal, nullptr, 0U) == 0 ? 0 : errno;
+}
+
+/// kernel/signal.c, __kill_pgrp_info and kill_something_info.
+int signal_all(const CallContext& context, const Named& named, const Crowd& all) {
+    bool reached = false;
+    int error = all.strangers ? EPERM : ESRCH;
+    for (const pid_t process : all.own) {
+        const int result = send_signal(context, process, context.integer(1));
+        if (result == 0) reached = true;
+        if (result != 0 && result != EPERM) error = result;
+    }
+    return reached || named.reach == Reach::everyone ? 0 : error;
+}
+
+/// kernel/sys.c, setpriority; block/ioprio.c: each thread of each process. Who may not be changed says so for
+/// all.
+template <class Set>
+int set_all(const Crowd& all, Set set) {
+    bool reached = false;
+    int error = 0;
+    for (const pid_t process : all.own) {
+        for_each_number(kernel::ProcPath(process, "task").text, [&](pid_t thread) {
+            if (set(thread) == 0) {
+                reached = true;
+            } else if (errno != ESRCH) {
+                error = errno;
+            }
+        });
+    }
+    if (all.strangers) return EPERM;
+    if (error != 0) return error;
+    return reached ? 0 : ESRCH;
+}
+
+/// What was asked for, done to those of the tree. 0, or the errno.
+int act_on_all(const CallContext& context, const Named& named, const Crowd& all) {
+    const int value = context.integer(2);
+    if (context.entry.name == "kill") return signal_all(context, named, all);
+    if (context.entry.name == "setpriority") {
+        return set_all(all, [value](pid_t thread) {
+            return ::setpriority(PRIO_PROCESS, static_cast<id_t>(thread), value);
+        });
+    }
+    return set_all(all, [value](pid_t thread) {
+        return static_cast<int>(::syscall(SYS_ioprio_set, first_io_class, thread, value));
+    });
+}
+
+void handle_one(CallContext& context, pid_t number) {
+    const bool own = number == 0 || in_tree(context, number);
+    if (!context.call.waiting()) return;
+    if (own) return context.call.let_continue(), void();
+    // A number that nobody has is the kernel's to refuse (ESRCH).
+    context.fail(::kill(number, 0) != 0 && errno == ESRCH ? ESRCH : EPERM);
+}
+
+void handle_many(CallContext& context, const Named& named) {
+    const Crowd all = crowd_of(context, named);
+    if (!context.call.waiting()) return;
+    // Only a group that is named by its number stays the same until the kernel looks; its members then know
+    // who sent the signal. An owner gets its signals later: what matters is who is meant.
+    const bool lasting = named.reach == Reach::group && named.number != 0;
+    if (lasting && !all.strangers && !all.own.empty()) return context.call.let_continue(), void();
+    if (context.entry.name == "fcntl") return context.fail(all.strangers ? EPERM : ESRCH);
+    const int error = act_on_all(context, named, all);
+    if (error != 0) return context.fail(error);
+    context.call.succeed(0);
+}
+
+}  // namespace
+
+void handle_outside_process(CallContext& context) {
+    const Named named = named_by(context);
+    if (named.reach == Reach::nobody || !check_enabled(context.entry.name)) {
+        context.call.let_continue();
+    } else if (named.reach == Reach::process) {
+        handle_one(context, named.number);
+    } else {
+        handle_many(context, named);
+    }
+}
+
+}  // namespace callgate::calls

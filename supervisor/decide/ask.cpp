@@ -1,0 +1,223 @@
+#include "supervisor/decide/ask.hpp"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/test_switch.hpp"
+#include "supervisor/approval/questions/question_queue.hpp"
+#include "supervisor/kernel/argument_list.hpp"
+
+namespace callgate::calls {
+
+namespace {
+
+using approval::Approval;
+using approval::Question;
+using Admission = approval::Broker::Admission;
+
+// Of one call: a script and its interpreters, and then it is enough.
+constexpr std::size_t most_questions = 8;
+constexpr std::size_t most_ancestors = 8, most_arguments = 256, most_argument_bytes = 16 << 10;
+
+Questioned denied(const rules::Verdict& ask, std::string_view reason,
+                  rules::DecidedBy by = rules::DecidedBy::failure) {
+    Questioned result{.parked = false, .verdict = ask, .reason = reason};
+    result.verdict.action = rules::Action::deny;
+    result.verdict.decided_by = by;
+    return result;
+}
+
+/// Nobody could be asked: the rule that asks is still what decided.
+Questioned unasked(const rules::Verdict& ask, std::string_view reason) {
+    return denied(ask, reason, ask.decided_by);
+}
+
+approval::Subject subject_of(CallContext& context, const Subject& subject) {
+    approval::Subject asked;
+    asked.operations = subject.operations;
+    asked.second_operations = subject.second_operations;
+    asked.object = approval::AskedObject(subject.object);
+    if (subject.second_object) asked.second_path = subject.second_object->path;
+    asked.widens = subject.widens;
+    asked.program = context.scratch.executable;
+    asked.arguments.assign(subject.input.arguments.begin(), subject.input.arguments.end());
+    return asked;
+}
+
+/// An answer to this very question, or one that settles the call whatever it now asks.
+const Approval* answered_before(CallContext& context, const std::string& key) {
+    if (context.approvals == nullptr) return nullptr;
+    auto& all = *context.approvals;
+    for (std::size_t index = 0; index < all.size(); ++index) {
+        const bool same = all[index].key == key || !check_enabled("same-question");
+        if (!same && all[index].action == rules::Action::allow) continue;
+        context.approvals_used |= 1U << index;
+        return &all[index];
+    }
+    return nullptr;
+}
+
+/// Whether an answer was given to something that this call no longer asks.
+bool has_unused(const CallContext& context) {
+    if (context.approvals == nullptr) return false;
+    return context.approvals_used != (1U << context.approvals->size()) - 1;
+}
+
+std::vector<std::string> bounded(std::vector<std::string> arguments) {
+    if (arguments.size() > most_arguments) arguments.resize(most_arguments);
+    std::size_t left = most_argument_bytes;
+    for (std::string& one : arguments) {
+        if (one.size() > left) one.resize(left);
+        left -= one.size();
+    }
+    return arguments;
+}
+
+void describe_asker(CallContext& context, Question& question) {
+    const kernel::Identity caller =
+        context.scratch.callers.look_up(context.thread(), context.scratch.executable);
+    question.process = caller.process;
+    question.start_time = caller.start_time;
+    if (auto arguments = kernel::arguments_of(caller.process))
+        question.arguments = bounded(std::move(*arguments));
+    for (pid_t parent = caller.parent; parent > 1 && question.ancestors.size() < most_ancestors;) {
+        if (parent == context.run.guardian || parent == ::getpid()) break;
+        approval::Process one{parent, {}};
+        kernel::executable(parent, one.program);
+        question.ancestors.push_back(std::move(one));
+        const auto next = kernel::identity(parent);
+        if (!next) break;
+        parent = next->parent;
+    }
+}
+
+/// Pins what is asked about, so that its number stays its own. False: another object has the name by now.
+bool pin_object(const Subject& subject, Question& question) {
+    if (question.subject.object.kind == approval::AskedObject::Kind::internet || !subject.identity)
+        return true;
+    if (question.subject.object.name.starts_with('@')) return true;
+    const open_how way{O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS};
+    const std::string& name = question.source.empty() ? question.subject.object.name : question.source;
+    question.pin.reset(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, name.c_str(), &way, sizeof way)));
+    struct stat status {};
+    if (!question.pin || ::fstat(question.pin.get(), &status) != 0) return false;
+    if (status.st_ino != subject.identity->inode || status.st_dev != subject.identity->device) return false;
+    question.identity = subject.identity;
+    question.directory = S_ISDIR(status.st_mode);
+    question.size = static_cast<std::uint64_t>(status.st_size);
+    return true;
+}
+
+std::string host_of(const rules::Verdict& verdict, const Subject& subject) {
+    const auto* endpoint = std::get_if<rules::Endpoint>(&subject.object);
+    if (endpoint == nullptr || verdict.rule == nullptr) return {};
+    for (const rules::HostPattern& host : verdict.rule->when.host)
+        if (std::ranges::find(host.resolved, endpoint->address) != host.resolved.end()) return host.text;
+    return {};
+}
+
+std::string_view why_not(Admission admission) {
+    switch (admission) {
+        case Admission::too_many:
+            return "too many questions wait for an answer";
+        case Admission::too_often:
+            return "too many questions in a minute";
+        case Admission::unrecorded:
+            return "the question could not be recorded";
+        default:
+            return audit::unasked::nobody;
+    }
+}
+
+Questioned ask(CallContext& context, const Subject& subject, const rules::Verdict& verdict,
+               approval::Subject asked, std::string key) {
+    approval::Broker& broker = *context.run.broker;
+    approval::ParkedCall call{std::move(context.call), context.started_ns, {}};
+    if (context.approvals != nullptr) call.approvals = *context.approvals;
+    const auto give_back = [&] { context.call.take_back(call.call); };
+    Admission how = broker.join(key, call);
+    if (how == Admission::unknown) {
+        Question question;
+        question.key = std::move(key);
+        question.subject = std::move(asked);
+        question.operation = verdict.operation;
+        question.rule = verdict.rule_name();
+        question.reason = verdict.reason();
+        question.asked_as = subject.input.path;
+        question.source = subject.source;
+        question.host = host_of(verdict, subject);
+        question.home = context.run.home;
+        if (!pin_object(subject, question)) {
+            give_back();
+            return denied(verdict, "it was replaced while it was judged");
+        }
+        describe_asker(context, question);
+        how = broker.ask(std::move(question), call);
+    }
+    if (how == Admission::parked) return {.parked = true, .verdict = verdict, .reason = {}};
+    give_back();
+    if (how == Admission::nobody) return unasked(verdict, why_not(how));
+    return denied(verdict, why_not(how));
+}
+
+}  // namespace
+
+Questioned put_question(CallContext& context, const Subject& subject, const rules::Verdict& ask_verdict) {
+    context.question = context.grant = 0;
+    context.granted.reset();
+    if (context.run.broker == nullptr) return unasked(ask_verdict, audit::unasked::nobody);
+    if (const auto* file = std::get_if<rules::FileObject>(&subject.object); file != nullptr && file->nameless)
+        return unasked(ask_verdict, audit::unasked::nameless);
+    if (context.scratch.executable.empty())
+        static_cast<void>(context.scratch.callers.look_up(context.thread(), context.scratch.executable));
+    approval::Subject asked = subject_of(context, subject);
+    Questioned result{.parked = false, .verdict = ask_verdict, .reason = {}};
+    std::string key = approval::key_of(asked, ask_verdict.rule_name(), subject.identity);
+    if (const Approval* answer = answered_before(context, key)) {
+        result.verdict.action = answer->action;
+        result.verdict.decided_by = answer->by;
+        result.reason = answer->reason;
+        context.question = answer->question;
+        context.grant = answer->grant;
+        return result;
+    }
+    if (const auto granted = asked.widens ? std::nullopt : context.run.broker->granted(asked)) {
+        result.verdict.action = granted->action;
+        result.verdict.decided_by = granted->by;
+        context.question = granted->question;
+        context.grant = granted->grant;
+        context.granted = std::move(asked);
+        return result;
+    }
+    if (context.asking == Asking::never) return unasked(ask_verdict, audit::unasked::late);
+    if (has_unused(context)) return denied(ask_verdict, "it has changed since it was asked about");
+    if (context.approvals != nullptr && context.approvals->size() == most_questions)
+        return denied(ask_verdict, "too many questions about one call");
+    return ask(context, subject, ask_verdict, std::move(asked), std::move(key));
+}
+
+rules::Verdict with_grants_gained(CallContext& context, const rules::Verdict& verdict,
+                                  std::string_view old_path, std::string_view new_path, bool& widens) {
+    if (verdict.action > rules::Action::ask || context.run.broker == nullptr ||
+        !check_enabled("gained-grant") || !context.run.broker->gained_by_move(old_path, new_path)) {
+        return verdict;
+    }
+    widens = true;
+    rules::Verdict asked = verdict;
+    asked.action = rules::Action::ask;
+    asked.error = EACCES;
+    return asked;
+}
+
+bool asks_about_execution(const rules::RuleSet& rules) {
+    return std::ranges::any_of(rules.rules(), [](const rules::Rule& rule) {
+        return rule.action == rules::Action::ask && rule.operations.contains(rules::Operation::execute);
+    });
+}
+
+}  // namespace callgate::calls

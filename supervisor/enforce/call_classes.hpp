@@ -1,0 +1,98 @@
+// What becomes of every system call: each is in one class, on both architectures, and a test walks all
+// numbers.
+//
+// Mediated calls stand in table.hpp. For all others this page says why nobody need decide them: Landlock
+// holds them, the filter refuses the dangerous arguments or the whole call, or nothing that a rule speaks of
+// can be reached by them. An attacker controls number and arguments; the classes are constants.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "supervisor/enforce/seccomp/compiler.hpp"
+#include "supervisor/enforce/call_names.hpp"
+
+namespace callgate::rules {
+struct Plan;
+}
+
+namespace callgate::enforce {
+
+enum class CallClass : std::uint8_t {
+    mediated,   // trapped where a rule contests it (table.hpp)
+    landlock,   // the kernel refuses what reaches beyond the run
+    arguments,  // the filter refuses some arguments (`refusals`, `socket`), the rest is harmless
+    harmless,   // reaches nothing that a rule speaks of
+    closed,     // refused whatever the arguments
+};
+
+/// Calls that are not mediated, with what they have in common.
+struct CallGroup {
+    CallClass held = CallClass::harmless;
+    int error = 0;  // of closed calls: one that common software falls back from
+    std::string_view reason;
+    std::string_view calls;  // names, separated by spaces
+};
+[[nodiscard]] std::span<const CallGroup> call_groups();
+
+/// On which plans a refusal stands.
+enum class When : std::uint8_t {
+    always,
+    metadata_limited,  // a rule, or the default, limits `metadata`
+    signals_not_held,  // Landlock has no scope for signals (before ABI 6)
+};
+
+/// Arguments for which the filter refuses a call that is not closed.
+struct Refusal {
+    std::string_view call;
+    std::string_view what;  // the arguments, as people call them
+    int error = 0;
+    std::string_view why;
+    std::array<ArgumentTest, 2> tests{};
+    std::uint8_t test_count = 0;  // 0: whatever the arguments
+    When when = When::always;
+    std::uint32_t number = no_number;  // of the call, on this machine
+
+    [[nodiscard]] bool stands(const rules::Plan& plan) const;
+};
+[[nodiscard]] std::span<const Refusal> refusals();
+
+struct CallClassification {
+    CallClass held = CallClass::mediated;
+    int error = 0;
+    std::string_view reason;  // empty for mediated calls
+};
+/// The class of a call by name; nothing where it has none.
+[[nodiscard]] std::optional<CallClassification> classify(std::string_view name);
+
+struct ClosedCall {
+    std::string_view name;
+    int error;
+    std::string_view why;
+};
+/// What the filter refuses whatever the arguments, of the calls of this machine.
+[[nodiscard]] std::vector<ClosedCall> closed_calls();
+
+/// The same by number, for the filter of every start.
+struct ClosedNumber {
+    std::uint32_t number;
+    int error;
+};
+[[nodiscard]] std::span<const ClosedNumber> closed_numbers();
+
+/// Calls `visit` for each name of a group.
+template <class Visit>
+constexpr void for_each_call(const CallGroup& group, Visit visit) {
+    std::string_view rest = group.calls;
+    while (!rest.empty()) {
+        const std::size_t end = rest.find(' ');
+        visit(rest.substr(0, end));
+        rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
+    }
+}
+
+}  // namespace callgate::enforce

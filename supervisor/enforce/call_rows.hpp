@@ -1,0 +1,156 @@
+// The rows of the call table: what is mediated, and how. A new call begins here.
+//
+// Read at compile time, by call_table.cpp and by the dispatch of handlers (calls/dispatch.cpp); everybody else
+// asks call_table.hpp.
+#pragma once
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/resource.h>
+
+#include <array>
+
+#include "supervisor/enforce/argument_tests.hpp"
+#include "supervisor/enforce/call_table.hpp"
+
+namespace callgate::enforce {
+
+namespace rows {
+
+
+using rules::Operation;
+using rules::OperationSet;
+
+constexpr OperationSet opens{Operation::read, Operation::modify, Operation::create};
+constexpr OperationSet moves{Operation::create, Operation::remove};
+constexpr OperationSet metadata = Operation::metadata;
+
+constexpr int ioprio_process = 1;  // IOPRIO_WHO_PROCESS of ioprio_set(2), which has no header in libc
+
+using Mode = NotifyArguments::Mode;
+
+/// Only where this test holds, or one of these.
+constexpr NotifyArguments only(ArgumentTest one) { return {Mode::only, {{{{one}, 1}}}, 1}; }
+constexpr NotifyArguments only(ArgumentTest one, ArgumentTest other) {
+    return {Mode::only, {{{{one}, 1}, {{other}, 1}}}, 2};
+}
+/// Only where both tests hold, or except there.
+constexpr NotifyArguments only_both(ArgumentTest one, ArgumentTest other) {
+    return {Mode::only, {{{{one, other}, 2}}}, 1};
+}
+constexpr NotifyArguments except_both(ArgumentTest one, ArgumentTest other) {
+    return {Mode::except, {{{{one, other}, 2}}}, 1};
+}
+
+constexpr CallEntry datagram(std::string_view name, NotifyArguments arguments = {}) {
+    return {name,          Operation::connect,             Performed::on_behalf, {}, {}, -1, -1, OpenFlags::none,
+            Scope::object, NotifyWhen::contested_datagrams, arguments};
+}
+
+/// A call on processes by number.
+constexpr CallEntry on_process(std::string_view name, Performed performed, NotifyWhen when,
+                               NotifyArguments arguments = {}) {
+    return {name, {}, performed, {}, {}, -1, -1, OpenFlags::none, Scope::process, when, arguments};
+}
+
+/// A call on objects that the whole user shares.
+constexpr CallEntry on_ipc_object(std::string_view name, Performed performed) {
+    return {name, {}, performed, {}, {}, -1, -1, OpenFlags::none, Scope::ipc_object, NotifyWhen::always};
+}
+
+}  // namespace rows
+
+// Columns: name, operations, who performs it, {directory, path} of the first and second path, flags, mode,
+// how its open flags are seen, scope, when it is notified. Calls of only one architecture stand here too.
+inline constexpr auto call_rows = [] {
+    using namespace rows;
+    return std::to_array<CallEntry>({
+    {"open", opens, Performed::either, {-1, 0}, {}, 1, 2, OpenFlags::argument},
+    {"creat", opens, Performed::either, {-1, 0}, {}, -1, 1, OpenFlags::write_only},
+    {"openat", opens, Performed::either, {0, 1}, {}, 2, 3, OpenFlags::argument},
+    {"openat2", opens, Performed::either, {0, 1}, {}, -1, -1, OpenFlags::in_memory},
+
+    {"mkdir", Operation::create, Performed::either, {-1, 0}, {}, -1, 1},
+    {"mkdirat", Operation::create, Performed::either, {0, 1}, {}, -1, 2},
+    {"mknod", Operation::create, Performed::either, {-1, 0}, {}, -1, 1},
+    {"mknodat", Operation::create, Performed::either, {0, 1}, {}, -1, 2},
+    {"symlink", Operation::create, Performed::either, {-1, 0}, {-1, 1}},
+    {"symlinkat", Operation::create, Performed::either, {-1, 0}, {1, 2}},
+    {"unlink", Operation::remove, Performed::either, {-1, 0}, {}},
+    {"unlinkat", Operation::remove, Performed::either, {0, 1}, {}, 2},
+    {"rmdir", Operation::remove, Performed::either, {-1, 0}, {}},
+    {"rename", moves, Performed::on_behalf, {-1, 0}, {-1, 1}},
+    {"renameat", moves, Performed::on_behalf, {0, 1}, {2, 3}},
+    {"renameat2", moves, Performed::on_behalf, {0, 1}, {2, 3}, 4},
+    {"link", Operation::create, Performed::on_behalf, {-1, 0}, {-1, 1}},
+    {"linkat", Operation::create, Performed::on_behalf, {0, 1}, {2, 3}, 4},
+    {"truncate", Operation::modify, Performed::either, {-1, 0}, {}, -1, -1, OpenFlags::none, Scope::object,
+     NotifyWhen::contested_truncation},
+
+    {"chmod", metadata, Performed::on_behalf, {-1, 0}, {}, -1, 1},
+    {"fchmodat", metadata, Performed::on_behalf, {0, 1}, {}, -1, 2},
+    {"fchmodat2", metadata, Performed::on_behalf, {0, 1}, {}, 3, 2},
+    {"fchmod", metadata, Performed::on_behalf, {}, {}},
+    {"chown", metadata, Performed::on_behalf, {-1, 0}, {}},
+    {"lchown", metadata, Performed::on_behalf, {-1, 0}, {}},
+    {"fchownat", metadata, Performed::on_behalf, {0, 1}, {}, 4},
+    {"fchown", metadata, Performed::on_behalf, {}, {}},
+    {"utime", metadata, Performed::on_behalf, {-1, 0}, {}},
+    {"utimes", metadata, Performed::on_behalf, {-1, 0}, {}},
+    {"futimesat", metadata, Performed::on_behalf, {0, 1}, {}},
+    {"utimensat", metadata, Performed::on_behalf, {0, 1}, {}, 3},
+    {"setxattr", metadata, Performed::on_behalf, {-1, 0}, {}},
+    {"lsetxattr", metadata, Performed::on_behalf, {-1, 0}, {}},
+    {"fsetxattr", metadata, Performed::on_behalf, {}, {}},
+    {"setxattrat", metadata, Performed::on_behalf, {0, 1}, {}, 2},
+    {"removexattr", metadata, Performed::on_behalf, {-1, 0}, {}},
+    {"lremovexattr", metadata, Performed::on_behalf, {-1, 0}, {}},
+    {"fremovexattr", metadata, Performed::on_behalf, {}, {}},
+    {"removexattrat", metadata, Performed::on_behalf, {0, 1}, {}, 2},
+    {"file_setattr", metadata, Performed::on_behalf, {0, 1}, {}, 4},
+    {"ioctl", metadata, Performed::on_behalf, {}, {}, -1, -1, OpenFlags::none, Scope::object,
+     NotifyWhen::contested, only(equals(1, FS_IOC_SETFLAGS), equals(1, FS_IOC_FSSETXATTR))},
+
+    {"execve", Operation::execute, Performed::by_kernel, {-1, 0}, {}},
+    {"execveat", Operation::execute, Performed::by_kernel, {0, 1}, {}, 4},
+
+    {"connect", Operation::connect, Performed::on_behalf, {}, {}},
+    {"bind", Operation::bind, Performed::either, {}, {}},
+    {"listen", Operation::bind, Performed::either, {}, {}},
+    {"getsockname", Operation::bind, Performed::either, {}, {}},
+    datagram("sendto", only(given(4))),
+    datagram("sendmsg"),
+    datagram("sendmmsg"),
+
+    on_process("prlimit64", Performed::by_kernel, NotifyWhen::always, only(not_zero(0))),
+    on_process("setpriority", Performed::either, NotifyWhen::always, except_both(equals(0, PRIO_PROCESS), equals(1, 0))),
+    on_process("ioprio_set", Performed::either, NotifyWhen::always, except_both(equals(0, ioprio_process), equals(1, 0))),
+    on_process("sched_setaffinity", Performed::by_kernel, NotifyWhen::always, only(not_zero(0))),
+    on_process("sched_setscheduler", Performed::by_kernel, NotifyWhen::always, only(not_zero(0))),
+    on_process("sched_setparam", Performed::by_kernel, NotifyWhen::always, only(not_zero(0))),
+    on_process("sched_setattr", Performed::by_kernel, NotifyWhen::always, only(not_zero(0))),
+    on_process("kill", Performed::either, NotifyWhen::signals_not_held),
+    on_process("tkill", Performed::by_kernel, NotifyWhen::signals_not_held),
+    on_process("tgkill", Performed::by_kernel, NotifyWhen::signals_not_held),
+    on_process("rt_sigqueueinfo", Performed::by_kernel, NotifyWhen::signals_not_held),
+    on_process("rt_tgsigqueueinfo", Performed::by_kernel, NotifyWhen::signals_not_held),
+    // Who gets the signals of a file: F_SETOWN needs no permission beyond the user's own.
+    on_process("fcntl", Performed::by_kernel, NotifyWhen::signals_not_held, only_both(equals(1, F_SETOWN), not_zero(2))),
+
+    on_ipc_object("shmget", Performed::on_behalf),
+    on_ipc_object("shmat", Performed::by_kernel),
+    on_ipc_object("shmctl", Performed::either),
+    on_ipc_object("semget", Performed::on_behalf),
+    on_ipc_object("semop", Performed::by_kernel),
+    on_ipc_object("semtimedop", Performed::by_kernel),
+    on_ipc_object("semctl", Performed::either),
+    on_ipc_object("msgget", Performed::on_behalf),
+    on_ipc_object("msgsnd", Performed::by_kernel),
+    on_ipc_object("msgrcv", Performed::by_kernel),
+    on_ipc_object("msgctl", Performed::either),
+    on_ipc_object("mq_open", Performed::on_behalf),
+    on_ipc_object("mq_unlink", Performed::on_behalf),
+});
+}();
+
+}  // namespace callgate::enforce

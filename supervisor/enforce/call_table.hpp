@@ -1,0 +1,100 @@
+// The one table of mediated system calls: name, operations, arguments, and when the filter notifies.
+// call_classes.hpp says what happens to all other calls.
+//
+// The table drives the filter (filter_spec), the dispatch of notifications (calls/dispatch), the names in the
+// log and docs/system-calls.md. A new call is one row here and one function (docs/dev/adding-a-call.md). An
+// attacker controls the arguments in the registers, never this table.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "rules/model/operation.hpp"
+#include "supervisor/enforce/call_names.hpp"
+#include "supervisor/enforce/seccomp/compiler.hpp"
+
+namespace callgate::enforce {
+
+/// Where a path is among the arguments: -1 stands for absent (`directory`: relative to the working
+/// directory).
+struct PathArgument {
+    std::int8_t directory = -1;
+    std::int8_t path = -1;
+};
+
+/// How a call's open flags can be seen by the filter.
+enum class OpenFlags : std::uint8_t {
+    none,        // it is no open
+    argument,    // in the register `flags`
+    write_only,  // creat
+    in_memory,   // openat2: the filter sees nothing
+};
+
+/// What a call acts on.
+enum class Scope : std::uint8_t {
+    object,      // what a rule speaks of
+    process,     // processes other than the caller itself, by number
+    ipc_object,  // objects that the whole user shares (System V, message queues)
+};
+
+/// On which plans the filter notifies the supervisor of a call.
+enum class NotifyWhen : std::uint8_t {
+    contested,             // one of its operations is contested
+    contested_truncation,  // the same, or Landlock does not hold truncation (before ABI 3)
+    contested_datagrams,   // connect is contested, and datagram sockets can be made
+    signals_not_held,      // Landlock has no scope for signals (before ABI 6)
+    always,
+};
+
+/// For which arguments: each alternative is up to two tests that must all hold.
+struct NotifyArguments {
+    enum class Mode : std::uint8_t {
+        all,     // whatever the arguments
+        only,    // where an alternative holds
+        except,  // where none holds
+    };
+    static constexpr std::size_t max_alternatives = 2, max_tests = 2;
+    struct Alternative {
+        std::array<ArgumentTest, max_tests> tests{};
+        std::uint8_t count = 0;
+    };
+    Mode mode = Mode::all;
+    std::array<Alternative, max_alternatives> alternatives{};
+    std::uint8_t count = 0;
+};
+
+/// Who performs the call once it was judged and allowed.
+enum class Performed : std::uint8_t {
+    on_behalf,  // the supervisor, always: on what was judged
+    either,     // the kernel where Landlock and the filter alone permit all that it could then do, else on
+                // behalf
+    by_kernel,  // the kernel: nothing but scalars decides, or the result is judged again
+};
+
+struct CallEntry {
+    std::string_view name;
+    /// What it may be.
+    rules::OperationSet operations;
+    Performed performed;
+    PathArgument first;
+    PathArgument second;
+    std::int8_t flags = -1;
+    std::int8_t mode = -1;
+    OpenFlags open = OpenFlags::none;
+    Scope scope = Scope::object;
+    NotifyWhen when = NotifyWhen::contested;
+    NotifyArguments arguments{};
+    /// On this machine; `no_number` where its architecture lacks the call.
+    std::uint32_t number = no_number;
+};
+
+[[nodiscard]] std::span<const CallEntry> call_table();
+
+/// The entry of a number or name, or null.
+[[nodiscard]] const CallEntry* find_call(std::uint32_t number);
+[[nodiscard]] const CallEntry* find_call(std::string_view name);
+
+}  // namespace callgate::enforce

@@ -1,0 +1,66 @@
+#include "supervisor/enforce/landlock/recipe.hpp"
+
+#include "agent/landlock_abi.hpp"
+
+namespace callgate::enforce {
+namespace {
+
+using rules::Operation;
+
+constexpr std::uint64_t file_rights = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE |
+                                      LANDLOCK_ACCESS_FS_READ_FILE | agent::landlock::fs_truncate;
+// Devices are made by nobody: callgate runs its target without capabilities, and a whiteout is no file
+// either.
+constexpr std::uint64_t make_rights = LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
+                                      LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |
+                                      LANDLOCK_ACCESS_FS_MAKE_SYM;
+
+}  // namespace
+
+std::uint64_t landlock_access(rules::OperationSet operations, bool directory, int abi) {
+    std::uint64_t rights = 0;
+    if (operations.contains(Operation::read))
+        rights |= LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
+    if (operations.contains(Operation::modify))
+        rights |= LANDLOCK_ACCESS_FS_WRITE_FILE | agent::landlock::fs_truncate;
+    if (operations.contains(Operation::execute))
+        rights |= LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE;
+    if (operations.contains(Operation::create)) rights |= make_rights;
+    if (operations.contains(Operation::remove))
+        rights |= LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR;
+    if (operations.contains_all({Operation::create, Operation::remove})) rights |= LANDLOCK_ACCESS_FS_REFER;
+    rights &= agent::landlock::known_rights(abi);
+    return directory ? rights : rights & file_rights;
+}
+
+PortSplit split_ports(const std::vector<rules::PortRange>& ranges) {
+    PortSplit split;
+    std::uint32_t total = 0;
+    for (const rules::PortRange& range : ranges) {
+        if (range.last < range.first) continue;
+        const std::uint32_t width = static_cast<std::uint32_t>(range.last - range.first) + 1;
+        const bool fits = total + width <= max_port_rules;
+        if (fits) total += width;
+        (fits ? split.held : split.left_out).push_back(range);
+    }
+    return split;
+}
+
+RulesetRecipe::RulesetRecipe(const rules::Plan& plan) : abi_(plan.landlock_abi) {
+    attributes_.handled_fs = agent::landlock::known_rights(abi_);
+    if (abi_ >= 4 && !plan.all_connect) attributes_.handled_net |= agent::landlock::net_connect_tcp;
+    if (abi_ >= 4 && !plan.all_bind) attributes_.handled_net |= agent::landlock::net_bind_tcp;
+    if (abi_ >= 6) attributes_.scoped = agent::landlock::scope_signal | agent::landlock::scope_abstract_socket;
+    grants_.reserve(plan.grants.size());
+    for (const rules::Grant& grant : plan.grants) {
+        rules::OperationSet operations = grant.operations;
+        if (grant.trap_only_execute) operations |= Operation::execute;
+        const std::uint64_t access = landlock_access(operations, grant.directory, abi_);
+        if (access != 0) grants_.push_back({grant.path.c_str(), grant.directory, access});
+    }
+    if ((attributes_.handled_net & agent::landlock::net_connect_tcp) != 0)
+        connect_ = split_ports(plan.connect_ports).held;
+    if ((attributes_.handled_net & agent::landlock::net_bind_tcp) != 0) bind_ = split_ports(plan.bind_ports).held;
+}
+
+}  // namespace callgate::enforce

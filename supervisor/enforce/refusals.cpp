@@ -1,0 +1,146 @@
+#include <linux/btrfs.h>
+#include <linux/fs.h>
+#include <linux/fscrypt.h>
+#include <linux/fsverity.h>
+#include <linux/msdos_fs.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "rules/plan/plan.hpp"
+#include "supervisor/enforce/argument_tests.hpp"
+#include "supervisor/enforce/call_classes.hpp"
+
+namespace callgate::enforce {
+
+namespace {
+
+constexpr std::uint64_t new_time_namespace = 0x80;
+constexpr std::uint64_t new_namespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
+                                         CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | new_time_namespace;
+
+// Not in the headers of the C library.
+constexpr std::uint64_t linux_console = 0x541c;         // TIOCLINUX
+constexpr std::uint64_t new_userfaultfd = 0xaa00;       // USERFAULTFD_IOC_NEW
+constexpr std::uint64_t ext4_set_version = 0x40086604;  // EXT4_IOC_SETVERSION
+constexpr std::uint64_t ipv6_options_address_form = 1, ipv6_old_routing = 5, ipv6_old_options = 6,
+                        ipv6_flow_labels = 32, ipv6_routing = 57;
+constexpr std::uint64_t ip_options = 4;
+constexpr std::uint64_t set_owner_in_memory = 15;  // F_SETOWN_EX
+
+// What gdb, setarch and old binaries ask for.
+constexpr std::uint64_t harmless_personality = std::uint64_t{PER_LINUX32} | UNAME26 | ADDR_NO_RANDOMIZE |
+                                               ADDR_COMPAT_LAYOUT | ADDR_LIMIT_32BIT | ADDR_LIMIT_3GB;
+constexpr std::uint64_t ask_personality = 0xffffffff;
+
+constexpr Refusal one(std::string_view call, std::string_view what, int error, std::string_view why,
+                      ArgumentTest test, When when = When::always) {
+    return {call, what, error, why, {test}, 1, when, call_number(call)};
+}
+constexpr Refusal two(std::string_view call, std::string_view what, int error, std::string_view why,
+                      ArgumentTest first, ArgumentTest second) {
+    return {call, what, error, why, {first, second}, 2, When::always, call_number(call)};
+}
+constexpr Refusal whole(std::string_view call, int error, std::string_view why, When when) {
+    return {call, "whatever the arguments", error, why, {}, 0, when, call_number(call)};
+}
+constexpr Refusal request(std::string_view what, std::uint64_t number, int error, std::string_view why,
+                          When when = When::always) {
+    return one("ioctl", what, error, why, equals(1, number), when);
+}
+constexpr Refusal subvolume(std::string_view what, std::uint64_t number) {
+    return request(what, number, EPERM, "names of btrfs that no path call makes or removes");
+}
+constexpr Refusal attribute(std::string_view what, std::uint64_t number) {
+    return request(what, number, EOPNOTSUPP, "changes a file through a descriptor of reading; not mediated",
+                   When::metadata_limited);
+}
+constexpr Refusal routing(std::string_view what, std::uint64_t level, std::uint64_t option) {
+    return two("setsockopt", what, EPERM, "sends elsewhere than to the address that was judged",
+               equals(1, level), equals(2, option));
+}
+
+constexpr Refusal fast_open(std::string_view call, std::uint8_t flags) {
+    return one(call, "MSG_FASTOPEN", EOPNOTSUPP, "connects without connect; programs fall back to it",
+               has(flags, MSG_FASTOPEN));
+}
+
+constexpr std::string_view types_for_user = "types for the user";
+constexpr std::string_view keys = "locks and unlocks files for everybody";
+constexpr std::string_view owner_in_memory =
+    "sends a file's signals to whom it names, in memory; programs fall back to F_SETOWN";
+constexpr std::string_view namespaces = "names must mean the same to caller and supervisor";
+
+constexpr Refusal all[] = {
+    // The low byte of clone's flags is the signal at exit.
+    one("clone", "new namespaces", EPERM, namespaces, has(0, new_namespaces & ~new_time_namespace)),
+    one("unshare", "new namespaces", EPERM, namespaces, has(0, new_namespaces)),
+
+    two("seccomp", "SECCOMP_FILTER_FLAG_NEW_LISTENER", EBUSY,
+        "a second listener could answer what this one contests, once it is closed",
+        equals(0, SECCOMP_SET_MODE_FILTER), has(1, SECCOMP_FILTER_FLAG_NEW_LISTENER)),
+    one("prctl", "PR_SET_MM", EPERM, "changes what /proc says of the process: its program and arguments",
+        equals(0, PR_SET_MM)),
+    two("personality", "READ_IMPLIES_EXEC, MMAP_PAGE_ZERO and other systems' personalities", EPERM,
+        "undoes protections of memory", has(0, 0xffffffff & ~harmless_personality),
+        differs(0, ask_personality)),
+
+    request("TIOCSTI", TIOCSTI, EPERM, types_for_user),
+    request("TIOCLINUX", linux_console, EPERM, types_for_user),
+    request("USERFAULTFD_IOC_NEW", new_userfaultfd, EPERM, "a page of it could hold up whoever reads it"),
+    request("FS_IOC_ADD_ENCRYPTION_KEY", FS_IOC_ADD_ENCRYPTION_KEY, EOPNOTSUPP, keys),
+    request("FS_IOC_REMOVE_ENCRYPTION_KEY", FS_IOC_REMOVE_ENCRYPTION_KEY, EOPNOTSUPP, keys),
+    subvolume("BTRFS_IOC_SNAP_CREATE", BTRFS_IOC_SNAP_CREATE),
+    subvolume("BTRFS_IOC_SNAP_CREATE_V2", BTRFS_IOC_SNAP_CREATE_V2),
+    subvolume("BTRFS_IOC_SNAP_DESTROY", BTRFS_IOC_SNAP_DESTROY),
+    subvolume("BTRFS_IOC_SNAP_DESTROY_V2", BTRFS_IOC_SNAP_DESTROY_V2),
+    subvolume("BTRFS_IOC_SUBVOL_CREATE", BTRFS_IOC_SUBVOL_CREATE),
+    subvolume("BTRFS_IOC_SUBVOL_CREATE_V2", BTRFS_IOC_SUBVOL_CREATE_V2),
+    attribute("FS_IOC_SETVERSION", FS_IOC_SETVERSION),
+    attribute("EXT4_IOC_SETVERSION", ext4_set_version),
+    attribute("FS_IOC_ENABLE_VERITY", FS_IOC_ENABLE_VERITY),
+    attribute("FS_IOC_SET_ENCRYPTION_POLICY", FS_IOC_SET_ENCRYPTION_POLICY),
+    attribute("FAT_IOCTL_SET_ATTRIBUTES", FAT_IOCTL_SET_ATTRIBUTES),
+    attribute("BTRFS_IOC_SUBVOL_SETFLAGS", BTRFS_IOC_SUBVOL_SETFLAGS),
+    attribute("BTRFS_IOC_SET_RECEIVED_SUBVOL", BTRFS_IOC_SET_RECEIVED_SUBVOL),
+
+    fast_open("sendto", 3),
+    fast_open("sendmsg", 2),
+    fast_open("sendmmsg", 3),
+    routing("IPV6_ADDRFORM", IPPROTO_IPV6, ipv6_options_address_form),
+    routing("IPV6_2292RTHDR", IPPROTO_IPV6, ipv6_old_routing),
+    routing("IPV6_2292PKTOPTIONS", IPPROTO_IPV6, ipv6_old_options),
+    routing("IPV6_FLOWLABEL_MGR", IPPROTO_IPV6, ipv6_flow_labels),  // a label may carry a routing header
+    routing("IPV6_RTHDR", IPPROTO_IPV6, ipv6_routing),
+    routing("IP_OPTIONS", IPPROTO_IP, ip_options),
+
+    one("fcntl", "F_SETOWN_EX", EINVAL, owner_in_memory, equals(1, set_owner_in_memory),
+        When::signals_not_held),
+    request("FIOSETOWN", FIOSETOWN, EPERM, owner_in_memory, When::signals_not_held),
+    request("SIOCSPGRP", SIOCSPGRP, EPERM, owner_in_memory, When::signals_not_held),
+    whole("pidfd_send_signal", ENOSYS, "signals of strangers are judged by kill", When::signals_not_held),
+};
+
+}  // namespace
+
+bool Refusal::stands(const rules::Plan& plan) const {
+    switch (when) {
+        case When::always:
+            return true;
+        case When::metadata_limited:
+            return plan.trapped.contains(rules::Operation::metadata);
+        case When::signals_not_held:
+            return !plan.signals_held;
+    }
+    return true;
+}
+
+std::span<const Refusal> refusals() { return all; }
+
+}  // namespace callgate::enforce

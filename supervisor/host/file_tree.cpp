@@ -1,0 +1,208 @@
+#include "supervisor/host/file_tree.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cstddef>
+#include <cstring>
+#include <numeric>
+
+#include "base/unique_fd.hpp"
+
+namespace callgate {
+
+namespace {
+
+/// openat2(2) that refuses every symbolic link on the way; with O_PATH|O_NOFOLLOW a final one is opened
+/// itself.
+UniqueFd open_without_links(const std::string& path, std::uint64_t flags) {
+    open_how how{};
+    how.flags = flags | O_CLOEXEC | O_NOFOLLOW;
+    how.resolve = RESOLVE_NO_SYMLINKS;
+    return UniqueFd(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof how)));
+}
+
+rules::FileTree::Entry make_entry(int directory, const char* name, unsigned char type) {
+    rules::FileTree::Entry entry{.name = name};
+    if (type != DT_UNKNOWN) {
+        entry.directory = type == DT_DIR;
+        entry.symbolic_link = type == DT_LNK;
+        return entry;
+    }
+    struct stat status {};
+    if (::fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0) return entry;
+    entry.directory = S_ISDIR(status.st_mode);
+    entry.symbolic_link = S_ISLNK(status.st_mode);
+    return entry;
+}
+
+/// linux_dirent64 of getdents64(2); its name follows.
+struct DirectoryRecord {
+    std::uint64_t inode;
+    std::int64_t offset;
+    unsigned short length;
+    unsigned char type;
+};
+constexpr std::size_t name_offset = offsetof(DirectoryRecord, type) + 1;
+
+/// The entries of a directory; readdir(3) would allocate its buffer each time. Nothing where it cannot be
+/// read, has more than `most` entries, or does not end within `most_reads` readings of 32 KiB.
+std::optional<std::vector<rules::FileTree::Entry>> read_directory(const std::string& path, std::size_t most,
+                                                                  int most_reads) {
+    const UniqueFd directory = open_without_links(path, O_RDONLY | O_DIRECTORY);
+    if (!directory) return std::nullopt;
+    std::array<char, 32768> buffer;
+    std::vector<rules::FileTree::Entry> all;
+    while (true) {
+        const long got =
+            ::syscall(SYS_getdents64, directory.get(), buffer.data(), static_cast<unsigned>(buffer.size()));
+        if (got < 0) return std::nullopt;
+        if (got == 0) return all;
+        if (most_reads-- == 0) return std::nullopt;
+        for (std::size_t at = 0; at < static_cast<std::size_t>(got);) {
+            DirectoryRecord record{};
+            std::memcpy(&record, buffer.data() + at, name_offset);
+            const char* const name = buffer.data() + at + name_offset;
+            at += record.length;
+            if (std::strcmp(name, ".") == 0 || std::strcmp(name, "..") == 0) continue;
+            if (all.size() == most) return std::nullopt;
+            all.push_back(make_entry(directory.get(), name, record.type));
+        }
+    }
+}
+
+}  // namespace
+
+rules::FileTree::Kind RealFileTree::kind(const std::string& path) const { return look(path).kind; }
+
+bool RealFileTree::may_be_link(const std::string& path) const { return look(path).link; }
+
+namespace {
+
+/// Any order serves those who look for a name: most are told apart by their length.
+bool before(std::string_view one, std::string_view other) {
+    return one.size() != other.size() ? one.size() < other.size() : one < other;
+}
+
+}  // namespace
+
+const RealFileTree::Entry* RealFileTree::Listing::find(std::string_view name) const {
+    const auto found = std::lower_bound(
+        by_name.begin(), by_name.end(), name,
+        [this](std::uint32_t index, std::string_view wanted) { return before(entries[index].name, wanted); });
+    return found == by_name.end() || entries[*found].name != name ? nullptr : &entries[*found];
+}
+
+/// Only what lies in a real directory is looked at, so no link is followed on the way.
+RealFileTree::Place& RealFileTree::look(std::string_view path) const {
+    if (const auto known = places_.find(path); known != places_.end()) return known->second;
+    Place place;
+    const std::size_t slash = path.rfind('/');
+    if (path == "/") {
+        place.kind = Kind::directory;
+    } else if (slash != std::string_view::npos) {
+        Place& above = look(slash == 0 ? "/" : path.substr(0, slash));
+        if (above.kind == Kind::directory) look_into(above, path, slash, place);
+    }
+    return places_.emplace(path, std::move(place)).first->second;
+}
+
+/// A directory that is asked for often is read as a whole, unless it is large.
+void RealFileTree::look_into(Place& directory, std::string_view path, std::size_t slash, Place& found) const {
+    constexpr unsigned often = 8;
+    if (++directory.asked == often && !directory.listing) {
+        const std::string name(path.substr(0, std::max<std::size_t>(slash, 1)));
+        if (auto entries = read_directory(name, SIZE_MAX, 1))
+            directory.listing = make_listing(std::move(*entries));
+    }
+    const std::string_view leaf = path.substr(slash + 1);
+    if (directory.listing && !leaf.empty() && leaf != "." && leaf != "..") {
+        const Entry* entry = directory.listing->find(leaf);
+        if (entry != nullptr) found.kind = entry->directory ? Kind::directory : Kind::file;
+        found.link = entry != nullptr && entry->symbolic_link;
+        return;
+    }
+    look_at(std::string(path), found);
+}
+
+void RealFileTree::look_at(const std::string& path, Place& found) {
+    found.looked_at = true;
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) != 0) return;
+    found.kind = S_ISDIR(status.st_mode) ? Kind::directory : Kind::file;
+    found.link = S_ISLNK(status.st_mode);
+}
+
+bool RealFileTree::Listing::same(const Listing& other) const {
+    return std::ranges::equal(by_name, other.by_name, [&](std::uint32_t one, std::uint32_t another) {
+        const Entry &ours = entries[one], &theirs = other.entries[another];
+        return ours.name == theirs.name && ours.directory == theirs.directory &&
+               ours.symbolic_link == theirs.symbolic_link;
+    });
+}
+
+bool RealFileTree::still_true(const std::string& path, const Place& place) {
+    if (place.forgotten) return false;
+    if (place.looked_at) {
+        Place now;
+        look_at(path, now);
+        if (now.kind != place.kind || now.link != place.link) return false;
+    }
+    if (place.refused_at && read_directory(path, *place.refused_at, INT_MAX)) return false;
+    if (!place.listing) return true;
+    auto now = read_directory(path, place.listing->entries.size(), INT_MAX);
+    return now && place.listing->same(make_listing(std::move(*now)));
+}
+
+void RealFileTree::cover(ChangeWatch& watch) {
+    uncovered_.clear();
+    for (const auto& one : places_) {
+        const auto& [path, place] = one;
+        const bool name = !place.looked_at || watch.covers_name(path);
+        const bool names = !(place.listing || place.refused_at) || watch.covers_names_in(path);
+        if (!name || !names || place.forgotten) uncovered_.push_back(&one);
+    }
+}
+
+bool RealFileTree::still_true(bool quiet) const {
+    const auto is_true = [](const Places::value_type& one) { return still_true(one.first, one.second); };
+    return quiet ? std::ranges::all_of(uncovered_, [&](const auto* one) { return is_true(*one); })
+                 : std::ranges::all_of(places_, is_true);
+}
+
+RealFileTree::Listing RealFileTree::make_listing(std::vector<Entry> entries) {
+    Listing listing{std::move(entries), {}};
+    listing.by_name.resize(listing.entries.size());
+    std::iota(listing.by_name.begin(), listing.by_name.end(), 0U);
+    std::sort(listing.by_name.begin(), listing.by_name.end(), [&](std::uint32_t one, std::uint32_t other) {
+        return before(listing.entries[one].name, listing.entries[other].name);
+    });
+    return listing;
+}
+
+std::optional<std::vector<rules::FileTree::Entry>> RealFileTree::entries(const std::string& directory,
+                                                                         std::size_t limit) const {
+    Place& place = look(directory);
+    if (place.listing) {
+        if (place.listing->entries.size() > limit) return std::nullopt;
+        return place.listing->entries;
+    }
+    constexpr std::size_t most_kept = 1000;
+    auto read = read_directory(directory, limit, INT_MAX);
+    if (!read)
+        place.refused_at = std::max(limit, place.refused_at.value_or(0));
+    else if (read->size() <= most_kept)
+        place.listing = make_listing(*read);
+    else
+        place.forgotten = true;
+    return read;
+}
+
+}  // namespace callgate

@@ -1,0 +1,68 @@
+// The files of this machine as the rules ask about them (FileTree): read with openat2(2) and getdents64(2).
+//
+// Whoever made those files chooses names and kinds, and may change them meanwhile: a plan that rests on what
+// is gone by then is caught where Landlock's grants are made (agent/landlock).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "rules/plan/plan.hpp"
+#include "supervisor/host/change_watch.hpp"
+
+namespace callgate {
+
+/// The file tree of this machine, never following links. What it has said of a path it says again: rules are
+/// about the files as they are at start, and hundreds of patterns share a few directories. One thread only.
+class RealFileTree : public rules::FileTree {
+public:
+    [[nodiscard]] Kind kind(const std::string& path) const override;
+    [[nodiscard]] bool may_be_link(const std::string& path) const override;
+    [[nodiscard]] std::optional<std::vector<Entry>> entries(const std::string& directory,
+                                                            std::size_t limit) const override;
+    /// From here on `watch` is asked about what it can cover.
+    void cover(ChangeWatch& watch);
+    /// Whether this machine would say the same again. False where that cannot be told: large directories are
+    /// not kept. `quiet`: of what is covered nothing has changed since it was still true.
+    [[nodiscard]] bool still_true(bool quiet = false) const;
+
+private:
+    struct PathHash {
+        using is_transparent = void;
+        std::size_t operator()(std::string_view path) const { return std::hash<std::string_view>()(path); }
+    };
+    /// All entries of a directory, and their indices in order of their names' lengths, then bytes.
+    struct Listing {
+        std::vector<Entry> entries;
+        std::vector<std::uint32_t> by_name;
+        [[nodiscard]] const Entry* find(std::string_view name) const;
+        [[nodiscard]] bool same(const Listing& other) const;
+    };
+    /// What is known of a path.
+    struct Place {
+        Kind kind = Kind::absent;
+        bool link = false;
+        unsigned asked = 0;      // how often for something in it
+        bool looked_at = false;  // by itself, not in a listing
+        std::optional<Listing> listing;
+        std::optional<std::size_t> refused_at;  // it could not be listed, or has more entries
+        bool forgotten = false;                 // it was listed, and the listing is not kept
+    };
+    static Listing make_listing(std::vector<Entry> entries);
+    static void look_at(const std::string& path, Place& found);
+    static bool still_true(const std::string& path, const Place& place);
+    Place& look(std::string_view path) const;
+    void look_into(Place& directory, std::string_view path, std::size_t slash, Place& found) const;
+
+    using Places = std::unordered_map<std::string, Place, PathHash, std::equal_to<>>;
+
+    mutable Places places_;
+    std::vector<const Places::value_type*> uncovered_;
+};
+
+}  // namespace callgate

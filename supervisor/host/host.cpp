@@ -1,0 +1,284 @@
+#include "supervisor/host/host.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <unordered_set>
+
+#include "agent/landlock.hpp"
+#include "base/unique_fd.hpp"
+#include "base/test_switch.hpp"
+#include "supervisor/host/host_snapshot.hpp"
+#include "supervisor/host/name_service.hpp"
+
+namespace callgate {
+
+namespace {
+
+/// An absolute directory from the environment; the base directory specification ignores relative ones.
+std::string absolute_variable(const char* variable) {
+    const char* value = std::getenv(variable);
+    return value != nullptr && value[0] == '/' ? value : "";
+}
+
+/// Whether lstat(2) shows a directory of this user at `path` (never through a link that a stranger planted).
+bool is_our_directory(const std::string& path) {
+    struct stat status {};
+    return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
+}
+
+/// Why a file that is not regular cannot be a rule file.
+std::string kind_message(mode_t mode) {
+    if (S_ISDIR(mode)) return "is a directory, not a file";
+    if (S_ISFIFO(mode)) return "is a FIFO, not a regular file";
+    if (S_ISSOCK(mode)) return "is a socket, not a regular file";
+    return "is a device, not a regular file";
+}
+
+unsigned long link_count(const std::string& path) {
+    struct stat status {};
+    return ::lstat(path.c_str(), &status) == 0 && !S_ISDIR(status.st_mode) ? status.st_nlink : 0;
+}
+
+std::vector<rules::IpAddress> resolve_host(const std::string& host) {
+    if (MachineFacts* const facts = noted_facts()) facts->passing();
+    return addresses_of(host);
+}
+
+/// What canonical() still has to walk, and what it has walked.
+struct Walk {
+    std::string done;     // absolute without a final slash; "" is the root
+    std::string pending;  // components, separated by slashes
+    int links = 0;
+    std::unordered_set<std::string>* plain = nullptr;  // names that were found to be no links
+
+    std::string next() {
+        const std::size_t begin = std::min(pending.find_first_not_of('/'), pending.size());
+        const std::size_t end = std::min(pending.find('/', begin), pending.size());
+        std::string component = pending.substr(begin, end - begin);
+        pending.erase(0, end);
+        return component;
+    }
+};
+
+constexpr int link_limit = 40;  // as the kernel's MAXSYMLINKS
+
+/// Follows the link at `at`, if there is one; procfs is left alone, because its links answer for whoever
+/// asks.
+bool follow(Walk& walk, const std::string& at) {
+    if (walk.done == "/proc" || walk.done.starts_with("/proc/")) return false;
+    if (walk.plain != nullptr && walk.plain->contains(at)) return false;
+    char target[4096];
+    const ssize_t length = ::readlink(at.c_str(), target, sizeof target);
+    if (length < 0 && walk.plain != nullptr) walk.plain->insert(at);
+    if (MachineFacts* const facts = noted_facts())
+        facts->link(at, {target, length > 0 ? static_cast<std::size_t>(length) : 0});
+    if (length <= 0 || length == static_cast<ssize_t>(sizeof target) || ++walk.links > link_limit)
+        return false;
+    walk.pending.insert(0, std::string(target, static_cast<std::size_t>(length)) + "/");
+    if (target[0] == '/') walk.done.clear();
+    return true;
+}
+
+std::string finish(Walk walk) {
+    while (true) {
+        const std::string component = walk.next();
+        if (component.empty()) break;
+        if (component == ".") continue;
+        if (component == "..") {
+            walk.done.erase(std::min(walk.done.rfind('/'), walk.done.size()));
+            continue;
+        }
+        std::string at = walk.done + "/" + component;
+        if (!follow(walk, at)) walk.done = std::move(at);
+    }
+    return walk.done.empty() ? "/" : walk.done;
+}
+
+/// `canonical` for the hundreds of patterns of one rule set, whose heads share most of their components.
+struct CachedCanonical {
+    std::shared_ptr<std::unordered_set<std::string>> plain =
+        std::make_shared<std::unordered_set<std::string>>();
+    std::string operator()(const std::string& path) const {
+        return finish(Walk{.done = "", .pending = path, .plain = plain.get()});
+    }
+};
+
+std::string home_directory(const CachedCanonical& canonical) {
+    if (std::string home = absolute_variable("HOME"); !home.empty()) return canonical(home);
+    const std::string home = home_of(::getuid());
+    return home.starts_with('/') ? canonical(home) : "";
+}
+
+std::string runtime_directory(const CachedCanonical& canonical) {
+    if (const std::string base = absolute_variable("XDG_RUNTIME_DIR"); !base.empty())
+        return canonical(base + "/callgate");
+    if (const std::string base = user_runtime_directory(); is_our_directory(base)) return base + "/callgate";
+    return canonical("/tmp/callgate-" + std::to_string(::getuid()));
+}
+
+std::string under_home(const CachedCanonical& canonical, const char* variable, const std::string& home,
+                       const char* beneath) {
+    if (const std::string base = absolute_variable(variable); !base.empty())
+        return canonical(base + "/callgate");
+    return home.empty() ? "" : canonical(home + beneath);
+}
+
+rules::Rule built_in_rule(std::string id, rules::OperationSet operations, std::string reason) {
+    rules::Rule rule;
+    rule.id = std::move(id);
+    rule.action = rules::Action::deny;
+    rule.operations = operations;
+    rule.reason = std::move(reason);
+    rule.built_in = true;
+    rule.source.file = "built-in";
+    return rule;
+}
+
+void add_directories(std::vector<rules::Rule>& all, const Places& places) {
+    constexpr rules::OperationSet closed =
+        rules::write_operations | rules::OperationSet{rules::Operation::read};
+    rules::Rule files = built_in_rule("callgate-directories", closed, "callgate's own files");
+    rules::Rule sockets =
+        built_in_rule("callgate-sockets", rules::network_operations, "callgate's own sockets");
+    std::vector<std::string> directories = {places.state, places.runtime};
+    if (!places.config.empty()) directories.push_back(places.config + "/pending");
+    for (const std::string& directory : directories) {
+        if (directory.empty()) continue;
+        files.when.path.push_back(rules::Glob::beneath(directory));
+        sockets.when.unix_socket.push_back(rules::Glob::beneath(directory));
+    }
+    if (files.when.path.empty()) return;
+    all.push_back(std::move(files));
+    all.push_back(std::move(sockets));
+}
+
+/// The file, and where it is a link also the link's own name: replacing that one replaces the rules too.
+void add_file(rules::Rule& rule, const std::string& file) {
+    const std::string resolved = canonical(file);
+    rule.when.path.push_back(rules::Glob::literal(resolved));
+    const std::size_t slash = file.rfind('/');
+    if (slash == std::string::npos) return;
+    const std::string parent = canonical(file.substr(0, slash));
+    const std::string name = (parent == "/" ? "" : parent) + file.substr(slash);
+    if (name != resolved) rule.when.path.push_back(rules::Glob::literal(name));
+}
+
+}  // namespace
+
+std::vector<std::string> current_environment() {
+    std::vector<std::string> all;
+    for (char** one = environ; one != nullptr && *one != nullptr; ++one) all.emplace_back(*one);
+    return all;
+}
+
+std::string canonical(const std::string& path) { return finish(Walk{.done = "", .pending = path}); }
+
+namespace {
+
+std::variant<std::string, std::string> read_noted_file(const std::string& path, std::size_t limit) {
+    auto answer = read_regular_file(path, limit);
+    if (MachineFacts* const facts = noted_facts()) facts->file(path, limit, answer);
+    return answer;
+}
+
+}  // namespace
+
+std::variant<std::string, std::string> read_regular_file(const std::string& path, std::size_t limit) {
+    using Answer = std::variant<std::string, std::string>;
+    const auto failed = [](std::string message) {
+        return Answer(std::in_place_index<1>, std::move(message));
+    };
+    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (!file && errno == ENXIO) return failed("is a socket or a device, not a regular file");
+    if (!file) return failed(std::string("cannot be read: ") + std::strerror(errno));
+    struct stat status {};
+    if (::fstat(file.get(), &status) != 0)
+        return failed(std::string("cannot be read: ") + std::strerror(errno));
+    if (!S_ISREG(status.st_mode)) return failed(kind_message(status.st_mode));
+    const std::string too_large = "is larger than " + std::to_string(limit) + " bytes";
+    if (static_cast<std::uint64_t>(status.st_size) > limit) return failed(too_large);
+    // One byte more than the limit: the file may grow, and those of procfs state no size.
+    std::string text;
+    text.resize(std::min(limit, std::max<std::size_t>(static_cast<std::size_t>(status.st_size), 4096)) + 1);
+    std::size_t filled = 0;
+    while (true) {
+        const ssize_t count = ::read(file.get(), text.data() + filled, text.size() - filled);
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return failed(std::string("cannot be read: ") + std::strerror(errno));
+        if (count == 0) break;
+        filled += static_cast<std::size_t>(count);
+        if (filled > limit) return failed(too_large);
+        if (filled == text.size()) text.resize(std::min(text.size() * 2, limit + 1));
+    }
+    text.resize(filled);
+    return Answer(std::in_place_index<0>, std::move(text));
+}
+
+std::string user_runtime_directory() { return "/run/user/" + std::to_string(::getuid()); }
+
+Places find_places() {
+    Places places;
+    const CachedCanonical canonical;
+    places.home = home_directory(canonical);
+    places.config = under_home(canonical, "XDG_CONFIG_HOME", places.home, "/.config/callgate");
+    places.state = under_home(canonical, "XDG_STATE_HOME", places.home, "/.local/state/callgate");
+    places.runtime = runtime_directory(canonical);
+    places.canonical = canonical;
+    char binary[4096];
+    const ssize_t length = ::readlink("/proc/self/exe", binary, sizeof binary);
+    if (length > 0) places.binary.assign(binary, static_cast<std::size_t>(length));
+    return places;
+}
+
+rules::LoadContext machine_context(const Places& places, const std::string& workdir, const std::string& tmp,
+                                   const rules::FileTree& tree) {
+    rules::LoadContext context;
+    context.workdir = workdir;
+    context.home = places.home;
+    context.tmp = tmp;
+    context.config = places.config;
+    context.read_file = read_noted_file;
+    context.tree = &tree;
+    context.canonical = places.canonical ? places.canonical : CachedCanonical{};
+    context.resolve = resolve_host;
+    context.link_count = link_count;
+    context.landlock_abi = agent::kernel_landlock_abi();
+    return context;
+}
+
+std::vector<rules::Rule> built_in_rules(const Places& places, const std::vector<std::string>& rule_files,
+                                        const std::vector<std::string>& own_files) {
+    std::vector<rules::Rule> all;
+    add_directories(all, places);
+    // What later runs will trust: besides the files that were loaded, the profiles and rules that could be.
+    rules::Rule trusted =
+        built_in_rule("callgate-rules", rules::write_operations, "rules of this and later runs");
+    if (!places.config.empty()) trusted.when.path.push_back(rules::Glob::beneath(places.config));
+    for (const std::string& file : rule_files) add_file(trusted, file);
+    if (!places.binary.empty()) trusted.when.path.push_back(rules::Glob::literal(places.binary));
+    if (!trusted.when.path.empty()) all.push_back(std::move(trusted));
+    // Some files there may be written without the check that Landlock makes for the rest of /proc/PID.
+    rules::Rule process =
+        built_in_rule("callgate-process", rules::write_operations, "callgate's own process");
+    process.when.path.push_back(rules::Glob::beneath("/proc/" + std::to_string(::getpid())));
+    all.push_back(std::move(process));
+    constexpr rules::OperationSet closed =
+        rules::write_operations | rules::OperationSet{rules::Operation::read};
+    rules::Rule audit = built_in_rule("callgate-audit", closed, "the audit log and what signs it");
+    for (const std::string& file : own_files) {
+        if (!file.empty()) audit.when.path.push_back(rules::Glob::literal(canonical(file)));
+    }
+    if (!audit.when.path.empty()) all.push_back(std::move(audit));
+    if constexpr (test_switches)
+        std::erase_if(all, [](const rules::Rule& rule) { return !check_enabled(rule.id); });
+    return all;
+}
+
+}  // namespace callgate

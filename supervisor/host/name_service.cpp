@@ -1,0 +1,139 @@
+#include "supervisor/host/name_service.hpp"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+#include <string_view>
+
+#include "base/process/held_signals.hpp"
+#include "supervisor/host/host.hpp"
+#include "base/process/spawn.hpp"
+
+namespace callgate {
+
+namespace {
+
+/// Never by PATH, which may name a directory where agents write.
+constexpr std::array<const char*, 3> places_of_getent{"/usr/bin/getent", "/bin/getent",
+                                                      "/run/current-system/sw/bin/getent"};
+
+/// Nothing that a name service says of one name is longer.
+constexpr std::size_t longest_answer = std::size_t{1} << 20U;
+
+const char* find_getent() {
+    for (const char* const place : places_of_getent)
+        if (::access(place, X_OK) == 0) return place;
+    return nullptr;
+}
+
+/// One that runs, and what it will say.
+struct Question {
+    Child child;
+    UniqueFd answer;
+};
+
+[[noreturn]] void cannot_ask(const std::string& key, const boost::system::error_code& why) {
+    throw std::runtime_error("cannot ask getent for " + key + ": " + why.message());
+}
+
+Question ask(const char* getent, const char* database, const std::string& key) {
+    auto pipe = make_pipe();
+    if (!pipe) cannot_ask(key, pipe.error());
+    const std::array<std::pair<int, int>, 1> output{{{pipe->write.get(), STDOUT_FILENO}}};
+    auto child = spawn(getent, {"getent", database, key}, current_environment(), output,
+                       SignalState::current());
+    if (!child) cannot_ask(key, child.error());
+    return {std::move(*child), std::move(pipe->read)};
+}
+
+/// Waits for it.
+std::string answer_of(Question question) {
+    std::string text;
+    std::array<char, 4096> block{};
+    while (text.size() < longest_answer) {
+        const ssize_t got = ::read(question.answer.get(), block.data(), block.size());
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) break;
+        text.append(block.data(), static_cast<std::size_t>(got));
+    }
+    question.answer.reset();  // who still writes has nobody to write to
+    reap(question.child.pid);
+    return text;
+}
+
+template <typename Act>
+void for_each_line(std::string_view text, Act act) {
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find('\n'), text.size());
+        act(text.substr(0, end));
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+}
+
+/// "192.0.2.1  STREAM name", a line for each kind of socket; "fe80::1%eth0" without its scope.
+void add_addresses(std::string_view answer, std::vector<rules::IpAddress>& addresses) {
+    for_each_line(answer, [&](std::string_view line) {
+        std::string unused;
+        const auto address = rules::parse_address(line.substr(0, line.find_first_of(" %")), unused);
+        if (address && std::find(addresses.begin(), addresses.end(), *address) == addresses.end())
+            addresses.push_back(*address);
+    });
+}
+
+std::string home_in_file(uid_t user) {
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen("/etc/passwd", "re"), &std::fclose);
+    while (file) {
+        const passwd* const entry = ::fgetpwent(file.get());
+        if (entry == nullptr) break;
+        if (entry->pw_uid == user) return entry->pw_dir != nullptr ? entry->pw_dir : "";
+    }
+    return "";
+}
+
+/// "name:password:uid:gid:comment:home:shell"
+std::string home_in_line(std::string_view line) {
+    for (int field = 0; field < 5; ++field) {
+        const std::size_t end = line.find(':');
+        if (end == std::string_view::npos) return "";
+        line.remove_prefix(end + 1);
+    }
+    return std::string(line.substr(0, line.find(':')));
+}
+
+}  // namespace
+
+std::string home_of(uid_t user) {
+    if (std::string home = home_in_file(user); !home.empty()) return home;
+    const char* const getent = find_getent();
+    if (getent == nullptr) return "";
+    const SignalsLetThrough anybody_may_end_it;
+    std::string home;
+    for_each_line(answer_of(ask(getent, "passwd", std::to_string(user))),
+                  [&](std::string_view line) { home = home_in_line(line); });
+    return home;
+}
+
+std::vector<rules::IpAddress> addresses_of(const std::string& host) {
+    const char* const getent = find_getent();
+    if (getent == nullptr)
+        throw std::runtime_error(
+            "the host " + host +
+            " is looked up by getent, which is not here (Debian: libc-bin); install it, or "
+            "give addresses instead of names");
+    if (host.starts_with('-')) return {};  // an option, to getent; the name of no host
+    const SignalsLetThrough anybody_may_end_it;
+    // Each by itself: asked for both, getent leaves out what this machine has no address of (AI_ADDRCONFIG).
+    Question six = ask(getent, "ahostsv6", host), four = ask(getent, "ahostsv4", host);
+    std::vector<rules::IpAddress> addresses;
+    add_addresses(answer_of(std::move(six)), addresses);
+    add_addresses(answer_of(std::move(four)), addresses);
+    return addresses;
+}
+
+}  // namespace callgate

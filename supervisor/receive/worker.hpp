@@ -1,0 +1,84 @@
+// One receiving thread: takes calls at its seat and handles each from beginning to end.
+//
+// `seat_` and the pool's idle list are guarded by the pool's lock; the thread itself may read its own seat
+// without it. Everything else is its own, or atomic because the watchdog looks at it.
+#pragma once
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+
+#include "base/clock.hpp"
+#include "supervisor/receive/worker_pool.hpp"
+
+namespace callgate {
+
+class Receivers::Worker final : public calls::Blocking {
+public:
+    Worker(Receivers& pool, Seat* seat) : pool_(pool), seat_(seat), thread_([this] { run(); }) {}
+    void join() { thread_.join(); }
+    void detach() { thread_.detach(); }
+
+    bool enter() override;
+    void leave() override;
+    Interruption interruption() override { return interruption_.load(); }
+    bool expects_blocking() override { return monotonic_ns() < pool_.cautious_until_ns_.load(); }
+
+    /// Watchdog: marks a call that lasts as stuck. True where it is newly so.
+    bool mark_stuck();
+    /// Watchdog: interrupts a blocked call whose caller is gone or has a signal.
+    void interrupt_if_needed();
+    void interrupt() { ::pthread_kill(thread_.native_handle(), interrupt_signal); }
+    /// Whether it is in a call.
+    [[nodiscard]] bool handles() const { return (state_.load() & busy_flag) != 0; }
+    [[nodiscard]] bool waits() const { return (state_.load() & (stuck_flag | blocked_flag)) != 0; }
+    /// With the pool's lock held.
+    [[nodiscard]] Seat* seat() const { return seat_; }
+    void sit(Seat* seat) { seat_ = seat; }
+
+    std::condition_variable called;  // to a seat or to resumed calls, while it is idle
+    bool resumes = false;            // called to those; guarded by the pool's lock
+    std::atomic<bool> ended{false};
+
+private:
+    // The state is a count of calls and what the current one is.
+    static constexpr std::uint64_t busy_flag = 1, stuck_flag = 2, blocked_flag = 4, flags = 7, step = 8;
+    static constexpr int interrupt_signal = SIGURG;  // ignored by default, and by nobody sent to us
+    friend class Receivers;
+
+    void run();
+    void prepare_thread();
+    void stay_on(int processor);
+    void change_seat();
+    bool receive();
+    void answer(calls::CallContext& context);
+    bool same_identity(calls::CallContext& context);
+    void handle(const kernel::Notification& notification, bool another_waits);
+    void handle(approval::ParkedCall parked);
+    bool begin(const kernel::Notification& notification);
+    void serve(kernel::PendingCall& call, std::int64_t started_ns,
+               std::vector<approval::Approval>* approvals);
+    void end();
+    void sample(bool another_waits, std::int64_t since_ns);
+    void clear_interruption();
+
+    Receivers& pool_;
+    Seat* seat_;
+    int stays_on_ = -2;  // -1: any processor; -2: not yet known
+    std::uint32_t handled_ = 0;
+    calls::Scratch scratch_;
+    std::atomic<std::uint64_t> state_{0};
+    std::uint64_t last_seen_ = 0;  // watchdog only
+    std::mutex interrupting_;
+    std::atomic<std::uint64_t> id_{0};
+    std::atomic<pid_t> caller_{0};
+    std::atomic<Interruption> interruption_{Interruption::none};
+    std::thread thread_;
+};
+
+}  // namespace callgate

@@ -1,0 +1,285 @@
+#include "supervisor/receive/worker_pool.hpp"
+
+#include <sched.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+
+#include "supervisor/decide/decide.hpp"
+#include "base/clock.hpp"
+#include "base/process/open_files.hpp"
+#include "supervisor/receive/worker.hpp"
+
+namespace callgate {
+
+Receivers::Receivers(kernel::NotificationSource& source, calls::Supervision& run,
+                     std::function<void()> wake_watchdog)
+    : source_(source), run_(run), wake_watchdog_(std::move(wake_watchdog)) {
+    CPU_ZERO(&processors_);
+    if (::sched_getaffinity(0, sizeof processors_, &processors_) != 0) CPU_SET(0, &processors_);
+    const int processors = CPU_COUNT(&processors_);
+    usable_seats_ = std::min(processors, max_seats);
+    chooser_ = ReceptionChooser(processors);
+    // Spread over those that there are.
+    for (int number = 0, seen = 0, seat = 0; number < CPU_SETSIZE && seat < usable_seats_; ++number) {
+        if (!CPU_ISSET(static_cast<std::size_t>(number), &processors_)) continue;
+        if (seen++ * usable_seats_ >= seat * processors) {
+            seats_[static_cast<std::size_t>(seat++)].processor = number;
+        }
+    }
+}
+
+void Receivers::prepare() {
+    struct sigaction action {};
+    action.sa_handler = [](int) {};  // only to make blocking calls return EINTR
+    ::sigaction(Worker::interrupt_signal, &action, nullptr);
+    may_block_ = std::min(max_blocked, blocked_calls_for_open_files());
+    const std::lock_guard lock(mutex_);
+    if (!seat_someone(seats_[0])) {
+        throw std::system_error(EAGAIN, std::generic_category(), "cannot start a receiving thread");
+    }
+}
+
+void Receivers::start() {
+    source_.wake_synchronously(true);
+    started_.store(true);
+    started_.notify_all();
+}
+
+/// An idle worker, or a new one. False: the system gives no further thread.
+bool Receivers::seat_someone(Seat& seat) {
+    if (!idle_.empty()) {
+        Worker* const worker = idle_.back();
+        idle_.pop_back();
+        worker->sit(&seat);
+        worker->called.notify_one();
+    } else {
+        try {
+            workers_.push_back(std::make_unique<Worker>(*this, &seat));
+        } catch (const std::system_error&) {
+            return false;
+        }
+    }
+    seat.taken = true;
+    return true;
+}
+
+/// Nobody stays away where calls should be received or are left. What fails is tried again at the next tick.
+void Receivers::fill_seats() {
+    for (Seat& seat : seats_) {
+        if (seat.taken || stopping_.load() || (!wants(seat) && seat.close())) continue;
+        if (!seat_someone(seat)) return;
+    }
+}
+
+/// Another sits where `from` does, which is about to block. False: nobody can, and calls would wait.
+bool Receivers::take_over(Worker& from) {
+    Seat* const seat = from.seat();
+    if (seat == nullptr || stopping_.load()) return true;
+    if ((!wants(*seat) && seat->close()) || seat_someone(*seat)) return true;
+    const bool others = std::ranges::count_if(seats_, &Seat::taken) > 1;
+    if (!others || !seat->close()) return false;
+    seat->taken = false;
+    return true;
+}
+
+bool Receivers::wants(const Seat& seat) const {
+    return &seat - seats_.data() < wanted_.load(std::memory_order_relaxed);
+}
+
+/// For a worker without a seat, or with one that is not wanted: waits until there is one or the pool ends.
+void Receivers::find_seat(Worker& worker) {
+    std::unique_lock lock(mutex_);
+    if (worker.seat() != nullptr) worker.seat()->taken = false;
+    worker.sit(nullptr);
+    for (Seat& seat : seats_) {
+        if (seat.taken || !wants(seat)) continue;
+        seat.taken = true;
+        return worker.sit(&seat);
+    }
+    idle_.push_back(&worker);
+    worker.called.wait(
+        lock, [this, &worker] { return worker.seat() != nullptr || worker.resumes || stopping_.load(); });
+    worker.resumes = false;
+    std::erase(idle_, &worker);
+}
+
+void Receivers::resume(approval::ParkedCalls calls) {
+    const std::lock_guard lock(mutex_);
+    if (stopping_.load()) return;
+    const bool attended = !resumed_.empty();
+    resumed_.splice(resumed_.end(), calls);
+    if (!attended) attend_resumed();
+}
+
+/// With mutex_ held: an idle worker, or a new one, takes what was resumed. What fails is tried at the next
+/// tick.
+void Receivers::attend_resumed() {
+    if (resumed_.empty()) return;
+    if (!idle_.empty()) {
+        Worker* const worker = idle_.back();
+        idle_.pop_back();
+        worker->resumes = true;
+        worker->called.notify_one();
+        return;
+    }
+    try {
+        workers_.push_back(std::make_unique<Worker>(*this, nullptr));
+    } catch (const std::system_error&) {
+        if (wake_watchdog_) wake_watchdog_();
+    }
+}
+
+/// The next call that has its answer. False: there is none.
+bool Receivers::handle_resumed(Worker& worker) {
+    approval::ParkedCalls one;
+    {
+        const std::lock_guard lock(mutex_);
+        if (resumed_.empty()) return false;
+        ++resumed_taken_;
+        one.splice(one.end(), resumed_, resumed_.begin());
+    }
+    worker.handle(std::move(one.front()));
+    return true;
+}
+
+/// One that the watchdog took the seat from has ended its call.
+void Receivers::no_longer_blocked(Worker& worker) {
+    const std::lock_guard lock(mutex_);
+    --blocked_;
+    worker.sit(nullptr);
+}
+
+void Receivers::end_worker(Worker& worker) {
+    const std::lock_guard lock(mutex_);
+    if (worker.seat() != nullptr) worker.seat()->taken = false;
+    worker.sit(nullptr);
+}
+
+/// True: the call is left where its caller is at home, and somebody looks there. From now on it is here.
+bool Receivers::send_home(const kernel::Notification& call, Seat& here) {
+    constexpr auto relaxed = std::memory_order_relaxed;
+    std::atomic<std::uint8_t>& home = homes_[static_cast<std::size_t>(call.thread) % max_homes];
+    const auto own = static_cast<std::uint8_t>(&here - seats_.data() + 1);
+    const std::uint8_t known = home.load(relaxed);
+    if (known == own) return false;
+    if (known != 0 && seats_[known - 1U].leave(call)) return true;
+    home.store(own, relaxed);
+    return false;
+}
+
+void Receivers::receive_as(Reception how) {
+    if (reception_.exchange(how) == how) return;
+    source_.wake_synchronously(how != Reception::several);
+    wanted_.store(how == Reception::alone ? 1 : usable_seats_);
+    const std::lock_guard lock(mutex_);
+    fill_seats();
+}
+
+void Receivers::adapt() {
+    const std::int64_t now = monotonic_ns();
+    Traffic seen;
+    const std::int64_t before = std::exchange(last_tick_ns_, now);
+    seen.elapsed_ns = now - before;
+    seen.calls = run_.notifications.load() - seen_notifications_;
+    seen.samples = samples_.exchange(0);
+    seen.overlaps = overlaps_.exchange(0);
+    seen.handling_ns = handling_ns_.exchange(0);
+    if (before != 0) receive_as(chooser_.choose(seen));
+}
+
+/// Calls that last longer than a tick lose their worker's seat to another.
+void Receivers::notice_stuck() {
+    for (const auto& worker : workers_) {
+        if (worker->ended.load() || !worker->mark_stuck()) continue;
+        ++blocked_;
+        constexpr std::int64_t cautious_ns = 10'000'000'000;
+        cautious_until_ns_.store(monotonic_ns() + cautious_ns);
+        if (worker->seat() != nullptr) worker->seat()->taken = false;
+    }
+    fill_seats();
+}
+
+/// Whether any call is blocked.
+bool Receivers::interrupt_waiting() {
+    bool waiting = false;
+    for (const auto& worker : workers_) {
+        if (worker->ended.load() || !worker->waits()) continue;
+        waiting = true;
+        worker->interrupt_if_needed();
+    }
+    return waiting;
+}
+
+bool Receivers::tick() {
+    adapt();
+    bool waiting = false;
+    {
+        const std::lock_guard lock(mutex_);
+        notice_stuck();
+        if (!resumed_.empty() && resumed_seen_ == resumed_taken_) attend_resumed();
+        resumed_seen_ = resumed_taken_;
+        waiting = interrupt_waiting() || !resumed_.empty();
+    }
+    const std::uint64_t notifications = run_.notifications.load();
+    quiet_ticks_ = waiting || notifications != seen_notifications_ ? 0 : quiet_ticks_ + 1;
+    seen_notifications_ = notifications;
+    constexpr int ticks_before_sleep = 50;
+    if (quiet_ticks_ < ticks_before_sleep) return true;
+    quiet_ticks_ = 0;
+    watchdog_asleep_.store(true);
+    // A call that began before it could see that nobody watches.
+    if (run_.notifications.load() != seen_notifications_) {
+        watchdog_asleep_.store(false);
+        return true;
+    }
+    last_tick_ns_ = 0;  // the first tick after a pause has no length
+    return false;
+}
+
+/// Interrupts workers until this is true of all of them, or of all but those that hang in a file system.
+void Receivers::interrupt_until(bool (*done)(const Worker&)) {
+    constexpr auto patience = std::chrono::seconds(2);
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    for (;;) {
+        bool all = true;
+        {
+            const std::lock_guard lock(mutex_);
+            for (const auto& worker : workers_) {
+                if (done(*worker)) continue;
+                all = false;
+                worker->called.notify_one();
+                worker->interrupt();
+            }
+        }
+        if (all || std::chrono::steady_clock::now() > deadline) return;
+        ::sched_yield();
+    }
+}
+
+void Receivers::stop() {
+    stopping_.store(true);
+    interrupt_until([](const Worker& worker) { return !worker.handles(); });
+    const std::lock_guard lock(mutex_);
+    resumed_.clear();
+}
+
+Receivers::~Receivers() {
+    stop();
+    started_.store(true);
+    started_.notify_all();
+    interrupt_until([](const Worker& worker) { return worker.ended.load(); });
+    for (auto& worker : workers_) {
+        // A thread that hangs in a file system cannot be ended; the process's end takes it.
+        if (worker->ended.load()) {
+            worker->join();
+        } else {
+            worker->detach();
+            static_cast<void>(worker.release());
+        }
+    }
+}
+
+}  // namespace callgate

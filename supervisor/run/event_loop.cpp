@@ -1,0 +1,289 @@
+#include "supervisor/run/event_loop.hpp"
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "base/process/signal_descriptor.hpp"
+
+namespace callgate {
+
+namespace {
+
+namespace asio = boost::asio;
+using agent::Event;
+using agent::Order;
+
+constexpr int handled_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2};
+
+/// Exit statuses of what ended the tree itself (cli.md).
+constexpr std::pair<std::string_view, int> statuses[] = {
+    {"timeout", 124},   {"idle_timeout", 124}, {"killed_by_rule", 137}, {"memory", 137},
+    {"processes", 137}, {"disk", 137},         {"cpu", 128 + SIGXCPU},
+};
+
+/// Stops this process as the shell would see the command itself stop; it goes on when somebody continues us.
+/// A command with a terminal of its own leaves our group (the other commands of a pipe) to us: what the
+/// terminal would have stopped with it stops with us. False: an orphaned group does not stop (setpgid(2)).
+bool stop_like(int signal, bool whole_group) {
+    const bool by_terminal = signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
+    if (!by_terminal) {
+        ::kill(::getpid(), SIGSTOP);
+        return true;
+    }
+    sigset_t set;
+    ::sigemptyset(&set);
+    ::sigaddset(&set, signal);
+    ::kill(whole_group ? 0 : ::getpid(), signal);
+    ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);  // every thread blocks it: it is delivered here
+    if (signal == SIGTSTP) ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    sigset_t pending;
+    return ::sigpending(&pending) != 0 || ::sigismember(&pending, SIGCONT) != 0;
+}
+
+}  // namespace
+
+EventLoop::EventLoop()
+    : context_(1),
+      signals_(context_, open_signals(handled_signals)),
+      events_(context_),
+      wall_(context_),
+      grace_(context_),
+      ticks_(context_) {}
+
+RunOutcome EventLoop::run(agent::Guardian& guardian, Settings settings) {
+    started_ = std::chrono::steady_clock::now();
+    guardian_ = &guardian;
+    settings_ = std::move(settings);
+    events_.assign(guardian.events.release());
+    watch_signals();
+    watch_events();
+    start_wall();
+    start_ticks();
+    context_.run();
+    outcome_.duration_ms =
+        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - started_)
+            .count();
+    return outcome_;
+}
+
+void EventLoop::end_tree(std::string outcome) {
+    asio::post(context_, [this, outcome = std::move(outcome)] {
+        name_outcome(outcome);
+        order(Order::Kind::end);
+    });
+}
+
+void EventLoop::wake_watchdog() {
+    asio::post(context_, [this] { start_ticks(); });
+}
+
+void EventLoop::run_soon(std::function<void()> what) { asio::post(context_, std::move(what)); }
+
+void EventLoop::name_outcome(const std::string& outcome) {
+    if (outcome_.outcome.empty()) outcome_.outcome = outcome;
+}
+
+void EventLoop::order(Order::Kind kind, int value) {
+    if (kind == Order::Kind::end || kind == Order::Kind::terminate) ending_ = true;
+    const Order message{kind, value};
+    // A guardian that is gone is noticed by the end of its events.
+    while (::write(guardian_->orders.get(), &message, sizeof message) < 0 && errno == EINTR) {
+    }
+}
+
+void EventLoop::start_wall() {
+    if (!settings_.wall) return;
+    wall_.expires_after(*settings_.wall);
+    wall_.async_wait([this](const boost::system::error_code& error) {
+        if (error) return;
+        name_outcome("timeout");
+        order(Order::Kind::terminate);
+        grace_.expires_after(settings_.grace);
+        grace_.async_wait([this](const boost::system::error_code& late) {
+            if (!late) order(Order::Kind::end);
+        });
+    });
+}
+
+void EventLoop::start_ticks() {
+    ticks_.expires_after(settings_.tick_interval);
+    ticks_.async_wait([this](const boost::system::error_code& error) {
+        if (!error && !tree_ended_ && settings_.tick()) start_ticks();
+    });
+}
+
+/// Several may have come meanwhile; none comes in parts, as each is written whole (pipe(7), PIPE_BUF).
+void EventLoop::watch_events() {
+    events_.async_read_some(
+        asio::buffer(said_), [this](const boost::system::error_code& error, std::size_t bytes) {
+            // The end of the pipe comes after everything that was said, when the guardian is gone.
+            if (error || bytes < sizeof(Event)) return on_guardian_gone();
+            for (std::size_t index = 0; index < bytes / sizeof(Event) && !tree_ended_; ++index)
+                on_event(said_[index]);
+            if (!tree_ended_) watch_events();
+        });
+}
+
+void EventLoop::on_event(const Event& event) {
+    switch (event.kind) {
+        case Event::Kind::exec_failed:
+            name_outcome("exec_failed");
+            outcome_.exit_status = event.value == ENOENT || event.value == ENOTDIR ? 127 : 126;
+            outcome_.error = std::generic_category().message(event.value);
+            break;
+        case Event::Kind::stopped:
+            on_stopped(event.value);
+            break;
+        case Event::Kind::exited:
+            outcome_.exit_code = event.value;
+            if (outcome_.outcome.empty()) outcome_.exit_status = event.value;
+            name_outcome("exited");
+            settings_.command_ended(event.value);
+            break;
+        case Event::Kind::signaled:
+            outcome_.signal = event.value;
+            if (outcome_.outcome.empty()) outcome_.exit_status = 128 + event.value;
+            name_outcome(passed_on_ == event.value ? "cancelled" : "signaled");
+            settings_.command_ended(128 + event.value);
+            break;
+        case Event::Kind::lingering:
+            // What an ordered end takes along was not left running.
+            if (!ending_) outcome_.ended_background = static_cast<std::uint64_t>(event.value);
+            break;
+        case Event::Kind::ended:
+            outcome_.cpu_ms = event.cpu_us / 1000;
+            outcome_.max_rss_kb = event.max_rss_kb;
+            outcome_.bytes_written = event.bytes_written;
+            outcome_.processes = event.processes;
+            outcome_.directory_removed = event.value == 0;
+            order(Order::Kind::dismiss);
+            finish();
+            break;
+        case Event::Kind::ready:
+        case Event::Kind::armed:
+        case Event::Kind::arm_failed:
+        case Event::Kind::continued:
+            break;
+    }
+}
+
+/// The end of a tree begins with stopping it: nobody will continue that.
+void EventLoop::on_stopped(int signal) {
+    if (ending_) return;
+    if (!settings_.relay) {
+        static_cast<void>(stop_like(signal, false));
+        return;
+    }
+    const bool wanted = signal == SIGTTIN || signal == SIGTTOU;
+    if (wanted && settings_.relay->take()) return order(Order::Kind::foreground);
+    settings_.relay->give_back();
+    const bool stopped = stop_like(signal, true);
+    continued_ = stopped;
+    const bool holds = settings_.relay->resume(wanted);
+    // Nobody can ever give it the terminal: it would stop again at once.
+    if (wanted && !stopped && !holds) order(Order::Kind::group_signal, SIGHUP);
+    order(holds ? Order::Kind::foreground : Order::Kind::background);
+    order(Order::Kind::group_signal, SIGCONT);
+}
+
+void EventLoop::suspend_command() {
+    asio::post(context_, [this] { order(Order::Kind::group_signal, SIGTSTP); });
+}
+
+void EventLoop::give_keys_to_command() {
+    asio::post(context_, [this] {
+        if (!ending_ && settings_.relay->take()) order(Order::Kind::foreground);
+    });
+}
+
+void EventLoop::watch_signals() {
+    signals_.async_wait(asio::posix::stream_descriptor::wait_read,
+                        [this](const boost::system::error_code& error) {
+                            if (error) return;
+                            signalfd_siginfo info{};
+                            while (::read(signals_.native_handle(), &info, sizeof info) ==
+                                   static_cast<ssize_t>(sizeof info)) {
+                                on_signal(static_cast<int>(info.ssi_signo), info.ssi_code);
+                            }
+                            if (!tree_ended_) watch_signals();
+                        });
+}
+
+/// What the terminal sends reaches the command's group by itself; what a process sends is passed on.
+void EventLoop::on_signal(int signal, int code) {
+    const bool from_terminal = code == SI_KERNEL;
+    switch (signal) {
+        case SIGINT:
+        case SIGQUIT:
+        case SIGTSTP:
+            if (!from_terminal) {
+                passed_on_ = signal;
+                order(Order::Kind::signal, signal);
+            } else if (settings_.relay) {  // it has another terminal, and this one was not raw
+                order(Order::Kind::group_signal, signal);
+            }
+            break;
+        case SIGTERM:
+        case SIGHUP:
+            on_terminate(signal);
+            break;
+        case SIGCONT:
+            // Somebody had stopped callgate alone, and perhaps used the terminal.
+            if (settings_.relay && !std::exchange(continued_, false) && settings_.relay->resume(false))
+                order(Order::Kind::foreground);
+            order(Order::Kind::signal, signal);
+            break;
+        default:
+            order(Order::Kind::signal, signal);
+            break;
+    }
+}
+
+void EventLoop::on_terminate(int signal) {
+    ++terminations_;
+    if (terminations_ > 1 && signal == SIGTERM) {
+        name_outcome("cancelled");
+        outcome_.exit_status = 128 + signal;
+        return order(Order::Kind::end);
+    }
+    passed_on_ = signal;
+    order(Order::Kind::signal, signal);
+    grace_.expires_after(settings_.grace);
+    grace_.async_wait([this, signal](const boost::system::error_code& error) {
+        if (error) return;
+        if (outcome_.outcome.empty()) outcome_.exit_status = 128 + signal;
+        name_outcome("cancelled");
+        order(Order::Kind::end);
+    });
+}
+
+/// The tree is then ours: orphans come to the next subreaper, which is this process.
+void EventLoop::on_guardian_gone() {
+    outcome_.outcome = "cancelled";
+    outcome_.exit_status = 125;
+    outcome_.error = "the guardian process was killed; everything that it guarded was ended";
+    do {
+        end_descendants(::getpid());
+        while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+        }
+    } while (!descendants(::getpid()).empty());
+    finish();
+}
+
+void EventLoop::finish() {
+    tree_ended_ = true;
+    for (const auto& [outcome, status] : statuses)
+        if (outcome_.outcome == outcome) outcome_.exit_status = status;
+    context_.stop();
+}
+
+}  // namespace callgate

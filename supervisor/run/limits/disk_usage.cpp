@@ -1,0 +1,97 @@
+#include "supervisor/run/limits/disk_usage.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "base/directory.hpp"
+
+namespace callgate::limits {
+
+namespace {
+
+constexpr std::uint64_t block_size = 512;  // st_blocks, stat(2)
+constexpr std::size_t deepest = 256;
+constexpr int directory_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+
+class Count {
+public:
+    [[nodiscard]] bool root(const std::string& path) {
+        const int fd = ::open(path.c_str(), directory_flags);
+        if (fd < 0) return true;
+        struct stat status {};
+        if (::fstat(fd, &status) == 0) device_ = status.st_dev;
+        return enter(fd) && walk();
+    }
+    [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+
+private:
+    /// Takes the descriptor of a directory; false where it lies too deep.
+    bool enter(int fd) {
+        struct stat status {};
+        const bool fresh = ::fstat(fd, &status) == 0 && status.st_dev == device_ && add(status, true);
+        DIR* const directory = fresh && open_.size() < deepest ? ::fdopendir(fd) : nullptr;
+        if (directory != nullptr)
+            open_.emplace_back(directory);
+        else
+            ::close(fd);
+        return !fresh || directory != nullptr;
+    }
+    /// Whether this inode was not counted before. A file with one name needs no memory of it.
+    bool add(const struct stat& status, bool remember) {
+        if ((remember || status.st_nlink > 1) && !counted_.emplace(status.st_dev, status.st_ino).second)
+            return false;
+        bytes_ += static_cast<std::uint64_t>(status.st_blocks) * block_size;
+        return true;
+    }
+    bool walk() {
+        while (!open_.empty()) {
+            DIR* const directory = open_.back().get();
+            const dirent* entry = ::readdir(directory);
+            if (entry == nullptr) {
+                open_.pop_back();
+                continue;
+            }
+            const std::string_view name = entry->d_name;
+            if (name == "." || name == "..") continue;
+            struct stat status {};
+            if (::fstatat(::dirfd(directory), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+            if (!S_ISDIR(status.st_mode)) {
+                add(status, false);
+                continue;
+            }
+            const int fd = ::openat(::dirfd(directory), entry->d_name, directory_flags);
+            if (fd >= 0 && !enter(fd)) return false;
+        }
+        return true;
+    }
+
+    dev_t device_ = 0;
+    std::vector<Directory> open_;
+    std::set<std::pair<dev_t, ino_t>> counted_;
+    std::uint64_t bytes_ = 0;
+};
+
+}  // namespace
+
+std::optional<std::uint64_t> disk_usage(const std::vector<std::string>& roots) {
+    Count count;
+    for (const std::string& path : roots)
+        if (!count.root(path)) return std::nullopt;
+    return count.bytes();
+}
+
+std::vector<dev_t> devices_of(const std::vector<std::string>& roots) {
+    std::vector<dev_t> devices;
+    for (const std::string& path : roots) {
+        struct stat status {};
+        if (::stat(path.c_str(), &status) == 0) devices.push_back(status.st_dev);
+    }
+    return devices;
+}
+
+}  // namespace callgate::limits

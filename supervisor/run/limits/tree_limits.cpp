@@ -1,0 +1,223 @@
+#include "supervisor/run/limits/tree_limits.hpp"
+
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <stdexcept>
+#include <system_error>
+
+#include "supervisor/run/limits/disk_usage.hpp"
+
+namespace callgate::limits {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::chrono::nanoseconds soonest = 2ms, latest = 1s;
+constexpr double slowest_growth = 500e6;  // bytes a second that are always reckoned with
+/// A reading may take this part of the time between two, unless a limit is near.
+constexpr int pause_factor = 100;
+constexpr int disk_pause_factor = 20;
+
+/// When the limit can be reached, seen from halfway there.
+std::chrono::nanoseconds due(std::uint64_t used, std::uint64_t limit, double growth) {
+    if (used >= limit) return soonest;
+    const double seconds = static_cast<double>(limit - used) / (2 * growth);
+    if (seconds >= 1) return latest;
+    return std::clamp(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)), soonest, latest);
+}
+
+}  // namespace
+
+bool TreeLimits::any(const rules::Limits& limits) {
+    return limits.memory || limits.processes || limits.cpu || limits.disk || limits.idle;
+}
+
+TreeLimits::TreeLimits(TreeLimitSettings settings)
+    : settings_(std::move(settings)),
+      groups_(*settings_.groups),
+      meter_(settings_.guardian, *settings_.made),
+      fastest_growth_(slowest_growth) {
+    if (!groups_.add(settings_.agent))
+        throw std::runtime_error("cannot put the command into its control group: " +
+                                 std::generic_category().message(errno));
+    peak_.memory_in_group = groups_.hold_memory();
+    peak_.tasks_in_group = groups_.hold_tasks();
+    if (!settings_.limits.disk) return;
+    const std::optional<std::uint64_t> used = disk_usage(settings_.places);
+    if (!used)
+        throw std::runtime_error(
+            "--disk: directories of the work directory are nested deeper than 256 levels: "
+            "what is added to it cannot be counted");
+    disk_at_start_ = *used;
+    devices_ = devices_of(settings_.places);
+}
+
+TreeLimits::~TreeLimits() { stop(); }
+
+void TreeLimits::start() {
+    shared_at_start_ = shared_memory_of_machine();
+    active_ = Clock::now();
+    sigset_t all, before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the main thread's
+    thread_ = std::thread([this] { run(); });
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+std::optional<std::string> TreeLimits::group_reached() const { return groups_.exceeded(); }
+
+void TreeLimits::stop() {
+    {
+        const std::lock_guard lock(mutex_);
+        ending_ = true;
+    }
+    changed_.notify_all();
+    if (!thread_.joinable()) return;
+    thread_.join();
+    if (groups_.hold_memory()) peak_.memory = groups_.peak_memory();
+    if (groups_.hold_tasks()) peak_.tasks = std::max(peak_.tasks, groups_.peak_tasks());
+}
+
+void TreeLimits::run() {
+    ::prctl(PR_SET_NAME, "callgate-limits");
+    std::unique_lock lock(mutex_);
+    while (!ending_) {
+        lock.unlock();
+        Wait next = Wait::max();
+        const std::optional<std::string> outcome = look(next);
+        if (outcome) return end(*outcome);
+        lock.lock();
+        changed_.wait_for(lock, next, [this] { return ending_; });
+    }
+}
+
+/// The event loop hears of it first: that the command stops is then no news for callgate's caller.
+void TreeLimits::end(const std::string& outcome) {
+    settings_.exceeded(outcome);
+    if (outcome != "memory" || groups_.hold_memory()) return;
+    // It grows until it is stopped: here at once, and not when the news has gone from thread to thread.
+    signal_descendants(settings_.guardian, {SIGSTOP});
+    meter_.read();
+    peak_.memory = std::max(peak_.memory, meter_.memory());
+}
+
+/// What groups hold is asked of them, which costs next to nothing; the tree is read when that is due.
+std::optional<std::string> TreeLimits::look(Wait& next) {
+    if (const std::optional<std::string> outcome = group_exceeded(next)) return outcome;
+    const auto began = Clock::now();
+    if (began >= next_reading_) {
+        Wait pause = latest;
+        if (const std::optional<std::string> outcome = read_tree(pause)) return outcome;
+        const auto now = Clock::now();
+        // A large tree is read less often, but never later than a limit that is near needs.
+        if (pause == latest) pause = std::max<Wait>(pause, pause_factor * (now - began));
+        next_reading_ = now + pause;
+    }
+    next = std::min<Wait>(next, next_reading_ - Clock::now());
+    return std::nullopt;
+}
+
+std::optional<std::string> TreeLimits::read_tree(Wait& next) {
+    const TreeUsage usage = meter_.read();
+    const rules::Limits& limits = settings_.limits;
+    peak_.tasks = std::max(peak_.tasks, usage.tasks);
+    if (tasks_exceeded(usage, next)) return "processes";
+    if (limits.cpu) {
+        if (usage.cpu >= *limits.cpu) return "cpu";
+        const auto left = std::chrono::duration_cast<Wait>(*limits.cpu - usage.cpu);
+        next = std::min(next, std::max<Wait>(left / std::max(1U, std::thread::hardware_concurrency()), 10ms));
+    }
+    if (memory_exceeded(usage, next)) return "memory";
+    if (disk_exceeded(next)) return "disk";
+    if (idle(usage, next)) return "idle_timeout";
+    return std::nullopt;
+}
+
+/// The kernel holds these; how soon the end follows is all that the readings decide.
+std::optional<std::string> TreeLimits::group_exceeded(Wait& next) const {
+    if (!groups_.hold_memory() && !groups_.hold_tasks()) return std::nullopt;
+    next = 50ms;
+    return groups_.exceeded();
+}
+
+bool TreeLimits::tasks_exceeded(const TreeUsage& usage, Wait& next) const {
+    const std::optional<std::uint64_t>& limit = settings_.limits.processes;
+    if (!limit || groups_.hold_tasks()) return false;
+    // Who forks as fast as it can makes some thousands in a second.
+    next = std::min(next, due(usage.tasks, *limit, 5000));
+    return usage.tasks > *limit;
+}
+
+/// Resident bytes, and what all the machine's memory files may have gained, are cheap to read and never too
+/// small; only where they are above the limit is it reckoned which pages are shared.
+bool TreeLimits::memory_exceeded(const TreeUsage& usage, Wait& next) {
+    const auto now = Clock::now();
+    std::uint64_t used = usage.resident;
+    if (settings_.limits.memory && !groups_.hold_memory()) {
+        const std::uint64_t limit = *settings_.limits.memory;
+        const std::uint64_t shared = shared_memory_of_machine();
+        const std::uint64_t gained = shared > shared_at_start_ ? shared - shared_at_start_ : 0;
+        const bool doubtful = used + gained > limit;
+        const std::uint64_t most = used + gained;
+        if (doubtful) used = meter_.memory();
+        if (last_reading_ != Clock::time_point{} && most > last_memory_ && now > last_reading_) {
+            const double seconds = std::chrono::duration<double>(now - last_reading_).count();
+            if (seconds > 1e-3)
+                fastest_growth_ =
+                    std::max(fastest_growth_, static_cast<double>(most - last_memory_) / seconds);
+        }
+        last_memory_ = most;
+        last_reading_ = now;
+        peak_.memory = std::max(peak_.memory, used);
+        if (used > limit) return true;
+        next = std::min(next, due(doubtful ? used : most, limit, fastest_growth_));
+        // Reckoning reads every page table: at most a fifth of the time.
+        if (doubtful) next = std::max(next, Wait(4 * (Clock::now() - now)));
+        return false;
+    }
+    peak_.memory = std::max(peak_.memory, used);
+    return false;
+}
+
+bool TreeLimits::disk_exceeded(Wait& next) {
+    if (!settings_.limits.disk) return false;
+    const auto began = Clock::now();
+    if (began < next_disk_) {
+        next = std::min<Wait>(next, next_disk_ - began);
+        return false;
+    }
+    const std::optional<std::uint64_t> named = disk_usage(settings_.places);
+    if (!named) return true;  // too deep to be counted
+    const std::uint64_t used = *named + meter_.hidden(devices_).unnamed;
+    const std::uint64_t added = used > disk_at_start_ ? used - disk_at_start_ : 0;
+    if (added > *settings_.limits.disk) return true;
+    const auto took = Clock::now() - began;
+    const Wait pause =
+        std::max<Wait>(due(added, *settings_.limits.disk, slowest_growth), disk_pause_factor * took);
+    next_disk_ = Clock::now() + pause;
+    next = std::min(next, pause);
+    return false;
+}
+
+/// At work is who writes anything, or uses more than a hundredth of one processor.
+bool TreeLimits::idle(const TreeUsage& usage, Wait& next) {
+    if (!settings_.limits.idle) return false;
+    const auto now = Clock::now();
+    const std::uint64_t written = meter_.written();
+    const auto cpu = usage.cpu - active_cpu_;
+    if (written > active_written_ || cpu * 100 > now - active_) {
+        active_ = now;
+        active_cpu_ = usage.cpu;
+        active_written_ = written;
+    }
+    const auto left = std::chrono::duration_cast<Wait>(*settings_.limits.idle - (now - active_));
+    if (left.count() <= 0) return true;
+    next = std::min(next, std::max<Wait>(left / 4, soonest));
+    return false;
+}
+
+}  // namespace callgate::limits

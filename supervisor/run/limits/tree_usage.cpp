@@ -1,0 +1,192 @@
+#include "supervisor/run/limits/tree_usage.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+#include "base/directory.hpp"
+#include "base/unique_fd.hpp"
+
+namespace callgate::limits {
+
+namespace {
+
+const std::uint64_t page_size = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+const std::uint64_t ticks_per_second = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+constexpr std::uint64_t block_size = 512;  // st_blocks, stat(2)
+
+std::string of_process(pid_t pid, const char* what) { return "/proc/" + std::to_string(pid) + "/" + what; }
+
+/// The start of a file of /proc, as much as the numbers need; empty where it cannot be read.
+std::string_view read_start(const std::string& path, std::array<char, 4096>& buffer) {
+    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file) return {};
+    const ssize_t length = ::read(file.get(), buffer.data(), buffer.size());
+    return {buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0))};
+}
+
+/// The number that follows "KEY:" at the beginning of a line; 0 where there is none.
+std::uint64_t number_of(std::string_view text, std::string_view key) {
+    for (std::size_t line = 0; line < text.size();) {
+        const std::string_view rest = text.substr(line);
+        if (rest.starts_with(key) && rest.substr(key.size()).starts_with(':')) {
+            std::string_view value = rest.substr(key.size() + 1);
+            value.remove_prefix(std::min(value.find_first_not_of(" \t"), value.size()));
+            std::uint64_t number = 0;
+            std::from_chars(value.data(), value.data() + value.size(), number);
+            return number;
+        }
+        const std::size_t end = rest.find('\n');
+        if (end == std::string_view::npos) break;
+        line += end + 1;
+    }
+    return 0;
+}
+
+/// What open descriptors refer to, each object once.
+class OpenFiles {
+public:
+    explicit OpenFiles(const std::vector<dev_t>& devices) : devices_(devices) {}
+
+    void add_process(pid_t pid) {
+        const std::string path = of_process(pid, "fd");
+        const Directory directory(::opendir(path.c_str()));
+        if (!directory) return;
+        while (const dirent* entry = ::readdir(directory.get())) {
+            if (entry->d_name[0] != '.') add(::dirfd(directory.get()), entry->d_name);
+        }
+    }
+    [[nodiscard]] const HiddenBytes& bytes() const { return bytes_; }
+
+private:
+    void add(int directory, const char* name) {
+        struct stat status {};
+        // A regular file without a name; stat(2) of the link asks for nothing but the inode that is open.
+        if (::fstatat(directory, name, &status, 0) != 0) return;
+        if (!S_ISREG(status.st_mode) || status.st_nlink != 0) return;
+        if (!counted_.emplace(status.st_dev, status.st_ino).second) return;
+        const auto size = static_cast<std::uint64_t>(status.st_blocks) * block_size;
+        std::array<char, 16> link{};
+        const ssize_t length = ::readlinkat(directory, name, link.data(), link.size());
+        const std::string_view target(link.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+        if (target.starts_with("/memfd:"))
+            bytes_.memory += size;
+        else if (std::find(devices_.begin(), devices_.end(), status.st_dev) != devices_.end())
+            bytes_.unnamed += size;
+    }
+
+    const std::vector<dev_t>& devices_;
+    std::set<std::pair<dev_t, ino_t>> counted_;
+    HiddenBytes bytes_;
+};
+
+/// Resident and swapped bytes of the run's own segments: /proc/sysvipc/shm (proc(5)) has both, shmctl(2) for
+/// one segment only the size that was asked for.
+std::uint64_t segments(const agent::MadeObjects& made) {
+    const auto& ids = made.ids[static_cast<std::size_t>(agent::ObjectKind::memory)];
+    std::set<long long> own;
+    for (std::uint32_t index = 0; index < ids.count.load(); ++index) own.insert(ids.values[index].load());
+    if (own.empty()) return 0;
+    std::ifstream table("/proc/sysvipc/shm");
+    std::string line;
+    std::getline(table, line);  // the heading
+    std::uint64_t bytes = 0;
+    while (std::getline(table, line)) {
+        std::istringstream fields(line);
+        std::array<long long, 16> numbers{};  // key shmid perms ... rss swap
+        for (long long& number : numbers) fields >> number;
+        if (fields && own.count(numbers[1]) != 0)
+            bytes += static_cast<std::uint64_t>(numbers[14] + numbers[15]);
+    }
+    return bytes;
+}
+
+}  // namespace
+
+TreeMeter::TreeMeter(pid_t guardian, const agent::MadeObjects& made) : guardian_(guardian), made_(made) {}
+
+TreeUsage TreeMeter::read() {
+    TreeUsage usage;
+    for (auto& [identity, seen] : seen_) seen.current = false;
+    std::uint64_t reaped = 0, own = 0;
+    // The guardian forks nothing but the command: what it has reaped is the tree's.
+    if (const auto guardian = read_process(guardian_)) reaped = guardian->children_ticks;
+    for_each_descendant(guardian_, [&](const Process& process) {
+        Seen& seen = seen_[{process.pid, process.start_time}];
+        seen.ticks = process.ticks;
+        seen.resident = process.resident_pages * page_size;
+        seen.current = true;
+        own += process.ticks;
+        reaped += process.children_ticks;
+        if (!process.alive()) return;
+        usage.tasks += process.threads;
+        usage.resident += seen.resident;
+    });
+    for (auto one = seen_.begin(); one != seen_.end();) {
+        if (one->second.current) {
+            ++one;
+            continue;
+        }
+        ended_ticks_ += one->second.ticks;
+        ended_written_ += one->second.written;
+        one = seen_.erase(one);
+    }
+    // Both count what others miss: the kernel's sum those who lived shortly, ours those who were not waited
+    // for.
+    most_ticks_ = std::max({most_ticks_, own + reaped, own + ended_ticks_});
+    usage.cpu = std::chrono::milliseconds(most_ticks_ * 1000 / ticks_per_second);
+    return usage;
+}
+
+std::uint64_t TreeMeter::memory() const {
+    std::uint64_t bytes = 0, shared = 0;
+    std::array<char, 4096> buffer;
+    for (const auto& [identity, seen] : seen_) {
+        const std::string_view text = read_start(of_process(identity.first, "smaps_rollup"), buffer);
+        if (text.empty()) {
+            // Ended meanwhile, or its maps may not be read.
+            const auto now = read_process(identity.first);
+            if (now && now->start_time == identity.second) bytes += now->resident_pages * page_size;
+            continue;
+        }
+        bytes += number_of(text, "Pss") * 1024;
+        shared += number_of(text, "Pss_Shmem") * 1024;
+    }
+    const std::uint64_t hidden_bytes = hidden({}).memory;
+    return bytes + (hidden_bytes > shared ? hidden_bytes - shared : 0);
+}
+
+std::uint64_t TreeMeter::written() {
+    std::uint64_t bytes = ended_written_;
+    std::array<char, 4096> buffer;
+    for (auto& [identity, seen] : seen_) {
+        const std::string_view text = read_start(of_process(identity.first, "io"), buffer);
+        seen.written = std::max(seen.written, number_of(text, "wchar"));
+        bytes += seen.written;
+    }
+    return bytes;
+}
+
+HiddenBytes TreeMeter::hidden(const std::vector<dev_t>& devices) const {
+    OpenFiles files(devices);
+    for (const auto& [identity, seen] : seen_) files.add_process(identity.first);
+    HiddenBytes bytes = files.bytes();
+    bytes.memory += segments(made_);
+    return bytes;
+}
+
+std::uint64_t shared_memory_of_machine() {
+    std::array<char, 4096> buffer;
+    return number_of(read_start("/proc/meminfo", buffer), "Shmem") * 1024;
+}
+
+}  // namespace callgate::limits

@@ -1,0 +1,204 @@
+#include "supervisor/run/report.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "rules/model/rule.hpp"
+#include "base/escape.hpp"
+#include "supervisor/audit/write/format.hpp"
+#include "supervisor/run/observed_summary.hpp"
+#include "base/plural.hpp"
+#include "supervisor/run/report_parts.hpp"
+
+namespace callgate {
+
+namespace {
+
+constexpr std::size_t most_denials = 256, most_lines = 10;
+
+std::string note_of(const audit::Decision& decision) {
+    std::string note(decision.reason.empty() ? decision.verdict.reason() : decision.reason);
+    const auto add = [&note](std::string_view text) { (note += note.empty() ? "" : "; ") += text; };
+    // A second record speaks for itself, and of one process.
+    if (decision.mechanism == audit::Mechanism::kill && decision.of_sequence == 0) add("killed the run");
+    if (decision.verdict.decided_by == rules::DecidedBy::timeout) {
+        add("nobody answered in time");
+    } else if (decision.verdict.action == rules::Action::ask && audit::refused(decision)) {
+        add(audit::unasked::nobody);
+    }
+    return note;
+}
+
+std::string rule_of(const audit::Decision& decision) {
+    const rules::Verdict& verdict = decision.verdict;
+    if (verdict.rule == nullptr) return std::string(rules::name(verdict.decided_by));
+    return std::string(verdict.rule_name());
+}
+
+std::string denial_line(const Denial& denial, bool hints) {
+    std::string line = "callgate:   " + std::string(rules::name(denial.operation)) + ' ' +
+                       terminal_safe(denial.object) + " ×" + std::to_string(denial.count) + "  " +
+                       (denial.by_rule ? "rule " : "") + terminal_safe(denial.rule);
+    if (!denial.note.empty()) line += " (" + terminal_safe(denial.note) + ')';
+    if (hints && !denial.hint.empty()) line += "  allow with: " + denial.hint;
+    return line + '\n';
+}
+
+/// What `callgate audit show` needs to find this log: the run, or the file where it is not among the others.
+std::string log_argument(const RunFacts& facts) {
+    return facts.audit_file.ends_with('-' + facts.run + ".jsonl") ? facts.run
+                                                                  : shell_quote(facts.audit_file);
+}
+
+}  // namespace
+
+struct RunReport::State {
+    std::shared_ptr<const rules::RuleSet> rules;
+    std::atomic<std::uint64_t> allow = 0, ask = 0, deny = 0, kill = 0;
+    std::atomic<std::uint64_t> would_ask = 0, would_deny = 0, would_kill = 0;
+
+    mutable std::mutex lock;
+    std::vector<Denial> denials;  // in the order of their first calls
+    std::unordered_map<std::string, std::size_t> index;
+    std::uint64_t unkept = 0, unkept_would = 0;  // calls of denials beyond the bound
+    ObservedSummary observed;
+
+    void keep(const audit::Decision& decision);
+    [[nodiscard]] std::string denials_text(const RunFacts& facts, bool hints) const;
+};
+
+void RunReport::State::keep(const audit::Decision& decision) {
+    std::string object = object_text(decision);
+    std::string rule = rule_of(decision);
+    const std::string key = std::string(rules::name(decision.operation)) + '\0' + rule + '\0' + object;
+    const std::lock_guard guard(lock);
+    if (const auto known = index.find(key); known != index.end()) {
+        ++denials[known->second].count;
+        return;
+    }
+    if (denials.size() == most_denials) {
+        ++(audit::refused(decision) ? unkept : unkept_would);
+        return;
+    }
+    index.emplace(key, denials.size());
+    denials.push_back({.object = std::move(object),
+                       .rule = std::move(rule),
+                       .program = std::string(decision.caller.executable),
+                       .hint = rules ? hint(decision, *rules) : hint(decision),
+                       .note = note_of(decision),
+                       .operation = decision.operation,
+                       .by_rule = decision.verdict.rule != nullptr,
+                       .would = !audit::refused(decision),
+                       .pid = decision.caller.pid,
+                       .error = decision.verdict.error,
+                       .count = 1});
+}
+
+RunReport::RunReport() : state_(std::make_unique<State>()) {}
+RunReport::~RunReport() = default;
+
+void RunReport::use_rules(std::shared_ptr<const rules::RuleSet> rules) { state_->rules = std::move(rules); }
+
+void RunReport::note(const audit::Decision& decision) {
+    State& state = *state_;
+    const rules::Action action = decision.verdict.action;
+    if (action == rules::Action::allow) {
+        state.allow.fetch_add(1, std::memory_order_relaxed);
+        return;
+    }
+    const bool refused = audit::refused(decision);
+    std::atomic<std::uint64_t>& count = action == rules::Action::ask ? (refused ? state.ask : state.would_ask)
+                                        : action == rules::Action::kill
+                                            ? (refused ? state.kill : state.would_kill)
+                                            : (refused ? state.deny : state.would_deny);
+    count.fetch_add(1, std::memory_order_relaxed);
+    if (!refused) state.observed.note(decision);
+    state.keep(decision);
+}
+
+audit::Counts RunReport::counts() const {
+    const State& state = *state_;
+    return {.allow = state.allow,
+            .ask = state.ask,
+            .deny = state.deny,
+            .kill = state.kill,
+            .would_deny = state.would_deny,
+            .would_ask = state.would_ask,
+            .would_kill = state.would_kill};
+}
+
+std::string RunReport::State::denials_text(const RunFacts& facts, bool hints) const {
+    const std::lock_guard guard(lock);
+    std::string text;
+    std::uint64_t more = unkept;
+    std::size_t lines = 0;
+    for (const Denial& denial : denials) {
+        if (denial.would) continue;
+        if (lines++ < most_lines) {
+            text += denial_line(denial, hints);
+        } else {
+            more += denial.count;
+        }
+    }
+    if (more == 0) return text;
+    text += "callgate:   … and " + std::to_string(more) + " more";
+    if (!facts.audit_file.empty()) text += ": callgate audit show " + log_argument(facts);
+    return text + '\n';
+}
+
+std::string RunReport::last_denial(rules::Operation operation, bool hints) const {
+    const std::lock_guard guard(state_->lock);
+    const auto& all = state_->denials;
+    const auto last = std::find_if(all.rbegin(), all.rend(),
+                                   [operation](const Denial& one) { return one.operation == operation; });
+    if (last == all.rend()) return {};
+    const std::string by = last->by_rule             ? "rule " + last->rule
+                           : last->rule == "default" ? "the default"
+                                                     : "callgate";
+    std::string text = terminal_safe(last->object) + " is denied by " + terminal_safe(by);
+    if (!last->note.empty()) text += ": " + terminal_safe(last->note);
+    if (hints && !last->hint.empty()) text += "; allow with: " + last->hint;
+    return text;
+}
+
+/// What closes an audited run.
+std::string RunReport::observed_text(const RunFacts& facts, std::uint64_t would, bool hints) const {
+    const std::string nothing = "callgate: audit mode, nothing was enforced: ";
+    if (would == 0) return nothing + "the rules would have denied nothing (run " + facts.run + ")\n";
+    std::string text = nothing + "the rules would have denied " + plural(would, "call") + " (run " +
+                       facts.run + ")\n" + state_->observed.text();
+    if (hints && !facts.audit_file.empty())
+        text += "callgate: a rule set from this: callgate audit suggest " + log_argument(facts) +
+                " > rules.json\n";
+    return text;
+}
+
+std::string RunReport::footer(const RunFacts& facts, const RunOutcome& outcome, bool hints) const {
+    const audit::Counts all = counts();
+    const std::uint64_t denied = all.deny + all.ask + all.kill;
+    const std::uint64_t would = all.would_deny + all.would_ask + all.would_kill;
+    std::string text;
+    if (denied > 0) {
+        text = "callgate: denied " + plural(denied, "call") + " (run " + facts.run + ")\n" +
+               state_->denials_text(facts, hints);
+    }
+    if (facts.mode == "audit") text += observed_text(facts, would, hints);
+    if (outcome.ended_background > 0) {
+        text += "callgate: ended " + std::to_string(outcome.ended_background) +
+                (outcome.ended_background == 1 ? " process" : " processes") +
+                " that the command left running\n";
+    }
+    return text;
+}
+
+std::string RunReport::json(const RunFacts& facts, const RunOutcome& outcome, std::uint64_t records,
+                            const std::string& head) const {
+    const audit::Counts all = counts();
+    const std::lock_guard guard(state_->lock);
+    return report_json(facts, outcome, all, state_->denials, records, head);
+}
+
+}  // namespace callgate

@@ -1,0 +1,29 @@
+// What the sources of the report share: a denial as it is kept, and its JSON.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "rules/model/operation.hpp"
+#include "supervisor/run/report.hpp"
+
+namespace callgate {
+
+/// The first call of its kind, and how many there were. The texts are a stranger's bytes.
+struct Denial {
+    std::string object, rule, program, hint;
+    std::string note;  // "credentials", "no one to ask", ... for people
+    rules::Operation operation = rules::Operation::read;
+    bool by_rule = false;
+    bool would = false;  // audit mode: it was not denied, but would have been
+    int pid = 0, error = 0;
+    std::uint64_t count = 0;
+};
+
+/// cli.md, Report: one object and a newline.
+[[nodiscard]] std::string report_json(const RunFacts& facts, const RunOutcome& outcome,
+                                      const audit::Counts& counts, const std::vector<Denial>& denials,
+                                      std::uint64_t records, const std::string& head);
+
+}  // namespace callgate

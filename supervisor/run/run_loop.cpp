@@ -1,0 +1,155 @@
+#include "supervisor/run/run_loop.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+
+#include "supervisor/approval/terminal/terminal.hpp"
+#include "base/process/held_signals.hpp"
+#include "base/process/open_files.hpp"
+#include "base/process/start_memory.hpp"
+
+namespace callgate {
+
+namespace {
+
+/// How long a reader of the log may take once the run is over.
+constexpr std::chrono::seconds last_wait{2};
+
+std::optional<calls::Observation> observation(const SessionConfig& config) {
+    if (!config.enforced) return std::nullopt;
+    return std::optional<calls::Observation>(std::in_place, *config.rules, config.observed_plan,
+                                             config.plan.record != rules::RecordMode::minimal);
+}
+
+}  // namespace
+
+Running::Running(Surroundings surroundings)
+    : given_(std::move(surroundings)),
+      rules_(given_.config.enforced ? *given_.config.enforced : *given_.config.rules),
+      grants_(given_.config.plan),
+      moves_(rules_, grants_),
+      observed_(observation(given_.config)),
+      user_objects_(given_.begun.made.objects()),
+      shared_(supervision()),
+      receivers_(listener_, shared_, [this] { loop_.wake_watchdog(); }) {
+    // Threads from here on: they inherit the blocked signals.
+    start_memory::end();
+    raise_open_files();
+    receivers_.prepare();
+}
+
+Running::~Running() {
+    if (desk_) desk_->stop();
+}
+
+void Running::use(audit::Log* log) {
+    shared_.log = log;
+    if (log != nullptr) sync_.emplace(loop_, *log);
+    desk_.emplace(given_.config.ask, desk_environment(log));
+    if (given_.config.ask.who != approval::AskSettings::Who::never) shared_.broker = &desk_->broker();
+    // A person's terminal is taken only where the command is about to begin.
+    if (!given_.config.terminal) desk_->start();
+}
+
+calls::Supervision Running::supervision() {
+    const SessionConfig& config = given_.config;
+    return {.rules = rules_,
+            .plan = config.plan,
+            .grants = grants_,
+            .moves = moves_,
+            .observed = observed_ ? &*observed_ : nullptr,
+            .home = config.home,
+            .report = given_.report,
+            .guardian = given_.begun.guardian.pid,
+            .uid = ::geteuid(),
+            .terminal = config.terminal ? config.terminal->number() : -1,
+            .keep_capabilities = config.keep_capabilities,
+            .identity = require(kernel::status(::getpid()), "cannot read /proc/self/status"),
+            .names = {},
+            .bound_names = {},
+            .user_objects = user_objects_,
+            .reparenting = given_.begun.reparenting.get(),
+            .kill_tree = [this] { loop_.end_tree("killed_by_rule"); },
+            .sync_log = [this] { sync_->request(); },  // something was recorded
+            .log_error = {},
+            .notifications = {},
+            .continued = {}};
+}
+
+approval::Desk::Environment Running::desk_environment(audit::Log* log) {
+    return {.loop = loop_.context(),
+            .run = given_.config.run,
+            .log = log,
+            .terminal = given_.config.terminal.get(),
+            .suspend = [this] { loop_.suspend_command(); },
+            .regained = [this] { loop_.give_keys_to_command(); },
+            .guardian = given_.begun.guardian.pid,
+            .resume = [this](auto calls) { receivers_.resume(std::move(calls)); },
+            .kill = shared_.kill_tree,
+            .stop = [] { ::kill(::getpid(), SIGTERM); },
+            .status = given_.status};
+}
+
+std::optional<EventLoop::Settings::Relay> Running::relay() const {
+    approval::Terminal* const terminal = given_.config.terminal.get();
+    if (terminal == nullptr) return std::nullopt;
+    return EventLoop::Settings::Relay{.take = [terminal] { return terminal->take(); },
+                                      .give_back = [terminal] { terminal->suspend(); },
+                                      .resume = [terminal](bool wanted) { return terminal->resume(wanted); }};
+}
+
+void Running::take_listener(limits::ControlGroups* groups) {
+    const SessionConfig& config = given_.config;
+    listener_.open(given_.begun.take_listener(config));
+    if (config.terminal) desk_->start();
+    if (groups != nullptr)
+        tree_limits_.emplace(limits::TreeLimitSettings{
+            .limits = config.limits,
+            .guardian = given_.begun.guardian.pid,
+            .agent = given_.begun.agent,
+            .made = &given_.begun.made.objects(),
+            .groups = groups,
+            .places = {config.workdir, config.temporary_directory},
+            .exceeded = [this](const std::string& outcome) { loop_.end_tree(outcome); }});
+    if (held_signal() != 0) throw SetupError("a signal ended the run before the command began");
+    if (tree_limits_) tree_limits_->start();
+}
+
+RunOutcome Running::run(std::function<void(int exit_code)> command_ended) {
+    // The agent wakes up, and closes what the command must not have, while the receivers do.
+    given_.begun.let_go();
+    receivers_.start();
+    if (given_.config.begun) given_.config.begun();
+    RunOutcome outcome = loop_.run(given_.begun.guardian,
+                                   {.wall = given_.config.limits.wall,
+                                    .grace = given_.config.grace,
+                                    .command_ended = std::move(command_ended),
+                                    .relay = relay(),
+                                    .tick = [this] { return receivers_.tick(); },
+                                    .tick_interval = std::chrono::milliseconds(Receivers::tick_interval_ms)});
+    if (shared_.log != nullptr) shared_.log->limit_waiting(last_wait);
+    desk_->stop();
+    receivers_.stop();
+    note_tree_limits(outcome);
+    if (sync_) sync_->finish();
+    outcome.notifications = shared_.notifications.load();
+    outcome.continued = shared_.continued.load();
+    return outcome;
+}
+
+void Running::note_tree_limits(RunOutcome& outcome) {
+    if (!tree_limits_) return;
+    tree_limits_->stop();
+    outcome.peak = tree_limits_->peak();
+    // Whoever the kernel killed may have ended the run before that was read.
+    const auto reached = tree_limits_->group_reached();
+    if (reached && (outcome.outcome == "exited" || outcome.outcome == "signaled")) {
+        outcome.outcome = *reached;
+        outcome.exit_status = 128 + SIGKILL;
+    }
+}
+
+}  // namespace callgate

@@ -1,0 +1,37 @@
+"""The corpus of attacks: every paragraph of the list of what must be survived has a table of cases here.
+
+Where the next case goes: into the module of its paragraph, as one more row of a table; its program into ../programs/, as one
+more MODE of the program that holds its relatives. Only an attack that plays in a new kind of place needs a class, in worlds/.
+
+`CASES` holds all, in the order of the table that `./dev test attacks` prints. `case.run_case` runs one.
+"""
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+from types import ModuleType
+
+from cases import (host_sockets, memory_races, name_races, network, other_doors, person, strangers, supervisor)
+from cases.case import Case
+
+MODULES = (memory_races, name_races, other_doors, strangers, network, host_sockets, supervisor, person)
+
+
+def collect(modules: tuple[ModuleType, ...]) -> dict[str, Case]:
+    cases: dict[str, Case] = {}
+    for module in modules:
+        for case in module.CASES:
+            if case.name in cases:
+                raise AssertionError(f"two cases are called {case.name}")
+            cases[case.name] = dataclasses.replace(case, paragraph=module.PARAGRAPH)
+    return cases
+
+
+CASES = collect(MODULES)
+
+
+def select(patterns: list[str]) -> list[Case]:
+    """Cases whose name matches one of the patterns (`door.*`), or that have a tag (`@abi`); all for no pattern."""
+    def wanted(case: Case) -> bool:
+        return any(one[1:] in case.all_tags if one.startswith("@") else fnmatch.fnmatch(case.name, one) for one in patterns)
+    return [case for case in CASES.values() if not patterns or wanted(case)]

@@ -1,0 +1,39 @@
+"""Sockets of the desktop and the host: by path and by abstract name, denied by rules or by a shipped profile."""
+from __future__ import annotations
+
+import socket
+
+from cases.case import Case
+from cases.worlds.desktop import Desktop, Passed
+from cases.worlds.listeners import UnixReach
+
+PARAGRAPH = "Sockets of the desktop and the host"
+
+# Where services listen; the shipped profiles deny these names.
+SERVICES = {
+    "gpg_agent": "{home}/.gnupg/S.gpg-agent",
+    "ssh_agent": "/tmp/ssh-{unique}/agent.1",
+    "docker_home": "{home}/.docker/run/docker.sock",
+    "docker": "/run/docker/{unique}.sock",
+    "dbus_session": "/run/user/{unique}/bus",
+    "dbus_abstract": "@/tmp/dbus-{unique}",
+    "x11": "/tmp/.X11-unix/X-{unique}",
+    "x11_abstract": "@/tmp/.X11-unix/X-{unique}",
+    "wayland": "/run/user/{unique}/wayland-0",
+    "systemd": "/run/user/{unique}/systemd/private",
+    "keyring": "/run/user/{unique}/keyring/control",
+    "tmux": "/tmp/tmux-{unique}/default",
+    "callgate": "/run/user/{unique}/callgate/run.sock",
+}
+
+CASES = [
+    *(Case(f"unix.{mode.removeprefix('unix_')}", UnixReach(mode))
+      for mode in ("unix", "unix_relative", "unix_symlink", "unix_hardlink", "unix_proc_fd")),
+    Case("unix.abstract", UnixReach("unix", abstract=True)),
+    Case("unix.datagram_without_rule", UnixReach("unix_datagram", socket.SOCK_DGRAM, twin_mode="unix")),
+    Case("unix.pair_without_rule", UnixReach("unix_pair_datagram", socket.SOCK_DGRAM, twin_mode="unix")),
+    Case("unix.datagram", UnixReach("unix_datagram", socket.SOCK_DGRAM, datagrams=True)),
+    *(Case(f"service.{service}", Desktop(name)) for service, name in SERVICES.items()),
+    Case("service.passed_descriptor", Passed()),
+    Case("unix.pair", UnixReach("unix_pair_datagram", socket.SOCK_DGRAM, datagrams=True)),
+]

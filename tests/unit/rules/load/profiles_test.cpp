@@ -1,0 +1,177 @@
+// Shipped profiles: each loads without a finding, and its own examples hold.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "rules/plan/plan.hpp"
+#include "base/sha256.hpp"
+#include "tests/unit/rules/host_fixture.hpp"
+
+using namespace callgate;
+using namespace callgate::rules;
+
+namespace {
+
+/// A machine with merged /usr and a few things that profiles speak of.
+TestMachine debian() {
+    TestMachine machine;
+    for (const char* directory :
+         {"/usr/bin", "/usr/lib/x86_64-linux-gnu", "/usr/include", "/opt", "/etc/ssl/certs",
+          "/etc/ssl/private", "/etc/ssh", "/dev/shm", "/dev/pts", "/proc", "/sys/fs/cgroup"})
+        machine.tree.directory(directory);
+    for (const char* file :
+         {"/usr/bin/python3", "/usr/lib/x86_64-linux-gnu/libc.so.6", "/etc/passwd", "/etc/shadow",
+          "/etc/hostname", "/etc/ssh/ssh_host_rsa_key", "/etc/ssh/sshd_config", "/dev/null",
+          "/home/u/.bashrc", "/home/u/.gitconfig", "/home/u/work/main.py"})
+        machine.tree.file(file);
+    for (const char* link : {"bin", "sbin", "lib", "lib64"})
+        machine.tree.link(std::string("/") + link, std::string("/usr/") + link);
+    machine.tree.link("/var/run", "/run");
+    machine.tree.directory("/run");
+    return machine;
+}
+
+LoadedRules load_profile(const TestMachine& machine, const std::string& name, bool check = true) {
+    RuleSources sources;
+    sources.parts.emplace_back(RuleSources::Profile{name});
+    return load(sources, machine.context(check));
+}
+
+Plan plan_of(const TestMachine& machine, const LoadedRules& loaded) {
+    PlanInput input;
+    input.landlock_abi = 7;
+    input.tree = &machine.tree;
+    return make_plan(*loaded.rules, input);
+}
+
+}  // namespace
+
+TEST_CASE("every profile of the contract is shipped, with a description") {
+    for (const char* name : {"base", "agent", "python", "node", "rust", "go", "build", "git", "network",
+                             "java", "readonly", "open"}) {
+        const auto all = shipped_profiles();
+        const auto found =
+            std::find_if(all.begin(), all.end(), [&](const ShippedProfile& one) { return one.name == name; });
+        REQUIRE_MESSAGE(found != all.end(), name);
+        CHECK(found->description.size() > 10);
+    }
+    CHECK(shipped_profiles().size() == 12);
+}
+
+TEST_CASE("every shipped profile loads without a finding and its examples hold") {
+    const TestMachine machine = debian();
+    for (const ShippedProfile& profile : shipped_profiles()) {
+        const LoadedRules loaded = load_profile(machine, std::string(profile.name));
+        CHECK_MESSAGE(findings(loaded) == "", profile.name);
+        REQUIRE(loaded.rules != nullptr);
+        CHECK(loaded.description == profile.description);
+        CHECK(profile.json.find("\"examples\"") != std::string_view::npos);
+    }
+}
+
+TEST_CASE("what was made of a profile when callgate was built is what its text says") {
+    for (const ShippedProfile& profile : shipped_profiles()) {
+        std::vector<Diagnostic> out;
+        Findings findings(std::string(profile.name), out);
+        const auto document = parse_json(profile.json, findings);
+        REQUIRE_MESSAGE(document, profile.name);
+        CHECK(out.empty());
+        CHECK(document->texts == profile.tree.texts);
+        CHECK(std::equal(document->nodes.begin(), document->nodes.end(), profile.tree.nodes.begin(),
+                         profile.tree.nodes.end()));
+        CHECK(sha256_hex(canonical_json(profile.tree)) == profile.sha256);
+        const auto stated = root(profile.tree).member("description");
+        REQUIRE(stated);
+        CHECK(stated->value.text() == profile.description);
+    }
+}
+
+TEST_CASE("profiles can be given together") {
+    const TestMachine machine = debian();
+    RuleSources sources;
+    for (const char* name : {"agent", "python", "network", "git"})
+        sources.parts.emplace_back(RuleSources::Profile{name});
+    const LoadedRules loaded = load(sources, machine.context());
+    CHECK(findings(loaded) == "");
+    REQUIRE(loaded.rules != nullptr);
+    CHECK(loaded.rules->fallback() == Action::ask);
+    CHECK(loaded.environment.set.at("TMPDIR") == machine.tmp);
+}
+
+TEST_CASE("the agent profile keeps system directories static and no hierarchy trap-only") {
+    const TestMachine machine = debian();
+    const LoadedRules loaded = load_profile(machine, "agent", false);
+    REQUIRE_MESSAGE(loaded.rules != nullptr, findings(loaded));
+    const Plan plan = plan_of(machine, loaded);
+    CHECK_FALSE(plan.trap_only);
+    const StaticGrants grants(plan);
+    for (const char* path : {"/usr/bin/python3", "/usr/lib/x86_64-linux-gnu/libc.so.6"}) {
+        CHECK_MESSAGE(grants.allow(Operation::read, path), path);
+        CHECK_MESSAGE(grants.allow(Operation::execute, path), path);
+    }
+    CHECK(grants.allow(Operation::read, "/etc/passwd"));
+    CHECK(grants.allow(Operation::read, "/etc/ssl/certs/ca-certificates.crt"));
+    CHECK(grants.allow(Operation::read, "/home/u/work/main.py"));
+    CHECK(grants.allow(write_operations - Operation::metadata, "/home/u/work/src/new.py"));
+    CHECK_FALSE(grants.allow(Operation::read, "/etc/shadow"));
+    CHECK_FALSE(grants.allow(Operation::read, "/etc/ssh/ssh_host_rsa_key"));
+    // Settings are decided one by one: a start does not split /etc around its secrets.
+    CHECK_FALSE(grants.allow(Operation::read, "/etc/ssh/sshd_config"));
+    CHECK(decide(loaded, Operation::read, "/etc/ssh/sshd_config") == Action::allow);
+    CHECK(decide(loaded, Operation::read, "/etc") == Action::allow);
+    CHECK(std::count_if(plan.grants.begin(), plan.grants.end(),
+                        [](const Grant& one) { return one.path.starts_with("/etc/"); }) < 30);
+}
+
+TEST_CASE("only profiles that say so open datagram sockets") {
+    const TestMachine machine = debian();
+    for (const ShippedProfile& profile : shipped_profiles()) {
+        const LoadedRules loaded = load_profile(machine, std::string(profile.name), false);
+        REQUIRE(loaded.rules != nullptr);
+        const bool opens = profile.name == "open" || profile.name == "network";
+        CHECK_MESSAGE(loaded.rules->opens_udp() == opens, profile.name);
+        CHECK_MESSAGE(loaded.rules->opens_unix_datagram() == (profile.name == "open"), profile.name);
+    }
+}
+
+TEST_CASE("secrets in the work directory that exist at start are denied, new ones are free") {
+    TestMachine machine = debian();
+    machine.tree.file("/home/u/work/app/.env");
+    machine.tree.file("/home/u/work/app/.env.example");
+    machine.tree.file("/home/u/work/.git/hooks/pre-commit");
+    machine.tree.file("/home/u/work/.git/config");
+    const LoadedRules loaded = load_profile(machine, "agent", false);
+    REQUIRE_MESSAGE(loaded.rules != nullptr, findings(loaded));
+    CHECK(decide(loaded, Operation::read, "/home/u/work/app/.env") == Action::deny);
+    CHECK(decide(loaded, Operation::read, "/home/u/work/app/.env.example") == Action::allow);
+    CHECK(decide(loaded, Operation::read, "/home/u/work/.env") == Action::allow);
+    CHECK(decide(loaded, Operation::modify, "/home/u/work/.git/config") == Action::deny);
+    CHECK(decide(loaded, Operation::read, "/home/u/work/.git/config") == Action::allow);
+    CHECK(decide(loaded, Operation::create, "/home/u/work/.git/hooks/post-commit") == Action::deny);
+    CHECK(decide(loaded, Operation::create, "/home/u/work/clone/.git/config") == Action::allow);
+    CHECK(decide(loaded, Operation::create, "/home/u/work/.git/objects/aa/bb") == Action::allow);
+}
+
+TEST_CASE("no profile restricts execution and none names a package registry") {
+    const TestMachine machine = debian();
+    for (const ShippedProfile& profile : shipped_profiles()) {
+        const LoadedRules loaded = load_profile(machine, std::string(profile.name), false);
+        REQUIRE(loaded.rules != nullptr);
+        for (const Rule& rule : loaded.rules->rules()) {
+            const bool restricts =
+                rule.action != Action::allow && rule.operations.contains(Operation::execute);
+            CHECK_MESSAGE(!restricts, rule.id);
+            CHECK_MESSAGE(rule.when.host.empty(), rule.id);
+        }
+    }
+}
+
+TEST_CASE("a home that is the work directory keeps its secrets") {
+    TestMachine machine = debian();
+    machine.workdir = "/home/u";
+    const LoadedRules loaded = load_profile(machine, "agent", false);
+    REQUIRE_MESSAGE(loaded.rules != nullptr, findings(loaded));
+    CHECK(decide(loaded, Operation::read, "/home/u/.ssh/id_ed25519") == Action::deny);
+    CHECK(decide(loaded, Operation::read, "/home/u/notes.txt") == Action::allow);
+    CHECK(decide(loaded, Operation::modify, "/home/u/.bashrc") == Action::deny);
+}

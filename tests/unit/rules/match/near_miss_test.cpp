@@ -1,0 +1,47 @@
+#include "rules/match/near_miss.hpp"
+
+#include <algorithm>
+
+#include "tests/unit/rules/random_rules.hpp"
+
+using namespace callgate;
+using namespace callgate::rules;
+using namespace callgate::rules::testing;
+
+namespace {
+
+FileObject file(std::string_view path) { return {path, false}; }
+
+}  // namespace
+
+TEST_CASE("a rule nearly matches where one thing alone keeps it from deciding") {
+    Rule excepted = except(rule("excepted", Action::deny, Operation::read, {"/a/**"}), {"/a/b"});
+    Rule other_program = by(rule("by", Action::deny, Operation::read, {"/a/**"}), "/bin/cat");
+    Rule both = except(by(rule("both", Action::deny, Operation::read, {"/a/**"}), "/bin/cat"), {"/a/b"});
+    Rule elsewhere = rule("elsewhere", Action::deny, Operation::read, {"/b/**"});
+    Rule matches = rule("matches", Action::allow, Operation::read, {"/a/**"});
+    const RuleSet rules({excepted, other_program, both, elsewhere, matches}, Action::deny);
+    const auto near = near_misses(rules, {Operation::read, file("/a/b"), "/bin/sh", {}}, Operation::read);
+    REQUIRE(near.size() == 2);
+    CHECK(near[0].rule->id == "excepted");
+    CHECK(near[0].obstacle == Obstacle::exception);
+    CHECK(near[1].rule->id == "by");
+    CHECK(near[1].obstacle == Obstacle::program);
+    CHECK(near_misses(rules, {Operation::modify, file("/a/b"), "/bin/sh", {}}, Operation::modify).empty());
+}
+
+TEST_CASE("no rule both matches and nearly matches") {
+    Random random(7);
+    std::size_t found = 0;
+    for (int round = 0; round < 2000; ++round) {
+        const RuleSet rules = random.rules();
+        const std::string path = random.path();
+        const Request request{Operation::read, file(path), "/bin/ls", {}};
+        const auto matching = rules.matching(request, Operation::read);
+        for (const NearMiss& one : near_misses(rules, request, Operation::read)) {
+            CHECK(std::find(matching.begin(), matching.end(), one.rule) == matching.end());
+            ++found;
+        }
+    }
+    CHECK(found > 100);
+}

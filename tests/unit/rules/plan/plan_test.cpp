@@ -1,0 +1,738 @@
+#include "rules/plan/plan.hpp"
+
+#include <cerrno>
+
+#include "tests/unit/rules/plan/plan_support.hpp"
+#include "rules/model/limits.hpp"
+
+using namespace callgate;
+using namespace callgate::rules;
+using namespace callgate::rules::testing;
+
+TEST_SUITE("plan") {
+    TEST_CASE("an allowed hierarchy without restrictions becomes one grant") {
+        const MemoryTree tree{"/w/a/b", "/usr/lib/x"};
+        const RuleSet rules({rule("work", Action::allow, read_write, {"/w/**"})}, Action::deny);
+        const Plan made = plan(rules, tree);
+        REQUIRE(made.grants.size() == 1);
+        CHECK(made.grants[0].path == "/w");
+        CHECK(made.grants[0].directory);
+        CHECK(names(made.grants[0].operations) == "read,modify,create,delete");
+        CHECK(made.grants[0].rules == std::vector<std::string>{"work"});
+        CHECK(tier(made, "work") == Tier::landlock);
+    }
+
+    TEST_CASE("a literal deny inside splits the hierarchy, and only the way to it is contested") {
+        const MemoryTree tree{"/w/src/", "/w/main.c", "/w/.git/config", "/w/.git/objects/", "/w/.git/HEAD"};
+        const RuleSet rules({rule("work", Action::allow, read_write, {"/w/**"}),
+                             rule("config", Action::deny, write_operations, {"/w/.git/config"})},
+                            Action::deny);
+        const Plan made = plan(rules, tree);
+        CHECK(granted(made, "/w") == "read");
+        CHECK(granted(made, "/w/src") == "read,modify,create,delete");
+        CHECK(granted(made, "/w/main.c") == "read,modify");
+        CHECK(granted(made, "/w/.git/objects") == "read,modify,create,delete");
+        CHECK(granted(made, "/w/.git/HEAD") == "read,modify");
+        CHECK(granted(made, "/w/.git") == "");
+        CHECK(granted(made, "/w/.git/config") == "");
+        CHECK(tier(made, "work") == Tier::contested);
+        CHECK(why(made, "work").find("rule config may decide beneath /w") != std::string::npos);
+        CHECK(why(made, "config") == "it may decide inside what is allowed: beneath /w");
+    }
+
+    TEST_CASE("a denied object that does not exist yet splits the hierarchy the same way") {
+        const MemoryTree tree{"/w/src/", "/w/.git/objects/"};
+        const RuleSet rules(
+            {rule("work", Action::allow, Operation::read, {"/w/**"}),
+             rule("config", Action::deny, Operation::read, {"/w/.git/config", "/w/gone/key"})},
+            Action::deny);
+        const Plan made = plan(rules, tree);
+        CHECK(granted(made, "/w") == "");
+        CHECK(granted(made, "/w/src") == "read");
+        CHECK(granted(made, "/w/.git") == "");
+        CHECK(granted(made, "/w/.git/objects") == "read");
+    }
+
+    TEST_CASE("a deny of the directory itself leaves what lies beneath to Landlock") {
+        const MemoryTree tree{"/w/src/", "/w/a"};
+        const RuleSet rules(
+            {rule("work", Action::allow, OperationSet{Operation::read, Operation::create}, {"/w/**"}),
+             rule("listing", Action::deny, OperationSet{Operation::read, Operation::create}, {"/w"})},
+            Action::deny);
+        const Plan made = plan(rules, tree);
+        CHECK(granted(made, "/w") == "create");  // making /w itself is its parent's matter
+        CHECK(granted(made, "/w/src") == "read,create");
+        CHECK(granted(made, "/w/a") == "read");
+    }
+
+    TEST_CASE("a glob that may match anywhere beneath makes the whole hierarchy contested") {
+        const MemoryTree tree{"/w/src/", "/w/a"};
+        const RuleSet rules(
+            {rule("work", Action::allow, OperationSet{Operation::read, Operation::execute}, {"/w/**"}),
+             rule("secrets", Action::deny, Operation::read, {"/w/**/.env"})},
+            Action::deny);
+        const Plan made = plan(rules, tree);
+        CHECK(granted(made, "/w") == "execute");
+        CHECK(made.grants.size() == 1);
+        CHECK(made.grants[0].trap_only_read);
+        CHECK(made.trap_only);
+    }
+
+    TEST_CASE("a glob within one directory splits only there") {
+        const MemoryTree tree{"/home/u/.ssh/id", "/home/u/src/", "/home/v/x", "/w/"};
+        const RuleSet rules({rule("all", Action::allow, Operation::read),
+                             rule("keys", Action::deny, Operation::read, {"/home/*/.ssh/**"}),
+                             rule("text", Action::deny, Operation::read, {"/w/*.txt"})},
+                            Action::deny);
+        const Plan made = plan(rules, tree);
+        CHECK(granted(made, "/") == "");
+        CHECK(granted(made, "/home") == "");
+        CHECK(granted(made, "/home/u") == "");
+        CHECK(granted(made, "/home/u/src") == "read");
+        CHECK(granted(made, "/home/u/.ssh") == "");
+        CHECK(granted(made, "/home/v/x") == "read");
+        CHECK(granted(made, "/w") == "");
+    }
+
+    TEST_CASE("symbolic links are never granted") {
+        const MemoryTree tree{"/w/link@", "/w/a", "/w/secret"};
+        const RuleSet rules({rule("work", Action::allow, Operation::read, {"/w/**"}),
+                             rule("no", Action::deny, Operation::read, {"/w/secret"})},
+                            Action::deny);
+        const Plan made = plan(rules, tree);
+        CHECK(made.grants.size() == 1);
+        CHECK(granted(made, "/w/a") == "read");
+    }
+
+    TEST_CASE("the hierarchy of processes is granted whole or not at all") {
+        const MemoryTree tree{"/proc/1/status", "/proc/77/status", "/usr/a"};
+        CHECK(granted(plan(RuleSet({}, Action::allow), tree), "/") != "");
+        const RuleSet rules({rule("no", Action::deny, Operation::read, {"/proc/1/**"})}, Action::allow);
+        const Plan made = plan(rules, tree);
+        CHECK(granted(made, "/usr").starts_with("read"));
+        CHECK(granted(made, "/proc/77") == "");
+        CHECK(granted(made, "/proc") == "");
+    }
+
+    TEST_CASE("a directory with more entries than the limit stays contested") {
+        MemoryTree tree{"/w/secret", "/v/secret"};
+        for (int index = 0; index < 256; ++index) tree.add("/w/f" + std::to_string(index));
+        for (int index = 0; index < 255; ++index) tree.add("/v/f" + std::to_string(index));
+        const RuleSet rules({rule("all", Action::allow, Operation::read, {"/w/**", "/v/**"}),
+                             rule("no", Action::deny, Operation::read, {"/w/secret", "/v/secret"})},
+                            Action::deny);
+        const Plan made = plan(rules, tree);
+        CHECK(made.grants.size() == 255);
+        CHECK(granted(made, "/v/f0") == "read");
+        CHECK(granted(made, "/w/f0") == "");
+    }
+
+    TEST_CASE("splitting stops at sixteen levels") {
+        MemoryTree tree;
+        std::string path = "/w";
+        for (int level = 0; level < 20; ++level) {
+            tree.add(path + "/other/");
+            path += "/d";
+        }
+        tree.add(path + "/secret");
+        const RuleSet rules({rule("all", Action::allow, Operation::read, {"/w/**"}),
+                             rule("no", Action::deny, Operation::read, {path + "/secret"})},
+                            Action::deny);
+        CHECK(plan(rules, tree).grants.size() == 16);
+    }
+
+    TEST_CASE("the number of grants is bounded") {
+        MemoryTree tree;
+        std::vector<std::string> secrets;
+        for (int outer = 0; outer < 20; ++outer) {
+            const std::string directory = "/w/d" + std::to_string(outer);
+            for (int inner = 0; inner < 200; ++inner) tree.add(directory + "/f" + std::to_string(inner));
+            secrets.push_back(directory + "/secret");
+        }
+        const RuleSet rules({rule("all", Action::allow, Operation::read, {"/w/**"}),
+                             rule("no", Action::deny, Operation::read, secrets)},
+                            Action::deny);
+        const Plan made = plan(rules, tree);
+        CHECK(made.grants.size() <= 2000);
+        CHECK(made.grants.size() > 1000);
+    }
+
+    TEST_CASE("an allow that depends on the asking program is not granted") {
+        const MemoryTree tree{"/w/a"};
+        const RuleSet rules({by(rule("git", Action::allow, read_write, {"/w/**"}), "/usr/bin/git")},
+                            Action::deny);
+        const Plan made = plan(rules, tree);
+        CHECK(made.grants.empty());
+        CHECK(tier(made, "git") == Tier::contested);
+        CHECK(why(made, "git").find("asking program") != std::string::npos);
+    }
+
+    TEST_CASE("a deny that depends on the asking program contests nonetheless") {
+        const MemoryTree tree{"/w/a", "/w/b/"};
+        const RuleSet rules(
+            {rule("work", Action::allow, Operation::read, {"/w/**"}),
+             by(rule("not-curl", Action::deny, Operation::read, {"/w/b/**"}), "/usr/bin/curl")},
+            Action::deny);
+        const Plan made = plan(rules, tree);
+        CHECK(granted(made, "/w/a") == "read");
+        CHECK(granted(made, "/w/b") == "");
+    }
+
+    TEST_CASE("the exception of an allow is contested where it may match") {
+        const MemoryTree tree{"/w/a", "/w/keys/k"};
+        const RuleSet rules({except(rule("work", Action::allow, Operation::read, {"/w/**"}), {"/w/keys/**"})},
+                            Action::deny);
+        const Plan made = plan(rules, tree);
+        CHECK(granted(made, "/w") == "");
+        CHECK(granted(made, "/w/a") == "read");
+        CHECK(granted(made, "/w/keys") == "");
+    }
+
+    TEST_CASE("the exception of a deny frees only what it covers whole") {
+        const MemoryTree tree{"/h/.ssh/known_hosts", "/h/.ssh/id", "/h/.ssh/pub/a"};
+        const Rule allow = rule("home", Action::allow, Operation::read, {"/h/**"});
+        SUBCASE("a file") {
+            const RuleSet rules(
+                {allow,
+                 except(rule("ssh", Action::deny, Operation::read, {"/h/.ssh/**"}), {"/h/.ssh/known_hosts"}),
+                 rule("hosts", Action::allow, Operation::read, {"/h/.ssh/known_hosts"})},
+                Action::deny);
+            const Plan made = plan(rules, tree);
+            CHECK(granted(made, "/h/.ssh/known_hosts") == "read");
+            CHECK(granted(made, "/h/.ssh") == "");
+            CHECK(granted(made, "/h/.ssh/id") == "");
+        }
+        SUBCASE("a hierarchy") {
+            const RuleSet rules(
+                {rule("pub", Action::allow, Operation::read, {"/h/.ssh/pub/**"}),
+                 except(rule("ssh", Action::deny, Operation::read, {"/h/.ssh/**"}), {"/h/.ssh/pub/**"})},
+                Action::deny);
+            CHECK(granted(plan(rules, tree), "/h/.ssh/pub") == "read");
+        }
+        SUBCASE("not one that depends on the asking program") {
+            Rule deny =
+                except(rule("ssh", Action::deny, Operation::read, {"/h/.ssh/**"}), {"/h/.ssh/pub/**"});
+            deny.except->program = globs({"/usr/bin/ssh"});
+            const RuleSet rules({rule("pub", Action::allow, Operation::read, {"/h/.ssh/pub/**"}), deny},
+                                Action::deny);
+            CHECK(plan(rules, tree).grants.empty());
+        }
+    }
+
+    TEST_CASE("a default of allow is split around built-in rules") {
+        const MemoryTree tree{"/usr/bin/ls", "/home/u/.local/state/callgate/log", "/home/u/src/"};
+        Rule state = rule("callgate.state", Action::deny, read_write, {"/home/u/.local/state/callgate/**"});
+        state.built_in = true;
+        const RuleSet rules({state}, Action::allow);
+        const Plan made = plan(rules, tree);
+        CHECK(granted(made, "/usr") == "read,modify,create,delete,execute");
+        CHECK(granted(made, "/home/u/src") == "read,modify,create,delete,execute");
+        CHECK(granted(made, "/") == "execute");
+        CHECK(find(made, "/")->trap_only_read);
+        CHECK(find(made, "/usr")->rules == std::vector<std::string>{"default"});
+        CHECK(granted(made, "/home/u/.local/state/callgate") == "");
+    }
+
+    TEST_CASE("a default of ask or deny does not restrict inside an allowed hierarchy, nor does it allow") {
+        const MemoryTree tree{"/w/a", "/etc/x"};
+        for (const Action fallback : {Action::ask, Action::deny}) {
+            const RuleSet rules({rule("work", Action::allow, Operation::read, {"/w/**"})}, fallback);
+            const Plan made = plan(rules, tree);
+            CHECK(made.grants.size() == 1);
+            CHECK(granted(made, "/w") == "read");
+        }
+    }
+
+    TEST_CASE("literal files are granted where they exist, directories and missing files are not") {
+        const MemoryTree tree{"/etc/hosts", "/etc/ssl/"};
+        const RuleSet rules({rule("etc", Action::allow, read_write, {"/etc/hosts", "/etc/ssl", "/etc/gone"})},
+                            Action::deny);
+        const Plan made = plan(rules, tree);
+        REQUIRE(made.grants.size() == 1);
+        CHECK(made.grants[0].path == "/etc/hosts");
+        CHECK_FALSE(made.grants[0].directory);
+        CHECK(names(made.grants[0].operations) == "read,modify");
+    }
+
+    TEST_CASE("grants of one path are merged and implied ones dropped") {
+        const MemoryTree tree{"/w/a/f", "/w/b/"};
+        const RuleSet rules(
+            {rule("one", Action::allow, Operation::read, {"/w/**"}),
+             rule("two", Action::allow, Operation::create, {"/w/**"}),
+             rule("three", Action::allow, OperationSet{Operation::read, Operation::create}, {"/w/a/**"}),
+             rule("four", Action::allow, Operation::remove, {"/w/b/**"})},
+            Action::deny);
+        const Plan made = plan(rules, tree);
+        REQUIRE(made.grants.size() == 2);
+        CHECK(granted(made, "/w") == "read,create");
+        CHECK(made.grants[0].rules == std::vector<std::string>{"one", "two"});
+        // What it inherits is repeated, so that Landlock's REFER sees both of what a rename needs.
+        CHECK(granted(made, "/w/b") == "read,create,delete");
+    }
+
+    TEST_CASE("execution without static reading is trap-only") {
+        const MemoryTree tree{"/usr/bin/ls", "/opt/"};
+        SUBCASE("reading is not allowed at all") {
+            const RuleSet rules({rule("run", Action::allow, Operation::execute, {"/usr/**"})}, Action::deny);
+            const Plan made = plan(rules, tree);
+            CHECK(find(made, "/usr")->trap_only_read);
+            CHECK(made.trap_only);
+        }
+        SUBCASE("reading is granted above") {
+            const RuleSet rules({rule("run", Action::allow, Operation::execute, {"/usr/**"}),
+                                 rule("read", Action::allow, Operation::read, {"/**"})},
+                                Action::deny);
+            const Plan made = plan(rules, tree);
+            CHECK_FALSE(find(made, "/usr")->trap_only_read);
+            CHECK_FALSE(made.trap_only);
+        }
+    }
+
+    TEST_CASE("a rule for sockets says nothing about files, also where it names file operations") {
+        const MemoryTree tree{"/w/a"};
+        const Rule mixed =
+            socket("mixed", Action::allow, read_write | OperationSet(Operation::connect), {"/run/**"});
+        CHECK(plan(RuleSet({mixed}, Action::deny), tree).grants.empty());
+        Rule foreign = except(rule("no", Action::deny, Operation::read, {"/w/**"}), {"/w/**"});
+        foreign.except->port = {{1, 1}};  // never true of a file
+        const RuleSet rules({rule("work", Action::allow, Operation::read, {"/w/**"}), foreign}, Action::deny);
+        CHECK(plan(rules, tree).grants.empty());
+    }
+
+    TEST_CASE("no Landlock and no file tree mean no grants and everything trapped") {
+        const MemoryTree tree{"/w/"};
+        const RuleSet rules({}, Action::allow);
+        CHECK(plan(rules, tree, 0).grants.empty());
+        CHECK(plan(rules, tree, 0).trapped.contains(Operation::read));
+        const Plan blind =
+            make_plan(rules, {.landlock_abi = 7, .record = RecordMode::minimal, .tree = nullptr});
+        CHECK(blind.grants.empty());
+        CHECK(blind.trapped.contains(Operation::read));
+    }
+
+    TEST_CASE("nothing is trapped where nothing contests") {
+        const MemoryTree tree{"/w/a"};
+        const RuleSet rules({}, Action::allow);
+        const Plan made = plan(rules, tree);
+        CHECK(made.trapped.empty());
+        CHECK(made.contests.empty());
+        CHECK(made.all_connect);
+        CHECK(made.all_bind);
+        CHECK(granted(made, "/") == "read,modify,create,delete,execute");
+        const Plan all = plan(rules, tree, 7, RecordMode::all);
+        CHECK(all.trapped == (file_operations | network_operations));
+        CHECK(all.contest(Operation::read)->because == std::vector<std::string>{"record"});
+    }
+
+    TEST_CASE("an allow for every path by rule contests nothing of its operation") {
+        const MemoryTree tree{"/w/a"};
+        const RuleSet rules({rule("all", Action::allow, Operation::read, {"/**"})}, Action::deny);
+        const Plan made = plan(rules, tree);
+        CHECK_FALSE(made.trapped.contains(Operation::read));
+        CHECK(made.trapped.contains(Operation::modify));
+        CHECK(made.contest(Operation::modify)->because == std::vector<std::string>{"default"});
+    }
+
+    TEST_CASE("each contest names the rules that made it so") {
+        const MemoryTree tree{"/w/a"};
+        const RuleSet rules({rule("no", Action::deny, Operation::read, {"/w/a"}),
+                             rule("ask", Action::ask, Operation::connect)},
+                            Action::allow);
+        const Plan made = plan(rules, tree);
+        REQUIRE(made.contest(Operation::read) != nullptr);
+        CHECK(made.contest(Operation::read)->because == std::vector<std::string>{"no"});
+        CHECK(made.contest(Operation::read)->why == "rule no may deny read");
+        CHECK(made.contest(Operation::connect)->because == std::vector<std::string>{"ask"});
+        CHECK(made.contest(Operation::modify) == nullptr);
+        // A rename could take /w/a to a name where it may be read.
+        REQUIRE(made.contest(Operation::create) != nullptr);
+        CHECK(made.contest(Operation::create)->because[0] == "no");
+    }
+}
+
+TEST_SUITE("plan, minimal records") {
+    TEST_CASE("static rules leave opens and TCP connects to the kernel") {
+        const MemoryTree tree{"/w/a", "/usr/bin/ls"};
+        const RuleSet rules({rule("work", Action::allow, read_write, {"/w/**"}),
+                             rule("system", Action::allow, read_execute, {"/usr/**"}),
+                             ports(rule("web", Action::allow, Operation::connect), {{443, 443}})},
+                            Action::deny);
+        const Plan made = plan(rules, tree, 7, RecordMode::minimal);
+        // "web" names a port, so nothing opens unix sockets: the filter closes them.
+        CHECK(made.unix_closed);
+        CHECK(made.trapped == OperationSet{Operation::metadata, Operation::bind});
+        CHECK(made.connect_ports == std::vector<PortRange>{{443, 443}});
+        CHECK(made.connect_exact);
+        CHECK(tier(made, "web") == Tier::landlock);
+        CHECK(plan(rules, tree).trapped == (file_operations | network_operations));
+        CHECK_FALSE(plan(rules, tree).unix_closed);
+    }
+
+    TEST_CASE("what is not static is trapped") {
+        const MemoryTree tree{"/w/a", "/w/b/"};
+        const Rule work = rule("work", Action::allow, read_write, {"/w/**"});
+        const auto trapped = [&](Rule other, Action fallback = Action::deny) {
+            return plan(RuleSet({work, std::move(other)}, fallback), tree, 7, RecordMode::minimal).trapped;
+        };
+        CHECK(trapped(rule("no", Action::deny, Operation::read, {"/w/b/**"})).contains(Operation::read));
+        CHECK(trapped(rule("no", Action::deny, Operation::read, {"/w/**/.env"})).contains(Operation::read));
+        CHECK_FALSE(
+            trapped(rule("no", Action::deny, Operation::read, {"/etc/**"})).contains(Operation::read));
+        CHECK(trapped(rule("no", Action::ask, Operation::read, {"/etc/**"})).contains(Operation::read));
+        CHECK(trapped(rule("no", Action::kill, Operation::read, {"/etc/**"})).contains(Operation::read));
+        CHECK(trapped(rule("no", Action::allow, Operation::read, {"/etc/*.d"})).contains(Operation::read));
+        CHECK_FALSE(
+            trapped(rule("no", Action::allow, Operation::read, {"/etc/gone"})).contains(Operation::read));
+        CHECK(trapped(rule("no", Action::allow, Operation::modify, {"/w/new"})).empty() == false);
+        CHECK(trapped(by(rule("no", Action::allow, Operation::read, {"/etc/**"}), "/bin/x"))
+                  .contains(Operation::read));
+        CHECK(trapped(rule("no", Action::deny, Operation::connect), Action::ask).contains(Operation::read));
+        Rule hidden = rule("no", Action::deny, Operation::read, {"/etc/**"});
+        hidden.error = ENOENT;
+        CHECK(trapped(hidden).contains(Operation::read));
+        hidden.error = EACCES;
+        CHECK_FALSE(trapped(hidden).contains(Operation::read));
+    }
+
+    TEST_CASE("a file that may appear in an allowed directory is trapped") {
+        const MemoryTree tree{"/w/"};
+        const RuleSet rules(
+            {rule("make", Action::allow, OperationSet{Operation::create, Operation::remove}, {"/w/**"}),
+             rule("one", Action::allow, Operation::read, {"/w/one"})},
+            Action::deny);
+        const Plan made = plan(rules, tree, 7, RecordMode::minimal);
+        CHECK(made.trapped.contains(Operation::read));
+        CHECK(made.trapped.contains(Operation::create));
+        CHECK(why(made, "one") == "/w/one does not exist yet");
+    }
+
+    TEST_CASE("renames are trapped where Landlock would not compare what they free") {
+        const MemoryTree tree{"/w/a", "/w/b", "/v/x"};
+        const auto trapped = [&](std::vector<Rule> rules) {
+            return plan(RuleSet(std::move(rules), Action::deny), tree, 7, RecordMode::minimal).trapped;
+        };
+        const OperationSet moving{Operation::create, Operation::remove};
+        const Rule work = rule("work", Action::allow, read_write, {"/w/**"});
+        CHECK_FALSE(trapped({work}).contains(Operation::create));
+        CHECK(trapped({rule("work", Action::allow, moving, {"/w/**"}),
+                       rule("a", Action::allow, Operation::read, {"/w/a"})})
+                  .contains(Operation::create));
+        CHECK(trapped({work, rule("meta", Action::allow, Operation::metadata, {"/v/**"})})
+                  .contains(Operation::create));
+        CHECK(trapped({work, socket("bus", Action::allow, Operation::connect, {"/w/bus"})})
+                  .contains(Operation::create));
+        CHECK(trapped({work, rule("run", Action::allow, Operation::execute, {"/v/**"})})
+                  .contains(Operation::create));
+    }
+
+    TEST_CASE("trap-only reading is trapped") {
+        const MemoryTree tree{"/usr/bin/ls"};
+        const RuleSet rules({rule("run", Action::allow, Operation::execute, {"/usr/**"})}, Action::deny);
+        CHECK(plan(rules, tree, 7, RecordMode::minimal).trapped.contains(Operation::read));
+    }
+
+    TEST_CASE("connect is trapped where unix sockets are neither all allowed nor closed") {
+        const MemoryTree tree;
+        const auto trapped = [&](std::vector<Rule> rules, Action fallback = Action::deny) {
+            return plan(RuleSet(std::move(rules), fallback), tree, 7, RecordMode::minimal).trapped;
+        };
+        const Rule web = ports(rule("web", Action::allow, Operation::connect), {{443, 443}});
+        CHECK_FALSE(trapped({web}).contains(Operation::connect));
+        CHECK(trapped({web, socket("bus", Action::allow, Operation::connect, {"/run/bus"})})
+                  .contains(Operation::connect));
+        CHECK_FALSE(trapped({rule("any", Action::allow, Operation::connect)}).contains(Operation::connect));
+        CHECK(trapped({rule("any", Action::allow, Operation::connect),
+                       socket("bus", Action::deny, Operation::connect, {"/run/bus"})})
+                  .contains(Operation::connect));
+        CHECK(trapped({socket("bus", Action::deny, Operation::connect, {"/run/bus"})}, Action::allow)
+                  .contains(Operation::connect));
+    }
+
+    TEST_CASE("TCP is trapped where Landlock's ports are not what the rules say") {
+        const MemoryTree tree;
+        const auto trapped = [&](std::vector<Rule> rules) {
+            return plan(RuleSet(std::move(rules), Action::deny), tree, 7, RecordMode::minimal)
+                .trapped.contains(Operation::connect);
+        };
+        const Rule web = ports(rule("web", Action::allow, Operation::connect), {{443, 443}});
+        Rule address = web;
+        address.id = "address";
+        address.when.address = {{}};
+        CHECK_FALSE(trapped({web, address}));  // the port is allowed to every host already
+        address.when.port = {{80, 80}};
+        CHECK(trapped({web, address}));
+        address.action = Action::deny;
+        CHECK_FALSE(trapped({web, address}));
+        address.when.port = {{443, 443}};
+        CHECK(trapped({web, address}));
+        address.when.address.clear();
+        CHECK_FALSE(trapped({web, address}));  // the whole port is denied
+        CHECK(trapped({ports(rule("wide", Action::allow, Operation::connect), {{1, 65535}})}));
+        Rule udp = web;
+        udp.id = "udp";
+        udp.when.protocol.udp = true;
+        CHECK(trapped({web, udp}));
+    }
+}
+
+TEST_SUITE("plan, network") {
+    TEST_CASE("ports that are allowed to every host and never restricted are Landlock's") {
+        const MemoryTree tree;
+        Rule host = ports(rule("host", Action::allow, Operation::connect), {{22, 22}});
+        host.when.host.push_back({"example.org", false, {}});
+        Rule deny = ports(rule("no", Action::deny, Operation::connect), {{8005, 8006}});
+        deny.when.address = {{}};
+        const RuleSet rules(
+            {ports(rule("web", Action::allow, Operation::connect), {{8000, 8009}, {443, 443}}), host, deny,
+             ports(rule("serve", Action::allow, Operation::bind), {{0, 0}, {3000, 3000}})},
+            Action::deny);
+        const Plan made = plan(rules, tree);
+        CHECK(made.connect_ports == std::vector<PortRange>{{443, 443}, {8000, 8004}, {8007, 8009}});
+        CHECK_FALSE(made.connect_exact);
+        CHECK(made.bind_ports == std::vector<PortRange>{{0, 0}, {3000, 3000}});
+        CHECK(made.bind_exact);
+        CHECK(why(made, "host") == "Landlock knows ports, not hosts or addresses");
+    }
+
+    TEST_CASE("conditions of program, unix, protocol and exceptions keep a port from Landlock") {
+        const MemoryTree tree;
+        const Rule web = ports(rule("web", Action::allow, Operation::connect), {{443, 443}});
+        CHECK(plan(RuleSet({by(web, "/bin/curl")}, Action::deny), tree).connect_ports.empty());
+        Rule excepted = web;
+        excepted.except.emplace();
+        excepted.except->port = {{443, 443}};
+        CHECK(plan(RuleSet({excepted}, Action::deny), tree).connect_ports.empty());
+        Rule udp = web;
+        udp.when.protocol.udp = true;
+        const Plan made = plan(RuleSet({udp}, Action::deny), tree);
+        CHECK(made.connect_ports.empty());
+        CHECK(made.udp);
+        Rule datagrams = rule("datagrams", Action::deny, Operation::connect);
+        datagrams.when.protocol.udp = true;
+        const RuleSet both({web, datagrams}, Action::deny);
+        const Plan filtered = plan(both, tree);
+        CHECK(filtered.connect_ports.size() == 1);
+        CHECK(tier(filtered, "datagrams") == Tier::filter);
+    }
+
+    TEST_CASE("no more ports than Landlock is given, the narrow ranges first") {
+        const MemoryTree tree;
+        const RuleSet rules(
+            {ports(rule("web", Action::allow, Operation::connect), {{1, 5000}, {8000, 8999}, {9100, 9100}})},
+            Action::deny);
+        const Plan made = plan(rules, tree);
+        CHECK(made.connect_ports == std::vector<PortRange>{{8000, 8999}, {9100, 9100}});
+        CHECK_FALSE(made.connect_exact);
+    }
+}
+
+TEST_SUITE("plan, older kernels") {
+    TEST_CASE("the flags say what each Landlock ABI holds") {
+        const MemoryTree tree{"/w/"};
+        const RuleSet rules({rule("work", Action::allow, read_write, {"/w/**"}),
+                             ports(rule("web", Action::allow, Operation::connect), {{443, 443}})},
+                            Action::deny);
+        for (int abi = 1; abi <= 7; ++abi) {
+            CAPTURE(abi);
+            const Plan made = plan(rules, tree, abi, RecordMode::minimal);
+            CHECK(made.refer_held == (abi >= 2));
+            CHECK(made.truncation_held == (abi >= 3));
+            CHECK(made.tcp_held == (abi >= 4));
+            CHECK(made.ioctl_held == (abi >= 5));
+            CHECK(made.abstract_held == (abi >= 6));
+            CHECK(made.signals_held == (abi >= 6));
+            CHECK(granted(made, "/w") == "read,modify,create,delete");
+            CHECK(made.trapped.contains(Operation::modify) == (abi < 3));
+            // A modification that is decided call by call must not be freed by a rename.
+            CHECK(made.trapped.contains(Operation::create) == (abi < 3));
+            CHECK(made.trapped.contains(Operation::connect) == (abi < 4));
+            CHECK(made.connect_ports.empty() == (abi < 4));
+            CHECK_FALSE(made.trapped.contains(Operation::read));
+        }
+    }
+
+    TEST_CASE("before ABI 2 renames are answered on behalf even where everything is allowed") {
+        const MemoryTree tree{"/w/"};
+        const RuleSet rules({}, Action::allow);
+        for (const RecordMode mode : {RecordMode::minimal, RecordMode::contested}) {
+            CHECK(plan(rules, tree, 1, mode).trapped == OperationSet{Operation::create});
+            CHECK(plan(rules, tree, 2, mode).trapped.empty());
+            CHECK(plan(rules, tree, 1, mode).contest(Operation::create)->because ==
+                  std::vector<std::string>{"landlock"});
+        }
+        CHECK(plan(rules, tree, 1).all_connect);
+    }
+}
+
+TEST_SUITE("plan, what this version cannot enforce") {
+    std::vector<std::string> refused(std::vector<Rule> rules, Action fallback = Action::deny) {
+        const RuleSet set(std::move(rules), fallback);
+        std::vector<std::string> ids;
+        for (const auto& [rule, why] : unenforceable(set)) {
+            CHECK_FALSE(why.empty());
+            ids.push_back(rule->id);
+        }
+        return ids;
+    }
+    using Ids = std::vector<std::string>;
+
+    TEST_CASE("no rule about execution is refused") {
+        Rule push = rule("push", Action::ask, Operation::execute, {"**/git"});
+        push.when.argv.emplace();
+        const Rule system = rule("system", Action::allow, Operation::execute, {"/usr/**", "/opt/*.sh"});
+        CHECK(
+            refused({system, push, rule("no", Action::kill, Operation::execute, {"/usr/bin/gdb"})}).empty());
+        CHECK(refused({by(system, "/bin/sh")}, Action::allow).empty());
+    }
+
+    TEST_CASE("a host suffix is refused") {
+        Rule suffix = rule("s", Action::allow, Operation::connect);
+        suffix.when.host.push_back({"example.org", true, {}});
+        CHECK(refused({suffix}) == Ids{"s"});
+    }
+}
+
+TEST_SUITE("plan, execution") {
+    const OperationSet read_execute{Operation::read, Operation::execute};
+
+    Rule arguments(Rule from, const std::vector<std::string>& patterns) {
+        std::string error;
+        from.when.argv.emplace();
+        for (const std::string& pattern : patterns)
+            from.when.argv->push_back(*Glob::compile(pattern, GlobKind::text, error));
+        return from;
+    }
+    /// The paths that Landlock lets execute although the trap alone decides there.
+    std::vector<std::string> trap_only(const Plan& made) {
+        std::vector<std::string> paths;
+        for (const Grant& grant : made.grants)
+            if (grant.trap_only_execute) paths.push_back(grant.path);
+        CHECK(made.trap_only_execute == !paths.empty());
+        // Whatever else, what is not static there is trapped.
+        if (!paths.empty()) CHECK(made.trapped.contains(Operation::execute));
+        return paths;
+    }
+    using Paths = std::vector<std::string>;
+
+    TEST_CASE("a denial where nothing can be made is left out of the grants and costs nothing more") {
+        const MemoryTree tree{"/usr/bin/cat", "/usr/bin/gdb", "/usr/lib/libc.so"};
+        const Rule system = rule("system", Action::allow, read_execute, {"/usr/**"});
+        for (const Action action : {Action::deny, Action::kill}) {
+            const RuleSet rules({system, rule("no", action, Operation::execute, {"/usr/bin/gdb"})},
+                                Action::deny);
+            for (const RecordMode mode : {RecordMode::minimal, RecordMode::contested}) {
+                const Plan made = plan(rules, tree, 7, mode);
+                CHECK(trap_only(made).empty());
+                CHECK(granted(made, "/usr") == "read");
+                CHECK(granted(made, "/usr/lib") == "read,execute");
+                CHECK(granted(made, "/usr/bin/cat") == "read,execute");
+                const StaticGrants grants(made);
+                CHECK(grants.let_execute("/usr/bin/cat"));
+                CHECK(grants.let_execute("/usr/lib/new"));
+                CHECK_FALSE(grants.let_execute("/usr/bin/gdb"));
+                CHECK_FALSE(grants.let_execute("/usr/bin/new"));
+                CHECK_FALSE(grants.allow(Operation::execute, "/usr/bin/gdb"));
+            }
+        }
+    }
+
+    TEST_CASE("what is asked about can be executed once it is allowed") {
+        const MemoryTree tree{"/usr/bin/cat", "/usr/bin/gdb", "/w/tools/one"};
+        const Rule system = rule("system", Action::allow, read_execute, {"/usr/**"});
+        const Plan one = plan(
+            RuleSet({system, rule("ask", Action::ask, Operation::execute, {"/usr/bin/gdb"})}, Action::deny),
+            tree, 7);
+        CHECK(trap_only(one) == Paths{"/usr/bin/gdb"});
+        CHECK(StaticGrants(one).let_execute("/usr/bin/gdb"));
+        CHECK_FALSE(StaticGrants(one).allow(Operation::execute, "/usr/bin/gdb"));
+        const Rule tools = rule("ask", Action::ask, Operation::execute, {"/w/tools/**"});
+        CHECK(trap_only(plan(RuleSet({tools}, Action::deny), tree, 7)) == Paths{"/w/tools"});
+        // Nor is it let through where a denial stands above.
+        const Rule no = rule("no", Action::deny, Operation::execute, {"/w/**"});
+        CHECK(trap_only(plan(RuleSet({tools, no}, Action::deny), tree, 7)).empty());
+    }
+
+    TEST_CASE("where something may be made, the trap alone holds execution") {
+        const MemoryTree tree{"/w/secret/tool", "/w/build/tool", "/w/run"};
+        const OperationSet all = read_write | OperationSet{Operation::execute};
+        const Rule work = rule("work", Action::allow, all, {"/w/**"});
+        const Rule no = rule("no", Action::deny, all, {"/w/secret/**"});
+        const Plan made = plan(RuleSet({work, no}, Action::deny), tree);
+        CHECK(trap_only(made) == Paths{"/w"});
+        CHECK(made.trap_only);  // EXECUTE needs READ_FILE, and the secret is not to be read
+        CHECK(granted(made, "/w/build") == "read,modify,create,delete");
+        const StaticGrants grants(made);
+        CHECK(grants.let_execute("/w/secret/tool"));
+        CHECK(grants.let_execute("/w/new/tool"));
+        CHECK_FALSE(grants.allow(Operation::execute, "/w/run"));
+
+        // Only execution is restricted: reading stays with Landlock.
+        const Plan readable = plan(
+            RuleSet({work, rule("no", Action::deny, Operation::execute, {"/w/secret/**"})}, Action::deny),
+            tree);
+        CHECK(trap_only(readable) == Paths{"/w"});
+        CHECK_FALSE(readable.trap_only);
+    }
+
+    TEST_CASE("a pattern that may match anywhere beneath is held by the trap alone") {
+        const MemoryTree tree{"/usr/bin/git", "/opt/x/run"};
+        const Rule system = rule("system", Action::allow, read_execute, {"/usr/**"});
+        const RuleSet denied({system, rule("no", Action::deny, Operation::execute, {"**/git"})},
+                             Action::deny);
+        CHECK(trap_only(plan(denied, tree)) == Paths{"/usr"});
+        CHECK_FALSE(plan(denied, tree).trap_only);
+        const RuleSet allowed({rule("some", Action::allow, read_execute, {"/usr/bin/g*"})}, Action::deny);
+        CHECK(trap_only(plan(allowed, tree)) == Paths{"/usr/bin"});
+        CHECK(plan(allowed, tree).trap_only);
+        const RuleSet anywhere({rule("some", Action::allow, read_execute, {"**/git"})}, Action::deny);
+        CHECK(trap_only(plan(anywhere, tree)) == Paths{"/"});
+        const RuleSet absent({rule("some", Action::allow, read_execute, {"/none/*/git"})}, Action::deny);
+        CHECK(trap_only(plan(absent, tree)).empty());
+    }
+
+    TEST_CASE("arguments and programs are known only when somebody asks") {
+        const MemoryTree tree{"/usr/bin/git", "/usr/bin/cat", "/opt/x/run"};
+        const Rule system = rule("system", Action::allow, read_execute, {"/usr/**"});
+        const Rule push =
+            arguments(rule("push", Action::deny, Operation::execute, {"/usr/bin/git"}), {"*", "push", "**"});
+        CHECK(trap_only(plan(RuleSet({system, push}, Action::deny), tree)) == Paths{"/usr/bin/git"});
+        const Rule status =
+            arguments(rule("status", Action::allow, read_execute, {"/usr/bin/git"}), {"*", "status"});
+        CHECK(trap_only(plan(RuleSet({status}, Action::deny), tree)) == Paths{"/usr/bin/git"});
+        const Rule shell = by(rule("shell", Action::allow, read_execute, {"/opt/**"}), "/bin/sh");
+        CHECK(trap_only(plan(RuleSet({shell}, Action::deny), tree)) == Paths{"/opt"});
+        // What is statically allowed besides needs nothing more.
+        CHECK(trap_only(plan(RuleSet({system, status}, Action::deny), tree)).empty());
+    }
+
+    TEST_CASE("what surely nobody may execute is not let through") {
+        const MemoryTree tree{"/usr/bin/git", "/opt/x/run"};
+        const Rule no = rule("no", Action::deny, Operation::execute, {"/usr/**"});
+        const Rule some = rule("some", Action::allow, read_execute, {"/usr/bin/g*", "/opt/x/run"});
+        const Plan made = plan(RuleSet({some, no}, Action::deny), tree);
+        CHECK(trap_only(made).empty());
+        CHECK(granted(made, "/opt/x/run") == "read,execute");
+        const Rule except_git =
+            except(rule("most", Action::allow, read_execute, {"/usr/**"}), {"/usr/bin/git"});
+        const Plan most = plan(RuleSet({except_git}, Action::deny), tree);
+        CHECK(trap_only(most).empty());
+        CHECK(granted(most, "/usr/bin/git").empty());
+    }
+
+    TEST_CASE("a default of allow lets everything be made, so a denial is held by the trap alone") {
+        const MemoryTree tree{"/usr/bin/gdb", "/usr/bin/cat"};
+        const Rule no = rule("no", Action::deny, Operation::execute, {"/usr/bin/gdb"});
+        CHECK(trap_only(plan(RuleSet({no}, Action::allow), tree)) == Paths{"/"});
+        CHECK(trap_only(plan(RuleSet({}, Action::allow), tree)).empty());
+    }
+
+    TEST_CASE("a directory that cannot be listed is held by the trap alone, with the mode minimal too") {
+        MemoryTree tree{"/usr/lib/libc.so"};
+        for (int number = 0; number < 300; ++number) tree.add("/usr/bin/program" + std::to_string(number));
+        const Rule system = rule("system", Action::allow, read_execute, {"/usr/**"});
+        const Rule no = rule("no", Action::deny, Operation::execute, {"/usr/bin/program7"});
+        const Plan made = plan(RuleSet({system, no}, Action::deny), tree, 7, RecordMode::minimal);
+        CHECK(trap_only(made) == Paths{"/usr/bin"});
+        CHECK(granted(made, "/usr/lib") == "read,execute");
+    }
+}

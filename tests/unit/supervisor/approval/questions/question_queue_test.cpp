@@ -1,0 +1,365 @@
+#include "supervisor/approval/questions/question_queue.hpp"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+
+using namespace callgate;
+using namespace callgate::approval;
+using Admission = Broker::Admission;
+using Applied = Broker::Applied;
+
+namespace {
+
+constexpr std::int64_t second = 1'000'000'000;
+
+/// Callers by number: who still waits, and what each was told.
+class FakeKernel final : public kernel::NotificationSource {
+public:
+    std::set<std::uint64_t> gone;
+    std::map<std::uint64_t, int> errors;
+
+    Result<kernel::Notification> receive() override { return errno_code(ENOENT); }
+    Result<void> answer(std::uint64_t id, const kernel::Answer& answer) override {
+        errors[id] = answer.error;
+        return {};
+    }
+    Result<int> add_descriptor(std::uint64_t, int, bool) override { return 0; }
+    bool waiting(std::uint64_t id) override { return !gone.contains(id); }
+    bool finished() override { return false; }
+    bool pending() override { return false; }
+    bool wake_synchronously(bool) override { return true; }
+};
+
+class FakeJournal final : public Journal {
+public:
+    std::vector<std::string> lines;
+    bool writable = true;
+
+    bool shown(const Question& question) override { return write("shown " + question.subject.object.name); }
+    bool answered(const Question& question, const Answered& what) override {
+        return write("answered " + question.subject.object.name + ' ' +
+                     std::string(rules::name(what.reply.action)) + ' ' + std::string(name(what.reply.scope)) +
+                     " by " + std::string(rules::name(what.reply.by)) + " x" + std::to_string(what.callers));
+    }
+    bool withdrawn(const Question& question, std::string_view) override {
+        return write("withdrawn " + question.subject.object.name);
+    }
+    bool revoked(std::uint64_t grant, const audit::Answerer&) override {
+        return write("revoked " + std::to_string(grant));
+    }
+
+private:
+    bool write(std::string line) {
+        if (writable) lines.push_back(std::move(line));
+        return writable;
+    }
+};
+
+/// A broker with a clock that is moved by hand.
+struct Bench {
+    explicit Bench(Broker::Settings settings = {})
+        : broker(settings, journal,
+                 {.now_ns = [this] { return now; },
+                  .has_signal = [this](pid_t thread) { return signalled.contains(thread); },
+                  .resume =
+                      [this](ParkedCalls calls) {
+                          for (const ParkedCall& call : calls) {
+                              resumed.push_back(call.call.notification().id);
+                              last = call.approvals.back();
+                          }
+                          held.splice(held.end(), calls);
+                      },
+                  .changed = [] {},
+                  .seek = [] { return false; },
+                  .kill = [this] { ++kills; }}) {
+        broker.open(true);
+    }
+
+    FakeKernel source;
+    FakeJournal journal;
+    std::int64_t now = second;
+    std::set<pid_t> signalled;
+    std::vector<std::uint64_t> resumed;
+    Approval last;
+    ParkedCalls held;
+    int kills = 0;
+    std::uint64_t callers = 0;
+    Broker broker;
+
+    static Subject subject(const std::string& path, rules::OperationSet operations = rules::Operation::modify,
+                           const std::string& program = "/usr/bin/tool") {
+        Subject subject;
+        subject.operations = operations;
+        subject.object = AskedObject(rules::FileObject{path});
+        subject.program = program;
+        return subject;
+    }
+    /// One more caller asks for `path`.
+    Admission ask(const std::string& path, const std::string& rule = "default") {
+        Question question;
+        question.subject = subject(path);
+        question.key = key_of(question.subject, rule, {});
+        question.rule = rule;
+        question.operation = rules::Operation::modify;
+        question.home = "/home/u";
+        const std::uint64_t id = ++callers;
+        ParkedCall call{kernel::PendingCall(source, {.id = id, .thread = static_cast<pid_t>(id)}), now, {}};
+        Admission how = broker.join(question.key, call);
+        if (how == Admission::unknown) how = broker.ask(std::move(question), call);
+        return how;
+    }
+    Applied answer(std::size_t index, rules::Action action, Scope scope = Scope::once) {
+        const auto open = broker.questions().at(index);
+        return broker.answer(open.question->id, open.question->key, {.action = action, .scope = scope});
+    }
+    [[nodiscard]] const std::string& last_line() const { return journal.lines.back(); }
+};
+
+}  // namespace
+
+TEST_CASE("what is allowed once lets the caller go on that waits longest") {
+    Bench bench;
+    CHECK(bench.ask("/a") == Admission::parked);
+    CHECK(bench.ask("/a") == Admission::parked);
+    REQUIRE(bench.broker.questions().size() == 1);
+    CHECK(bench.broker.questions()[0].count == 2);
+    CHECK(bench.answer(0, rules::Action::allow) == Applied::yes);
+    CHECK(bench.resumed == std::vector<std::uint64_t>{1});
+    CHECK(bench.broker.questions()[0].callers == 1);
+    CHECK(bench.source.errors.empty());
+    CHECK(bench.journal.lines == std::vector<std::string>{"shown /a", "answered /a allow once by person x2"});
+}
+
+TEST_CASE("a denial is for all that wait") {
+    Bench bench;
+    for (int n = 0; n < 5; ++n) CHECK(bench.ask("/a") == Admission::parked);
+    CHECK(bench.answer(0, rules::Action::deny) == Applied::yes);
+    CHECK(bench.resumed.size() == 5);
+    CHECK(bench.last.action == rules::Action::deny);
+    CHECK(bench.broker.questions().empty());
+}
+
+TEST_CASE("an answer needs the question's key, and denies without it") {
+    Bench bench;
+    CHECK(bench.ask("/a") == Admission::parked);
+    CHECK(bench.broker.answer(1, "sha256:other", {.action = rules::Action::allow}) ==
+          Applied::other_question);
+    CHECK(bench.last.action == rules::Action::deny);
+    CHECK(bench.broker.answer(1, "sha256:other", {.action = rules::Action::allow}) ==
+          Applied::unknown_question);
+}
+
+TEST_CASE("nothing wider than what is offered can be answered") {
+    Bench bench;
+    CHECK(bench.ask("/home/u/x") == Admission::parked);  // its directory is home
+    CHECK(bench.answer(0, rules::Action::allow, Scope::tree) == Applied::not_offered);
+    CHECK(bench.last.action == rules::Action::deny);
+    CHECK(bench.broker.grants().empty());
+}
+
+TEST_CASE("a grant covers the operations, the object and the program that were shown") {
+    Bench bench;
+    CHECK(bench.ask("/home/u/p/x") == Admission::parked);
+    CHECK(bench.answer(0, rules::Action::allow, Scope::object) == Applied::yes);
+    const auto granted = [&](const Subject& subject) { return bench.broker.granted(subject).has_value(); };
+    CHECK(granted(Bench::subject("/home/u/p/x")));
+    CHECK_FALSE(granted(Bench::subject("/home/u/p/y")));
+    CHECK_FALSE(granted(Bench::subject("/home/u/p/x", rules::Operation::remove)));
+    CHECK_FALSE(granted(Bench::subject("/home/u/p/x", {rules::Operation::modify, rules::Operation::read})));
+    CHECK_FALSE(granted(Bench::subject("/home/u/p/x", rules::Operation::modify, "/usr/bin/other")));
+    Subject moved = Bench::subject("/home/u/p/x");
+    moved.second_path = "/home/u/p/z";
+    CHECK_FALSE(granted(moved));
+}
+
+TEST_CASE("a grant of a directory covers what lies beneath it, by components") {
+    Bench bench;
+    CHECK(bench.ask("/home/u/p/x") == Admission::parked);
+    CHECK(bench.answer(0, rules::Action::allow, Scope::tree) == Applied::yes);
+    const auto granted = [&](const Subject& subject) { return bench.broker.granted(subject).has_value(); };
+    CHECK(granted(Bench::subject("/home/u/p/deep/y")));
+    CHECK_FALSE(granted(Bench::subject("/home/u/pq")));
+    CHECK_FALSE(granted(Bench::subject("/home/u")));
+    const auto revoked = bench.broker.grants();
+    REQUIRE(revoked.size() == 1);
+    CHECK(bench.broker.revoke(revoked[0].number, {}) == Applied::yes);
+    CHECK_FALSE(granted(Bench::subject("/home/u/p/x")));
+    CHECK(bench.broker.revoke(revoked[0].number, {}) == Applied::unknown_question);
+    CHECK(bench.last_line() == "revoked 1");
+}
+
+TEST_CASE("of two grants the one that denies counts") {
+    Bench bench;
+    CHECK(bench.ask("/home/u/p/x") == Admission::parked);
+    CHECK(bench.answer(0, rules::Action::allow, Scope::tree) == Applied::yes);
+    CHECK(bench.ask("/home/u/p/y") == Admission::parked);
+    CHECK(bench.answer(0, rules::Action::deny, Scope::object) == Applied::yes);
+    CHECK(bench.broker.granted(Bench::subject("/home/u/p/y"))->action == rules::Action::deny);
+    CHECK(bench.broker.granted(Bench::subject("/home/u/p/x"))->action == rules::Action::allow);
+}
+
+TEST_CASE("a use of a grant is put on record only while it still decides") {
+    Bench bench;
+    CHECK(bench.ask("/tree/a/file") == Admission::parked);
+    CHECK(bench.answer(0, rules::Action::allow, Scope::object) == Applied::yes);
+    const Subject asked = Bench::subject("/tree/a/file");
+    const auto granted = bench.broker.granted(asked);
+    REQUIRE(granted);
+    std::uint64_t recorded = 0;
+    const auto record = [&](const Broker::Granted& now) { recorded = now.grant; };
+    CHECK(bench.broker.while_granted(asked, rules::Action::allow, record));
+    CHECK(recorded == granted->grant);
+    recorded = 0;
+    CHECK_FALSE(bench.broker.while_granted(asked, rules::Action::deny, record));
+    CHECK(bench.broker.revoke(granted->grant, {}) == Applied::yes);
+    CHECK_FALSE(bench.broker.while_granted(asked, rules::Action::allow, record));
+    CHECK(recorded == 0);
+}
+
+TEST_CASE("what gets a name that a grant covers, and had none, gains by it") {
+    Bench bench;
+    CHECK(bench.ask("/tree/a/file") == Admission::parked);
+    CHECK_FALSE(bench.broker.gained_by_move("/tree/b/x", "/tree/a/x"));
+    CHECK(bench.answer(0, rules::Action::allow, Scope::tree) == Applied::yes);
+    CHECK(bench.broker.gained_by_move("/tree/b/x", "/tree/a/x"));
+    CHECK(bench.broker.gained_by_move("/tree/b", "/tree/a"));
+    CHECK(bench.broker.gained_by_move("/tree/b", "/tree"));  // with the directory beneath it
+    CHECK_FALSE(bench.broker.gained_by_move("/tree/a/x", "/tree/a/deep/x"));
+    CHECK_FALSE(bench.broker.gained_by_move("/tree/b/x", "/tree/ab"));
+    CHECK(bench.ask("/tree/c/file") == Admission::parked);
+    CHECK(bench.answer(0, rules::Action::allow, Scope::object) == Applied::yes);
+    CHECK(bench.broker.gained_by_move("/tree/a/x", "/tree/c/file"));
+    CHECK(bench.broker.gained_by_move("/tree/a", "/tree/c"));
+    CHECK_FALSE(bench.broker.gained_by_move("/tree/a/x", "/tree/c/other"));
+    CHECK(bench.ask("/tree/d/file") == Admission::parked);
+    CHECK(bench.answer(0, rules::Action::deny, Scope::object) == Applied::yes);
+    CHECK_FALSE(bench.broker.gained_by_move("/tree/b/x", "/tree/d/file"));
+}
+
+TEST_CASE("grants are limited in number; one that cannot be kept counts once") {
+    Bench bench({.new_per_minute = 1000});
+    for (std::size_t n = 0; n < Grants::most + 1; ++n) {
+        CHECK(bench.ask("/home/u/p/" + std::to_string(n)) == Admission::parked);
+        CHECK(bench.answer(0, rules::Action::allow, Scope::object) == Applied::yes);
+    }
+    CHECK(bench.broker.grants().size() == Grants::most);
+    CHECK(bench.last.grant == 0);
+    CHECK(bench.last_line() == "answered /home/u/p/256 allow once by person x1");
+}
+
+TEST_CASE("what nobody answers is denied in time, on record") {
+    Bench bench;
+    CHECK(bench.ask("/a") == Admission::parked);
+    bench.now += 59 * second;
+    CHECK(bench.broker.tick());
+    CHECK(bench.resumed.empty());
+    bench.now += 2 * second;
+    CHECK_FALSE(bench.broker.tick());
+    CHECK(bench.resumed.size() == 1);
+    CHECK(bench.last.by == rules::DecidedBy::timeout);
+    CHECK(bench.last_line() == "answered /a deny once by timeout x1");
+}
+
+TEST_CASE("who answers has the whole time for the next question, and rest once begun") {
+    Bench bench;
+    CHECK(bench.ask("/a") == Admission::parked);
+    CHECK(bench.ask("/b") == Admission::parked);
+    bench.now += 50 * second;
+    CHECK(bench.answer(0, rules::Action::deny) == Applied::yes);
+    bench.now += 50 * second;
+    CHECK(bench.broker.tick());
+    CHECK(bench.resumed.size() == 1);
+    bench.broker.rest(bench.broker.questions()[0].question->id);
+    bench.now += 500 * second;
+    CHECK(bench.broker.tick());
+    bench.broker.rest(bench.broker.questions()[0].question->id);  // no second time
+    bench.now += 101 * second;
+    CHECK_FALSE(bench.broker.tick());
+}
+
+TEST_CASE("a question is withdrawn at the next tick when its caller is gone") {
+    Bench bench;
+    CHECK(bench.ask("/a") == Admission::parked);
+    CHECK(bench.ask("/a") == Admission::parked);
+    bench.source.gone = {1};
+    CHECK(bench.broker.tick());
+    CHECK(bench.broker.questions()[0].callers == 1);
+    bench.source.gone = {1, 2};
+    CHECK_FALSE(bench.broker.tick());
+    CHECK(bench.last_line() == "withdrawn /a");
+    CHECK(bench.resumed.empty());
+}
+
+TEST_CASE("a caller with a signal is interrupted, and its question waits for it to come again") {
+    Bench bench;
+    CHECK(bench.ask("/a") == Admission::parked);
+    bench.signalled = {1};
+    CHECK(bench.broker.tick());
+    CHECK(bench.source.errors.at(1) == 512);
+    bench.signalled.clear();
+    CHECK(bench.ask("/a") == Admission::parked);
+    CHECK(bench.journal.lines.size() == 1);
+    bench.signalled = {2};
+    CHECK(bench.broker.tick());
+    bench.now += second;
+    CHECK_FALSE(bench.broker.tick());
+    CHECK(bench.last_line() == "withdrawn /a");
+}
+
+TEST_CASE("questions are limited in number and rate, whoever asks; equal ones join all the same") {
+    Bench bench({.open_questions = 3, .new_per_minute = 4});
+    for (const char* path : {"/a", "/b", "/c"}) CHECK(bench.ask(path) == Admission::parked);
+    CHECK(bench.ask("/d") == Admission::too_many);
+    CHECK(bench.ask("/a") == Admission::parked);
+    CHECK(bench.answer(0, rules::Action::deny) == Applied::yes);
+    CHECK(bench.ask("/d") == Admission::parked);
+    CHECK(bench.answer(0, rules::Action::deny) == Applied::yes);
+    CHECK(bench.ask("/e") == Admission::too_often);
+    CHECK(bench.ask("/e", "another rule") == Admission::parked);
+    CHECK(bench.source.errors.at(4) == EPERM);  // what was not taken, the caller denies
+}
+
+TEST_CASE("parked calls are limited, and thousands of equal ones are one question") {
+    Bench bench({.calls = 10'000});
+    for (int n = 0; n < 10'000; ++n) CHECK(bench.ask("/a") == Admission::parked);
+    CHECK(bench.ask("/a") == Admission::too_many);
+    CHECK(bench.broker.questions()[0].count == 10'000);
+    CHECK(bench.answer(0, rules::Action::allow, Scope::object) == Applied::yes);
+    CHECK(bench.resumed.size() == 10'000);
+    CHECK(bench.ask("/a") == Admission::parked);
+}
+
+TEST_CASE("what cannot be recorded is not asked, and an answer that cannot be denies") {
+    Bench bench;
+    bench.journal.writable = false;
+    CHECK(bench.ask("/a") == Admission::unrecorded);
+    bench.journal.writable = true;
+    CHECK(bench.ask("/home/u/p/x") == Admission::parked);
+    bench.journal.writable = false;
+    CHECK(bench.answer(0, rules::Action::allow, Scope::object) == Applied::unrecorded);
+    CHECK(bench.last.action == rules::Action::deny);
+    CHECK(bench.broker.grants().empty());
+}
+
+TEST_CASE("when nobody can answer any more, what waits is denied and nothing is asked") {
+    Bench bench;
+    CHECK(bench.ask("/a") == Admission::parked);
+    bench.broker.open(false);
+    CHECK(bench.resumed.size() == 1);
+    CHECK(bench.last.action == rules::Action::deny);
+    CHECK(bench.ask("/a") == Admission::nobody);
+}
+
+TEST_CASE("an answer of kill ends the run, once it is on record") {
+    Bench bench;
+    CHECK(bench.ask("/a") == Admission::parked);
+    bench.journal.writable = false;
+    CHECK(bench.answer(0, rules::Action::kill) == Applied::unrecorded);
+    CHECK(bench.kills == 0);
+    bench.journal.writable = true;
+    CHECK(bench.ask("/a") == Admission::parked);
+    CHECK(bench.answer(0, rules::Action::kill) == Applied::yes);
+    CHECK(bench.kills == 1);
+}

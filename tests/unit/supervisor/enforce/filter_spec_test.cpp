@@ -1,0 +1,212 @@
+#include "supervisor/enforce/filter_spec.hpp"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/fs.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include <cerrno>
+#include <set>
+
+#include "supervisor/calls/dispatch.hpp"
+#include "supervisor/enforce/call_table.hpp"
+
+using namespace callgate;
+using rules::Operation;
+
+namespace {
+
+constexpr std::uint32_t native =
+#if defined(__x86_64__)
+    AUDIT_ARCH_X86_64;
+#else
+    AUDIT_ARCH_AARCH64;
+#endif
+
+rules::Plan plan_with(rules::OperationSet trapped) {
+    rules::Plan plan;
+    plan.landlock_abi = 7;
+    plan.trapped = trapped;
+    plan.refer_held = plan.truncation_held = plan.tcp_held = plan.signals_held = plan.abstract_held = true;
+    return plan;
+}
+
+class Filter {
+public:
+    explicit Filter(const rules::Plan& plan) : program_(enforce::compile(enforce::filter_spec(plan))) {}
+    std::uint32_t operator()(long call, std::uint64_t a = 0, std::uint64_t b = 0, std::uint64_t c = 0,
+                             std::uint64_t d = 0, std::uint64_t e = 0) const {
+        const std::uint64_t arguments[6] = {a, b, c, d, e, 0};
+        return enforce::simulate(program_, native, static_cast<std::uint32_t>(call), arguments);
+    }
+
+private:
+    std::vector<sock_filter> program_;
+};
+
+constexpr std::uint32_t allowed = SECCOMP_RET_ALLOW;
+constexpr std::uint32_t trapped = SECCOMP_RET_USER_NOTIF;
+constexpr std::uint32_t refused(int error) { return SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(error); }
+constexpr std::uint64_t garbage = 0xdeadbeef00000000;
+
+}  // namespace
+
+TEST_CASE("every mediated call has one entry, a name and a handler") {
+    std::set<std::uint32_t> numbers;
+    std::set<std::string_view> names;
+    for (const enforce::CallEntry& entry : enforce::call_table()) {
+        if (entry.number != enforce::no_number) CHECK_MESSAGE(numbers.insert(entry.number).second, entry.name);
+        CHECK_MESSAGE(names.insert(entry.name).second, entry.name);
+        CHECK((calls::handler_of(entry) != nullptr));
+    }
+    CHECK(enforce::find_call(SYS_read) == nullptr);
+    CHECK(enforce::find_call(100'000) == nullptr);
+}
+
+TEST_CASE("read-only opens are trapped only where reads are contested") {
+    const Filter writes(plan_with({Operation::modify, Operation::create}));
+    CHECK(writes(SYS_openat, 0, 0, O_RDONLY | O_CLOEXEC) == allowed);
+    CHECK(writes(SYS_openat, 0, 0, O_RDONLY | O_DIRECTORY) == allowed);
+    CHECK(writes(SYS_openat, 0, 0, O_WRONLY) == trapped);
+    CHECK(writes(SYS_openat, 0, 0, garbage | O_RDWR) == trapped);
+    CHECK(writes(SYS_openat, 0, 0, O_RDONLY | O_CREAT) == trapped);
+    CHECK(writes(SYS_openat, 0, 0, O_RDONLY | O_TRUNC) == trapped);
+    CHECK(writes(SYS_openat, 0, 0, O_TMPFILE | O_WRONLY) == trapped);
+    CHECK(writes(SYS_openat2) == trapped);
+
+    const Filter reads(plan_with(Operation::read));
+    CHECK(reads(SYS_openat, 0, 0, O_RDONLY) == trapped);
+    CHECK(reads(SYS_openat, 0, 0, O_RDWR) == trapped);
+    CHECK(reads(SYS_openat, 0, 0, O_WRONLY) == allowed);
+    CHECK(reads(SYS_openat, 0, 0, O_PATH | O_CLOEXEC) == allowed);
+    CHECK(reads(SYS_mkdir) == allowed);
+}
+
+TEST_CASE("what nothing contests is not trapped") {
+    const Filter filter(plan_with({}));
+    for (const long call : {SYS_openat, SYS_openat2, SYS_mkdir, SYS_rename, SYS_execve, SYS_connect, SYS_bind,
+                            SYS_kill, SYS_read, SYS_write, SYS_futex, SYS_clone}) {
+        CHECK(filter(call) == allowed);
+    }
+}
+
+TEST_CASE("sockets that no rule can speak of cannot be made") {
+    const Filter filter(plan_with(Operation::connect));
+    CHECK(filter(SYS_socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) == allowed);
+    CHECK(filter(SYS_socket, garbage | AF_INET6, garbage | SOCK_STREAM, IPPROTO_TCP) == allowed);
+    CHECK(filter(SYS_socket, AF_UNIX, SOCK_SEQPACKET, 0) == allowed);
+    CHECK(filter(SYS_socket, AF_INET, SOCK_DGRAM, 0) == refused(EPROTONOSUPPORT));
+    CHECK(filter(SYS_socket, garbage | AF_INET, SOCK_DGRAM, 0) == refused(EPROTONOSUPPORT));
+    CHECK(filter(SYS_socket, AF_INET, SOCK_STREAM, 262 /* MPTCP */) == refused(EPROTONOSUPPORT));
+    CHECK(filter(SYS_socket, AF_INET, SOCK_STREAM, IPPROTO_SCTP) == refused(EPROTONOSUPPORT));
+    CHECK(filter(SYS_socket, AF_INET, SOCK_RAW, IPPROTO_ICMP) == refused(EPERM));
+    CHECK(filter(SYS_socket, AF_INET, SOCK_PACKET, 0) == refused(EPROTONOSUPPORT));
+    CHECK(filter(SYS_socket, AF_UNIX, SOCK_DGRAM, 0) == refused(EPROTONOSUPPORT));
+    CHECK(filter(SYS_socketpair, AF_UNIX, SOCK_DGRAM, 0) == refused(EPROTONOSUPPORT));
+    CHECK(filter(SYS_socketpair, AF_UNIX, SOCK_STREAM, 0) == allowed);
+    CHECK(filter(SYS_socket, AF_NETLINK, SOCK_RAW, 0) == allowed);
+    CHECK(filter(SYS_socket, AF_NETLINK, SOCK_RAW, 9 /* NETLINK_AUDIT */) == refused(EPROTONOSUPPORT));
+    for (const int family : {AF_PACKET, AF_VSOCK, AF_ALG, AF_XDP, AF_TIPC, AF_BLUETOOTH, AF_CAN, AF_KEY}) {
+        CHECK(filter(SYS_socket, static_cast<std::uint64_t>(family), SOCK_STREAM, 0) ==
+              refused(EAFNOSUPPORT));
+    }
+    rules::Plan udp = plan_with(Operation::connect);
+    udp.udp = true;
+    const Filter opened(udp);
+    CHECK(opened(SYS_socket, AF_INET, SOCK_DGRAM, IPPROTO_UDP) == allowed);
+    CHECK(opened(SYS_socket, AF_INET, SOCK_DGRAM, IPPROTO_UDPLITE) == refused(EPROTONOSUPPORT));
+    CHECK(opened(SYS_sendto, 0, 0, 0, 0, 0x1000) == trapped);
+    CHECK(opened(SYS_sendto, 0, 0, 0, 0, garbage) == trapped);
+    CHECK(opened(SYS_sendto) == allowed);
+    CHECK(opened(SYS_sendmsg) == trapped);
+}
+
+TEST_CASE("a send that would connect is refused") {
+    const Filter filter(plan_with(Operation::connect));
+    CHECK(filter(SYS_sendto, 0, 0, 0, MSG_FASTOPEN, 0) == refused(EOPNOTSUPP));
+    CHECK(filter(SYS_sendmsg, 0, 0, garbage | MSG_FASTOPEN) == refused(EOPNOTSUPP));
+    CHECK(filter(SYS_sendmmsg, 0, 0, 0, MSG_FASTOPEN) == refused(EOPNOTSUPP));
+    CHECK(filter(SYS_sendmsg) == allowed);
+}
+
+TEST_CASE("doors that nothing mediates are closed") {
+    const Filter filter(plan_with({Operation::read, Operation::metadata}));
+    CHECK(filter(SYS_io_uring_setup) == refused(ENOSYS));
+    CHECK(filter(SYS_clone3) == refused(ENOSYS));
+    CHECK(filter(SYS_mount) == refused(EPERM));
+    CHECK(filter(SYS_open_by_handle_at) == refused(EPERM));
+    CHECK(filter(SYS_unshare, CLONE_NEWUSER) == refused(EPERM));
+    CHECK(filter(SYS_unshare, CLONE_FILES) == allowed);
+    CHECK(filter(SYS_clone, garbage | CLONE_NEWNS | SIGCHLD) == refused(EPERM));
+    CHECK(filter(SYS_clone, CLONE_VM | CLONE_VFORK | SIGCHLD) == allowed);
+    CHECK(filter(SYS_ioctl, 0, garbage | TIOCSTI) == refused(EPERM));
+    CHECK(filter(SYS_ioctl, 0, TCGETS) == allowed);
+    CHECK(filter(SYS_seccomp, 1, SECCOMP_FILTER_FLAG_NEW_LISTENER) == refused(EBUSY));
+    CHECK(filter(SYS_seccomp, 1, SECCOMP_FILTER_FLAG_TSYNC) == allowed);
+    CHECK(filter(470) == refused(ENOSYS));
+}
+
+TEST_CASE(
+    "of ioctls only those that set a file's attributes are trapped, and only where metadata is limited") {
+    const Filter limited(plan_with(Operation::metadata));
+    CHECK(limited(SYS_ioctl, 3, FS_IOC_SETFLAGS) == trapped);
+    CHECK(limited(SYS_ioctl, 3, garbage | FS_IOC_FSSETXATTR) == trapped);
+    CHECK(limited(SYS_ioctl, 3, FS_IOC_SETVERSION) == refused(EOPNOTSUPP));
+    const Filter free(plan_with({Operation::read, Operation::modify}));
+    for (const std::uint64_t request : {FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_SETVERSION}) {
+        CHECK(free(SYS_ioctl, 3, request) == allowed);
+    }
+    for (const std::uint64_t request : {std::uint64_t{TCGETS}, std::uint64_t{FIONREAD}, FS_IOC_GETFLAGS}) {
+        CHECK(limited(SYS_ioctl, 3, request) == allowed);
+    }
+}
+
+TEST_CASE("personalities that debuggers and old binaries need are left, others refused") {
+    const Filter filter(plan_with({}));
+    for (const std::uint64_t wanted : {0x0ULL, 0x8ULL, 0x20000ULL, 0x40000ULL, 0x40008ULL, 0xffffffffULL}) {
+        CHECK(filter(SYS_personality, wanted) == allowed);
+        CHECK(filter(SYS_personality, garbage | wanted) == allowed);
+    }
+    CHECK(filter(SYS_personality, 0x400000 /* READ_IMPLIES_EXEC */) == refused(EPERM));
+    CHECK(filter(SYS_personality, 0x440000) == refused(EPERM));
+    CHECK(filter(SYS_personality, 0x100000 /* MMAP_PAGE_ZERO */) == refused(EPERM));
+    CHECK(filter(SYS_personality, 0x4 /* PER_SVR4 and others */) == refused(EPERM));
+}
+
+TEST_CASE("limits and priorities are judged for other processes only") {
+    const Filter filter(plan_with({}));
+    CHECK(filter(SYS_prlimit64, 0, 7, 0x1000) == allowed);
+    CHECK(filter(SYS_prlimit64, 5, 7, 0) == trapped);
+    CHECK(filter(SYS_prlimit64, 5, 7, 0x1000) == trapped);
+    CHECK(filter(SYS_setpriority, 0, 0) == allowed);
+    CHECK(filter(SYS_setpriority, 0, 5) == trapped);
+    CHECK(filter(SYS_setpriority, 1, 0) == trapped);
+    CHECK(filter(SYS_sched_setaffinity, garbage) == allowed);
+    CHECK(filter(SYS_sched_setaffinity, 5) == trapped);
+    rules::Plan old = plan_with({});
+    old.signals_held = false;
+    CHECK(Filter(old)(SYS_kill, 5) == trapped);
+    CHECK(filter(SYS_kill, 5) == allowed);
+}
+
+TEST_CASE("each trapped call names why") {
+    rules::Plan plan = plan_with(Operation::read);
+    plan.contests.push_back({Operation::read, {"secrets"}, "a rule may match"});
+    bool seen = false;
+    for (const auto& call : enforce::trapped_calls(plan)) {
+        CHECK_FALSE(call.because.empty());
+        if (call.name == "openat") {
+            seen = true;
+            CHECK(call.because == std::vector<std::string>{"secrets"});
+        }
+        CHECK(call.name != "mkdir");
+    }
+    CHECK(seen);
+}

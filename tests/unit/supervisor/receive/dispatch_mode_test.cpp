@@ -1,0 +1,146 @@
+#include "supervisor/receive/dispatch_mode.hpp"
+
+#include <doctest/doctest.h>
+
+#include "supervisor/receive/worker_slot.hpp"
+
+using namespace callgate;
+
+namespace {
+
+constexpr std::int64_t tick_ns = 20'000'000;
+
+/// A tick in which `calls` came, `overlapping` of them while another waited, and each took `cost_ns`.
+Traffic tick(std::uint64_t calls, double overlapping, std::int64_t cost_ns) {
+    Traffic traffic;
+    traffic.elapsed_ns = tick_ns;
+    traffic.calls = calls;
+    traffic.samples = static_cast<std::uint32_t>(calls / Traffic::sample_every);
+    traffic.overlaps = static_cast<std::uint32_t>(traffic.samples * overlapping);
+    traffic.handling_ns = traffic.samples * cost_ns;
+    return traffic;
+}
+
+/// What is chosen in the end where each way lets so many calls through in a tick.
+struct Machine {
+    std::uint64_t alone, several, crowd;
+    double overlapping;
+    std::int64_t cost_ns;
+    int ticks_elsewhere = 0;  // spent otherwise than it ended
+
+    Reception settle(ReceptionChooser& chooser, int ticks) {
+        Reception now = Reception::alone;
+        int in_row = 0;
+        for (int n = 0; n < ticks; ++n) {
+            const std::uint64_t calls = now == Reception::alone     ? alone
+                                        : now == Reception::several ? several
+                                                                    : crowd;
+            const Reception next = chooser.choose(tick(calls, overlapping, cost_ns));
+            in_row = next == now ? in_row + 1 : 0;
+            now = next;
+        }
+        ticks_elsewhere = ticks - in_row;
+        return now;
+    }
+};
+
+constexpr std::int64_t little_ns = 10'000;
+
+kernel::Notification call(std::uint64_t id) { return kernel::Notification{.id = id}; }
+
+}  // namespace
+
+TEST_CASE("callers one after the other have one receiver") {
+    ReceptionChooser chooser(2);
+    Machine serial{180, 140, 150, 0.0, little_ns};
+    CHECK(serial.settle(chooser, 500) == Reception::alone);
+    CHECK(serial.ticks_elsewhere == 0);
+}
+
+TEST_CASE("one caller that does nothing but call has one receiver") {
+    ReceptionChooser chooser(2);
+    Machine loop{1500, 900, 900, 0.0, 12'000};
+    CHECK(loop.settle(chooser, 500) == Reception::alone);
+    CHECK(loop.ticks_elsewhere == 0);
+}
+
+TEST_CASE("callers with work of their own that overlap have several receivers, until they no longer do") {
+    ReceptionChooser chooser(2);
+    Machine build{210, 270, 240, 0.13, little_ns};
+    CHECK(build.settle(chooser, 20) == Reception::several);
+    for (int n = 0; n < 500; ++n) CHECK(chooser.choose(tick(270, 0.07, little_ns)) == Reception::several);
+    Reception now = Reception::several;
+    for (int n = 0; n < 100; ++n) now = chooser.choose(tick(140, 0.0, little_ns));
+    CHECK(now == Reception::alone);
+}
+
+TEST_CASE("where the tree waits for the receivers, the way that does most is found and kept") {
+    struct Case {
+        Machine machine;
+        Reception best;
+    };
+    for (Case each : {Case{{700, 400, 1300, 1.0, 28'000}, Reception::crowd},
+                      Case{{650, 1050, 600, 1.0, 28'000}, Reception::several},
+                      Case{{1800, 1500, 1300, 0.9, 11'000}, Reception::alone}}) {
+        ReceptionChooser chooser(2);
+        CHECK(each.machine.settle(chooser, 40) == each.best);
+        CHECK(each.machine.ticks_elsewhere < 10);
+    }
+}
+
+TEST_CASE("what was tried in vain is tried again, but ever more seldom") {
+    ReceptionChooser chooser(2);
+    int tried = 0;
+    for (int n = 0; n < 5000; ++n) {
+        tried += chooser.choose(tick(1800, 0.9, 11'000)) == Reception::alone ? 0 : 1;
+    }
+    CHECK(tried >= 8);
+    CHECK(tried < 100);
+}
+
+TEST_CASE("a crowd that goes home leaves one receiver, one that has work to do several") {
+    for (const bool works : {false, true}) {
+        ReceptionChooser chooser(2);
+        Machine crowd{700, 400, 1300, 1.0, 28'000};
+        REQUIRE(crowd.settle(chooser, 20) == Reception::crowd);
+        Reception now = Reception::crowd;
+        for (int n = 0; n < 2; ++n)
+            now = chooser.choose(works ? tick(200, 0.3, 5'000) : tick(500, 0.0, 28'000));
+        CHECK(now == (works ? Reception::several : Reception::alone));
+    }
+}
+
+TEST_CASE("one processor has one receiver") {
+    ReceptionChooser chooser(1);
+    Machine crowd{700, 400, 1300, 1.0, 28'000};
+    CHECK(crowd.settle(chooser, 100) == Reception::alone);
+    CHECK(crowd.ticks_elsewhere == 0);
+}
+
+TEST_CASE("calls are left only at a seat that somebody attends, and are taken in their order") {
+    Seat seat;
+    CHECK_FALSE(seat.leave(call(1)));
+    CHECK_FALSE(seat.next());
+    seat.attend();
+    CHECK(seat.leave(call(2)));
+    CHECK(seat.leave(call(3)));
+    CHECK(seat.next()->id == 2);
+    CHECK(seat.leave(call(4)));
+    CHECK(seat.next()->id == 3);
+    CHECK(seat.next()->id == 4);
+    CHECK_FALSE(seat.next());
+    CHECK_FALSE(seat.leave(call(5)));  // whoever sits here waits for the kernel now
+}
+
+TEST_CASE("a seat at which calls wait is not closed, and holds only a few") {
+    Seat seat;
+    seat.attend();
+    std::uint64_t left = 0;
+    while (left < 100 && seat.leave(call(left))) ++left;
+    CHECK(left > 0);
+    CHECK(left < 100);
+    CHECK_FALSE(seat.close());
+    for (std::uint64_t n = 0; n < left; ++n) CHECK(seat.next()->id == n);
+    CHECK(seat.close());
+    CHECK_FALSE(seat.leave(call(7)));
+}

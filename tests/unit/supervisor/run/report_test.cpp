@@ -1,0 +1,361 @@
+#include "supervisor/run/report.hpp"
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "rules/model/glob.hpp"
+#include "rules/model/rule.hpp"
+
+using namespace callgate;
+using audit::Decision;
+using audit::Mechanism;
+using nlohmann::json;
+using rules::Action;
+using rules::DecidedBy;
+using rules::Operation;
+
+namespace {
+
+const RunFacts facts{.run = "k3f9",
+                     .mode = "enforce",
+                     .workdir = "/w",
+                     .rules_sha256 = "ab12",
+                     .command = {"python3", "main.py"},
+                     .degraded = {},
+                     .landlock_abi = 7,
+                     .limits = {},
+                     .audit_file = "/state/20261120T101112Z-k3f9.jsonl",
+                     .audited = true,
+                     .held_back = {"GITHUB_TOKEN"}};
+
+RunOutcome exited(int code) {
+    RunOutcome outcome;
+    outcome.outcome = "exited";
+    outcome.exit_status = code;
+    outcome.exit_code = code;
+    return outcome;
+}
+
+rules::Rule make_rule(std::string id, Action action, rules::OperationSet operations,
+                      std::string_view pattern) {
+    rules::Rule rule;
+    rule.id = std::move(id);
+    rule.action = action;
+    rule.operations = operations;
+    std::string error;
+    rule.when.path.push_back(*rules::Glob::compile(pattern, rules::GlobKind::path, error));
+    return rule;
+}
+
+rules::Rule secrets() {
+    rules::Rule rule = make_rule("secrets", Action::deny, Operation::read, "/home/u/.ssh/**");
+    rule.reason = "credentials";
+    return rule;
+}
+
+Decision denied(std::string_view path, const rules::Rule* rule = nullptr,
+                Operation operation = Operation::read) {
+    Decision decision;
+    decision.call = "openat";
+    decision.caller = {.pid = 9, .parent = 1, .start_time = 1, .executable = "/usr/bin/python3", .uid = 0};
+    decision.operation = operation;
+    decision.operations = operation;
+    decision.object = rules::FileObject{.path = path};
+    decision.verdict = {.action = Action::deny,
+                        .decided_by = rule != nullptr ? DecidedBy::rule : DecidedBy::fallback,
+                        .rule = rule,
+                        .operation = operation,
+                        .error = EACCES};
+    return decision;
+}
+
+Decision denied_endpoint(const char* address, std::uint16_t port,
+                         rules::Protocol protocol = rules::Protocol::tcp,
+                         Operation operation = Operation::connect) {
+    Decision decision = denied("", nullptr, operation);
+    rules::Endpoint endpoint{.address = {}, .port = port, .protocol = protocol};
+    endpoint.address.v6 = std::string_view(address).find(':') != std::string_view::npos;
+    REQUIRE(::inet_pton(endpoint.address.v6 ? AF_INET6 : AF_INET, address, endpoint.address.bytes.data()) ==
+            1);
+    decision.object = endpoint;
+    decision.verdict.error = ECONNREFUSED;
+    return decision;
+}
+
+Decision denied_socket(std::string_view name, Operation operation = Operation::connect,
+                       rules::UnixType type = rules::UnixType::stream) {
+    Decision decision = denied("", nullptr, operation);
+    decision.object = rules::UnixObject{.name = name, .type = type};
+    return decision;
+}
+
+std::size_t line_count(const std::string& text) {
+    return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+}  // namespace
+
+TEST_CASE("the footer says what was denied, how often, by which rule, and what would allow it") {
+    const rules::Rule rule = secrets();
+    RunReport report;
+    report.note(denied("/home/u/.ssh/id_ed25519", &rule));
+    Decision connect = denied_endpoint("203.0.113.4", 443);
+    connect.verdict.action = Action::ask;
+    report.note(connect);
+    report.note(connect);
+    CHECK(report.footer(facts, exited(0), true) ==
+          "callgate: denied 3 calls (run k3f9)\n"
+          "callgate:   read /home/u/.ssh/id_ed25519 ×1  rule secrets (credentials)  allow with: --except "
+          "secrets=/home/u/.ssh/id_ed25519\n"
+          "callgate:   connect 203.0.113.4:443 ×2  default (no one to ask)  allow with: --connect "
+          "203.0.113.4:443\n");
+    CHECK(report.footer(facts, exited(0), false).find("allow with") == std::string::npos);
+}
+
+TEST_CASE("nothing denied and nothing ended is no footer") {
+    RunReport report;
+    Decision allowed = denied("/w/x");
+    allowed.verdict.action = Action::allow;
+    allowed.mechanism = Mechanism::on_behalf;
+    report.note(allowed);
+    CHECK(report.footer(facts, exited(0), true).empty());
+    CHECK(report.counts().allow == 1);
+    RunOutcome outcome = exited(0);
+    outcome.ended_background = 2;
+    CHECK(report.footer(facts, outcome, true) ==
+          "callgate: ended 2 processes that the command left running\n");
+}
+
+TEST_CASE("ten lines at most, the rest is counted") {
+    RunReport report;
+    for (int index = 0; index < 300; ++index) {
+        const std::string path = "/p" + std::to_string(index);
+        report.note(denied(path));
+        report.note(denied(path));
+    }
+    const std::string footer = report.footer(facts, exited(0), true);
+    CHECK(line_count(footer) == 12);
+    CHECK(footer.starts_with("callgate: denied 600 calls"));
+    CHECK(footer.ends_with("callgate:   … and 580 more: callgate audit show k3f9\n"));
+    RunFacts elsewhere = facts;
+    elsewhere.audit_file = "/my logs/x";
+    CHECK(report.footer(elsewhere, exited(0), true).ends_with("callgate audit show '/my logs/x'\n"));
+    const json parsed = json::parse(report.json(facts, exited(0), 1, ""));
+    CHECK(parsed["denials"].size() == 256);
+    CHECK(parsed["counts"]["deny"] == 600);
+}
+
+TEST_CASE("a footer is safe for a terminal") {
+    rules::Rule rule = secrets();
+    rule.id = "a\033[2Jb";
+    rule.reason = "x\r\ny";
+    RunReport report;
+    report.note(denied("/home/u/.ssh/\033]0;x\a\n\u202e\xff", &rule));
+    const std::string footer = report.footer(facts, exited(0), true);
+    CHECK(line_count(footer) == 2);
+    for (const char one : footer) CHECK((one == '\n' || static_cast<unsigned char>(one) >= 0x20));
+    CHECK(footer.find("\u202e") == std::string::npos);
+    CHECK(footer.find('\xff') == std::string::npos);
+}
+
+TEST_CASE("audit mode counts and says what would have been denied") {
+    const rules::Rule rule = secrets();
+    RunReport report;
+    Decision noted = denied("/home/u/.ssh/id", &rule);
+    noted.mechanism = Mechanism::continued;
+    report.note(noted);
+    noted.verdict.action = Action::ask;
+    report.note(noted);
+    noted.verdict.action = Action::kill;
+    report.note(noted);
+    CHECK(report.counts().deny == 0);
+    CHECK(report.counts().would_deny == 1);
+    CHECK(report.counts().would_ask == 1);
+    CHECK(report.counts().would_kill == 1);
+    RunFacts audited = facts;
+    audited.mode = "audit";
+    const std::string footer = report.footer(audited, exited(0), true);
+    CHECK(footer.starts_with(
+        "callgate: audit mode, nothing was enforced: the rules would have denied 3 calls (run k3f9)\n"));
+    CHECK(footer.find("callgate:     deny ") != std::string::npos);
+    CHECK(RunReport().footer(audited, exited(0), true).find("would have denied nothing") !=
+          std::string::npos);
+}
+
+TEST_CASE("a kill and an unanswered question are named as such") {
+    const rules::Rule rule = secrets();
+    RunReport report;
+    Decision killed = denied("/a", &rule);
+    killed.verdict.action = Action::kill;
+    killed.mechanism = Mechanism::kill;
+    report.note(killed);
+    Decision late = denied("/b");
+    late.verdict.action = Action::ask;
+    late.verdict.decided_by = DecidedBy::timeout;
+    report.note(late);
+    Decision failure = denied("/c");
+    failure.verdict.decided_by = DecidedBy::failure;
+    failure.reason = "overload";
+    report.note(failure);
+    const std::string footer = report.footer(facts, exited(0), false);
+    CHECK(footer.find("rule secrets (credentials; killed the run)\n") != std::string::npos);
+    CHECK(footer.find("timeout (nobody answered in time)\n") != std::string::npos);
+    CHECK(footer.find("read /c ×1  failure (overload)\n") != std::string::npos);
+    CHECK(report.counts().kill == 1);
+    CHECK(report.counts().ask == 1);
+    CHECK(report.counts().deny == 1);
+}
+
+TEST_CASE("a hint is the option for the kind of object and operation") {
+    CHECK(hint(denied("/a b")) == "--read '/a b'");
+    CHECK(hint(denied("/a\nb\xff")) == R"(--read $'/a\x0ab\xff')");
+    CHECK(hint(denied("/a", nullptr, Operation::modify)) == "--write /a");
+    CHECK(hint(denied("/a", nullptr, Operation::create)) == "--write /a");
+    CHECK(hint(denied("/a", nullptr, Operation::remove)) == "--write /a");
+    CHECK(hint(denied("/a", nullptr, Operation::metadata)) == "--write /a");
+    CHECK(hint(denied("/a", nullptr, Operation::execute)) == "--execute /a");
+    Decision both = denied("/a");
+    both.operations = rules::OperationSet{Operation::read, Operation::modify};
+    CHECK(hint(both) == "--write /a");
+    CHECK(hint(denied_endpoint("127.0.0.1", 80)) == "--connect 127.0.0.1:80");
+    CHECK(hint(denied_endpoint("::1", 53, rules::Protocol::udp)) == "--connect '[::1]:53/udp'");
+    CHECK(hint(denied_endpoint("0.0.0.0", 8080, rules::Protocol::tcp, Operation::bind)) == "--bind 8080");
+    CHECK(hint(denied_endpoint("0.0.0.0", 53, rules::Protocol::udp, Operation::bind)) == "--bind 53/udp");
+    CHECK(hint(denied_socket("/run/x y.sock")) == "--connect 'unix:/run/x y.sock'");
+    CHECK(hint(denied_socket("@name", Operation::bind)) == "--bind @name");
+    CHECK(hint(denied_socket("/run/log", Operation::connect, rules::UnixType::datagram)).empty());
+    Decision renamed = denied("/old", nullptr, Operation::create);
+    renamed.second_object = rules::FileObject{.path = "/new"};
+    CHECK(hint(renamed) == "--write /new");
+}
+
+TEST_CASE("a hint for a rule is its exception, with pattern characters quoted") {
+    rules::Rule rule = secrets();
+    CHECK(hint(denied("/home/u/.ssh/config", &rule)) == "--except secrets=/home/u/.ssh/config");
+    const std::string hinted = hint(denied("/home/u/.ssh/a[1]*{b}", &rule));
+    CHECK(hinted == R"(--except 'secrets=/home/u/.ssh/a\[1\]\*\{b\}')");
+    std::string error;
+    const auto glob = rules::Glob::compile(R"(/home/u/.ssh/a\[1\]\*\{b\})", rules::GlobKind::path, error);
+    REQUIRE(glob);
+    CHECK(glob->matches("/home/u/.ssh/a[1]*{b}"));
+    CHECK(hint(denied("/home/${workdir}", &rule)).empty());
+    rule.built_in = true;
+    CHECK(hint(denied("/home/u/.ssh/config", &rule)).empty());
+}
+
+TEST_CASE("there is no hint where no option would help") {
+    Decision decision = denied("/a");
+    for (const DecidedBy by : {DecidedBy::failure, DecidedBy::person, DecidedBy::program}) {
+        decision.verdict.decided_by = by;
+        CHECK(hint(decision).empty());
+    }
+    decision = denied("/a");
+    decision.object = rules::FileObject{.path = "/a", .nameless = true};
+    CHECK(hint(decision).empty());
+}
+
+TEST_CASE("with the rules, a hint names every option that is needed, and following it allows the call") {
+    std::vector<rules::Rule> list;
+    list.push_back(make_rule("home", Action::allow, Operation::read, "/home/u/**"));
+    list.push_back(make_rule("ssh", Action::deny, Operation::read, "/home/u/.ssh/**"));
+    list.push_back(make_rule("keys", Action::ask, Operation::read, "**/id"));
+    list.push_back(make_rule("etc", Action::deny, rules::file_operations, "/etc/**"));
+    list.push_back(make_rule("own", Action::deny, Operation::read, "/own/**"));
+    list.back().built_in = true;
+    const rules::RuleSet set(list, Action::deny);
+    const auto hinted = [&set](std::string_view path, rules::OperationSet operations) {
+        Decision decision = denied(path);
+        decision.operations = operations;
+        decision.verdict = set.evaluate({operations, rules::FileObject{.path = path}, {}, {}});
+        REQUIRE(decision.verdict.action != Action::allow);
+        decision.operation = decision.verdict.operation;
+        return hint(decision, set);
+    };
+    CHECK(hinted("/home/u/.ssh/config", Operation::read) == "--except ssh=/home/u/.ssh/config");
+    CHECK(hinted("/home/u/.ssh/id", Operation::read) ==
+          "--except ssh=/home/u/.ssh/id --except keys=/home/u/.ssh/id");
+    CHECK(hinted("/etc/shadow", Operation::read) == "--except etc=/etc/shadow --read /etc/shadow");
+    CHECK(hinted("/srv/x", Operation::read) == "--read /srv/x");
+    CHECK(hinted("/home/u/x", rules::OperationSet{Operation::read, Operation::modify}) ==
+          "--write /home/u/x");
+    CHECK(hinted("/own/x", Operation::read).empty());
+
+    // What the first hint says, done to the rules: the call is then allowed.
+    std::string error;
+    list[1].except.emplace();
+    list[1].except->path.push_back(
+        *rules::Glob::compile("/home/u/.ssh/config", rules::GlobKind::path, error));
+    const rules::RuleSet changed(list, Action::deny);
+    const auto after =
+        changed.evaluate({Operation::read, rules::FileObject{.path = "/home/u/.ssh/config"}, {}, {}});
+    CHECK(after.action == Action::allow);
+}
+
+TEST_CASE("the report is one JSON object as documented") {
+    const rules::Rule rule = secrets();
+    RunReport report;
+    report.note(denied_endpoint("203.0.113.4", 443));
+    report.note(denied_endpoint("203.0.113.4", 443));
+    report.note(denied("/home/u/.ssh/id", &rule));
+    RunOutcome outcome = exited(1);
+    outcome.duration_ms = 812;
+    outcome.cpu_ms = 430;
+    outcome.max_rss_kb = 51200;
+    outcome.processes = 3;
+    outcome.notifications = 1210;
+    outcome.continued = 1000;
+    outcome.bytes_written = 8192;
+    const std::string text = report.json(facts, outcome, 52, "");
+    CHECK(line_count(text) == 1);
+    CHECK(text.back() == '\n');
+    const json expected = json::parse(R"({
+      "version":1,"run":"k3f9","outcome":"exited","exit_code":1,"signal":null,"duration_ms":812,"mode":"enforce",
+      "command":["python3","main.py"],"workdir":"/w",
+      "effective":{"landlock_abi":7,"listener":true,"degraded":[],"rules_sha256":"ab12"},
+      "counts":{"allow":0,"deny":3,"ask":0,"kill":0,"would_deny":0,"would_ask":0,"would_kill":0},
+      "denials":[
+        {"operation":"connect","object":"203.0.113.4:443","rule":"default","reason":"","pid":9,"program":"/usr/bin/python3",
+         "errno":"ECONNREFUSED","count":2,"hint":"--connect 203.0.113.4:443"},
+        {"operation":"read","object":"/home/u/.ssh/id","rule":"secrets","reason":"credentials","pid":9,"program":"/usr/bin/python3",
+         "errno":"EACCES","count":1,"hint":"--except secrets=/home/u/.ssh/id"}],
+      "usage":{"cpu_ms":430,"max_rss_kb":51200,"bytes_written":8192,"processes":3,"notifications":1210,
+        "notifications_by_tier":{"continued":1000,"answered":210}},
+      "limits":{},"environment":{"held_back":["GITHUB_TOKEN"]},
+      "audit":{"file":"/state/20261120T101112Z-k3f9.jsonl","records":52,"head":null},"error":null})");
+    CHECK(json::parse(text) == expected);
+
+    RunFacts unrecorded = facts;
+    unrecorded.audited = false;
+    outcome.error = "a\xff";
+    outcome.outcome = "setup_error";
+    const json other = json::parse(report.json(unrecorded, outcome, 0, "sha256:00"));
+    CHECK(other["audit"].is_null());
+    CHECK(other["error"] == "a\\xff");
+    CHECK(other["effective"]["listener"] == false);
+    CHECK(json::parse(report.json(facts, outcome, 1, "sha256:00"))["audit"]["head"] == "sha256:00");
+}
+
+TEST_CASE("many threads note and none is lost") {
+    RunReport report;
+    std::vector<std::thread> threads;
+    for (int index = 0; index < 4; ++index) {
+        threads.emplace_back([&report] {
+            for (int count = 0; count < 2000; ++count) {
+                const std::string path = "/p" + std::to_string(count % 5);
+                report.note(denied(path));
+            }
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    CHECK(report.counts().deny == 8000);
+    std::uint64_t total = 0;
+    const json parsed = json::parse(report.json(facts, exited(0), 1, ""));
+    for (const json& denial : parsed["denials"]) total += denial["count"].get<std::uint64_t>();
+    CHECK(parsed["denials"].size() == 5);
+    CHECK(total == 8000);
+}
