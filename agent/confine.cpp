@@ -97,7 +97,7 @@ int set_same_limits(UniqueFd& score_file) {
     return score_file ? 0 : errno;
 }
 
-int set_limits(const Blueprint& blueprint, UniqueFd score_file) {
+int set_limits(const LaunchMessage& blueprint, UniqueFd score_file) {
     if (const int error = offer_to_oom_killer(score_file)) return error;
     for (const Limit& limit : blueprint.limits()) {
         if (const int error = set_limit(limit.resource, limit.value)) return error;
@@ -105,7 +105,7 @@ int set_limits(const Blueprint& blueprint, UniqueFd score_file) {
     return 0;
 }
 
-int set_priority(const Blueprint& blueprint) {
+int set_priority(const LaunchMessage& blueprint) {
     if (blueprint.nice() != 0) {
         errno = 0;
         if (::nice(blueprint.nice()) == -1 && errno != 0) return errno;
@@ -114,7 +114,7 @@ int set_priority(const Blueprint& blueprint) {
     return error_of(::syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, *blueprint.io_priority()));
 }
 
-int make_ruleset(const Blueprint& domain, UniqueFd& ruleset) {
+int make_ruleset(const LaunchMessage& domain, UniqueFd& ruleset) {
     if (domain.landlock() == nullptr || !check_enabled("landlock")) return 0;
     auto made = domain.landlock()->make();
     if (!made) return made.error().value();
@@ -130,7 +130,7 @@ int enter_landlock(UniqueFd& ruleset) {
 }
 
 // Returns the listener, -1 where there is no filter; `error` is 0 or errno.
-int install_filter(const Blueprint& told, int& error) {
+int install_filter(const LaunchMessage& told, int& error) {
     error = 0;
     if (told.filter().empty()) return -1;
     sock_fprog program{};
@@ -151,13 +151,13 @@ bool wait_for_go(int pipe) {
     }
 }
 
-[[noreturn]] void give_up(const AgentStart& start, ArmStep step, int error) {
-    tell(start.channels().status, Event::Kind::arm_failed, error, static_cast<int>(step));
+[[noreturn]] void give_up(const AgentStart& start, ConfineStep step, int error) {
+    tell(start.channels().status, Event::Kind::confine_failed, error, static_cast<int>(step));
     ::_exit(125);
 }
 
 // Tries each candidate; returns only on failure, with execvpe's choice of errno.
-int execute(const Blueprint& blueprint) {
+int execute(const LaunchMessage& blueprint) {
     int result = ENOENT;
     char** const arguments = blueprint.arguments();
     for (char* const path : blueprint.executables()) {
@@ -182,7 +182,7 @@ int execute(const Blueprint& blueprint) {
 
 }  // namespace
 
-AgentStart::AgentStart(const Guarding& guarding, AgentChannels channels)
+AgentStart::AgentStart(const GuardianConfig& guarding, AgentChannels channels)
     : guarding_(guarding), channels_(channels), kept_(guarding.pass) {
     kept_.push_back(channels.status);
     kept_.push_back(channels.go);
@@ -217,46 +217,46 @@ int fill_standard_descriptors() {
     return 0;
 }
 
-void arm_and_execute(const AgentStart& start) {
-    const Guarding& guarding = start.guarding();
+void confine_and_execute(const AgentStart& start) {
+    const GuardianConfig& guarding = start.guarding();
     const AgentChannels channels = start.channels();
-    const auto require = [&](ArmStep step, int error) {
+    const auto require = [&](ConfineStep step, int error) {
         if (error != 0) give_up(start, step, error);
     };
     guarding.signals.restore_dispositions();
-    require(ArmStep::process_group, take_terminal(guarding.terminal));
+    require(ConfineStep::process_group, take_terminal(guarding.terminal));
     guarding.signals.restore_mask();
     // First of all: what follows is done with the command's own rights.
     if (!guarding.keep_capabilities && check_enabled("capabilities"))
-        require(ArmStep::capabilities, error_of(drop_capabilities()));
+        require(ConfineStep::capabilities, error_of(drop_capabilities()));
     if (guarding.working_directory)
-        require(ArmStep::working_directory, error_of(::fchdir(guarding.working_directory.get())));
-    require(ArmStep::descriptors, set_descriptors(start));
+        require(ConfineStep::working_directory, error_of(::fchdir(guarding.working_directory.get())));
+    require(ConfineStep::descriptors, set_descriptors(start));
     // While the supervisor still works out what holds: the run waits for whatever comes after that.
     UniqueFd score_file;
-    require(ArmStep::limits, set_same_limits(score_file));
-    require(ArmStep::no_new_privs, error_of(::prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL)));
+    require(ConfineStep::limits, set_same_limits(score_file));
+    require(ConfineStep::no_new_privs, error_of(::prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL)));
 
-    Blueprint domain, filter, blueprint;
-    require(ArmStep::handshake, domain.receive(channels.go));
+    LaunchMessage domain, filter, blueprint;
+    require(ConfineStep::handshake, domain.receive(channels.go));
     UniqueFd ruleset;
-    require(ArmStep::ruleset, make_ruleset(domain, ruleset));
-    require(ArmStep::handshake, filter.receive(channels.go));
-    require(ArmStep::landlock, enter_landlock(ruleset));
+    require(ConfineStep::ruleset, make_ruleset(domain, ruleset));
+    require(ConfineStep::handshake, filter.receive(channels.go));
+    require(ConfineStep::landlock, enter_landlock(ruleset));
     Courier courier;
-    if (channels.handover >= 0) require(ArmStep::handshake, courier.start(channels.handover));
+    if (channels.handover >= 0) require(ConfineStep::handshake, courier.start(channels.handover));
     int error = 0;
     const int listener = install_filter(filter, error);
-    require(ArmStep::filter, error);
-    if (channels.handover >= 0) require(ArmStep::handshake, courier.carry(listener));
+    require(ConfineStep::filter, error);
+    if (channels.handover >= 0) require(ConfineStep::handshake, courier.carry(listener));
 
     // From here on nothing that the filter stops: nobody has the listener yet. What is set of limits and
     // priority is the caller's own, which it never stops (supervisor/calls/filter_spec).
-    require(ArmStep::handshake, blueprint.receive(channels.go));
-    require(ArmStep::limits, set_limits(blueprint, std::move(score_file)));
-    require(ArmStep::priority, set_priority(blueprint));
-    tell(channels.status, Event::Kind::armed, listener);
-    if (!wait_for_go(channels.go)) give_up(start, ArmStep::handshake, EPIPE);
+    require(ConfineStep::handshake, blueprint.receive(channels.go));
+    require(ConfineStep::limits, set_limits(blueprint, std::move(score_file)));
+    require(ConfineStep::priority, set_priority(blueprint));
+    tell(channels.status, Event::Kind::confined, listener);
+    if (!wait_for_go(channels.go)) give_up(start, ConfineStep::handshake, EPIPE);
     // A copy of the listener here would keep calls waiting for ever once the supervisor is gone.
     if (listener >= 0) ::close(listener);
     ::close(channels.go);

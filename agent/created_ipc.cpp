@@ -36,18 +36,18 @@ void remove_id(ObjectKind kind, int id) {
 }  // namespace
 
 boost::system::result<SharedObjects> SharedObjects::make() {
-    void* const memory = ::mmap(nullptr, sizeof(MadeObjects), PROT_READ | PROT_WRITE,
+    void* const memory = ::mmap(nullptr, sizeof(CreatedIpc), PROT_READ | PROT_WRITE,
                                 MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return boost::system::error_code(errno, boost::system::system_category());
     // What the kernel gives is zeroed, and that is an empty list: touching it all would cost a megabyte.
-    return SharedObjects(static_cast<MadeObjects*>(memory));
+    return SharedObjects(static_cast<CreatedIpc*>(memory));
 }
 
 SharedObjects::SharedObjects(SharedObjects&& other) noexcept
     : objects_(std::exchange(other.objects_, nullptr)) {}
 
 SharedObjects::~SharedObjects() {
-    if (objects_ != nullptr) ::munmap(objects_, sizeof(MadeObjects));
+    if (objects_ != nullptr) ::munmap(objects_, sizeof(CreatedIpc));
 }
 
 bool is_message_queue(const char* name, std::uint64_t inode, bool on_doubt) {
@@ -61,8 +61,8 @@ bool is_message_queue(const char* name, std::uint64_t inode, bool on_doubt) {
     return on_doubt;
 }
 
-void kill_made_groups(const MadeObjects& made) {
-    for (const MadeObjects::Group& group : made.groups) {
+void kill_made_groups(const CreatedIpc& made) {
+    for (const CreatedIpc::Group& group : made.groups) {
         if (!group.used.load() || !group.unified.load()) continue;
         const UniqueFd directory(::open(group.path.data(), O_PATH | O_DIRECTORY | O_CLOEXEC));
         const UniqueFd kill(::openat(directory.get(), "cgroup.kill", O_WRONLY | O_CLOEXEC));
@@ -70,28 +70,28 @@ void kill_made_groups(const MadeObjects& made) {
     }
 }
 
-void remove_group(const MadeObjects::Group& group) {
+void remove_group(const CreatedIpc::Group& group) {
     if (::rmdir(group.path.data()) == 0 || errno != EACCES) return;
     const OverrideInUse override;
     ::rmdir(group.path.data());
 }
 
-bool any_group(const MadeObjects& made) {
+bool any_group(const CreatedIpc& made) {
     return std::ranges::any_of(made.groups,
-                               [](const MadeObjects::Group& group) { return group.used.load(); });
+                               [](const CreatedIpc::Group& group) { return group.used.load(); });
 }
 
-void remove_made_objects(const MadeObjects& made) {
+void remove_created_ipc(const CreatedIpc& made) {
     for (std::size_t kind = 0; kind < object_kinds; ++kind) {
-        const MadeObjects::Ids& ids = made.ids[kind];
-        const std::uint32_t count = std::min(ids.count.load(), MadeObjects::most);
+        const CreatedIpc::Ids& ids = made.ids[kind];
+        const std::uint32_t count = std::min(ids.count.load(), CreatedIpc::most);
         for (std::uint32_t index = 0; index < count; ++index)
             remove_id(static_cast<ObjectKind>(kind), ids.values[index].load());
     }
-    for (const MadeObjects::Group& group : made.groups)
+    for (const CreatedIpc::Group& group : made.groups)
         if (group.used.load()) remove_group(group);
     if (!made.any_queue.load()) return;
-    for (const MadeObjects::Name& name : made.message_queues) {
+    for (const CreatedIpc::Name& name : made.message_queues) {
         if (!name.used.load() || !is_message_queue(name.text.data(), name.inode.load(), true)) continue;
         ::syscall(SYS_mq_unlink, name.text.data());
     }

@@ -19,7 +19,7 @@ namespace callgate::agent {
 enum class ObjectKind : std::uint8_t { memory, semaphores, queue };
 inline constexpr std::size_t object_kinds = 3;
 
-struct MadeObjects {
+struct CreatedIpc {
     /// Of each kind that one run may make. An id comes back only after the kernel's sequence numbers have
     /// gone round, which takes more than this many (ipc/util.c, ipc_idr_alloc: at least 21 objects for each
     /// of 65,536 numbers; 1,365 for each of 128 with the boot option ipcmni_extend): so no stranger's object
@@ -33,13 +33,13 @@ struct MadeObjects {
     std::atomic<bool> any_queue{false};
     std::array<Ids, object_kinds> ids;
 
-    static constexpr std::size_t most_names = 256, longest_name = 255;
+    static constexpr std::size_t max_names = 256, max_name = 255;
     struct Name {
         std::atomic<bool> used{false};
         std::atomic<std::uint64_t> inode{0};
-        std::array<char, longest_name + 1> text;
+        std::array<char, max_name + 1> text;
     };
-    std::array<Name, most_names> message_queues;
+    std::array<Name, max_names> message_queues;
 
     /// Control groups, which can go only when the tree has gone.
     struct Group {
@@ -59,26 +59,26 @@ public:
     SharedObjects& operator=(SharedObjects&&) = delete;
     ~SharedObjects();
 
-    [[nodiscard]] MadeObjects& objects() const { return *objects_; }
+    [[nodiscard]] CreatedIpc& objects() const { return *objects_; }
 
 private:
-    explicit SharedObjects(MadeObjects* objects) : objects_(objects) {}
-    MadeObjects* objects_;
+    explicit SharedObjects(CreatedIpc* objects) : objects_(objects) {}
+    CreatedIpc* objects_;
 };
 
 /// Kills all members of the control groups at once, where the kernel can (cgroup.kill, version 2,
 /// Linux 5.14): whoever forks as fast as he dies has no chance.
-void kill_made_groups(const MadeObjects& made);
+void kill_made_groups(const CreatedIpc& made);
 
 /// Removes a control group that has no member any more. Also where only CAP_DAC_OVERRIDE, set aside
 /// (agent/capabilities), opens the directory it is in: the kernel gives the roots of version 1 mode 0555.
-void remove_group(const MadeObjects::Group& group);
+void remove_group(const CreatedIpc::Group& group);
 
 /// Whether there is any control group.
-[[nodiscard]] bool any_group(const MadeObjects& made);
+[[nodiscard]] bool any_group(const CreatedIpc& made);
 
 /// Removes every object of the list: when no process of the run is left.
-void remove_made_objects(const MadeObjects& made);
+void remove_created_ipc(const CreatedIpc& made);
 
 /// Whether the POSIX message queue of this name is the object with this inode: it can be opened for reading
 /// or writing, and is. Where its mode forbids both, the name is believed (`on_doubt`).

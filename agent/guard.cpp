@@ -39,9 +39,9 @@ int same_class(int code) {
 
 // A fork bomb shares the processors with us evenly; whoever may (root) goes first. Others need patience,
 // unless a control group ends all of it at once.
-void hurry(const Guarding& guarding) {
+void hurry(const GuardianConfig& guarding) {
     ::setpriority(PRIO_PROCESS, 0, -20);
-    if (guarding.made_objects != nullptr) kill_made_groups(*guarding.made_objects);
+    if (guarding.created_ipc != nullptr) kill_made_groups(*guarding.created_ipc);
 }
 
 bool any_child() {
@@ -65,7 +65,7 @@ void drain(int signals) {
 
 }  // namespace
 
-Guard::Guard(const Guarding& guarding, GuardChannels channels, pid_t command)
+Guard::Guard(const GuardianConfig& guarding, GuardChannels channels, pid_t command)
     : guarding_(guarding), channels_(std::move(channels)), command_(command) {}
 
 int Guard::run() {
@@ -137,8 +137,8 @@ void Guard::take_status() {
             return;
         }
         if (got != sizeof event) return status_closed();
-        if (event.kind == Event::Kind::armed)
-            armed_ = true;
+        if (event.kind == Event::Kind::confined)
+            confined_ = true;
         else
             failed_ = true;
         send(event);
@@ -148,12 +148,12 @@ void Guard::take_status() {
 // Closed by execve, or by the agent's death before it.
 void Guard::status_closed() {
     channels_.status.reset();
-    if (armed_ && !failed_) drop_spare_capability();
+    if (confined_ && !failed_) drop_spare_capability();
 }
 
 // What control groups there are was known before the command began.
 void Guard::drop_spare_capability() const {
-    const MadeObjects* const made = guarding_.made_objects;
+    const CreatedIpc* const made = guarding_.created_ipc;
     if (guarding_.keep_capabilities || made == nullptr || any_group(*made)) return;
     if (!check_enabled("capabilities")) return;
     static_cast<void>(drop_held_capabilities());
@@ -256,7 +256,7 @@ void Guard::lost() {
         ::poll(&change, 1, look_again_ms);
         drain(channels_.children.get());
     }
-    if (!dismissed_ && guarding_.made_objects != nullptr) remove_made_objects(*guarding_.made_objects);
+    if (!dismissed_ && guarding_.created_ipc != nullptr) remove_created_ipc(*guarding_.created_ipc);
     if (!dismissed_) {
         for (const std::string& path : guarding_.supervisor_files) ::unlink(path.c_str());
     }

@@ -23,7 +23,7 @@ struct GuardChannels {
 
 class Guard {
 public:
-    Guard(const Guarding& guarding, GuardChannels channels, pid_t command);
+    Guard(const GuardianConfig& guarding, GuardChannels channels, pid_t command);
 
     /// Until no process of the tree is left, or the supervisor is gone. Returns the exit status: 0 where
     /// nothing of the temporary directory is left.
@@ -54,10 +54,10 @@ private:
     void tell(Event::Kind kind, int value);
     void send(const Event& event);
 
-    const Guarding& guarding_;
+    const GuardianConfig& guarding_;
     GuardChannels channels_;
     const pid_t command_;
-    bool armed_ = false, failed_ = false;
+    bool confined_ = false, failed_ = false;
     bool command_reaped_ = false;
     bool dismissed_ = false;
     std::uint64_t reaped_ = 0;

@@ -84,14 +84,14 @@ private:
 };
 
 struct Failure {
-    ArmStep step = ArmStep::process_group;
+    ConfineStep step = ConfineStep::process_group;
     int error = 0;
 };
 
 /// Ends the guardian where no command has begun.
 [[noreturn]] void give_up(int events, const Failure& failure) {
     Event event;
-    event.kind = Event::Kind::arm_failed;
+    event.kind = Event::Kind::confine_failed;
     event.value = failure.error;
     event.detail = static_cast<std::int32_t>(failure.step);
     static_cast<void>(::write(events, &event, sizeof event) == 0);
@@ -108,7 +108,7 @@ UniqueFd child_signals() {
 }
 
 // Nothing of the supervisor's stays open here: a pipe held by the guardian would never end for its reader.
-int let_go_of_descriptors(const Guarding& guarding, const GuardChannels& channels) {
+int let_go_of_descriptors(const GuardianConfig& guarding, const GuardChannels& channels) {
     std::vector<int> kept{channels.orders.get(), channels.events.get(), channels.status.get(),
                           channels.children.get()};
     const int report = guarding.report != nullptr ? guarding.report->descriptor.get() : -1;
@@ -126,22 +126,22 @@ int let_go_of_descriptors(const Guarding& guarding, const GuardChannels& channel
 // parent that keeps the command's group from being an orphaned one (setpgid(2)): else the end of a command
 // that leaves a stopped child would make the kernel hang up the whole group, callgate's own caller with it.
 // Not dumpable, nobody of the same user traces it.
-int stand_apart(const Guarding& guarding) {
+int stand_apart(const GuardianConfig& guarding) {
     if (guarding.terminal.slave < 0 && ::setsid() < 0) return errno;
     if (::prctl(PR_SET_NAME, "callgate-guard", 0UL, 0UL, 0UL) != 0) return errno;
     if (::prctl(PR_SET_DUMPABLE, 0UL, 0UL, 0UL, 0UL) != 0) return errno;
     return 0;
 }
 
-int make_directory(const Guarding& guarding) {
+int make_directory(const GuardianConfig& guarding) {
     if (guarding.temporary_directory.empty()) return 0;
     return ::mkdir(guarding.temporary_directory.c_str(), 0700) == 0 ? 0 : errno;
 }
 
 // All but what removing a control group may take: whether there will be one is not known yet.
-int drop_own_capabilities(const Guarding& guarding) {
+int drop_own_capabilities(const GuardianConfig& guarding) {
     if (guarding.keep_capabilities || !check_enabled("capabilities")) return 0;
-    const auto dropped = guarding.made_objects != nullptr ? set_override_aside() : drop_held_capabilities();
+    const auto dropped = guarding.created_ipc != nullptr ? set_override_aside() : drop_held_capabilities();
     return dropped ? 0 : dropped.error().value();
 }
 
@@ -152,30 +152,30 @@ void tell_ready(int events) {
 }
 
 // The directory comes only when nothing that ends callgate ends the guardian, too.
-Failure become_guardian(const Guarding& guarding, const GuardChannels& channels) {
-    if (!channels.children) return {ArmStep::descriptors, EMFILE};
-    if (const int error = stand_apart(guarding)) return {ArmStep::process_group, error};
-    if (const int error = make_directory(guarding)) return {ArmStep::temporary_directory, error};
-    if (const int error = drop_own_capabilities(guarding)) return {ArmStep::capabilities, error};
-    return {ArmStep::descriptors, let_go_of_descriptors(guarding, channels)};
+Failure become_guardian(const GuardianConfig& guarding, const GuardChannels& channels) {
+    if (!channels.children) return {ConfineStep::descriptors, EMFILE};
+    if (const int error = stand_apart(guarding)) return {ConfineStep::process_group, error};
+    if (const int error = make_directory(guarding)) return {ConfineStep::temporary_directory, error};
+    if (const int error = drop_own_capabilities(guarding)) return {ConfineStep::capabilities, error};
+    return {ConfineStep::descriptors, let_go_of_descriptors(guarding, channels)};
 }
 
-[[noreturn]] void guardian(const Guarding& guarding, const AgentStart& start, Pipes pipes) {
+[[noreturn]] void guardian(const GuardianConfig& guarding, const AgentStart& start, Pipes pipes) {
     // An ignored SIGCHLD, inherited from callgate's caller, would reap the command behind our back.
     ::signal(SIGCHLD, SIG_DFL);
     pid_t agent = -1;
     const int unled = guarding.terminal.slave < 0 ? 0 : lead_terminal(guarding.terminal.slave);
-    if (unled != 0) give_up(pipes.events.write.get(), {ArmStep::process_group, unled});
+    if (unled != 0) give_up(pipes.events.write.get(), {ConfineStep::process_group, unled});
     if (::prctl(PR_SET_CHILD_SUBREAPER, 1UL, 0UL, 0UL, 0UL) == 0) agent = ::fork();
-    if (agent == 0) arm_and_execute(start);
-    if (agent < 0) give_up(pipes.events.write.get(), {ArmStep::process_group, errno});
+    if (agent == 0) confine_and_execute(start);
+    if (agent < 0) give_up(pipes.events.write.get(), {ConfineStep::process_group, errno});
     GuardChannels channels{std::move(pipes.orders.read), std::move(pipes.events.write),
                            std::move(pipes.status.read), child_signals()};
     const Failure failure = become_guardian(guarding, channels);
     if (failure.error != 0) {
         ::kill(agent, SIGKILL);
         ::waitpid(agent, nullptr, 0);
-        if (failure.step != ArmStep::temporary_directory && !guarding.temporary_directory.empty())
+        if (failure.step != ConfineStep::temporary_directory && !guarding.temporary_directory.empty())
             ::rmdir(guarding.temporary_directory.c_str());
         give_up(channels.events.get(), failure);
     }
@@ -186,7 +186,7 @@ Failure become_guardian(const Guarding& guarding, const GuardChannels& channels)
 
 }  // namespace
 
-result<Guardian> start_guardian(const Guarding& guarding) {
+result<Guardian> start_guardian(const GuardianConfig& guarding) {
     // A number that is free now could be taken by one of our own pipes and passed on in its place.
     for (const int fd : guarding.pass) {
         if (::fcntl(fd, F_GETFD) < 0) return last_error();
@@ -234,7 +234,7 @@ result<void> send_filter(const Guardian& guardian, std::span<const sock_filter> 
     return tell_agent(guardian, pack_filter(filter));
 }
 
-result<void> send_command(const Guardian& guardian, const Arming& arming) {
+result<void> send_command(const Guardian& guardian, const CommandSpec& arming) {
     return tell_agent(guardian, pack_blueprint(arming));
 }
 

@@ -1,4 +1,4 @@
-// The guardian: child subreaper of the whole tree, parent of the command, never armed.
+// The guardian: child subreaper of the whole tree, parent of the command, never confined.
 //
 // It ends every descendant when the supervisor is gone (its end of `orders` closes), passes signals on,
 // reaps, and tells the supervisor what became of the command. The target cannot signal, trace or limit it
@@ -39,8 +39,8 @@ struct Limit {
 enum class Background : std::uint8_t { end, wait };
 
 /// What guardian and agent are given as they are forked, before it is known what the agent is to become.
-struct Guarding {
-    explicit Guarding(const SignalState& inherited) : signals(inherited) {}
+struct GuardianConfig {
+    explicit GuardianConfig(const SignalState& inherited) : signals(inherited) {}
 
     SignalState signals;         // what the command inherits
     UniqueFd working_directory;  // O_PATH; the command starts there
@@ -49,7 +49,7 @@ struct Guarding {
     bool keep_capabilities = false;
     Background background = Background::end;
     /// What the run leaves of these the guardian removes if the supervisor is gone; null: nothing.
-    const MadeObjects* made_objects = nullptr;
+    const CreatedIpc* created_ipc = nullptr;
     /// Made by the guardian (0700, and never one that is there already) before there is a command, and
     /// removed by it, with what it then holds, when nothing of the tree is left. "": none.
     std::string temporary_directory;
@@ -59,12 +59,12 @@ struct Guarding {
     /// Files of the supervisor's that are removed if it is lost.
     std::vector<std::string> supervisor_files;
     /// Where a report is written if the supervisor is lost (null: none is), and what it then says.
-    const ReportPlace* report = nullptr;
+    const ReportTarget* report = nullptr;
     const SharedText* lost_report = nullptr;
 };
 
-/// What the agent becomes, once it is armed (agent/blueprint).
-struct Arming {
+/// What the agent becomes, once it is confined (agent/blueprint).
+struct CommandSpec {
     std::vector<std::string> command;      // argv
     std::vector<std::string> environment;  // "NAME=value"
     /// Candidates for execve in PATH order, absolute; tried until one is not ENOENT/ENOTDIR/EACCES, as
@@ -80,10 +80,10 @@ struct Guardian {
     UniqueFd pidfd;
     UniqueFd orders;  // write end
     UniqueFd events;  // read end
-    /// What the agent waits for: ruleset, filter and blueprint, and after `armed` one byte that says that the
+    /// What the agent waits for: ruleset, filter and blueprint, and after `confined` one byte that says that the
     /// listener was taken. Closing it ends the agent.
     UniqueFd go;  // write end
-    /// Where the listener comes before `armed`, if it cannot be taken (agent/handover).
+    /// Where the listener comes before `confined`, if it cannot be taken (agent/handover).
     UniqueFd handover;
 };
 
@@ -92,7 +92,7 @@ struct Guardian {
 /// of `guarding` need outlive the call. Errors: errno of pipe2, socketpair, fork, pidfd_open; EBADF where a
 /// descriptor of `pass` is not open. The caller reaps `pid`; its exit status is 0 where nothing of the
 /// temporary directory is left.
-[[nodiscard]] boost::system::result<Guardian> start_guardian(const Guarding& guarding);
+[[nodiscard]] boost::system::result<Guardian> start_guardian(const GuardianConfig& guarding);
 
 /// Tells the agent what to make its Landlock domain of (null: it enters none), after the guardian's `ready`:
 /// the run's private directory may be granted. The agent makes the ruleset meanwhile; the filter follows.
@@ -105,7 +105,7 @@ struct Guardian {
 [[nodiscard]] boost::system::result<void> send_filter(const Guardian& guardian,
                                                       std::span<const sock_filter> filter);
 
-/// Tells the agent everything else; it then says that it is armed. The same holds.
-[[nodiscard]] boost::system::result<void> send_command(const Guardian& guardian, const Arming& arming);
+/// Tells the agent everything else; it then says that it is confined. The same holds.
+[[nodiscard]] boost::system::result<void> send_command(const Guardian& guardian, const CommandSpec& arming);
 
 }  // namespace callgate::agent

@@ -1,7 +1,7 @@
 // How the listener comes to the supervisor where pidfd_getfd(2) is refused, as the profiles of containers do:
 // a process carries it over a socket (SCM_RIGHTS of unix(7)).
 //
-// The agent itself may not be able to send: once it is armed its own sendmsg may wait for the very listener
+// The agent itself may not be able to send: once it is confined its own sendmsg may wait for the very listener
 // that is to be sent. So before that it makes a courier that is not filtered and shares its descriptors. The
 // courier is gone before the command begins: no copy of the listener stays anywhere.
 #pragma once

@@ -34,7 +34,7 @@ constexpr std::size_t alignment = 8;
 }  // namespace
 
 /// What the block begins with.
-struct Blueprint::Header {
+struct LaunchMessage::Header {
     std::uint64_t size = 0;  // of the whole block
     std::array<Place, section_count> sections;
     landlock::RulesetAttributes attributes;
@@ -45,7 +45,7 @@ struct Blueprint::Header {
 
 /// Puts texts and arrays behind the header, one after the other. Where an array's elements are pointers,
 /// positions stand in it.
-class Blueprint::Packer {
+class LaunchMessage::Packer {
 public:
     Packer() : bytes_(sizeof(Header)) {}
 
@@ -100,8 +100,8 @@ bool read_all(int pipe, void* into, std::size_t size) {
 }  // namespace
 
 std::vector<std::byte> pack_ruleset(const RulesetParts* landlock) {
-    Blueprint::Header header;
-    Blueprint::Packer packer;
+    LaunchMessage::Header header;
+    LaunchMessage::Packer packer;
     if (landlock != nullptr) {
         std::vector<GrantedPath> grants(landlock->grants.begin(), landlock->grants.end());
         for (GrantedPath& one : grants)
@@ -117,15 +117,15 @@ std::vector<std::byte> pack_ruleset(const RulesetParts* landlock) {
 }
 
 std::vector<std::byte> pack_filter(std::span<const sock_filter> filter) {
-    Blueprint::Header header;
-    Blueprint::Packer packer;
+    LaunchMessage::Header header;
+    LaunchMessage::Packer packer;
     header.sections[filter_section] = packer.array(filter);
     return packer.finish(header);
 }
 
-std::vector<std::byte> pack_blueprint(const Arming& arming) {
-    Blueprint::Header header;
-    Blueprint::Packer packer;
+std::vector<std::byte> pack_blueprint(const CommandSpec& arming) {
+    LaunchMessage::Header header;
+    LaunchMessage::Packer packer;
     auto& sections = header.sections;
     sections[arguments_section] = packer.texts(arming.command, 1, 1);
     sections[environment_section] = packer.texts(arming.environment, 0, 1);
@@ -138,13 +138,13 @@ std::vector<std::byte> pack_blueprint(const Arming& arming) {
 }
 
 template <typename T>
-std::span<T> Blueprint::section(std::size_t which) const {
+std::span<T> LaunchMessage::section(std::size_t which) const {
     const Place& place = header_->sections[which];
     auto* const first = reinterpret_cast<const char*>(header_) + place.at;
     return {reinterpret_cast<T*>(const_cast<char*>(first)), place.count};
 }
 
-int Blueprint::receive(int pipe) {
+int LaunchMessage::receive(int pipe) {
     std::uint64_t size = 0;
     if (!read_all(pipe, &size, sizeof size)) return EPIPE;
     void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -164,14 +164,14 @@ int Blueprint::receive(int pipe) {
     return 0;
 }
 
-char** Blueprint::arguments() const { return section<char*>(arguments_section).data() + 1; }
-char** Blueprint::environment() const { return section<char*>(environment_section).data(); }
-std::span<char* const> Blueprint::executables() const { return section<char* const>(executables_section); }
-std::span<const Limit> Blueprint::limits() const { return section<const Limit>(limits_section); }
-std::span<const sock_filter> Blueprint::filter() const { return section<const sock_filter>(filter_section); }
-const RulesetParts* Blueprint::landlock() const { return header_->has_landlock ? &landlock_ : nullptr; }
-int Blueprint::nice() const { return header_->nice; }
-const int* Blueprint::io_priority() const {
+char** LaunchMessage::arguments() const { return section<char*>(arguments_section).data() + 1; }
+char** LaunchMessage::environment() const { return section<char*>(environment_section).data(); }
+std::span<char* const> LaunchMessage::executables() const { return section<char* const>(executables_section); }
+std::span<const Limit> LaunchMessage::limits() const { return section<const Limit>(limits_section); }
+std::span<const sock_filter> LaunchMessage::filter() const { return section<const sock_filter>(filter_section); }
+const RulesetParts* LaunchMessage::landlock() const { return header_->has_landlock ? &landlock_ : nullptr; }
+int LaunchMessage::nice() const { return header_->nice; }
+const int* LaunchMessage::io_priority() const {
     return header_->has_io_priority ? &header_->io_priority : nullptr;
 }
 

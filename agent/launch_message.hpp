@@ -1,7 +1,7 @@
 // What the agent becomes, as blocks of bytes: the supervisor sends each when it is known, long after the
 // fork, and the agent takes it apart between fork and exec. The ruleset comes first and by itself: opening
 // what is granted takes longest, and the supervisor works out the rest meanwhile. The filter follows, so that
-// an agent that must wait for its command waits armed.
+// an agent that must wait for its command waits confined.
 //
 // Positions stand in place of pointers, so that nothing but one mmap(2) is needed to have argv, envp, filter
 // and grants where the kernel wants them. Both ends are ours and of one program, and the pipe between them is
@@ -23,11 +23,11 @@ namespace callgate::agent {
 /// Those to send then; empty: no filter.
 [[nodiscard]] std::vector<std::byte> pack_filter(std::span<const sock_filter> filter);
 /// The last ones. Throws as pack_ruleset does.
-[[nodiscard]] std::vector<std::byte> pack_blueprint(const Arming& arming);
+[[nodiscard]] std::vector<std::byte> pack_blueprint(const CommandSpec& arming);
 
 /// One of them, received: the others' parts are empty. Async-signal-safe throughout; the memory is given back
 /// by execve or the process's end.
-class Blueprint {
+class LaunchMessage {
 public:
     /// Reads one from `pipe`. 0, or errno: EPIPE where the other side is gone.
     [[nodiscard]] int receive(int pipe);
@@ -48,7 +48,7 @@ private:
     class Packer;
     friend std::vector<std::byte> pack_ruleset(const RulesetParts* landlock);
     friend std::vector<std::byte> pack_filter(std::span<const sock_filter> filter);
-    friend std::vector<std::byte> pack_blueprint(const Arming& arming);
+    friend std::vector<std::byte> pack_blueprint(const CommandSpec& arming);
 
     template <typename T>
     [[nodiscard]] std::span<T> section(std::size_t which) const;

@@ -23,13 +23,13 @@ struct Order {
     std::int32_t value = 0;
 };
 
-/// Guardian → supervisor, in this order: ready, armed, then any of stopped and continued, then exited or
-/// signaled, lingering, ended. After arm_failed or exec_failed only `ended` follows.
+/// Guardian → supervisor, in this order: ready, confined, then any of stopped and continued, then exited or
+/// signaled, lingering, ended. After confine_failed or exec_failed only `ended` follows.
 struct Event {
     enum class Kind : std::uint32_t {
         ready,        // guardian and agent wait to be told what becomes of the agent
-        armed,        // value: the listener's number in the agent, pid: the agent
-        arm_failed,   // value: errno, detail: ArmStep; the command never ran
+        confined,        // value: the listener's number in the agent, pid: the agent
+        confine_failed,   // value: errno, detail: ConfineStep; the command never ran
         exec_failed,  // value: errno of execve
         stopped,      // value: the signal that stopped the command
         continued,
@@ -47,8 +47,8 @@ struct Event {
     std::uint64_t cpu_us = 0, max_rss_kb = 0, bytes_written = 0, processes = 0;
 };
 
-/// Which step of arming failed (detail of arm_failed).
-enum class ArmStep : std::int32_t {
+/// Which step of arming failed (detail of confine_failed).
+enum class ConfineStep : std::int32_t {
     process_group,
     working_directory,
     descriptors,

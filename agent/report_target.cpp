@@ -36,8 +36,8 @@ bool replaceable(const struct stat& status) {
 
 }  // namespace
 
-ReportPlace open_report(const std::string& path) {
-    ReportPlace place;
+ReportTarget open_report(const std::string& path) {
+    ReportTarget place;
     struct stat status {};
     place.existed = ::stat(path.c_str(), &status) == 0;
     struct stat itself {};
@@ -58,7 +58,7 @@ ReportPlace open_report(const std::string& path) {
     return place;
 }
 
-bool write_report(const ReportPlace& place, std::string_view text) {
+bool write_report(const ReportTarget& place, std::string_view text) {
     if (!place.replaces()) return write_all(place.descriptor.get(), text);
     const int directory = place.descriptor.get();
     const std::string made = ".callgate-report-" + std::to_string(::getpid());

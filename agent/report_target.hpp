@@ -15,7 +15,7 @@
 
 namespace callgate::agent {
 
-struct ReportPlace {
+struct ReportTarget {
     UniqueFd descriptor;  // what is written to; the directory, where a file is replaced
     std::string name;     // of the file that is replaced; "": none is
     mode_t mode = 0666;   // of that file; where there was none the umask takes from it
@@ -28,10 +28,10 @@ struct ReportPlace {
 /// The place that `path` names, links followed: nothing is made where the file can be replaced, else it is
 /// opened and emptied. Its descriptor is invalid, with errno of open(2) or stat(2), where nothing can be
 /// written.
-[[nodiscard]] ReportPlace open_report(const std::string& path);
+[[nodiscard]] ReportTarget open_report(const std::string& path);
 
 /// Writes the whole text; false, with errno, where that failed (nothing new is left then where a file is
 /// replaced).
-bool write_report(const ReportPlace& place, std::string_view text);
+bool write_report(const ReportTarget& place, std::string_view text);
 
 }  // namespace callgate::agent

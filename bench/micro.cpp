@@ -115,7 +115,7 @@ enforce::FilterSpec filter_spec() {
     for (std::uint32_t call = 0; call < 120; ++call) {
         enforce::FilterRule rule;
         rule.call = call * 3;
-        rule.then.kind = call % 2 ? enforce::Disposition::Kind::trap : enforce::Disposition::Kind::refuse;
+        rule.then.kind = call % 2 ? enforce::Disposition::Kind::notify : enforce::Disposition::Kind::refuse;
         rule.then.error = 1;
         if (call % 3 == 0) rule.tests.push_back({.argument = 1, .mask = 0x40, .value = 0x40});
         spec.rules.push_back(rule);

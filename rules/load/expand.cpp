@@ -11,7 +11,7 @@
 namespace callgate::rules {
 namespace {
 
-/// One component of a residue.
+/// One component of a remainder.
 struct Step {
     std::string text;   // as written
     std::string plain;  // where it is literal, after a '/'
@@ -22,25 +22,25 @@ struct Step {
     /// `name` stands after a '/'.
     [[nodiscard]] bool matches(std::string_view name) const {
         if (any_depth) return true;
-        return literal ? name == plain : glob->residue_matches(0, name);
+        return literal ? name == plain : glob->remainder_matches(0, name);
     }
 };
 
 /// Which steps may come next, one bit each; the bit behind the last step means that the pattern is met.
 using Positions = std::uint64_t;
-constexpr std::size_t most_steps = 62;
+constexpr std::size_t max_steps = 62;
 
 constexpr Positions bit(std::size_t index) { return Positions{1} << index; }
 
 /// Steps of "/a/*/**/b". Nothing where a component cannot be told from its neighbours ("a**b" crosses them).
-std::optional<std::vector<Step>> split(std::string_view residue) {
+std::optional<std::vector<Step>> split(std::string_view remainder) {
     std::vector<Step> steps;
-    while (!residue.empty()) {
-        residue.remove_prefix(1);
-        const std::size_t end = std::min(residue.find('/'), residue.size());
+    while (!remainder.empty()) {
+        remainder.remove_prefix(1);
+        const std::size_t end = std::min(remainder.find('/'), remainder.size());
         Step step;
-        step.text = residue.substr(0, end);
-        residue.remove_prefix(end);
+        step.text = remainder.substr(0, end);
+        remainder.remove_prefix(end);
         step.any_depth = step.text == "**";
         if (!step.any_depth) {
             if (step.text.find("**") != std::string::npos) return std::nullopt;
@@ -52,7 +52,7 @@ std::optional<std::vector<Step>> split(std::string_view residue) {
             if (branch.literal) step.plain = branch.head;
         }
         steps.push_back(std::move(step));
-        if (steps.size() > most_steps) return std::nullopt;
+        if (steps.size() > max_steps) return std::nullopt;
     }
     return steps;
 }
@@ -180,14 +180,14 @@ std::string Search::path(std::size_t visit) const {
 /// Whether the directory's entries are known and still within the bounds.
 bool Search::read(std::size_t visit) {
     Node& node = *visits_[visit].node;
-    if (visits_[visit].level == Expander::most_levels || count_ >= Expander::most_entries) return false;
+    if (visits_[visit].level == Expander::max_levels || count_ >= Expander::max_entries) return false;
     if (!node.read) {
         node.read = true;
-        if (auto entries = tree_.entries(path(visit), Expander::most_entries)) {
+        if (auto entries = tree_.entries(path(visit), Expander::max_entries)) {
             node.listing = std::make_unique<Expander::Listing>(*entries);
         }
     }
-    return node.listing && count_ + node.listing->children.size() <= Expander::most_entries;
+    return node.listing && count_ + node.listing->children.size() <= Expander::max_entries;
 }
 
 void Search::look_at(std::size_t visit, Node& entry, Expansion& into) {
@@ -220,7 +220,7 @@ std::vector<std::pair<std::string, Positions>> Search::kept() const {
     // Too many: the deepest give way to the directories above them. Coarser, still sound: the pattern holds
     // there as it was written.
     std::set<std::size_t> kept(stopped_.begin(), stopped_.end());
-    while (kept.size() > Expander::most_kept) {
+    while (kept.size() > Expander::max_kept) {
         std::size_t deepest = 0;
         for (const std::size_t visit : kept) deepest = std::max(deepest, visits_[visit].level);
         std::set<std::size_t> coarser;
@@ -262,9 +262,9 @@ Expander::Node& Expander::head(const std::string& directory) {
 }
 
 void Expander::expand_branch(const Glob::Branch& branch, Expansion& into) {
-    const auto whole = [&] { return (branch.head == "/" ? "" : quote_glob(branch.head)) + branch.residue; };
-    std::optional<std::vector<Step>> steps = split(branch.residue);
-    if (!steps || compared_ > most_compared) {
+    const auto whole = [&] { return (branch.head == "/" ? "" : quote_glob(branch.head)) + branch.remainder; };
+    std::optional<std::vector<Step>> steps = split(branch.remainder);
+    if (!steps || compared_ > max_compared) {
         into.kept.push_back(branch.head);
         return add(whole(), into);
     }

@@ -29,12 +29,12 @@ struct Expansion {
 
 class Expander {
 public:
-    static constexpr std::size_t most_levels = 6;
-    static constexpr std::size_t most_entries = 20'000;
+    static constexpr std::size_t max_levels = 6;
+    static constexpr std::size_t max_entries = 20'000;
     /// Entries that are compared with patterns, all patterns together; patterns beyond that stay as they are.
-    static constexpr std::size_t most_compared = 4'000'000;
+    static constexpr std::size_t max_compared = 4'000'000;
     /// Beyond that many kept directories for one branch, their parents keep the glob in their place.
-    static constexpr std::size_t most_kept = 256;
+    static constexpr std::size_t max_kept = 256;
 
     explicit Expander(const FileTree& tree) : tree_(tree) {}
 

@@ -183,8 +183,8 @@ bool Builder::string(string_t& value) {
 
 bool Builder::open(JsonNode::Kind kind) {
     const JsonNode& node = place(kind);
-    if (open_.size() == deepest_nesting) {
-        error(node, "nested deeper than " + std::to_string(deepest_nesting) + " levels");
+    if (open_.size() == max_nesting) {
+        error(node, "nested deeper than " + std::to_string(max_nesting) + " levels");
         return false;
     }
     open_.push_back({count() - 1, {}});
@@ -262,7 +262,7 @@ std::optional<JsonMember> JsonValue::member(std::string_view key) const {
 }
 
 std::optional<JsonDocument> parse_json(std::string_view text, Findings& findings) {
-    if (text.size() > largest_text) {
+    if (text.size() > max_text) {
         findings.error(1, 1, "the text has " + std::to_string(text.size()) + " bytes; at most 1 MiB is read");
         return std::nullopt;
     }

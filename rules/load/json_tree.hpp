@@ -21,8 +21,8 @@
 
 namespace callgate::rules {
 
-inline constexpr std::size_t largest_text = 1024 * 1024;
-inline constexpr std::size_t deepest_nesting = 64;
+inline constexpr std::size_t max_text = 1024 * 1024;
+inline constexpr std::size_t max_nesting = 64;
 
 /// A key or a value. They stand in the order of the text: a container before what it holds, a key before its
 /// value.

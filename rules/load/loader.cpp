@@ -15,7 +15,7 @@ namespace callgate::rules {
 namespace {
 
 /// Names that are looked up at start, one after the other.
-constexpr std::size_t most_hosts = 256;
+constexpr std::size_t max_hosts = 256;
 
 class Loading {
 public:
@@ -151,7 +151,7 @@ const std::vector<IpAddress>& Loading::addresses(const std::string& host) {
             const auto then = context_.then->hosts.find(host);
             if (then != context_.then->hosts.end()) return found = then->second;
         }
-        if (context_.resolve && addresses_.size() <= most_hosts) found = context_.resolve(host);
+        if (context_.resolve && addresses_.size() <= max_hosts) found = context_.resolve(host);
         return found;
     }
     IpAddress made;
@@ -206,8 +206,8 @@ void Loading::check_ids() {
 void Loading::merge_rules() {
     std::size_t count = 0;
     for (const auto& file : files_.all()) count += file->parsed.rules.size();
-    if (count > most_rules)
-        return error({}, std::to_string(count) + " rules; at most " + std::to_string(most_rules));
+    if (count > max_rules)
+        return error({}, std::to_string(count) + " rules; at most " + std::to_string(max_rules));
     std::vector<bool> expands(sources_.built_in.size(), false);
     rules_.reserve(sources_.built_in.size() + count + sources_.option_rules.size());
     rules_.insert(rules_.end(), sources_.built_in.begin(), sources_.built_in.end());
@@ -235,8 +235,8 @@ void Loading::merge_rules() {
 }
 
 void Loading::compile() {
-    if (addresses_.size() > most_hosts)
-        error({}, std::to_string(addresses_.size()) + " host names; at most " + std::to_string(most_hosts) +
+    if (addresses_.size() > max_hosts)
+        error({}, std::to_string(addresses_.size()) + " host names; at most " + std::to_string(max_hosts) +
                       " are looked up");
     const Action fallback = sources_.fallback.value_or(fallback_.value_or(Action::deny));
     auto rules = std::make_shared<const RuleSet>(std::move(rules_), fallback);

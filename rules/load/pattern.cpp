@@ -171,14 +171,14 @@ std::string PatternMaker::canonical(const std::string& path) {
 
 bool PatternMaker::within_bounds(const Glob& glob, std::string& error) {
     alternatives_ += glob.branches().size();
-    if (alternatives_ <= most_alternatives) return true;
-    error = "the patterns together have more than " + std::to_string(most_alternatives) + " alternatives";
+    if (alternatives_ <= max_alternatives) return true;
+    error = "the patterns together have more than " + std::to_string(max_alternatives) + " alternatives";
     return false;
 }
 
 bool PatternMaker::make(std::string_view pattern, bool unix_socket, std::vector<Glob>& into,
                         std::string& error) {
-    if (alternatives_ > most_alternatives) {
+    if (alternatives_ > max_alternatives) {
         error = "too many patterns";
         return false;
     }
@@ -203,7 +203,7 @@ bool PatternMaker::make(std::string_view pattern, bool unix_socket, std::vector<
         if (!context_.canonical) break;
         const std::optional<std::string> resolved = place(branch.head).elsewhere;
         if (!resolved || *resolved == branch.head) continue;
-        const std::string beside = (*resolved == "/" ? "" : quote_glob(*resolved)) + branch.residue;
+        const std::string beside = (*resolved == "/" ? "" : quote_glob(*resolved)) + branch.remainder;
         std::optional<Glob> other = Glob::compile(beside.empty() ? "/" : beside, GlobKind::path, error);
         if (!other) return false;
         into.push_back(std::move(*other));

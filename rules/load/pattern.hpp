@@ -24,7 +24,7 @@ namespace callgate::rules {
 class PatternMaker {
 public:
     /// Alternatives of all patterns together: a megabyte of braces would otherwise fill the memory.
-    static constexpr std::size_t most_alternatives = 30'000;
+    static constexpr std::size_t max_alternatives = 30'000;
 
     explicit PatternMaker(const LoadContext& context);
 

@@ -135,9 +135,9 @@ void parse_member(const ParseState& state, const JsonMember& member, const JsonV
 void parse_rule_list(const ParseState& state, const JsonValue& value, ParsedFile& file) {
     if (value.kind() != JsonValue::Kind::array) return wrong_type(state, value, "a list of rules");
     const std::size_t count = value.items().size();
-    if (count > most_rules)
+    if (count > max_rules)
         return state.error(
-            value, std::to_string(count) + " rules; at most " + std::to_string(most_rules) + " are taken");
+            value, std::to_string(count) + " rules; at most " + std::to_string(max_rules) + " are taken");
     file.rules.reserve(count);
     std::size_t number = 0;
     for (const JsonValue& item : value.items()) {

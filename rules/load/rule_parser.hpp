@@ -47,7 +47,7 @@ struct ParsedFile {
     std::string sha256;
 };
 
-inline constexpr std::size_t most_rules = 10'000;
+inline constexpr std::size_t max_rules = 10'000;
 
 /// `label` stands in messages and in the default ids "<label>#<n>".
 [[nodiscard]] ParsedFile parse_rules(std::string_view text, const std::string& label, PatternMaker& patterns,

@@ -9,7 +9,7 @@
 namespace callgate::rules {
 namespace {
 
-constexpr std::size_t most_files = 100;
+constexpr std::size_t max_files = 100;
 
 bool is_file_name(std::string_view name) {
     return name.find('/') != std::string_view::npos || name.ends_with(".json") || name.starts_with('~') ||
@@ -49,7 +49,7 @@ void RuleFiles::error(const Source& at, std::string message) {
 
 std::optional<RuleFiles::Found> RuleFiles::find_file(const std::string& path, const Source& asked) {
     const std::string normal = std::filesystem::path(path).lexically_normal().string();
-    const std::variant<std::string, std::string> read = context_.read_file(normal, largest_text);
+    const std::variant<std::string, std::string> read = context_.read_file(normal, max_text);
     if (read.index() == 1) {
         error(asked, "cannot read " + in_quotes(normal) + ": " + std::get<1>(read));
         return std::nullopt;
@@ -65,7 +65,7 @@ std::optional<RuleFiles::Found> RuleFiles::find_profile(const std::string& name,
     const bool looked_for = is_profile_name(name) && !context_.config.empty();
     const std::string path = context_.config + "/profiles/" + name + ".json";
     if (looked_for) {
-        std::variant<std::string, std::string> read = context_.read_file(path, largest_text);
+        std::variant<std::string, std::string> read = context_.read_file(path, max_text);
         if (read.index() == 0)
             return Found{patterns_.canonical(path), path, parent_of(path), std::get<0>(read)};
         error(asked, unknown_word("profile", name, names) + " (" + path + ": " + std::get<1>(read) + ")");
@@ -104,8 +104,8 @@ const RuleFile* RuleFiles::include(Found found, const Source& asked) {
         return nullptr;
     }
     if (const auto known = known_.find(found.key); known != known_.end()) return known->second;
-    if (files_.size() == most_files) {
-        error(asked, "more than " + std::to_string(most_files) + " rule files");
+    if (files_.size() == max_files) {
+        error(asked, "more than " + std::to_string(max_files) + " rule files");
         return nullptr;
     }
     if (found.directory) paths_.push_back(found.label);

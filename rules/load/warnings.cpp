@@ -43,8 +43,8 @@ Verdict Warnings::decide(Operation operation, const std::string& path) const {
 
 void Warnings::check_never_decides(const Rule& rule) {
     // Each is compared with each: a stranger's ten thousand rules must not cost minutes.
-    constexpr std::size_t most_compared = 1000;
-    if (rules_.rules().size() > most_compared) return;
+    constexpr std::size_t max_compared = 1000;
+    if (rules_.rules().size() > max_compared) return;
     for (const Rule& other : rules_.rules()) {
         if (&other == &rule) continue;
         // Of two equal actions the first names the verdict; a second one in another file is no mistake.
@@ -59,9 +59,9 @@ void Warnings::check_pattern(const Rule& rule, const Glob& glob) {
     if (!glob.can_match())
         return add(rule, "the pattern " + in_quotes(glob.text()) +
                              " matches nothing: resolved paths hold no \".\" and \"..\"");
-    constexpr std::size_t longest_path = 4095;
+    constexpr std::size_t max_path = 4095;
     for (const Glob::Branch& branch : glob.branches()) {
-        if (branch.head.size() > longest_path)
+        if (branch.head.size() > max_path)
             return add(rule, "the pattern " + in_quotes(glob.text()) +
                                  " matches nothing: paths have at most 4095 bytes");
         const bool beneath = !branch.literal && !branch.hierarchy;
@@ -218,7 +218,7 @@ bool covers_protocols(const Rule& wide, const Rule& narrow) {
 
 std::string sample_path(const Glob::Branch& branch) {
     std::string path = branch.head == "/" ? "" : branch.head;
-    std::string_view rest = branch.residue;
+    std::string_view rest = branch.remainder;
     while (!rest.empty()) {
         rest.remove_prefix(1);
         const std::string_view component = rest.substr(0, rest.find('/'));

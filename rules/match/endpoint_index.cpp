@@ -6,7 +6,7 @@ namespace callgate::rules {
 
 namespace {
 /// Rules with more ports are cheaper to test than to store.
-constexpr unsigned most_stored_ports = 64;
+constexpr unsigned max_stored_ports = 64;
 }  // namespace
 
 std::size_t EndpointIndex::BlockHash::operator()(const Cidr& block) const {
@@ -47,7 +47,7 @@ void EndpointIndex::add(std::uint32_t rule, const Conditions& when) {
     for (const PortRange& range : when.port) {
         if (range.first <= range.last) count += 1U + range.last - range.first;
     }
-    if (when.port.empty() || count > most_stored_ports) {
+    if (when.port.empty() || count > max_stored_ports) {
         always_.push_back(rule);
         return;
     }

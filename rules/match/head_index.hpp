@@ -33,7 +33,7 @@ public:
     template <typename Worth, typename Visit>
     void search(std::string_view name, Worth worth, Visit visit) const {
         const auto offer = [&](const Entry& entry, std::string_view rest) {
-            if (worth(entry.rule) && entry.glob->residue_matches(entry.branch, rest)) visit(entry.rule);
+            if (worth(entry.rule) && entry.glob->remainder_matches(entry.branch, rest)) visit(entry.rule);
         };
         for (const Entry& entry : texts_) {
             if (worth(entry.rule) && entry.glob->matches(name)) visit(entry.rule);

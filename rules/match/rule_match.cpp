@@ -102,7 +102,7 @@ bool covers_protocol(const Rule& rule, const Object& object) {
 
 bool may_decide(const Rule& rule, const Object& object, Action fallback) {
     const auto* file = std::get_if<FileObject>(&object);
-    if (file == nullptr || !file->nameless || !check_enabled("nameless")) return true;
+    if (file == nullptr || !file->unlinked || !check_enabled("nameless")) return true;
     if (rule.action == Action::allow) return false;
     // A person's yes must not allow what the rule set denies.
     return rule.action != Action::ask || fallback == Action::allow;

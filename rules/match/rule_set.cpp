@@ -135,7 +135,7 @@ Rank RuleSet::Contents::fallback_rank(const Request& request, Operation operatio
     if (fallback == Action::ask) {
         const auto* file = std::get_if<FileObject>(&request.object);
         if (operation == Operation::execute ||
-            (file != nullptr && file->nameless && check_enabled("nameless")))
+            (file != nullptr && file->unlinked && check_enabled("nameless")))
             return rank_of(Action::deny);
     }
     return rank_of(fallback);

@@ -89,7 +89,7 @@ void Glob::Compiled::add_text(const GlobElements& elements) {
     if (branch.literal)
         branch.head = literal_bytes(elements.list);
     else
-        append_pattern_text(elements.list, elements.sets, branch.residue);
+        append_pattern_text(elements.list, elements.sets, branch.remainder);
     branches.push_back(std::move(branch));
 }
 
@@ -102,13 +102,13 @@ void Glob::Compiled::add_path(std::string_view head, const GlobElements& element
         branch.head += '/' + literal_bytes(*component);
     }
     if (branch.head.empty()) branch.head = "/";
-    const std::span<const GlobComponent> residue(wild, components.end());
-    for (const GlobComponent component : residue) {
-        branch.residue += '/';
-        append_pattern_text(component, elements.sets, branch.residue);
+    const std::span<const GlobComponent> remainder(wild, components.end());
+    for (const GlobComponent component : remainder) {
+        branch.remainder += '/';
+        append_pattern_text(component, elements.sets, branch.remainder);
     }
-    branch.literal = residue.empty();
-    branch.hierarchy = residue.size() == 1 && is_double_star(residue.front());
+    branch.literal = remainder.empty();
+    branch.hierarchy = remainder.size() == 1 && is_double_star(remainder.front());
     branches.push_back(std::move(branch));
     const bool relative = std::any_of(components.begin(), components.end(), [](GlobComponent component) {
         return component.size() <= 2 &&
@@ -124,10 +124,10 @@ void Glob::Compiled::add_head(std::string_view head, bool hierarchy) {
     branch.head = head;
     branch.literal = !hierarchy;
     branch.hierarchy = hierarchy;
-    if (hierarchy) branch.residue = "/**";
+    if (hierarchy) branch.remainder = "/**";
 }
 
-/// The residues say all that is needed: equal ones were read as equal elements.
+/// The remainders say all that is needed: equal ones were read as equal elements.
 std::vector<GlobProgram> Glob::Compiled::make_programs() const {
     std::vector<GlobProgram> all;
     all.reserve(branches.size());
@@ -135,7 +135,7 @@ std::vector<GlobProgram> Glob::Compiled::make_programs() const {
         GlobProgram& program = all.emplace_back();
         std::string error;
         if (branch.literal || branch.hierarchy) continue;
-        const GlobElements elements = parse_elements(branch.residue, kind, error).value();
+        const GlobElements elements = parse_elements(branch.remainder, kind, error).value();
         if (kind == GlobKind::text)
             program = GlobProgram::for_text(elements);
         else
@@ -154,7 +154,7 @@ bool is_dropped(std::string_view component) {
 
 /// Whether `path` is absolute, holds no byte of a pattern, and is written as the kernel would write it.
 bool is_plain_path(std::string_view path) {
-    if (path.size() < 2 || path.front() != '/' || path.size() > longest_pattern) return false;
+    if (path.size() < 2 || path.front() != '/' || path.size() > max_pattern) return false;
     std::size_t first = 1;  // of the component at hand
     for (std::size_t at = 1; at < path.size(); ++at) {
         if (is_wildcard(path[at]) || path[at] == '\0') return false;
@@ -187,7 +187,7 @@ std::optional<Glob> Glob::compile(std::string_view pattern, GlobKind kind, std::
         glob.compiled_ = std::move(plain);
         return glob;
     }
-    if (pattern.size() > longest_pattern) {
+    if (pattern.size() > max_pattern) {
         error = "a pattern is longer than 4096 bytes";
         return std::nullopt;
     }
@@ -249,7 +249,7 @@ void Glob::prepare() const {
         static_cast<void>(compiled_->program(0));
 }
 
-bool Glob::residue_matches(std::size_t branch, std::string_view rest) const {
+bool Glob::remainder_matches(std::size_t branch, std::string_view rest) const {
     const Branch& which = compiled_->branches[branch];
     if (which.literal) return rest.empty();
     return which.hierarchy || compiled_->program(branch).matches(rest);
@@ -263,7 +263,7 @@ bool Glob::matches(std::string_view text) const {
             if (text == branch.head) return true;
         } else if (compiled_->kind == GlobKind::text) {
             if (compiled_->program(index).matches(text)) return true;
-        } else if (const auto rest = rest_beneath(text, branch.head); rest && residue_matches(index, *rest)) {
+        } else if (const auto rest = rest_beneath(text, branch.head); rest && remainder_matches(index, *rest)) {
             return true;
         }
     }

@@ -50,14 +50,14 @@ public:
         bool literal = false;
         /// What follows `head` is exactly "/**": the branch is a whole hierarchy.
         bool hierarchy = false;
-        /// The text after `head` ("" , "/**", "/**/.env", "/*.txt"): the residue that moves are compared by.
-        std::string residue;
+        /// The text after `head` ("" , "/**", "/**/.env", "/*.txt"): the remainder that moves are compared by.
+        std::string remainder;
     };
     [[nodiscard]] const std::vector<Branch>& branches() const;
     /// Whether the branch with this index matches a text that begins with its head, where `rest` is what
     /// follows (of a path that equals the head: nothing; beneath it: from the '/' on). For those who found
     /// the head.
-    [[nodiscard]] bool residue_matches(std::size_t branch, std::string_view rest) const;
+    [[nodiscard]] bool remainder_matches(std::size_t branch, std::string_view rest) const;
 
     /// Whether some path at or beneath `directory` could match (conservative: true where unsure).
     [[nodiscard]] bool may_match_beneath(std::string_view directory) const;

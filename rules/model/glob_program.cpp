@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t word_bits = 64;
 // A leading '/' may be added to a pattern, and `**` between components makes up to three tokens of four
 // bytes.
-constexpr std::size_t most_states = longest_pattern + word_bits;
+constexpr std::size_t max_states = max_pattern + word_bits;
 
 bool is_double_star(GlobComponent component) {
     return component.size() == 1 && component[0].kind == GlobElement::Kind::double_star;
@@ -66,7 +66,7 @@ public:
 
 private:
     std::size_t words_;
-    std::array<std::uint64_t, most_states / word_bits + 1> bits_;  // only `words_` of them are ever touched
+    std::array<std::uint64_t, max_states / word_bits + 1> bits_;  // only `words_` of them are ever touched
 };
 
 GlobProgram GlobProgram::for_text(const GlobElements& elements) {

@@ -21,7 +21,7 @@ namespace callgate::rules {
 using ByteSet = std::bitset<256>;
 
 /// The longest pattern; it bounds the states of a program.
-inline constexpr std::size_t longest_pattern = 4096;
+inline constexpr std::size_t max_pattern = 4096;
 
 /// One thing that a pattern says, as it was read.
 struct GlobElement {

@@ -9,10 +9,10 @@ namespace callgate::rules {
 
 namespace {
 
-constexpr std::size_t most_alternatives = 256;
+constexpr std::size_t max_alternatives = 256;
 // Of all alternatives together, so that a short pattern cannot ask for much memory.
-constexpr std::size_t most_expanded_bytes = 16384;
-constexpr int deepest_braces = 16;
+constexpr std::size_t max_expanded_bytes = 16384;
+constexpr int max_braces = 16;
 
 /// The position after the class that opens at `position`, or npos where it is not closed.
 std::size_t end_of_class(std::string_view pattern, std::size_t position) {
@@ -61,12 +61,12 @@ private:
     }
 
     bool group(Texts& alternatives, int depth) {
-        if (depth > deepest_braces) return fail("braces are nested deeper than 16");
+        if (depth > max_braces) return fail("braces are nested deeper than 16");
         do {
             ++position_;  // '{' or ','
             Texts one;
             if (!sequence(one, depth)) return false;
-            if (alternatives.size() + one.size() > most_alternatives) return fail(too_many);
+            if (alternatives.size() + one.size() > max_alternatives) return fail(too_many);
             alternatives.insert(alternatives.end(), one.begin(), one.end());
         } while (pattern_[position_] == ',');
         ++position_;
@@ -92,11 +92,11 @@ private:
     }
 
     bool multiply(Texts& all, const Texts& alternatives) {
-        if (all.size() * alternatives.size() > most_alternatives) return fail(too_many);
+        if (all.size() * alternatives.size() > max_alternatives) return fail(too_many);
         std::size_t bytes = 0;
         for (const std::string& before : all) bytes += before.size() * alternatives.size();
         for (const std::string& after : alternatives) bytes += after.size() * all.size();
-        if (bytes > most_expanded_bytes) return fail("braces expand to more than 16 KiB");
+        if (bytes > max_expanded_bytes) return fail("braces expand to more than 16 KiB");
         if (alternatives.size() == 1) {
             // In place: a long run of "{a}" must not copy everything each time.
             for (std::string& text : all) text += alternatives.front();

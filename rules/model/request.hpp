@@ -32,7 +32,7 @@ enum class UnixType : std::uint8_t { stream, datagram, seqpacket };
 struct FileObject {
     std::string_view path;
     /// True where the object has no name left (`st_nlink` 0): only the default, where it is allow, allows it.
-    bool nameless = false;
+    bool unlinked = false;
 };
 
 /// One end of an internet connection. `port` in host byte order.

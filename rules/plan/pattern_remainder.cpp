@@ -27,21 +27,21 @@ std::size_t next_slash(std::string_view pattern, std::size_t position) {
 
 }  // namespace
 
-void Residues::finish() {
+void PatternRemainders::finish() {
     std::sort(all_.begin(), all_.end());
     all_.erase(std::unique(all_.begin(), all_.end()), all_.end());
     everything_ = std::any_of(all_.begin(), all_.end(),
-                              [](const Residue& one) { return one.literal == 0 && one.text == "/**"; });
+                              [](const PatternRemainder& one) { return one.literal == 0 && one.text == "/**"; });
 }
 
-bool Residues::cover(const Residues& other) const {
+bool PatternRemainders::cover(const PatternRemainders& other) const {
     if (everything_) return true;
     if (other.unsure_) return false;
     return std::includes(all_.begin(), all_.end(), other.all_.begin(), other.all_.end());
 }
 
 BranchPattern::BranchPattern(const Glob::Branch& branch)
-    : full_((branch.head == "/" ? "" : branch.head) + branch.residue),
+    : full_((branch.head == "/" ? "" : branch.head) + branch.remainder),
       head_(branch.head == "/" ? 0 : branch.head.size()) {
     take_apart();
 }
@@ -83,7 +83,7 @@ std::optional<std::uint64_t> BranchPattern::step(std::uint64_t states, std::stri
     return closure(next);
 }
 
-void BranchPattern::residues(std::string_view directory, Residues& into) const {
+void BranchPattern::remainders(std::string_view directory, PatternRemainders& into) const {
     if (directory == "/") directory = {};
     const std::string_view full = full_;
     const std::string_view head = full.substr(0, head_);

@@ -1,8 +1,8 @@
-// What is left of a rule's patterns beneath a name: the residues that moves are compared by.
+// What is left of a rule's patterns beneath a name: the remainders that moves are compared by.
 //
-// Private to rules/plan/rename_check.cpp. A residue is the rest of a pattern after a directory was taken off its front: ""
+// Private to rules/plan/rename_check.cpp. A remainder is the rest of a pattern after a directory was taken off its front: ""
 // (the directory itself matches), "/config", "/**" (everything beneath), "/**/.env". Two names with the same
-// residues are treated alike by the pattern, whatever lies beneath them. Views point into the compiled
+// remainders are treated alike by the pattern, whatever lies beneath them. Views point into the compiled
 // patterns.
 #pragma once
 
@@ -16,15 +16,15 @@
 namespace callgate::rules {
 
 /// `literal` bytes of `text` stand for themselves, the rest is a pattern.
-struct Residue {
+struct PatternRemainder {
     std::string_view text;
     std::size_t literal = 0;
-    auto operator<=>(const Residue&) const = default;
+    auto operator<=>(const PatternRemainder&) const = default;
 };
 
-class Residues {
+class PatternRemainders {
 public:
-    void add(Residue residue) { all_.push_back(residue); }
+    void add(PatternRemainder remainder) { all_.push_back(remainder); }
     /// Something may be left, but what cannot be said: it covers nothing and nothing covers it.
     void add_unsure() { unsure_ = true; }
     /// Sorts; to be called once, after the last `add`.
@@ -32,10 +32,10 @@ public:
 
     [[nodiscard]] bool empty() const { return all_.empty() && !unsure_; }
     /// Whether whatever `other` matches is surely matched by this as well.
-    [[nodiscard]] bool cover(const Residues& other) const;
+    [[nodiscard]] bool cover(const PatternRemainders& other) const;
 
 private:
-    std::vector<Residue> all_;
+    std::vector<PatternRemainder> all_;
     bool unsure_ = false;
     bool everything_ = false;
 };
@@ -45,7 +45,7 @@ class BranchPattern {
 public:
     explicit BranchPattern(const Glob::Branch& branch);
     /// Adds what is left beneath `directory`, which is absolute and resolved.
-    void residues(std::string_view directory, Residues& into) const;
+    void remainders(std::string_view directory, PatternRemainders& into) const;
 
 private:
     struct Component {
@@ -57,7 +57,7 @@ private:
     [[nodiscard]] std::uint64_t closure(std::uint64_t states) const;
     [[nodiscard]] std::optional<std::uint64_t> step(std::uint64_t states, std::string_view name) const;
 
-    std::string full_;      // head and residue
+    std::string full_;      // head and remainder
     std::size_t head_ = 0;  // bytes of full_ that are the head; 0 for "/"
     std::vector<Component> components_;
 };

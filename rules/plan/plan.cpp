@@ -125,9 +125,9 @@ void FileReasons::losses(Operation operation, Reasons& reasons) const {
     }
     for (const Grant& grant : paths_.grants)
         for (const std::string& id : grant.rules) {
-            if (operation == Operation::read && grant.trap_only_read)
+            if (operation == Operation::read && grant.notify_only_read)
                 reasons.add(id, [&] { return "execution beneath " + grant.path + " opens it to reading"; });
-            if (operation == Operation::execute && grant.trap_only_execute)
+            if (operation == Operation::execute && grant.notify_only_execute)
                 reasons.add(id, [&] { return "the trap alone holds execution at " + grant.path; });
         }
 }
@@ -155,7 +155,7 @@ void add_contest(Plan& plan, Operation operation, const Reasons& reasons) {
     if (plan.record == RecordMode::all) all.add("record", "every call is recorded");
     all = all.joined(reasons);
     if (all.empty()) return;
-    plan.trapped |= operation;
+    plan.notified |= operation;
     plan.contests.push_back({operation, all.because(), listed(all.why())});
 }
 
@@ -274,10 +274,10 @@ Plan make_plan(const RuleSet& rules, const PlanInput& input) {
     plan.all_bind = bind.all;
     plan.connect_exact = connect.exact;
     plan.bind_exact = bind.exact;
-    plan.trap_only = std::any_of(paths.grants.begin(), paths.grants.end(),
-                                 [](const Grant& grant) { return grant.trap_only_read; });
-    plan.trap_only_execute = std::any_of(paths.grants.begin(), paths.grants.end(),
-                                         [](const Grant& grant) { return grant.trap_only_execute; });
+    plan.notify_only = std::any_of(paths.grants.begin(), paths.grants.end(),
+                                 [](const Grant& grant) { return grant.notify_only_read; });
+    plan.notify_only_execute = std::any_of(paths.grants.begin(), paths.grants.end(),
+                                         [](const Grant& grant) { return grant.notify_only_execute; });
     plan_contests(plan, rules, paths, connect, bind);
     plan.grants = std::move(paths.grants);
     if (input.reasons) plan.tiers = tiers_of(rules, plan, paths.losses);

@@ -62,9 +62,9 @@ struct Grant {
     /// Ids of the rules that it rests on ("default" where the default allows).
     std::vector<std::string> rules;
     /// EXECUTE needs READ_FILE: reads beneath are granted by Landlock although a rule contests some of them.
-    bool trap_only_read = false;
-    /// Landlock lets everything execute here (`operations` has no execute), and the trap alone decides.
-    bool trap_only_execute = false;
+    bool notify_only_read = false;
+    /// Landlock lets everything execute here (`operations` has no execute), and the notify alone decides.
+    bool notify_only_execute = false;
 };
 
 enum class Tier : std::uint8_t { filter, landlock, contested };
@@ -76,7 +76,7 @@ struct RuleTier {
     std::string why;
 };
 
-/// Why requests of one operation are trapped.
+/// Why requests of one operation are notified.
 struct Contest {
     Operation operation = Operation::read;
     /// Ids of rules, "default", "record", or "landlock" (what this ABI cannot hold).
@@ -95,15 +95,15 @@ struct Plan {
     /// What Landlock then holds of TCP is what the rules say: no host, address or program decides, nothing
     /// asks.
     bool connect_exact = false, bind_exact = false;
-    /// Operations for which some request may be contested or must be recorded: their calls are trapped.
-    OperationSet trapped;
+    /// Operations for which some request may be contested or must be recorded: their calls are notified.
+    OperationSet notified;
     std::vector<Contest> contests;
     std::vector<RuleTier> tiers;
-    /// Some hierarchy is trap-only: no read-only open is continued.
-    bool trap_only = false;
+    /// Some hierarchy is notify-only: no read-only open is continued.
+    bool notify_only = false;
     /// Something that Landlock lets execute may not be: an execve that is continued reads its path again and
     /// could land there, so each is judged twice, before and on what then runs, wherever its path pointed.
-    bool trap_only_execute = false;
+    bool notify_only_execute = false;
     /// Sockets that can be made at all.
     bool udp = false, unix_datagram = false;
     /// `minimal` only: no rule could allow a unix socket's connect or bind, so the filter must refuse
@@ -136,7 +136,7 @@ public:
     /// `path`, created, removed or renamed names included (for create and remove the grant must be on a
     /// directory strictly above). Any thread, no allocation, cost of the depth of `path`.
     [[nodiscard]] bool allow(OperationSet operations, std::string_view path) const;
-    /// Whether Landlock lets the object at `path` execute, be it that the trap alone decides there. Any
+    /// Whether Landlock lets the object at `path` execute, be it that the notify alone decides there. Any
     /// thread.
     [[nodiscard]] bool let_execute(std::string_view path) const;
     /// Grants at or beneath `path` no longer stand for what lies at that name: it was removed, renamed or

@@ -1,5 +1,5 @@
 // Audit mode's plan: Landlock and the filter hold what is enforced, which is little, and every call is
-// trapped that the observed rules could decide.
+// notified that the observed rules could decide.
 #include "rules/plan/plan_audit.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace callgate::rules {
 namespace {
 
 void add_contest(Plan& plan, const Contest& more) {
-    plan.trapped |= more.operation;
+    plan.notified |= more.operation;
     const auto found = std::find_if(plan.contests.begin(), plan.contests.end(),
                                     [&more](const Contest& one) { return one.operation == more.operation; });
     if (found == plan.contests.end()) {
@@ -36,9 +36,9 @@ Plan make_audit_plan(const RuleSet& enforced, const Plan& observed, const PlanIn
     for (const Contest& contest : observed.contests) add_contest(plan, contest);
     // Datagrams are observed, not refused.
     plan.udp = plan.unix_datagram = true;
-    if (observed.trapped.contains(Operation::connect) || !observed.udp || !observed.unix_datagram)
-        plan.trapped |= Operation::connect;
-    if (!observed.udp || !observed.unix_datagram) plan.trapped |= Operation::bind;
+    if (observed.notified.contains(Operation::connect) || !observed.udp || !observed.unix_datagram)
+        plan.notified |= Operation::connect;
+    if (!observed.udp || !observed.unix_datagram) plan.notified |= Operation::bind;
     plan.record = input.record;
     return plan;
 }

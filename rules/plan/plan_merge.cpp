@@ -58,14 +58,14 @@ PathPlan merge_grants(GrantsByPath grants, std::vector<Loss> losses) {
         const OperationSet inherited =
             above.empty() ? OperationSet{} : plan.grants[above.back().index].operations;
         const bool lets_execute = !above.empty() && above.back().lets_execute;
-        grant.trap_only_execute = grant.trap_only_execute && !lets_execute &&
+        grant.notify_only_execute = grant.notify_only_execute && !lets_execute &&
                                   !(inherited | grant.operations).contains(Operation::execute);
-        if (inherited.contains_all(grant.operations) && !grant.trap_only_execute) continue;
+        if (inherited.contains_all(grant.operations) && !grant.notify_only_execute) continue;
         grant.operations |= grant.directory ? inherited : inherited & held_by_file;
-        grant.trap_only_read =
-            (grant.operations.contains(Operation::execute) || grant.trap_only_execute || lets_execute) &&
+        grant.notify_only_read =
+            (grant.operations.contains(Operation::execute) || grant.notify_only_execute || lets_execute) &&
             !grant.operations.contains(Operation::read);
-        const bool lets = lets_execute || grant.trap_only_execute;
+        const bool lets = lets_execute || grant.notify_only_execute;
         plan.grants.push_back(std::move(grant));
         if (plan.grants.back().directory) above.push_back({plan.grants.size() - 1, lets});
     }

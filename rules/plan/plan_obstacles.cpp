@@ -13,10 +13,10 @@ std::size_t depth(std::string_view path) {
 
 /// How many components a branch says before its first "**": at that depth it can match anywhere beneath.
 std::size_t depth_of_wildcard(const Glob::Branch& branch) {
-    const std::size_t wildcard = branch.residue.find("**");
+    const std::size_t wildcard = branch.remainder.find("**");
     if (wildcard == std::string::npos) return std::string::npos;
-    const auto slashes = std::count(branch.residue.begin(),
-                                    branch.residue.begin() + static_cast<std::ptrdiff_t>(wildcard), '/');
+    const auto slashes = std::count(branch.remainder.begin(),
+                                    branch.remainder.begin() + static_cast<std::ptrdiff_t>(wildcard), '/');
     return depth(branch.head) + static_cast<std::size_t>(std::max<std::ptrdiff_t>(slashes, 1)) - 1;
 }
 

@@ -60,7 +60,7 @@ using GrantsByPath = std::map<std::string, Grant, PathOrder>;
 /// Whether everything is allowed for `operation`, at any path, by whoever asks.
 [[nodiscard]] bool wholly_allowed(const RuleSet& rules, Operation operation);
 
-/// Why an operation is trapped, as it is gathered; where nobody asks why, only that it is.
+/// Why an operation is notified, as it is gathered; where nobody asks why, only that it is.
 class Reasons {
 public:
     explicit Reasons(bool told) : told_(told) {}

@@ -5,7 +5,7 @@
 // of it contested.
 //
 // Execution cannot be performed on behalf: where it may be allowed and no static grant holds it, Landlock
-// must let it through all the same and the trap alone decides (`Grant::trap_only_execute`). That costs every
+// must let it through all the same and the notify alone decides (`Grant::notify_only_execute`). That costs every
 // execve of the run, so it is done only where something may be executed that no static grant covers.
 #include <algorithm>
 #include <type_traits>
@@ -282,10 +282,10 @@ Grant& Walker::grant_at(const std::string& path, bool directory) {
     return grant;
 }
 
-/// Landlock lets everything there execute, and the trap alone decides.
+/// Landlock lets everything there execute, and the notify alone decides.
 void Walker::contest_execution(const std::string& path, bool directory) {
     const bool fits = grants_.size() < grants_limit || grants_.contains(path);
-    grant_at(fits ? path : "/", !fits || directory).trap_only_execute = true;
+    grant_at(fits ? path : "/", !fits || directory).notify_only_execute = true;
 }
 
 /// The same for what an allowing pattern may match at (`hierarchy`: and beneath) its literal head.

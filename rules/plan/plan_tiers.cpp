@@ -20,7 +20,7 @@ struct Gathered {
 
 std::string metadata_note(const Rule& rule, const Plan& plan) {
     const bool decided =
-        rule.operations.contains(Operation::metadata) && plan.trapped.contains(Operation::metadata);
+        rule.operations.contains(Operation::metadata) && plan.notified.contains(Operation::metadata);
     return decided ? "; no part of the kernel holds metadata, its calls are decided one by one" : "";
 }
 
@@ -28,7 +28,7 @@ RuleTier allowed_paths(const Rule& rule, const Gathered& gathered) {
     const Plan& plan = gathered.plan;
     if (gathered.by_default) return {&rule, Tier::landlock, "the default allows the same"};
     if (!rule.operations.intersects(held_by_path)) {
-        if (plan.trapped.contains(Operation::metadata))
+        if (plan.notified.contains(Operation::metadata))
             return {&rule, Tier::contested, "no part of the kernel holds metadata"};
         return {&rule, Tier::filter, "nothing limits metadata, so its calls are not trapped"};
     }
@@ -50,7 +50,7 @@ RuleTier allowed_paths(const Rule& rule, const Gathered& gathered) {
 
 RuleTier restricted_paths(const Rule& rule, const Gathered& gathered) {
     const Plan& plan = gathered.plan;
-    if (!plan.trapped.intersects(rule.operations))
+    if (!plan.notified.intersects(rule.operations))
         return {&rule, Tier::landlock, "nothing of it is granted, so the kernel denies it alone"};
     if (const auto inside = gathered.inside.find(rule.id); inside != gathered.inside.end())
         return {&rule, Tier::contested,
@@ -74,7 +74,7 @@ RuleTier network(const Rule& rule, const Plan& plan) {
         !(when.protocol.datagram && plan.unix_datagram))
         return {&rule, Tier::filter, "no datagram socket can be made"};
     if (plan.unix_closed && unix_only(rule)) return {&rule, Tier::filter, "no unix socket can be made"};
-    if (!plan.trapped.intersects(rule.operations & network_operations))
+    if (!plan.notified.intersects(rule.operations & network_operations))
         return {&rule, Tier::landlock, "Landlock holds TCP ports, and nothing else contests the call"};
     if (names_asker(when)) return {&rule, Tier::contested, "it needs the asking program"};
     if (!when.host.empty() || !when.address.empty())

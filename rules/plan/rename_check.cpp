@@ -52,21 +52,21 @@ struct Patterns {
         return globs->empty() || planning::at_or_beneath(path, head) || planning::at_or_beneath(head, path);
     }
     /// Of a file only whether it matches counts; of a directory everything beneath.
-    [[nodiscard]] Residues beneath(std::string_view path, MovedKind kind) const;
+    [[nodiscard]] PatternRemainders beneath(std::string_view path, MovedKind kind) const;
 };
 
-Residues Patterns::beneath(std::string_view path, MovedKind kind) const {
-    Residues residues;
+PatternRemainders Patterns::beneath(std::string_view path, MovedKind kind) const {
+    PatternRemainders remainders;
     if (globs->empty()) {
-        residues.add({"/**", 0});
+        remainders.add({"/**", 0});
     } else if (kind == MovedKind::directory) {
-        for (const BranchPattern& branch : branches) branch.residues(path, residues);
+        for (const BranchPattern& branch : branches) branch.remainders(path, remainders);
     } else if (std::any_of(globs->begin(), globs->end(),
                            [&](const Glob& glob) { return glob.matches(path); })) {
-        residues.add({"", 0});
+        remainders.add({"", 0});
     }
-    residues.finish();
-    return residues;
+    remainders.finish();
+    return remainders;
 }
 
 /// A rule as far as it decides by a name.
@@ -86,7 +86,7 @@ bool more_than_path(const Conditions& conditions) {
 
 /// What a rule says of one name.
 struct Said {
-    Residues when, except;
+    PatternRemainders when, except;
 };
 
 Said said_of(const NamedRule& rule, std::string_view path, MovedKind kind) {
@@ -107,7 +107,7 @@ struct Finding {
 
 }  // namespace
 
-struct MoveJudge::Rules {
+struct RenameCheck::Rules {
     const RuleSet& set;
     const StaticGrants& grants;
 
@@ -156,7 +156,7 @@ private:
         const bool denies = fallback_ == Action::ask && operation == Operation::execute;
         return denies ? Action::deny : fallback_;
     }
-    [[nodiscard]] bool covered(const Residues& what, Side side, Operation operation, Action least,
+    [[nodiscard]] bool covered(const PatternRemainders& what, Side side, Operation operation, Action least,
                                Action most) const;
     [[nodiscard]] bool open(Operation operation, Action weaker_than) const;
     [[nodiscard]] bool lost(const Sides& sides, Operation operation) const;
@@ -167,7 +167,7 @@ private:
 };
 
 /// Whether other rules of such an action surely say the same on that side.
-bool Comparison::covered(const Residues& what, Side side, Operation operation, Action least,
+bool Comparison::covered(const PatternRemainders& what, Side side, Operation operation, Action least,
                          Action most) const {
     return std::any_of(sides_.begin(), sides_.end(), [&](const Sides& other) {
         const NamedRule& rule = *other.rule;
@@ -218,7 +218,7 @@ Finding Comparison::freed(OperationSet operations) const {
 
 }  // namespace
 
-void MoveJudge::Rules::make() const {
+void RenameCheck::Rules::make() const {
     for (const Rule& rule : set.rules()) {
         if (planning::decides_files(rule)) add(rule, rule.operations & file_operations, &Conditions::path);
         const Protocols& stated = rule.when.protocol;
@@ -227,7 +227,7 @@ void MoveJudge::Rules::make() const {
     }
 }
 
-void MoveJudge::Rules::add(const Rule& rule, OperationSet operations,
+void RenameCheck::Rules::add(const Rule& rule, OperationSet operations,
                            const std::vector<Glob> Conditions::*names) const {
     NamedRule named{&rule, operations, Patterns(rule.when.*names), std::nullopt, more_than_path(rule.when),
                     false};
@@ -238,23 +238,23 @@ void MoveJudge::Rules::add(const Rule& rule, OperationSet operations,
     named_.push_back(std::move(named));
 }
 
-Finding MoveJudge::Rules::freed(const MoveRequest& move, OperationSet operations) const {
+Finding RenameCheck::Rules::freed(const MoveRequest& move, OperationSet operations) const {
     return Comparison(named(), set.fallback(), move).freed(operations);
 }
 
-MoveJudge::MoveJudge(const RuleSet& rules, const StaticGrants& grants)
+RenameCheck::RenameCheck(const RuleSet& rules, const StaticGrants& grants)
     : rules_(std::make_unique<const Rules>(rules, grants)) {}
-MoveJudge::MoveJudge(MoveJudge&&) noexcept = default;
-MoveJudge::~MoveJudge() = default;
+RenameCheck::RenameCheck(RenameCheck&&) noexcept = default;
+RenameCheck::~RenameCheck() = default;
 
-MoveVerdict MoveJudge::judge(const MoveRequest& request) const {
+MoveVerdict RenameCheck::judge(const MoveRequest& request) const {
     if (!check_enabled("moving-never-widens")) return {};
     Finding finding = rules_->freed(request, concerning(request.kind));
     if (!finding.found() && check_enabled("travelling-grants") &&
         rules_->grants.may_carry(request.old_path)) {
         const MoveRequest back{request.new_path, request.old_path, request.kind};
         finding = rules_->freed(back, concerning(request.kind) & planning::held_by_path);
-        finding.because = MoveVerdict::Because::grant_would_travel;
+        finding.because = MoveVerdict::Because::grant_would_move;
     }
     MoveVerdict verdict;
     if (!finding.found()) return verdict;
@@ -268,12 +268,12 @@ MoveVerdict MoveJudge::judge(const MoveRequest& request) const {
     return verdict;
 }
 
-bool MoveJudge::may_plant(std::string_view old_path, std::string_view new_path) const {
+bool RenameCheck::may_carry_in(std::string_view old_path, std::string_view new_path) const {
     return check_enabled("planted-entries") &&
            rules_->freed({new_path, old_path, MovedKind::directory}, planting).found();
 }
 
-Verdict MoveJudge::planted(std::string_view new_path_of_entry, bool directory,
+Verdict RenameCheck::planted(std::string_view new_path_of_entry, bool directory,
                            std::string_view program) const {
     return rules_->set.evaluate({.operations = directory ? OperationSet(Operation::create) : planting,
                                  .object = FileObject{new_path_of_entry},

@@ -2,8 +2,8 @@
 // its `delete` and `create`, which the caller evaluates by themselves.
 //
 // A name decides what may be done to an object, so giving an object another name can free it. Compared are
-// the residues of all rules beneath both names: what is left of a pattern after the name. `**/.env` leaves
-// the same residue everywhere, so such a move is fine; a literal deny beneath the old name is lost at the new
+// the remainders of all rules beneath both names: what is left of a pattern after the name. `**/.env` leaves
+// the same remainder everywhere, so such a move is fine; a literal deny beneath the old name is lost at the new
 // one, so it is refused. The comparison does not depend on who asks: what one program moves, another may
 // open.
 //
@@ -37,7 +37,7 @@ struct MoveVerdict {
         restriction_lost,   // a deny, ask or kill that holds at or beneath the old name does not at the new
                             // one
         allowance_gained,   // an allow (or ask) holds at or beneath the new name that did not at the old one
-        grant_would_travel  // a static grant lies on it, and less is allowed at the new name
+        grant_would_move  // a static grant lies on it, and less is allowed at the new name
     };
     bool allowed = true;
     Because because = Because::nothing;
@@ -47,17 +47,17 @@ struct MoveVerdict {
 };
 
 /// A rule set compiled for moves: immutable, shared by all threads. Both arguments must outlive it.
-class MoveJudge {
+class RenameCheck {
 public:
-    MoveJudge(const RuleSet& rules, const StaticGrants& grants);
-    MoveJudge(MoveJudge&&) noexcept;
-    ~MoveJudge();
+    RenameCheck(const RuleSet& rules, const StaticGrants& grants);
+    RenameCheck(RenameCheck&&) noexcept;
+    ~RenameCheck();
 
     [[nodiscard]] MoveVerdict judge(const MoveRequest& request) const;
 
     /// Whether the entries of a directory must be walked (10,000 at most, else refuse) and each given to
     /// `planted`: create or modify is more restricted beneath the new name than beneath the old one.
-    [[nodiscard]] bool may_plant(std::string_view old_path, std::string_view new_path) const;
+    [[nodiscard]] bool may_carry_in(std::string_view old_path, std::string_view new_path) const;
 
     /// The verdict on one entry beneath a moved directory, by the name it would get.
     [[nodiscard]] Verdict planted(std::string_view new_path_of_entry, bool directory,

@@ -55,7 +55,7 @@ struct StaticGrants::Table {
 
 StaticGrants::Table::Table(const Plan& plan) {
     for (const Grant& grant : plan.grants) {
-        const bool lets_execute = grant.trap_only_execute || grant.operations.contains(Operation::execute);
+        const bool lets_execute = grant.notify_only_execute || grant.operations.contains(Operation::execute);
         entries.push_back(
             {grant.path, grant.directory, grant.operations & planning::held_by_path, lets_execute});
         longest = std::max(longest, grant.path.size());

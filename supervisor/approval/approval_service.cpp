@@ -31,8 +31,8 @@ namespace {
 /// A run that has ended by then needs no socket.
 constexpr auto socket_delay = std::chrono::milliseconds(50);
 
-Broker::Settings broker_settings(const AskSettings& settings) {
-    Broker::Settings broker;
+QuestionQueue::Settings broker_settings(const AskSettings& settings) {
+    QuestionQueue::Settings broker;
     broker.timeout_ns = std::chrono::nanoseconds(settings.timeout).count();
     return broker;
 }
@@ -59,9 +59,9 @@ bool may_answer(int fd, const audit::Answerer& who, pid_t guardian) {
 }  // namespace
 
 /// The run's socket: takes connections and makes links of those that may answer.
-class Desk::Socket {
+class ApprovalService::Socket {
 public:
-    Socket(Desk& desk, MeetingPoint point)
+    Socket(ApprovalService& desk, MeetingPoint point)
         : desk_(desk),
           token_(std::move(point.token)),
           listening_(desk.environment_.loop, point.listening.release()) {
@@ -79,20 +79,20 @@ private:
                               });
     }
     void take() {
-        constexpr std::size_t most_links = 64;
+        constexpr std::size_t max_links = 64;
         UniqueFd fd(::accept4(listening_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-        if (!fd || desk_.links_.size() >= most_links) return;
+        if (!fd || desk_.links_.size() >= max_links) return;
         audit::Answerer who = peer_of(fd.get(), "socket");
         if (!may_answer(fd.get(), who, desk_.environment_.guardian)) return;
         desk_.add_link(std::move(fd), std::move(who), token_, rules::DecidedBy::person);
     }
 
-    Desk& desk_;
+    ApprovalService& desk_;
     std::string token_;
     asio::posix::stream_descriptor listening_;
 };
 
-Desk::Desk(AskSettings settings, Environment environment)
+ApprovalService::ApprovalService(AskSettings settings, Environment environment)
     : settings_(std::move(settings)),
       environment_(std::move(environment)),
       journal_(environment_.log),
@@ -110,9 +110,9 @@ Desk::Desk(AskSettings settings, Environment environment)
       ticks_(environment_.loop),
       opening_(environment_.loop) {}
 
-Desk::~Desk() = default;
+ApprovalService::~ApprovalService() = default;
 
-void Desk::start() {
+void ApprovalService::start() {
     started_ns_ = monotonic_ns();
     if (settings_.who == AskSettings::Who::descriptor) {
         UniqueFd fd(::fcntl(settings_.descriptor, F_DUPFD_CLOEXEC, 3));
@@ -149,7 +149,7 @@ void Desk::start() {
     });
 }
 
-void Desk::stop() {
+void ApprovalService::stop() {
     stopped_ = true;
     if (environment_.terminal != nullptr) environment_.terminal->stop();
     static_cast<void>(broker_.tick());  // who asked is gone: withdrawn, not denied
@@ -159,34 +159,34 @@ void Desk::stop() {
 }
 
 /// Any thread: whether somebody waits for the questions of whatever run.
-bool Desk::seek() {
+bool ApprovalService::seek() {
     if (settings_.who != AskSettings::Who::automatic) return false;
     asio::post(environment_.loop, [this] { open_socket(); });
     return approver_waits(settings_.runtime_directory);
 }
 
 /// Where it cannot be had, nobody answers by it.
-void Desk::open_socket() {
+void ApprovalService::open_socket() {
     if (socket_ || stopped_ || !make_meeting_place(settings_.runtime_directory)) return;
     auto point = open_meeting_point(settings_.runtime_directory, environment_.run);
     if (point) socket_ = std::make_unique<Socket>(*this, std::move(*point));
 }
 
-void Desk::add_link(UniqueFd fd, audit::Answerer who, std::string token, rules::DecidedBy by) {
-    Conversation conversation(broker_, {environment_.run, std::move(token), std::move(who), by},
+void ApprovalService::add_link(UniqueFd fd, audit::Answerer who, std::string token, rules::DecidedBy by) {
+    ProtocolSession conversation(broker_, {environment_.run, std::move(token), std::move(who), by},
                               {.now_ns = monotonic_ns,
                                .status = [this] { return status(); },
                                .stop = environment_.stop,
                                .arrived = [this] { weigh_reachability(); }});
-    auto link = std::make_unique<Link>(environment_.loop, std::move(fd), std::move(conversation));
-    Link* const one = link.get();
+    auto link = std::make_unique<Connection>(environment_.loop, std::move(fd), std::move(conversation));
+    Connection* const one = link.get();
     one->on_close([this, one] { remove(*one); });
     links_.push_back(std::move(link));
     one->conversation().show(broker_.questions());
     one->start();
 }
 
-std::string Desk::status() const {
+std::string ApprovalService::status() const {
     RunStatus status = environment_.status();
     status.age_ms = (monotonic_ns() - started_ns_) / 1'000'000;
     for (const auto& one : broker_.questions()) {
@@ -197,14 +197,14 @@ std::string Desk::status() const {
     return status_message(environment_.run, status);
 }
 
-void Desk::remove(Link& link) {
+void ApprovalService::remove(Connection& link) {
     std::erase_if(links_, [&link](const auto& one) { return one.get() == &link; });
     weigh_reachability();
 }
 
 /// A descriptor that is gone answers no more; a socket may be found by somebody any time, but nobody is asked
 /// by `auto` unless somebody is there.
-void Desk::weigh_reachability() {
+void ApprovalService::weigh_reachability() {
     if (stopped_) return;
     const bool attached =
         std::ranges::any_of(links_, [](const auto& one) { return one->conversation().authenticated(); });
@@ -220,7 +220,7 @@ void Desk::weigh_reachability() {
 }
 
 /// Any thread.
-void Desk::changed() {
+void ApprovalService::changed() {
     if (environment_.terminal != nullptr) environment_.terminal->wake();
     if (synchronising_.exchange(true)) return;
     asio::post(environment_.loop, [this] {
@@ -229,7 +229,7 @@ void Desk::changed() {
     });
 }
 
-void Desk::synchronise() {
+void ApprovalService::synchronise() {
     if (stopped_) return;
     const auto questions = broker_.questions();
     for (const auto& link : links_) {
@@ -239,9 +239,9 @@ void Desk::synchronise() {
     if (!questions.empty() && !ticking_) tick();
 }
 
-void Desk::tick() {
+void ApprovalService::tick() {
     ticking_ = true;
-    ticks_.expires_after(std::chrono::milliseconds(Broker::tick_interval_ms));
+    ticks_.expires_after(std::chrono::milliseconds(QuestionQueue::tick_interval_ms));
     ticks_.async_wait([this](const boost::system::error_code& error) {
         ticking_ = false;
         if (error || stopped_) return;

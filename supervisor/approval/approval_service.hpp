@@ -1,6 +1,6 @@
 // Where a run's questions meet those who answer: the broker, its channels and its clock, on the event loop.
 //
-// Everything here but the broker belongs to the event loop's thread. Receivers only park calls with the
+// Everything here but the broker belongs to the event loop's thread. WorkerPool only park calls with the
 // broker; that something changed reaches the loop as a posted function. The descriptor of `--ask fd:N` and
 // the run's socket are close-on-exec, and the command never gets them.
 #pragma once
@@ -29,10 +29,10 @@ struct AskSettings {
     std::chrono::milliseconds timeout{60'000};
 };
 
-class Link;
+class Connection;
 class Terminal;
 
-class Desk {
+class ApprovalService {
 public:
     struct Environment {
         boost::asio::io_context& loop;
@@ -48,10 +48,10 @@ public:
         std::function<RunStatus()> status;
     };
     /// Throws std::runtime_error where the channel cannot be had.
-    Desk(AskSettings settings, Environment environment);
-    ~Desk();
+    ApprovalService(AskSettings settings, Environment environment);
+    ~ApprovalService();
 
-    [[nodiscard]] Broker& broker() { return broker_; }
+    [[nodiscard]] QuestionQueue& broker() { return broker_; }
     /// Event loop: from now on questions reach whoever answers.
     void start();
     /// Event loop, when the run is over.
@@ -65,19 +65,19 @@ private:
     bool seek();
     void open_socket();
     void add_link(UniqueFd fd, audit::Answerer who, std::string token, rules::DecidedBy by);
-    void remove(Link& link);
+    void remove(Connection& link);
     void weigh_reachability();
     [[nodiscard]] std::string status() const;
 
     AskSettings settings_;
     Environment environment_;
     LogJournal journal_;
-    Broker broker_;
+    QuestionQueue broker_;
     boost::asio::steady_timer ticks_, opening_;
     bool ticking_ = false, stopped_ = false, terminal_lost_ = false;
     std::int64_t started_ns_ = 0;
     std::atomic<bool> synchronising_{false};
-    std::vector<std::unique_ptr<Link>> links_;
+    std::vector<std::unique_ptr<Connection>> links_;
     std::unique_ptr<Socket> socket_;
 };
 

@@ -11,7 +11,7 @@
 
 namespace callgate::approval {
 
-bool Decider::start(const std::string& program, const std::string& run, const Shown& shown) {
+bool Decider::start(const std::string& program, const std::string& run, const QuestionView& shown) {
     const UniqueFd question(::memfd_create("callgate-question", MFD_CLOEXEC));
     int ends[2] = {-1, -1};
     if (!question || !write_all(question.get(), shown.message + '\n') ||
@@ -47,7 +47,7 @@ bool Decider::overdue(std::int64_t now_ns) const {
 std::optional<ProgramAnswer> Decider::take() {
     char bytes[4096];
     const ssize_t got = ::read(output_.get(), bytes, sizeof bytes);
-    if (got > 0 && text_.size() < longest_message) {
+    if (got > 0 && text_.size() < max_message) {
         text_.append(bytes, static_cast<std::size_t>(got));
         return std::nullopt;
     }

@@ -24,7 +24,7 @@ public:
 
     /// Starts `program`, found on PATH, on a question of `run`. False where it could not be forked or given
     /// the question. Signals that the caller blocks are not blocked in it.
-    [[nodiscard]] bool start(const std::string& program, const std::string& run, const Shown& shown);
+    [[nodiscard]] bool start(const std::string& program, const std::string& run, const QuestionView& shown);
     /// Whether a question is being decided: this one.
     [[nodiscard]] bool busy() const { return id_ != 0; }
     [[nodiscard]] bool decides(const std::string& run, std::uint64_t id) const {

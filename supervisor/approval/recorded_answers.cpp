@@ -11,7 +11,7 @@ using Finding = audit::AnswerCheck::Finding;
 using Found = audit::AnswerCheck::Found;
 
 /// Of a log that names more, no call by them can be judged.
-constexpr std::size_t most_given = 1U << 16;
+constexpr std::size_t max_given = 1U << 16;
 
 Found contradiction(std::string why) { return {Finding::contradicts, std::move(why)}; }
 
@@ -77,10 +77,10 @@ Found RecordedAnswers::look_at(const RecordedRequest& record) {
 }
 
 /// Numbers are those of one run.
-void RecordedAnswers::begin() { *this = RecordedAnswers(most_kept_); }
+void RecordedAnswers::begin() { *this = RecordedAnswers(max_kept_); }
 
 void RecordedAnswers::forget_oldest() {
-    while (kept_ > most_kept_ && !questions_.empty()) {
+    while (kept_ > max_kept_ && !questions_.empty()) {
         kept_ -= questions_.begin()->second.bytes;
         forgotten_ = questions_.begin()->first;
         questions_.erase(questions_.begin());
@@ -145,7 +145,7 @@ Found RecordedAnswers::grant(const RecordedRequest& record, Known& known, const 
     }
     Grant grant = grant_of(question, reply);
     grant.number = record.grant;
-    if (given_.size() == most_given || !grants_.restore(std::move(grant)))
+    if (given_.size() == max_given || !grants_.restore(std::move(grant)))
         return contradiction(number_of("grant", record.grant) + " cannot be: it is none after the last");
     given_[record.grant].arguments_known = known.whole;
     return {};

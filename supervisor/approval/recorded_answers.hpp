@@ -2,7 +2,7 @@
 //
 // A question is made again from its record, and its key computed again; a grant is made again from its
 // answer, and the same matching (grants.hpp) says what it covers. The log is hostile: what is kept of it is
-// bounded by `most_kept` bytes and `Grants::most` grants. One thread.
+// bounded by `max_kept` bytes and `Grants::most` grants. One thread.
 #pragma once
 
 #include <deque>
@@ -18,8 +18,8 @@ namespace callgate::approval {
 
 class RecordedAnswers final : public audit::AnswerCheck {
 public:
-    /// `most_kept`: older questions are forgotten beyond so many bytes; their calls are then undecidable.
-    explicit RecordedAnswers(std::size_t most_kept = 32U << 20) : most_kept_(most_kept) {}
+    /// `max_kept`: older questions are forgotten beyond so many bytes; their calls are then undecidable.
+    explicit RecordedAnswers(std::size_t max_kept = 32U << 20) : max_kept_(max_kept) {}
 
     Found look_at(const audit::RecordedRequest& record) override;
 
@@ -53,7 +53,7 @@ private:
     Found unknown(std::uint64_t question) const;
     void forget_oldest();
 
-    std::size_t most_kept_, kept_ = 0;
+    std::size_t max_kept_, kept_ = 0;
     std::map<std::uint64_t, Known> questions_;
     std::uint64_t forgotten_ = 0;  // the last question that was
     Grants grants_;

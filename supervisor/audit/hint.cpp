@@ -52,7 +52,7 @@ std::optional<std::string> exception_pattern(const rules::Object& object) {
 /// --read, --write, ... for an object that nothing allows; nothing where no option names such objects.
 std::optional<std::string> allowing_option(const rules::Object& object, OperationSet operations) {
     if (const auto* file = std::get_if<rules::FileObject>(&object)) {
-        if (file->nameless) return std::nullopt;
+        if (file->unlinked) return std::nullopt;
         const char* const option = operations.contains(rules::Operation::execute)   ? "--execute "
                                    : operations.intersects(rules::write_operations) ? "--write "
                                                                                     : "--read ";

@@ -33,14 +33,14 @@ audit::CallInput input_of(const GivenPath& given) {
     input.path = *given.text;
     input.directory_fd = given.directory_fd;
     if (given.directory != nullptr) {
-        bool nameless = false;
-        if (auto path = directory_path(given.base.get(), nameless)) *given.directory = std::move(*path);
+        bool unlinked = false;
+        if (auto path = directory_path(given.base.get(), unlinked)) *given.directory = std::move(*path);
         input.working_directory = *given.directory;
     }
     return input;
 }
 
-void refuse_natively(CallContext& context, int error, bool may_continue) {
+void pass_errno(CallContext& context, int error, bool may_continue) {
     if (may_continue) {
         context.call.let_continue();
     } else {

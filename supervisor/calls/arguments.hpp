@@ -14,7 +14,7 @@ namespace callgate::calls {
 
 /// A path argument as the caller gave it, read once, and a handle on where it starts.
 struct GivenPath {
-    std::string* text = nullptr;       // in the thread's scratch
+    std::string* text = nullptr;       // in the thread's buffers
     UniqueFd base;                     // valid for relative paths
     std::optional<int> directory_fd;   // as given, where it was used
     std::string* directory = nullptr;  // the starting directory's path for the record, where it was used
@@ -53,6 +53,6 @@ enum class TakeBase : std::uint8_t { if_relative, always };
 
 /// A change whose path leads nowhere, or that the kernel refuses by itself: where Landlock alone holds the
 /// call it is continued, so that the kernel gives its own errno; `error` is the answer where it must not be.
-void refuse_natively(CallContext& context, int error, bool may_continue);
+void pass_errno(CallContext& context, int error, bool may_continue);
 
 }  // namespace callgate::calls

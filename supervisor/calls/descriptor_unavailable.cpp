@@ -36,7 +36,7 @@ std::string_view reason() {
 
 }  // namespace
 
-void fail_untaken(CallContext& context, rules::Operation operation, int error, AddressArguments where) {
+void fail_descriptor_unavailable(CallContext& context, rules::Operation operation, int error, AddressArguments where) {
     if (error != EPERM && error != ENOSYS && error != EACCES) return context.fail(error);
     Subject subject;
     subject.operations = operation;

@@ -14,6 +14,6 @@ struct AddressArguments {
 /// Answers a call with the error of taking its descriptor. A number that is not open is the caller's own
 /// mistake; where we are not let near it (a container's profile refuses pidfd_getfd(2), the caller is not
 /// dumpable), nothing can be performed on it, and that is a denial on record.
-void fail_untaken(CallContext& context, rules::Operation operation, int error, AddressArguments where = {});
+void fail_descriptor_unavailable(CallContext& context, rules::Operation operation, int error, AddressArguments where = {});
 
 }  // namespace callgate::calls

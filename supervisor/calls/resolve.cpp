@@ -145,8 +145,8 @@ Place place_in(UniqueFd parent, std::string path, std::string_view leaf, bool tr
 }
 
 Result<Place> make_place(UniqueFd parent, std::string_view leaf, bool trailing_slash) {
-    bool nameless = false;
-    auto path = directory_path(parent.get(), nameless);
+    bool unlinked = false;
+    auto path = directory_path(parent.get(), unlinked);
     if (!path) return path.error();
     return place_in(std::move(parent), std::move(*path), leaf, trailing_slash);
 }
@@ -175,7 +175,7 @@ bool Place::in_procfs() const {
     return ::fstat(parent.get(), &info) == 0 && calls::in_procfs(parent.get(), info);
 }
 
-Result<std::string> directory_path(int directory, bool& nameless) {
+Result<std::string> directory_path(int directory, bool& unlinked) {
     std::string path;
     auto read = kernel::path_of(directory, path);
     if (!read && read.error().value() == ENAMETOOLONG) {
@@ -187,7 +187,7 @@ Result<std::string> directory_path(int directory, bool& nameless) {
     }
     struct stat info {};
     if (::fstat(directory, &info) != 0) return errno_code();
-    nameless = info.st_nlink == 0 || path.empty() || path.front() != '/' || name_is_gone(path, info);
+    unlinked = info.st_nlink == 0 || path.empty() || path.front() != '/' || name_is_gone(path, info);
     return path;
 }
 
@@ -205,14 +205,14 @@ Result<Object> describe(UniqueFd pin) {
     if (object.path.empty() || object.path.front() != '/') {
         // "pipe:[7]", "socket:[8]", "anon_inode:..." have no name; "(unreachable)/..." has one that is not
         // ours.
-        object.anonymous = !object.path.starts_with("(unreachable)");
-        object.nameless = !object.anonymous;
+        object.unnamed = !object.path.starts_with("(unreachable)");
+        object.unlinked = !object.unnamed;
         object.path.clear();
     } else if (object.status.st_nlink == 0 || name_is_gone(object.path, object.status)) {
-        object.anonymous = object.status.st_dev == memfd_device();
-        object.nameless = !object.anonymous;
+        object.unnamed = object.status.st_dev == memfd_device();
+        object.unlinked = !object.unnamed;
     } else if (!object.path.starts_with("/proc") && in_procfs(pin.get(), object.status)) {
-        object.nameless =
+        object.unlinked =
             true;  // processes under another name: nobody's rules speak of it, and ours are in it too
     }
     object.pin = std::move(pin);
@@ -315,7 +315,7 @@ bool is_shown_to_all(std::string_view path) {
     return std::ranges::find(names, path.substr(slash + 1)) != std::end(names);
 }
 
-bool in_proc_of_stranger(std::string_view path, pid_t guardian) {
+bool in_proc_of_outside_process(std::string_view path, pid_t guardian) {
     const pid_t number = process_of_proc(path);
     return number != 0 && check_enabled("stranger-files") && !kernel::descends_from(number, guardian);
 }

@@ -23,12 +23,12 @@ namespace callgate::calls {
 struct Object {
     UniqueFd pin;  // O_PATH
     struct stat status {};
-    std::string path;  // absolute and resolved; empty for an anonymous object
+    std::string path;  // absolute and resolved; empty for an unnamed object
     /// It has no name left (`st_nlink` 0, or only names that are not known): only a default of allow allows
     /// it.
-    bool nameless = false;
-    /// It never had a name in a file system: a pipe, socket, memfd or anonymous inode of the caller's tree.
-    bool anonymous = false;
+    bool unlinked = false;
+    /// It never had a name in a file system: a pipe, socket, memfd or unnamed inode of the caller's tree.
+    bool unnamed = false;
 
     [[nodiscard]] bool directory() const { return S_ISDIR(status.st_mode); }
     [[nodiscard]] bool symbolic_link() const { return S_ISLNK(status.st_mode); }
@@ -76,11 +76,11 @@ struct PathRequest {
 /// exists after all.
 [[nodiscard]] Result<Place> resolve_creation(const PathRequest& request);
 
-/// Fills status, path, nameless and anonymous from the pin.
+/// Fills status, path, unlinked and unnamed from the pin.
 [[nodiscard]] Result<Object> describe(UniqueFd pin);
 
-/// The path of a pinned directory, whatever its length; "" and nameless where it has none.
-[[nodiscard]] Result<std::string> directory_path(int directory, bool& nameless);
+/// The path of a pinned directory, whatever its length; "" and unlinked where it has none.
+[[nodiscard]] Result<std::string> directory_path(int directory, bool& unlinked);
 
 /// Whether `path` lies in the /proc directory of this process, of a thread of it, or of the guardian.
 [[nodiscard]] bool in_proc_of_callgate(std::string_view path, pid_t guardian);
@@ -92,6 +92,6 @@ struct PathRequest {
 /// Whether `path` lies in the /proc directory of a process outside the tree (the guardian counts as inside).
 /// The kernel lets the same user write several files there (oom_score_adj, coredump_filter) without asking
 /// Landlock.
-[[nodiscard]] bool in_proc_of_stranger(std::string_view path, pid_t guardian);
+[[nodiscard]] bool in_proc_of_outside_process(std::string_view path, pid_t guardian);
 
 }  // namespace callgate::calls

@@ -31,7 +31,7 @@ namespace {
 
 using approval::Client;
 using approval::Scope;
-using approval::Shown;
+using approval::QuestionView;
 using approval::Typed;
 
 /// After a prompt was drawn: what is typed in this time was meant for something else.
@@ -39,7 +39,7 @@ constexpr std::int64_t guard_ns = 600'000'000;
 
 struct Open {
     Client* client = nullptr;
-    Shown shown;
+    QuestionView shown;
 };
 
 class Approver {

@@ -96,7 +96,7 @@ int replay(const Arguments& arguments, const audit::LogChoice& log, const Places
     // out.
     const auto rules_for = [&](const audit::RecordedRequest& start) {
         const TreeWithTmp tree(start.temporary_directory);
-        rules::LoadContext context = machine_context(places, start.workdir, start.temporary_directory, tree);
+        rules::LoadContext context = host_context(places, start.workdir, start.temporary_directory, tree);
         if (!start.home.empty()) context.home = start.home;
         if (!start.config.empty()) context.config = start.config;
         context.then = &start.surroundings;

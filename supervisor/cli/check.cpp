@@ -69,7 +69,7 @@ int check(const Arguments& arguments) {
     const Places places = find_places();
     const std::string tmp = private_directory_name("RUN");
     const TreeWithTmp tree(tmp);
-    rules::LoadContext context = machine_context(places, choose_workdir(arguments, places, false), tmp, tree);
+    rules::LoadContext context = host_context(places, choose_workdir(arguments, places, false), tmp, tree);
     context.check = true;
     bool good = true;
     std::vector<std::string> objects;

@@ -27,13 +27,13 @@ Inspection::Inspection(const Arguments& arguments)
     const std::string workdir = choose_workdir(arguments, places_, false);
     if (!arguments.has("workdir") && is_wide(workdir, places_))
         say("note: callgate run refuses this work directory unless --workdir names it");
-    context_ = machine_context(places_, workdir, spoken_directory(), tree_);
+    context_ = host_context(places_, workdir, spoken_directory(), tree_);
 }
 
 Inspection::Inspection(const Arguments& arguments, const std::string& workdir, const std::string& tmp)
     : arguments_(arguments), places_(find_places()), tree_(tmp.empty() ? spoken_directory() : tmp) {
     const bool named = arguments.has("workdir") || workdir.empty();
-    context_ = machine_context(places_, named ? choose_workdir(arguments, places_, false) : workdir,
+    context_ = host_context(places_, named ? choose_workdir(arguments, places_, false) : workdir,
                                tmp.empty() ? spoken_directory() : tmp, tree_);
 }
 

@@ -19,7 +19,7 @@ namespace callgate::cli {
 
 namespace {
 
-constexpr std::size_t default_jobs = 64, most_jobs = 1000;
+constexpr std::size_t default_jobs = 64, max_jobs = 1000;
 
 /// What is not handed on as it is: exec's own, and what a job may say too.
 constexpr std::string_view kept[] = {"serve",        "compat",    "jobs",  "max-output", "timeout",
@@ -49,7 +49,7 @@ std::uint64_t read_max_output(const Arguments& arguments) {
     const std::optional<std::string> value = arguments.value("max-output");
     if (!value) return jobs::default_output;
     const std::optional<std::uint64_t> size = rules::parse_size(*value);
-    if (!size || *size == 0 || *size > jobs::most_output)
+    if (!size || *size == 0 || *size > jobs::max_output)
         throw Failure(arguments.origin("max-output") + " " + *value +
                       ": expected a size up to 256M, such as 10M");
     return *size;
@@ -59,7 +59,7 @@ std::size_t read_jobs(const Arguments& arguments) {
     const std::optional<std::string> value = arguments.value("jobs");
     if (!value) return default_jobs;
     const auto count = parse_number<std::size_t>(*value);
-    if (!count || *count == 0 || *count > most_jobs)
+    if (!count || *count == 0 || *count > max_jobs)
         throw Failure(arguments.origin("jobs") + " " + *value + ": expected a whole number from 1 to 1000");
     return *count;
 }
@@ -114,7 +114,7 @@ int exec(const Arguments& arguments) {
     const std::size_t most = read_jobs(arguments);
     if (arguments.has("serve")) return status_of(jobs::serve(settings, most));
     std::string text;
-    if (!jobs::read_whole(STDIN_FILENO, jobs::largest_job, text))
+    if (!jobs::read_whole(STDIN_FILENO, jobs::max_job, text))
         throw Failure(std::string("cannot read the job from standard input: ") + std::strerror(errno));
     return status_of(jobs::run_one(text, settings));
 }

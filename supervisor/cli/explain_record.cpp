@@ -86,7 +86,7 @@ void fill(Question& question, const audit::RecordedRequest& request, bool second
                          (request.endpoint->protocol == rules::Protocol::udp ? "/udp" : "");
     } else if (request.unix_type) {
         if (!question.name.starts_with('@')) question.shown = "unix:" + question.name;
-    } else if (request.nameless) {
+    } else if (request.unlinked) {
         question.note = "the object had no name left: no rule allows it";
     }
 }

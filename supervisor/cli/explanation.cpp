@@ -27,26 +27,26 @@ void close_datagrams(Answer& answer, const Question& question, const rules::Rule
     answer.verdict.rule = nullptr;
 }
 
-/// Where the decision falls: what is not trapped, the kernel holds alone.
+/// Where the decision falls: what is not notified, the kernel holds alone.
 void find_tier(Answer& answer, const Question& question, const rules::Plan& plan) {
     if (!answer.tier.empty()) return;
     const bool allowed = answer.verdict.action == Action::allow;
     const bool file = std::holds_alternative<rules::FileObject>(question.object);
-    if (!plan.trapped.intersects(question.operations)) {
+    if (!plan.notified.intersects(question.operations)) {
         answer.kernel = true;
         answer.tier = allowed ? "the kernel allows it alone; callgate is not asked"
                               : "the kernel denies it alone; callgate is not asked";
         return;
     }
     constexpr rules::OperationSet never{Operation::metadata, Operation::connect, Operation::bind};
-    if (allowed && question.operations.contains(Operation::execute) && plan.trap_only_execute) {
+    if (allowed && question.operations.contains(Operation::execute) && plan.notify_only_execute) {
         answer.tier = "callgate decides each call, and again on what then runs";
         return;
     }
     const rules::StaticGrants grants(plan);
     if (allowed && file && !question.operations.intersects(never) &&
         grants.allow(question.operations, question.name) &&
-        !(plan.trap_only && question.operations.contains(Operation::read))) {
+        !(plan.notify_only && question.operations.contains(Operation::read))) {
         if (question.operations.contains(Operation::remove) && grants.may_carry(question.name)) {
             answer.tier = "callgate performs it, because what Landlock allows of this name goes with it";
             return;

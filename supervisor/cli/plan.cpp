@@ -45,8 +45,8 @@ std::string grants_text(const rules::Plan& plan) {
         text += "  " + cell(rules::names(grant.operations), 20) +
                 cell(grant.path + (grant.directory ? (grant.path == "/" ? "**" : "/**") : ""), 36) +
                 terminal_safe(joined(grant.rules)) +
-                (grant.trap_only_execute ? " (lets execute, which is trapped)" : "") +
-                (grant.trap_only_read ? " (reads are trapped)" : "") + "\n";
+                (grant.notify_only_execute ? " (lets execute, which is trapped)" : "") +
+                (grant.notify_only_read ? " (reads are trapped)" : "") + "\n";
     const auto ports = [&text](std::string_view operation, bool all,
                                const std::vector<rules::PortRange>& list) {
         if (all) text += "  " + cell(std::string(operation), 20) + "every TCP port\n";
@@ -68,14 +68,14 @@ std::string tiers_text(const rules::Plan& plan) {
 }
 
 std::string contests_text(const rules::Plan& plan) {
-    if (plan.trapped.empty()) return "\nNothing is contested: no call waits for callgate.\n";
+    if (plan.notified.empty()) return "\nNothing is contested: no call waits for callgate.\n";
     std::string text = "\nContested, decided call by call:\n";
     for (const rules::Contest& one : plan.contests)
         text += "  " + cell(std::string(rules::name(one.operation)), 11) + terminal_safe(one.why) +
                 "\n             because of " + terminal_safe(joined(one.because)) + "\n";
-    if (plan.trap_only)
+    if (plan.notify_only)
         text += "  Every read is performed by callgate: something that may be executed may not be read.\n";
-    if (plan.trap_only_execute)
+    if (plan.notify_only_execute)
         text +=
             "  Every execve is judged twice, before and on what then runs: where the trap alone holds "
             "execution, a path that is read again could lead.\n";
@@ -87,7 +87,7 @@ std::string contests_text(const rules::Plan& plan) {
 
 std::string calls_text(const rules::Plan& plan) {
     std::string text = "\nSystem calls that wait for callgate, and because of what:\n";
-    for (const enforce::TrappedCall& call : enforce::trapped_calls(plan))
+    for (const enforce::NotifiedCall& call : enforce::notified_calls(plan))
         text += "  " + cell(std::string(call.name), 20) + terminal_safe(joined(call.because)) + "\n";
     text += "\nSystem calls that are refused in every run:\n";
     for (const enforce::ClosedCall& call : enforce::closed_calls())
@@ -96,9 +96,9 @@ std::string calls_text(const rules::Plan& plan) {
     return text;
 }
 
-std::string trapped_json(const rules::Plan& plan) {
+std::string notified_json(const rules::Plan& plan) {
     std::vector<std::string> list;
-    for (const enforce::TrappedCall& call : enforce::trapped_calls(plan))
+    for (const enforce::NotifiedCall& call : enforce::notified_calls(plan))
         list.push_back(JsonObject()
                            .add("call", call.name)
                            .add("operations", rules::names(call.operations))
@@ -133,8 +133,8 @@ std::string as_json(const rules::Plan& plan, const CompiledRules& compiled) {
                              .add("directory", grant.directory)
                              .add("operations", rules::names(grant.operations))
                              .raw("rules", json_list(grant.rules))
-                             .add("trap_only_read", grant.trap_only_read)
-                             .add("trap_only_execute", grant.trap_only_execute)
+                             .add("trap_only_read", grant.notify_only_read)
+                             .add("trap_only_execute", grant.notify_only_execute)
                              .text());
     for (const rules::RuleTier& one : plan.tiers)
         tiers.push_back(JsonObject()
@@ -156,10 +156,10 @@ std::string as_json(const rules::Plan& plan, const CompiledRules& compiled) {
                .raw("bind_ports", ports_json(plan.all_bind, plan.bind_ports))
                .raw("rules", json_array(tiers))
                .raw("contested", json_array(contests))
-               .raw("trapped_calls", trapped_json(plan))
+               .raw("trapped_calls", notified_json(plan))
                .raw("closed_calls", closed_json())
-               .add("trap_only", plan.trap_only)
-               .add("trap_only_execute", plan.trap_only_execute)
+               .add("trap_only", plan.notify_only)
+               .add("trap_only_execute", plan.notify_only_execute)
                .add("udp", plan.udp)
                .add("unix_datagram", plan.unix_datagram)
                .text() +

@@ -34,8 +34,8 @@ std::string difference(const std::string& before, const std::string& after) {
         ++tail;
     // Between them the longest common part of both stays, as far as that is worth its square.
     const std::size_t rows = old_lines.size() - tail - head, columns = new_lines.size() - tail - head;
-    constexpr std::size_t most_cells = 1U << 22;
-    const bool small = rows * columns <= most_cells;
+    constexpr std::size_t max_cells = 1U << 22;
+    const bool small = rows * columns <= max_cells;
     std::vector<std::size_t> common_below(small ? (rows + 1) * (columns + 1) : 0);
     const auto below = [&](std::size_t row, std::size_t column) -> std::size_t& {
         return common_below[row * (columns + 1) + column];
@@ -63,7 +63,7 @@ std::string difference(const std::string& before, const std::string& after) {
 std::string error_in_rules(const Places& places, const std::string& text, const std::string& file) {
     const std::string tmp = private_directory_name("RUN");
     const TreeWithTmp tree(tmp);
-    rules::LoadContext context = machine_context(places, absolute(".", places.home), tmp, tree);
+    rules::LoadContext context = host_context(places, absolute(".", places.home), tmp, tree);
     rules::RuleSources sources;
     sources.parts.emplace_back(rules::RuleSources::Text{text, file});
     const rules::LoadedRules loaded = rules::load(sources, context);

@@ -7,7 +7,7 @@
 
 namespace callgate::cli {
 
-inline constexpr std::size_t longest_rule_file = 4U << 20;
+inline constexpr std::size_t max_rule_file = 4U << 20;
 
 /// Lines that are new or gone, as `diff` marks them; safe for a terminal.
 [[nodiscard]] std::string difference(const std::string& before, const std::string& after);

@@ -18,7 +18,7 @@ namespace callgate::cli {
 namespace {
 
 [[noreturn]] void start(const Arguments& arguments, SessionConfig& config) {
-    Starting starting(config);
+    RunSetup starting(config);
     starting.prepare(arguments);
     starting.set_environment(arguments);
     starting.run();
@@ -44,7 +44,7 @@ void report_failure(const Arguments& arguments, const SessionConfig& config, con
     outcome.outcome = "setup_error";
     outcome.error = message;
     const std::string text = RunReport().json(facts, outcome, 0, "");
-    agent::ReportPlace place;
+    agent::ReportTarget place;
     if (target.descriptor < 0)
         place = agent::open_report(target.path);
     else

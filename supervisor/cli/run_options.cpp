@@ -74,7 +74,7 @@ std::optional<std::uint64_t> read_size(const Arguments& arguments, std::string_v
 }
 
 /// More than the machine has would hold nothing: mostly a unit too many.
-std::uint64_t machine_memory() {
+std::uint64_t host_memory() {
     struct sysinfo machine {};
     if (::sysinfo(&machine) != 0) return UINT64_MAX;
     return std::uint64_t{machine.totalram + machine.totalswap} * machine.mem_unit;
@@ -96,7 +96,7 @@ std::uint64_t disks_size(const std::string& workdir, const std::string& temporar
 }
 
 /// Of all its processes (proc_sys_kernel(5)).
-std::uint64_t machine_processes() {
+std::uint64_t host_processes() {
     std::ifstream file("/proc/sys/kernel/pid_max");
     std::uint64_t most = 0;
     return file >> most ? most : UINT64_MAX;
@@ -238,9 +238,9 @@ void read_limits(const Arguments& arguments, SessionConfig& config) {
     limits.file_size = read_size(arguments, "file-size");
     limits.disk = read_size(arguments, "disk");
     limits.memory = read_size(arguments, "memory");
-    if (limits.memory && *limits.memory > machine_memory())
+    if (limits.memory && *limits.memory > host_memory())
         fail(arguments, "memory", *arguments.value("memory"),
-             "at most the " + std::to_string(machine_memory() >> 20U) + "M that this machine has");
+             "at most the " + std::to_string(host_memory() >> 20U) + "M that this machine has");
     if (limits.disk) {
         const std::string temporary = private_directory_name(config.run);
         const std::uint64_t most = disks_size(config.workdir, temporary.substr(0, temporary.rfind('/')));
@@ -250,7 +250,7 @@ void read_limits(const Arguments& arguments, SessionConfig& config) {
                 "at most the " + std::to_string(most >> 20U) + "M of the disk that the work directory is on");
     }
     if (limits.processes)
-        refuse_above(arguments, "processes", limits.processes, machine_processes(), "this machine has");
+        refuse_above(arguments, "processes", limits.processes, host_processes(), "this machine has");
     if (limits.open_files)
         refuse_above(arguments, "open-files", limits.open_files, hard_limit(RLIMIT_NOFILE),
                      "callgate's own limit allows (ulimit -Hn)");

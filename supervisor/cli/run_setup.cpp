@@ -23,7 +23,7 @@ namespace callgate::cli {
 
 namespace {
 
-constexpr std::size_t largest_key = 65536;
+constexpr std::size_t max_key = 65536;
 
 /// Six characters of [a-z0-9].
 std::string random_name() {
@@ -105,13 +105,13 @@ bool could_allow_network(const rules::RuleSet& rules) {
 /// What these rules need and a profile around us refuses: nothing runs where it could do nothing at all; else
 /// it is said once what will be denied, and what would help.
 void check_container(const Container& container, SessionConfig& config) {
-    if (!container.ptrace && config.plan.trap_only_execute)
+    if (!container.ptrace && config.plan.notify_only_execute)
         throw Failure(
             "the seccomp profile of this container refuses ptrace, and with these rules every execution must "
             "be held by it (something may be executed where reading or executing is decided one by one: see "
             "callgate plan); " +
             std::string(add_ptrace) + ", or give rules without that");
-    if (container.descriptors || !config.plan.trapped.intersects(rules::network_operations) ||
+    if (container.descriptors || !config.plan.notified.intersects(rules::network_operations) ||
         (!config.enforced && !could_allow_network(*config.rules)))
         return;
     config.degraded.emplace_back("descriptor-copy");
@@ -140,7 +140,7 @@ void choose_terminal(SessionConfig& config) {
 
 }  // namespace
 
-void Starting::choose(const Arguments& arguments) {
+void RunSetup::choose(const Arguments& arguments) {
     ::prctl(PR_SET_NAME, "callgate");  // started by `callgate exec` the name would be another
     platform_ = probe_platform();
     if (const std::string why = obstacle(platform_); !why.empty()) throw Failure(why);
@@ -154,7 +154,7 @@ void Starting::choose(const Arguments& arguments) {
     choose_terminal(config_);
 }
 
-void Starting::prepare(const Arguments& arguments) {
+void RunSetup::prepare(const Arguments& arguments) {
     choose(arguments);
     begun_ = begin_run(config_);
     if (begun_->forked()) start_memory::begin();
@@ -165,12 +165,12 @@ void Starting::prepare(const Arguments& arguments) {
     prepare_rules();
 }
 
-void Starting::prepare_rules() {
+void RunSetup::prepare_rules() {
     config_.rules->prepare();
     if (config_.enforced) config_.enforced->prepare();
 }
 
-void Starting::work_out(const Arguments& arguments, MachineFacts& facts) {
+void RunSetup::work_out(const Arguments& arguments, HostSnapshot& facts) {
     note_facts(&facts);
     choose(arguments);
     start_memory::begin();
@@ -181,7 +181,7 @@ void Starting::work_out(const Arguments& arguments, MachineFacts& facts) {
     armour_.emplace(config_.plan);
 }
 
-void Starting::begin(MachineFacts& facts) {
+void RunSetup::begin(HostSnapshot& facts) {
     config_.run = random_name();
     begun_ = begin_run(config_);
     if (!begun_->forked()) begun_->fork_guardian(config_);
@@ -189,19 +189,19 @@ void Starting::begin(MachineFacts& facts) {
     facts.object(config_.temporary_directory);  // the guardian has made it by now
 }
 
-void Starting::make_ready() {
+void RunSetup::make_ready() {
     session_ = make_session(*begun_, config_);
     callgate::make_ready(*session_);
 }
 
-void Starting::run() {
+void RunSetup::run() {
     if (!session_) session_ = make_session(*begun_, config_);
     run_session(*session_);
 }
 
 /// Of the private directory nothing is known yet. The agent's ruleset and its working directory hold each of
 /// them as long as the run waits, so that the same number is then the same object.
-void Starting::note_objects(const Arguments& arguments, MachineFacts& facts) const {
+void RunSetup::note_objects(const Arguments& arguments, HostSnapshot& facts) const {
     facts.object(config_.workdir);
     facts.object(config_.directory);
     for (const rules::Grant& grant : config_.plan.grants)
@@ -210,20 +210,20 @@ void Starting::note_objects(const Arguments& arguments, MachineFacts& facts) con
     facts.object(places_.binary);
     facts.object(user_runtime_directory());
     if (const auto key = arguments.value("sign-key"))
-        facts.file(*key, largest_key, read_regular_file(*key, largest_key));
+        facts.file(*key, max_key, read_regular_file(*key, max_key));
 }
 
-void Starting::set_limits(const Arguments& arguments) {
+void RunSetup::set_limits(const Arguments& arguments) {
     read_limits(arguments, config_);
     config_.limits = config_.limits.tighter(limits_);
 }
 
-bool Starting::cover(MachineFacts& facts, ChangeWatch& watch) {
+bool RunSetup::cover(HostSnapshot& facts, ChangeWatch& watch) {
     tree_->cover(watch);
     return facts.cover(watch);
 }
 
-bool Starting::still_true(const Arguments& arguments, const MachineFacts& facts, bool quiet) const {
+bool RunSetup::still_true(const Arguments& arguments, const HostSnapshot& facts, bool quiet) const {
     if (!facts.still_true(quiet) || !tree_->still_true(quiet)) return false;
     if (config_.audit.kind == AuditTarget::Kind::directory &&
         ::access(config_.audit.path.c_str(), W_OK | X_OK) != 0)
@@ -238,12 +238,12 @@ bool Starting::still_true(const Arguments& arguments, const MachineFacts& facts,
            start_directory(arguments, places, config_.workdir) == config_.directory;
 }
 
-void Starting::set_rules(const Arguments& arguments) {
+void RunSetup::set_rules(const Arguments& arguments) {
     SessionConfig& config = config_;
     tree_ = std::make_unique<TreeWithTmp>(config.temporary_directory);
     const RealFileTree& tree = *tree_;
     const rules::LoadContext context =
-        machine_context(places_, config.workdir, config.temporary_directory, tree);
+        host_context(places_, config.workdir, config.temporary_directory, tree);
     const std::string audit_file =
         config.audit.kind == AuditTarget::Kind::file ? absolute(config.audit.path, places_.home) : "";
     const std::string sign_key = arguments.value("sign-key").value_or("");
@@ -270,7 +270,7 @@ void Starting::set_rules(const Arguments& arguments) {
     environment_ = std::move(compiled.loaded.environment);
 }
 
-void Starting::set_environment(const Arguments& arguments, std::span<const std::string> variables) {
+void RunSetup::set_environment(const Arguments& arguments, std::span<const std::string> variables) {
     SessionConfig& config = config_;
     std::vector<std::string> current = current_environment();
     current.insert(current.end(), variables.begin(), variables.end());

@@ -39,8 +39,8 @@ struct Prepared {
 
     SessionConfig& config;
     Arguments arguments;
-    MachineFacts facts;
-    Starting starting;
+    HostSnapshot facts;
+    RunSetup starting;
     std::optional<ChangeWatch> watch;  // once everything was still true after it had been covered
 };
 
@@ -60,8 +60,8 @@ void await(std::span<pollfd> descriptors) {
 }
 
 /// Nothing where there will be no job, or where nothing is left that could run it.
-std::optional<jobs::LateWords> await_job(int socket, int untimely_end) {
-    std::string message(jobs::longest_message, '\0');  // touched before it is needed
+std::optional<jobs::JobMessage> await_job(int socket, int untimely_end) {
+    std::string message(jobs::max_message, '\0');  // touched before it is needed
     std::array<pollfd, 2> waiting{{{socket, POLLIN, 0}, {untimely_end, POLLIN, 0}}};
     await(waiting);
     if (waiting[1].revents != 0) return std::nullopt;
@@ -113,7 +113,7 @@ int be_run(Prepared& prepared, const UniqueFd& socket) {
     prepared.starting.begin(prepared.facts);
     start_memory::make_own();  // while nobody waits
     prepared.starting.make_ready();
-    std::optional<jobs::LateWords> job = await_job(socket.get(), prepared.starting.untimely_end());
+    std::optional<jobs::JobMessage> job = await_job(socket.get(), prepared.starting.untimely_end());
     if (!job) return 0;
     const Arguments arguments = parse(*find_verb("run"), std::move(job->words));
     prepared.config.command = arguments.rest();

@@ -12,7 +12,7 @@ namespace callgate::cli {
 int suggest_into(const std::string& name, audit::SuggestOptions options, const Places& places,
                  std::ostream& errors) {
     const std::string file = absolute(name, places.home);
-    auto text = read_regular_file(file, longest_rule_file);
+    auto text = read_regular_file(file, max_rule_file);
     if (text.index() != 0) throw Failure(file + " " + std::get<1>(text));
     const std::string before = std::get<0>(text);
     if (const std::string error = error_in_rules(places, before, file); !error.empty())
@@ -20,7 +20,7 @@ int suggest_into(const std::string& name, audit::SuggestOptions options, const P
     options.taken = before;
     options.rules_for = [&](const std::string& workdir, const std::string& tmp) {
         const TreeWithTmp tree(tmp);
-        rules::LoadContext context = machine_context(places, workdir, tmp, tree);
+        rules::LoadContext context = host_context(places, workdir, tmp, tree);
         rules::RuleSources sources;
         sources.parts.emplace_back(rules::RuleSources::Text{before, file});
         return rules::load(sources, context).rules;

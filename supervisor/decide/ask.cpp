@@ -18,11 +18,11 @@ namespace {
 
 using approval::Approval;
 using approval::Question;
-using Admission = approval::Broker::Admission;
+using Admission = approval::QuestionQueue::Admission;
 
 // Of one call: a script and its interpreters, and then it is enough.
-constexpr std::size_t most_questions = 8;
-constexpr std::size_t most_ancestors = 8, most_arguments = 256, most_argument_bytes = 16 << 10;
+constexpr std::size_t max_questions = 8;
+constexpr std::size_t max_ancestors = 8, max_arguments = 256, max_argument_bytes = 16 << 10;
 
 Questioned denied(const rules::Verdict& ask, std::string_view reason,
                   rules::DecidedBy by = rules::DecidedBy::failure) {
@@ -44,7 +44,7 @@ approval::Subject subject_of(CallContext& context, const Subject& subject) {
     asked.object = approval::AskedObject(subject.object);
     if (subject.second_object) asked.second_path = subject.second_object->path;
     asked.widens = subject.widens;
-    asked.program = context.scratch.executable;
+    asked.program = context.buffers.executable;
     asked.arguments.assign(subject.input.arguments.begin(), subject.input.arguments.end());
     return asked;
 }
@@ -69,8 +69,8 @@ bool has_unused(const CallContext& context) {
 }
 
 std::vector<std::string> bounded(std::vector<std::string> arguments) {
-    if (arguments.size() > most_arguments) arguments.resize(most_arguments);
-    std::size_t left = most_argument_bytes;
+    if (arguments.size() > max_arguments) arguments.resize(max_arguments);
+    std::size_t left = max_argument_bytes;
     for (std::string& one : arguments) {
         if (one.size() > left) one.resize(left);
         left -= one.size();
@@ -80,12 +80,12 @@ std::vector<std::string> bounded(std::vector<std::string> arguments) {
 
 void describe_asker(CallContext& context, Question& question) {
     const kernel::Identity caller =
-        context.scratch.callers.look_up(context.thread(), context.scratch.executable);
+        context.buffers.callers.look_up(context.thread(), context.buffers.executable);
     question.process = caller.process;
     question.start_time = caller.start_time;
     if (auto arguments = kernel::arguments_of(caller.process))
         question.arguments = bounded(std::move(*arguments));
-    for (pid_t parent = caller.parent; parent > 1 && question.ancestors.size() < most_ancestors;) {
+    for (pid_t parent = caller.parent; parent > 1 && question.ancestors.size() < max_ancestors;) {
         if (parent == context.run.guardian || parent == ::getpid()) break;
         approval::Process one{parent, {}};
         kernel::executable(parent, one.program);
@@ -136,7 +136,7 @@ std::string_view why_not(Admission admission) {
 
 Questioned ask(CallContext& context, const Subject& subject, const rules::Verdict& verdict,
                approval::Subject asked, std::string key) {
-    approval::Broker& broker = *context.run.broker;
+    approval::QuestionQueue& broker = *context.run.broker;
     approval::ParkedCall call{std::move(context.call), context.started_ns, {}};
     if (context.approvals != nullptr) call.approvals = *context.approvals;
     const auto give_back = [&] { context.call.take_back(call.call); };
@@ -171,10 +171,10 @@ Questioned put_question(CallContext& context, const Subject& subject, const rule
     context.question = context.grant = 0;
     context.granted.reset();
     if (context.run.broker == nullptr) return unasked(ask_verdict, audit::unasked::nobody);
-    if (const auto* file = std::get_if<rules::FileObject>(&subject.object); file != nullptr && file->nameless)
-        return unasked(ask_verdict, audit::unasked::nameless);
-    if (context.scratch.executable.empty())
-        static_cast<void>(context.scratch.callers.look_up(context.thread(), context.scratch.executable));
+    if (const auto* file = std::get_if<rules::FileObject>(&subject.object); file != nullptr && file->unlinked)
+        return unasked(ask_verdict, audit::unasked::unlinked);
+    if (context.buffers.executable.empty())
+        static_cast<void>(context.buffers.callers.look_up(context.thread(), context.buffers.executable));
     approval::Subject asked = subject_of(context, subject);
     Questioned result{.parked = false, .verdict = ask_verdict, .reason = {}};
     std::string key = approval::key_of(asked, ask_verdict.rule_name(), subject.identity);
@@ -196,7 +196,7 @@ Questioned put_question(CallContext& context, const Subject& subject, const rule
     }
     if (context.asking == Asking::never) return unasked(ask_verdict, audit::unasked::late);
     if (has_unused(context)) return denied(ask_verdict, "it has changed since it was asked about");
-    if (context.approvals != nullptr && context.approvals->size() == most_questions)
+    if (context.approvals != nullptr && context.approvals->size() == max_questions)
         return denied(ask_verdict, "too many questions about one call");
     return ask(context, subject, ask_verdict, std::move(asked), std::move(key));
 }

@@ -18,13 +18,13 @@ namespace {
 /// Who asks, for the record.
 audit::Caller caller_of(CallContext& context) {
     const kernel::Identity found =
-        context.scratch.callers.look_up(context.thread(), context.scratch.executable);
+        context.buffers.callers.look_up(context.thread(), context.buffers.executable);
     audit::Caller caller;
     caller.pid = context.thread();
     caller.parent = found.parent;
     caller.start_time = found.start_time;
     caller.uid = context.run.uid;
-    caller.executable = context.scratch.executable;
+    caller.executable = context.buffers.executable;
     return caller;
 }
 
@@ -63,8 +63,8 @@ rules::Verdict unjudged() {
 constexpr int unrecorded_error = EACCES;
 
 rules::Verdict evaluate(CallContext& context, const rules::RuleSet& rules, const Subject& subject) {
-    if (rules.needs_program()) kernel::executable(context.thread(), context.scratch.executable);
-    rules::Request request{subject.operations, subject.object, context.scratch.executable,
+    if (rules.needs_program()) kernel::executable(context.thread(), context.buffers.executable);
+    rules::Request request{subject.operations, subject.object, context.buffers.executable,
                            subject.input.arguments};
     rules::Verdict verdict = rules.evaluate(request);
     if (!subject.second_object || !check_enabled("second-name")) return verdict;
@@ -77,9 +77,9 @@ rules::Verdict evaluate(CallContext& context, const rules::RuleSet& rules, const
 /// Whether enforcement would have left the call to the kernel: it is allowed, and by Landlock or the filter
 /// alone.
 bool left_to_kernel(const Observation& observed, const Subject& subject) {
-    if (!observed.plan.trapped.intersects(subject.operations | subject.second_operations)) return true;
+    if (!observed.plan.notified.intersects(subject.operations | subject.second_operations)) return true;
     const auto* const file = std::get_if<rules::FileObject>(&subject.object);
-    return file != nullptr && !file->nameless && !subject.second_object &&
+    return file != nullptr && !file->unlinked && !subject.second_object &&
            observed.grants.allow(subject.operations, file->path);
 }
 
@@ -105,12 +105,12 @@ int error_of(const rules::Verdict& verdict) { return verdict.error != 0 ? verdic
 
 }  // namespace
 
-WithUmask::WithUmask(Scratch& scratch, unsigned mask) {
-    if (!scratch.shares_umask && scratch.umask == mask) return;
+WithUmask::WithUmask(WorkerBuffers& buffers, unsigned mask) {
+    if (!buffers.shares_umask && buffers.umask == mask) return;
     static std::mutex one_at_a_time;
-    if (scratch.shares_umask) lock_ = std::unique_lock(one_at_a_time);
+    if (buffers.shares_umask) lock_ = std::unique_lock(one_at_a_time);
     before_ = ::umask(static_cast<mode_t>(mask));
-    scratch.umask = mask;
+    buffers.umask = mask;
 }
 
 WithUmask::~WithUmask() {
@@ -144,7 +144,7 @@ bool put_on_record(CallContext& context, const audit::Decision& decision, std::u
         return write_record(context, decision, sequence);
     audit::Decision by_grant = decision;
     bool written = false;
-    const auto write = [&](const approval::Broker::Granted& now) {
+    const auto write = [&](const approval::QuestionQueue::Granted& now) {
         by_grant.question = now.question;
         by_grant.grant = now.grant;
         written = write_record(context, by_grant, sequence);
@@ -170,7 +170,7 @@ bool write_record(CallContext& context, const audit::Decision& decision, std::ui
     if (written) {
         context.run.report.note(decision);
         if (sequence != nullptr) *sequence = *written;
-        const bool due = context.run.log->take_sync_wish();
+        const bool due = context.run.log->sync_due();
         if ((due || decision.verdict.action != rules::Action::allow) && context.run.sync_log)
             context.run.sync_log();
         return true;
@@ -246,7 +246,7 @@ int refusal(CallContext& context, const Subject& subject, const rules::Verdict& 
     audit::Decision decision =
         decision_on(context, subject, check_enabled(context.entry.name) ? verdict : unjudged());
     if (decision.verdict.action < rules::Action::deny && check_enabled("caller-elsewhere") &&
-        context.scratch.callers.elsewhere(context.thread())) {
+        context.buffers.callers.elsewhere(context.thread())) {
         // What was resolved here may not be what it means there.
         decision.verdict = failure(decision.operation, EPERM);
         decision.mechanism = audit::Mechanism::error;

@@ -54,7 +54,7 @@ enum class Ruling : std::uint8_t {
                           std::uint64_t* sequence);
 
 /// The record of a verdict, as `rule_on` would write it. Views point into `subject`, `verdict` and the
-/// scratch.
+/// buffers.
 [[nodiscard]] audit::Decision decision_on(CallContext& context, const Subject& subject,
                                           const rules::Verdict& verdict);
 

@@ -30,12 +30,12 @@
 #include "supervisor/run/report.hpp"
 
 namespace callgate::approval {
-class Broker;
+class QuestionQueue;
 }
 
 namespace callgate::calls {
 
-class Reparenting;
+class CrossDirectoryRename;
 
 /// What may be done where the rules ask.
 enum class Asking : std::uint8_t {
@@ -50,7 +50,7 @@ struct Observation {
     const rules::RuleSet& rules;
     const rules::Plan& plan;  // as enforcement would have it
     rules::StaticGrants grants;
-    rules::MoveJudge moves;
+    rules::RenameCheck moves;
     /// `--record minimal`: what would have been allowed is left out.
     bool allowed_too = true;
 
@@ -66,10 +66,10 @@ struct Supervision {
     const rules::RuleSet& rules;
     const rules::Plan& plan;
     const rules::StaticGrants& grants;
-    const rules::MoveJudge& moves;
+    const rules::RenameCheck& moves;
     const Observation* observed = nullptr;  // null: the run is enforced
     audit::Log* log = nullptr;              // null: --no-audit
-    approval::Broker* broker = nullptr;     // null: nobody can be asked
+    approval::QuestionQueue* broker = nullptr;     // null: nobody can be asked
     std::string home{};                     // of who answers: never a directory that a grant covers
     RunReport& report;
     pid_t guardian = -1;
@@ -84,10 +84,10 @@ struct Supervision {
     std::shared_mutex names;
 
     BoundNames bound_names;
-    UserObjects& user_objects;
+    IpcObjects& ipc_objects;
 
     /// Set where Landlock forbids callgate's own threads to move anything to another directory (ABI 1).
-    Reparenting* reparenting = nullptr;
+    CrossDirectoryRename* cross_directory_rename = nullptr;
 
     /// A `kill` verdict: ends the whole tree. Any thread.
     std::function<void()> kill_tree;
@@ -95,7 +95,7 @@ struct Supervision {
     std::function<void()> sync_log;
     /// errno of the first record that could not be written, 0 none.
     std::atomic<int> log_error{0};
-    /// Calls that were trapped, and those of them that the kernel went on with itself.
+    /// Calls that were notified, and those of them that the kernel went on with itself.
     std::atomic<std::uint64_t> notifications{0}, continued{0};
 };
 
@@ -115,7 +115,7 @@ public:
 };
 
 /// Buffers that live as long as the receiving thread, so that a call allocates little.
-struct Scratch {
+struct WorkerBuffers {
     std::string path, second_path, executable, directory, directory_second;
     std::vector<std::string_view> flags;
     unsigned umask = 0;
@@ -131,7 +131,7 @@ struct CallContext {
     Supervision& run;
     kernel::PendingCall& call;
     Blocking& blocking;
-    Scratch& scratch;
+    WorkerBuffers& buffers;
     const CallEntry& entry;
     std::int64_t started_ns = 0;
 
@@ -159,7 +159,7 @@ struct CallContext {
 /// that waits for others.
 class WithUmask {
 public:
-    WithUmask(Scratch& scratch, unsigned mask);
+    WithUmask(WorkerBuffers& buffers, unsigned mask);
     WithUmask(const WithUmask&) = delete;
     WithUmask& operator=(const WithUmask&) = delete;
     ~WithUmask();

@@ -23,7 +23,7 @@ struct Plan;
 namespace callgate::enforce {
 
 enum class CallClass : std::uint8_t {
-    mediated,   // trapped where a rule contests it (table.hpp)
+    mediated,   // notified where a rule contests it (table.hpp)
     landlock,   // the kernel refuses what reaches beyond the run
     arguments,  // the filter refuses some arguments (`refusals`, `socket`), the rest is harmless
     harmless,   // reaches nothing that a rule speaks of

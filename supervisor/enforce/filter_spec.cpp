@@ -29,7 +29,7 @@ constexpr std::uint32_t audit_architecture =
 constexpr std::uint64_t socket_type_mask = 0xf;
 
 constexpr Disposition allow{Disposition::Kind::allow, 0};
-constexpr Disposition trap{Disposition::Kind::trap, 0};
+constexpr Disposition notify{Disposition::Kind::notify, 0};
 constexpr Disposition refuse(int error) { return {Disposition::Kind::refuse, error}; }
 
 class Builder {
@@ -72,7 +72,7 @@ private:
     }
 
     [[nodiscard]] bool notified(const CallEntry& entry) const {
-        const bool contested = entry.operations.intersects(plan_.trapped);
+        const bool contested = entry.operations.intersects(plan_.notified);
         switch (entry.when) {
             case NotifyWhen::contested:
                 return contested;
@@ -93,27 +93,27 @@ private:
         const bool only = arguments.mode == NotifyArguments::Mode::only;
         for (const auto& alternative : std::span(arguments.alternatives).first(arguments.count)) {
             add(entry.number, {alternative.tests.begin(), alternative.tests.begin() + alternative.count},
-                only ? trap : allow);
+                only ? notify : allow);
         }
-        if (!only) add(entry.number, {}, trap);
+        if (!only) add(entry.number, {}, notify);
     }
 
-    /// O_PATH opens nothing (Landlock does not mediate it either); read-only opens and others are trapped
+    /// O_PATH opens nothing (Landlock does not mediate it either); read-only opens and others are notified
     /// each where something of theirs is contested.
     void open(const CallEntry& entry) {
-        const bool reads = plan_.trapped.contains(Operation::read);
-        const bool writes = plan_.trapped.intersects({Operation::modify, Operation::create});
+        const bool reads = plan_.notified.contains(Operation::read);
+        const bool writes = plan_.notified.intersects({Operation::modify, Operation::create});
         if (!reads && !writes) return;
-        if (entry.open != OpenFlags::argument) return add(entry.number, {}, trap);
+        if (entry.open != OpenFlags::argument) return add(entry.number, {}, notify);
         const auto flags = static_cast<std::uint8_t>(entry.flags);
         constexpr std::uint64_t writing = O_ACCMODE | O_CREAT | O_TRUNC | O_TMPFILE;
         add(entry.number, {has(flags, O_PATH)}, allow);
         if (!reads) {
-            add(entry.number, {has(flags, writing & ~static_cast<std::uint64_t>(O_DIRECTORY))}, trap);
+            add(entry.number, {has(flags, writing & ~static_cast<std::uint64_t>(O_DIRECTORY))}, notify);
         } else {
             // Without contested writes, only what cannot read stays out; an O_RDWR open reads too.
             if (!writes) add(entry.number, {equals(flags, O_WRONLY, O_ACCMODE)}, allow);
-            add(entry.number, {}, trap);
+            add(entry.number, {}, notify);
         }
     }
 
@@ -157,9 +157,9 @@ private:
     FilterSpec spec_;
 };
 
-bool is_trapped(const FilterSpec& spec, std::uint32_t number) {
+bool is_notified(const FilterSpec& spec, std::uint32_t number) {
     for (const FilterRule& rule : spec.rules) {
-        if (rule.call == number && rule.then.kind == Disposition::Kind::trap) return true;
+        if (rule.call == number && rule.then.kind == Disposition::Kind::notify) return true;
     }
     return false;
 }
@@ -168,12 +168,12 @@ bool is_trapped(const FilterSpec& spec, std::uint32_t number) {
 
 FilterSpec filter_spec(const Plan& plan) { return Builder(plan).build(); }
 
-std::vector<TrappedCall> trapped_calls(const Plan& plan) {
+std::vector<NotifiedCall> notified_calls(const Plan& plan) {
     const FilterSpec spec = filter_spec(plan);
-    std::vector<TrappedCall> calls;
+    std::vector<NotifiedCall> calls;
     for (const CallEntry& entry : call_table()) {
-        if (!is_trapped(spec, entry.number)) continue;
-        TrappedCall call{entry.name, entry.operations & plan.trapped, {}};
+        if (!is_notified(spec, entry.number)) continue;
+        NotifiedCall call{entry.name, entry.operations & plan.notified, {}};
         for (const Operation operation : call.operations) {
             if (const auto* contest = plan.contest(operation)) {
                 for (const std::string& id : contest->because) {

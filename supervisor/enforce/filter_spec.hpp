@@ -1,4 +1,4 @@
-// From plan and call table to the filter: which calls are trapped, refused or left alone, by scalar
+// From plan and call table to the filter: which calls are notified, refused or left alone, by scalar
 // arguments.
 //
 // The filter sees registers only, which nobody can change under it. What it refuses needs no judgement:
@@ -18,12 +18,12 @@ namespace callgate::enforce {
 /// The decisions for this machine's architecture.
 [[nodiscard]] FilterSpec filter_spec(const rules::Plan& plan);
 
-struct TrappedCall {
+struct NotifiedCall {
     std::string_view name;
     rules::OperationSet operations;    // contested ones that made it so; empty for calls on processes
     std::vector<std::string> because;  // rule ids, "default", "record", or what it protects
 };
 /// What the filter traps, for `callgate plan`.
-[[nodiscard]] std::vector<TrappedCall> trapped_calls(const rules::Plan& plan);
+[[nodiscard]] std::vector<NotifiedCall> notified_calls(const rules::Plan& plan);
 
 }  // namespace callgate::enforce

@@ -134,7 +134,7 @@ bool Refusal::stands(const rules::Plan& plan) const {
         case When::always:
             return true;
         case When::metadata_limited:
-            return plan.trapped.contains(rules::Operation::metadata);
+            return plan.notified.contains(rules::Operation::metadata);
         case When::signals_not_held:
             return !plan.signals_held;
     }

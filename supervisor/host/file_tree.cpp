@@ -53,9 +53,9 @@ struct DirectoryRecord {
 constexpr std::size_t name_offset = offsetof(DirectoryRecord, type) + 1;
 
 /// The entries of a directory; readdir(3) would allocate its buffer each time. Nothing where it cannot be
-/// read, has more than `most` entries, or does not end within `most_reads` readings of 32 KiB.
+/// read, has more than `most` entries, or does not end within `max_reads` readings of 32 KiB.
 std::optional<std::vector<rules::FileTree::Entry>> read_directory(const std::string& path, std::size_t most,
-                                                                  int most_reads) {
+                                                                  int max_reads) {
     const UniqueFd directory = open_without_links(path, O_RDONLY | O_DIRECTORY);
     if (!directory) return std::nullopt;
     std::array<char, 32768> buffer;
@@ -65,7 +65,7 @@ std::optional<std::vector<rules::FileTree::Entry>> read_directory(const std::str
             ::syscall(SYS_getdents64, directory.get(), buffer.data(), static_cast<unsigned>(buffer.size()));
         if (got < 0) return std::nullopt;
         if (got == 0) return all;
-        if (most_reads-- == 0) return std::nullopt;
+        if (max_reads-- == 0) return std::nullopt;
         for (std::size_t at = 0; at < static_cast<std::size_t>(got);) {
             DirectoryRecord record{};
             std::memcpy(&record, buffer.data() + at, name_offset);
@@ -194,11 +194,11 @@ std::optional<std::vector<rules::FileTree::Entry>> RealFileTree::entries(const s
         if (place.listing->entries.size() > limit) return std::nullopt;
         return place.listing->entries;
     }
-    constexpr std::size_t most_kept = 1000;
+    constexpr std::size_t max_kept = 1000;
     auto read = read_directory(directory, limit, INT_MAX);
     if (!read)
         place.refused_at = std::max(limit, place.refused_at.value_or(0));
-    else if (read->size() <= most_kept)
+    else if (read->size() <= max_kept)
         place.listing = make_listing(*read);
     else
         place.forgotten = true;

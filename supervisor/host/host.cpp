@@ -47,7 +47,7 @@ unsigned long link_count(const std::string& path) {
 }
 
 std::vector<rules::IpAddress> resolve_host(const std::string& host) {
-    if (MachineFacts* const facts = noted_facts()) facts->passing();
+    if (HostSnapshot* const facts = noted_facts()) facts->passing();
     return addresses_of(host);
 }
 
@@ -77,7 +77,7 @@ bool follow(Walk& walk, const std::string& at) {
     char target[4096];
     const ssize_t length = ::readlink(at.c_str(), target, sizeof target);
     if (length < 0 && walk.plain != nullptr) walk.plain->insert(at);
-    if (MachineFacts* const facts = noted_facts())
+    if (HostSnapshot* const facts = noted_facts())
         facts->link(at, {target, length > 0 ? static_cast<std::size_t>(length) : 0});
     if (length <= 0 || length == static_cast<ssize_t>(sizeof target) || ++walk.links > link_limit)
         return false;
@@ -184,7 +184,7 @@ namespace {
 
 std::variant<std::string, std::string> read_noted_file(const std::string& path, std::size_t limit) {
     auto answer = read_regular_file(path, limit);
-    if (MachineFacts* const facts = noted_facts()) facts->file(path, limit, answer);
+    if (HostSnapshot* const facts = noted_facts()) facts->file(path, limit, answer);
     return answer;
 }
 
@@ -237,7 +237,7 @@ Places find_places() {
     return places;
 }
 
-rules::LoadContext machine_context(const Places& places, const std::string& workdir, const std::string& tmp,
+rules::LoadContext host_context(const Places& places, const std::string& workdir, const std::string& tmp,
                                    const rules::FileTree& tree) {
     rules::LoadContext context;
     context.workdir = workdir;

@@ -40,7 +40,7 @@ struct Places {
                                                                        std::size_t limit);
 
 /// A LoadContext whose functions read this machine. `tree` must outlive it.
-[[nodiscard]] rules::LoadContext machine_context(const Places& places, const std::string& workdir,
+[[nodiscard]] rules::LoadContext host_context(const Places& places, const std::string& workdir,
                                                  const std::string& tmp, const rules::FileTree& tree);
 
 /// Rules of invariant 9 for these places and the rule files that were loaded: no read, write, connect on

@@ -12,7 +12,7 @@ namespace callgate {
 
 namespace {
 
-MachineFacts* noted = nullptr;
+HostSnapshot* noted = nullptr;
 
 bool is_link_to(const std::string& path, const std::string& target) {
     char now[PATH_MAX];
@@ -22,15 +22,15 @@ bool is_link_to(const std::string& path, const std::string& target) {
 
 }  // namespace
 
-MachineFacts::Object MachineFacts::look(const std::string& path) {
+HostSnapshot::Object HostSnapshot::look(const std::string& path) {
     struct stat status {};
     if (::lstat(path.c_str(), &status) != 0) return {};
     return {status.st_dev, status.st_ino, status.st_mode & S_IFMT, status.st_uid};
 }
 
-void MachineFacts::object(const std::string& path) { objects_.push_back({path, look(path)}); }
+void HostSnapshot::object(const std::string& path) { objects_.push_back({path, look(path)}); }
 
-bool MachineFacts::cover(ChangeWatch& watch) {
+bool HostSnapshot::cover(ChangeWatch& watch) {
     const auto is_of_kernel = [](const std::string& path) {
         return path.starts_with("/proc/") || path.starts_with("/sys/");
     };
@@ -45,7 +45,7 @@ bool MachineFacts::cover(ChangeWatch& watch) {
     return all;
 }
 
-bool MachineFacts::still_true(bool quiet) const {
+bool HostSnapshot::still_true(bool quiet) const {
     const auto is_same_link = [](const Links::value_type& one) { return is_link_to(one.first, one.second); };
     const bool links =
         quiet ? std::ranges::all_of(uncovered_links_, [&](const auto* one) { return is_same_link(*one); })
@@ -59,7 +59,7 @@ bool MachineFacts::still_true(bool quiet) const {
                files_, [](const File& one) { return read_regular_file(one.path, one.limit) == one.answer; });
 }
 
-void note_facts(MachineFacts* facts) { noted = facts; }
-MachineFacts* noted_facts() { return noted; }
+void note_facts(HostSnapshot* facts) { noted = facts; }
+HostSnapshot* noted_facts() { return noted; }
 
 }  // namespace callgate

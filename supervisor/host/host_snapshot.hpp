@@ -19,7 +19,7 @@
 namespace callgate {
 
 /// Used by one thread.
-class MachineFacts {
+class HostSnapshot {
 public:
     /// What readlink(2) said of `path`; "" where it is no link.
     void link(const std::string& path, std::string_view target) { links_.emplace(path, target); }
@@ -70,8 +70,8 @@ private:
 };
 
 /// From here on what supervisor/host/host.hpp asks is noted there; null: no more. Main thread only.
-void note_facts(MachineFacts* facts);
+void note_facts(HostSnapshot* facts);
 /// Null where nothing is noted.
-[[nodiscard]] MachineFacts* noted_facts();
+[[nodiscard]] HostSnapshot* noted_facts();
 
 }  // namespace callgate

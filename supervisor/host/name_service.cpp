@@ -24,7 +24,7 @@ constexpr std::array<const char*, 3> places_of_getent{"/usr/bin/getent", "/bin/g
                                                       "/run/current-system/sw/bin/getent"};
 
 /// Nothing that a name service says of one name is longer.
-constexpr std::size_t longest_answer = std::size_t{1} << 20U;
+constexpr std::size_t max_answer = std::size_t{1} << 20U;
 
 const char* find_getent() {
     for (const char* const place : places_of_getent)
@@ -56,7 +56,7 @@ Question ask(const char* getent, const char* database, const std::string& key) {
 std::string answer_of(Question question) {
     std::string text;
     std::array<char, 4096> block{};
-    while (text.size() < longest_answer) {
+    while (text.size() < max_answer) {
         const ssize_t got = ::read(question.answer.get(), block.data(), block.size());
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) break;

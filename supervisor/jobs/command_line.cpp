@@ -9,7 +9,7 @@ namespace callgate::jobs {
 namespace {
 
 /// Rules beyond this are read from a descriptor: one argument holds 128 KiB (execve(2)).
-constexpr std::size_t longest_rules = 100'000;
+constexpr std::size_t max_rules = 100'000;
 constexpr std::string_view test_switches = "CALLGATE_TEST_";
 
 class Words {
@@ -46,7 +46,7 @@ bool is_passed(const std::string& variable) {
 
 void add_rules(const Job& job, Words& words, CommandLine& line) {
     for (const std::string& name : job.profiles) words.add("profile", name);
-    if (job.rules.size() > longest_rules) {
+    if (job.rules.size() > max_rules) {
         words.add("rules", "/proc/self/fd/" + std::to_string(rules_descriptor));
         line.rules = job.rules;
     } else if (!job.rules.empty()) {

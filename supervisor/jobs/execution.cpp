@@ -21,7 +21,7 @@ namespace {
 namespace asio = boost::asio;
 
 /// A report holds at most the arguments of the command and 256 denials, escaped.
-constexpr std::uint64_t most_report = std::uint64_t{32} << 20U;
+constexpr std::uint64_t max_report = std::uint64_t{32} << 20U;
 /// What a run that was killed leaves is ended by its guardian, which then writes the report.
 constexpr std::chrono::seconds guardian_patience{30};
 
@@ -108,7 +108,7 @@ void Execution::attach(RunProcess run) {
     zygote_ = std::move(run.zygote);
     for (const int number : std::exchange(early_signals_, {})) signal(number);
     const std::uint64_t most =
-        std::min(job_.max_output.value_or(most_output), surroundings_.settings.max_output);
+        std::min(job_.max_output.value_or(max_output), surroundings_.settings.max_output);
     const auto open = [this](std::unique_ptr<Stream>& stream, UniqueFd end, std::uint64_t bound) {
         if (!end) return;
         stream = std::make_unique<Stream>(surroundings_.loop, std::move(end), bound);
@@ -120,7 +120,7 @@ void Execution::attach(RunProcess run) {
     };
     open(output_, std::move(run.output), most);
     open(error_, std::move(run.error), most);
-    report_ = std::make_unique<Stream>(surroundings_.loop, std::move(run.report), most_report);
+    report_ = std::make_unique<Stream>(surroundings_.loop, std::move(run.report), max_report);
     report_open_ = true;
     report_->start([self = shared_from_this()] {
         self->report_open_ = false;

@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 using std::chrono::milliseconds;
 
-constexpr std::size_t longest_id = 256;
+constexpr std::size_t max_id = 256;
 constexpr std::int64_t longest_ms = std::int64_t{10} * 366 * 24 * 3600 * 1000;
 
 [[noreturn]] void expected(const std::string& member, std::string_view what, const json& value) {
@@ -93,7 +93,7 @@ bool truth(const std::string& member, const json& value) {
 
 std::string id(const json& value) {
     if (value.is_number_integer()) return value.dump();
-    if (!value.is_string() || value.get_ref<const std::string&>().size() > longest_id)
+    if (!value.is_string() || value.get_ref<const std::string&>().size() > max_id)
         expected("id", "a text of at most 256 bytes or a whole number", value);
     return json_string(value.get_ref<const std::string&>());
 }
@@ -188,7 +188,7 @@ constexpr Member members[] = {
     {"max_output",
      [](Job& job, const json& value) {
          job.max_output = size("max_output", value);
-         if (*job.max_output > most_output) expected("max_output", "at most 256M", value);
+         if (*job.max_output > max_output) expected("max_output", "at most 256M", value);
      }},
     {"merge_stderr", [](Job& job, const json& value) { job.merge_stderr = truth("merge_stderr", value); }},
 };
@@ -254,7 +254,7 @@ std::span<const std::string_view> known_members() { return member_names; }
 Request parse_request(std::string_view text, Form form) {
     Fault fault;
     try {
-        if (text.size() > largest_job) throw Wrong{"the job is longer than 256 MiB"};
+        if (text.size() > max_job) throw Wrong{"the job is longer than 256 MiB"};
         const json object = parse_text(text);
         if (object.contains("id")) fault.id = id(object["id"]);
         if (form == Form::served && object.contains("cancel")) return read_cancel(object);

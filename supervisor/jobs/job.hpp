@@ -21,10 +21,10 @@
 namespace callgate::jobs {
 
 /// No job is longer, in bytes of its text.
-inline constexpr std::size_t largest_job = std::size_t{256} << 20U;
+inline constexpr std::size_t max_job = std::size_t{256} << 20U;
 /// What is kept of each stream where nothing else is said, and at most.
 inline constexpr std::uint64_t default_output = std::uint64_t{10} << 20U,
-                               most_output = std::uint64_t{256} << 20U;
+                               max_output = std::uint64_t{256} << 20U;
 
 struct Job {
     /// As JSON, so that a number comes back as a number: `7`, `"a"`; "" where there is none.

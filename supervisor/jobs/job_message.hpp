@@ -19,7 +19,7 @@ namespace callgate::jobs {
 inline constexpr std::string_view ahead_word = "run-ahead";
 inline constexpr int job_descriptor = 6;
 /// Longer ones are not sent: they must fit into a socket's buffer at once (socket(7), SO_SNDBUF).
-inline constexpr std::size_t longest_message = 100'000;
+inline constexpr std::size_t max_message = 100'000;
 /// The first word of a run, with its process: it is there, and waits for its job.
 struct Born {
     static constexpr char word = 'b';
@@ -35,14 +35,14 @@ inline constexpr char begun = 'g';
 /// exit status: that takes its time, and need not be waited for.
 inline constexpr char ended = 'e';
 
-struct LateWords {
+struct JobMessage {
     std::vector<std::string> words;      // as after `callgate run`
     std::vector<std::string> variables;  // "NAME=value", besides callgate's own
 };
 
 /// Nothing where it is too long, or a word holds a NUL.
-[[nodiscard]] std::optional<std::string> pack(const LateWords& words);
+[[nodiscard]] std::optional<std::string> pack(const JobMessage& words);
 /// Nothing where it is no message of `pack`.
-[[nodiscard]] std::optional<LateWords> unpack(std::string_view message);
+[[nodiscard]] std::optional<JobMessage> unpack(std::string_view message);
 
 }  // namespace callgate::jobs

@@ -7,7 +7,7 @@ namespace callgate::jobs {
 namespace {
 
 /// One argument holds at most this, its NUL included: 32 pages (linux/binfmts.h).
-constexpr std::size_t longest_argument = std::size_t{32} * 4096;
+constexpr std::size_t max_argument = std::size_t{32} * 4096;
 
 constexpr std::array<std::string_view, 4> all_languages = {"python", "bash", "sh", "node"};
 
@@ -22,7 +22,7 @@ static_assert(script_descriptor == 4);
 std::span<const std::string_view> languages() { return all_languages; }
 
 Program program(std::string_view language, const std::string& code) {
-    const bool fits = code.size() + sizeof "--eval=" < longest_argument;
+    const bool fits = code.size() + sizeof "--eval=" < max_argument;
     Program made;
     if (!fits) made.script = code;
     if (language == "python") {

@@ -14,7 +14,7 @@
 namespace callgate::jobs {
 
 namespace {
-constexpr std::size_t most_waiting = 1000, most_waiting_bytes = std::size_t{64} << 20U;
+constexpr std::size_t max_waiting = 1000, max_waiting_bytes = std::size_t{64} << 20U;
 constexpr std::size_t piece = 65536;
 
 ssize_t read_piece(int descriptor, std::array<char, piece>& bytes) {
@@ -63,8 +63,8 @@ void Requests::read_ready() {
 bool Requests::are_small(std::string_view bytes) {
     const auto lines = static_cast<std::size_t>(std::ranges::count(bytes, '\n'));
     const std::lock_guard lock(mutex_);
-    return line_.size() + bytes.size() <= piece && waiting_ + lines < most_waiting &&
-           waiting_bytes_ + line_.size() + bytes.size() < most_waiting_bytes;
+    return line_.size() + bytes.size() <= piece && waiting_ + lines < max_waiting &&
+           waiting_bytes_ + line_.size() + bytes.size() < max_waiting_bytes;
 }
 
 void Requests::read_by_thread(std::string_view bytes) {
@@ -98,9 +98,9 @@ void Requests::receive(std::string_view bytes) {
     while (!bytes.empty()) {
         const std::size_t end = bytes.find('\n');
         if (!skipping_) line_ += bytes.substr(0, end);
-        if (line_.size() > largest_job) {
+        if (line_.size() > max_job) {
             // One byte too many is enough for it to be refused.
-            hand_over(std::string_view(line_).substr(0, largest_job + 1));
+            hand_over(std::string_view(line_).substr(0, max_job + 1));
             line_ = {};
             skipping_ = true;
         }
@@ -114,7 +114,7 @@ void Requests::hand_over(std::string_view line) {
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
     {
         std::unique_lock lock(mutex_);
-        room_.wait(lock, [this] { return waiting_ < most_waiting && waiting_bytes_ < most_waiting_bytes; });
+        room_.wait(lock, [this] { return waiting_ < max_waiting && waiting_bytes_ < max_waiting_bytes; });
         ++waiting_;
         waiting_bytes_ += line.size();
     }

@@ -19,7 +19,7 @@ namespace {
 namespace asio = boost::asio;
 
 /// No job is started while so many bytes of answers wait for their reader.
-constexpr std::size_t most_backlog = std::size_t{256} << 20U;
+constexpr std::size_t max_backlog = std::size_t{256} << 20U;
 /// For a reader who does not take the last answers.
 constexpr std::chrono::seconds answer_patience{10};
 
@@ -57,7 +57,7 @@ private:
 
     const Settings& settings_;
     Form form_;
-    std::size_t most_;
+    std::size_t max_;
     SignalState inherited_ = SignalState::current();  // before any is changed
     std::vector<std::string> environment_ = current_environment();
     asio::io_context loop_{1};
@@ -75,7 +75,7 @@ private:
 Server::Server(const Settings& settings, Form form, std::size_t most)
     : settings_(settings),
       form_(form),
-      most_(most),
+      max_(most),
       signals_(loop_, open_ending_signals()),
       answers_(
           STDOUT_FILENO, [this] { asio::post(loop_, [this] { start_waiting(); }); },
@@ -184,7 +184,7 @@ void Server::cancel(const Cancel& request) {
 }
 
 void Server::start_waiting() {
-    while (running_.size() < most_ && !waiting_.empty() && answers_.backlog() < most_backlog) {
+    while (running_.size() < max_ && !waiting_.empty() && answers_.backlog() < max_backlog) {
         Waiting next = std::move(waiting_.front());
         waiting_.pop_front();
         requests_.taken(next.size);

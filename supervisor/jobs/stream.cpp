@@ -12,7 +12,7 @@ namespace callgate::jobs {
 namespace {
 /// A pipe holds at most 1 MiB (pipe-max-size, pipe(7)), where root has not raised that: what is written
 /// meanwhile by who outlived the run need not be waited for.
-constexpr int most_reads = 64;
+constexpr int max_reads = 64;
 }  // namespace
 
 void Stream::start(std::function<void()> closed) {
@@ -36,7 +36,7 @@ void Stream::finish() {
 }
 
 void Stream::drain() {
-    for (int round = 0; round < most_reads; ++round) {
+    for (int round = 0; round < max_reads; ++round) {
         const ssize_t got = ::read(descriptor_.native_handle(), buffer_.data(), buffer_.size());
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) break;
@@ -47,7 +47,7 @@ void Stream::drain() {
 
 void Stream::keep(std::size_t count) {
     captured_.total += count;
-    const std::uint64_t room = most_ - std::min<std::uint64_t>(most_, captured_.bytes.size());
+    const std::uint64_t room = max_ - std::min<std::uint64_t>(max_, captured_.bytes.size());
     captured_.bytes.append(buffer_.data(), std::min<std::uint64_t>(room, count));
 }
 

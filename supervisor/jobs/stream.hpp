@@ -24,7 +24,7 @@ struct Captured {
 class Stream {
 public:
     Stream(boost::asio::io_context& loop, UniqueFd end, std::uint64_t most)
-        : descriptor_(loop, end.release()), most_(most) {}
+        : descriptor_(loop, end.release()), max_(most) {}
     void start(std::function<void()> closed);
     /// Nobody is left who should write: takes what is in the pipe, then closes it although others may hold
     /// its other end.
@@ -38,7 +38,7 @@ private:
     void close();
 
     boost::asio::posix::stream_descriptor descriptor_;
-    std::uint64_t most_;
+    std::uint64_t max_;
     Captured captured_;
     std::function<void()> closed_;
     bool finishing_ = false;

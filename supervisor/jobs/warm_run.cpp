@@ -16,11 +16,11 @@ namespace {
 using boost::asio::posix::stream_descriptor;
 
 /// So many runs in a row may end without having had a job: whatever ends them would end the next, too.
-constexpr int most_untaken = 3;
+constexpr int max_untaken = 3;
 /// Something else may have changed, once: after so many jobs it is tried again.
-constexpr int most_late = 32;
+constexpr int max_late = 32;
 /// One has its run at work while another's waits; more where jobs last.
-constexpr std::size_t most_zygotes = 4;
+constexpr std::size_t max_zygotes = 4;
 
 }  // namespace
 
@@ -84,7 +84,7 @@ void Ahead::await_answer(const std::shared_ptr<Waiting>& run,
                                    run->run.news.reset(run->socket.release());
                                    return answer(std::move(run->run));
                                }
-                               late_ = most_late;
+                               late_ = max_late;
                                dismiss_all();  // they looked at the same machine
                                if (run->is_born()) reap(std::move(run->run.child), run->run.zygote);
                                answer(std::nullopt);
@@ -114,7 +114,7 @@ void Ahead::start(const Kind& kind) {
     auto sockets = make_sockets();
     if (!sockets) return;
     const Connections connections{.input = kind.input, .merged = kind.merged, .job = &sockets->theirs};
-    for (std::size_t attempt = 0; attempt <= most_zygotes; ++attempt) {
+    for (std::size_t attempt = 0; attempt <= max_zygotes; ++attempt) {
         const std::shared_ptr<Zygote> zygote = free_zygote(kind);
         if (!zygote) return;
         if (auto run = zygote->ask(connections)) {
@@ -132,7 +132,7 @@ std::shared_ptr<Zygote> Ahead::free_zygote(const Kind& kind) {
     zygotes_kind_ = kind;
     const auto free = std::ranges::find_if(zygotes_, [](const auto& one) { return one.use_count() == 1; });
     if (free != zygotes_.end()) return *free;
-    if (zygotes_.size() == most_zygotes) return nullptr;
+    if (zygotes_.size() == max_zygotes) return nullptr;
     std::shared_ptr<Zygote> made = Zygote::start(kind.frame, environment_, signals_);
     if (made) zygotes_.push_back(made);
     return made;
@@ -160,7 +160,7 @@ void Ahead::died() {
     const std::shared_ptr<Waiting> dead = waiting_;
     let_go();
     dismiss(dead->run.zygote);
-    if (!over_ && ++untaken_ < most_untaken) return start(dead->kind);
+    if (!over_ && ++untaken_ < max_untaken) return start(dead->kind);
     dismiss_all();
 }
 
@@ -174,13 +174,13 @@ void Ahead::let_go() {
         return reap(std::move(run->run.child), run->run.zygote);
     }
     ::shutdown(run->socket.native_handle(), SHUT_WR);
-    unborn_.push_back(run);
+    unready_.push_back(run);
     await_birth(run);
 }
 
 void Ahead::await_birth(const std::shared_ptr<Waiting>& run) {
     run->socket.async_wait(stream_descriptor::wait_read, [this, run](const boost::system::error_code& error) {
-        if (error || std::erase(unborn_, run) == 0) return;
+        if (error || std::erase(unready_, run) == 0) return;
         if (run->hear() == Waiting::Said::born) reap(std::move(run->run.child), run->run.zygote);
     });
 }
@@ -201,7 +201,7 @@ void Ahead::end() {
     over_ = true;
     let_go();
     dismiss_all();
-    for (const auto& run : std::exchange(unborn_, {})) {
+    for (const auto& run : std::exchange(unready_, {})) {
         run->socket.wait(stream_descriptor::wait_read);
         if (run->hear() == Waiting::Said::born) going_.insert(run->run.child.pid);
     }

@@ -76,7 +76,7 @@ private:
     std::vector<std::shared_ptr<Zygote>> zygotes_;  // of `zygotes_kind_`; who else holds one is its run
     Kind zygotes_kind_;
     std::shared_ptr<Waiting> waiting_;
-    std::vector<std::shared_ptr<Waiting>> unborn_;  // let go before they said that they are there
+    std::vector<std::shared_ptr<Waiting>> unready_;  // let go before they said that they are there
     std::optional<Kind> last_;
     bool likely_ = true;     // the next job is like the last one
     bool missed_ = false;    // the last one waited for a job of another kind

@@ -19,8 +19,8 @@ namespace callgate::kernel {
 namespace {
 
 constexpr std::uint64_t page = 4096;
-constexpr std::size_t longest_argument = 128UL << 10;  // MAX_ARG_STRLEN, with the NUL
-constexpr std::size_t most_bytes = 6UL << 20;          // three quarters of _STK_LIM, fs/exec.c
+constexpr std::size_t max_argument = 128UL << 10;  // MAX_ARG_STRLEN, with the NUL
+constexpr std::size_t max_bytes = 6UL << 20;          // three quarters of _STK_LIM, fs/exec.c
 
 /// Strings mostly lie one behind the other: a page is read once for all that it holds.
 class StringReader {
@@ -38,7 +38,7 @@ public:
             const void* const end = std::memchr(from, 0, left);
             text.append(
                 from, end == nullptr ? left : static_cast<std::size_t>(static_cast<const char*>(end) - from));
-            if (text.size() >= longest_argument) return errno_code(E2BIG);
+            if (text.size() >= max_argument) return errno_code(E2BIG);
             if (end != nullptr) return text;
             address += left;
         }
@@ -96,7 +96,7 @@ Result<std::vector<std::string>> read_arguments(pid_t thread, std::uint64_t addr
             auto text = strings.read(pointer);
             if (!text) return text.error();
             bytes += text->size() + 1 + sizeof pointer;
-            if (bytes > most_bytes) return errno_code(E2BIG);
+            if (bytes > max_bytes) return errno_code(E2BIG);
             arguments.push_back(std::move(*text));
         }
         address += some.size_bytes();

@@ -37,7 +37,7 @@ bool is_elsewhere(pid_t thread) {
 
 /// One handle more.
 bool CallerCache::may_keep() {
-    if (all_handles.fetch_add(1, std::memory_order_relaxed) < most_handles) return true;
+    if (all_handles.fetch_add(1, std::memory_order_relaxed) < max_handles) return true;
     all_handles.fetch_sub(1, std::memory_order_relaxed);
     return false;
 }

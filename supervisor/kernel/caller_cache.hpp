@@ -21,7 +21,7 @@ namespace callgate::kernel {
 class CallerCache {
 public:
     /// Of all caches of the process.
-    static constexpr int most_handles = 128;
+    static constexpr int max_handles = 128;
 
     CallerCache() = default;
     CallerCache(const CallerCache&) = delete;

@@ -77,9 +77,9 @@ Result<int> Tracer::returned_error() const {
     user_regs_struct registers{};
     iovec area{&registers, sizeof registers};
     if (::ptrace(PTRACE_GETREGSET, stopped_, as_argument(NT_PRSTATUS), &area) != 0) return errno_code();
-    constexpr std::int64_t most_errors = 4095;
+    constexpr std::int64_t max_errors = 4095;
     const std::int64_t value = return_value(registers);
-    return value < 0 && value >= -most_errors ? static_cast<int>(-value) : 0;
+    return value < 0 && value >= -max_errors ? static_cast<int>(-value) : 0;
 }
 
 bool Tracer::held() const {

@@ -23,21 +23,21 @@ bool handles_for(const Traffic& tick, int part) {
 }
 
 /// What to try from there, the likelier first.
-std::array<Reception, 2> others(Reception now) {
+std::array<DispatchMode, 2> others(DispatchMode now) {
     switch (now) {
-        case Reception::alone:
-            return {Reception::crowd, Reception::several};
-        case Reception::several:
-            return {Reception::crowd, Reception::alone};
+        case DispatchMode::alone:
+            return {DispatchMode::crowd, DispatchMode::several};
+        case DispatchMode::several:
+            return {DispatchMode::crowd, DispatchMode::alone};
         default:
-            return {Reception::alone, Reception::several};
+            return {DispatchMode::alone, DispatchMode::several};
     }
 }
 
 }  // namespace
 
-Reception ReceptionChooser::choose(const Traffic& tick) {
-    if (processors_ < 2) return Reception::alone;
+DispatchMode DispatchChooser::choose(const Traffic& tick) {
+    if (processors_ < 2) return DispatchMode::alone;
     window_.samples += tick.samples;
     window_.overlaps += tick.overlaps;
     if (rest_ticks_ > 0) --rest_ticks_;
@@ -47,7 +47,7 @@ Reception ReceptionChooser::choose(const Traffic& tick) {
         go_on_with_trial(tick);
     } else if (pressing_ticks_ > 1 && rest_ticks_ == 0) {  // the rate of a whole tick is known
         begin_trial(tick);
-    } else if (now_ == Reception::crowd) {
+    } else if (now_ == DispatchMode::crowd) {
         leave_idle_crowd(tick);
     } else if (pressing_ticks_ == 0) {
         choose_by_overlap();
@@ -55,21 +55,21 @@ Reception ReceptionChooser::choose(const Traffic& tick) {
     return now_;
 }
 
-void ReceptionChooser::choose_by_overlap() {
-    const bool alone = now_ == Reception::alone;
+void DispatchChooser::choose_by_overlap() {
+    const bool alone = now_ == DispatchMode::alone;
     if (window_.samples < (alone ? samples_alone : samples_several)) return;
     const Traffic seen = std::exchange(window_, {});
-    if (alone && seen.overlaps * 16 > seen.samples) now_ = Reception::several;
-    if (!alone && seen.overlaps * 200 < seen.samples) now_ = Reception::alone;
+    if (alone && seen.overlaps * 16 > seen.samples) now_ = DispatchMode::several;
+    if (!alone && seen.overlaps * 200 < seen.samples) now_ = DispatchMode::alone;
 }
 
-void ReceptionChooser::leave_idle_crowd(const Traffic& tick) {
+void DispatchChooser::leave_idle_crowd(const Traffic& tick) {
     const bool one_caller = tick.overlaps * 20 < tick.samples;
     idle_ticks_ = one_caller || !handles_for(tick, 4) ? idle_ticks_ + 1 : 0;
-    if (idle_ticks_ > 1) end_trial(one_caller ? Reception::alone : Reception::several);
+    if (idle_ticks_ > 1) end_trial(one_caller ? DispatchMode::alone : DispatchMode::several);
 }
 
-void ReceptionChooser::begin_trial(const Traffic& tick) {
+void DispatchChooser::begin_trial(const Traffic& tick) {
     before_trial_ = std::exchange(now_, others(now_)[0]);
     rate_before_ = rate_of(tick);
     trial_ticks_ = 1;
@@ -77,7 +77,7 @@ void ReceptionChooser::begin_trial(const Traffic& tick) {
 }
 
 /// Two ticks each; the first belongs to neither way: threads find their processors.
-void ReceptionChooser::go_on_with_trial(const Traffic& tick) {
+void DispatchChooser::go_on_with_trial(const Traffic& tick) {
     if (++trial_ticks_ == 2) return;
     constexpr double worth_it = 1.15;
     if (rate_of(tick) > rate_before_ * worth_it) return end_trial(now_);
@@ -87,7 +87,7 @@ void ReceptionChooser::go_on_with_trial(const Traffic& tick) {
 }
 
 /// Also where no trial was: what was chosen has its time. What fails again and again is tried seldom.
-void ReceptionChooser::end_trial(Reception best) {
+void DispatchChooser::end_trial(DispatchMode best) {
     const bool vain = trial_ticks_ > 0 && best == before_trial_;
     next_rest_ = vain ? std::clamp(next_rest_ * 2, shortest_rest, longest_rest) : shortest_rest;
     rest_ticks_ = next_rest_;

@@ -11,7 +11,7 @@
 
 namespace callgate {
 
-enum class Reception : std::uint8_t {
+enum class DispatchMode : std::uint8_t {
     alone,    ///< one receiver, wherever it runs; it wakes its caller on its own processor
     several,  ///< one on each processor; the scheduler places callers, which have work of their own
     crowd,    ///< one on each processor; callers do little but call, and each stays with one receiver
@@ -30,25 +30,25 @@ struct Traffic {
     static constexpr std::int64_t longest_sample_ns = 200'000;
 };
 
-class ReceptionChooser {
+class DispatchChooser {
 public:
-    explicit ReceptionChooser(int processors) : processors_(processors) {}
-    [[nodiscard]] Reception choose(const Traffic& tick);
+    explicit DispatchChooser(int processors) : processors_(processors) {}
+    [[nodiscard]] DispatchMode choose(const Traffic& tick);
 
 private:
     void choose_by_overlap();
     void leave_idle_crowd(const Traffic& tick);
     void begin_trial(const Traffic& tick);
     void go_on_with_trial(const Traffic& tick);
-    void end_trial(Reception best);
+    void end_trial(DispatchMode best);
 
     int processors_;
-    Reception now_ = Reception::alone;
+    DispatchMode now_ = DispatchMode::alone;
     Traffic window_;          // several ticks: one alone says little
     int pressing_ticks_ = 0;  // in a row: callers wait for each other, and the receivers have hardly a pause
     int idle_ticks_ = 0;      // in a row, in a crowd: they have
 
-    Reception before_trial_ = Reception::alone;
+    DispatchMode before_trial_ = DispatchMode::alone;
     double rate_before_ = 0;  // calls per nanosecond
     int trial_ticks_ = 0;     // 0: no trial is under way
     int tried_ = 0;

@@ -1,6 +1,6 @@
-// One receiving thread: takes calls at its seat and handles each from beginning to end.
+// One receiving thread: takes calls at its slot and handles each from beginning to end.
 //
-// `seat_` and the pool's idle list are guarded by the pool's lock; the thread itself may read its own seat
+// `slot_` and the pool's idle list are guarded by the pool's lock; the thread itself may read its own slot
 // without it. Everything else is its own, or atomic because the watchdog looks at it.
 #pragma once
 
@@ -18,9 +18,9 @@
 
 namespace callgate {
 
-class Receivers::Worker final : public calls::Blocking {
+class WorkerPool::Worker final : public calls::Blocking {
 public:
-    Worker(Receivers& pool, Seat* seat) : pool_(pool), seat_(seat), thread_([this] { run(); }) {}
+    Worker(WorkerPool& pool, WorkerSlot* slot) : pool_(pool), slot_(slot), thread_([this] { run(); }) {}
     void join() { thread_.join(); }
     void detach() { thread_.detach(); }
 
@@ -38,10 +38,10 @@ public:
     [[nodiscard]] bool handles() const { return (state_.load() & busy_flag) != 0; }
     [[nodiscard]] bool waits() const { return (state_.load() & (stuck_flag | blocked_flag)) != 0; }
     /// With the pool's lock held.
-    [[nodiscard]] Seat* seat() const { return seat_; }
-    void sit(Seat* seat) { seat_ = seat; }
+    [[nodiscard]] WorkerSlot* slot() const { return slot_; }
+    void sit(WorkerSlot* slot) { slot_ = slot; }
 
-    std::condition_variable called;  // to a seat or to resumed calls, while it is idle
+    std::condition_variable called;  // to a slot or to resumed calls, while it is idle
     bool resumes = false;            // called to those; guarded by the pool's lock
     std::atomic<bool> ended{false};
 
@@ -49,12 +49,12 @@ private:
     // The state is a count of calls and what the current one is.
     static constexpr std::uint64_t busy_flag = 1, stuck_flag = 2, blocked_flag = 4, flags = 7, step = 8;
     static constexpr int interrupt_signal = SIGURG;  // ignored by default, and by nobody sent to us
-    friend class Receivers;
+    friend class WorkerPool;
 
     void run();
     void prepare_thread();
     void stay_on(int processor);
-    void change_seat();
+    void change_slot();
     bool receive();
     void answer(calls::CallContext& context);
     bool same_identity(calls::CallContext& context);
@@ -67,11 +67,11 @@ private:
     void sample(bool another_waits, std::int64_t since_ns);
     void clear_interruption();
 
-    Receivers& pool_;
-    Seat* seat_;
+    WorkerPool& pool_;
+    WorkerSlot* slot_;
     int stays_on_ = -2;  // -1: any processor; -2: not yet known
     std::uint32_t handled_ = 0;
-    calls::Scratch scratch_;
+    calls::WorkerBuffers buffers_;
     std::atomic<std::uint64_t> state_{0};
     std::uint64_t last_seen_ = 0;  // watchdog only
     std::mutex interrupting_;

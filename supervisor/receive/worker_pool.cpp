@@ -14,99 +14,99 @@
 
 namespace callgate {
 
-Receivers::Receivers(kernel::NotificationSource& source, calls::Supervision& run,
+WorkerPool::WorkerPool(kernel::NotificationSource& source, calls::Supervision& run,
                      std::function<void()> wake_watchdog)
     : source_(source), run_(run), wake_watchdog_(std::move(wake_watchdog)) {
     CPU_ZERO(&processors_);
     if (::sched_getaffinity(0, sizeof processors_, &processors_) != 0) CPU_SET(0, &processors_);
     const int processors = CPU_COUNT(&processors_);
-    usable_seats_ = std::min(processors, max_seats);
-    chooser_ = ReceptionChooser(processors);
+    usable_slots_ = std::min(processors, max_slots);
+    chooser_ = DispatchChooser(processors);
     // Spread over those that there are.
-    for (int number = 0, seen = 0, seat = 0; number < CPU_SETSIZE && seat < usable_seats_; ++number) {
+    for (int number = 0, seen = 0, slot = 0; number < CPU_SETSIZE && slot < usable_slots_; ++number) {
         if (!CPU_ISSET(static_cast<std::size_t>(number), &processors_)) continue;
-        if (seen++ * usable_seats_ >= seat * processors) {
-            seats_[static_cast<std::size_t>(seat++)].processor = number;
+        if (seen++ * usable_slots_ >= slot * processors) {
+            slots_[static_cast<std::size_t>(slot++)].processor = number;
         }
     }
 }
 
-void Receivers::prepare() {
+void WorkerPool::prepare() {
     struct sigaction action {};
     action.sa_handler = [](int) {};  // only to make blocking calls return EINTR
     ::sigaction(Worker::interrupt_signal, &action, nullptr);
     may_block_ = std::min(max_blocked, blocked_calls_for_open_files());
     const std::lock_guard lock(mutex_);
-    if (!seat_someone(seats_[0])) {
+    if (!fill_slot(slots_[0])) {
         throw std::system_error(EAGAIN, std::generic_category(), "cannot start a receiving thread");
     }
 }
 
-void Receivers::start() {
+void WorkerPool::start() {
     source_.wake_synchronously(true);
     started_.store(true);
     started_.notify_all();
 }
 
 /// An idle worker, or a new one. False: the system gives no further thread.
-bool Receivers::seat_someone(Seat& seat) {
+bool WorkerPool::fill_slot(WorkerSlot& slot) {
     if (!idle_.empty()) {
         Worker* const worker = idle_.back();
         idle_.pop_back();
-        worker->sit(&seat);
+        worker->sit(&slot);
         worker->called.notify_one();
     } else {
         try {
-            workers_.push_back(std::make_unique<Worker>(*this, &seat));
+            workers_.push_back(std::make_unique<Worker>(*this, &slot));
         } catch (const std::system_error&) {
             return false;
         }
     }
-    seat.taken = true;
+    slot.taken = true;
     return true;
 }
 
 /// Nobody stays away where calls should be received or are left. What fails is tried again at the next tick.
-void Receivers::fill_seats() {
-    for (Seat& seat : seats_) {
-        if (seat.taken || stopping_.load() || (!wants(seat) && seat.close())) continue;
-        if (!seat_someone(seat)) return;
+void WorkerPool::fill_slots() {
+    for (WorkerSlot& slot : slots_) {
+        if (slot.taken || stopping_.load() || (!wants(slot) && slot.close())) continue;
+        if (!fill_slot(slot)) return;
     }
 }
 
 /// Another sits where `from` does, which is about to block. False: nobody can, and calls would wait.
-bool Receivers::take_over(Worker& from) {
-    Seat* const seat = from.seat();
-    if (seat == nullptr || stopping_.load()) return true;
-    if ((!wants(*seat) && seat->close()) || seat_someone(*seat)) return true;
-    const bool others = std::ranges::count_if(seats_, &Seat::taken) > 1;
-    if (!others || !seat->close()) return false;
-    seat->taken = false;
+bool WorkerPool::take_over(Worker& from) {
+    WorkerSlot* const slot = from.slot();
+    if (slot == nullptr || stopping_.load()) return true;
+    if ((!wants(*slot) && slot->close()) || fill_slot(*slot)) return true;
+    const bool others = std::ranges::count_if(slots_, &WorkerSlot::taken) > 1;
+    if (!others || !slot->close()) return false;
+    slot->taken = false;
     return true;
 }
 
-bool Receivers::wants(const Seat& seat) const {
-    return &seat - seats_.data() < wanted_.load(std::memory_order_relaxed);
+bool WorkerPool::wants(const WorkerSlot& slot) const {
+    return &slot - slots_.data() < wanted_.load(std::memory_order_relaxed);
 }
 
-/// For a worker without a seat, or with one that is not wanted: waits until there is one or the pool ends.
-void Receivers::find_seat(Worker& worker) {
+/// For a worker without a slot, or with one that is not wanted: waits until there is one or the pool ends.
+void WorkerPool::find_slot(Worker& worker) {
     std::unique_lock lock(mutex_);
-    if (worker.seat() != nullptr) worker.seat()->taken = false;
+    if (worker.slot() != nullptr) worker.slot()->taken = false;
     worker.sit(nullptr);
-    for (Seat& seat : seats_) {
-        if (seat.taken || !wants(seat)) continue;
-        seat.taken = true;
-        return worker.sit(&seat);
+    for (WorkerSlot& slot : slots_) {
+        if (slot.taken || !wants(slot)) continue;
+        slot.taken = true;
+        return worker.sit(&slot);
     }
     idle_.push_back(&worker);
     worker.called.wait(
-        lock, [this, &worker] { return worker.seat() != nullptr || worker.resumes || stopping_.load(); });
+        lock, [this, &worker] { return worker.slot() != nullptr || worker.resumes || stopping_.load(); });
     worker.resumes = false;
     std::erase(idle_, &worker);
 }
 
-void Receivers::resume(approval::ParkedCalls calls) {
+void WorkerPool::resume(approval::ParkedCalls calls) {
     const std::lock_guard lock(mutex_);
     if (stopping_.load()) return;
     const bool attended = !resumed_.empty();
@@ -116,7 +116,7 @@ void Receivers::resume(approval::ParkedCalls calls) {
 
 /// With mutex_ held: an idle worker, or a new one, takes what was resumed. What fails is tried at the next
 /// tick.
-void Receivers::attend_resumed() {
+void WorkerPool::attend_resumed() {
     if (resumed_.empty()) return;
     if (!idle_.empty()) {
         Worker* const worker = idle_.back();
@@ -133,7 +133,7 @@ void Receivers::attend_resumed() {
 }
 
 /// The next call that has its answer. False: there is none.
-bool Receivers::handle_resumed(Worker& worker) {
+bool WorkerPool::handle_resumed(Worker& worker) {
     approval::ParkedCalls one;
     {
         const std::lock_guard lock(mutex_);
@@ -145,40 +145,40 @@ bool Receivers::handle_resumed(Worker& worker) {
     return true;
 }
 
-/// One that the watchdog took the seat from has ended its call.
-void Receivers::no_longer_blocked(Worker& worker) {
+/// One that the watchdog took the slot from has ended its call.
+void WorkerPool::no_longer_blocked(Worker& worker) {
     const std::lock_guard lock(mutex_);
     --blocked_;
     worker.sit(nullptr);
 }
 
-void Receivers::end_worker(Worker& worker) {
+void WorkerPool::end_worker(Worker& worker) {
     const std::lock_guard lock(mutex_);
-    if (worker.seat() != nullptr) worker.seat()->taken = false;
+    if (worker.slot() != nullptr) worker.slot()->taken = false;
     worker.sit(nullptr);
 }
 
 /// True: the call is left where its caller is at home, and somebody looks there. From now on it is here.
-bool Receivers::send_home(const kernel::Notification& call, Seat& here) {
+bool WorkerPool::send_home(const kernel::Notification& call, WorkerSlot& here) {
     constexpr auto relaxed = std::memory_order_relaxed;
     std::atomic<std::uint8_t>& home = homes_[static_cast<std::size_t>(call.thread) % max_homes];
-    const auto own = static_cast<std::uint8_t>(&here - seats_.data() + 1);
+    const auto own = static_cast<std::uint8_t>(&here - slots_.data() + 1);
     const std::uint8_t known = home.load(relaxed);
     if (known == own) return false;
-    if (known != 0 && seats_[known - 1U].leave(call)) return true;
+    if (known != 0 && slots_[known - 1U].leave(call)) return true;
     home.store(own, relaxed);
     return false;
 }
 
-void Receivers::receive_as(Reception how) {
-    if (reception_.exchange(how) == how) return;
-    source_.wake_synchronously(how != Reception::several);
-    wanted_.store(how == Reception::alone ? 1 : usable_seats_);
+void WorkerPool::receive_as(DispatchMode how) {
+    if (dispatch_.exchange(how) == how) return;
+    source_.wake_synchronously(how != DispatchMode::several);
+    wanted_.store(how == DispatchMode::alone ? 1 : usable_slots_);
     const std::lock_guard lock(mutex_);
-    fill_seats();
+    fill_slots();
 }
 
-void Receivers::adapt() {
+void WorkerPool::adapt() {
     const std::int64_t now = monotonic_ns();
     Traffic seen;
     const std::int64_t before = std::exchange(last_tick_ns_, now);
@@ -190,20 +190,20 @@ void Receivers::adapt() {
     if (before != 0) receive_as(chooser_.choose(seen));
 }
 
-/// Calls that last longer than a tick lose their worker's seat to another.
-void Receivers::notice_stuck() {
+/// Calls that last longer than a tick lose their worker's slot to another.
+void WorkerPool::notice_stuck() {
     for (const auto& worker : workers_) {
         if (worker->ended.load() || !worker->mark_stuck()) continue;
         ++blocked_;
         constexpr std::int64_t cautious_ns = 10'000'000'000;
         cautious_until_ns_.store(monotonic_ns() + cautious_ns);
-        if (worker->seat() != nullptr) worker->seat()->taken = false;
+        if (worker->slot() != nullptr) worker->slot()->taken = false;
     }
-    fill_seats();
+    fill_slots();
 }
 
 /// Whether any call is blocked.
-bool Receivers::interrupt_waiting() {
+bool WorkerPool::interrupt_waiting() {
     bool waiting = false;
     for (const auto& worker : workers_) {
         if (worker->ended.load() || !worker->waits()) continue;
@@ -213,7 +213,7 @@ bool Receivers::interrupt_waiting() {
     return waiting;
 }
 
-bool Receivers::tick() {
+bool WorkerPool::tick() {
     adapt();
     bool waiting = false;
     {
@@ -240,7 +240,7 @@ bool Receivers::tick() {
 }
 
 /// Interrupts workers until this is true of all of them, or of all but those that hang in a file system.
-void Receivers::interrupt_until(bool (*done)(const Worker&)) {
+void WorkerPool::interrupt_until(bool (*done)(const Worker&)) {
     constexpr auto patience = std::chrono::seconds(2);
     const auto deadline = std::chrono::steady_clock::now() + patience;
     for (;;) {
@@ -259,14 +259,14 @@ void Receivers::interrupt_until(bool (*done)(const Worker&)) {
     }
 }
 
-void Receivers::stop() {
+void WorkerPool::stop() {
     stopping_.store(true);
     interrupt_until([](const Worker& worker) { return !worker.handles(); });
     const std::lock_guard lock(mutex_);
     resumed_.clear();
 }
 
-Receivers::~Receivers() {
+WorkerPool::~WorkerPool() {
     stop();
     started_.store(true);
     started_.notify_all();

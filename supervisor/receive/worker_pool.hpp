@@ -1,7 +1,7 @@
 // The threads that take notifications off the kernel and handle them, each call from beginning to end.
 //
 // One thread at a time waits for the next call while calls come one at a time; several do while they overlap
-// (reception.hpp). Who receives sits at a seat; whoever is about to block (a FIFO, a connect) lets another
+// (reception.hpp). Who receives sits at a slot; whoever is about to block (a FIFO, a connect) lets another
 // take it first; one that blocks unannounced (a page or a file system that hangs) is noticed by the watchdog
 // and loses it. So nobody waits for a stranger: a call that blocks delays only its own caller. Blocked
 // threads are interrupted when their caller dies or has a signal to handle (kernel-facts 10b, 11).
@@ -29,7 +29,7 @@
 
 namespace callgate {
 
-class Receivers {
+class WorkerPool {
 public:
     /// At most this many calls may be blocked at once (architecture.md), or what the open files of this
     /// process are enough for; a further one is denied.
@@ -37,10 +37,10 @@ public:
 
     /// Both outlive this. `tick` is to be called every `tick_interval_ms` from `start` on, until it returns
     /// false; `wake_watchdog` is called (by any thread) when calls come again after such a pause.
-    Receivers(kernel::NotificationSource& source, calls::Supervision& run,
+    WorkerPool(kernel::NotificationSource& source, calls::Supervision& run,
               std::function<void()> wake_watchdog);
     /// Ends all threads.
-    ~Receivers();
+    ~WorkerPool();
 
     /// Makes the first thread, which waits until there is something to receive from. Throws
     /// std::system_error.
@@ -60,50 +60,50 @@ public:
 
 private:
     class Worker;
-    static constexpr int max_seats = 4;
+    static constexpr int max_slots = 4;
     static constexpr std::size_t max_homes = 4096;
 
     // With mutex_ held.
-    bool seat_someone(Seat& seat);
-    void fill_seats();
+    bool fill_slot(WorkerSlot& slot);
+    void fill_slots();
     bool take_over(Worker& from);
     void notice_stuck();
     bool interrupt_waiting();
 
     // Any worker.
-    [[nodiscard]] bool wants(const Seat& seat) const;
-    void find_seat(Worker& worker);
+    [[nodiscard]] bool wants(const WorkerSlot& slot) const;
+    void find_slot(Worker& worker);
     void no_longer_blocked(Worker& worker);
     void end_worker(Worker& worker);
     bool handle_resumed(Worker& worker);
     void attend_resumed();
-    bool send_home(const kernel::Notification& call, Seat& here);
+    bool send_home(const kernel::Notification& call, WorkerSlot& here);
 
     void interrupt_until(bool (*done)(const Worker&));
-    void receive_as(Reception how);
+    void receive_as(DispatchMode how);
     void adapt();
 
     kernel::NotificationSource& source_;
     calls::Supervision& run_;
     std::function<void()> wake_watchdog_;
     cpu_set_t processors_{};  // those that we may run on
-    std::array<Seat, max_seats> seats_;
-    int usable_seats_ = 1;
+    std::array<WorkerSlot, max_slots> slots_;
+    int usable_slots_ = 1;
 
     std::mutex mutex_;
     std::list<std::unique_ptr<Worker>> workers_;  // guarded by mutex_
-    std::vector<Worker*> idle_;                   // without a seat, waiting for one; guarded by mutex_
+    std::vector<Worker*> idle_;                   // without a slot, waiting for one; guarded by mutex_
     int blocked_ = 0;                             // guarded by mutex_
     int may_block_ = max_blocked;                 // since `prepare`
     approval::ParkedCalls resumed_;               // guarded by mutex_
     std::uint64_t resumed_taken_ = 0;             // guarded by mutex_
     std::uint64_t resumed_seen_ = 0;              // the watchdog's
     std::atomic<int> wanted_{1};                  // seats
-    std::atomic<Reception> reception_{Reception::alone};
+    std::atomic<DispatchMode> dispatch_{DispatchMode::alone};
     std::atomic<bool> started_{false}, stopping_{false};
     std::atomic<bool> watchdog_asleep_{false};
     std::atomic<std::int64_t> cautious_until_ns_{0};
-    /// In a crowd: which seat (from 1) answered a caller last. Threads that share a place here share a home.
+    /// In a crowd: which slot (from 1) answered a caller last. Threads that share a place here share a home.
     std::array<std::atomic<std::uint8_t>, max_homes> homes_{};
 
     // What was seen since the last tick.
@@ -111,7 +111,7 @@ private:
     std::atomic<std::int64_t> handling_ns_{0};
 
     // The watchdog's own.
-    ReceptionChooser chooser_{1};
+    DispatchChooser chooser_{1};
     std::int64_t last_tick_ns_ = 0;
     int quiet_ticks_ = 0;
     std::uint64_t seen_notifications_ = 0;

@@ -1,8 +1,8 @@
 // A place at which one thread receives, and the calls that others took off the kernel for it.
 //
 // The kernel gives a waiting call to whichever receiver asks first. In a crowd (reception.hpp) a receiver
-// leaves it at the seat where its caller is at home: on that seat's processor nobody else has to be woken for
-// it. Nothing is left where nobody looks: a receiver attends its seat except while it waits for the kernel.
+// leaves it at the slot where its caller is at home: on that slot's processor nobody else has to be woken for
+// it. Nothing is left where nobody looks: a receiver attends its slot except while it waits for the kernel.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace callgate {
 
-class Seat {
+class WorkerSlot {
 public:
     int processor = 0;
     bool taken = false;  // guarded by the pool's lock
@@ -25,7 +25,7 @@ public:
         calls_[(first_ + count_++) % calls_.size()] = call;
         return true;
     }
-    /// The thread that sits here: the next call that was left. None: the seat is unattended from now on.
+    /// The thread that sits here: the next call that was left. None: the slot is unattended from now on.
     std::optional<kernel::Notification> next() {
         if (!attended_) return std::nullopt;  // only who sits here changes it
         const std::lock_guard lock(mutex_);

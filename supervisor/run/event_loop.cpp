@@ -169,8 +169,8 @@ void EventLoop::on_event(const Event& event) {
             finish();
             break;
         case Event::Kind::ready:
-        case Event::Kind::armed:
-        case Event::Kind::arm_failed:
+        case Event::Kind::confined:
+        case Event::Kind::confine_failed:
         case Event::Kind::continued:
             break;
     }

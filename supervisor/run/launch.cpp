@@ -23,31 +23,31 @@ namespace callgate {
 
 namespace {
 
-const char* step_name(agent::ArmStep step) {
+const char* step_name(agent::ConfineStep step) {
     switch (step) {
-        case agent::ArmStep::process_group:
+        case agent::ConfineStep::process_group:
             return "join the process group";
-        case agent::ArmStep::working_directory:
+        case agent::ConfineStep::working_directory:
             return "enter the start directory";
-        case agent::ArmStep::descriptors:
+        case agent::ConfineStep::descriptors:
             return "close descriptors";
-        case agent::ArmStep::limits:
+        case agent::ConfineStep::limits:
             return "set limits";
-        case agent::ArmStep::capabilities:
+        case agent::ConfineStep::capabilities:
             return "drop capabilities";
-        case agent::ArmStep::no_new_privs:
+        case agent::ConfineStep::no_new_privs:
             return "set no_new_privs";
-        case agent::ArmStep::landlock:
+        case agent::ConfineStep::landlock:
             return "enter the Landlock domain";
-        case agent::ArmStep::filter:
+        case agent::ConfineStep::filter:
             return "install the seccomp filter";
-        case agent::ArmStep::handshake:
+        case agent::ConfineStep::handshake:
             return "hand the listener over";
-        case agent::ArmStep::temporary_directory:
+        case agent::ConfineStep::temporary_directory:
             return "make the run's private directory";
-        case agent::ArmStep::ruleset:
+        case agent::ConfineStep::ruleset:
             return "make the Landlock ruleset";
-        case agent::ArmStep::priority:
+        case agent::ConfineStep::priority:
             return "give the command the priority of --nice or --ionice (it has no capabilities for a higher "
                    "one)";
     }
@@ -80,8 +80,8 @@ UniqueFd copy_descriptor(int descriptor, const char* option) {
 namespace {
 
 /// Nothing, a file, or a descriptor.
-agent::ReportPlace open_report_place(const OutputTarget& target) {
-    agent::ReportPlace place;
+agent::ReportTarget open_report_place(const OutputTarget& target) {
+    agent::ReportTarget place;
     if (target.descriptor >= 0) {
         place.descriptor = copy_descriptor(target.descriptor, "--report");
     } else if (!target.path.empty()) {
@@ -94,7 +94,7 @@ agent::ReportPlace open_report_place(const OutputTarget& target) {
 
 }  // namespace
 
-Beginning::Beginning(const SessionConfig& config)
+Launch::Launch(const SessionConfig& config)
     : made(require(agent::SharedObjects::make(), "cannot map the list of objects")),
       report(open_report_place(config.report)) {
     if (report.wanted())
@@ -102,7 +102,7 @@ Beginning::Beginning(const SessionConfig& config)
     ::signal(SIGXFSZ, SIG_IGN);  // a log that has reached its limit is an error of write(2)
     ::signal(SIGPIPE, SIG_IGN);
     const int abi = agent::kernel_landlock_abi();
-    if (abi == 1) reparenting = std::make_unique<calls::Reparenting>(config.keep_capabilities);
+    if (abi == 1) cross_directory_rename = std::make_unique<calls::CrossDirectoryRename>(config.keep_capabilities);
     if (check_enabled("base-domain"))
         require(agent::enter_base_domain(abi), "cannot enter the base Landlock domain");
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -110,13 +110,13 @@ Beginning::Beginning(const SessionConfig& config)
     if (!config.perhaps_terminal) fork_guardian(config);
 }
 
-Beginning::~Beginning() {
+Launch::~Launch() {
     if (!forked() || dismiss_and_reap() || temporary_directory_.empty()) return;
     ::rmdir(temporary_directory_.c_str());  // who was killed has removed nothing; nothing was put there yet
 }
 
-void Beginning::fork_guardian(const SessionConfig& config) {
-    agent::Guarding guarding(config.signals);
+void Launch::fork_guardian(const SessionConfig& config) {
+    agent::GuardianConfig guarding(config.signals);
     guarding.working_directory = UniqueFd(::open(config.directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!guarding.working_directory)
         throw SetupError("cannot start in " + config.directory + ": " + because(errno));
@@ -124,7 +124,7 @@ void Beginning::fork_guardian(const SessionConfig& config) {
     if (config.terminal) guarding.terminal = config.terminal->for_run();
     guarding.keep_capabilities = config.keep_capabilities;
     guarding.background = config.background;
-    guarding.made_objects = &made.objects();
+    guarding.created_ipc = &made.objects();
     guarding.temporary_directory = temporary_directory_ = config.temporary_directory;
     guarding.await_dismissal = true;
     guarding.supervisor_files = approval::meeting_point_files(config.ask.runtime_directory, config.run);
@@ -139,32 +139,32 @@ constexpr const char* untold = "cannot tell the agent process what to do";
 
 }  // namespace
 
-Armour::Armour(const rules::Plan& plan) : landlock(plan), filter(enforce::compile(enforce::filter_spec(plan))) {}
+CompiledPolicy::CompiledPolicy(const rules::Plan& plan) : landlock(plan), filter(enforce::compile(enforce::filter_spec(plan))) {}
 
-void Beginning::tell_domain(const SessionConfig& config, const enforce::RulesetRecipe& landlock) {
+void Launch::tell_domain(const SessionConfig& config, const enforce::RulesetRecipe& landlock) {
     static_cast<void>(expect(agent::Event::Kind::ready, config));
     const agent::RulesetParts parts = landlock.parts();
     require(agent::send_ruleset(guardian, &parts), untold);
 }
 
-void Beginning::tell_filter(std::span<const sock_filter> filter) {
+void Launch::tell_filter(std::span<const sock_filter> filter) {
     require(agent::send_filter(guardian, filter), untold);
 }
 
-void Beginning::arm(const SessionConfig& config) {
+void Launch::arm(const SessionConfig& config) {
     tell_domain(config, enforce::RulesetRecipe(config.plan));
     // The agent opens meanwhile what its ruleset names.
     tell_filter(enforce::compile(enforce::filter_spec(config.plan)));
 }
 
-void Beginning::arm(const SessionConfig& config, const Armour& armour) {
+void Launch::arm(const SessionConfig& config, const CompiledPolicy& armour) {
     tell_domain(config, armour.landlock);
     tell_filter(armour.filter);
 }
 
-void Beginning::tell_command(const SessionConfig& config) {
+void Launch::tell_command(const SessionConfig& config) {
     if (std::exchange(told_, true)) return;
-    agent::Arming arming;
+    agent::CommandSpec arming;
     arming.command = config.command;
     arming.environment = config.environment;
     arming.executables = config.executables;
@@ -175,7 +175,7 @@ void Beginning::tell_command(const SessionConfig& config) {
 }
 
 /// The next thing to know of: who stops the terminal's jobs at this moment stops the agent, too.
-agent::Event Beginning::next_event() const {
+agent::Event Launch::next_event() const {
     using Kind = agent::Event::Kind;
     for (;;) {
         agent::Event event{};
@@ -192,44 +192,44 @@ agent::Event Beginning::next_event() const {
 }
 
 /// As with a command that stops (EventLoop). It may have been continued before we read that it had stopped.
-void Beginning::stop_with_agent(pid_t stopped) const {
+void Launch::stop_with_agent(pid_t stopped) const {
     const auto process = read_process(stopped);
     if (!process || process->state != 'T') return;
     ::kill(::getpid(), SIGSTOP);
     write_word(guardian.orders.get(), agent::Order{agent::Order::Kind::signal, SIGCONT});
 }
 
-agent::Event Beginning::expect(agent::Event::Kind kind, const SessionConfig& config) const {
+agent::Event Launch::expect(agent::Event::Kind kind, const SessionConfig& config) const {
     const agent::Event event = next_event();
     if (event.kind == kind) return event;
-    if (event.kind != agent::Event::Kind::arm_failed)
+    if (event.kind != agent::Event::Kind::confine_failed)
         throw SetupError("the agent process ended before the command began");
-    const auto step = static_cast<agent::ArmStep>(event.detail);
-    if (step == agent::ArmStep::temporary_directory)
+    const auto step = static_cast<agent::ConfineStep>(event.detail);
+    if (step == agent::ConfineStep::temporary_directory)
         throw SetupError(no_private_directory(config.temporary_directory, event.value));
     throw SetupError(std::string("cannot ") + step_name(step) + ": " + because(event.value));
 }
 
-UniqueFd Beginning::take_listener(const SessionConfig& config) {
-    const agent::Event armed = expect(agent::Event::Kind::armed, config);
-    agent = armed.pid;
+UniqueFd Launch::take_listener(const SessionConfig& config) {
+    const agent::Event confined = expect(agent::Event::Kind::confined, config);
+    agent = confined.pid;
     if (!guardian.handover)
-        return require(kernel::take_listener(armed.pid, armed.value), "cannot take the seccomp listener");
+        return require(kernel::take_listener(confined.pid, confined.value), "cannot take the seccomp listener");
     const UniqueFd socket = std::move(guardian.handover);
     return require(agent::receive_descriptor(socket), "cannot receive the seccomp listener");
 }
 
-void Beginning::let_go() {
+void Launch::let_go() {
     write_word(guardian.go.get(), 'g');
     guardian.go.reset();
 }
 
-bool Beginning::dismiss_and_reap() {
+bool Launch::dismiss_and_reap() {
     if (guardian.orders) write_word(guardian.orders.get(), agent::Order{agent::Order::Kind::dismiss, 0});
     return reap();
 }
 
-bool Beginning::reap() {
+bool Launch::reap() {
     guardian.orders.reset();
     guardian.go.reset();
     int status = 0;

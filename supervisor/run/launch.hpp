@@ -38,23 +38,23 @@ T require(boost::system::result<T> result, const std::string& what) {
 [[nodiscard]] UniqueFd copy_descriptor(int descriptor, const char* option);
 
 /// What an agent arms itself with, for a plan that outlives this.
-struct Armour {
-    explicit Armour(const rules::Plan& plan);
+struct CompiledPolicy {
+    explicit CompiledPolicy(const rules::Plan& plan);
 
     enforce::RulesetRecipe landlock;
     std::vector<sock_filter> filter;
 };
 
-class Beginning {
+class Launch {
 public:
     /// The calling process enters the base domain, then guardian and agent are forked; where the run perhaps
     /// gets a terminal of its own, that is left to `fork_guardian`.
     /// Throws SetupError.
-    explicit Beginning(const SessionConfig& config);
-    Beginning(const Beginning&) = delete;
-    Beginning& operator=(const Beginning&) = delete;
+    explicit Launch(const SessionConfig& config);
+    Launch(const Launch&) = delete;
+    Launch& operator=(const Launch&) = delete;
     /// Ends both, where no run has followed.
-    ~Beginning();
+    ~Launch();
 
     void fork_guardian(const SessionConfig& config);
     [[nodiscard]] bool forked() const { return guardian.pid > 0; }
@@ -64,11 +64,11 @@ public:
     /// `config` the plan must be known.
     void arm(const SessionConfig& config);
     /// The same with what was worked out from that plan before.
-    void arm(const SessionConfig& config, const Armour& armour);
+    void arm(const SessionConfig& config, const CompiledPolicy& armour);
     /// Tells the agent, once it was told to arm itself, its limits and what it becomes; once, however often
     /// it is called.
     void tell_command(const SessionConfig& config);
-    /// The listener, when the agent is armed and knows its command; it then waits to be let go.
+    /// The listener, when the agent is confined and knows its command; it then waits to be let go.
     [[nodiscard]] UniqueFd take_listener(const SessionConfig& config);
     void let_go();
 
@@ -79,10 +79,10 @@ public:
     bool reap();
 
     agent::Guardian guardian;
-    pid_t agent = -1;                                 // once it is armed
+    pid_t agent = -1;                                 // once it is confined
     agent::SharedObjects made;                        // what the run makes outside every file system
-    std::unique_ptr<calls::Reparenting> reparenting;  // where Landlock needs it
-    agent::ReportPlace report;                        // --report
+    std::unique_ptr<calls::CrossDirectoryRename> cross_directory_rename;  // where Landlock needs it
+    agent::ReportTarget report;                        // --report
 
 private:
     void tell_domain(const SessionConfig& config, const enforce::RulesetRecipe& landlock);

@@ -10,7 +10,7 @@ namespace callgate {
 
 namespace {
 
-constexpr std::size_t most_groups = 4096, most_rules = 8, most_lines = 6;
+constexpr std::size_t max_groups = 4096, max_rules = 8, max_lines = 6;
 
 std::string directory_of(std::string_view path) {
     const std::size_t slash = path.rfind('/');
@@ -37,7 +37,7 @@ bool more_frequent(std::uint64_t one, std::uint64_t other) { return one > other;
 /// The deepest directories become their parents until few are left; nothing becomes one of the first level.
 template <class Lines>
 void roll_up(Lines& lines) {
-    while (lines.size() > most_lines) {
+    while (lines.size() > max_lines) {
         std::size_t deepest = 2;
         for (const auto& line : lines) {
             if (line.place.starts_with('/')) deepest = std::max(deepest, depth(line.place));
@@ -74,7 +74,7 @@ void ObservedSummary::note(const audit::Decision& decision) {
     const std::lock_guard guard(lock_);
     if (const auto known = counts_.find(key); known != counts_.end()) {
         ++known->second;
-    } else if (counts_.size() < most_groups) {
+    } else if (counts_.size() < max_groups) {
         counts_.emplace(std::move(key), 1);
     } else {
         ++unkept_;
@@ -106,20 +106,20 @@ void ObservedSummary::append(std::string& text, const Group& group) {
             std::to_string(group.count) + '\n';
     std::size_t shown = 0;
     for (const Line& line : group.lines) {
-        if (shown++ == most_lines) break;
+        if (shown++ == max_lines) break;
         text += "callgate:     " + std::string(rules::name(line.action)) + ' ' +
                 std::string(rules::name(line.operation)) + ' ' + terminal_safe(line.place) + " ×" +
                 std::to_string(line.count) + '\n';
     }
-    if (group.lines.size() > most_lines) text += "callgate:     " + more(group.lines.size() - most_lines);
+    if (group.lines.size() > max_lines) text += "callgate:     " + more(group.lines.size() - max_lines);
 }
 
 std::string ObservedSummary::text() const {
     const std::lock_guard guard(lock_);
     const std::vector<Group> all = groups();
     std::string text;
-    for (std::size_t index = 0; index < all.size() && index < most_rules; ++index) append(text, all[index]);
-    if (all.size() > most_rules) text += "callgate:   " + more(all.size() - most_rules);
+    for (std::size_t index = 0; index < all.size() && index < max_rules; ++index) append(text, all[index]);
+    if (all.size() > max_rules) text += "callgate:   " + more(all.size() - max_rules);
     if (unkept_ > 0) text += "callgate:   … and " + std::to_string(unkept_) + " calls of other kinds\n";
     return text;
 }

@@ -17,7 +17,7 @@ namespace callgate {
 
 namespace {
 
-constexpr std::size_t most_denials = 256, most_lines = 10;
+constexpr std::size_t max_denials = 256, max_lines = 10;
 
 std::string note_of(const audit::Decision& decision) {
     std::string note(decision.reason.empty() ? decision.verdict.reason() : decision.reason);
@@ -79,7 +79,7 @@ void RunReport::State::keep(const audit::Decision& decision) {
         ++denials[known->second].count;
         return;
     }
-    if (denials.size() == most_denials) {
+    if (denials.size() == max_denials) {
         ++(audit::refused(decision) ? unkept : unkept_would);
         return;
     }
@@ -137,7 +137,7 @@ std::string RunReport::State::denials_text(const RunFacts& facts, bool hints) co
     std::size_t lines = 0;
     for (const Denial& denial : denials) {
         if (denial.would) continue;
-        if (lines++ < most_lines) {
+        if (lines++ < max_lines) {
             text += denial_line(denial, hints);
         } else {
             more += denial.count;

@@ -24,7 +24,7 @@ struct RunOutcome {
     std::optional<int> signal;
     std::int64_t duration_ms = 0;
     std::uint64_t cpu_ms = 0, max_rss_kb = 0, bytes_written = 0, processes = 0;
-    std::uint64_t notifications = 0, continued = 0;  // trapped calls; those that the kernel went on with
+    std::uint64_t notifications = 0, continued = 0;  // notified calls; those that the kernel went on with
     std::optional<limits::TreePeak> peak;            // where a limit of the tree was held
     std::uint64_t ended_background = 0;              // processes that were left running and were ended
     bool directory_removed = false;  // the private one, by the guardian; true where there is none

@@ -60,9 +60,9 @@ std::unique_ptr<audit::Log> make_log(const SessionConfig& config, audit::Syslog*
 
 }  // namespace
 
-class Session {
+class Run {
 public:
-    Session(Beginning& begun, SessionConfig& config) : begun_(begun), config_(config) {
+    Run(Launch& begun, SessionConfig& config) : begun_(begun), config_(config) {
         report_.use_rules(config_.rules);
     }
     void make_running();
@@ -83,7 +83,7 @@ private:
     void report_failure(const std::string& text);
     [[nodiscard]] RunFacts facts() const;
 
-    Beginning& begun_;
+    Launch& begun_;
     SessionConfig& config_;
     std::unique_ptr<audit::Syslog> syslog_;  // outlives the log
     std::unique_ptr<audit::Log> log_;
@@ -91,33 +91,33 @@ private:
     std::optional<limits::ControlGroups> groups_;  // where a limit is one of the whole tree
     RunReport report_;
     RunOutcome outcome_;
-    std::unique_ptr<Running> running_;
+    std::unique_ptr<RunLoop> running_;
     int log_error_ = 0;
     bool directory_remains_ = false;  // the guardian left the run's private directory to us
     bool cancelled_early_ = false;    // by a signal, before the command began: whoever sent it knows
 };
 
-void Session::open_log() {
+void Run::open_log() {
     if (log_) return;
     syslog_ = open_syslog(config_);
     log_ = make_log(config_, syslog_.get());
 }
 
 /// What it would report in our place names the log.
-void Session::tell_guardian() {
+void Run::tell_guardian() {
     open_log();
     RunOutcome lost;
     lost.outcome = "supervisor_lost";
     begun_.set_lost_report(report_.json(facts(), lost, 0, ""));
 }
 
-void Session::make_groups() {
+void Run::make_groups() {
     if (limits::TreeLimits::any(config_.limits))
         groups_.emplace(config_.run, config_.limits, begun_.made.objects());
 }
 
 /// The guardian does the same for itself, and the agent more.
-void Session::drop_capabilities() {
+void Run::drop_capabilities() {
     if (!config_.keep_capabilities && check_enabled("capabilities")) {
         const bool groups = agent::any_group(begun_.made.objects());
         require(groups ? set_override_aside() : drop_held_capabilities(),
@@ -128,7 +128,7 @@ void Session::drop_capabilities() {
     if (::getppid() != config_.parent) ::kill(::getpid(), SIGTERM);  // it ended before
 }
 
-void Session::record_start() {
+void Run::record_start() {
     if (!log_) return;
     audit::RunStart start;
     start.command = config_.command;
@@ -150,13 +150,13 @@ void Session::record_start() {
     require(log_->record(start), "cannot write the audit log");
 }
 
-void Session::make_running() {
+void Run::make_running() {
     if (running_) return;
-    running_ = std::make_unique<Running>(Running::Surroundings{
+    running_ = std::make_unique<RunLoop>(RunLoop::Surroundings{
         .config = config_, .begun = begun_, .report = report_, .status = [this] { return status_of_run(); }});
 }
 
-void Session::supervise() {
+void Run::supervise() {
     running_->use(log_.get());
     running_->take_listener(groups_ ? &*groups_ : nullptr);
     outcome_ = running_->run([this](int exit_code) { tell_status(exit_code); });
@@ -165,14 +165,14 @@ void Session::supervise() {
     log_error_ = running_->log_error();
 }
 
-void Session::tell_status(int exit_code) {
+void Run::tell_status(int exit_code) {
     if (!status_fd_) return;
     write_all(status_fd_.get(),
               "{\"event\":\"command_ended\",\"exit_code\":" + std::to_string(exit_code) + "}\n");
 }
 
 /// What `callgate ps` shows of this run.
-approval::RunStatus Session::status_of_run() const {
+approval::RunStatus Run::status_of_run() const {
     const audit::Counts counts = report_.counts();
     return {.command = config_.command,
             .workdir = config_.workdir,
@@ -181,7 +181,7 @@ approval::RunStatus Session::status_of_run() const {
             .denied = counts.ask + counts.deny + counts.kill};
 }
 
-RunFacts Session::facts() const {
+RunFacts Run::facts() const {
     RunFacts facts;
     facts.run = config_.run;
     facts.mode = config_.mode == Mode::audit ? "audit" : "enforce";
@@ -197,7 +197,7 @@ RunFacts Session::facts() const {
     return facts;
 }
 
-void Session::finish() {
+void Run::finish() {
     if (log_) {
         audit::RunEnd end;
         end.outcome = outcome_.outcome;
@@ -239,13 +239,13 @@ void Session::finish() {
 }
 
 /// Once.
-void Session::tell_end() {
+void Run::tell_end() {
     if (const auto tell = std::exchange(config_.ended, nullptr)) tell(outcome_.exit_status);
 }
 
 /// The guardian has nothing left to do but to exit: who waits for the run need not wait for that.
-void Session::clean_up() {
-    agent::remove_made_objects(begun_.made.objects());
+void Run::clean_up() {
+    agent::remove_created_ipc(begun_.made.objects());
     if (outcome_.directory_removed) tell_end();
     if (begun_.forked()) directory_remains_ = !begun_.reap();
     if (!directory_remains_) return;
@@ -255,14 +255,14 @@ void Session::clean_up() {
                        because(removed.error().value()));
 }
 
-void Session::report_failure(const std::string& text) { say("callgate: " + text + '\n'); }
+void Run::report_failure(const std::string& text) { say("callgate: " + text + '\n'); }
 
-int Session::run() {
+int Run::run() {
     try {
         if (config_.status.wanted()) status_fd_ = copy_descriptor(config_.status.descriptor, "--status");
         if (begun_.report.wanted()) tell_guardian();
         begun_.tell_command(config_);
-        // The agent is armed meanwhile, and waits to be let go.
+        // The agent is confined meanwhile, and waits to be let go.
         open_log();
         make_groups();
         drop_capabilities();
@@ -285,28 +285,28 @@ int Session::run() {
     return outcome_.exit_status;
 }
 
-std::unique_ptr<Beginning> begin_run(const SessionConfig& config) {
-    return std::make_unique<Beginning>(config);
+std::unique_ptr<Launch> begin_run(const SessionConfig& config) {
+    return std::make_unique<Launch>(config);
 }
 
-std::shared_ptr<Session> make_session(Beginning& begun, SessionConfig& config) {
-    return std::make_shared<Session>(begun, config);
+std::shared_ptr<Run> make_session(Launch& begun, SessionConfig& config) {
+    return std::make_shared<Run>(begun, config);
 }
 
-void make_ready(Session& session) { session.make_running(); }
+void make_ready(Run& session) { session.make_running(); }
 
 namespace {
 
 /// The end of this process, while all that the run was made of still stands: rules, what was read of the file
 /// system, threads, the loop, the listener. To take it apart would take longer than a short command runs, and
 /// nobody would have a use for it: the kernel takes everything back at once. What must outlast the process is
-/// done by now (Session::run); what stands in buffers of the C library is written by exit(3), and leak
+/// done by now (Run::run); what stands in buffers of the C library is written by exit(3), and leak
 /// checkers see that all of it is still in use.
 [[noreturn]] void end_process(int status) { std::exit(status); }
 
 }  // namespace
 
-void run_session(Session& session) {
+void run_session(Run& session) {
     int status = 125;
     try {
         status = session.run();

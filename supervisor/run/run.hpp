@@ -52,7 +52,7 @@ struct SessionConfig {
     std::vector<std::string> command;
     std::vector<std::string> environment;  // final, "NAME=value"
     std::vector<std::string> held_back;    // names of variables that hold a credential and were not passed
-    std::vector<std::string> executables;  // absolute candidates in PATH order (agent::Arming)
+    std::vector<std::string> executables;  // absolute candidates in PATH order (agent::CommandSpec)
     std::string workdir;                   // canonical
     std::string directory;                 // where the command starts (--cwd, default workdir)
     std::string temporary_directory;       // made when nothing else can fail any more; removed at the end
@@ -89,20 +89,20 @@ struct SessionConfig {
     bool quiet = false, hints = true, verbose = false, json = false;
 };
 
-class Beginning;
+class Launch;
 /// Forks what can wait for the rules. Of `config` everything must be known but rules, plan, environment and
 /// what follows from them. Throws what cannot be (std::exception). Destroyed unused, it leaves nothing.
-[[nodiscard]] std::unique_ptr<Beginning> begin_run(const SessionConfig& config);
+[[nodiscard]] std::unique_ptr<Launch> begin_run(const SessionConfig& config);
 
 /// One run. Of `config` and `begun`, which outlive it, whatever concerns the command itself may still be
 /// missing.
-class Session;
-[[nodiscard]] std::shared_ptr<Session> make_session(Beginning& begun, SessionConfig& config);
+class Run;
+[[nodiscard]] std::shared_ptr<Run> make_session(Launch& begun, SessionConfig& config);
 /// What answers the command's calls is made now, and not when the command is known. Throws std::exception.
-void make_ready(Session& session);
+void make_ready(Run& session);
 /// Runs the command, and ends the process with callgate's exit status (cli.md): nothing of who called is
 /// taken down. Never throws; its own failures are one line on stderr and 125.
-[[noreturn]] void run_session(Session& session);
+[[noreturn]] void run_session(Run& session);
 
 /// "cannot make the run's private directory ...": what went wrong and what helps.
 [[nodiscard]] std::string no_private_directory(const std::string& path, int error);

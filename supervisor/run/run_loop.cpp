@@ -26,13 +26,13 @@ std::optional<calls::Observation> observation(const SessionConfig& config) {
 
 }  // namespace
 
-Running::Running(Surroundings surroundings)
+RunLoop::RunLoop(Surroundings surroundings)
     : given_(std::move(surroundings)),
       rules_(given_.config.enforced ? *given_.config.enforced : *given_.config.rules),
       grants_(given_.config.plan),
       moves_(rules_, grants_),
       observed_(observation(given_.config)),
-      user_objects_(given_.begun.made.objects()),
+      ipc_objects_(given_.begun.made.objects()),
       shared_(supervision()),
       receivers_(listener_, shared_, [this] { loop_.wake_watchdog(); }) {
     // Threads from here on: they inherit the blocked signals.
@@ -41,11 +41,11 @@ Running::Running(Surroundings surroundings)
     receivers_.prepare();
 }
 
-Running::~Running() {
+RunLoop::~RunLoop() {
     if (desk_) desk_->stop();
 }
 
-void Running::use(audit::Log* log) {
+void RunLoop::use(audit::Log* log) {
     shared_.log = log;
     if (log != nullptr) sync_.emplace(loop_, *log);
     desk_.emplace(given_.config.ask, desk_environment(log));
@@ -54,7 +54,7 @@ void Running::use(audit::Log* log) {
     if (!given_.config.terminal) desk_->start();
 }
 
-calls::Supervision Running::supervision() {
+calls::Supervision RunLoop::supervision() {
     const SessionConfig& config = given_.config;
     return {.rules = rules_,
             .plan = config.plan,
@@ -70,8 +70,8 @@ calls::Supervision Running::supervision() {
             .identity = require(kernel::status(::getpid()), "cannot read /proc/self/status"),
             .names = {},
             .bound_names = {},
-            .user_objects = user_objects_,
-            .reparenting = given_.begun.reparenting.get(),
+            .ipc_objects = ipc_objects_,
+            .cross_directory_rename = given_.begun.cross_directory_rename.get(),
             .kill_tree = [this] { loop_.end_tree("killed_by_rule"); },
             .sync_log = [this] { sync_->request(); },  // something was recorded
             .log_error = {},
@@ -79,7 +79,7 @@ calls::Supervision Running::supervision() {
             .continued = {}};
 }
 
-approval::Desk::Environment Running::desk_environment(audit::Log* log) {
+approval::ApprovalService::Environment RunLoop::desk_environment(audit::Log* log) {
     return {.loop = loop_.context(),
             .run = given_.config.run,
             .log = log,
@@ -93,7 +93,7 @@ approval::Desk::Environment Running::desk_environment(audit::Log* log) {
             .status = given_.status};
 }
 
-std::optional<EventLoop::Settings::Relay> Running::relay() const {
+std::optional<EventLoop::Settings::Relay> RunLoop::relay() const {
     approval::Terminal* const terminal = given_.config.terminal.get();
     if (terminal == nullptr) return std::nullopt;
     return EventLoop::Settings::Relay{.take = [terminal] { return terminal->take(); },
@@ -101,7 +101,7 @@ std::optional<EventLoop::Settings::Relay> Running::relay() const {
                                       .resume = [terminal](bool wanted) { return terminal->resume(wanted); }};
 }
 
-void Running::take_listener(limits::ControlGroups* groups) {
+void RunLoop::take_listener(limits::ControlGroups* groups) {
     const SessionConfig& config = given_.config;
     listener_.open(given_.begun.take_listener(config));
     if (config.terminal) desk_->start();
@@ -118,7 +118,7 @@ void Running::take_listener(limits::ControlGroups* groups) {
     if (tree_limits_) tree_limits_->start();
 }
 
-RunOutcome Running::run(std::function<void(int exit_code)> command_ended) {
+RunOutcome RunLoop::run(std::function<void(int exit_code)> command_ended) {
     // The agent wakes up, and closes what the command must not have, while the receivers do.
     given_.begun.let_go();
     receivers_.start();
@@ -129,7 +129,7 @@ RunOutcome Running::run(std::function<void(int exit_code)> command_ended) {
                                     .command_ended = std::move(command_ended),
                                     .relay = relay(),
                                     .tick = [this] { return receivers_.tick(); },
-                                    .tick_interval = std::chrono::milliseconds(Receivers::tick_interval_ms)});
+                                    .tick_interval = std::chrono::milliseconds(WorkerPool::tick_interval_ms)});
     if (shared_.log != nullptr) shared_.log->limit_waiting(last_wait);
     desk_->stop();
     receivers_.stop();
@@ -140,7 +140,7 @@ RunOutcome Running::run(std::function<void(int exit_code)> command_ended) {
     return outcome;
 }
 
-void Running::note_tree_limits(RunOutcome& outcome) {
+void RunLoop::note_tree_limits(RunOutcome& outcome) {
     if (!tree_limits_) return;
     tree_limits_->stop();
     outcome.peak = tree_limits_->peak();

@@ -1,7 +1,7 @@
 // What answers the command's tree while it lives: rules, event loop, desk, receivers and the tree's limits,
 // wired together.
 //
-// Made, given its log, armed and run once, on the main thread. Destroyed before it has run, it leaves
+// Made, given its log, confined and run once, on the main thread. Destroyed before it has run, it leaves
 // nothing. After a run it is better left as it is: the process ends then, and all of this would be taken
 // apart for nobody.
 #pragma once
@@ -22,25 +22,25 @@
 
 namespace callgate {
 
-class Running {
+class RunLoop {
 public:
     struct Surroundings {
         const SessionConfig& config;
-        Beginning& begun;
+        Launch& begun;
         RunReport& report;
         std::function<approval::RunStatus()> status;
     };
     /// Everything that can be made while the agent arms itself, before the command is known; all of
     /// `surroundings` outlives it. From here on there are threads, which have dropped their capabilities
     /// themselves. Throws std::exception.
-    explicit Running(Surroundings surroundings);
-    Running(const Running&) = delete;
-    Running& operator=(const Running&) = delete;
-    ~Running();
+    explicit RunLoop(Surroundings surroundings);
+    RunLoop(const RunLoop&) = delete;
+    RunLoop& operator=(const RunLoop&) = delete;
+    ~RunLoop();
 
     /// Where decisions are recorded; null: nowhere. Before the listener is taken. It outlives this.
     void use(audit::Log* log);
-    /// Takes the listener as soon as the agent is armed. The command has not begun. `groups` (null: no limit
+    /// Takes the listener as soon as the agent is confined. The command has not begun. `groups` (null: no limit
     /// is one of the whole tree) outlive this. Throws std::exception.
     void take_listener(limits::ControlGroups* groups);
     /// Lets the command begin, and returns when nothing of its tree is left and nobody answers any more.
@@ -51,22 +51,22 @@ public:
 
 private:
     [[nodiscard]] calls::Supervision supervision();
-    [[nodiscard]] approval::Desk::Environment desk_environment(audit::Log* log);
+    [[nodiscard]] approval::ApprovalService::Environment desk_environment(audit::Log* log);
     [[nodiscard]] std::optional<EventLoop::Settings::Relay> relay() const;
     void note_tree_limits(RunOutcome& outcome);
 
     Surroundings given_;
     const rules::RuleSet& rules_;
     const rules::StaticGrants grants_;
-    const rules::MoveJudge moves_;
+    const rules::RenameCheck moves_;
     std::optional<calls::Observation> observed_;
-    calls::UserObjects user_objects_;
+    calls::IpcObjects ipc_objects_;
     EventLoop loop_;
     std::optional<LogSync> sync_;
     calls::Supervision shared_;
     kernel::Listener listener_;
-    std::optional<approval::Desk> desk_;  // once there is a log
-    Receivers receivers_;
+    std::optional<approval::ApprovalService> desk_;  // once there is a log
+    WorkerPool receivers_;
     std::optional<limits::TreeLimits> tree_limits_;
 };
 

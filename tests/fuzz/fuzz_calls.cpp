@@ -116,8 +116,8 @@ struct World {
     rules::RuleSet rules = make_rules(directory, own_network);
     rules::Plan plan = rules::make_plan(rules, {.landlock_abi = 7, .record = rules::RecordMode::contested});
     rules::StaticGrants grants{plan};
-    rules::MoveJudge moves{rules, grants};
-    std::unique_ptr<calls::Scratch> scratch = std::make_unique<calls::Scratch>();
+    rules::RenameCheck moves{rules, grants};
+    std::unique_ptr<calls::WorkerBuffers> buffers = std::make_unique<calls::WorkerBuffers>();
     agent::SharedObjects made = agent::SharedObjects::make().value();
     std::unique_ptr<audit::Log> log;
     int lowest_free = -1;
@@ -139,7 +139,7 @@ struct World {
             if (::stat(made_here.c_str(), &found) != 0) std::abort();
             made_at = found.st_ctim;
         }
-        agent::remove_made_objects(made.objects());
+        agent::remove_created_ipc(made.objects());
         for (auto& kind : made.objects().ids) kind.count = 0;
         for (auto& name : made.objects().message_queues) name.used = false;
     }
@@ -172,7 +172,7 @@ void run_call(const enforce::CallEntry& entry, const kernel::Notification& notif
     fuzz::open_descriptors();
     here.tidy();
     RunReport report;
-    calls::UserObjects user_objects(here.made.objects());
+    calls::IpcObjects ipc_objects(here.made.objects());
     calls::Supervision run{.rules = here.rules,
                            .plan = here.plan,
                            .grants = here.grants,
@@ -185,7 +185,7 @@ void run_call(const enforce::CallEntry& entry, const kernel::Notification& notif
                            .identity = {},
                            .names = {},
                            .bound_names = {},
-                           .user_objects = user_objects,
+                           .ipc_objects = ipc_objects,
                            .kill_tree = [] {},
                            .sync_log = {},
                            .log_error = {},
@@ -194,8 +194,8 @@ void run_call(const enforce::CallEntry& entry, const kernel::Notification& notif
     NeverBlocks blocking;
     {
         kernel::PendingCall call(kernel, notification);
-        here.scratch->executable.clear();
-        calls::CallContext context{run, call, blocking, *here.scratch, entry, monotonic_ns()};
+        here.buffers->executable.clear();
+        calls::CallContext context{run, call, blocking, *here.buffers, entry, monotonic_ns()};
         try {
             calls::handler_of(entry)(context);
         } catch (const std::exception&) {

@@ -46,7 +46,7 @@ void read_lines(const std::string& path, std::size_t lines) {
             broken("a bad line without a reason");
         audit::Entry quick;
         std::string problem;
-        if (audit::parse_quickly(reader.line(), quick)) {
+        if (audit::scan_decision(reader.line(), quick)) {
             const auto slow = audit::parse_record(reader.line(), problem);
             if (!slow || slow->object != quick.object || slow->verdict != quick.verdict ||
                 slow->rule != quick.rule || slow->sequence != quick.sequence || slow->host != quick.host)

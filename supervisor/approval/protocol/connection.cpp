@@ -10,15 +10,15 @@ namespace callgate::approval {
 
 namespace asio = boost::asio;
 
-Link::Link(asio::io_context& loop, UniqueFd fd, Conversation conversation)
+Connection::Connection(asio::io_context& loop, UniqueFd fd, ProtocolSession conversation)
     : stream_(loop, fd.release()), conversation_(std::move(conversation)) {}
 
-void Link::start() {
+void Connection::start() {
     read();
     flush();
 }
 
-void Link::read() {
+void Connection::read() {
     stream_.async_read_some(
         asio::buffer(input_),
         [this, alive = std::weak_ptr(alive_)](const boost::system::error_code& error, std::size_t got) {
@@ -30,9 +30,9 @@ void Link::read() {
         });
 }
 
-void Link::flush() {
+void Connection::flush() {
     output_ += conversation_.take_output();
-    if (output_.size() > most_output) return close();
+    if (output_.size() > max_output) return close();
     if (!writing_.empty() || gone_) return;
     if (output_.empty()) {
         if (closing_) close();
@@ -41,7 +41,7 @@ void Link::flush() {
     write();
 }
 
-void Link::write() {
+void Connection::write() {
     writing_ = std::exchange(output_, {});
     asio::async_write(
         stream_, asio::buffer(writing_),
@@ -54,7 +54,7 @@ void Link::write() {
 }
 
 /// The owner takes this away, so it learns of it when nothing of it runs.
-void Link::close() {
+void Connection::close() {
     if (std::exchange(gone_, true)) return;
     boost::system::error_code ignored;
     const auto executor = stream_.get_executor();

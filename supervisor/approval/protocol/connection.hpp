@@ -15,17 +15,17 @@
 
 namespace callgate::approval {
 
-class Link {
+class Connection {
 public:
     /// The most that waits for a peer that does not read.
-    static constexpr std::size_t most_output = 8 << 20;
+    static constexpr std::size_t max_output = 8 << 20;
 
-    Link(boost::asio::io_context& loop, UniqueFd fd, Conversation conversation);
+    Connection(boost::asio::io_context& loop, UniqueFd fd, ProtocolSession conversation);
     void on_close(std::function<void()> closed) { closed_ = std::move(closed); }
     void start();
     /// After the conversation has more to say.
     void flush();
-    [[nodiscard]] Conversation& conversation() { return conversation_; }
+    [[nodiscard]] ProtocolSession& conversation() { return conversation_; }
 
 private:
     void read();
@@ -33,7 +33,7 @@ private:
     void close();
 
     boost::asio::posix::stream_descriptor stream_;
-    Conversation conversation_;
+    ProtocolSession conversation_;
     std::function<void()> closed_;
     std::array<char, 16384> input_;
     std::string output_, writing_;

@@ -14,17 +14,17 @@ bool same_token(std::string_view given, std::string_view wanted) {
 
 }  // namespace
 
-Conversation::Conversation(Broker& broker, Settings settings, Environment environment)
+ProtocolSession::ProtocolSession(QuestionQueue& broker, Settings settings, Environment environment)
     : broker_(broker), settings_(std::move(settings)), environment_(std::move(environment)) {
     authenticated_ = settings_.token.empty();
     output_ = hello_message(settings_.run, !authenticated_);
 }
 
-bool Conversation::receive(std::string_view bytes) {
+bool ProtocolSession::receive(std::string_view bytes) {
     while (!bytes.empty()) {
         const std::size_t end = bytes.find('\n');
         const std::string_view piece = bytes.substr(0, end);
-        if (input_.size() + piece.size() > longest_message) {
+        if (input_.size() + piece.size() > max_message) {
             output_ += error_message("the line is too long");
             return false;
         }
@@ -37,7 +37,7 @@ bool Conversation::receive(std::string_view bytes) {
     return true;
 }
 
-bool Conversation::handle(std::string_view line) {
+bool ProtocolSession::handle(std::string_view line) {
     const Message message = parse_message(line);
     if (!authenticated_) {
         const auto* auth = std::get_if<AuthMessage>(&message);
@@ -60,8 +60,8 @@ bool Conversation::handle(std::string_view line) {
         output_ += grants_message(broker_.grants());
     } else if (const auto* revoke = std::get_if<RevokeMessage>(&message)) {
         const auto applied = broker_.revoke(revoke->grant, settings_.who);
-        output_ += ack_message(revoke->grant, applied == Broker::Applied::yes,
-                               applied == Broker::Applied::unknown_question ? "no such grant" : why(applied));
+        output_ += ack_message(revoke->grant, applied == QuestionQueue::Applied::yes,
+                               applied == QuestionQueue::Applied::unknown_question ? "no such grant" : why(applied));
     } else if (std::holds_alternative<StopMessage>(message)) {
         output_ += ack_message(0, true, "");
         environment_.stop();
@@ -72,7 +72,7 @@ bool Conversation::handle(std::string_view line) {
 }
 
 /// Every acknowledgement comes before the question is seen to be gone.
-void Conversation::decide(const DecisionMessage& decision) {
+void ProtocolSession::decide(const DecisionMessage& decision) {
     Reply reply = decision.reply;
     reply.by = settings_.by;
     reply.who = settings_.who;
@@ -83,25 +83,25 @@ void Conversation::decide(const DecisionMessage& decision) {
         reply.reason = "the answer was not understood: " + decision.wrong;
     }
     const auto applied = broker_.answer(decision.id, decision.key, reply);
-    const bool good = applied == Broker::Applied::yes && decision.wrong.empty();
+    const bool good = applied == QuestionQueue::Applied::yes && decision.wrong.empty();
     const auto questions = broker_.questions();
     if (std::ranges::none_of(questions, [&](const auto& one) { return one.question->id == decision.id; }))
         shown_.erase(decision.id);
     output_ += ack_message(decision.id, good,
-                           applied != Broker::Applied::yes ? why(applied)
+                           applied != QuestionQueue::Applied::yes ? why(applied)
                            : decision.wrong.empty()        ? ""
                                                            : decision.wrong + ": denied");
 }
 
-void Conversation::show(const std::vector<Broker::Open>& questions) {
+void ProtocolSession::show(const std::vector<QuestionQueue::Open>& questions) {
     if (!authenticated_) return;
     std::erase_if(shown_, [&](const auto& shown) {
         const bool open = std::ranges::any_of(
-            questions, [&](const Broker::Open& one) { return one.question->id == shown.first; });
+            questions, [&](const QuestionQueue::Open& one) { return one.question->id == shown.first; });
         if (!open) output_ += withdrawn_message(shown.first, "it is not asked any more");
         return !open;
     });
-    for (const Broker::Open& one : questions) {
+    for (const QuestionQueue::Open& one : questions) {
         const Counts counts{one.count, one.callers};
         const auto [known, is_new] = shown_.try_emplace(one.question->id, counts);
         if (is_new) {

@@ -13,7 +13,7 @@
 
 namespace callgate::approval {
 
-class Conversation {
+class ProtocolSession {
 public:
     struct Settings {
         std::string run;
@@ -27,12 +27,12 @@ public:
         std::function<void()> stop;           // ends the run
         std::function<void()> arrived;        // it has authenticated itself
     };
-    Conversation(Broker& broker, Settings settings, Environment environment);
+    ProtocolSession(QuestionQueue& broker, Settings settings, Environment environment);
 
     /// False: it is to be closed, after what is to be sent was sent.
     [[nodiscard]] bool receive(std::string_view bytes);
     /// Says what came and went since.
-    void show(const std::vector<Broker::Open>& questions);
+    void show(const std::vector<QuestionQueue::Open>& questions);
     /// What is to be sent; taken away.
     [[nodiscard]] std::string take_output() { return std::exchange(output_, {}); }
     [[nodiscard]] bool authenticated() const { return authenticated_; }
@@ -41,7 +41,7 @@ private:
     bool handle(std::string_view line);
     void decide(const DecisionMessage& decision);
 
-    Broker& broker_;
+    QuestionQueue& broker_;
     Settings settings_;
     Environment environment_;
     std::string input_, output_;

@@ -134,7 +134,7 @@ void add_process(Line& line, const Question& question) {
     line.close(']').close();
 }
 
-std::int64_t remaining_ms(const Broker::Open& open, std::int64_t now_ns) {
+std::int64_t remaining_ms(const QuestionQueue::Open& open, std::int64_t now_ns) {
     return std::max<std::int64_t>(open.deadline_ns - now_ns, 0) / 1'000'000;
 }
 
@@ -181,7 +181,7 @@ std::string status_message(std::string_view run, const RunStatus& status) {
         .done();
 }
 
-std::string ask_message(const Broker::Open& open, std::int64_t now_ns) {
+std::string ask_message(const QuestionQueue::Open& open, std::int64_t now_ns) {
     const Question& question = *open.question;
     Line line("ask");
     line.number("id", question.id).text("key", question.key);
@@ -206,7 +206,7 @@ std::string ask_message(const Broker::Open& open, std::int64_t now_ns) {
     return line.done();
 }
 
-std::string count_message(const Broker::Open& open, std::int64_t now_ns) {
+std::string count_message(const QuestionQueue::Open& open, std::int64_t now_ns) {
     return Line("count")
         .number("id", open.question->id)
         .number("count", open.count)
@@ -263,17 +263,17 @@ Message parse_message(std::string_view line) {
     return Nonsense{"unknown type"};
 }
 
-std::string_view why(Broker::Applied applied) {
+std::string_view why(QuestionQueue::Applied applied) {
     switch (applied) {
-        case Broker::Applied::yes:
+        case QuestionQueue::Applied::yes:
             return "";
-        case Broker::Applied::unknown_question:
+        case QuestionQueue::Applied::unknown_question:
             return "it is not asked any more";
-        case Broker::Applied::other_question:
+        case QuestionQueue::Applied::other_question:
             return "the key is another question's: denied";
-        case Broker::Applied::not_offered:
+        case QuestionQueue::Applied::not_offered:
             return "wider than what was offered: denied";
-        case Broker::Applied::unrecorded:
+        case QuestionQueue::Applied::unrecorded:
             return "it could not be recorded: denied";
     }
     return "";

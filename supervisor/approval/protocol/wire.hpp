@@ -14,7 +14,7 @@
 namespace callgate::approval {
 
 /// No line that comes in is longer.
-inline constexpr std::size_t longest_message = 64 << 10;
+inline constexpr std::size_t max_message = 64 << 10;
 
 /// What a run says of itself.
 struct RunStatus {
@@ -28,8 +28,8 @@ struct RunStatus {
 
 [[nodiscard]] std::string status_message(std::string_view run, const RunStatus& status);
 [[nodiscard]] std::string hello_message(std::string_view run, bool token_required);
-[[nodiscard]] std::string ask_message(const Broker::Open& open, std::int64_t now_ns);
-[[nodiscard]] std::string count_message(const Broker::Open& open, std::int64_t now_ns);
+[[nodiscard]] std::string ask_message(const QuestionQueue::Open& open, std::int64_t now_ns);
+[[nodiscard]] std::string count_message(const QuestionQueue::Open& open, std::int64_t now_ns);
 [[nodiscard]] std::string withdrawn_message(std::uint64_t id, std::string_view why);
 /// `id` 0: the answer was to nothing that could be understood.
 [[nodiscard]] std::string ack_message(std::uint64_t id, bool applied, std::string_view why);
@@ -63,6 +63,6 @@ using Message = std::variant<Nonsense, AuthMessage, DecisionMessage, RestMessage
 [[nodiscard]] Message parse_message(std::string_view line);
 
 /// Words for what became of an answer.
-[[nodiscard]] std::string_view why(Broker::Applied applied);
+[[nodiscard]] std::string_view why(QuestionQueue::Applied applied);
 
 }  // namespace callgate::approval

@@ -15,9 +15,9 @@ struct Answered {
 
 /// The seam over the audit log. Each returns false where it could not be written: a question is then not
 /// asked, and an answer denies. Called with the broker's lock held; any thread.
-class Journal {
+class ApprovalLog {
 public:
-    virtual ~Journal() = default;
+    virtual ~ApprovalLog() = default;
     [[nodiscard]] virtual bool shown(const Question& question) = 0;
     [[nodiscard]] virtual bool answered(const Question& question, const Answered& answered) = 0;
     [[nodiscard]] virtual bool withdrawn(const Question& question, std::string_view why) = 0;
@@ -25,7 +25,7 @@ public:
 };
 
 /// Writes to the run's log; with `--no-audit` there is none, and nothing is written.
-class LogJournal final : public Journal {
+class LogJournal final : public ApprovalLog {
 public:
     explicit LogJournal(audit::Log* log) : log_(log) {}
     bool shown(const Question& question) override;

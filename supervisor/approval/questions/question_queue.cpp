@@ -23,7 +23,7 @@ Approval approval_of(const Question& question, const Reply& reply, std::uint64_t
 
 }  // namespace
 
-void Broker::open(bool reachable) {
+void QuestionQueue::open(bool reachable) {
     ParkedCalls denied;
     {
         const std::lock_guard guard(lock_);
@@ -38,14 +38,14 @@ void Broker::open(bool reachable) {
     environment_.changed();
 }
 
-std::optional<Broker::Granted> Broker::granted(const Subject& asked) {
+std::optional<QuestionQueue::Granted> QuestionQueue::granted(const Subject& asked) {
     const std::lock_guard guard(lock_);
     const Grant* const grant = grants_.find(asked);
     if (grant == nullptr) return std::nullopt;
     return Granted{grant->action, grant->number, grant->question};
 }
 
-bool Broker::while_granted(const Subject& asked, rules::Action action,
+bool QuestionQueue::while_granted(const Subject& asked, rules::Action action,
                            const std::function<void(const Granted&)>& record) const {
     const std::lock_guard guard(lock_);
     const Grant* const grant = grants_.deciding(asked);
@@ -54,16 +54,16 @@ bool Broker::while_granted(const Subject& asked, rules::Action action,
     return true;
 }
 
-bool Broker::gained_by_move(std::string_view old_path, std::string_view new_path) const {
+bool QuestionQueue::gained_by_move(std::string_view old_path, std::string_view new_path) const {
     const std::lock_guard guard(lock_);
     return grants_.gained_by_move(old_path, new_path);
 }
 
-Broker::Questions::iterator Broker::find(std::string_view key) {
+QuestionQueue::Questions::iterator QuestionQueue::find(std::string_view key) {
     return std::ranges::find_if(questions_, [key](const Asked& one) { return one.question->key == key; });
 }
 
-Broker::Admission Broker::park(Asked& asked, ParkedCall& call) {
+QuestionQueue::Admission QuestionQueue::park(Asked& asked, ParkedCall& call) {
     if (parked_ == settings_.calls) return Admission::too_many;
     asked.calls.push_back(std::move(call));
     asked.deserted_ns = 0;
@@ -73,7 +73,7 @@ Broker::Admission Broker::park(Asked& asked, ParkedCall& call) {
 }
 
 /// Somebody may be found to be there, or nobody, while the lock is not held; `open` knows better.
-void Broker::find_reach() {
+void QuestionQueue::find_reach() {
     {
         const std::lock_guard guard(lock_);
         if (reachable_) return;
@@ -83,7 +83,7 @@ void Broker::find_reach() {
     if (!reachable_) reachable_ = found;
 }
 
-Broker::Admission Broker::join(std::string_view key, ParkedCall& call) {
+QuestionQueue::Admission QuestionQueue::join(std::string_view key, ParkedCall& call) {
     find_reach();
     {
         const std::lock_guard guard(lock_);
@@ -96,7 +96,7 @@ Broker::Admission Broker::join(std::string_view key, ParkedCall& call) {
     return Admission::parked;
 }
 
-bool Broker::too_often(const std::string& rule, std::int64_t now) {
+bool QuestionQueue::too_often(const std::string& rule, std::int64_t now) {
     std::vector<std::int64_t>& times = recent_[rule];
     std::erase_if(times, [now](std::int64_t time) { return now - time >= minute_ns; });
     if (times.size() >= settings_.new_per_minute) return true;
@@ -104,7 +104,7 @@ bool Broker::too_often(const std::string& rule, std::int64_t now) {
     return false;
 }
 
-Broker::Admission Broker::ask(Question question, ParkedCall& call) {
+QuestionQueue::Admission QuestionQueue::ask(Question question, ParkedCall& call) {
     {
         const std::lock_guard guard(lock_);
         if (!reachable_.value_or(false)) return Admission::nobody;
@@ -128,7 +128,7 @@ Broker::Admission Broker::ask(Question question, ParkedCall& call) {
     return Admission::parked;
 }
 
-std::vector<Broker::Open> Broker::questions() const {
+std::vector<QuestionQueue::Open> QuestionQueue::questions() const {
     const std::lock_guard guard(lock_);
     std::vector<Open> all;
     all.reserve(questions_.size());
@@ -137,14 +137,14 @@ std::vector<Broker::Open> Broker::questions() const {
     return all;
 }
 
-void Broker::give(ParkedCalls& from, ParkedCalls::iterator call, const Approval& approval, ParkedCalls& out) {
+void QuestionQueue::give(ParkedCalls& from, ParkedCalls::iterator call, const Approval& approval, ParkedCalls& out) {
     call->approvals.push_back(approval);
     out.splice(out.end(), from, call);
     --parked_;
 }
 
 /// On record first; what cannot be recorded denies. False: it could not be.
-bool Broker::settle(Questions::iterator asked, const Reply& wanted, ParkedCalls& out) {
+bool QuestionQueue::settle(Questions::iterator asked, const Reply& wanted, ParkedCalls& out) {
     Reply reply = wanted;
     const Question& question = *asked->question;
     const std::int64_t now = environment_.now_ns();
@@ -173,7 +173,7 @@ bool Broker::settle(Questions::iterator asked, const Reply& wanted, ParkedCalls&
     return recorded;
 }
 
-Broker::Applied Broker::answer(std::uint64_t id, std::string_view key, Reply reply) {
+QuestionQueue::Applied QuestionQueue::answer(std::uint64_t id, std::string_view key, Reply reply) {
     ParkedCalls out;
     Applied applied = Applied::yes;
     bool kills = false;
@@ -204,7 +204,7 @@ Broker::Applied Broker::answer(std::uint64_t id, std::string_view key, Reply rep
     return applied;
 }
 
-void Broker::rest(std::uint64_t id) {
+void QuestionQueue::rest(std::uint64_t id) {
     const std::lock_guard guard(lock_);
     for (Asked& one : questions_) {
         if (one.question->id != id || one.rested) continue;
@@ -213,12 +213,12 @@ void Broker::rest(std::uint64_t id) {
     }
 }
 
-std::vector<Grant> Broker::grants() const {
+std::vector<Grant> QuestionQueue::grants() const {
     const std::lock_guard guard(lock_);
     return grants_.all();
 }
 
-Broker::Applied Broker::revoke(std::uint64_t grant, const audit::Answerer& who) {
+QuestionQueue::Applied QuestionQueue::revoke(std::uint64_t grant, const audit::Answerer& who) {
     const std::lock_guard guard(lock_);
     if (!grants_.revoke(grant)) return Applied::unknown_question;
     return journal_.revoked(grant, who) ? Applied::yes : Applied::unrecorded;
@@ -226,7 +226,7 @@ Broker::Applied Broker::revoke(std::uint64_t grant, const audit::Answerer& who) 
 
 /// Some of the callers at each tick, all in turn. A caller that is gone is dropped: its answer would reach
 /// nobody.
-void Broker::look_at_callers(Asked& asked, std::size_t most) {
+void QuestionQueue::look_at_callers(Asked& asked, std::size_t most) {
     for (std::size_t looked = 0; looked < most && !asked.calls.empty(); ++looked) {
         if (asked.next_look == asked.calls.end()) {
             if (looked > 0) return;
@@ -243,7 +243,7 @@ void Broker::look_at_callers(Asked& asked, std::size_t most) {
     }
 }
 
-bool Broker::tick() {
+bool QuestionQueue::tick() {
     ParkedCalls denied;
     bool changed = false;
     bool more = false;

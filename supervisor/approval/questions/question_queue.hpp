@@ -34,7 +34,7 @@ struct ParkedCall {
 };
 using ParkedCalls = std::list<ParkedCall>;
 
-class Broker {
+class QuestionQueue {
 public:
     struct Settings {
         std::int64_t timeout_ns = 60'000'000'000;
@@ -56,7 +56,7 @@ public:
         std::function<void()> kill;
     };
 
-    Broker(Settings settings, Journal& journal, Environment environment)
+    QuestionQueue(Settings settings, ApprovalLog& journal, Environment environment)
         : settings_(settings), journal_(journal), environment_(std::move(environment)) {}
 
     /// Whether anybody can answer; false: what is asked is denied at once, and what waits too.
@@ -130,7 +130,7 @@ private:
     void give(ParkedCalls& from, ParkedCalls::iterator call, const Approval& approval, ParkedCalls& out);
 
     Settings settings_;
-    Journal& journal_;
+    ApprovalLog& journal_;
     Environment environment_;
     mutable std::mutex lock_;
     std::optional<bool> reachable_;

@@ -17,7 +17,7 @@ std::string bytes(const json& value, const std::string& key) {
     return encoded.empty() ? text(member(value, key.c_str())) : decode_base64(encoded).value_or("");
 }
 
-void read_object(Shown& shown, const json& message) {
+void read_object(QuestionView& shown, const json& message) {
     const json& object = member(message, "object");
     shown.kind = text(member(object, "kind"));
     if (shown.kind == "internet") {
@@ -33,7 +33,7 @@ void read_object(Shown& shown, const json& message) {
     shown.source = bytes(message, "source");
 }
 
-void read_process(Shown& shown, const json& process) {
+void read_process(QuestionView& shown, const json& process) {
     shown.process = static_cast<pid_t>(number(member(process, "pid")));
     shown.program = text(member(process, "program"));
     shown.argv = texts(member(process, "argv"));
@@ -43,8 +43,8 @@ void read_process(Shown& shown, const json& process) {
             {static_cast<pid_t>(number(member(one, "pid"))), text(member(one, "program"))});
 }
 
-Shown shown_of(const json& message) {
-    Shown shown;
+QuestionView shown_of(const json& message) {
+    QuestionView shown;
     shown.id = number(member(message, "id"));
     shown.key = text(member(message, "key"));
     shown.operation = text(member(message, "operation"));
@@ -64,7 +64,7 @@ Shown shown_of(const json& message) {
 
 }  // namespace
 
-bool Shown::offers(Scope scope) const { return std::ranges::find(scopes, scope) != scopes.end(); }
+bool QuestionView::offers(Scope scope) const { return std::ranges::find(scopes, scope) != scopes.end(); }
 
 FromRun parse_from_run(std::string_view line, std::int64_t now_ns) {
     FromRun result;
@@ -87,7 +87,7 @@ FromRun parse_from_run(std::string_view line, std::int64_t now_ns) {
     return result;
 }
 
-std::string decision_line(const Shown& shown, std::string_view verdict, Scope scope,
+std::string decision_line(const QuestionView& shown, std::string_view verdict, Scope scope,
                           std::string_view reason) {
     std::string line = R"({"v":1,"type":"decision","id":)" + std::to_string(shown.id) +
                        ",\"key\":" + json_string(shown.key) +

@@ -14,7 +14,7 @@
 
 namespace callgate::approval {
 
-struct Shown {
+struct QuestionView {
     std::string run;
     std::uint64_t id = 0;
     std::string key;
@@ -53,13 +53,13 @@ struct FromRun {
     std::string why;
     std::uint64_t count = 0;
     std::int64_t deadline_ms = 0;
-    std::optional<Shown> ask;
+    std::optional<QuestionView> ask;
     std::string text;  // the whole line
 };
 [[nodiscard]] FromRun parse_from_run(std::string_view line, std::int64_t now_ns);
 
 /// `{"v":1,"type":"decision",...}` with its newline.
-[[nodiscard]] std::string decision_line(const Shown& shown, std::string_view verdict, Scope scope,
+[[nodiscard]] std::string decision_line(const QuestionView& shown, std::string_view verdict, Scope scope,
                                         std::string_view reason = {});
 /// What a deciding program answers: `{"verdict":"allow","scope":"once","reason":"..."}`. Whatever cannot be
 /// understood denies, and `problem` says why.

@@ -60,7 +60,7 @@ private:
     bool cut_ = false, first_foot_ = true;
 };
 
-std::string wish(const Shown& shown) {
+std::string wish(const QuestionView& shown) {
     std::string text = shown.operation;
     std::string others;
     for (const std::string& one : shown.operations)
@@ -68,7 +68,7 @@ std::string wish(const Shown& shown) {
     return others.empty() ? text : text + " (and " + others + ')';
 }
 
-std::string state_of(const Shown& shown) {
+std::string state_of(const QuestionView& shown) {
     if (shown.kind != "file") return "";
     if (!shown.exists) return "   (does not exist yet)";
     if (shown.directory) return "   (directory)";
@@ -90,7 +90,7 @@ std::string joined(const std::vector<std::string>& words) {
     return text;
 }
 
-std::string chain(const Shown& shown) {
+std::string chain(const QuestionView& shown) {
     std::string text = ascii_safe(shown.program) + "  pid " + std::to_string(shown.process);
     for (const Process& one : shown.ancestors) {
         const std::size_t slash = one.program.rfind('/');
@@ -101,7 +101,7 @@ std::string chain(const Shown& shown) {
     return text;
 }
 
-std::string keys(const Shown& shown, bool closed) {
+std::string keys(const QuestionView& shown, bool closed) {
     std::string text = "[Enter] deny";
     if (!closed) {
         text += "   a allow once";
@@ -142,7 +142,7 @@ std::string shortened(const std::string& text, std::size_t width, bool& cut) {
     return text.substr(0, kept / 2) + mark + text.substr(text.size() - (kept - kept / 2));
 }
 
-Drawn draw(const Shown& shown, const Look& look) {
+Drawn draw(const QuestionView& shown, const Look& look) {
     Frame frame(look);
     const std::int64_t left = std::max<std::int64_t>(shown.deadline_ns - look.now_ns, 0) / 1'000'000'000;
     frame.head("callgate  question " + std::to_string(look.position) + " of " + std::to_string(look.total) +
@@ -172,7 +172,7 @@ Drawn draw(const Shown& shown, const Look& look) {
     return drawn;
 }
 
-Typed understand(std::string_view line, const Shown& shown, bool detailed) {
+Typed understand(std::string_view line, const QuestionView& shown, bool detailed) {
     while (!line.empty() && (line.back() == '\n' || line.back() == '\r' || line.back() == ' '))
         line.remove_suffix(1);
     if (line.empty() || line == "\x1b") return Typed::deny;

@@ -26,7 +26,7 @@ struct Drawn {
     std::string text;  // lines, each with its newline
     bool cut = false;  // something was hidden
 };
-[[nodiscard]] Drawn draw(const Shown& shown, const Look& look);
+[[nodiscard]] Drawn draw(const QuestionView& shown, const Look& look);
 
 /// Printable ASCII; everything else as \xNN, and a backslash doubled.
 [[nodiscard]] std::string ascii_safe(std::string_view bytes);
@@ -36,7 +36,7 @@ struct Drawn {
 /// What a line means. Letters never change their meaning.
 enum class Typed : std::uint8_t { deny, once, object, tree, deny_run, propose, details, kill, again };
 /// `detailed`: the details were shown, or nothing was hidden.
-[[nodiscard]] Typed understand(std::string_view line, const Shown& shown, bool detailed);
+[[nodiscard]] Typed understand(std::string_view line, const QuestionView& shown, bool detailed);
 
 /// Lines as a terminal gives them. What was pasted is no answer: from its beginning to its end nothing
 /// counts, whatever lines it holds.

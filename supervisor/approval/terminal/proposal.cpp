@@ -27,7 +27,7 @@ std::string json_words(const std::vector<std::string>& words) {
 }
 
 /// "203.0.113.4:443", "[::1]:80/udp" as conditions.
-std::string endpoint_conditions(const Shown& shown) {
+std::string endpoint_conditions(const QuestionView& shown) {
     std::string text = shown.object;
     std::string protocol = "tcp";
     if (text.ends_with("/udp")) {
@@ -44,7 +44,7 @@ std::string endpoint_conditions(const Shown& shown) {
            ", \"protocol\": " + json_string(protocol);
 }
 
-std::string object_conditions(const Shown& shown) {
+std::string object_conditions(const QuestionView& shown) {
     if (shown.kind == "internet") return endpoint_conditions(shown);
     const std::string pattern = rules::quote_glob(shown.object);
     if (shown.kind == "unix") return "\"unix\": " + json_string(pattern);
@@ -115,7 +115,7 @@ std::optional<List> find_rules(const std::string& text) {
 
 }  // namespace
 
-std::string proposed_rule(const Shown& shown) {
+std::string proposed_rule(const QuestionView& shown) {
     const auto sayable = [](std::string_view text) { return is_utf8(text); };
     if (!sayable(shown.object) || !sayable(shown.second_path) || !sayable(shown.program) ||
         !std::ranges::all_of(shown.arguments, sayable)) {
@@ -135,7 +135,7 @@ std::string proposed_rule(const Shown& shown) {
     return rule + "}";
 }
 
-Result<std::string> propose(const std::string& config, const Shown& shown) {
+Result<std::string> propose(const std::string& config, const QuestionView& shown) {
     const std::string rule = proposed_rule(shown);
     if (rule.empty()) return errno_code(EILSEQ);
     if (config.empty()) return errno_code(ENOENT);

@@ -14,10 +14,10 @@ namespace callgate::approval {
 
 /// The rule as it would stand in a rule set, on one line, without a comma. "" where none can say it (names
 /// that are not UTF-8).
-[[nodiscard]] std::string proposed_rule(const Shown& shown);
+[[nodiscard]] std::string proposed_rule(const QuestionView& shown);
 
 /// Writes it to a new file beneath `config`/pending (made where absent); the proposal's name.
-[[nodiscard]] Result<std::string> propose(const std::string& config, const Shown& shown);
+[[nodiscard]] Result<std::string> propose(const std::string& config, const QuestionView& shown);
 
 struct Pending {
     std::string name, rule;

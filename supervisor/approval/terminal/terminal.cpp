@@ -22,7 +22,7 @@ namespace callgate::approval {
 
 namespace {
 
-constexpr std::size_t most_held = 1 << 20, most_input = 4096;
+constexpr std::size_t max_held = 1 << 20, max_input = 4096;
 constexpr std::int64_t millisecond_ns = 1'000'000;
 
 UniqueFd require(int fd, const char* what) {
@@ -191,8 +191,8 @@ void Terminal::follow_wish() {
 }
 
 void Terminal::wait() {
-    const bool keys = !suspended_ && !ended_ && (prompting_ || (keys_taken_ && input_.size() < most_input));
-    const bool output = !suspended_ && held_.size() < most_held;
+    const bool keys = !suspended_ && !ended_ && (prompting_ || (keys_taken_ && input_.size() < max_input));
+    const bool output = !suspended_ && held_.size() < max_held;
     const short master = static_cast<short>((output ? POLLIN : 0) | (input_.empty() ? 0 : POLLOUT));
     std::array<pollfd, 4> all{{{wake_.get(), POLLIN, 0},
                                {winch_.get(), POLLIN, 0},
@@ -202,9 +202,9 @@ void Terminal::wait() {
     int timeout = in_background ? 100 : 1000;
     if (keys_.waits_for_escape()) timeout = static_cast<int>(PromptKeys::escape_ns / millisecond_ns);
     if (looking_) timeout = 50;  // for silence, or the foreground
-    if (armed_at_ns_ != 0)
+    if (confined_at_ns_ != 0)
         timeout =
-            static_cast<int>(std::max<std::int64_t>(armed_at_ns_ - monotonic_ns(), 0) / millisecond_ns) + 1;
+            static_cast<int>(std::max<std::int64_t>(confined_at_ns_ - monotonic_ns(), 0) / millisecond_ns) + 1;
     if (::poll(all.data(), all.size(), timeout) < 0) return;
     if (all[0].revents != 0) {
         std::uint64_t count = 0;
@@ -215,7 +215,7 @@ void Terminal::wait() {
     if ((all[3].revents & POLLOUT) != 0) give_input();
     if ((all[3].revents & (POLLIN | POLLHUP)) != 0) take_output();
     if (prompting_ && keys_.escaped(monotonic_ns())) on_line("");
-    if (prompting_ && armed_at_ns_ != 0 && monotonic_ns() >= armed_at_ns_) ask_for_key();
+    if (prompting_ && confined_at_ns_ != 0 && monotonic_ns() >= confined_at_ns_) ask_for_key();
 }
 
 void Terminal::on_winch() {
@@ -230,13 +230,13 @@ void Terminal::on_winch() {
 void Terminal::lose_person() {
     if (std::exchange(ended_, true)) return;
     prompting_ = false;
-    armed_at_ns_ = 0;
+    confined_at_ns_ = 0;
     looking_ = false;
     environment_.lost();
 }
 
 void Terminal::take_keys() {
-    std::array<char, most_input> bytes;
+    std::array<char, max_input> bytes;
     const ssize_t got = ::read(person_.descriptor(), bytes.data(), bytes.size());
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
     if (got <= 0) return lose_person();
@@ -262,7 +262,7 @@ void Terminal::take_output() {
         const std::string_view text(bytes.data(), static_cast<std::size_t>(got));
         if (prompting_) {
             held_ += text;
-            if (held_.size() >= most_held) return;
+            if (held_.size() >= max_held) return;
         } else {
             screen_.feed(text);
             show(text);

@@ -54,7 +54,7 @@ public:
     [[nodiscard]] int number() const { return number_; }
 
     struct Environment {
-        Broker* broker = nullptr;
+        QuestionQueue* broker = nullptr;
         std::string run, config;
         std::function<void()> suspend;  // Ctrl-Z at a prompt. Any thread
         std::function<void()> lost;     // the person's terminal is gone. Any thread
@@ -138,11 +138,11 @@ private:
     std::int64_t last_key_ns_ = 0;
     bool looking_ = false;          // a question waits until it can be drawn
     std::uint64_t told_ = 0;        // the question that was told of in the background
-    std::int64_t armed_at_ns_ = 0;  // when keys count at this prompt; 0: they do
+    std::int64_t confined_at_ns_ = 0;  // when keys count at this prompt; 0: they do
     bool prompting_ = false, detailed_ = false, on_alternate_ = false, plain_ = false;
     std::optional<Position> prompt_at_;  // where the cursor was, on a terminal with one screen
     int prompt_lines_ = 0;               // how far it has moved down since
-    std::optional<Shown> shown_;
+    std::optional<QuestionView> shown_;
 };
 
 }  // namespace callgate::approval

@@ -147,12 +147,12 @@ void Terminal::draw(bool details) {
     show_prompt(text);
     ::tcflush(person_.descriptor(), TCIFLUSH);
     keys_.begin(monotonic_ns());
-    armed_at_ns_ = keys_.guarded_until_ns();
+    confined_at_ns_ = keys_.guarded_until_ns();
 }
 
 /// The mark appears when keys count: who types before it sees nothing of it.
 void Terminal::ask_for_key(std::string_view before) {
-    armed_at_ns_ = 0;
+    confined_at_ns_ = 0;
     show_prompt(std::string(before) + "> ");
 }
 
@@ -160,7 +160,7 @@ void Terminal::ask_for_key(std::string_view before) {
 /// command is told to draw again.
 void Terminal::end_prompt() {
     prompting_ = false;
-    armed_at_ns_ = 0;
+    confined_at_ns_ = 0;
     shown_.reset();
     if (plain_) {
         erase_prompt();

@@ -283,7 +283,7 @@ void name_object(const Wanted& wanted, Entry& entry) {
 
 }  // namespace
 
-bool parse_quickly(std::string_view line, Entry& entry) {
+bool scan_decision(std::string_view line, Entry& entry) {
     entry.operations.clear();
     Wanted wanted;
     Pass pass(line);

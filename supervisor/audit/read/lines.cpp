@@ -69,12 +69,12 @@ Lines::Step Lines::next() {
             text_ = std::string_view(bytes_).substr(begin_, newline - begin_);
             begin_ = newline + 1;
             ++number_;
-            if (!skipping_ && text_.size() < longest_line) return Step::line;
+            if (!skipping_ && text_.size() < max_line) return Step::line;
             skipping_ = false;
             text_ = {};
             return Step::too_long;
         }
-        if (bytes_.size() - begin_ > longest_line) {
+        if (bytes_.size() - begin_ > max_line) {
             skipping_ = true;
             begin_ = bytes_.size();
         }

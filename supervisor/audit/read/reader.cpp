@@ -46,7 +46,7 @@ Reader::Step Reader::next() {
         case Lines::Step::line:
             break;
     }
-    if (parse_quickly(state.lines.text(), state.entry)) return Step::record;
+    if (scan_decision(state.lines.text(), state.entry)) return Step::record;
     std::optional<Entry> entry = parse_record(state.lines.text(), state.problem);
     if (!entry) return Step::bad;
     state.entry = std::move(*entry);
@@ -64,7 +64,7 @@ std::optional<Entry> last_record(const std::string& path) {
     const Result<UniqueFd> fd = open_for_reading(path);
     if (!fd) return std::nullopt;
     const off_t size = ::lseek(fd->get(), 0, SEEK_END);
-    std::string tail(static_cast<std::size_t>(std::clamp<off_t>(size, 0, off_t{longest_line})), '\0');
+    std::string tail(static_cast<std::size_t>(std::clamp<off_t>(size, 0, off_t{max_line})), '\0');
     const ssize_t got = ::pread(fd->get(), tail.data(), tail.size(), size - static_cast<off_t>(tail.size()));
     tail.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     const std::size_t end = tail.rfind('\n');

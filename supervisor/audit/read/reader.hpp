@@ -1,7 +1,7 @@
 // Reads a log back, line by line, over all its segments.
 //
 // Owns the open file and one line. The file is hostile: a line may be anything (longer than memory, nested,
-// no UTF-8, no JSON, members of the wrong type). Memory is bounded by `longest_line`; what is no record is
+// no UTF-8, no JSON, members of the wrong type). Memory is bounded by `max_line`; what is no record is
 // reported with its line number and reading goes on behind it.
 #pragma once
 
@@ -53,7 +53,7 @@ struct Entry {
 
 /// The same for a decision as callgate writes them, many times as fast and in place: true where `line` is
 /// one, and `entry` then is what parse_record gives. False says nothing.
-[[nodiscard]] bool parse_quickly(std::string_view line, Entry& entry);
+[[nodiscard]] bool scan_decision(std::string_view line, Entry& entry);
 
 class Reader {
 public:

@@ -8,7 +8,7 @@ void Calls::add(const Entry& entry, Outcome outcome, std::int64_t time, std::uin
                 std::uint32_t object) {
     std::size_t& listed = outcome == Outcome::allowed ? allowed_ : not_allowed_;
     const auto leave_out = [&] { count(cut_, outcome); };
-    if (listed == most_of_each) return leave_out();
+    if (listed == max_of_each) return leave_out();
     CallKind kind{.outcome = outcome, .process = process};
     Numbering number_of(*strings_);
     kind.verdict = number_of(entry.verdict);
@@ -25,7 +25,7 @@ void Calls::add(const Entry& entry, Outcome outcome, std::int64_t time, std::uin
     if (!number_of.room()) return leave_out();
     auto number = numbers_.find(kind);
     if (number == numbers_.end()) {
-        if (kinds_.size() == most_kinds) return leave_out();
+        if (kinds_.size() == max_kinds) return leave_out();
         number = numbers_.emplace(kind, static_cast<std::uint32_t>(kinds_.size())).first;
         kinds_.push_back(kind);
     }
@@ -35,7 +35,7 @@ void Calls::add(const Entry& entry, Outcome outcome, std::int64_t time, std::uin
 
 void Calls::add_event(const Entry& entry, std::int64_t time) {
     if (entry.action == "checkpoint") return;  // tells of the log, not of the run
-    const auto text = events_ < most_events ? strings_->add(other_text(entry)) : std::nullopt;
+    const auto text = events_ < max_events ? strings_->add(other_text(entry)) : std::nullopt;
     if (!text) {
         ++events_cut_;
         return;

@@ -34,7 +34,7 @@ struct Call {
 
 class Calls {
 public:
-    static constexpr std::size_t most_of_each = 100'000, most_kinds = 200'000, most_events = 10'000;
+    static constexpr std::size_t max_of_each = 100'000, max_kinds = 200'000, max_events = 10'000;
 
     explicit Calls(Strings& strings) : strings_(&strings) {}
 

@@ -10,7 +10,7 @@ namespace callgate::audit::report {
 
 namespace {
 
-constexpr std::uint64_t most_bad_said = 20;
+constexpr std::uint64_t max_bad_said = 20;
 
 /// The member `hash` of the line's end (chain.hpp); "" where the log has no chain.
 std::string_view hash_of(std::string_view line) {
@@ -50,9 +50,9 @@ private:
 std::uint32_t Collector::run_number() {
     const Entry& entry = reader_.entry();
     if (const auto known = run_numbers_.find(entry.run); known != run_numbers_.end()) return known->second;
-    if (contents_.runs.size() == Contents::most_runs) {
+    if (contents_.runs.size() == Contents::max_runs) {
         ++contents_.runs_cut;
-        return static_cast<std::uint32_t>(Contents::most_runs - 1);
+        return static_cast<std::uint32_t>(Contents::max_runs - 1);
     }
     const auto number = static_cast<std::uint32_t>(contents_.runs.size());
     run_numbers_.emplace(entry.run, number);
@@ -105,7 +105,7 @@ void Collector::take_decision() {
     count(contents_.verdicts[known_verdict(entry.verdict)], outcome);
     const auto rule = contents_.strings.add(entry.rule);
     const bool room =
-        rule && (contents_.rules.size() < Contents::most_rules || contents_.rules.contains(*rule));
+        rule && (contents_.rules.size() < Contents::max_rules || contents_.rules.contains(*rule));
     if (room)
         count(contents_.rules[*rule], outcome);
     else
@@ -129,7 +129,7 @@ void Collector::take() {
 void collect(Contents& contents, Reader& reader, std::ostream& errors) {
     contents.file = reader.path();
     Collector collector(contents, reader);
-    BadLines bad(errors, most_bad_said);
+    BadLines bad(errors, max_bad_said);
     for (Reader::Step step; (step = reader.next()) != Reader::Step::end;) {
         if (step == Reader::Step::record)
             collector.take();

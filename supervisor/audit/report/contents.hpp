@@ -30,7 +30,7 @@ struct Run {
 };
 
 struct Contents {
-    static constexpr std::size_t most_runs = 64, most_rules = 10'000, most_string_bytes = 32U << 20;
+    static constexpr std::size_t max_runs = 64, max_rules = 10'000, max_string_bytes = 32U << 20;
 
     std::string file;
     std::uint64_t records = 0, bad_lines = 0;
@@ -39,7 +39,7 @@ struct Contents {
     std::vector<Run> runs;
     std::uint64_t runs_cut = 0;  // records of further runs
 
-    Strings strings{most_string_bytes};
+    Strings strings{max_string_bytes};
     Objects objects{strings};
     Processes processes{strings};
     Calls calls{strings};

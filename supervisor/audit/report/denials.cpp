@@ -29,7 +29,7 @@ void Denials::add(const Entry& entry, Outcome outcome, std::int64_t time, std::u
     std::string problem;
     if (const auto request = parse_request(line, problem)) denial.fix = fix_for(*request, entry.operation);
     fix_bytes_ += denial.fix.option.size() + denial.fix.also.size();
-    if (fix_bytes_ > most_fix_bytes)
+    if (fix_bytes_ > max_fix_bytes)
         denial.fix = {"", "", "left out, as the page would become too large: see callgate audit show"};
     denials_.push_back(std::move(denial));
 }

@@ -26,7 +26,7 @@ struct Denial {
 
 class Denials {
 public:
-    static constexpr std::size_t most = 5'000, most_fix_bytes = 16U << 20;
+    static constexpr std::size_t most = 5'000, max_fix_bytes = 16U << 20;
 
     explicit Denials(Strings& strings) : strings_(&strings) {}
 

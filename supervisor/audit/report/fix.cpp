@@ -45,7 +45,7 @@ Fix fix_for(const RecordedRequest& request, const std::string& operation) {
         return none("no rule can allow it: callgate's own files and processes are out of every run's reach");
     if (request.decided_by == "failure")
         return none("no rule decided: what callgate cannot judge, record or answer is denied");
-    if (request.nameless)
+    if (request.unlinked)
         return none("the object has no name left; only a default of allow allows it (--default allow)");
     const auto one = single(operation);
     if (!one) return none("the record does not say what was asked");

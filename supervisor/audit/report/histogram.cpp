@@ -7,7 +7,7 @@ namespace callgate::audit::report {
 void Histogram::add(std::int64_t time, Outcome outcome) {
     if (steps_.empty()) start_ = time;
     const std::int64_t since = std::max<std::int64_t>(time - start_, 0);
-    while (since / width_ >= static_cast<std::int64_t>(most_steps)) widen();
+    while (since / width_ >= static_cast<std::int64_t>(max_steps)) widen();
     const auto step = static_cast<std::size_t>(since / width_);
     if (step >= steps_.size()) steps_.resize(step + 1);
     count(steps_[step], outcome);

@@ -13,7 +13,7 @@ namespace callgate::audit::report {
 
 class Histogram {
 public:
-    static constexpr std::size_t most_steps = 480;
+    static constexpr std::size_t max_steps = 480;
 
     /// `time`: microseconds since the epoch. What is before the first call counts as at it (a log whose times
     /// go back was edited, or the clock was set).

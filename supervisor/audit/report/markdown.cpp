@@ -13,7 +13,7 @@ namespace callgate::audit::report {
 
 namespace {
 
-constexpr std::size_t most_denials = 50, longest_name = 160, longest_option = 600;
+constexpr std::size_t max_denials = 50, max_name = 160, max_option = 600;
 
 /// The middle is cut out: of a path both ends tell most. Never within a character.
 std::string shortened(const std::string& text, std::size_t longest) {
@@ -27,7 +27,7 @@ std::string shortened(const std::string& text, std::size_t longest) {
     return text.substr(0, head) + "…" + text.substr(tail);
 }
 
-std::string code(const std::string& text, std::size_t longest = longest_name) {
+std::string code(const std::string& text, std::size_t longest = max_name) {
     return markdown_code(shortened(terminal_safe(text), longest));
 }
 
@@ -66,22 +66,22 @@ void write_counts(std::ostream& out, const Contents& contents) {
                std::pair(other.second[1] + other.second[2], other.second[0]);
     });
     if (rules.empty()) return;
-    constexpr std::size_t most_rules = 20;
+    constexpr std::size_t max_rules = 20;
     out << "| rule | denied | would be | allowed |\n|---|--:|--:|--:|\n";
-    for (std::size_t index = 0; index < std::min(rules.size(), most_rules); ++index) {
+    for (std::size_t index = 0; index < std::min(rules.size(), max_rules); ++index) {
         const std::string& name = contents.strings.text(rules[index].first);
         const Tally& tally = rules[index].second;
         out << "| " << (name.empty() ? "(no rule)" : code(name)) << " | " << tally[1] << " | " << tally[2]
             << " | " << tally[0] << " |\n";
     }
-    if (rules.size() > most_rules)
-        out << "\n… and " << plural(rules.size() - most_rules, "more rule") << ".\n";
+    if (rules.size() > max_rules)
+        out << "\n… and " << plural(rules.size() - max_rules, "more rule") << ".\n";
     out << '\n';
 }
 
 void write_fix(std::ostream& out, const Fix& fix) {
     // What is cut would allow something else: then it is not offered.
-    if (fix.option.size() + fix.also.size() > longest_option) {
+    if (fix.option.size() + fix.also.size() > max_option) {
         out << "too long for a table, see <code>callgate audit show</code>";
         return;
     }
@@ -99,7 +99,7 @@ void write_denials(std::ostream& out, const Contents& contents, Outcome outcome,
                      [](const Denial* one, const Denial* other) { return one->count > other->count; });
     out << "<details><summary>" << title << ": " << denials.size() << "</summary>\n\n"
         << "| operation | object | times | rule | to allow it |\n|---|---|--:|---|---|\n";
-    for (std::size_t index = 0; index < std::min(denials.size(), most_denials); ++index) {
+    for (std::size_t index = 0; index < std::min(denials.size(), max_denials); ++index) {
         const Denial& denial = *denials[index];
         const auto text = [&contents](std::uint32_t number) { return contents.strings.text(number); };
         const std::string rule = text(denial.rule), reason = text(denial.reason);
@@ -110,8 +110,8 @@ void write_denials(std::ostream& out, const Contents& contents, Outcome outcome,
         write_fix(out, denial.fix);
         out << " |\n";
     }
-    if (denials.size() > most_denials)
-        out << "\n… and " << plural(denials.size() - most_denials, "more kind") << " of call.\n";
+    if (denials.size() > max_denials)
+        out << "\n… and " << plural(denials.size() - max_denials, "more kind") << " of call.\n";
     out << "\n</details>\n\n";
 }
 

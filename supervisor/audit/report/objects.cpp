@@ -6,7 +6,7 @@ namespace {
 
 constexpr std::uint32_t others = 0;
 /// For directories that stand for what is beneath them.
-constexpr std::size_t most_with_directories = Objects::most + 20'000;
+constexpr std::size_t max_with_directories = Objects::most + 20'000;
 
 ObjectKind kind_of(const Entry& entry) {
     if (!entry.host.empty()) return ObjectKind::host;
@@ -48,7 +48,7 @@ std::uint32_t Objects::roll_up(std::string_view path) {
         const auto text = strings_->add(path);
         if (!text) continue;
         const std::uint32_t number =
-            insert({.text = *text, .kind = ObjectKind::beneath}, most_with_directories);
+            insert({.text = *text, .kind = ObjectKind::beneath}, max_with_directories);
         if (number != others) return number;
     }
     return others;

@@ -22,7 +22,7 @@ std::uint32_t Processes::add(const Entry& entry, std::uint32_t run, std::int64_t
     Process& process = processes_[number];
     process.last = std::max(process.last, time);
     count(process.calls, outcome);
-    if (number == 0 || process.programs.size() == most_programs) return number;
+    if (number == 0 || process.programs.size() == max_programs) return number;
     const auto program = strings_->add(entry.program);
     if (program && (process.programs.empty() || process.programs.back() != *program))
         process.programs.push_back(*program);

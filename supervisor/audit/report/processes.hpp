@@ -25,7 +25,7 @@ struct Process {
 
 class Processes {
 public:
-    static constexpr std::size_t most = 20'000, most_programs = 16;
+    static constexpr std::size_t most = 20'000, max_programs = 16;
 
     explicit Processes(Strings& strings);
 

@@ -14,8 +14,8 @@ namespace callgate::audit::report {
 
 class Strings {
 public:
-    /// At most `most_bytes` of texts, each counted with what its entry costs besides.
-    explicit Strings(std::size_t most_bytes) : left_(most_bytes) {}
+    /// At most `max_bytes` of texts, each counted with what its entry costs besides.
+    explicit Strings(std::size_t max_bytes) : left_(max_bytes) {}
 
     /// The number of this text; nothing where it is new and there is no room for it.
     [[nodiscard]] std::optional<std::uint32_t> add(std::string_view text);

@@ -9,7 +9,7 @@ namespace callgate::audit {
 namespace {
 
 /// So many records of one run share a line.
-constexpr std::size_t most_together = 256;
+constexpr std::size_t max_together = 256;
 
 ExportJson value_of(const ExportJson& value) {
     if (value.is_string()) return {{"stringValue", value}};
@@ -46,7 +46,7 @@ public:
     using Exporter::Exporter;
 
     void add(const ExportedRecord& one) override {
-        if (records_.size() == most_together || (!records_.empty() && one.host != host_)) finish();
+        if (records_.size() == max_together || (!records_.empty() && one.host != host_)) finish();
         host_ = one.host;
         ExportJson attributes = ExportJson::array();
         for (const auto& [key, member] : one.record.items())

@@ -18,8 +18,8 @@ namespace callgate::audit {
 namespace {
 
 /// Beyond so many different changes, and contradictions, further ones are only counted.
-constexpr std::size_t most_changes = 100'000, most_contradictions = 1000;
-constexpr std::size_t most_executions = 4096;  // that are followed at once
+constexpr std::size_t max_changes = 100'000, max_contradictions = 1000;
+constexpr std::size_t max_executions = 4096;  // that are followed at once
 
 struct Change {
     std::string rule, was, now, operation, object;
@@ -47,7 +47,7 @@ bool is_move(const std::string& call) { return call.starts_with("rename") || cal
 
 /// A question that nobody could be asked is on record as a denial.
 std::string verdict_then(const RecordedRequest& request) {
-    const bool unasked = request.reason == unasked::nobody || request.reason == unasked::nameless ||
+    const bool unasked = request.reason == unasked::nobody || request.reason == unasked::unlinked ||
                          request.reason == unasked::late;
     return request.was == "deny" && unasked ? "ask" : request.was;
 }
@@ -83,7 +83,7 @@ std::string shown(const RecordedRequest& request) {
 /// Whether the interpreter that this execution names was allowed by an answer just before.
 bool take_answered_interpreter(Result& result, const RecordedRequest& request) {
     if (!request.interpreter_of.empty()) {
-        if (request.was == "allow" && result.interpreters.size() < most_executions)
+        if (request.was == "allow" && result.interpreters.size() < max_executions)
             result.interpreters[request.entity] = request.object;
         return false;
     }
@@ -119,14 +119,14 @@ void compare(Result& result, const RecordedRequest& request, const rules::RuleSe
     ++result.changed;
     const Change change{std::string(verdict.rule_name()), was, now,
                         std::string(rules::name(verdict.operation)), shown(request)};
-    if (result.changes.size() < most_changes || result.changes.contains(change)) ++result.changes[change];
+    if (result.changes.size() < max_changes || result.changes.contains(change)) ++result.changes[change];
 }
 
 void note(Result& result, AnswerCheck::Found found, const Lines& lines, const RecordedRequest& request) {
     if (found.finding == AnswerCheck::Finding::undecidable) ++result.undecidable;
     if (found.finding != AnswerCheck::Finding::contradicts) return;
     ++result.contradicted;
-    if (result.contradictions.size() < most_contradictions)
+    if (result.contradictions.size() < max_contradictions)
         result.contradictions.push_back(
             {lines.path(), lines.number(), request.sequence, std::move(found.why)});
 }
@@ -182,7 +182,7 @@ void write_text(std::ostream& out, const Result& result) {
 rules::Object object_of(const RecordedRequest& request) {
     if (request.endpoint) return *request.endpoint;
     if (request.unix_type) return rules::UnixObject{request.object, *request.unix_type};
-    return rules::FileObject{request.object, request.nameless};
+    return rules::FileObject{request.object, request.unlinked};
 }
 
 bool answered(const RecordedRequest& request) {

@@ -26,7 +26,7 @@ struct RecordedRequest {
     std::string call, was, decided_by, rule, reason;
     rules::OperationSet first, second;
     std::string object, second_object, program;
-    bool has_second = false, nameless = false;
+    bool has_second = false, unlinked = false;
     std::optional<rules::Endpoint> endpoint;
     std::optional<rules::UnixType> unix_type;
     std::vector<std::string> arguments;

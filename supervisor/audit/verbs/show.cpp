@@ -45,12 +45,12 @@ void say_bad(std::ostream& errors, const Reader& reader) {
 }
 
 void BadLines::add(const std::string& path, std::uint64_t line, const std::string& problem) {
-    if (++count_ > most_) return;
+    if (++count_ > max_) return;
     errors_ << terminal_safe(path) << ':' << line << ": " << problem << '\n';
 }
 
 int BadLines::finish() {
-    if (count_ > most_) errors_ << "and " << plural(count_ - most_, "more line") << " that are no records\n";
+    if (count_ > max_) errors_ << "and " << plural(count_ - max_, "more line") << " that are no records\n";
     return count_ > 0 ? exit_finding : 0;
 }
 

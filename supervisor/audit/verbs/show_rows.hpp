@@ -29,7 +29,7 @@ void say_bad(std::ostream& errors, const Reader& reader);
 class BadLines {
 public:
     /// The first `most` are named.
-    explicit BadLines(std::ostream& errors, std::uint64_t most = 100) : errors_(errors), most_(most) {}
+    explicit BadLines(std::ostream& errors, std::uint64_t most = 100) : errors_(errors), max_(most) {}
     void add(const Reader& reader) { add(reader.path(), reader.line_number(), reader.problem()); }
     void add(const std::string& path, std::uint64_t line, const std::string& problem);
     /// Says how many more there were. Returns exit_finding where there was any, else 0.
@@ -38,7 +38,7 @@ public:
 
 private:
     std::ostream& errors_;
-    const std::uint64_t most_;
+    const std::uint64_t max_;
     std::uint64_t count_ = 0;
 };
 /// At the end: whether the last line is unfinished.

@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t most_objects = 200'000, most_examples = 12;
+constexpr std::size_t max_objects = 200'000, max_examples = 12;
 
 bool network(const std::string& operation) { return operation == "connect" || operation == "bind"; }
 
@@ -143,7 +143,7 @@ void Suggestion::see(const Entry& entry, rules::OperationSet operations, const s
     for (const rules::Operation one : operations) {
         const std::string operation(rules::name(one));
         const Key key{operation, object};
-        if (seen_.size() >= most_objects && !seen_.contains(key)) {
+        if (seen_.size() >= max_objects && !seen_.contains(key)) {
             ++left_out_;
             continue;
         }
@@ -229,7 +229,7 @@ void Suggestion::file_rules(Json& rules, Json& examples) const {
              {"reason", counted(count)}});
         for (const std::string& pattern : patterns) {
             const auto& [operation, example] = *by_pattern[pattern].examples.begin();
-            if (examples.size() >= most_examples) break;
+            if (examples.size() >= max_examples) break;
             // An example names an object, not a pattern.
             if (example.find('\\') == std::string::npos && example.find(' ') == std::string::npos)
                 examples.push_back(operation + ' ' + example);
@@ -251,7 +251,7 @@ void Suggestion::network_rules(Json& rules, Json& examples) const {
                     rule["address"] = where->host;
                 else
                     rule["host"] = evidence.domain;
-                if (examples.size() < most_examples && !where->udp)
+                if (examples.size() < max_examples && !where->udp)
                     examples.push_back("connect " +
                                        (evidence.domain.empty()
                                             ? key.object

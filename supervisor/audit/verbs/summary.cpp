@@ -16,7 +16,7 @@ namespace callgate::audit {
 namespace {
 
 /// Beyond so many different objects, further ones are counted together.
-constexpr std::size_t most_keys = 100'000;
+constexpr std::size_t max_keys = 100'000;
 constexpr const char* others = "(others)";
 
 /// Looked up by what a line holds, without a copy of it.
@@ -111,7 +111,7 @@ int summary(std::ostream& out, std::ostream& errors, const SummaryOptions& optio
         const std::string& key = key_of(entry, options.by);
         auto group = groups.find(key);
         if (group == groups.end())
-            group = groups.try_emplace(groups.size() < most_keys ? key : std::string(others)).first;
+            group = groups.try_emplace(groups.size() < max_keys ? key : std::string(others)).first;
         count(group->second, entry);
     }
     options.json ? write_json(out, options.by, sorted(groups)) : write_table(out, options.by, sorted(groups));

@@ -14,7 +14,7 @@ namespace callgate::audit {
 
 namespace {
 
-constexpr std::size_t most_findings = 100;
+constexpr std::size_t max_findings = 100;
 /// How far back a record is looked for that others were put behind.
 constexpr std::size_t window = 4096;
 
@@ -69,7 +69,7 @@ private:
 };
 
 void Verifier::find(Finding finding) {
-    if (result_.findings.size() == most_findings) {
+    if (result_.findings.size() == max_findings) {
         ++result_.more_findings;
     } else {
         result_.findings.push_back(std::move(finding));

@@ -23,7 +23,7 @@ struct RunContext {
 /// Bytes that are left free before a line: the sequence number's digits, and a newline that ends a torn line.
 inline constexpr std::size_t head_room = 24;
 /// No line is longer, its newline included: readers bound their memory by it.
-inline constexpr std::size_t longest_line = 1U << 20;
+inline constexpr std::size_t max_line = 1U << 20;
 
 /// Each writes `head_room` free bytes and the line with its newline into `out` (cleared first) and returns
 /// where the sequence number's digits belong.

@@ -14,9 +14,9 @@ namespace callgate::audit {
 namespace {
 
 /// Of a command, this much is on record; execve(2) takes more than a line may hold.
-constexpr std::size_t most_arguments = 1024, most_argument_bytes = 64 << 10;
+constexpr std::size_t max_arguments = 1024, max_argument_bytes = 64 << 10;
 /// Of what patterns became, this much.
-constexpr std::size_t most_expanded_bytes = 64 << 10;
+constexpr std::size_t max_expanded_bytes = 64 << 10;
 
 /// A member that is an array; `append` writes one element.
 template <typename Values, typename Append>
@@ -46,7 +46,7 @@ void append_links(Buffer& out, const std::map<std::string, std::string>& links) 
     std::size_t size = 0;
     for (const auto& [name, target] : links) {
         size += name.size() + target.size();
-        if (size > most_expanded_bytes || !is_utf8(name) || !is_utf8(target)) return;
+        if (size > max_expanded_bytes || !is_utf8(name) || !is_utf8(target)) return;
     }
     append_array(out, "links", links, [&out](const auto& link) {
         out << R"({"name":)";
@@ -59,7 +59,7 @@ void append_links(Buffer& out, const std::map<std::string, std::string>& links) 
 /// What is left out, because it is long or no text, is taken from the machine again when the log is replayed.
 void append_surroundings(Buffer& out, const rules::Surroundings& taken) {
     std::vector<const rules::Surroundings::Expanded*> kept;
-    std::size_t left = most_expanded_bytes;
+    std::size_t left = max_expanded_bytes;
     for (const rules::Surroundings::Expanded& one : taken.expanded) {
         const std::size_t size = size_of(one);
         if (size > left || !is_utf8(one.pattern) || !std::ranges::all_of(one.paths, is_utf8)) continue;
@@ -137,9 +137,9 @@ void end_line(Buffer& out) {
 
 void append_arguments(Buffer& out, std::string_view name, std::span<const std::string> arguments) {
     std::vector<std::string> kept;
-    std::size_t left = most_argument_bytes;
+    std::size_t left = max_argument_bytes;
     for (const std::string& argument : arguments) {
-        if (kept.size() == most_arguments || left == 0) break;
+        if (kept.size() == max_arguments || left == 0) break;
         kept.push_back(argument.substr(0, left));
         left -= kept.back().size();
     }

@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::size_t longest_file = 65536;
+constexpr std::size_t max_file = 65536;
 constexpr std::size_t key_size = 32;
 
 // RFC 8410 allows one encoding of a public key, and of what stands before a private one's seed all but its
@@ -88,7 +88,7 @@ std::optional<KeyFile> read_key_file(const std::string& path, std::string& error
         error = "libsodium cannot be used on this machine";
         return std::nullopt;
     }
-    auto text = read_regular_file(path, longest_file);
+    auto text = read_regular_file(path, max_file);
     if (const auto* why = std::get_if<1>(&text)) {
         error = path + ' ' + *why;
         return std::nullopt;

@@ -88,7 +88,7 @@ template <typename Record>
 Result<std::uint64_t> Log::State::append(const Record& record) {
     thread_local Buffer line(16384);
     const std::size_t sequence_at = format(line, {options.run, options.mode}, record);
-    if (line.size() - head_room + 20 > longest_line) return last_error(EMSGSIZE);
+    if (line.size() - head_room + 20 > max_line) return last_error(EMSGSIZE);
 
     const std::lock_guard guard(lock);
     Result<std::uint64_t> sequence = put(line, sequence_at, std::is_same_v<Record, RunEnd>);
@@ -268,7 +268,7 @@ void Log::limit_waiting(std::chrono::milliseconds patience) {
 }
 
 std::uint64_t Log::records() const { return state_->records; }
-bool Log::take_sync_wish() {
+bool Log::sync_due() {
     return state_->sync_wanted.load(std::memory_order_relaxed) && state_->sync_wanted.exchange(false);
 }
 

@@ -62,7 +62,7 @@ public:
     /// From now on a reader that does not read is waited for so long in all; then writing fails (ETIMEDOUT).
     void limit_waiting(std::chrono::milliseconds patience);
     /// Whether a checkpoint was written since it was last asked: a sync is due. Any thread, cheap.
-    [[nodiscard]] bool take_sync_wish();
+    [[nodiscard]] bool sync_due();
     /// fdatasync, off the answering path (called by the event loop after denials and at the end).
     void sync();
     [[nodiscard]] const std::string& path() const;  // "" for a descriptor

@@ -68,7 +68,7 @@ Result<void> set_torn_line_aside(ContinuedLog& log, const std::string& path, off
 /// Where the last line has no hash (nothing was written yet, or by an older version) a new chain begins.
 ChainHash last_head(int fd) {
     const off_t size = ::lseek(fd, 0, SEEK_END);
-    std::string tail(static_cast<std::size_t>(std::clamp<off_t>(size, 0, off_t{longest_line})), '\0');
+    std::string tail(static_cast<std::size_t>(std::clamp<off_t>(size, 0, off_t{max_line})), '\0');
     const ssize_t got = ::pread(fd, tail.data(), tail.size(), size - static_cast<off_t>(tail.size()));
     tail.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (!tail.ends_with('\n')) return ChainHash::none();

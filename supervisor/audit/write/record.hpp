@@ -39,7 +39,7 @@ struct Caller {
 /// Why nobody was asked though a rule asks: the verdict on record is then `deny`, and that rule's.
 namespace unasked {
 inline constexpr std::string_view nobody = "no one to ask";
-inline constexpr std::string_view nameless = "what has no name cannot be asked about";
+inline constexpr std::string_view unlinked = "what has no name cannot be asked about";
 inline constexpr std::string_view late = "it is too late to ask";
 }  // namespace unasked
 

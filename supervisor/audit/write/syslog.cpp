@@ -177,7 +177,7 @@ void Syslog::post(std::string_view line) {
     if (line.ends_with('\n')) line.remove_suffix(1);
     {
         const std::lock_guard guard(state_->lock);
-        if (state_->until || state_->waiting_bytes + line.size() > most_waiting)
+        if (state_->until || state_->waiting_bytes + line.size() > max_waiting)
             return state_->count_lost(1, ENOBUFS);
         if (!state_->thread) state_->start();
         if (!state_->thread) return state_->count_lost(1, EAGAIN);

@@ -17,7 +17,7 @@ namespace callgate::audit {
 class Syslog {
 public:
     /// What waits may take so many bytes.
-    static constexpr std::size_t most_waiting = 32U << 20;
+    static constexpr std::size_t max_waiting = 32U << 20;
 
     /// Connects to the socket at `path`. Errors: what socket(2) and connect(2) give.
     static boost::system::result<std::unique_ptr<Syslog>> open(const std::string& path);

@@ -2,7 +2,7 @@
 //
 // An attacker controls path, arguments and environment in memory, which the kernel reads again when the call
 // is continued; it cannot be performed on behalf. Two ways are sound:
-// - Nothing is trap-only for execution (plan.hpp): Landlock lets execute only what the rules allow, so a call
+// - Nothing is notify-only for execution (plan.hpp): Landlock lets execute only what the rules allow, so a call
 //   is continued whatever its path then names. What Landlock does not mediate (a memfd, a loader of one's
 //   own) runs under the same domain and filter as the caller: it gains nothing but another program's name.
 // - Else Landlock alone would let too much execute. Every execve is judged here on pinned objects and copied
@@ -30,7 +30,7 @@ namespace {
 using rules::Operation;
 
 constexpr int only_check = 0x10000;      // AT_EXECVE_CHECK, Linux 6.14: older kernels refuse it
-constexpr std::size_t most_in_turn = 6;  // the file, and five interpreters: fs/exec.c, exec_binprm
+constexpr std::size_t max_in_turn = 6;  // the file, and five interpreters: fs/exec.c, exec_binprm
 
 /// One file of those that the kernel will open for an execve, the last of which runs.
 struct Step {
@@ -42,7 +42,7 @@ class Execution {
 public:
     explicit Execution(CallContext& context)
         : context_(context),
-          held_(!context.run.plan.trap_only_execute),
+          held_(!context.run.plan.notify_only_execute),
           by_arguments_(context.run.rules.needs_arguments() || asks_about_execution(context.run.rules) ||
                         (context.run.observed != nullptr && context.run.observed->rules.needs_arguments())) {}
 
@@ -70,7 +70,7 @@ private:
     [[nodiscard]] bool put_on_record_of(const Answered& part);
     void allowed(const rules::Verdict& verdict);
     void watch(const rules::Verdict& verdict);
-    void refuse(int error) { refuse_natively(context_, error, held_); }
+    void refuse(int error) { pass_errno(context_, error, held_); }
     void unreadable(int error);
 
     CallContext& context_;
@@ -93,8 +93,8 @@ void Execution::unreadable(int error) {
 /// False: answered.
 bool Execution::find_object() {
     const int flags = context_.entry.flags < 0 ? 0 : context_.integer(context_.entry.flags);
-    auto given = read_path_argument(context_, context_.entry.first, context_.scratch.path,
-                                    context_.scratch.directory, empty_of(flags));
+    auto given = read_path_argument(context_, context_.entry.first, context_.buffers.path,
+                                    context_.buffers.directory, empty_of(flags));
     if (!given) return unreadable(given.error().value()), false;
     if ((flags & ~(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW | only_check)) != 0) return refuse(EINVAL), false;
     given_ = std::move(*given);
@@ -106,7 +106,7 @@ bool Execution::find_object() {
     if (!object) return refuse(object.error().value()), false;
     if (object->symbolic_link()) return refuse(ELOOP), false;
     if (!S_ISREG(object->status.st_mode)) return refuse(EACCES), false;
-    if (object->anonymous) object->nameless = true;  // a memfd: no name that a rule could allow
+    if (object->unnamed) object->unlinked = true;  // a memfd: no name that a rule could allow
     steps_.push_back({std::move(*object), {}});
     return true;
 }
@@ -132,7 +132,7 @@ std::string Execution::name_in_kernel() const {
 /// What cannot be found here the kernel does not find either, or it finds what was not expected.
 void Execution::find_interpreters() {
     std::string name = name_in_kernel();
-    while (steps_.size() < most_in_turn) {
+    while (steps_.size() < max_in_turn) {
         const auto head = read_head(steps_.back().object);
         readable_ = head.has_value();
         const auto line = head ? script_line(*head) : std::nullopt;
@@ -145,7 +145,7 @@ void Execution::find_interpreters() {
         }
         auto object = resolve_object({context_.thread(), base.get(), line->interpreter});
         if (!object || !S_ISREG(object->status.st_mode)) return;
-        if (object->anonymous) object->nameless = true;
+        if (object->unnamed) object->unlinked = true;
         auto arguments = interpreter_arguments(*line, name, steps_.back().arguments);
         name = line->interpreter;
         steps_.push_back({std::move(*object), std::move(arguments)});
@@ -154,7 +154,7 @@ void Execution::find_interpreters() {
 
 bool Execution::all_static() const {
     return std::all_of(steps_.begin(), steps_.end(), [this](const Step& step) {
-        return !step.object.nameless && context_.run.grants.allow(Operation::execute, step.object.path);
+        return !step.object.unlinked && context_.run.grants.allow(Operation::execute, step.object.path);
     });
 }
 
@@ -162,7 +162,7 @@ bool Execution::all_static() const {
 Subject Execution::judged(const Step& step) const {
     Subject subject;
     subject.operations = Operation::execute;
-    subject.object = rules::FileObject{step.object.path, step.object.nameless};
+    subject.object = rules::FileObject{step.object.path, step.object.unlinked};
     subject.allowed_by = audit::Mechanism::continued;
     if (by_arguments_) subject.input.arguments = step.arguments;
     return subject;
@@ -297,7 +297,7 @@ void Execution::allowed(const rules::Verdict& verdict) {
     for (const Step& step : steps_) {
         const std::string& path = step.object.path;
         // What has no name only a default of allow covers, and no part of Landlock asks for it.
-        const bool lets = step.object.nameless || (held_ ? context_.run.grants.allow(Operation::execute, path)
+        const bool lets = step.object.unlinked || (held_ ? context_.run.grants.allow(Operation::execute, path)
                                                          : context_.run.grants.let_execute(path));
         if (lets) continue;
         return deny_failure(
@@ -322,7 +322,7 @@ void Execution::watch(const rules::Verdict& verdict) {
     }
     ExpectedProgram expected{identity_of(last.object.status), {}};
     if (steps_.size() > 1) {
-        subject.second_object = rules::FileObject{last.object.path, last.object.nameless};
+        subject.second_object = rules::FileObject{last.object.path, last.object.unlinked};
         subject.second_operations = Operation::execute;
     }
     if (by_arguments_ || steps_.size() > 1) expected.arguments = {last.arguments, by_arguments_};

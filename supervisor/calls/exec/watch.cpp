@@ -114,7 +114,7 @@ void Watch::other_program(const Object& program) {
         if (!read) return kill(&program);
         arguments = std::move(*read);
     }
-    const rules::FileObject object{program.path, program.nameless || program.anonymous};
+    const rules::FileObject object{program.path, program.unlinked || program.unnamed};
     const rules::Verdict verdict =
         context_.run.rules.evaluate({rules::Operation::execute, object, asker_, arguments});
     if (verdict.action != rules::Action::allow) return kill(&program);
@@ -139,7 +139,7 @@ void Watch::kill(const Object* program) {
     second.second_object.reset();
     second.reason = "what began to run could not be read: the process was killed";
     if (program != nullptr) {
-        second.object = rules::FileObject{program->path, program->nameless || program->anonymous};
+        second.object = rules::FileObject{program->path, program->unlinked || program->unnamed};
         second.identity = identity_of(program->status);
         second.reason =
             "it began to run in place of what was judged, or with other arguments: "

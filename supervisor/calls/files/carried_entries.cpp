@@ -20,9 +20,9 @@ constexpr std::size_t max_entries = 10'000;  // rules.md
 constexpr int max_depth = 128;
 
 /// Judges every entry of a moved directory by the name it would get.
-class PlantedEntries {
+class CarriedEntryCount {
 public:
-    PlantedEntries(CallContext& context, const rules::MoveJudge& moves) : context_(context), moves_(moves) {}
+    CarriedEntryCount(CallContext& context, const rules::RenameCheck& moves) : context_(context), moves_(moves) {}
 
     Verdict judge(UniqueFd directory, const std::string& new_path, int depth = 0) {
         Verdict worst;
@@ -38,7 +38,7 @@ public:
             UniqueFd below(::openat(::dirfd(entries.get()), entry->d_name,
                                     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
             if (!below && errno != ENOTDIR && errno != ELOOP) return refused_move(EXDEV);
-            worst = stricter(worst, moves_.planted(path, below.valid(), context_.scratch.executable));
+            worst = stricter(worst, moves_.planted(path, below.valid(), context_.buffers.executable));
             if (below) worst = stricter(worst, judge(std::move(below), path, depth + 1));
             if (worst.action >= rules::Action::deny) return worst;
         }
@@ -47,23 +47,23 @@ public:
 
 private:
     CallContext& context_;
-    const rules::MoveJudge& moves_;
+    const rules::RenameCheck& moves_;
     std::size_t seen_ = 0;
 };
 
 }  // namespace
 
-Planting planting_between(const rules::MoveJudge& moves, const rules::StaticGrants& grants, const Place& from,
+CarriedEntries carried_between(const rules::RenameCheck& moves, const rules::StaticGrants& grants, const Place& from,
                           const Place& to) {
-    if (!moves.may_plant(from.path, to.path)) return Planting::impossible;
+    if (!moves.may_carry_in(from.path, to.path)) return CarriedEntries::impossible;
     const bool held_alone =
         check_enabled("planted-meanwhile") && grants.allow(Operation::create, from.path + "/any");
-    return held_alone ? Planting::unnoticed : Planting::noticed;
+    return held_alone ? CarriedEntries::unnoticed : CarriedEntries::noticed;
 }
 
-Verdict judge_entries(CallContext& context, const rules::MoveJudge& moves, UniqueFd directory,
+Verdict judge_entries(CallContext& context, const rules::RenameCheck& moves, UniqueFd directory,
                       const std::string& new_path) {
-    return PlantedEntries(context, moves).judge(std::move(directory), new_path);
+    return CarriedEntryCount(context, moves).judge(std::move(directory), new_path);
 }
 
 Verdict refused_move(int error) { return failure(Operation::create, error); }

@@ -17,17 +17,17 @@
 namespace callgate::calls {
 
 /// What could be carried to a name beneath which less may be made than beneath the old one.
-enum class Planting : std::uint8_t {
+enum class CarriedEntries : std::uint8_t {
     impossible,  // nothing less may be made there
     noticed,     // entries are judged; who makes others meanwhile waits for the lock
     unnoticed,   // Landlock alone lets others be made meanwhile
 };
-[[nodiscard]] Planting planting_between(const rules::MoveJudge& moves, const rules::StaticGrants& grants,
+[[nodiscard]] CarriedEntries carried_between(const rules::RenameCheck& moves, const rules::StaticGrants& grants,
                                         const Place& from, const Place& to);
 
 /// The strictest verdict on the entries of a pinned directory (10,000 at most, else refused), each by the
 /// name that it would get beneath `new_path`.
-[[nodiscard]] rules::Verdict judge_entries(CallContext& context, const rules::MoveJudge& moves,
+[[nodiscard]] rules::Verdict judge_entries(CallContext& context, const rules::RenameCheck& moves,
                                            UniqueFd directory, const std::string& new_path);
 
 [[nodiscard]] inline const rules::Verdict& stricter(const rules::Verdict& one, const rules::Verdict& other) {

@@ -31,10 +31,10 @@ template <class Act>
 void judge_and_change(CallContext& context, Object object, const audit::CallInput& input, Act act) {
     std::uint64_t sequence = 0;
     bool own = false;
-    if (!object.anonymous) {
+    if (!object.unnamed) {
         Subject subject;
         subject.operations = rules::Operation::metadata;
-        subject.object = rules::FileObject{object.path, object.nameless};
+        subject.object = rules::FileObject{object.path, object.unlinked};
         subject.identity = identity_of(object.status);
         subject.input = input;
         if (const int refused = refusal(context, subject, judge(context, subject), &sequence)) {
@@ -54,8 +54,8 @@ void judge_and_change(CallContext& context, Object object, const audit::CallInpu
 template <class Act, class Check = NothingToCheck>
 void change_object(CallContext& context, Follow follow, EmptyPath empty, Act act, Check check = {},
                    std::string_view* detail = nullptr) {
-    auto given = read_path_argument(context, context.entry.first, context.scratch.path,
-                                    context.scratch.directory, empty);
+    auto given = read_path_argument(context, context.entry.first, context.buffers.path,
+                                    context.buffers.directory, empty);
     if (!given) return context.fail(given.error().value());
     const bool itself = given->text->empty();
     auto object =
@@ -73,8 +73,8 @@ void change_object(CallContext& context, Follow follow, EmptyPath empty, Act act
 template <class Act, class Check = NothingToCheck>
 void change_descriptor(CallContext& context, int number, Act act, Check check = {},
                        std::string_view* detail = nullptr) {
-    auto copy = context.scratch.callers.descriptor_copy(context.thread(), number);
-    if (!copy) return fail_untaken(context, rules::Operation::metadata, copy.error().value());
+    auto copy = context.buffers.callers.descriptor_copy(context.thread(), number);
+    if (!copy) return fail_descriptor_unavailable(context, rules::Operation::metadata, copy.error().value());
     // To a handle the kernel says what it says to a number that is not open.
     const int mode = ::fcntl(copy->get(), F_GETFL);
     if (mode < 0 || (mode & O_PATH) != 0) return context.fail(EBADF);

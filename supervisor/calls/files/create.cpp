@@ -32,17 +32,17 @@ enum class HeldByLandlock : std::uint8_t { yes, no };
 template <class Act>
 void create_name(CallContext& context, const PathArgument& argument, std::optional<std::uint32_t> mode,
                  std::string_view link_text, Act act, HeldByLandlock held = HeldByLandlock::yes) {
-    auto given = read_path_argument(context, argument, context.scratch.path, context.scratch.directory);
-    if (!given) return refuse_natively(context, given.error().value(), true);
+    auto given = read_path_argument(context, argument, context.buffers.path, context.buffers.directory);
+    if (!given) return pass_errno(context, given.error().value(), true);
     // Before the name is resolved: no directory on the way moves until it was acted on.
     const std::shared_lock<std::shared_mutex> names(context.run.names);
     const auto place = resolve_place(given->request(context.thread(), Follow::no));
     if (!context.call.waiting()) return;
-    if (!place) return refuse_natively(context, place.error().value(), true);
+    if (!place) return pass_errno(context, place.error().value(), true);
     struct stat there {};
     if (place->special ||
         ::fstatat(place->parent.get(), place->leaf.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0) {
-        return refuse_natively(context, EEXIST, true);
+        return pass_errno(context, EEXIST, true);
     }
     Subject subject;
     subject.operations = Operation::create;
@@ -60,7 +60,7 @@ void create_name(CallContext& context, const PathArgument& argument, std::option
     if (mode) {
         const auto caller = kernel::status(context.thread());
         if (!caller) return;
-        with_umask.emplace(context.scratch, caller->umask);
+        with_umask.emplace(context.buffers, caller->umask);
     }
     answer_act(context, sequence, act(place->parent.get(), place->leaf.c_str()));
 }
@@ -93,10 +93,10 @@ void handle_mknod(CallContext& context) {
 
 void handle_symlink(CallContext& context) {
     // The text of the link comes before the path: symlinkat(target, newdirfd, linkpath).
-    std::string& text = context.scratch.second_path;
+    std::string& text = context.buffers.second_path;
     const auto read = kernel::read_path(context.thread(), context.word(context.entry.first.path), text);
-    if (!read) return refuse_natively(context, read.error().value(), true);
-    if (text.empty()) return refuse_natively(context, ENOENT, true);
+    if (!read) return pass_errno(context, read.error().value(), true);
+    if (text.empty()) return pass_errno(context, ENOENT, true);
     create_name(context, context.entry.second, std::nullopt, text,
                 [&text](int parent, const char* leaf) { return ::symlinkat(text.c_str(), parent, leaf); });
 }

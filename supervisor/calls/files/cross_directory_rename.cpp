@@ -9,7 +9,7 @@
 
 namespace callgate::calls {
 
-Reparenting::Reparenting(bool keep_capabilities) {
+CrossDirectoryRename::CrossDirectoryRename(bool keep_capabilities) {
     sigset_t all, before;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are others' to handle
@@ -17,7 +17,7 @@ Reparenting::Reparenting(bool keep_capabilities) {
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-Reparenting::~Reparenting() {
+CrossDirectoryRename::~CrossDirectoryRename() {
     {
         const std::lock_guard lock(mutex_);
         ending_ = true;
@@ -26,7 +26,7 @@ Reparenting::~Reparenting() {
     thread_.join();
 }
 
-int Reparenting::perform(const std::function<int()>& act) {
+int CrossDirectoryRename::perform(const std::function<int()>& act) {
     const std::lock_guard turn(turn_);
     std::unique_lock lock(mutex_);
     act_ = &act;
@@ -36,7 +36,7 @@ int Reparenting::perform(const std::function<int()>& act) {
     return result_;
 }
 
-void Reparenting::run(bool keep_capabilities) {
+void CrossDirectoryRename::run(bool keep_capabilities) {
     ::prctl(PR_SET_NAME, "callgate-move");
     const bool usable = keep_capabilities || drop_capabilities().has_value();
     std::unique_lock lock(mutex_);

@@ -1,6 +1,6 @@
 // Renames and links from one directory to another where Landlock forbids them in every domain (ABI 1).
 //
-// From ABI 2 on, callgate's own threads may reparent because their base domain says so; before, no domain can
+// From ABI 2 on, callgate's own threads may rename_across because their base domain says so; before, no domain can
 // say it. So one thread that has entered none performs just these, on directories that are pinned and by
 // names of one component: it resolves nothing, so whoever chose the names gains nothing by its being
 // unconfined. It has no capabilities, as all others.
@@ -13,13 +13,13 @@
 
 namespace callgate::calls {
 
-class Reparenting {
+class CrossDirectoryRename {
 public:
     /// Starts the thread: to be made before the base domain is entered. Throws std::system_error.
-    explicit Reparenting(bool keep_capabilities);
-    Reparenting(const Reparenting&) = delete;
-    Reparenting& operator=(const Reparenting&) = delete;
-    ~Reparenting();
+    explicit CrossDirectoryRename(bool keep_capabilities);
+    CrossDirectoryRename(const CrossDirectoryRename&) = delete;
+    CrossDirectoryRename& operator=(const CrossDirectoryRename&) = delete;
+    ~CrossDirectoryRename();
 
     /// Runs `act` on that thread: 0, or -1 with errno, which becomes the caller's. Any thread; one after the
     /// other.

@@ -75,7 +75,7 @@ void handle_truncate(CallContext& context) {
     const auto length = static_cast<off_t>(context.word(1));
     if (length < 0) return context.fail(EINVAL);
     auto given =
-        read_path_argument(context, context.entry.first, context.scratch.path, context.scratch.directory);
+        read_path_argument(context, context.entry.first, context.buffers.path, context.buffers.directory);
     if (!given) return context.fail(given.error().value());
     const auto object = resolve_object(given->request(context.thread(), Follow::yes));
     if (!context.call.waiting()) return;
@@ -84,7 +84,7 @@ void handle_truncate(CallContext& context) {
     if (!S_ISREG(object->status.st_mode)) return context.fail(EINVAL);
     Subject subject;
     subject.operations = Operation::modify;
-    subject.object = rules::FileObject{object->path, object->nameless};
+    subject.object = rules::FileObject{object->path, object->unlinked};
     subject.identity = identity_of(object->status);
     subject.input = input_of(*given);
     if (context.run.plan.truncation_held && context.run.grants.allow(Operation::modify, object->path) &&

@@ -39,14 +39,14 @@ MovedKind kind_of(const struct stat& status) {
 
 /// Runs `act`, which gives an object a name in another directory, where Landlock lets it.
 template <class Act>
-int reparent(CallContext& context, Act act) {
-    return context.run.reparenting != nullptr ? context.run.reparenting->perform(act) : act();
+int rename_across(CallContext& context, Act act) {
+    return context.run.cross_directory_rename != nullptr ? context.run.cross_directory_rename->perform(act) : act();
 }
 
 /// Gives a pinned object another name. 0, or -1 with errno.
 int link_pin(CallContext& context, int pin, const Place& place) {
     const kernel::PinPath path(pin);
-    return reparent(context, [&path, &place] {
+    return rename_across(context, [&path, &place] {
         return ::linkat(kernel::own_descriptors(), path.number(), place.parent.get(), place.leaf.c_str(),
                         AT_SYMLINK_FOLLOW);
     });
@@ -61,7 +61,7 @@ struct Rename {
     struct stat old_status {};
     struct stat new_status {};
     bool replaces = false;
-    Planting planting = Planting::impossible, planting_back = Planting::impossible;
+    CarriedEntries planting = CarriedEntries::impossible, carried_back = CarriedEntries::impossible;
 
     [[nodiscard]] bool exchanges() const { return (flags & RENAME_EXCHANGE) != 0; }
     [[nodiscard]] bool of_directory() const {
@@ -88,10 +88,10 @@ struct Rename {
 
     /// Whether names must not change beneath what is moved until it was moved.
     bool excludes_others() {
-        planting = planting_between(context.run.moves, context.run.grants, old_place, new_place);
+        planting = carried_between(context.run.moves, context.run.grants, old_place, new_place);
         if (exchanges())
-            planting_back = planting_between(context.run.moves, context.run.grants, new_place, old_place);
-        return of_directory() || planting != Planting::impossible || planting_back != Planting::impossible;
+            carried_back = carried_between(context.run.moves, context.run.grants, new_place, old_place);
+        return of_directory() || planting != CarriedEntries::impossible || carried_back != CarriedEntries::impossible;
     }
 
     [[nodiscard]] OperationSet at_old() const {
@@ -105,20 +105,20 @@ struct Rename {
         return set;
     }
 
-    Verdict judge_direction(const rules::MoveJudge& moves, const Place& from, const Place& to,
-                            const struct stat& status, Planting plants) {
+    Verdict judge_direction(const rules::RenameCheck& moves, const Place& from, const Place& to,
+                            const struct stat& status, CarriedEntries plants) {
         const auto moved = moves.judge({from.path, to.path, kind_of(status)});
         if (!moved.allowed) return moved.verdict;
         Verdict verdict;
         verdict.action = rules::Action::allow;
-        if (plants == Planting::impossible) return verdict;
+        if (plants == CarriedEntries::impossible) return verdict;
         if (!S_ISDIR(status.st_mode)) {
             // By its pin a file can only be linked to a name that nobody has.
-            return plants == Planting::unnoticed && (replaces || (flags & ~unsigned{RENAME_NOREPLACE}) != 0)
+            return plants == CarriedEntries::unnoticed && (replaces || (flags & ~unsigned{RENAME_NOREPLACE}) != 0)
                        ? refused_move(EXDEV)
                        : verdict;
         }
-        if (plants == Planting::unnoticed) return refused_move(EXDEV);
+        if (plants == CarriedEntries::unnoticed) return refused_move(EXDEV);
         UniqueFd directory(::openat(from.parent.get(), from.bare().c_str(),
                                     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
         if (!directory) return refused_move(errno);
@@ -127,7 +127,7 @@ struct Rename {
 
     /// `verdict` is that of the names. Also where they alone are asked about: an answer settles no more than
     /// its question.
-    Verdict judge(const rules::MoveJudge& moves, Planting there, Planting back, const Verdict& verdict,
+    Verdict judge(const rules::RenameCheck& moves, CarriedEntries there, CarriedEntries back, const Verdict& verdict,
                   bool& widens) {
         if (verdict.action > rules::Action::ask) return verdict;
         Verdict moved = judge_direction(moves, old_place, new_place, old_status, there);
@@ -139,16 +139,16 @@ struct Rename {
 
     /// What enforcement would have said, in a run that only observes.
     Verdict judge_observed_move(const Observation& observed, const Subject& subject) {
-        const Planting there = planting_between(observed.moves, observed.grants, old_place, new_place);
-        const Planting back = exchanges()
-                                  ? planting_between(observed.moves, observed.grants, new_place, old_place)
-                                  : Planting::impossible;
+        const CarriedEntries there = carried_between(observed.moves, observed.grants, old_place, new_place);
+        const CarriedEntries back = exchanges()
+                                  ? carried_between(observed.moves, observed.grants, new_place, old_place)
+                                  : CarriedEntries::impossible;
         bool widens = false;
         return judge(observed.moves, there, back, judge_observed(context, subject), widens);
     }
 
     int act() const {
-        return reparent(context, [this] {
+        return rename_across(context, [this] {
             return static_cast<int>(::syscall(SYS_renameat2, old_place.parent.get(), old_place.leaf.c_str(),
                                               new_place.parent.get(), new_place.leaf.c_str(), flags));
         });
@@ -189,14 +189,14 @@ struct Rename {
         subject.input.second_path = *given_new.text;
         std::uint64_t sequence = 0;
         Verdict verdict =
-            judge(context.run.moves, planting, planting_back, calls::judge(context, subject), subject.widens);
+            judge(context.run.moves, planting, carried_back, calls::judge(context, subject), subject.widens);
         verdict = with_grants_gained(context, verdict, old_place.path, new_place.path, subject.widens);
         if (exchanges())
             verdict = with_grants_gained(context, verdict, new_place.path, old_place.path, subject.widens);
         if (const calls::Observation* const observed = context.run.observed)
             subject.observed = judge_observed_move(*observed, subject);
         if (rule_on(context, subject, verdict, &sequence) == Ruling::refused) return;
-        const bool by_pin = planting == Planting::unnoticed && !of_directory();
+        const bool by_pin = planting == CarriedEntries::unnoticed && !of_directory();
         const int error = (by_pin ? act_by_pin() : act()) == 0 ? 0 : errno;
         if (error == 0) {
             // Grants belong to inodes: neither name stands any longer for the one that it had.
@@ -218,13 +218,13 @@ bool start_alike(const GivenPath& one, const GivenPath& other) {
 }
 
 /// `verdict` is that of the new name.
-Verdict judge_link(const rules::MoveJudge& moves, const Verdict& verdict, const Object& object,
+Verdict judge_link(const rules::RenameCheck& moves, const Verdict& verdict, const Object& object,
                    const Place& place, bool& widens) {
     // An object without any name (O_TMPFILE) gets its first one: nothing it had can be widened. One whose
     // names are only not known may have been denied by any of them.
-    const bool named = object.status.st_nlink != 0 && !object.anonymous;
+    const bool named = object.status.st_nlink != 0 && !object.unnamed;
     if (verdict.action > rules::Action::ask || !named) return verdict;
-    if (object.nameless && check_enabled("nameless-link")) return refused_move(EXDEV);
+    if (object.unlinked && check_enabled("nameless-link")) return refused_move(EXDEV);
     const auto moved = moves.judge({object.path, place.path, kind_of(object.status)});
     if (moved.allowed) return verdict;
     widens = moved.verdict.action == rules::Action::ask;
@@ -248,11 +248,11 @@ void handle_rename(CallContext& context) {
     if ((flags & RENAME_EXCHANGE) != 0 && (flags & (RENAME_NOREPLACE | RENAME_WHITEOUT)) != 0) {
         return context.fail(EINVAL);
     }
-    Scratch& scratch = context.scratch;
-    auto given_old = read_path_argument(context, context.entry.first, scratch.path, scratch.directory);
+    WorkerBuffers& buffers = context.buffers;
+    auto given_old = read_path_argument(context, context.entry.first, buffers.path, buffers.directory);
     if (!given_old) return context.fail(given_old.error().value());
     auto given_new =
-        read_path_argument(context, context.entry.second, scratch.second_path, scratch.directory_second);
+        read_path_argument(context, context.entry.second, buffers.second_path, buffers.directory_second);
     if (!given_new) return context.fail(given_new.error().value());
 
     // Names are resolved under the lock, so that none moves until it was acted on.
@@ -286,12 +286,12 @@ void handle_link(CallContext& context) {
     const int flags = context.entry.flags < 0 ? 0 : context.integer(context.entry.flags);
     if ((flags & ~(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH)) != 0) return context.fail(EINVAL);
     if ((flags & AT_EMPTY_PATH) != 0 && !links_by_descriptor()) return context.fail(ENOENT);
-    Scratch& scratch = context.scratch;
+    WorkerBuffers& buffers = context.buffers;
     auto given_old =
-        read_path_argument(context, context.entry.first, scratch.path, scratch.directory, empty_of(flags));
+        read_path_argument(context, context.entry.first, buffers.path, buffers.directory, empty_of(flags));
     if (!given_old) return context.fail(given_old.error().value());
     auto given_new =
-        read_path_argument(context, context.entry.second, scratch.second_path, scratch.directory_second);
+        read_path_argument(context, context.entry.second, buffers.second_path, buffers.directory_second);
     if (!given_new) return context.fail(given_new.error().value());
     const Follow follow = (flags & AT_SYMLINK_FOLLOW) != 0 ? Follow::yes : Follow::no;
     audit::CallInput input = given_old->text->empty() ? audit::CallInput{} : input_of(*given_old);
@@ -319,7 +319,7 @@ void handle_link(CallContext& context) {
     subject.object = rules::FileObject{place->path};
     subject.input = input;
     // What has no name yet gets its first: nothing that it had can be widened, nor shown.
-    const bool named = object->status.st_nlink != 0 && !object->anonymous;
+    const bool named = object->status.st_nlink != 0 && !object->unnamed;
     if (named) {
         subject.identity = identity_of(object->status);
         subject.source = object->path;

@@ -7,7 +7,7 @@
 // kernel then finds another object, the whole call is resolved and judged anew. A call is continued only
 // where Landlock alone permits all it could do: whatever the path names when the kernel reads it again, it
 // can only land in a static hierarchy. So what is only read there by its own name is continued without being
-// judged. Where reads are held by the trap alone somewhere (trap-only), nothing that reads is continued.
+// judged. Where reads are held by the notify alone somewhere (notify-only), nothing that reads is continued.
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/syscall.h>
@@ -37,7 +37,7 @@ namespace {
 bool continuable(const CallContext& context, const Wanted& wanted, OperationSet operations) {
     const bool may_truncate = wanted.truncates() || wanted.flags_in_memory;
     if (may_truncate && !context.run.plan.truncation_held && check_enabled("truncation")) return false;
-    if (!context.run.plan.trap_only || !check_enabled("trap-only")) return true;
+    if (!context.run.plan.notify_only || !check_enabled("trap-only")) return true;
     return !operations.contains(Operation::read) && !wanted.flags_in_memory;
 }
 
@@ -50,7 +50,7 @@ bool may_go_unjudged(const CallContext& context, const Wanted& wanted) {
 /// A read of an object by its very own name, which the target cannot give to another: it need not be
 /// resolved again for a while.
 void remember_static(CallContext& context, std::string_view path) {
-    StaticPaths& known = context.scratch.static_paths;
+    StaticPaths& known = context.buffers.static_paths;
     if (!known.has_come(path, context.started_ns)) return;
     for (std::size_t end = path.size(); end != std::string::npos && end > 0; end = path.rfind('/', end - 1)) {
         const rules::FileObject name{path.substr(0, end)};
@@ -67,7 +67,7 @@ void remember_static(CallContext& context, std::string_view path) {
 /// does not exist is the kernel's to refuse.
 bool lies_in_static_hierarchy(CallContext& context, const Wanted& wanted, const std::string& path) {
     constexpr OperationSet read = Operation::read;
-    StaticPaths& known = context.scratch.static_paths;
+    StaticPaths& known = context.buffers.static_paths;
     if (!may_go_unjudged(context, wanted) || !continuable(context, wanted, read) ||
         !StaticPaths::is_plain(path) || known.beyond_mount(path))
         return false;
@@ -86,13 +86,13 @@ bool lies_in_static_hierarchy(CallContext& context, const Wanted& wanted, const 
 
 }  // namespace
 
-Subject Opening::subject(OperationSet operations, std::string_view path, bool nameless) {
+Subject Opening::subject(OperationSet operations, std::string_view path, bool unlinked) {
     Subject subject;
     subject.operations = operations;
-    subject.object = rules::FileObject{path, nameless};
+    subject.object = rules::FileObject{path, unlinked};
     subject.input = input_of(given_);
-    name_open_flags(wanted_.flags, context_.scratch.flags);
-    subject.input.flags = context_.scratch.flags;
+    name_open_flags(wanted_.flags, context_.buffers.flags);
+    subject.input.flags = context_.buffers.flags;
     if (wanted_.creates() || wanted_.temporary()) subject.input.mode = wanted_.mode;
     return subject;
 }
@@ -128,7 +128,7 @@ void Opening::run() {
             next = absent();
         } else {
             const bool harmless = continuable(context_, wanted_, wanted_.on_existing());
-            return refuse_natively(context_, object.error().value(), harmless);
+            return pass_errno(context_, object.error().value(), harmless);
         }
         if (next == Next::done) return;
     }
@@ -140,10 +140,10 @@ Opening::Next Opening::existing(Object object) {
     const OperationSet operations = wanted_.on_existing();
     const bool may_continue = continuable(context_, wanted_, operations);
     if (const int error = refused_by_kind(object)) {
-        refuse_natively(context_, error, may_continue);
+        pass_errno(context_, error, may_continue);
         return Next::done;
     }
-    if (object.anonymous) {  // it is the tree's already: no rule can speak of it
+    if (object.unnamed) {  // it is the tree's already: no rule can speak of it
         if (may_continue) {
             context_.call.let_continue();
         } else {
@@ -151,7 +151,7 @@ Opening::Next Opening::existing(Object object) {
         }
         return Next::done;
     }
-    if (may_continue && !object.nameless && context_.run.grants.allow(operations, object.path) &&
+    if (may_continue && !object.unlinked && context_.run.grants.allow(operations, object.path) &&
         !may_have_been_replaced(context_.run, operations, object)) {
         remember_static(object, operations);
         Subject held = subject(operations, object.path, false);
@@ -162,7 +162,7 @@ Opening::Next Opening::existing(Object object) {
         let_continue(context_, held);
         return Next::done;
     }
-    Subject judged = subject(operations, object.path, object.nameless);
+    Subject judged = subject(operations, object.path, object.unlinked);
     judged.identity = identity_of(object.status);
     std::uint64_t sequence = 0;
     const auto own_terminal = terminal_of_run(context_, object);
@@ -183,11 +183,11 @@ Opening::Next Opening::absent() {
     if (wanted_.writes() || wanted_.truncates()) held |= Operation::modify;
     const bool may_continue = continuable(context_, wanted_, operations);
     if (!place || place->trailing_slash) {
-        refuse_natively(context_, place ? EISDIR : place.error().value(), may_continue);
+        pass_errno(context_, place ? EISDIR : place.error().value(), may_continue);
         return Next::done;
     }
     if (place->in_procfs()) {  // where nothing can be created, the kernel says so before anybody is asked
-        refuse_natively(context_, ENOENT, may_continue);
+        pass_errno(context_, ENOENT, may_continue);
         return Next::done;
     }
     if (may_continue && context_.run.grants.allow(held, place->path)) {
@@ -205,15 +205,15 @@ namespace {
 void start(CallContext& context, const Wanted& wanted) {
     const bool scoped = (wanted.resolve & (RESOLVE_BENEATH | RESOLVE_IN_ROOT)) != 0;
     auto given =
-        read_path_argument(context, context.entry.first, context.scratch.path, context.scratch.directory,
+        read_path_argument(context, context.entry.first, context.buffers.path, context.buffers.directory,
                            EmptyPath::refuse, scoped ? TakeBase::always : TakeBase::if_relative);
     if (!given) {
-        const bool harmless = !context.run.plan.trap_only && context.run.plan.truncation_held;
-        return refuse_natively(context, given.error().value(), harmless);
+        const bool harmless = !context.run.plan.notify_only && context.run.plan.truncation_held;
+        return pass_errno(context, given.error().value(), harmless);
     }
     const bool only_reads = wanted.on_existing() == OperationSet(Operation::read) && !wanted.creates();
     if (only_reads && !wanted.flags_in_memory &&
-        context.scratch.static_paths.knows(*given->text, context.started_ns)) {
+        context.buffers.static_paths.knows(*given->text, context.started_ns)) {
         context.call.let_continue();
         return;
     }
@@ -269,8 +269,8 @@ void handle_openat2(CallContext& context) {
     wanted.flags_in_memory = true;
     if ((wanted.flags & O_PATH) != 0) {
         // Continuing would read the flags again, which is only sound where nothing that reads is held by
-        // the trap alone.
-        const bool held = !context.run.plan.trap_only && context.run.plan.truncation_held;
+        // the notify alone.
+        const bool held = !context.run.plan.notify_only && context.run.plan.truncation_held;
         return held ? void(context.call.let_continue()) : context.fail(ENOSYS);
     }
     start(context, wanted);

@@ -53,7 +53,7 @@ Opening::Next Opening::act_on(const Object& object, std::uint64_t sequence) {
     const bool changes = wanted_.writes() || wanted_.truncates();
     if ((in_proc_of_callgate(object.path, context_.run.guardian) &&
          (changes || !is_shown_to_all(object.path))) ||
-        (changes && in_proc_of_stranger(object.path, context_.run.guardian)) ||
+        (changes && in_proc_of_outside_process(object.path, context_.run.guardian)) ||
         (!context_.run.keep_capabilities && is_memory_beyond(object.path, context_.thread())) ||
         sticky_refuses(object)) {
         finish_failed(sequence, EACCES);
@@ -65,7 +65,7 @@ Opening::Next Opening::act_on(const Object& object, std::uint64_t sequence) {
     }
     // A descriptor keeps O_NOFOLLOW among its flags, and a reopen by the pin cannot have it.
     const bool waits = object.may_block() && (wanted_.flags & O_NONBLOCK) == 0;
-    if ((wanted_.flags & O_NOFOLLOW) != 0 && !waits && !object.nameless && object.path.size() < PATH_MAX)
+    if ((wanted_.flags & O_NOFOLLOW) != 0 && !waits && !object.unlinked && object.path.size() < PATH_MAX)
         return reopen_by_name(object, sequence);
     reopen(object, sequence);
     return Next::done;
@@ -108,7 +108,7 @@ Opening::Next Opening::reopen_by_name(const Object& object, std::uint64_t sequen
 /// The caller's umask. False: the caller is gone.
 bool Opening::take_umask(std::optional<WithUmask>& with_umask) {
     const auto caller = kernel::status(context_.thread());
-    if (caller) with_umask.emplace(context_.scratch, caller->umask);
+    if (caller) with_umask.emplace(context_.buffers, caller->umask);
     return caller.has_value();
 }
 
@@ -159,7 +159,7 @@ void Opening::reopen(const Object& object, std::uint64_t sequence) {
     UniqueFd fd = open_pinned(object, flags, object.may_block() && (flags & O_NONBLOCK) == 0, overload);
     if (fd) return finish(std::move(fd), sequence);
     if (overload) {
-        return deny_failure(context_, subject(wanted_.on_existing(), object.path, object.nameless), EAGAIN,
+        return deny_failure(context_, subject(wanted_.on_existing(), object.path, object.unlinked), EAGAIN,
                             "overload: too many calls are blocked");
     }
     if (errno == EINTR && context_.blocking.interruption() != Blocking::Interruption::none) {

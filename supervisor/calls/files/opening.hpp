@@ -68,7 +68,7 @@ private:
     Next absent();
     [[nodiscard]] int refused_by_kind(const Object& object) const;
     void remember_static(const Object& object, rules::OperationSet operations);
-    Subject subject(rules::OperationSet operations, std::string_view path, bool nameless);
+    Subject subject(rules::OperationSet operations, std::string_view path, bool unlinked);
 
     // Carrying out; each ends with an answer, unless it says `again`.
     Next act_on(const Object& object, std::uint64_t sequence);

@@ -28,16 +28,16 @@ int refused_by_kind(const struct stat& there, bool directory_wanted, bool traili
 void remove_name(CallContext& context, int flags) {
     if ((flags & ~AT_REMOVEDIR) != 0) return context.fail(EINVAL);
     auto given =
-        read_path_argument(context, context.entry.first, context.scratch.path, context.scratch.directory);
-    if (!given) return refuse_natively(context, given.error().value(), true);
+        read_path_argument(context, context.entry.first, context.buffers.path, context.buffers.directory);
+    if (!given) return pass_errno(context, given.error().value(), true);
     // Before the name is resolved: no directory on the way moves until it was acted on.
     const std::shared_lock<std::shared_mutex> names(context.run.names);
     const auto place = resolve_place(given->request(context.thread(), Follow::no));
     if (!context.call.waiting()) return;
-    if (!place) return refuse_natively(context, place.error().value(), true);
+    if (!place) return pass_errno(context, place.error().value(), true);
     const bool directory_wanted = (flags & AT_REMOVEDIR) != 0;
     struct stat there {};
-    if (place->special) return refuse_natively(context, EBUSY, true);
+    if (place->special) return pass_errno(context, EBUSY, true);
     if (::fstatat(place->parent.get(), place->bare().c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) {
         return context.fail(errno);
     }

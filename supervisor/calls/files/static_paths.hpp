@@ -55,7 +55,7 @@ public:
     /// Below the first component of `path` something else is mounted: nothing there is reached on one file
     /// system.
     void note_mount(std::string_view path) {
-        if (mounts_.size() < most_mounts && !beyond_mount(path)) mounts_.emplace_back(first_of(path));
+        if (mounts_.size() < max_mounts && !beyond_mount(path)) mounts_.emplace_back(first_of(path));
     }
     [[nodiscard]] bool beyond_mount(std::string_view path) const {
         return std::ranges::find(mounts_, first_of(path)) != mounts_.end();
@@ -76,7 +76,7 @@ private:
     [[nodiscard]] static std::string_view first_of(std::string_view path) {
         return path.substr(0, path.find('/', 1));
     }
-    static constexpr std::size_t most_mounts = 16;
+    static constexpr std::size_t max_mounts = 16;
     std::array<Entry, size> entries_;
     std::vector<std::string> mounts_;
 };

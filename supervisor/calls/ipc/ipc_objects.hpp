@@ -23,13 +23,13 @@ using agent::ObjectKind;
 /// Ids of one kind.
 class OwnIds {
 public:
-    explicit OwnIds(agent::MadeObjects::Ids& list) : list_(list) {}
+    explicit OwnIds(agent::CreatedIpc::Ids& list) : list_(list) {}
 
     [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
     // With the lock held:
     [[nodiscard]] bool has(int id) const { return positions_.contains(id); }
     /// Whether no further one may be made in this run.
-    [[nodiscard]] bool exhausted() const { return made_ >= agent::MadeObjects::most; }
+    [[nodiscard]] bool exhausted() const { return made_ >= agent::CreatedIpc::most; }
     void add(int id);
     void remove(int id);
 
@@ -41,7 +41,7 @@ public:
 
 private:
     std::mutex mutex_;
-    agent::MadeObjects::Ids& list_;
+    agent::CreatedIpc::Ids& list_;
     std::unordered_map<int, std::uint32_t> positions_;
     std::uint32_t made_ = 0;
 };
@@ -49,7 +49,7 @@ private:
 /// POSIX message queues by name.
 class OwnQueues {
 public:
-    explicit OwnQueues(agent::MadeObjects& made) : any_(made.any_queue), names_(made.message_queues) {}
+    explicit OwnQueues(agent::CreatedIpc& made) : any_(made.any_queue), names_(made.message_queues) {}
 
     [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
     // With the lock held:
@@ -63,11 +63,11 @@ public:
 private:
     std::mutex mutex_;
     std::atomic<bool>& any_;
-    std::array<agent::MadeObjects::Name, agent::MadeObjects::most_names>& names_;
+    std::array<agent::CreatedIpc::Name, agent::CreatedIpc::max_names>& names_;
 };
 
-struct UserObjects {
-    explicit UserObjects(agent::MadeObjects& made)
+struct IpcObjects {
+    explicit IpcObjects(agent::CreatedIpc& made)
         : ids{OwnIds(made.ids[0]), OwnIds(made.ids[1]), OwnIds(made.ids[2])}, queues(made) {}
 
     [[nodiscard]] OwnIds& of(ObjectKind kind) { return ids[static_cast<std::size_t>(kind)]; }

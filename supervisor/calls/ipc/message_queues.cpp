@@ -45,7 +45,7 @@ Result<UniqueFd> make_queue(CallContext& context, OwnQueues& own, const Opening&
     if (own.full()) return errno_code(ENOSPC);
     const auto caller = kernel::status(context.thread());
     if (!caller) return caller.error();
-    const WithUmask with_umask(context.scratch, caller->umask);
+    const WithUmask with_umask(context.buffers, caller->umask);
     auto made = open_queue(wanted, wanted.flags | O_CREAT | O_EXCL);
     if (made) own.add(wanted.name, inode_of(*made));
     return made;
@@ -59,10 +59,10 @@ Result<UniqueFd> find_queue(CallContext& context, OwnQueues& own, const Opening&
 }
 
 Result<UniqueFd> make_or_find(CallContext& context, OwnQueues& own, const Opening& wanted) {
-    constexpr int most_tries = 16;  // of a name that others make and remove meanwhile
+    constexpr int max_tries = 16;  // of a name that others make and remove meanwhile
     const bool creates = (wanted.flags & O_CREAT) != 0;
     const bool only_new = creates && (wanted.flags & O_EXCL) != 0;
-    for (int tries = 0; tries < most_tries; ++tries) {
+    for (int tries = 0; tries < max_tries; ++tries) {
         if (creates) {
             auto made = make_queue(context, own, wanted);
             if (made || only_new) return made;
@@ -100,7 +100,7 @@ void handle_mq_open(CallContext& context) {
     if (wanted.name.empty()) return context.fail(ENOENT);
     // Before anything is made.
     if (kernel::descriptors_exhausted(context.thread())) return context.fail(EMFILE);
-    OwnQueues& own = context.run.user_objects.queues;
+    OwnQueues& own = context.run.ipc_objects.queues;
     Result<UniqueFd> queue = errno_code(EACCES);
     {
         const auto held = own.lock();
@@ -117,7 +117,7 @@ void handle_mq_unlink(CallContext& context) {
     const auto read = kernel::read_path(context.thread(), context.word(0), name);
     if (!context.call.waiting()) return;
     if (!read) return context.fail(read.error().value());
-    OwnQueues& own = context.run.user_objects.queues;
+    OwnQueues& own = context.run.ipc_objects.queues;
     int error = 0;
     {
         const auto held = own.lock();

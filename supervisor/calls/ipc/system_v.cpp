@@ -39,7 +39,7 @@ bool exists(ObjectKind kind, int id, Status& status) {
 }
 
 bool owns(CallContext& context, ObjectKind kind, int id) {
-    return context.run.user_objects.of(kind).owns(id) || !check_enabled(context.entry.name);
+    return context.run.ipc_objects.of(kind).owns(id) || !check_enabled(context.entry.name);
 }
 
 void refuse(CallContext& context, ObjectKind kind, int id, int error) {

@@ -111,7 +111,7 @@ struct Control {
 };
 
 void remove_object(CallContext& context, const Control& call) {
-    OwnIds& own = context.run.user_objects.of(call.kind);
+    OwnIds& own = context.run.ipc_objects.of(call.kind);
     int error = 0;
     {
         const auto held = own.lock();

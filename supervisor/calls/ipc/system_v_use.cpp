@@ -2,7 +2,7 @@
 // the rest of the user's is as another user's.
 //
 // An attacker controls keys, ids, commands and all memory. Objects are made and looked up by key on behalf,
-// so that their ids are known (user_objects.hpp). A call on an id that is the run's own is continued: the id
+// so that their ids are known (ipc_objects.hpp). A call on an id that is the run's own is continued: the id
 // is a scalar, and no memory that the kernel then reads names an object; between looking and continuing the
 // id cannot become a stranger's (agent/created_ipc.hpp). So a call that waits waits natively. The rest is
 // answered here, with the errors that the kernel gives to another user, in its order.
@@ -42,14 +42,14 @@ int get(const CallContext& context, ObjectKind kind, int flags) {
 }
 
 /// Of a key that others make and remove meanwhile.
-constexpr int most_tries = 16;
+constexpr int max_tries = 16;
 
 /// An id, or a negative errno. Whoever asks for no access gets the id of a stranger's object too, as
 /// natively.
 int look_up(CallContext& context, ObjectKind kind, OwnIds& own, int flags) {
     constexpr int asked_access = 0777;
     const bool wants_new = context.integer(0) == IPC_PRIVATE || (flags & IPC_CREAT) != 0;
-    for (int tries = 0; tries < most_tries; ++tries) {
+    for (int tries = 0; tries < max_tries; ++tries) {
         if (wants_new && !own.exhausted()) {
             // Only what did not exist is certainly ours.
             const int made = get(context, kind, flags | IPC_CREAT | IPC_EXCL);
@@ -73,7 +73,7 @@ int look_up(CallContext& context, ObjectKind kind, OwnIds& own, int flags) {
 }
 
 void handle_get(CallContext& context, ObjectKind kind, int flags) {
-    OwnIds& own = context.run.user_objects.of(kind);
+    OwnIds& own = context.run.ipc_objects.of(kind);
     int found = 0;
     {
         const auto held = own.lock();
@@ -91,13 +91,13 @@ bool bad_attachment(std::uint64_t address, int flags) {
     return (flags & SHM_RND) == 0 || (address == beyond && (flags & SHM_REMAP) != 0);
 }
 
-unsigned most_operations() {
+unsigned max_operations() {
     seminfo limits{};
     ::syscall(SYS_semctl, 0, 0, IPC_INFO, &limits);
     return static_cast<unsigned>(limits.semopm);
 }
 
-std::uint64_t longest_text() {
+std::uint64_t max_text() {
     msginfo limits{};
     ::syscall(SYS_msgctl, 0, IPC_INFO, &limits);
     return static_cast<std::uint64_t>(limits.msgmax);
@@ -112,7 +112,7 @@ int operation_error(CallContext& context, bool timed) {
         limit = *given;
     }
     const auto count = static_cast<unsigned>(context.integer(2));
-    if (count > most_operations()) return E2BIG;
+    if (count > max_operations()) return E2BIG;
     if (count < 1) return EINVAL;
     std::vector<sembuf> operations(count);
     if (!kernel::read_memory(context.thread(), context.word(1),
@@ -137,7 +137,7 @@ int text_error(CallContext& context) {
     const auto type = kernel::read_object<long>(context.thread(), context.word(1));
     if (!type) return EFAULT;
     const std::uint64_t size = context.word(2);
-    if (size > longest_text() || size > LONG_MAX || context.integer(0) < 0 || *type < 1) return EINVAL;
+    if (size > max_text() || size > LONG_MAX || context.integer(0) < 0 || *type < 1) return EINVAL;
     constexpr std::uint64_t looked_at = std::uint64_t{1} << 20;
     std::vector<std::byte> text(std::min(size, looked_at));
     return kernel::read_memory(context.thread(), context.word(1) + sizeof(long), text) ? 0 : EFAULT;

@@ -53,8 +53,8 @@ int bind_leaf(CallContext& context, const PinnedSocket& socket, const Place& pla
     if (!caller) return ESRCH;
     const auto leaf = unix_path_address(place.leaf);
     if (!leaf) return ENAMETOOLONG;
-    const WithUmask with_umask(context.scratch, caller->umask);
-    const UniqueFd before(::open(context.scratch.shares_umask ? "." : "/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    const WithUmask with_umask(context.buffers, caller->umask);
+    const UniqueFd before(::open(context.buffers.shares_umask ? "." : "/", O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!before || ::fchdir(place.parent.get()) != 0) return errno;
     const int error = ::bind(socket.fd.get(), leaf->get(), leaf->length) == 0 ? 0 : errno;
     if (::fchdir(before.get()) != 0) context.run.kill_tree();  // it is held; if it is lost, nothing may go on
@@ -143,7 +143,7 @@ void listen_internet(CallContext& context, PinnedSocket& socket, const rules::En
 
 void handle_bind(CallContext& context) {
     auto socket = pin_socket(context, context.integer(0));
-    if (!socket) return fail_untaken(context, rules::Operation::bind, socket.error().value(), {1, 2});
+    if (!socket) return fail_descriptor_unavailable(context, rules::Operation::bind, socket.error().value(), {1, 2});
     const auto address = read_address(context.thread(), context.word(1), context.integer(2));
     if (!context.call.waiting()) return;
     if (!address) return refuse(context, *socket, address.error().value());
@@ -191,7 +191,7 @@ void handle_getsockname(CallContext& context) {
 void handle_listen(CallContext& context) {
     auto socket = pin_socket(context, context.integer(0));
     if (!context.call.waiting()) return;
-    if (!socket) return fail_untaken(context, rules::Operation::bind, socket.error().value());
+    if (!socket) return fail_descriptor_unavailable(context, rules::Operation::bind, socket.error().value());
     if (socket->kind.internet() && socket->kind.type == SOCK_STREAM) {
         const auto local = local_address(socket->fd.get());
         if (!local) return refuse(context, *socket, local.error().value());

@@ -34,7 +34,7 @@ Result<Connecting> take(CallContext& context) {
 }
 
 /// What nobody need be asked about: the kernel's own answer.
-void connect_natively(CallContext& context, PinnedSocket& socket, const SocketAddress& address) {
+void connect_unchecked(CallContext& context, PinnedSocket& socket, const SocketAddress& address) {
     const int result = ::connect(socket.fd.get(), address.get(), address.length);
     finish(context, socket, 0, 0, result == 0 ? 0 : errno);
 }
@@ -68,7 +68,7 @@ void connect_internet(CallContext& context, Connecting& call) {
     // Dissolving an association (AF_UNSPEC) reaches nobody; what names no endpoint the kernel refuses by
     // itself.
     const bool dissolves = call.address.family() == AF_UNSPEC && call.address.length >= sizeof(sa_family_t);
-    if (dissolves || !endpoint) return connect_natively(context, call.socket, call.address);
+    if (dissolves || !endpoint) return connect_unchecked(context, call.socket, call.address);
     Subject subject;
     subject.operations = Operation::connect;
     subject.object = *endpoint;
@@ -99,13 +99,13 @@ void connect_path(CallContext& context, Connecting& call, const std::string& nam
     if (!context.call.waiting()) return;
     if (!peer) return refuse(context, call.socket, peer.error().value());
     // Nobody listens behind what is no socket; whether it may be written decides which error that is.
-    if (!S_ISSOCK(peer->object.status.st_mode)) return connect_natively(context, call.socket, peer->address);
+    if (!S_ISSOCK(peer->object.status.st_mode)) return connect_unchecked(context, call.socket, peer->address);
     Subject subject;
     subject.operations = Operation::connect;
     subject.object = rules::UnixObject{peer->object.path, call.socket.kind.unix_type()};
     subject.identity = identity_of(peer->object.status);
     subject.input = input_of(peer->given);
-    if (peer->object.nameless) {
+    if (peer->object.unlinked) {
         call.socket.fd.reset();
         return deny_failure(context, subject, ECONNREFUSED, "the socket has no name left");
     }
@@ -120,11 +120,11 @@ void connect_path(CallContext& context, Connecting& call, const std::string& nam
 void handle_connect(CallContext& context) {
     auto call = take(context);
     if (!context.call.waiting()) return;
-    if (!call) return fail_untaken(context, Operation::connect, call.error().value(), {1, 2});
+    if (!call) return fail_descriptor_unavailable(context, Operation::connect, call.error().value(), {1, 2});
     if (call->socket.kind.internet()) return connect_internet(context, *call);
     // Of the other families only NETLINK_ROUTE can exist: its peer is the kernel.
     const auto name = call->socket.kind.domain == AF_UNIX ? unix_name(call->address) : std::nullopt;
-    if (!name) return connect_natively(context, call->socket, call->address);
+    if (!name) return connect_unchecked(context, call->socket, call->address);
     if (name->abstract) return connect_abstract(context, *call, "@" + name->name);
     connect_path(context, *call, name->name);
 }

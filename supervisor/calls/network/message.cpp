@@ -14,10 +14,10 @@ namespace callgate::calls {
 
 namespace {
 
-constexpr std::size_t most_parts = 1024;                    // UIO_MAXIOV
-constexpr std::size_t most_passed = 253;                    // SCM_MAX_FD
-constexpr std::size_t most_control = std::size_t{1} << 20;  // far above net.core.optmem_max
-constexpr std::size_t most_payload = 0x7ffff000;            // MAX_RW_COUNT
+constexpr std::size_t max_parts = 1024;                    // UIO_MAXIOV
+constexpr std::size_t max_passed = 253;                    // SCM_MAX_FD
+constexpr std::size_t max_control = std::size_t{1} << 20;  // far above net.core.optmem_max
+constexpr std::size_t max_payload = 0x7ffff000;            // MAX_RW_COUNT
 
 Result<void> read_address_of(CallContext& context, const msghdr& header, Message& message) {
     if (header.msg_name == nullptr) return {};
@@ -34,14 +34,14 @@ Result<void> read_address_of(CallContext& context, const msghdr& header, Message
 }
 
 Result<void> read_parts(CallContext& context, const msghdr& header, Message& message) {
-    if (header.msg_iovlen > most_parts) return errno_code(EMSGSIZE);
+    if (header.msg_iovlen > max_parts) return errno_code(EMSGSIZE);
     message.parts.resize(header.msg_iovlen);
     auto read = kernel::read_memory(context.thread(), reinterpret_cast<std::uint64_t>(header.msg_iov),
                                     std::as_writable_bytes(std::span(message.parts)));
     if (!read) return read.error();
     for (iovec& part : message.parts) {
         if (part.iov_len > SSIZE_MAX) return errno_code(EINVAL);
-        part.iov_len = std::min(part.iov_len, most_payload - message.size);
+        part.iov_len = std::min(part.iov_len, max_payload - message.size);
         message.size += part.iov_len;
     }
     return {};
@@ -49,7 +49,7 @@ Result<void> read_parts(CallContext& context, const msghdr& header, Message& mes
 
 Result<void> read_control(CallContext& context, const msghdr& header, Message& message) {
     if (header.msg_controllen == 0) return {};
-    if (header.msg_controllen > most_control) return errno_code(ENOBUFS);
+    if (header.msg_controllen > max_control) return errno_code(ENOBUFS);
     message.control.resize(header.msg_controllen);
     return kernel::read_memory(context.thread(), reinterpret_cast<std::uint64_t>(header.msg_control),
                                message.control);
@@ -78,11 +78,11 @@ Result<void> translate_credentials(CallContext& context, std::byte* data) {
 
 /// The caller's descriptors by copies of ours.
 Result<void> translate_rights(CallContext& context, Message& message, std::byte* data, std::size_t count) {
-    if (message.passed.size() + count > most_passed) return errno_code(EINVAL);
+    if (message.passed.size() + count > max_passed) return errno_code(EINVAL);
     for (std::size_t index = 0; index < count; ++index) {
         int number = 0;
         std::memcpy(&number, data + index * sizeof number, sizeof number);
-        auto copy = context.scratch.callers.descriptor_copy(context.thread(), number);
+        auto copy = context.buffers.callers.descriptor_copy(context.thread(), number);
         if (!copy) return copy.error();
         number = copy->get();
         std::memcpy(data + index * sizeof number, &number, sizeof number);
@@ -130,15 +130,15 @@ Result<Message> read_message(CallContext& context, const msghdr& header, const S
 
 Result<Message> read_plain_message(pid_t thread, std::uint64_t payload, std::size_t size,
                                    std::uint64_t address, int length) {
-    constexpr std::size_t most_at_once = 4096;
+    constexpr std::size_t max_at_once = 4096;
     Message message;
-    message.size = std::min(size, most_payload);
+    message.size = std::min(size, max_payload);
     message.parts.push_back({reinterpret_cast<void*>(payload), message.size});  // NOLINT: the target's
     SocketAddress& name = message.address.emplace();
     if (length < 0 || static_cast<std::size_t>(length) > name.bytes.size()) return errno_code(EINVAL);
     name.length = static_cast<socklen_t>(length);
-    const std::size_t with_it = message.size <= most_at_once ? message.size : 0;
-    std::array<std::byte, sizeof(sockaddr_storage) + most_at_once> raw;
+    const std::size_t with_it = message.size <= max_at_once ? message.size : 0;
+    std::array<std::byte, sizeof(sockaddr_storage) + max_at_once> raw;
     const iovec places[2] = {{reinterpret_cast<void*>(address), name.length},  // NOLINT
                              {message.parts[0].iov_base, with_it}};
     const std::size_t got =

@@ -17,7 +17,7 @@ namespace callgate::calls {
 
 namespace {
 
-constexpr std::size_t largest_udp = 0xffff;
+constexpr std::size_t max_udp = 0xffff;
 constexpr socklen_t short_ipv6 = 24;  // SIN6_LEN_RFC2133: without the scope id
 
 template <class T>
@@ -54,7 +54,7 @@ bool is_bound(int fd) {
 }  // namespace
 
 Result<PinnedSocket> pin_socket(CallContext& context, int number) {
-    auto copy = context.scratch.callers.descriptor_copy(context.thread(), number);
+    auto copy = context.buffers.callers.descriptor_copy(context.thread(), number);
     if (!copy) return copy.error();
     const auto kind = socket_kind(copy->get());
     if (!kind) return kind.error();
@@ -63,13 +63,13 @@ Result<PinnedSocket> pin_socket(CallContext& context, int number) {
 
 Result<GivenPath> unix_path(CallContext& context, const std::string& name) {
     GivenPath given;
-    context.scratch.path = name;
-    given.text = &context.scratch.path;
+    context.buffers.path = name;
+    given.text = &context.buffers.path;
     if (name.starts_with('/')) return given;
     auto base = kernel::working_directory(context.thread());
     if (!base) return base.error();
     given.base = std::move(*base);
-    given.directory = &context.scratch.directory;
+    given.directory = &context.buffers.directory;
     return given;
 }
 
@@ -119,9 +119,9 @@ int refused_send(const PinnedSocket& socket, const SocketAddress& address, std::
     if (!socket.kind.internet()) return 0;
     const bool six = socket.kind.domain == AF_INET6 && address.family() != AF_INET;
     const int without_port = address.port() == 0 ? EINVAL : 0;
-    if (six) return without_port != 0 ? without_port : size > largest_udp ? EMSGSIZE : 0;
+    if (six) return without_port != 0 ? without_port : size > max_udp ? EMSGSIZE : 0;
     if (socket.kind.domain == AF_INET6 && only_ipv6(socket.fd.get())) return ENETUNREACH;
-    if (size > largest_udp) return EMSGSIZE;
+    if (size > max_udp) return EMSGSIZE;
     if ((flags & MSG_OOB) != 0) return EOPNOTSUPP;
     if (address.family() != AF_INET && address.family() != AF_UNSPEC) return EAFNOSUPPORT;
     return without_port;

@@ -1,4 +1,4 @@
-// sendto, sendmsg, sendmmsg: trapped only where datagram sockets can be made (architecture.md).
+// sendto, sendmsg, sendmmsg: notified only where datagram sockets can be made (architecture.md).
 //
 // An attacker controls all that the message consists of (message.hpp) and the descriptor's number (the very
 // socket is taken): what was copied is judged, and sent from the copy. Nothing is read twice and nothing
@@ -63,7 +63,7 @@ int Sending::judge_unix_path(const std::string& name) {
     message_.address = peer_->address;
     const Object& object = peer_->object;
     if (!S_ISSOCK(object.status.st_mode)) return 0;  // nobody listens there: the kernel's to refuse
-    if (object.nameless) return ECONNREFUSED;
+    if (object.unlinked) return ECONNREFUSED;
     Subject subject;
     subject.operations = Operation::connect;
     subject.object = rules::UnixObject{object.path, socket_.kind.unix_type()};
@@ -228,7 +228,7 @@ void answer(CallContext& context, PinnedSocket& socket, const Outcome& outcome) 
 
 void handle_sendto(CallContext& context) {
     auto socket = pin_socket(context, context.integer(0));
-    if (!socket) return fail_untaken(context, rules::Operation::connect, socket.error().value(), {4, 5});
+    if (!socket) return fail_descriptor_unavailable(context, rules::Operation::connect, socket.error().value(), {4, 5});
     auto message = read_plain_message(context.thread(), context.word(1), context.word(2), context.word(4),
                                       context.integer(5));
     if (!context.call.waiting()) return;
@@ -248,7 +248,7 @@ void handle_sendto(CallContext& context) {
 void handle_sendmsg(CallContext& context) {
     if ((context.integer(2) & internal_flag) != 0) return context.fail(EINVAL);
     auto socket = pin_socket(context, context.integer(0));
-    if (!socket) return fail_untaken(context, rules::Operation::connect, socket.error().value());
+    if (!socket) return fail_descriptor_unavailable(context, rules::Operation::connect, socket.error().value());
     const auto header = kernel::read_object<msghdr>(context.thread(), context.word(1));
     if (!header) return refuse(context, *socket, header.error().value());
     auto message = read_message(context, *header, socket->kind);

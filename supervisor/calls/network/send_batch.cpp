@@ -13,12 +13,12 @@ namespace callgate::calls {
 
 namespace {
 
-constexpr std::size_t most_elements = 64;
-constexpr std::size_t most_payload = std::size_t{256} << 10;
-constexpr std::size_t largest_datagram = 0xffff;
+constexpr std::size_t max_elements = 64;
+constexpr std::size_t max_payload = std::size_t{256} << 10;
+constexpr std::size_t max_datagram = 0xffff;
 
-using Headers = std::array<mmsghdr, most_elements>;
-using Parts = std::array<iovec, most_elements>;
+using Headers = std::array<mmsghdr, max_elements>;
+using Parts = std::array<iovec, max_elements>;
 
 bool plain(const msghdr& header, const msghdr& first) {
     return header.msg_iovlen == 1 && header.msg_controllen == 0 && (header.msg_flags & MSG_EOR) == 0 &&
@@ -38,24 +38,24 @@ std::size_t read_headers(pid_t thread, std::uint64_t at, std::size_t count, Head
 
 /// How many of the parts that the headers name can be read and are short enough, all together too.
 std::size_t read_parts(pid_t thread, std::span<const mmsghdr> headers, Parts& parts) {
-    std::array<iovec, most_elements> places;
+    std::array<iovec, max_elements> places;
     for (std::size_t index = 0; index < headers.size(); ++index)
         places[index] = {headers[index].msg_hdr.msg_iov, sizeof(iovec)};
     const std::size_t got =
         kernel::read_scattered(thread, std::span(places.data(), headers.size()),
                                std::as_writable_bytes(std::span(parts.data(), headers.size())));
     std::size_t good = 0, total = 0;
-    for (; good < got / sizeof(iovec) && parts[good].iov_len <= largest_datagram; ++good) {
+    for (; good < got / sizeof(iovec) && parts[good].iov_len <= max_datagram; ++good) {
         total += parts[good].iov_len;
-        if (total > most_payload) break;
+        if (total > max_payload) break;
     }
     return good;
 }
 
 /// How many of the addresses, all of one length, are the first one.
 std::size_t read_names(pid_t thread, std::span<const mmsghdr> headers, SocketAddress& first) {
-    std::array<iovec, most_elements> places;
-    std::array<std::byte, most_elements * sizeof(sockaddr_storage)> names;
+    std::array<iovec, max_elements> places;
+    std::array<std::byte, max_elements * sizeof(sockaddr_storage)> names;
     const std::size_t length = headers[0].msg_hdr.msg_namelen;
     if (length > sizeof(sockaddr_storage)) return 0;
     for (std::size_t index = 0; index < headers.size(); ++index)
@@ -71,7 +71,7 @@ std::size_t read_names(pid_t thread, std::span<const mmsghdr> headers, SocketAdd
 }
 
 std::size_t write_lengths(pid_t thread, std::uint64_t at, std::span<const unsigned> lengths) {
-    std::array<iovec, most_elements> places;
+    std::array<iovec, max_elements> places;
     for (std::size_t index = 0; index < lengths.size(); ++index) {
         const std::uint64_t place = at + index * sizeof(mmsghdr) + offsetof(mmsghdr, msg_len);
         places[index] = {reinterpret_cast<void*>(place), sizeof(unsigned)};  // NOLINT: the target's
@@ -90,7 +90,7 @@ Batch Batch::read(pid_t thread, std::uint64_t at, std::size_t count) {
     Batch batch;
     Headers headers;
     Parts parts;
-    std::size_t alike = read_headers(thread, at, std::min(count, most_elements), headers);
+    std::size_t alike = read_headers(thread, at, std::min(count, max_elements), headers);
     const auto heads = [&] { return std::span<const mmsghdr>(headers.data(), alike); };
     if (alike > 1) alike = read_parts(thread, heads(), parts);
     const msghdr& first = headers[0].msg_hdr;

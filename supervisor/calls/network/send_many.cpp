@@ -68,7 +68,7 @@ int send_alike(CallContext& context, PinnedSocket& socket, std::uint64_t at, Bat
 void handle_sendmmsg(CallContext& context) {
     if ((context.integer(3) & internal_flag) != 0) return context.fail(EINVAL);
     auto socket = pin_socket(context, context.integer(0));
-    if (!socket) return fail_untaken(context, rules::Operation::connect, socket.error().value());
+    if (!socket) return fail_descriptor_unavailable(context, rules::Operation::connect, socket.error().value());
     constexpr std::size_t most = 1024;  // UIO_MAXIOV
     const std::size_t count = std::min<std::size_t>(static_cast<unsigned>(context.integer(2)), most);
     std::size_t done = 0;

@@ -54,7 +54,7 @@ RulesetRecipe::RulesetRecipe(const rules::Plan& plan) : abi_(plan.landlock_abi) 
     grants_.reserve(plan.grants.size());
     for (const rules::Grant& grant : plan.grants) {
         rules::OperationSet operations = grant.operations;
-        if (grant.trap_only_execute) operations |= Operation::execute;
+        if (grant.notify_only_execute) operations |= Operation::execute;
         const std::uint64_t access = landlock_access(operations, grant.directory, abi_);
         if (access != 0) grants_.push_back({grant.path.c_str(), grant.directory, access});
     }

@@ -14,7 +14,7 @@ std::uint32_t return_value(const Disposition& disposition) {
     switch (disposition.kind) {
         case Disposition::Kind::allow:
             return SECCOMP_RET_ALLOW;
-        case Disposition::Kind::trap:
+        case Disposition::Kind::notify:
             return SECCOMP_RET_USER_NOTIF;
         case Disposition::Kind::refuse:
             return SECCOMP_RET_ERRNO | (static_cast<std::uint32_t>(disposition.error) & SECCOMP_RET_DATA);

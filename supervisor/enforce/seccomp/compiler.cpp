@@ -81,7 +81,7 @@ public:
     Place among_all() { return among(stretches_); }
 
 private:
-    static constexpr std::size_t most_single = 4;
+    static constexpr std::size_t max_single = 4;
 
     struct Stretch {
         std::size_t first = 0, last = 0;  // of the spans, without the last
@@ -96,7 +96,7 @@ private:
         std::size_t last = first;
         for (std::size_t single = 0; last < spans().size(); ++last) {
             if (spans()[last].decisions == background) continue;
-            if (!is_single(last) || ++single > most_single) break;
+            if (!is_single(last) || ++single > max_single) break;
         }
         return {first, last, background};
     }

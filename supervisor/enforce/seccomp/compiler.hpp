@@ -29,7 +29,7 @@ struct ArgumentTest {
 };
 
 struct Disposition {
-    enum class Kind : std::uint8_t { allow, trap, refuse, kill_process };
+    enum class Kind : std::uint8_t { allow, notify, refuse, kill_process };
     Kind kind = Kind::allow;
     int error = 0;  // refuse: the errno
 

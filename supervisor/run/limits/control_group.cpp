@@ -87,7 +87,7 @@ std::uint64_t event_in(const std::string& path, std::string_view key) {
 }
 
 /// A new group, noted where the guardian finds it; false where that cannot be.
-bool make_group(const std::string& path, bool unified, agent::MadeObjects::Group& note) {
+bool make_group(const std::string& path, bool unified, agent::CreatedIpc::Group& note) {
     if (path.size() >= note.path.size()) return false;
     // Noted first: whoever is killed in between leaves nothing.
     std::copy(path.begin(), path.end(), note.path.begin());
@@ -98,7 +98,7 @@ bool make_group(const std::string& path, bool unified, agent::MadeObjects::Group
     return false;
 }
 
-void remove_group(agent::MadeObjects::Group& note) {
+void remove_group(agent::CreatedIpc::Group& note) {
     agent::remove_group(note);
     note.used.store(false);
 }
@@ -106,7 +106,7 @@ void remove_group(agent::MadeObjects::Group& note) {
 /// One of version 1, with one limit; "" where that cannot be.
 std::string limited_group(const std::string& controller, const std::string& run,
                           const std::string& limit_file, std::uint64_t limit,
-                          agent::MadeObjects::Group& note) {
+                          agent::CreatedIpc::Group& note) {
     const std::string parent = own_group(controller);
     const std::string path = parent + "/callgate-" + run;
     if (parent.empty() || !make_group(path, false, note)) return "";
@@ -117,7 +117,7 @@ std::string limited_group(const std::string& controller, const std::string& run,
 
 }  // namespace
 
-ControlGroups::ControlGroups(const std::string& run, const rules::Limits& limits, agent::MadeObjects& made)
+ControlGroups::ControlGroups(const std::string& run, const rules::Limits& limits, agent::CreatedIpc& made)
     : made_(made) {
     if (limits.memory) {
         memory_ = limited_group("memory", run, "memory.limit_in_bytes", *limits.memory, made.groups[0]);
@@ -135,7 +135,7 @@ void ControlGroups::make_unified(const std::string& run, const rules::Limits& li
     const auto place = for_memory || for_tasks ? unified_place() : std::nullopt;
     if (!place || !((for_memory && place->memory) || (for_tasks && place->tasks))) return;
     const std::string path = place->parent + "/callgate-" + run;
-    agent::MadeObjects::Group& note = made_.groups[2];
+    agent::CreatedIpc::Group& note = made_.groups[2];
     if (!make_group(path, true, note)) return;
     unified_ = path;
     if (for_memory && place->memory && write_file(path + "/memory.max", std::to_string(*limits.memory))) {

@@ -26,7 +26,7 @@ class ControlGroups {
 public:
     /// Makes what can be made for these limits; nothing where no group can. `made` outlives the groups; what
     /// stands there is removed with it.
-    ControlGroups(const std::string& run, const rules::Limits& limits, agent::MadeObjects& made);
+    ControlGroups(const std::string& run, const rules::Limits& limits, agent::CreatedIpc& made);
     ControlGroups(const ControlGroups&) = delete;
     ControlGroups& operator=(const ControlGroups&) = delete;
 
@@ -45,7 +45,7 @@ private:
     void make_unified(const std::string& run, const rules::Limits& limits);
     void give_up_unified();
 
-    agent::MadeObjects& made_;
+    agent::CreatedIpc& made_;
     std::string memory_, tasks_;  // directories, "" none
     std::string unified_;         // that of version 2; then it is one of those or both
 };

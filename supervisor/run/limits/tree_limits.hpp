@@ -28,7 +28,7 @@ struct TreeLimitSettings {
     rules::Limits limits;
     pid_t guardian = -1;
     pid_t agent = -1;  // waits, and becomes the command
-    const agent::MadeObjects* made = nullptr;
+    const agent::CreatedIpc* made = nullptr;
     ControlGroups* groups = nullptr;  // outlive the limits
     std::vector<std::string> places;  // whose bytes count for `disk`
     /// Called once, on the limits' thread, with the outcome: "memory", "processes", "cpu", "disk",

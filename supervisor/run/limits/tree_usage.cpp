@@ -91,7 +91,7 @@ private:
 
 /// Resident and swapped bytes of the run's own segments: /proc/sysvipc/shm (proc(5)) has both, shmctl(2) for
 /// one segment only the size that was asked for.
-std::uint64_t segments(const agent::MadeObjects& made) {
+std::uint64_t segments(const agent::CreatedIpc& made) {
     const auto& ids = made.ids[static_cast<std::size_t>(agent::ObjectKind::memory)];
     std::set<long long> own;
     for (std::uint32_t index = 0; index < ids.count.load(); ++index) own.insert(ids.values[index].load());
@@ -112,7 +112,7 @@ std::uint64_t segments(const agent::MadeObjects& made) {
 
 }  // namespace
 
-TreeMeter::TreeMeter(pid_t guardian, const agent::MadeObjects& made) : guardian_(guardian), made_(made) {}
+TreeMeter::TreeMeter(pid_t guardian, const agent::CreatedIpc& made) : guardian_(guardian), made_(made) {}
 
 TreeUsage TreeMeter::read() {
     TreeUsage usage;
@@ -142,8 +142,8 @@ TreeUsage TreeMeter::read() {
     }
     // Both count what others miss: the kernel's sum those who lived shortly, ours those who were not waited
     // for.
-    most_ticks_ = std::max({most_ticks_, own + reaped, own + ended_ticks_});
-    usage.cpu = std::chrono::milliseconds(most_ticks_ * 1000 / ticks_per_second);
+    max_ticks_ = std::max({max_ticks_, own + reaped, own + ended_ticks_});
+    usage.cpu = std::chrono::milliseconds(max_ticks_ * 1000 / ticks_per_second);
     return usage;
 }
 

@@ -35,7 +35,7 @@ struct HiddenBytes {
 class TreeMeter {
 public:
     /// The tree beneath `guardian`; `made` outlives the meter.
-    TreeMeter(pid_t guardian, const agent::MadeObjects& made);
+    TreeMeter(pid_t guardian, const agent::CreatedIpc& made);
 
     /// One reading of /proc. Later calls are about the processes that it saw.
     TreeUsage read();
@@ -54,10 +54,10 @@ private:
         bool current = false;
     };
     pid_t guardian_;
-    const agent::MadeObjects& made_;
+    const agent::CreatedIpc& made_;
     std::map<Identity, Seen> seen_;
     std::uint64_t ended_ticks_ = 0, ended_written_ = 0;
-    std::uint64_t most_ticks_ = 0;
+    std::uint64_t max_ticks_ = 0;
 };
 
 /// Bytes of shared memory on the whole machine (Shmem of /proc/meminfo): cheap, so that memory files are

@@ -67,8 +67,8 @@ inline void wait_readable(int fd) {
 }
 
 /// Everything that a run is given, early and late.
-struct WholeArming : Guarding, Arming {
-    WholeArming() : Guarding(SignalState::current()) {}
+struct WholeArming : GuardianConfig, CommandSpec {
+    WholeArming() : GuardianConfig(SignalState::current()) {}
     const RulesetParts* landlock = nullptr;
     std::vector<sock_filter> filter;
 };
@@ -116,13 +116,13 @@ public:
             if (event.kind == Event::Kind::ended) throw std::runtime_error("ended before what was awaited");
         }
     }
-    /// Waits for `armed`, takes the listener where there is one, and lets the command go.
+    /// Waits for `confined`, takes the listener where there is one, and lets the command go.
     Event start() {
-        const Event armed = until(Event::Kind::armed);
-        command_ = armed.pid;
-        if (armed.value >= 0) take_listener(armed);
+        const Event confined = until(Event::Kind::confined);
+        command_ = confined.pid;
+        if (confined.value >= 0) take_listener(confined);
         go();
-        return armed;
+        return confined;
     }
     void go() const {
         if (::write(guardian_.go.get(), "g", 1) != 1) throw std::runtime_error("go");
@@ -167,9 +167,9 @@ private:
             throw std::runtime_error("the guardian has gone");
         return event;
     }
-    void take_listener(const Event& armed) {
-        const UniqueFd agent(static_cast<int>(::syscall(SYS_pidfd_open, armed.pid, 0U)));
-        listener = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_getfd, agent.get(), armed.value, 0U)));
+    void take_listener(const Event& confined) {
+        const UniqueFd agent(static_cast<int>(::syscall(SYS_pidfd_open, confined.pid, 0U)));
+        listener = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_getfd, agent.get(), confined.value, 0U)));
         if (!listener) throw std::runtime_error("pidfd_getfd");
     }
 

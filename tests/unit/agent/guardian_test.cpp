@@ -56,26 +56,26 @@ private:
 
 TEST_CASE("a command that exits 7 is armed, exits, and nothing is left") {
     GuardedRun run(shell("exit 7"));
-    CHECK(run_to_end(run) == Kinds{K::armed, K::exited, K::lingering, K::ended});
+    CHECK(run_to_end(run) == Kinds{K::confined, K::exited, K::lingering, K::ended});
     CHECK(run.seen(K::exited).value == 7);
     CHECK(run.seen(K::lingering).value == 0);
     CHECK(run.seen(K::ended).processes == 1);
     CHECK(run.seen(K::ended).max_rss_kb > 0);
-    CHECK(run.seen(K::armed).value == -1);
+    CHECK(run.seen(K::confined).value == -1);
 }
 
 TEST_CASE("a command that dies of a signal says which") {
     GuardedRun run(shell("kill -USR1 $$"));
-    CHECK(run_to_end(run) == Kinds{K::armed, K::signaled, K::lingering, K::ended});
+    CHECK(run_to_end(run) == Kinds{K::confined, K::signaled, K::lingering, K::ended});
     CHECK(run.seen(K::signaled).value == SIGUSR1);
 }
 
 TEST_CASE("a command killed while it is armed dies of that signal") {
     GuardedRun run(shell("exit 0"));
-    const Event armed = run.until(K::armed);
-    ::kill(armed.pid, SIGKILL);
+    const Event confined = run.until(K::confined);
+    ::kill(confined.pid, SIGKILL);
     run.finish();
-    CHECK(run.kinds() == Kinds{K::armed, K::signaled, K::lingering, K::ended});
+    CHECK(run.kinds() == Kinds{K::confined, K::signaled, K::lingering, K::ended});
 }
 
 TEST_CASE(
@@ -85,13 +85,13 @@ TEST_CASE(
     WholeArming missing = arming({directory / "missing"});
     {
         GuardedRun run(missing);
-        CHECK(run_to_end(run) == Kinds{K::armed, K::exec_failed, K::ended});
+        CHECK(run_to_end(run) == Kinds{K::confined, K::exec_failed, K::ended});
         CHECK(run.seen(K::exec_failed).value == ENOENT);
     }
     std::ofstream(directory / "plain") << "text\n";
     missing.executables = {directory / "plain", directory / "plain/beneath", directory / "missing"};
     GuardedRun run(missing);
-    CHECK(run_to_end(run) == Kinds{K::armed, K::exec_failed, K::ended});
+    CHECK(run_to_end(run) == Kinds{K::confined, K::exec_failed, K::ended});
     CHECK(run.seen(K::exec_failed).value == EACCES);
 }
 
@@ -109,11 +109,11 @@ TEST_CASE("the first candidate that can be executed is, also a script without an
 
 TEST_CASE("a supervisor that closes `go` ends an armed agent") {
     GuardedRun run(shell("exit 0"));
-    run.until(K::armed);
+    run.until(K::confined);
     run.guardian().go.reset();
     run.finish();
-    CHECK(run.kinds() == Kinds{K::armed, K::arm_failed, K::ended});
-    CHECK(run.seen(K::arm_failed).detail == static_cast<int>(ArmStep::handshake));
+    CHECK(run.kinds() == Kinds{K::confined, K::confine_failed, K::ended});
+    CHECK(run.seen(K::confine_failed).detail == static_cast<int>(ConfineStep::handshake));
 }
 
 TEST_CASE("a step of arming that fails is named, and the command never runs") {
@@ -122,9 +122,9 @@ TEST_CASE("a step of arming that fails is named, and the command never runs") {
     arming.limits = {{RLIMIT_NOFILE, {20, 10}}};
     GuardedRun run(arming);
     run.finish();
-    CHECK(run.kinds() == Kinds{K::arm_failed, K::ended});
-    CHECK(run.seen(K::arm_failed).detail == static_cast<int>(ArmStep::limits));
-    CHECK(run.seen(K::arm_failed).value == EINVAL);
+    CHECK(run.kinds() == Kinds{K::confine_failed, K::ended});
+    CHECK(run.seen(K::confine_failed).detail == static_cast<int>(ConfineStep::limits));
+    CHECK(run.seen(K::confine_failed).value == EINVAL);
     CHECK(::access((directory / "ran").c_str(), F_OK) != 0);
 }
 
@@ -149,9 +149,9 @@ TEST_CASE("a temporary directory that is there already is neither used nor remov
     arming.temporary_directory = own;
     GuardedRun run(arming);
     CHECK(WEXITSTATUS(run.finish()) == 0);
-    CHECK(run.kinds() == Kinds{K::arm_failed, K::ended});
-    CHECK(run.seen(K::arm_failed).detail == static_cast<int>(ArmStep::temporary_directory));
-    CHECK(run.seen(K::arm_failed).value == EEXIST);
+    CHECK(run.kinds() == Kinds{K::confine_failed, K::ended});
+    CHECK(run.seen(K::confine_failed).detail == static_cast<int>(ConfineStep::temporary_directory));
+    CHECK(run.seen(K::confine_failed).value == EEXIST);
     CHECK(::access(own.c_str(), F_OK) == 0);
     CHECK(::access((directory / "ran").c_str(), F_OK) != 0);
 }
@@ -261,7 +261,7 @@ TEST_CASE("the command stays in callgate's process group, the guardian leads a s
     TemporaryDirectory directory;
     GuardedRun run(shell("ps -o pgid= -p $$ > " + (directory / "group") + "; read x < /dev/null"));
     const pid_t guardian_group = [&] {
-        run.until(K::armed);
+        run.until(K::confined);
         return ::getpgid(run.guardian().pid);
     }();
     CHECK(guardian_group == run.guardian().pid);
@@ -292,9 +292,9 @@ TEST_CASE("the listener is in nobody's hands but the taker's, and answers decide
 #if defined(__aarch64__)
     spec.architecture = AUDIT_ARCH_AARCH64;
 #else
-    spec.rules.push_back({SYS_mkdir, {}, {enforce::Disposition::Kind::trap, 0}});
+    spec.rules.push_back({SYS_mkdir, {}, {enforce::Disposition::Kind::notify, 0}});
 #endif
-    spec.rules.push_back({SYS_mkdirat, {}, {enforce::Disposition::Kind::trap, 0}});
+    spec.rules.push_back({SYS_mkdirat, {}, {enforce::Disposition::Kind::notify, 0}});
     const auto program = enforce::compile(spec);
     WholeArming arming = shell("exec mkdir " + (directory / "made") + " 2> /dev/null");
     arming.filter = program;

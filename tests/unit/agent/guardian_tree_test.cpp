@@ -48,7 +48,7 @@ FakeSupervisor start_fake_supervisor(const WholeArming& arming, bool go) {
     if (fake.pid < 0) throw std::runtime_error("fork");  // to kill(2), -1 is everybody
     if (fake.pid == 0) {
         auto started = start_guardian(arming);
-        Event event;  // `ready`, then `armed`
+        Event event;  // `ready`, then `confined`
         if (!started || ::read(started->events.get(), &event, sizeof event) <= 0) ::_exit(1);
         if (!send_ruleset(*started, arming.landlock) || !send_filter(*started, arming.filter) ||
             !send_command(*started, arming) || ::read(started->events.get(), &event, sizeof event) <= 0)
@@ -173,7 +173,7 @@ TEST_CASE("when the supervisor is killed the tree ends, its directory goes, and 
     TemporaryDirectory directory;
     const std::string own = directory / "own";
     std::ofstream(directory / "kept") << "kept\n";
-    const ReportPlace report = open_report(directory / "report");
+    const ReportTarget report = open_report(directory / "report");
     WholeArming arming =
         shell("cd " + own + "; mkdir -p a/b/c; ln -s " + directory.path() + " a/link; echo x > a/b/file; " +
               daemon(directory) + "echo $$ > " + (directory / "command") + "; sleep 1000");

@@ -229,7 +229,7 @@ TEST_CASE("a megabyte of errors gives a bounded list") {
 
 TEST_CASE("more than 10,000 rules are refused") {
     std::string text = "{\"rules\":[0";
-    for (std::size_t index = 0; index < most_rules; ++index) text += ",0";
+    for (std::size_t index = 0; index < max_rules; ++index) text += ",0";
     CHECK(has(errors(text + "]}"), "10001 rules; at most 10000 are taken"));
 }
 

@@ -103,7 +103,7 @@ TEST_CASE("the agent profile keeps system directories static and no hierarchy tr
     const LoadedRules loaded = load_profile(machine, "agent", false);
     REQUIRE_MESSAGE(loaded.rules != nullptr, findings(loaded));
     const Plan plan = plan_of(machine, loaded);
-    CHECK_FALSE(plan.trap_only);
+    CHECK_FALSE(plan.notify_only);
     const StaticGrants grants(plan);
     for (const char* path : {"/usr/bin/python3", "/usr/lib/x86_64-linux-gnu/libc.so.6"}) {
         CHECK_MESSAGE(grants.allow(Operation::read, path), path);

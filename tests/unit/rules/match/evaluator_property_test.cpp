@@ -168,7 +168,7 @@ bool naive_matches(const Rule& rule, const Request& request, Operation operation
     if (rule.except && naive_holds(*rule.except, request, operation)) return false;
     const bool opening = rule.action == Action::allow || rule.action == Action::ask;
     if (const auto* file = std::get_if<FileObject>(&request.object)) {
-        return !file->nameless || !opening || (rule.action == Action::ask && fallback == Action::allow);
+        return !file->unlinked || !opening || (rule.action == Action::ask && fallback == Action::allow);
     }
     if (rule.when.protocol.stated() || !opening) return true;
     if (const auto* to = std::get_if<Endpoint>(&request.object)) return to->protocol == Protocol::tcp;
@@ -188,7 +188,7 @@ Expected naive_evaluate(const RuleSet& rules, const Request& request) {
         const auto operation = static_cast<Operation>(index);
         if (!request.operations.contains(operation)) continue;
         const bool asks = rules.fallback() == Action::ask;
-        const bool refuses = operation == Operation::execute || (file != nullptr && file->nameless);
+        const bool refuses = operation == Operation::execute || (file != nullptr && file->unlinked);
         Expected one{asks && refuses ? Action::deny : rules.fallback(), nullptr};
         for (const Rule& rule : rules.rules()) {
             if (!naive_matches(rule, request, operation, rules.fallback())) continue;

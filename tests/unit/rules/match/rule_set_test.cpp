@@ -187,18 +187,18 @@ TEST_CASE("an object without a name is allowed by the default only") {
                                    path_rule("asked", Action::ask, Operation::read, "/asked/**"),
                                    path_rule("denied", Action::deny, Operation::read, "/denied/**"),
                                    path_rule("killed", Action::kill, Operation::read, "/killed/**")};
-    const auto nameless = [&](Action fallback, std::string_view path) {
+    const auto unlinked = [&](Action fallback, std::string_view path) {
         return verdict(make(all, fallback), {Operation::read, FileObject{path, true}, "", {}});
     };
     for (const Action fallback : {Action::deny, Action::ask}) {
-        CHECK(nameless(fallback, "/x") == "deny default");
-        CHECK(nameless(fallback, "/asked/x") == "deny default");
+        CHECK(unlinked(fallback, "/x") == "deny default");
+        CHECK(unlinked(fallback, "/asked/x") == "deny default");
     }
-    CHECK(nameless(Action::allow, "/x") == "allow default");
-    CHECK(nameless(Action::allow, "/asked/x") == "ask asked");
+    CHECK(unlinked(Action::allow, "/x") == "allow default");
+    CHECK(unlinked(Action::allow, "/asked/x") == "ask asked");
     for (const Action fallback : {Action::deny, Action::ask, Action::allow}) {
-        CHECK(nameless(fallback, "/denied/x") == "deny denied");
-        CHECK(nameless(fallback, "/killed/x") == "kill killed");
+        CHECK(unlinked(fallback, "/denied/x") == "deny denied");
+        CHECK(unlinked(fallback, "/killed/x") == "kill killed");
     }
 }
 

@@ -168,9 +168,9 @@ TEST_CASE("whatever bytes a pattern holds, it is refused with a reason or its br
         std::vector<Glob> branches;
         for (const Glob::Branch& branch : glob->branches()) {
             const std::string head = branch.head == "/" ? "" : Glob::literal(branch.head).text();
-            branches.push_back(path_glob(head.empty() && branch.literal ? "/" : head + branch.residue));
+            branches.push_back(path_glob(head.empty() && branch.literal ? "/" : head + branch.remainder));
             const Glob::Branch& again = branches.back().branches().front();
-            if (again.head != branch.head || again.residue != branch.residue) FAIL(pattern);
+            if (again.head != branch.head || again.remainder != branch.remainder) FAIL(pattern);
         }
         for (int tried = 0; tried < 20; ++tried) {
             const std::string& path = paths[random() % paths.size()];

@@ -37,12 +37,12 @@ std::string error_of(std::string_view pattern, GlobKind kind = GlobKind::path) {
     return error;
 }
 
-/// Head, what kind of branch, and residue of each branch.
+/// Head, what kind of branch, and remainder of each branch.
 std::string branches_of(const Glob& glob) {
     std::string text;
     for (const Glob::Branch& branch : glob.branches()) {
         if (!text.empty()) text += ' ';
-        text += branch.head + (branch.literal ? "=" : branch.hierarchy ? "!" : "+") + branch.residue;
+        text += branch.head + (branch.literal ? "=" : branch.hierarchy ? "!" : "+") + branch.remainder;
     }
     return text;
 }
@@ -169,7 +169,7 @@ TEST_CASE("equal classes leave equal residues") {
 TEST_CASE("residues are patterns of the same meaning") {
     for (const char* pattern : {"/a/[]!^-]*", "/a/\\*?", "/a/x[!a]**y/**", "/a/\\{?,}", "/a/[\\\\-\\]]?"}) {
         const Glob glob = path_glob(pattern);
-        const Glob again = path_glob(glob.branches().front().head + glob.branches().front().residue);
+        const Glob again = path_glob(glob.branches().front().head + glob.branches().front().remainder);
         CHECK(branches_of(glob) == branches_of(again));
     }
 }

@@ -27,7 +27,7 @@ TEST_CASE("in audit mode the kernel holds what is enforced, and what the rules w
         CHECK_FALSE(grants.allow(Operation::read, "/state/callgate/log"));
         CHECK_FALSE(grants.allow(Operation::create, "/state/callgate/new"));
         for (int index = 0; index < operation_count; ++index)
-            CHECK(plan.trapped.contains(static_cast<Operation>(index)));
+            CHECK(plan.notified.contains(static_cast<Operation>(index)));
         CHECK(plan.udp);
         CHECK(plan.unix_datagram);
         CHECK(plan.all_connect);
@@ -41,7 +41,7 @@ TEST_CASE(
     const MemoryTree tree{"/w/a"};
     const RuleSet all({}, Action::allow);
     const Plan plan = audited(all, all, tree);
-    CHECK(plan.trapped == OperationSet{Operation::connect, Operation::bind});
+    CHECK(plan.notified == OperationSet{Operation::connect, Operation::bind});
 }
 
 TEST_CASE("a datagram's object comes to be only where a rule opens its kind of socket") {

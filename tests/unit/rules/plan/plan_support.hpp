@@ -99,18 +99,18 @@ inline Rule ports(Rule from, std::vector<PortRange> ranges) {
 
 /// What a plan decides, without the reasons.
 inline std::string decisions(const Plan& plan) {
-    std::string text = names(plan.trapped) + ';';
+    std::string text = names(plan.notified) + ';';
     for (const Contest& contest : plan.contests) text += std::string(name(contest.operation)) + ';';
     for (const Grant& grant : plan.grants)
         text += grant.path + (grant.directory ? "/ " : " ") + names(grant.operations) +
-                (grant.trap_only_read ? " trap-only;" : ";");
+                (grant.notify_only_read ? " trap-only;" : ";");
     for (const auto* ports : {&plan.connect_ports, &plan.bind_ports}) {
         for (const PortRange& range : *ports)
             text += std::to_string(range.first) + '-' + std::to_string(range.last) + ' ';
         text += ';';
     }
     for (const bool one : {plan.all_connect, plan.all_bind, plan.connect_exact, plan.bind_exact,
-                           plan.trap_only, plan.udp, plan.unix_datagram, plan.unix_closed})
+                           plan.notify_only, plan.udp, plan.unix_datagram, plan.unix_closed})
         text += one ? '1' : '0';
     return text;
 }

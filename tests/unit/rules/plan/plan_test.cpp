@@ -74,8 +74,8 @@ TEST_SUITE("plan") {
         const Plan made = plan(rules, tree);
         CHECK(granted(made, "/w") == "execute");
         CHECK(made.grants.size() == 1);
-        CHECK(made.grants[0].trap_only_read);
-        CHECK(made.trap_only);
+        CHECK(made.grants[0].notify_only_read);
+        CHECK(made.notify_only);
     }
 
     TEST_CASE("a glob within one directory splits only there") {
@@ -228,7 +228,7 @@ TEST_SUITE("plan") {
         CHECK(granted(made, "/usr") == "read,modify,create,delete,execute");
         CHECK(granted(made, "/home/u/src") == "read,modify,create,delete,execute");
         CHECK(granted(made, "/") == "execute");
-        CHECK(find(made, "/")->trap_only_read);
+        CHECK(find(made, "/")->notify_only_read);
         CHECK(find(made, "/usr")->rules == std::vector<std::string>{"default"});
         CHECK(granted(made, "/home/u/.local/state/callgate") == "");
     }
@@ -275,16 +275,16 @@ TEST_SUITE("plan") {
         SUBCASE("reading is not allowed at all") {
             const RuleSet rules({rule("run", Action::allow, Operation::execute, {"/usr/**"})}, Action::deny);
             const Plan made = plan(rules, tree);
-            CHECK(find(made, "/usr")->trap_only_read);
-            CHECK(made.trap_only);
+            CHECK(find(made, "/usr")->notify_only_read);
+            CHECK(made.notify_only);
         }
         SUBCASE("reading is granted above") {
             const RuleSet rules({rule("run", Action::allow, Operation::execute, {"/usr/**"}),
                                  rule("read", Action::allow, Operation::read, {"/**"})},
                                 Action::deny);
             const Plan made = plan(rules, tree);
-            CHECK_FALSE(find(made, "/usr")->trap_only_read);
-            CHECK_FALSE(made.trap_only);
+            CHECK_FALSE(find(made, "/usr")->notify_only_read);
+            CHECK_FALSE(made.notify_only);
         }
     }
 
@@ -303,24 +303,24 @@ TEST_SUITE("plan") {
         const MemoryTree tree{"/w/"};
         const RuleSet rules({}, Action::allow);
         CHECK(plan(rules, tree, 0).grants.empty());
-        CHECK(plan(rules, tree, 0).trapped.contains(Operation::read));
+        CHECK(plan(rules, tree, 0).notified.contains(Operation::read));
         const Plan blind =
             make_plan(rules, {.landlock_abi = 7, .record = RecordMode::minimal, .tree = nullptr});
         CHECK(blind.grants.empty());
-        CHECK(blind.trapped.contains(Operation::read));
+        CHECK(blind.notified.contains(Operation::read));
     }
 
     TEST_CASE("nothing is trapped where nothing contests") {
         const MemoryTree tree{"/w/a"};
         const RuleSet rules({}, Action::allow);
         const Plan made = plan(rules, tree);
-        CHECK(made.trapped.empty());
+        CHECK(made.notified.empty());
         CHECK(made.contests.empty());
         CHECK(made.all_connect);
         CHECK(made.all_bind);
         CHECK(granted(made, "/") == "read,modify,create,delete,execute");
         const Plan all = plan(rules, tree, 7, RecordMode::all);
-        CHECK(all.trapped == (file_operations | network_operations));
+        CHECK(all.notified == (file_operations | network_operations));
         CHECK(all.contest(Operation::read)->because == std::vector<std::string>{"record"});
     }
 
@@ -328,8 +328,8 @@ TEST_SUITE("plan") {
         const MemoryTree tree{"/w/a"};
         const RuleSet rules({rule("all", Action::allow, Operation::read, {"/**"})}, Action::deny);
         const Plan made = plan(rules, tree);
-        CHECK_FALSE(made.trapped.contains(Operation::read));
-        CHECK(made.trapped.contains(Operation::modify));
+        CHECK_FALSE(made.notified.contains(Operation::read));
+        CHECK(made.notified.contains(Operation::modify));
         CHECK(made.contest(Operation::modify)->because == std::vector<std::string>{"default"});
     }
 
@@ -360,38 +360,38 @@ TEST_SUITE("plan, minimal records") {
         const Plan made = plan(rules, tree, 7, RecordMode::minimal);
         // "web" names a port, so nothing opens unix sockets: the filter closes them.
         CHECK(made.unix_closed);
-        CHECK(made.trapped == OperationSet{Operation::metadata, Operation::bind});
+        CHECK(made.notified == OperationSet{Operation::metadata, Operation::bind});
         CHECK(made.connect_ports == std::vector<PortRange>{{443, 443}});
         CHECK(made.connect_exact);
         CHECK(tier(made, "web") == Tier::landlock);
-        CHECK(plan(rules, tree).trapped == (file_operations | network_operations));
+        CHECK(plan(rules, tree).notified == (file_operations | network_operations));
         CHECK_FALSE(plan(rules, tree).unix_closed);
     }
 
     TEST_CASE("what is not static is trapped") {
         const MemoryTree tree{"/w/a", "/w/b/"};
         const Rule work = rule("work", Action::allow, read_write, {"/w/**"});
-        const auto trapped = [&](Rule other, Action fallback = Action::deny) {
-            return plan(RuleSet({work, std::move(other)}, fallback), tree, 7, RecordMode::minimal).trapped;
+        const auto notified = [&](Rule other, Action fallback = Action::deny) {
+            return plan(RuleSet({work, std::move(other)}, fallback), tree, 7, RecordMode::minimal).notified;
         };
-        CHECK(trapped(rule("no", Action::deny, Operation::read, {"/w/b/**"})).contains(Operation::read));
-        CHECK(trapped(rule("no", Action::deny, Operation::read, {"/w/**/.env"})).contains(Operation::read));
+        CHECK(notified(rule("no", Action::deny, Operation::read, {"/w/b/**"})).contains(Operation::read));
+        CHECK(notified(rule("no", Action::deny, Operation::read, {"/w/**/.env"})).contains(Operation::read));
         CHECK_FALSE(
-            trapped(rule("no", Action::deny, Operation::read, {"/etc/**"})).contains(Operation::read));
-        CHECK(trapped(rule("no", Action::ask, Operation::read, {"/etc/**"})).contains(Operation::read));
-        CHECK(trapped(rule("no", Action::kill, Operation::read, {"/etc/**"})).contains(Operation::read));
-        CHECK(trapped(rule("no", Action::allow, Operation::read, {"/etc/*.d"})).contains(Operation::read));
+            notified(rule("no", Action::deny, Operation::read, {"/etc/**"})).contains(Operation::read));
+        CHECK(notified(rule("no", Action::ask, Operation::read, {"/etc/**"})).contains(Operation::read));
+        CHECK(notified(rule("no", Action::kill, Operation::read, {"/etc/**"})).contains(Operation::read));
+        CHECK(notified(rule("no", Action::allow, Operation::read, {"/etc/*.d"})).contains(Operation::read));
         CHECK_FALSE(
-            trapped(rule("no", Action::allow, Operation::read, {"/etc/gone"})).contains(Operation::read));
-        CHECK(trapped(rule("no", Action::allow, Operation::modify, {"/w/new"})).empty() == false);
-        CHECK(trapped(by(rule("no", Action::allow, Operation::read, {"/etc/**"}), "/bin/x"))
+            notified(rule("no", Action::allow, Operation::read, {"/etc/gone"})).contains(Operation::read));
+        CHECK(notified(rule("no", Action::allow, Operation::modify, {"/w/new"})).empty() == false);
+        CHECK(notified(by(rule("no", Action::allow, Operation::read, {"/etc/**"}), "/bin/x"))
                   .contains(Operation::read));
-        CHECK(trapped(rule("no", Action::deny, Operation::connect), Action::ask).contains(Operation::read));
+        CHECK(notified(rule("no", Action::deny, Operation::connect), Action::ask).contains(Operation::read));
         Rule hidden = rule("no", Action::deny, Operation::read, {"/etc/**"});
         hidden.error = ENOENT;
-        CHECK(trapped(hidden).contains(Operation::read));
+        CHECK(notified(hidden).contains(Operation::read));
         hidden.error = EACCES;
-        CHECK_FALSE(trapped(hidden).contains(Operation::read));
+        CHECK_FALSE(notified(hidden).contains(Operation::read));
     }
 
     TEST_CASE("a file that may appear in an allowed directory is trapped") {
@@ -401,77 +401,77 @@ TEST_SUITE("plan, minimal records") {
              rule("one", Action::allow, Operation::read, {"/w/one"})},
             Action::deny);
         const Plan made = plan(rules, tree, 7, RecordMode::minimal);
-        CHECK(made.trapped.contains(Operation::read));
-        CHECK(made.trapped.contains(Operation::create));
+        CHECK(made.notified.contains(Operation::read));
+        CHECK(made.notified.contains(Operation::create));
         CHECK(why(made, "one") == "/w/one does not exist yet");
     }
 
     TEST_CASE("renames are trapped where Landlock would not compare what they free") {
         const MemoryTree tree{"/w/a", "/w/b", "/v/x"};
-        const auto trapped = [&](std::vector<Rule> rules) {
-            return plan(RuleSet(std::move(rules), Action::deny), tree, 7, RecordMode::minimal).trapped;
+        const auto notified = [&](std::vector<Rule> rules) {
+            return plan(RuleSet(std::move(rules), Action::deny), tree, 7, RecordMode::minimal).notified;
         };
         const OperationSet moving{Operation::create, Operation::remove};
         const Rule work = rule("work", Action::allow, read_write, {"/w/**"});
-        CHECK_FALSE(trapped({work}).contains(Operation::create));
-        CHECK(trapped({rule("work", Action::allow, moving, {"/w/**"}),
+        CHECK_FALSE(notified({work}).contains(Operation::create));
+        CHECK(notified({rule("work", Action::allow, moving, {"/w/**"}),
                        rule("a", Action::allow, Operation::read, {"/w/a"})})
                   .contains(Operation::create));
-        CHECK(trapped({work, rule("meta", Action::allow, Operation::metadata, {"/v/**"})})
+        CHECK(notified({work, rule("meta", Action::allow, Operation::metadata, {"/v/**"})})
                   .contains(Operation::create));
-        CHECK(trapped({work, socket("bus", Action::allow, Operation::connect, {"/w/bus"})})
+        CHECK(notified({work, socket("bus", Action::allow, Operation::connect, {"/w/bus"})})
                   .contains(Operation::create));
-        CHECK(trapped({work, rule("run", Action::allow, Operation::execute, {"/v/**"})})
+        CHECK(notified({work, rule("run", Action::allow, Operation::execute, {"/v/**"})})
                   .contains(Operation::create));
     }
 
     TEST_CASE("trap-only reading is trapped") {
         const MemoryTree tree{"/usr/bin/ls"};
         const RuleSet rules({rule("run", Action::allow, Operation::execute, {"/usr/**"})}, Action::deny);
-        CHECK(plan(rules, tree, 7, RecordMode::minimal).trapped.contains(Operation::read));
+        CHECK(plan(rules, tree, 7, RecordMode::minimal).notified.contains(Operation::read));
     }
 
     TEST_CASE("connect is trapped where unix sockets are neither all allowed nor closed") {
         const MemoryTree tree;
-        const auto trapped = [&](std::vector<Rule> rules, Action fallback = Action::deny) {
-            return plan(RuleSet(std::move(rules), fallback), tree, 7, RecordMode::minimal).trapped;
+        const auto notified = [&](std::vector<Rule> rules, Action fallback = Action::deny) {
+            return plan(RuleSet(std::move(rules), fallback), tree, 7, RecordMode::minimal).notified;
         };
         const Rule web = ports(rule("web", Action::allow, Operation::connect), {{443, 443}});
-        CHECK_FALSE(trapped({web}).contains(Operation::connect));
-        CHECK(trapped({web, socket("bus", Action::allow, Operation::connect, {"/run/bus"})})
+        CHECK_FALSE(notified({web}).contains(Operation::connect));
+        CHECK(notified({web, socket("bus", Action::allow, Operation::connect, {"/run/bus"})})
                   .contains(Operation::connect));
-        CHECK_FALSE(trapped({rule("any", Action::allow, Operation::connect)}).contains(Operation::connect));
-        CHECK(trapped({rule("any", Action::allow, Operation::connect),
+        CHECK_FALSE(notified({rule("any", Action::allow, Operation::connect)}).contains(Operation::connect));
+        CHECK(notified({rule("any", Action::allow, Operation::connect),
                        socket("bus", Action::deny, Operation::connect, {"/run/bus"})})
                   .contains(Operation::connect));
-        CHECK(trapped({socket("bus", Action::deny, Operation::connect, {"/run/bus"})}, Action::allow)
+        CHECK(notified({socket("bus", Action::deny, Operation::connect, {"/run/bus"})}, Action::allow)
                   .contains(Operation::connect));
     }
 
     TEST_CASE("TCP is trapped where Landlock's ports are not what the rules say") {
         const MemoryTree tree;
-        const auto trapped = [&](std::vector<Rule> rules) {
+        const auto notified = [&](std::vector<Rule> rules) {
             return plan(RuleSet(std::move(rules), Action::deny), tree, 7, RecordMode::minimal)
-                .trapped.contains(Operation::connect);
+                .notified.contains(Operation::connect);
         };
         const Rule web = ports(rule("web", Action::allow, Operation::connect), {{443, 443}});
         Rule address = web;
         address.id = "address";
         address.when.address = {{}};
-        CHECK_FALSE(trapped({web, address}));  // the port is allowed to every host already
+        CHECK_FALSE(notified({web, address}));  // the port is allowed to every host already
         address.when.port = {{80, 80}};
-        CHECK(trapped({web, address}));
+        CHECK(notified({web, address}));
         address.action = Action::deny;
-        CHECK_FALSE(trapped({web, address}));
+        CHECK_FALSE(notified({web, address}));
         address.when.port = {{443, 443}};
-        CHECK(trapped({web, address}));
+        CHECK(notified({web, address}));
         address.when.address.clear();
-        CHECK_FALSE(trapped({web, address}));  // the whole port is denied
-        CHECK(trapped({ports(rule("wide", Action::allow, Operation::connect), {{1, 65535}})}));
+        CHECK_FALSE(notified({web, address}));  // the whole port is denied
+        CHECK(notified({ports(rule("wide", Action::allow, Operation::connect), {{1, 65535}})}));
         Rule udp = web;
         udp.id = "udp";
         udp.when.protocol.udp = true;
-        CHECK(trapped({web, udp}));
+        CHECK(notified({web, udp}));
     }
 }
 
@@ -542,12 +542,12 @@ TEST_SUITE("plan, older kernels") {
             CHECK(made.abstract_held == (abi >= 6));
             CHECK(made.signals_held == (abi >= 6));
             CHECK(granted(made, "/w") == "read,modify,create,delete");
-            CHECK(made.trapped.contains(Operation::modify) == (abi < 3));
+            CHECK(made.notified.contains(Operation::modify) == (abi < 3));
             // A modification that is decided call by call must not be freed by a rename.
-            CHECK(made.trapped.contains(Operation::create) == (abi < 3));
-            CHECK(made.trapped.contains(Operation::connect) == (abi < 4));
+            CHECK(made.notified.contains(Operation::create) == (abi < 3));
+            CHECK(made.notified.contains(Operation::connect) == (abi < 4));
             CHECK(made.connect_ports.empty() == (abi < 4));
-            CHECK_FALSE(made.trapped.contains(Operation::read));
+            CHECK_FALSE(made.notified.contains(Operation::read));
         }
     }
 
@@ -555,8 +555,8 @@ TEST_SUITE("plan, older kernels") {
         const MemoryTree tree{"/w/"};
         const RuleSet rules({}, Action::allow);
         for (const RecordMode mode : {RecordMode::minimal, RecordMode::contested}) {
-            CHECK(plan(rules, tree, 1, mode).trapped == OperationSet{Operation::create});
-            CHECK(plan(rules, tree, 2, mode).trapped.empty());
+            CHECK(plan(rules, tree, 1, mode).notified == OperationSet{Operation::create});
+            CHECK(plan(rules, tree, 2, mode).notified.empty());
             CHECK(plan(rules, tree, 1, mode).contest(Operation::create)->because ==
                   std::vector<std::string>{"landlock"});
         }
@@ -602,14 +602,14 @@ TEST_SUITE("plan, execution") {
             from.when.argv->push_back(*Glob::compile(pattern, GlobKind::text, error));
         return from;
     }
-    /// The paths that Landlock lets execute although the trap alone decides there.
-    std::vector<std::string> trap_only(const Plan& made) {
+    /// The paths that Landlock lets execute although the notify alone decides there.
+    std::vector<std::string> notify_only(const Plan& made) {
         std::vector<std::string> paths;
         for (const Grant& grant : made.grants)
-            if (grant.trap_only_execute) paths.push_back(grant.path);
-        CHECK(made.trap_only_execute == !paths.empty());
-        // Whatever else, what is not static there is trapped.
-        if (!paths.empty()) CHECK(made.trapped.contains(Operation::execute));
+            if (grant.notify_only_execute) paths.push_back(grant.path);
+        CHECK(made.notify_only_execute == !paths.empty());
+        // Whatever else, what is not static there is notified.
+        if (!paths.empty()) CHECK(made.notified.contains(Operation::execute));
         return paths;
     }
     using Paths = std::vector<std::string>;
@@ -622,7 +622,7 @@ TEST_SUITE("plan, execution") {
                                 Action::deny);
             for (const RecordMode mode : {RecordMode::minimal, RecordMode::contested}) {
                 const Plan made = plan(rules, tree, 7, mode);
-                CHECK(trap_only(made).empty());
+                CHECK(notify_only(made).empty());
                 CHECK(granted(made, "/usr") == "read");
                 CHECK(granted(made, "/usr/lib") == "read,execute");
                 CHECK(granted(made, "/usr/bin/cat") == "read,execute");
@@ -642,14 +642,14 @@ TEST_SUITE("plan, execution") {
         const Plan one = plan(
             RuleSet({system, rule("ask", Action::ask, Operation::execute, {"/usr/bin/gdb"})}, Action::deny),
             tree, 7);
-        CHECK(trap_only(one) == Paths{"/usr/bin/gdb"});
+        CHECK(notify_only(one) == Paths{"/usr/bin/gdb"});
         CHECK(StaticGrants(one).let_execute("/usr/bin/gdb"));
         CHECK_FALSE(StaticGrants(one).allow(Operation::execute, "/usr/bin/gdb"));
         const Rule tools = rule("ask", Action::ask, Operation::execute, {"/w/tools/**"});
-        CHECK(trap_only(plan(RuleSet({tools}, Action::deny), tree, 7)) == Paths{"/w/tools"});
+        CHECK(notify_only(plan(RuleSet({tools}, Action::deny), tree, 7)) == Paths{"/w/tools"});
         // Nor is it let through where a denial stands above.
         const Rule no = rule("no", Action::deny, Operation::execute, {"/w/**"});
-        CHECK(trap_only(plan(RuleSet({tools, no}, Action::deny), tree, 7)).empty());
+        CHECK(notify_only(plan(RuleSet({tools, no}, Action::deny), tree, 7)).empty());
     }
 
     TEST_CASE("where something may be made, the trap alone holds execution") {
@@ -658,8 +658,8 @@ TEST_SUITE("plan, execution") {
         const Rule work = rule("work", Action::allow, all, {"/w/**"});
         const Rule no = rule("no", Action::deny, all, {"/w/secret/**"});
         const Plan made = plan(RuleSet({work, no}, Action::deny), tree);
-        CHECK(trap_only(made) == Paths{"/w"});
-        CHECK(made.trap_only);  // EXECUTE needs READ_FILE, and the secret is not to be read
+        CHECK(notify_only(made) == Paths{"/w"});
+        CHECK(made.notify_only);  // EXECUTE needs READ_FILE, and the secret is not to be read
         CHECK(granted(made, "/w/build") == "read,modify,create,delete");
         const StaticGrants grants(made);
         CHECK(grants.let_execute("/w/secret/tool"));
@@ -670,8 +670,8 @@ TEST_SUITE("plan, execution") {
         const Plan readable = plan(
             RuleSet({work, rule("no", Action::deny, Operation::execute, {"/w/secret/**"})}, Action::deny),
             tree);
-        CHECK(trap_only(readable) == Paths{"/w"});
-        CHECK_FALSE(readable.trap_only);
+        CHECK(notify_only(readable) == Paths{"/w"});
+        CHECK_FALSE(readable.notify_only);
     }
 
     TEST_CASE("a pattern that may match anywhere beneath is held by the trap alone") {
@@ -679,15 +679,15 @@ TEST_SUITE("plan, execution") {
         const Rule system = rule("system", Action::allow, read_execute, {"/usr/**"});
         const RuleSet denied({system, rule("no", Action::deny, Operation::execute, {"**/git"})},
                              Action::deny);
-        CHECK(trap_only(plan(denied, tree)) == Paths{"/usr"});
-        CHECK_FALSE(plan(denied, tree).trap_only);
+        CHECK(notify_only(plan(denied, tree)) == Paths{"/usr"});
+        CHECK_FALSE(plan(denied, tree).notify_only);
         const RuleSet allowed({rule("some", Action::allow, read_execute, {"/usr/bin/g*"})}, Action::deny);
-        CHECK(trap_only(plan(allowed, tree)) == Paths{"/usr/bin"});
-        CHECK(plan(allowed, tree).trap_only);
+        CHECK(notify_only(plan(allowed, tree)) == Paths{"/usr/bin"});
+        CHECK(plan(allowed, tree).notify_only);
         const RuleSet anywhere({rule("some", Action::allow, read_execute, {"**/git"})}, Action::deny);
-        CHECK(trap_only(plan(anywhere, tree)) == Paths{"/"});
+        CHECK(notify_only(plan(anywhere, tree)) == Paths{"/"});
         const RuleSet absent({rule("some", Action::allow, read_execute, {"/none/*/git"})}, Action::deny);
-        CHECK(trap_only(plan(absent, tree)).empty());
+        CHECK(notify_only(plan(absent, tree)).empty());
     }
 
     TEST_CASE("arguments and programs are known only when somebody asks") {
@@ -695,14 +695,14 @@ TEST_SUITE("plan, execution") {
         const Rule system = rule("system", Action::allow, read_execute, {"/usr/**"});
         const Rule push =
             arguments(rule("push", Action::deny, Operation::execute, {"/usr/bin/git"}), {"*", "push", "**"});
-        CHECK(trap_only(plan(RuleSet({system, push}, Action::deny), tree)) == Paths{"/usr/bin/git"});
+        CHECK(notify_only(plan(RuleSet({system, push}, Action::deny), tree)) == Paths{"/usr/bin/git"});
         const Rule status =
             arguments(rule("status", Action::allow, read_execute, {"/usr/bin/git"}), {"*", "status"});
-        CHECK(trap_only(plan(RuleSet({status}, Action::deny), tree)) == Paths{"/usr/bin/git"});
+        CHECK(notify_only(plan(RuleSet({status}, Action::deny), tree)) == Paths{"/usr/bin/git"});
         const Rule shell = by(rule("shell", Action::allow, read_execute, {"/opt/**"}), "/bin/sh");
-        CHECK(trap_only(plan(RuleSet({shell}, Action::deny), tree)) == Paths{"/opt"});
+        CHECK(notify_only(plan(RuleSet({shell}, Action::deny), tree)) == Paths{"/opt"});
         // What is statically allowed besides needs nothing more.
-        CHECK(trap_only(plan(RuleSet({system, status}, Action::deny), tree)).empty());
+        CHECK(notify_only(plan(RuleSet({system, status}, Action::deny), tree)).empty());
     }
 
     TEST_CASE("what surely nobody may execute is not let through") {
@@ -710,20 +710,20 @@ TEST_SUITE("plan, execution") {
         const Rule no = rule("no", Action::deny, Operation::execute, {"/usr/**"});
         const Rule some = rule("some", Action::allow, read_execute, {"/usr/bin/g*", "/opt/x/run"});
         const Plan made = plan(RuleSet({some, no}, Action::deny), tree);
-        CHECK(trap_only(made).empty());
+        CHECK(notify_only(made).empty());
         CHECK(granted(made, "/opt/x/run") == "read,execute");
         const Rule except_git =
             except(rule("most", Action::allow, read_execute, {"/usr/**"}), {"/usr/bin/git"});
         const Plan most = plan(RuleSet({except_git}, Action::deny), tree);
-        CHECK(trap_only(most).empty());
+        CHECK(notify_only(most).empty());
         CHECK(granted(most, "/usr/bin/git").empty());
     }
 
     TEST_CASE("a default of allow lets everything be made, so a denial is held by the trap alone") {
         const MemoryTree tree{"/usr/bin/gdb", "/usr/bin/cat"};
         const Rule no = rule("no", Action::deny, Operation::execute, {"/usr/bin/gdb"});
-        CHECK(trap_only(plan(RuleSet({no}, Action::allow), tree)) == Paths{"/"});
-        CHECK(trap_only(plan(RuleSet({}, Action::allow), tree)).empty());
+        CHECK(notify_only(plan(RuleSet({no}, Action::allow), tree)) == Paths{"/"});
+        CHECK(notify_only(plan(RuleSet({}, Action::allow), tree)).empty());
     }
 
     TEST_CASE("a directory that cannot be listed is held by the trap alone, with the mode minimal too") {
@@ -732,7 +732,7 @@ TEST_SUITE("plan, execution") {
         const Rule system = rule("system", Action::allow, read_execute, {"/usr/**"});
         const Rule no = rule("no", Action::deny, Operation::execute, {"/usr/bin/program7"});
         const Plan made = plan(RuleSet({system, no}, Action::deny), tree, 7, RecordMode::minimal);
-        CHECK(trap_only(made) == Paths{"/usr/bin"});
+        CHECK(notify_only(made) == Paths{"/usr/bin"});
         CHECK(granted(made, "/usr/lib") == "read,execute");
     }
 }

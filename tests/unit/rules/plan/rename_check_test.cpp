@@ -17,7 +17,7 @@ namespace {
 struct Bench {
     RuleSet rules;
     StaticGrants grants;
-    MoveJudge judge;
+    RenameCheck judge;
     Bench(RuleSet set, const FileTree& tree)
         : rules(std::move(set)), grants(plan(rules, tree)), judge(rules, grants) {}
     explicit Bench(std::vector<Rule> all, Action fallback = Action::deny)
@@ -55,8 +55,8 @@ TEST_SUITE("moves") {
         CHECK(bench.file("/w/.git/index.lock", "/w/.git/index"));
         CHECK(bench.file("/w/.git/objects/tmp_obj", "/w/.git/objects/ab/cdef"));
         CHECK(bench.directory("/tmp/x", "/tmp/y"));
-        CHECK_FALSE(bench.judge.may_plant("/w/node_modules/.left-pad-x1", "/w/node_modules/left-pad"));
-        CHECK_FALSE(bench.judge.may_plant("/w/a", "/w/b/c/d"));
+        CHECK_FALSE(bench.judge.may_carry_in("/w/node_modules/.left-pad-x1", "/w/node_modules/left-pad"));
+        CHECK_FALSE(bench.judge.may_carry_in("/w/a", "/w/b/c/d"));
     }
 
     TEST_CASE("a literal deny beneath the old name would be lost") {
@@ -187,7 +187,7 @@ TEST_SUITE("moves") {
         REQUIRE(bench.grants.allow(Operation::read, "/w/a/x"));
         const MoveVerdict verdict = bench.move("/w/a", "/w/secret/a", MovedKind::directory);
         CHECK_FALSE(verdict.allowed);
-        CHECK(verdict.because == Because::grant_would_travel);
+        CHECK(verdict.because == Because::grant_would_move);
         CHECK(verdict.verdict.rule_name() == "secret");
         // What was made in the run carries none, as long as nothing that did has moved.
         CHECK(bench.directory("/w/new", "/w/secret/new"));
@@ -198,11 +198,11 @@ TEST_SUITE("moves") {
 
     TEST_CASE("a directory is walked only where create or modify is more restricted at the new name") {
         const Bench bench(work_directory());
-        CHECK(bench.judge.may_plant("/w/x", "/w/.git"));
-        CHECK(bench.judge.may_plant("/w/x", "/w/.git/hooks"));
-        CHECK(bench.judge.may_plant("/w/x", "/etc/x"));
-        CHECK(bench.judge.may_plant("/tmp/x", "/w/x"));  // secrets may be beneath
-        CHECK_FALSE(bench.judge.may_plant("/w/x", "/w/.gitlab"));
+        CHECK(bench.judge.may_carry_in("/w/x", "/w/.git"));
+        CHECK(bench.judge.may_carry_in("/w/x", "/w/.git/hooks"));
+        CHECK(bench.judge.may_carry_in("/w/x", "/etc/x"));
+        CHECK(bench.judge.may_carry_in("/tmp/x", "/w/x"));  // secrets may be beneath
+        CHECK_FALSE(bench.judge.may_carry_in("/w/x", "/w/.gitlab"));
         CHECK(bench.judge.planted("/w/.git/config", false, "").action == Action::deny);
         CHECK(bench.judge.planted("/w/.git/config", false, "").rule_name() == "hooks");
         CHECK(bench.judge.planted("/w/.git/HEAD", false, "").action == Action::allow);
@@ -217,13 +217,13 @@ TEST_SUITE("moves") {
     }
 
     TEST_CASE("a residue is what is left of a pattern beneath a name") {
-        std::deque<BranchPattern> kept;  // residues are views of it
+        std::deque<BranchPattern> kept;  // remainders are views of it
         const auto left = [&kept](const std::string& pattern, std::string_view directory) {
             const BranchPattern& branch = kept.emplace_back(glob(pattern).branches().front());
-            Residues residues;
-            branch.residues(directory, residues);
-            residues.finish();
-            return residues;
+            PatternRemainders remainders;
+            branch.remainders(directory, remainders);
+            remainders.finish();
+            return remainders;
         };
         const auto same = [&left](const std::string& pattern, std::string_view one, std::string_view other) {
             return left(pattern, one).cover(left(pattern, other)) &&
@@ -243,12 +243,12 @@ TEST_SUITE("moves") {
         CHECK_FALSE(left("/w/a/b", "/").empty());
         // A literal byte and the pattern that looks alike are not the same.
         const BranchPattern star(Glob::literal("/w/x/a*b").branches().front());
-        Residues literal;
-        star.residues("/w/x", literal);
+        PatternRemainders literal;
+        star.remainders("/w/x", literal);
         literal.finish();
         CHECK_FALSE(literal.cover(left("/w/y/a*b", "/w/y")));
         // "**" within a component crosses directories: what is left of it is not known.
-        const Residues unsure = left("/w/*/a**b/c", "/w/x/ayy/b");
+        const PatternRemainders unsure = left("/w/*/a**b/c", "/w/x/ayy/b");
         CHECK_FALSE(unsure.empty());
         CHECK_FALSE(unsure.cover(unsure));
     }
@@ -298,7 +298,7 @@ TEST_SUITE("moves") {
             const std::string place = random.path(2) + "/x";
             REQUIRE(bench.directory(place + "/one", place + "/two"));
             REQUIRE(bench.file(place + "/one", place + "/two"));
-            REQUIRE_FALSE(bench.judge.may_plant(place + "/one", place + "/two"));
+            REQUIRE_FALSE(bench.judge.may_carry_in(place + "/one", place + "/two"));
         }
     }
 
@@ -307,7 +307,7 @@ TEST_SUITE("moves") {
             Random random(seed);
             const Bench bench(random.rules(), MemoryTree());
             const std::string from = random.path(4), to = random.path(4);
-            if (bench.judge.may_plant(from, to)) continue;
+            if (bench.judge.may_carry_in(from, to)) continue;
             for (int sample = 0; sample < 20; ++sample) {
                 const std::string beneath = random.path(3);
                 const bool before = bench.judge.planted(from + beneath, false, "").action == Action::allow;

@@ -166,7 +166,7 @@ TEST_SUITE("static grants") {
     }
 
     TEST_CASE("what the rules may let execute, Landlock lets execute, and without a trap nothing else") {
-        std::size_t asked = 0, trapped = 0;
+        std::size_t asked = 0, notified = 0;
         for (unsigned seed = 0; seed < 1500; ++seed) {
             Random random(seed);
             const RuleSet rules = random.rules();
@@ -194,15 +194,15 @@ TEST_SUITE("static grants") {
                 if (entry.directory && !allowed(Operation::create, asked_path)) continue;
                 ++asked;
                 const bool may = allowed(Operation::execute, asked_path) || asks(asked_path);
-                trapped += made.trap_only_execute;
+                notified += made.notify_only_execute;
                 if (may) REQUIRE_MESSAGE(grants.let_execute(asked_path), "seed ", seed, " ", asked_path);
-                if (!may && !made.trap_only_execute)
+                if (!may && !made.notify_only_execute)
                     REQUIRE_MESSAGE(!grants.let_execute(asked_path), "seed ", seed, " ", asked_path);
             }
         }
         CHECK(asked > 10'000);
-        CHECK(trapped > 1000);
-        CHECK(trapped < asked);
+        CHECK(notified > 1000);
+        CHECK(notified < asked);
     }
 
     TEST_CASE("a hierarchy that is allowed without restrictions is granted whole") {
@@ -228,8 +228,8 @@ TEST_SUITE("static grants") {
                             (paths.empty() || std::any_of(paths.begin(), paths.end(), beneath)))
                             free = free - other.operations;
                     }
-                    // Beneath what the trap alone holds, no further grant of execution is made.
-                    if (made.trap_only_execute && free.contains(Operation::execute)) {
+                    // Beneath what the notify alone holds, no further grant of execution is made.
+                    if (made.notify_only_execute && free.contains(Operation::execute)) {
                         REQUIRE_MESSAGE(grants.let_execute(branch.head + "/anything/x"), "seed ", seed, " ",
                                         glob.text());
                         free = free - Operation::execute;
@@ -257,7 +257,7 @@ TEST_SUITE("static grants") {
                 const std::string& path = object.first;
                 if (object.second.symbolic_link) continue;
                 for (const Operation operation : {Operation::read, Operation::modify, Operation::execute}) {
-                    if (made.trapped.contains(operation)) continue;
+                    if (made.notified.contains(operation)) continue;
                     // A directory is never executed: a grant there is of what lies beneath.
                     if (operation == Operation::execute && object.second.directory) continue;
                     const Verdict verdict = rules.evaluate({.operations = operation,

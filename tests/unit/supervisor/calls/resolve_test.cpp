@@ -76,7 +76,7 @@ TEST_CASE("objects are named by where they lie, whatever led there") {
         const auto object = resolve_object(tree.at(path));
         REQUIRE_MESSAGE(object.has_value(), path);
         CHECK(object->path == tree.path("a/file"));
-        CHECK_FALSE(object->nameless);
+        CHECK_FALSE(object->unlinked);
     }
     const auto link = resolve_object(tree.at("link", Follow::no));
     REQUIRE(link.has_value());
@@ -123,15 +123,15 @@ TEST_CASE("what has no name is told from what never had one") {
     fs::remove(tree.root / "a/gone");
     const auto gone = describe(UniqueFd(fd));
     REQUIRE(gone.has_value());
-    CHECK(gone->nameless);
+    CHECK(gone->unlinked);
 
     int pipes[2];
     REQUIRE(::pipe2(pipes, O_CLOEXEC) == 0);
     const UniqueFd writer(pipes[1]);
     const auto pipe = describe(UniqueFd(pipes[0]));
     REQUIRE(pipe.has_value());
-    CHECK(pipe->anonymous);
-    CHECK_FALSE(pipe->nameless);
+    CHECK(pipe->unnamed);
+    CHECK_FALSE(pipe->unlinked);
 }
 
 TEST_CASE("a name that ends in the kernel's mark is believed only where it stands") {
@@ -139,7 +139,7 @@ TEST_CASE("a name that ends in the kernel's mark is believed only where it stand
     std::ofstream(tree.root / "x (deleted)") << "";
     const auto real = resolve_object(tree.at("x (deleted)"));
     REQUIRE(real.has_value());
-    CHECK_FALSE(real->nameless);
+    CHECK_FALSE(real->unlinked);
 
     // A second link keeps st_nlink up after the name that was pinned is gone.
     std::ofstream(tree.root / "first") << "";
@@ -148,7 +148,7 @@ TEST_CASE("a name that ends in the kernel's mark is believed only where it stand
     fs::remove(tree.root / "first");
     const auto object = describe(std::move(pin));
     REQUIRE(object.has_value());
-    CHECK(object->nameless);
+    CHECK(object->unlinked);
 }
 
 TEST_CASE("places are a pinned directory and a name in it") {
@@ -248,11 +248,11 @@ TEST_CASE("callgate's own /proc directories are known by number") {
 
 TEST_CASE("a process is a stranger in /proc unless it descends from the guardian") {
     const std::string own = "/proc/" + std::to_string(::getpid());
-    CHECK_FALSE(in_proc_of_stranger(own + "/oom_score_adj", ::getpid()));
-    CHECK_FALSE(in_proc_of_stranger(own + "/oom_score_adj", ::getppid()));
-    CHECK(in_proc_of_stranger("/proc/" + std::to_string(::getppid()) + "/oom_score_adj", ::getpid()));
-    CHECK(in_proc_of_stranger("/proc/1", ::getpid()));
-    CHECK_FALSE(in_proc_of_stranger("/proc/sys/kernel/core_pattern", ::getpid()));
-    CHECK_FALSE(in_proc_of_stranger("/proc", ::getpid()));
-    CHECK_FALSE(in_proc_of_stranger("/proc/1x/oom_score_adj", ::getpid()));
+    CHECK_FALSE(in_proc_of_outside_process(own + "/oom_score_adj", ::getpid()));
+    CHECK_FALSE(in_proc_of_outside_process(own + "/oom_score_adj", ::getppid()));
+    CHECK(in_proc_of_outside_process("/proc/" + std::to_string(::getppid()) + "/oom_score_adj", ::getpid()));
+    CHECK(in_proc_of_outside_process("/proc/1", ::getpid()));
+    CHECK_FALSE(in_proc_of_outside_process("/proc/sys/kernel/core_pattern", ::getpid()));
+    CHECK_FALSE(in_proc_of_outside_process("/proc", ::getpid()));
+    CHECK_FALSE(in_proc_of_outside_process("/proc/1x/oom_score_adj", ::getpid()));
 }

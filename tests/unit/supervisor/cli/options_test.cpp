@@ -86,15 +86,15 @@ std::string rule_failure(Words words) {
     return failure([&] { (void)option_rules(words); });
 }
 
-struct Scratch {
+struct WorkerBuffers {
     std::string path;
-    Scratch() {
+    WorkerBuffers() {
         char name[] = "/tmp/callgate-options-XXXXXX";
         path = std::filesystem::canonical(::mkdtemp(name));
     }
-    Scratch(const Scratch&) = delete;
-    Scratch& operator=(const Scratch&) = delete;
-    ~Scratch() { std::filesystem::remove_all(path); }
+    WorkerBuffers(const WorkerBuffers&) = delete;
+    WorkerBuffers& operator=(const WorkerBuffers&) = delete;
+    ~WorkerBuffers() { std::filesystem::remove_all(path); }
 };
 
 }  // namespace
@@ -270,20 +270,20 @@ TEST_CASE("options of a run reach its configuration") {
 }
 
 TEST_CASE("path options allow a file, or everything beneath a directory") {
-    const Scratch scratch;
-    std::ofstream(scratch.path + "/file*") << "x";
-    std::filesystem::create_directory(scratch.path + "/dir");
-    std::filesystem::create_symlink("dir", scratch.path + "/link");
+    const WorkerBuffers buffers;
+    std::ofstream(buffers.path + "/file*") << "x";
+    std::filesystem::create_directory(buffers.path + "/dir");
+    std::filesystem::create_symlink("dir", buffers.path + "/link");
     const auto rules = option_rules(
-        {"-r", scratch.path + "/file*", "-w", scratch.path + "/link", "-x", scratch.path + "/absent"});
+        {"-r", buffers.path + "/file*", "-w", buffers.path + "/link", "-x", buffers.path + "/absent"});
     REQUIRE(rules.size() == 3);
-    CHECK(rules[0].when.path[0].matches(scratch.path + "/file*"));
-    CHECK_FALSE(rules[0].when.path[0].matches(scratch.path + "/file2"));
-    CHECK_FALSE(rules[0].when.path[0].matches(scratch.path + "/file*/x"));
+    CHECK(rules[0].when.path[0].matches(buffers.path + "/file*"));
+    CHECK_FALSE(rules[0].when.path[0].matches(buffers.path + "/file2"));
+    CHECK_FALSE(rules[0].when.path[0].matches(buffers.path + "/file*/x"));
     CHECK(rules[0].operations == rules::OperationSet{rules::Operation::read});
-    CHECK(rules[1].when.path[0].matches(scratch.path + "/dir/x"));
+    CHECK(rules[1].when.path[0].matches(buffers.path + "/dir/x"));
     CHECK(rules[1].operations == (rules::write_operations | rules::OperationSet{rules::Operation::read}));
-    CHECK(rules[2].when.path[0].matches(scratch.path + "/absent/x"));
+    CHECK(rules[2].when.path[0].matches(buffers.path + "/absent/x"));
     CHECK(rules[2].operations == rules::OperationSet{rules::Operation::read, rules::Operation::execute});
     CHECK(rules[0].id == "option-read#1");
     CHECK(rules[0].action == rules::Action::allow);
@@ -350,18 +350,18 @@ TEST_CASE("rule sources: agent is the default profile, and only rule sets of one
 }
 
 TEST_CASE("home, the root and what lies above home are work directories only by name") {
-    const Scratch scratch;
-    std::filesystem::create_directories(scratch.path + "/home/project");
+    const WorkerBuffers buffers;
+    std::filesystem::create_directories(buffers.path + "/home/project");
     const Places places{
-        .home = scratch.path + "/home", .config = "", .state = "", .runtime = "", .binary = ""};
+        .home = buffers.path + "/home", .config = "", .state = "", .runtime = "", .binary = ""};
     CHECK(cli::is_wide("/", places));
-    CHECK(cli::is_wide(scratch.path + "/home", places));
-    CHECK(cli::is_wide(scratch.path, places));
-    CHECK_FALSE(cli::is_wide(scratch.path + "/home/project", places));
-    CHECK_FALSE(cli::is_wide(scratch.path + "/ho", places));
-    const Arguments named = parse("run", {"--workdir", scratch.path + "/home", "true"});
-    CHECK(cli::choose_workdir(named, places, true) == scratch.path + "/home");
-    const Arguments absent = parse("run", {"--workdir", scratch.path + "/none", "true"});
+    CHECK(cli::is_wide(buffers.path + "/home", places));
+    CHECK(cli::is_wide(buffers.path, places));
+    CHECK_FALSE(cli::is_wide(buffers.path + "/home/project", places));
+    CHECK_FALSE(cli::is_wide(buffers.path + "/ho", places));
+    const Arguments named = parse("run", {"--workdir", buffers.path + "/home", "true"});
+    CHECK(cli::choose_workdir(named, places, true) == buffers.path + "/home");
+    const Arguments absent = parse("run", {"--workdir", buffers.path + "/none", "true"});
     CHECK(failure([&] { (void)cli::choose_workdir(absent, places, true); }).find("No such file") !=
           std::string::npos);
 }

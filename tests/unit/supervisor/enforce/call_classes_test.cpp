@@ -40,7 +40,7 @@ bool exists_somewhere(std::string_view name) {
 rules::Plan hard_plan() {
     rules::Plan plan;
     plan.landlock_abi = 1;
-    plan.trapped = rules::file_operations | rules::network_operations;
+    plan.notified = rules::file_operations | rules::network_operations;
     plan.udp = plan.unix_datagram = true;
     return plan;
 }
@@ -177,12 +177,12 @@ TEST_CASE("each mediated call is trapped where everything is contested, and cost
     for (const CallEntry& entry : call_table()) {
         if (entry.number == no_number) continue;
         CAPTURE(std::string(entry.name));
-        bool trapped = false;
+        bool notified = false;
         for (const auto& arguments : samples) {
-            trapped =
-                trapped || enforce::simulate(hard, native, entry.number, arguments) == SECCOMP_RET_USER_NOTIF;
+            notified =
+                notified || enforce::simulate(hard, native, entry.number, arguments) == SECCOMP_RET_USER_NOTIF;
         }
-        CHECK(trapped);
+        CHECK(notified);
         if (entry.scope == Scope::ipc_object) continue;  // nothing else keeps the user's others apart
         const std::uint64_t oneself[6] = {entry.name == "ioprio_set" ? 1U : 0U, 0, 0, 0, 0, 0};
         CHECK(enforce::simulate(easy, native, entry.number, oneself) == SECCOMP_RET_ALLOW);

@@ -30,10 +30,10 @@ constexpr std::uint32_t native =
     AUDIT_ARCH_AARCH64;
 #endif
 
-rules::Plan plan_with(rules::OperationSet trapped) {
+rules::Plan plan_with(rules::OperationSet notified) {
     rules::Plan plan;
     plan.landlock_abi = 7;
-    plan.trapped = trapped;
+    plan.notified = notified;
     plan.refer_held = plan.truncation_held = plan.tcp_held = plan.signals_held = plan.abstract_held = true;
     return plan;
 }
@@ -52,7 +52,7 @@ private:
 };
 
 constexpr std::uint32_t allowed = SECCOMP_RET_ALLOW;
-constexpr std::uint32_t trapped = SECCOMP_RET_USER_NOTIF;
+constexpr std::uint32_t notified = SECCOMP_RET_USER_NOTIF;
 constexpr std::uint32_t refused(int error) { return SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(error); }
 constexpr std::uint64_t garbage = 0xdeadbeef00000000;
 
@@ -74,16 +74,16 @@ TEST_CASE("read-only opens are trapped only where reads are contested") {
     const Filter writes(plan_with({Operation::modify, Operation::create}));
     CHECK(writes(SYS_openat, 0, 0, O_RDONLY | O_CLOEXEC) == allowed);
     CHECK(writes(SYS_openat, 0, 0, O_RDONLY | O_DIRECTORY) == allowed);
-    CHECK(writes(SYS_openat, 0, 0, O_WRONLY) == trapped);
-    CHECK(writes(SYS_openat, 0, 0, garbage | O_RDWR) == trapped);
-    CHECK(writes(SYS_openat, 0, 0, O_RDONLY | O_CREAT) == trapped);
-    CHECK(writes(SYS_openat, 0, 0, O_RDONLY | O_TRUNC) == trapped);
-    CHECK(writes(SYS_openat, 0, 0, O_TMPFILE | O_WRONLY) == trapped);
-    CHECK(writes(SYS_openat2) == trapped);
+    CHECK(writes(SYS_openat, 0, 0, O_WRONLY) == notified);
+    CHECK(writes(SYS_openat, 0, 0, garbage | O_RDWR) == notified);
+    CHECK(writes(SYS_openat, 0, 0, O_RDONLY | O_CREAT) == notified);
+    CHECK(writes(SYS_openat, 0, 0, O_RDONLY | O_TRUNC) == notified);
+    CHECK(writes(SYS_openat, 0, 0, O_TMPFILE | O_WRONLY) == notified);
+    CHECK(writes(SYS_openat2) == notified);
 
     const Filter reads(plan_with(Operation::read));
-    CHECK(reads(SYS_openat, 0, 0, O_RDONLY) == trapped);
-    CHECK(reads(SYS_openat, 0, 0, O_RDWR) == trapped);
+    CHECK(reads(SYS_openat, 0, 0, O_RDONLY) == notified);
+    CHECK(reads(SYS_openat, 0, 0, O_RDWR) == notified);
     CHECK(reads(SYS_openat, 0, 0, O_WRONLY) == allowed);
     CHECK(reads(SYS_openat, 0, 0, O_PATH | O_CLOEXEC) == allowed);
     CHECK(reads(SYS_mkdir) == allowed);
@@ -122,10 +122,10 @@ TEST_CASE("sockets that no rule can speak of cannot be made") {
     const Filter opened(udp);
     CHECK(opened(SYS_socket, AF_INET, SOCK_DGRAM, IPPROTO_UDP) == allowed);
     CHECK(opened(SYS_socket, AF_INET, SOCK_DGRAM, IPPROTO_UDPLITE) == refused(EPROTONOSUPPORT));
-    CHECK(opened(SYS_sendto, 0, 0, 0, 0, 0x1000) == trapped);
-    CHECK(opened(SYS_sendto, 0, 0, 0, 0, garbage) == trapped);
+    CHECK(opened(SYS_sendto, 0, 0, 0, 0, 0x1000) == notified);
+    CHECK(opened(SYS_sendto, 0, 0, 0, 0, garbage) == notified);
     CHECK(opened(SYS_sendto) == allowed);
-    CHECK(opened(SYS_sendmsg) == trapped);
+    CHECK(opened(SYS_sendmsg) == notified);
 }
 
 TEST_CASE("a send that would connect is refused") {
@@ -156,8 +156,8 @@ TEST_CASE("doors that nothing mediates are closed") {
 TEST_CASE(
     "of ioctls only those that set a file's attributes are trapped, and only where metadata is limited") {
     const Filter limited(plan_with(Operation::metadata));
-    CHECK(limited(SYS_ioctl, 3, FS_IOC_SETFLAGS) == trapped);
-    CHECK(limited(SYS_ioctl, 3, garbage | FS_IOC_FSSETXATTR) == trapped);
+    CHECK(limited(SYS_ioctl, 3, FS_IOC_SETFLAGS) == notified);
+    CHECK(limited(SYS_ioctl, 3, garbage | FS_IOC_FSSETXATTR) == notified);
     CHECK(limited(SYS_ioctl, 3, FS_IOC_SETVERSION) == refused(EOPNOTSUPP));
     const Filter free(plan_with({Operation::read, Operation::modify}));
     for (const std::uint64_t request : {FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_SETVERSION}) {
@@ -183,16 +183,16 @@ TEST_CASE("personalities that debuggers and old binaries need are left, others r
 TEST_CASE("limits and priorities are judged for other processes only") {
     const Filter filter(plan_with({}));
     CHECK(filter(SYS_prlimit64, 0, 7, 0x1000) == allowed);
-    CHECK(filter(SYS_prlimit64, 5, 7, 0) == trapped);
-    CHECK(filter(SYS_prlimit64, 5, 7, 0x1000) == trapped);
+    CHECK(filter(SYS_prlimit64, 5, 7, 0) == notified);
+    CHECK(filter(SYS_prlimit64, 5, 7, 0x1000) == notified);
     CHECK(filter(SYS_setpriority, 0, 0) == allowed);
-    CHECK(filter(SYS_setpriority, 0, 5) == trapped);
-    CHECK(filter(SYS_setpriority, 1, 0) == trapped);
+    CHECK(filter(SYS_setpriority, 0, 5) == notified);
+    CHECK(filter(SYS_setpriority, 1, 0) == notified);
     CHECK(filter(SYS_sched_setaffinity, garbage) == allowed);
-    CHECK(filter(SYS_sched_setaffinity, 5) == trapped);
+    CHECK(filter(SYS_sched_setaffinity, 5) == notified);
     rules::Plan old = plan_with({});
     old.signals_held = false;
-    CHECK(Filter(old)(SYS_kill, 5) == trapped);
+    CHECK(Filter(old)(SYS_kill, 5) == notified);
     CHECK(filter(SYS_kill, 5) == allowed);
 }
 
@@ -200,7 +200,7 @@ TEST_CASE("each trapped call names why") {
     rules::Plan plan = plan_with(Operation::read);
     plan.contests.push_back({Operation::read, {"secrets"}, "a rule may match"});
     bool seen = false;
-    for (const auto& call : enforce::trapped_calls(plan)) {
+    for (const auto& call : enforce::notified_calls(plan)) {
         CHECK_FALSE(call.because.empty());
         if (call.name == "openat") {
             seen = true;

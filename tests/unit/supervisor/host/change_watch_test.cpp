@@ -158,7 +158,7 @@ TEST_CASE("a mount is told, wherever it is") {
 
 TEST_CASE("facts and files that are covered are not looked at again, and all others are") {
     const Place at;
-    MachineFacts facts;
+    HostSnapshot facts;
     facts.link(at / "link", "one");
     facts.object(at / "one/two/file");
     facts.file(at / "one/two/other", 100, std::variant<std::string, std::string>(std::in_place_index<0>));
@@ -186,7 +186,7 @@ TEST_CASE("facts and files that are covered are not looked at again, and all oth
 TEST_CASE("what cannot be covered is looked at again although all else is quiet") {
     const Place at;
     const std::string beyond = at / "link/two/file";  // beneath a link
-    MachineFacts facts;
+    HostSnapshot facts;
     facts.object(beyond);
     RealFileTree tree;
     CHECK(tree.kind("/proc/self") == rules::FileTree::Kind::file);

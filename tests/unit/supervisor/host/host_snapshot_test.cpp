@@ -18,7 +18,7 @@ void write(const std::string& path, const char* text) { std::ofstream(path) << t
 
 /// Notes what is asked as long as it lives.
 struct Noting {
-    explicit Noting(MachineFacts& facts) { note_facts(&facts); }
+    explicit Noting(HostSnapshot& facts) { note_facts(&facts); }
     ~Noting() { note_facts(nullptr); }
     Noting(const Noting&) = delete;
     Noting& operator=(const Noting&) = delete;
@@ -29,11 +29,11 @@ TEST_CASE("a link, a file and an object are noted as they are, and each change o
     write(at / "file", "text");
     ::symlink((at / "file").c_str(), (at / "link").c_str());
     ::mkdir((at / "directory").c_str(), 0700);
-    MachineFacts facts;
+    HostSnapshot facts;
     {
         const Noting noting(facts);
         const RealFileTree tree;
-        const auto context = machine_context({}, at.path, "", tree);
+        const auto context = host_context({}, at.path, "", tree);
         CHECK(context.canonical(at / "link/x") == at / "file/x");
         CHECK(context.read_file(at / "file", 100).index() == 0);
         CHECK(context.read_file(at / "absent", 100).index() == 1);
@@ -74,8 +74,8 @@ TEST_CASE("a link, a file and an object are noted as they are, and each change o
 
 TEST_CASE("a host's addresses are no lasting fact, and nothing is noted any more once that ended") {
     const RealFileTree tree;
-    const auto context = machine_context({}, "/", "", tree);
-    MachineFacts none, some;
+    const auto context = host_context({}, "/", "", tree);
+    HostSnapshot none, some;
     {
         const Noting noting(some);
         (void)context.resolve("localhost");

@@ -15,16 +15,16 @@ namespace {
 using callgate::canonical;
 
 /// A directory of its own that is gone at the end.
-struct Scratch {
+struct WorkerBuffers {
     std::string path;
-    Scratch() {
+    WorkerBuffers() {
         char name[] = "/tmp/callgate-machine-XXXXXX";
         path = ::mkdtemp(name);
         path = std::filesystem::canonical(path);
     }
-    Scratch(const Scratch&) = delete;
-    Scratch& operator=(const Scratch&) = delete;
-    ~Scratch() { std::filesystem::remove_all(path); }
+    WorkerBuffers(const WorkerBuffers&) = delete;
+    WorkerBuffers& operator=(const WorkerBuffers&) = delete;
+    ~WorkerBuffers() { std::filesystem::remove_all(path); }
     [[nodiscard]] std::string operator/(const char* name) const { return path + "/" + name; }
 };
 
@@ -58,37 +58,37 @@ bool holds_path(const callgate::rules::Rule& rule, const std::string& path) {
 }  // namespace
 
 TEST_CASE("a canonical path has no links, dots or repeated slashes, and keeps what does not exist") {
-    const Scratch scratch;
-    std::filesystem::create_directory(scratch / "real");
-    std::filesystem::create_symlink("real", scratch / "link");
-    std::filesystem::create_symlink(scratch / "absent/file", scratch / "dangling");
+    const WorkerBuffers buffers;
+    std::filesystem::create_directory(buffers / "real");
+    std::filesystem::create_symlink("real", buffers / "link");
+    std::filesystem::create_symlink(buffers / "absent/file", buffers / "dangling");
     CHECK(canonical("/") == "/");
     CHECK(canonical("/..") == "/");
-    CHECK(canonical(scratch / "link") == scratch / "real");
-    CHECK(canonical(scratch / "link/") == scratch / "real");
-    CHECK(canonical(scratch / "link/./x//y") == scratch / "real/x/y");
-    CHECK(canonical(scratch / "real/../link/..") == scratch.path);
-    CHECK(canonical(scratch / "dangling") == scratch / "absent/file");
+    CHECK(canonical(buffers / "link") == buffers / "real");
+    CHECK(canonical(buffers / "link/") == buffers / "real");
+    CHECK(canonical(buffers / "link/./x//y") == buffers / "real/x/y");
+    CHECK(canonical(buffers / "real/../link/..") == buffers.path);
+    CHECK(canonical(buffers / "dangling") == buffers / "absent/file");
 }
 
 TEST_CASE("a circle of links ends, and procfs is not resolved for callgate itself") {
-    const Scratch scratch;
-    std::filesystem::create_symlink("b", scratch / "a");
-    std::filesystem::create_symlink("a", scratch / "b");
-    CHECK(canonical(scratch / "a").starts_with(scratch.path));
+    const WorkerBuffers buffers;
+    std::filesystem::create_symlink("b", buffers / "a");
+    std::filesystem::create_symlink("a", buffers / "b");
+    CHECK(canonical(buffers / "a").starts_with(buffers.path));
     CHECK(canonical("/proc/self/status") == "/proc/self/status");
 }
 
 TEST_CASE("only regular files are read, and what is wrong is said") {
-    const Scratch scratch;
-    std::ofstream(scratch / "text") << "hello";
-    REQUIRE(::mkfifo((scratch / "fifo").c_str(), 0600) == 0);
-    CHECK(std::get<0>(callgate::read_regular_file(scratch / "text", 5)) == "hello");
-    CHECK(std::get<1>(callgate::read_regular_file(scratch / "text", 4)) == "is larger than 4 bytes");
-    CHECK(std::get<1>(callgate::read_regular_file(scratch / "fifo", 5)) == "is a FIFO, not a regular file");
-    CHECK(std::get<1>(callgate::read_regular_file(scratch.path, 5)) == "is a directory, not a file");
+    const WorkerBuffers buffers;
+    std::ofstream(buffers / "text") << "hello";
+    REQUIRE(::mkfifo((buffers / "fifo").c_str(), 0600) == 0);
+    CHECK(std::get<0>(callgate::read_regular_file(buffers / "text", 5)) == "hello");
+    CHECK(std::get<1>(callgate::read_regular_file(buffers / "text", 4)) == "is larger than 4 bytes");
+    CHECK(std::get<1>(callgate::read_regular_file(buffers / "fifo", 5)) == "is a FIFO, not a regular file");
+    CHECK(std::get<1>(callgate::read_regular_file(buffers.path, 5)) == "is a directory, not a file");
     CHECK(std::get<1>(callgate::read_regular_file("/dev/zero", 5)) == "is a device, not a regular file");
-    CHECK(std::get<1>(callgate::read_regular_file(scratch / "absent", 5)) ==
+    CHECK(std::get<1>(callgate::read_regular_file(buffers / "absent", 5)) ==
           "cannot be read: No such file or directory");
 }
 
@@ -98,26 +98,26 @@ TEST_CASE("a file of procfs, which states no size, is read whole and within the 
 }
 
 TEST_CASE("the file tree names kinds without following links") {
-    const Scratch scratch;
-    std::filesystem::create_directory(scratch / "directory");
-    std::ofstream(scratch / "directory/file") << "x";
-    std::filesystem::create_symlink("directory", scratch / "link");
+    const WorkerBuffers buffers;
+    std::filesystem::create_directory(buffers / "directory");
+    std::ofstream(buffers / "directory/file") << "x";
+    std::filesystem::create_symlink("directory", buffers / "link");
     const callgate::RealFileTree tree;
     using Kind = callgate::rules::FileTree::Kind;
-    CHECK(tree.kind(scratch / "directory") == Kind::directory);
-    CHECK(tree.kind(scratch / "directory/file") == Kind::file);
-    CHECK(tree.kind(scratch / "link") == Kind::file);
-    CHECK(tree.kind(scratch / "link/file") == Kind::absent);
-    CHECK(tree.kind(scratch / "absent") == Kind::absent);
+    CHECK(tree.kind(buffers / "directory") == Kind::directory);
+    CHECK(tree.kind(buffers / "directory/file") == Kind::file);
+    CHECK(tree.kind(buffers / "link") == Kind::file);
+    CHECK(tree.kind(buffers / "link/file") == Kind::absent);
+    CHECK(tree.kind(buffers / "absent") == Kind::absent);
 }
 
 TEST_CASE("the entries of a directory come with their kinds, and not at all beyond the limit") {
-    const Scratch scratch;
-    std::filesystem::create_directory(scratch / "d");
-    std::filesystem::create_symlink("d", scratch / "l");
-    std::ofstream(scratch / "f") << "x";
+    const WorkerBuffers buffers;
+    std::filesystem::create_directory(buffers / "d");
+    std::filesystem::create_symlink("d", buffers / "l");
+    std::ofstream(buffers / "f") << "x";
     const callgate::RealFileTree tree;
-    auto entries = tree.entries(scratch.path, 3);
+    auto entries = tree.entries(buffers.path, 3);
     REQUIRE(entries.has_value());
     std::sort(entries->begin(), entries->end(), [](const auto& a, const auto& b) { return a.name < b.name; });
     REQUIRE(entries->size() == 3);
@@ -125,41 +125,41 @@ TEST_CASE("the entries of a directory come with their kinds, and not at all beyo
     CHECK_FALSE((*entries)[1].directory);
     CHECK((*entries)[2].symbolic_link);
     CHECK_FALSE((*entries)[2].directory);
-    CHECK_FALSE(tree.entries(scratch.path, 2).has_value());
-    CHECK_FALSE(tree.entries(scratch / "l", 9).has_value());
-    CHECK_FALSE(tree.entries(scratch / "absent", 9).has_value());
+    CHECK_FALSE(tree.entries(buffers.path, 2).has_value());
+    CHECK_FALSE(tree.entries(buffers / "l", 9).has_value());
+    CHECK_FALSE(tree.entries(buffers / "absent", 9).has_value());
 }
 
 TEST_CASE("places follow the base directory specification, which ignores relative directories") {
-    const Scratch scratch;
-    const Variable home("HOME", scratch.path.c_str());
+    const WorkerBuffers buffers;
+    const Variable home("HOME", buffers.path.c_str());
     {
         const Variable config("XDG_CONFIG_HOME", nullptr), state("XDG_STATE_HOME", "relative"),
-            runtime("XDG_RUNTIME_DIR", (scratch / "run").c_str());
+            runtime("XDG_RUNTIME_DIR", (buffers / "run").c_str());
         const callgate::Places places = callgate::find_places();
-        CHECK(places.home == scratch.path);
-        CHECK(places.config == scratch / ".config/callgate");
-        CHECK(places.state == scratch / ".local/state/callgate");
-        CHECK(places.runtime == scratch / "run/callgate");
+        CHECK(places.home == buffers.path);
+        CHECK(places.config == buffers / ".config/callgate");
+        CHECK(places.state == buffers / ".local/state/callgate");
+        CHECK(places.runtime == buffers / "run/callgate");
         CHECK(places.binary == std::filesystem::read_symlink("/proc/self/exe"));
     }
-    const Variable config("XDG_CONFIG_HOME", (scratch / "c").c_str()),
-        state("XDG_STATE_HOME", (scratch / "s").c_str());
-    CHECK(callgate::find_places().config == scratch / "c/callgate");
-    CHECK(callgate::find_places().state == scratch / "s/callgate");
+    const Variable config("XDG_CONFIG_HOME", (buffers / "c").c_str()),
+        state("XDG_STATE_HOME", (buffers / "s").c_str());
+    CHECK(callgate::find_places().config == buffers / "c/callgate");
+    CHECK(callgate::find_places().state == buffers / "s/callgate");
 }
 
 TEST_CASE("built-in rules close callgate's directories, rule files, program and log") {
     using callgate::rules::Operation;
-    const Scratch scratch;
-    std::ofstream(scratch / "rules.json") << "{}";
-    std::filesystem::create_symlink("rules.json", scratch / "link.json");
+    const WorkerBuffers buffers;
+    std::ofstream(buffers / "rules.json") << "{}";
+    std::filesystem::create_symlink("rules.json", buffers / "link.json");
     const callgate::Places places{.home = "/home/u",
                                   .config = "/home/u/.config/callgate",
                                   .state = "/home/u/.local/state/callgate",
                                   .runtime = "/run/user/7/callgate",
                                   .binary = "/usr/bin/callgate"};
-    const auto rules = callgate::built_in_rules(places, {scratch / "link.json"}, {scratch / "log.jsonl"});
+    const auto rules = callgate::built_in_rules(places, {buffers / "link.json"}, {buffers / "log.jsonl"});
     const auto denied = [&rules](Operation operation, const std::string& path) {
         return std::any_of(rules.begin(), rules.end(), [&](const auto& rule) {
             return rule.built_in && rule.action == callgate::rules::Action::deny &&
@@ -171,12 +171,12 @@ TEST_CASE("built-in rules close callgate's directories, rule files, program and 
     CHECK(denied(Operation::read, "/home/u/.config/callgate/pending/1.json"));
     CHECK(denied(Operation::create, "/home/u/.config/callgate/rules.json"));
     CHECK_FALSE(denied(Operation::read, "/home/u/.config/callgate/rules.json"));
-    CHECK(denied(Operation::modify, scratch / "rules.json"));
-    CHECK(denied(Operation::remove, scratch / "link.json"));
+    CHECK(denied(Operation::modify, buffers / "rules.json"));
+    CHECK(denied(Operation::remove, buffers / "link.json"));
     CHECK(denied(Operation::modify, "/usr/bin/callgate"));
     CHECK_FALSE(denied(Operation::execute, "/usr/bin/callgate"));
-    CHECK(denied(Operation::read, scratch / "log.jsonl"));
-    CHECK_FALSE(denied(Operation::modify, scratch / "other"));
+    CHECK(denied(Operation::read, buffers / "log.jsonl"));
+    CHECK_FALSE(denied(Operation::modify, buffers / "other"));
     CHECK(std::any_of(rules.begin(), rules.end(), [](const auto& rule) {
         return rule.operations.contains(Operation::connect) && !rule.when.unix_socket.empty() &&
                rule.when.unix_socket[0].matches("/home/u/.local/state/callgate/control");
@@ -185,7 +185,7 @@ TEST_CASE("built-in rules close callgate's directories, rule files, program and 
 
 TEST_CASE("a name of the machine itself resolves to loopback addresses") {
     const callgate::RealFileTree tree;
-    const auto context = callgate::machine_context({}, "/work", "/tmp/t", tree);
+    const auto context = callgate::host_context({}, "/work", "/tmp/t", tree);
     CHECK_FALSE(context.resolve("localhost").empty());
     CHECK(context.workdir == "/work");
     CHECK(context.tmp == "/tmp/t");
@@ -193,17 +193,17 @@ TEST_CASE("a name of the machine itself resolves to loopback addresses") {
 
 TEST_CASE("a directory's entries are known one by one as they are read together, and through no link") {
     using Kind = callgate::rules::FileTree::Kind;
-    const Scratch scratch;
+    const WorkerBuffers buffers;
     for (const char* directory : {"small", "large"}) {
-        std::filesystem::create_directory(scratch / directory);
+        std::filesystem::create_directory(buffers / directory);
         const int count = directory[0] == 's' ? 10 : 3000;
         for (int index = 0; index < count; ++index)
-            std::ofstream(scratch.path + "/" + directory + "/file-with-a-long-name-" + std::to_string(index));
-        std::filesystem::create_directory(scratch.path + "/" + directory + "/inner");
-        std::filesystem::create_symlink("inner", scratch.path + "/" + directory + "/link");
+            std::ofstream(buffers.path + "/" + directory + "/file-with-a-long-name-" + std::to_string(index));
+        std::filesystem::create_directory(buffers.path + "/" + directory + "/inner");
+        std::filesystem::create_symlink("inner", buffers.path + "/" + directory + "/link");
     }
     const callgate::RealFileTree tree;
-    for (const std::string& directory : {scratch / "small", scratch / "large"}) {
+    for (const std::string& directory : {buffers / "small", buffers / "large"}) {
         for (int round = 0; round < 3; ++round) {
             CHECK(tree.kind(directory + "/file-with-a-long-name-" + std::to_string(round)) == Kind::file);
             CHECK_FALSE(tree.may_be_link(directory + "/file-with-a-long-name-" + std::to_string(round)));
@@ -216,8 +216,8 @@ TEST_CASE("a directory's entries are known one by one as they are read together,
             CHECK(tree.kind(directory + "/file-with-a-long-name-0/x") == Kind::absent);
         }
     }
-    CHECK(tree.entries(scratch / "small", 12)->size() == 12);
-    CHECK_FALSE(tree.entries(scratch / "small", 11));
-    CHECK(tree.entries(scratch / "large", 5000)->size() == 3002);
-    CHECK_FALSE(tree.entries(scratch / "large/link", 100));
+    CHECK(tree.entries(buffers / "small", 12)->size() == 12);
+    CHECK_FALSE(tree.entries(buffers / "small", 11));
+    CHECK(tree.entries(buffers / "large", 5000)->size() == 3002);
+    CHECK_FALSE(tree.entries(buffers / "large/link", 100));
 }

@@ -155,14 +155,14 @@ TEST_CASE("rules that no argument can hold are read from a descriptor") {
 }
 
 TEST_CASE("a run that waits is told every byte of its job, or nothing") {
-    const jobs::LateWords words{{"--timeout=1ms", "--", "bash", "-c", "", "a\n\xff"}, {"A=", "B=\n"}};
+    const jobs::JobMessage words{{"--timeout=1ms", "--", "bash", "-c", "", "a\n\xff"}, {"A=", "B=\n"}};
     const auto message = jobs::pack(words);
     REQUIRE(message);
     const auto read = jobs::unpack(*message);
     REQUIRE(read);
     CHECK(read->words == words.words);
     CHECK(read->variables == words.variables);
-    CHECK_FALSE(jobs::pack({{std::string(jobs::longest_message, 'x')}, {}}));
+    CHECK_FALSE(jobs::pack({{std::string(jobs::max_message, 'x')}, {}}));
     CHECK_FALSE(jobs::pack({{std::string("a\0b", 3)}, {}}));
     using namespace std::string_view_literals;
     for (const std::string_view wrong :

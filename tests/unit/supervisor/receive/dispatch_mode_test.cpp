@@ -28,14 +28,14 @@ struct Machine {
     std::int64_t cost_ns;
     int ticks_elsewhere = 0;  // spent otherwise than it ended
 
-    Reception settle(ReceptionChooser& chooser, int ticks) {
-        Reception now = Reception::alone;
+    DispatchMode settle(DispatchChooser& chooser, int ticks) {
+        DispatchMode now = DispatchMode::alone;
         int in_row = 0;
         for (int n = 0; n < ticks; ++n) {
-            const std::uint64_t calls = now == Reception::alone     ? alone
-                                        : now == Reception::several ? several
+            const std::uint64_t calls = now == DispatchMode::alone     ? alone
+                                        : now == DispatchMode::several ? several
                                                                     : crowd;
-            const Reception next = chooser.choose(tick(calls, overlapping, cost_ns));
+            const DispatchMode next = chooser.choose(tick(calls, overlapping, cost_ns));
             in_row = next == now ? in_row + 1 : 0;
             now = next;
         }
@@ -51,48 +51,48 @@ kernel::Notification call(std::uint64_t id) { return kernel::Notification{.id = 
 }  // namespace
 
 TEST_CASE("callers one after the other have one receiver") {
-    ReceptionChooser chooser(2);
+    DispatchChooser chooser(2);
     Machine serial{180, 140, 150, 0.0, little_ns};
-    CHECK(serial.settle(chooser, 500) == Reception::alone);
+    CHECK(serial.settle(chooser, 500) == DispatchMode::alone);
     CHECK(serial.ticks_elsewhere == 0);
 }
 
 TEST_CASE("one caller that does nothing but call has one receiver") {
-    ReceptionChooser chooser(2);
+    DispatchChooser chooser(2);
     Machine loop{1500, 900, 900, 0.0, 12'000};
-    CHECK(loop.settle(chooser, 500) == Reception::alone);
+    CHECK(loop.settle(chooser, 500) == DispatchMode::alone);
     CHECK(loop.ticks_elsewhere == 0);
 }
 
 TEST_CASE("callers with work of their own that overlap have several receivers, until they no longer do") {
-    ReceptionChooser chooser(2);
+    DispatchChooser chooser(2);
     Machine build{210, 270, 240, 0.13, little_ns};
-    CHECK(build.settle(chooser, 20) == Reception::several);
-    for (int n = 0; n < 500; ++n) CHECK(chooser.choose(tick(270, 0.07, little_ns)) == Reception::several);
-    Reception now = Reception::several;
+    CHECK(build.settle(chooser, 20) == DispatchMode::several);
+    for (int n = 0; n < 500; ++n) CHECK(chooser.choose(tick(270, 0.07, little_ns)) == DispatchMode::several);
+    DispatchMode now = DispatchMode::several;
     for (int n = 0; n < 100; ++n) now = chooser.choose(tick(140, 0.0, little_ns));
-    CHECK(now == Reception::alone);
+    CHECK(now == DispatchMode::alone);
 }
 
 TEST_CASE("where the tree waits for the receivers, the way that does most is found and kept") {
     struct Case {
         Machine machine;
-        Reception best;
+        DispatchMode best;
     };
-    for (Case each : {Case{{700, 400, 1300, 1.0, 28'000}, Reception::crowd},
-                      Case{{650, 1050, 600, 1.0, 28'000}, Reception::several},
-                      Case{{1800, 1500, 1300, 0.9, 11'000}, Reception::alone}}) {
-        ReceptionChooser chooser(2);
+    for (Case each : {Case{{700, 400, 1300, 1.0, 28'000}, DispatchMode::crowd},
+                      Case{{650, 1050, 600, 1.0, 28'000}, DispatchMode::several},
+                      Case{{1800, 1500, 1300, 0.9, 11'000}, DispatchMode::alone}}) {
+        DispatchChooser chooser(2);
         CHECK(each.machine.settle(chooser, 40) == each.best);
         CHECK(each.machine.ticks_elsewhere < 10);
     }
 }
 
 TEST_CASE("what was tried in vain is tried again, but ever more seldom") {
-    ReceptionChooser chooser(2);
+    DispatchChooser chooser(2);
     int tried = 0;
     for (int n = 0; n < 5000; ++n) {
-        tried += chooser.choose(tick(1800, 0.9, 11'000)) == Reception::alone ? 0 : 1;
+        tried += chooser.choose(tick(1800, 0.9, 11'000)) == DispatchMode::alone ? 0 : 1;
     }
     CHECK(tried >= 8);
     CHECK(tried < 100);
@@ -100,47 +100,47 @@ TEST_CASE("what was tried in vain is tried again, but ever more seldom") {
 
 TEST_CASE("a crowd that goes home leaves one receiver, one that has work to do several") {
     for (const bool works : {false, true}) {
-        ReceptionChooser chooser(2);
+        DispatchChooser chooser(2);
         Machine crowd{700, 400, 1300, 1.0, 28'000};
-        REQUIRE(crowd.settle(chooser, 20) == Reception::crowd);
-        Reception now = Reception::crowd;
+        REQUIRE(crowd.settle(chooser, 20) == DispatchMode::crowd);
+        DispatchMode now = DispatchMode::crowd;
         for (int n = 0; n < 2; ++n)
             now = chooser.choose(works ? tick(200, 0.3, 5'000) : tick(500, 0.0, 28'000));
-        CHECK(now == (works ? Reception::several : Reception::alone));
+        CHECK(now == (works ? DispatchMode::several : DispatchMode::alone));
     }
 }
 
 TEST_CASE("one processor has one receiver") {
-    ReceptionChooser chooser(1);
+    DispatchChooser chooser(1);
     Machine crowd{700, 400, 1300, 1.0, 28'000};
-    CHECK(crowd.settle(chooser, 100) == Reception::alone);
+    CHECK(crowd.settle(chooser, 100) == DispatchMode::alone);
     CHECK(crowd.ticks_elsewhere == 0);
 }
 
 TEST_CASE("calls are left only at a seat that somebody attends, and are taken in their order") {
-    Seat seat;
-    CHECK_FALSE(seat.leave(call(1)));
-    CHECK_FALSE(seat.next());
-    seat.attend();
-    CHECK(seat.leave(call(2)));
-    CHECK(seat.leave(call(3)));
-    CHECK(seat.next()->id == 2);
-    CHECK(seat.leave(call(4)));
-    CHECK(seat.next()->id == 3);
-    CHECK(seat.next()->id == 4);
-    CHECK_FALSE(seat.next());
-    CHECK_FALSE(seat.leave(call(5)));  // whoever sits here waits for the kernel now
+    WorkerSlot slot;
+    CHECK_FALSE(slot.leave(call(1)));
+    CHECK_FALSE(slot.next());
+    slot.attend();
+    CHECK(slot.leave(call(2)));
+    CHECK(slot.leave(call(3)));
+    CHECK(slot.next()->id == 2);
+    CHECK(slot.leave(call(4)));
+    CHECK(slot.next()->id == 3);
+    CHECK(slot.next()->id == 4);
+    CHECK_FALSE(slot.next());
+    CHECK_FALSE(slot.leave(call(5)));  // whoever sits here waits for the kernel now
 }
 
 TEST_CASE("a seat at which calls wait is not closed, and holds only a few") {
-    Seat seat;
-    seat.attend();
+    WorkerSlot slot;
+    slot.attend();
     std::uint64_t left = 0;
-    while (left < 100 && seat.leave(call(left))) ++left;
+    while (left < 100 && slot.leave(call(left))) ++left;
     CHECK(left > 0);
     CHECK(left < 100);
-    CHECK_FALSE(seat.close());
-    for (std::uint64_t n = 0; n < left; ++n) CHECK(seat.next()->id == n);
-    CHECK(seat.close());
-    CHECK_FALSE(seat.leave(call(7)));
+    CHECK_FALSE(slot.close());
+    for (std::uint64_t n = 0; n < left; ++n) CHECK(slot.next()->id == n);
+    CHECK(slot.close());
+    CHECK_FALSE(slot.leave(call(7)));
 }

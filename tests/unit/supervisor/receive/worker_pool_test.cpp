@@ -60,7 +60,7 @@ public:
     /// False: a tick passed before the last answer.
     bool all_answered() {
         std::unique_lock lock(mutex_);
-        return changed_.wait_for(lock, std::chrono::milliseconds(Receivers::tick_interval_ms),
+        return changed_.wait_for(lock, std::chrono::milliseconds(WorkerPool::tick_interval_ms),
                                  [this] { return answered_ == answers_.size(); });
     }
     [[nodiscard]] const std::vector<int>& answers() const { return answers_; }
@@ -83,15 +83,15 @@ private:
     std::uint64_t hanging_;
 };
 
-/// Receivers with rules that nobody asks: the calls are in no table.
+/// WorkerPool with rules that nobody asks: the calls are in no table.
 void serve(Callers& callers) {
     const rules::RuleSet rules({}, rules::Action::deny);
     const rules::Plan plan;
     const rules::StaticGrants grants(plan);
-    const rules::MoveJudge moves(rules, grants);
+    const rules::RenameCheck moves(rules, grants);
     const auto made = agent::SharedObjects::make();
     REQUIRE(made.has_value());
-    calls::UserObjects user_objects(made->objects());
+    calls::IpcObjects ipc_objects(made->objects());
     RunReport report;
     calls::Supervision run{.rules = rules,
                            .plan = plan,
@@ -101,12 +101,12 @@ void serve(Callers& callers) {
                            .identity = {},
                            .names = {},
                            .bound_names = {},
-                           .user_objects = user_objects,
+                           .ipc_objects = ipc_objects,
                            .kill_tree = {},
                            .sync_log = {},
                            .log_error = {},
                            .notifications = {}};
-    Receivers receivers(callers, run, [] {});
+    WorkerPool receivers(callers, run, [] {});
     receivers.prepare();
     receivers.start();
     while (!callers.all_answered()) receivers.tick();

@@ -255,7 +255,7 @@ TEST_CASE("there is no hint where no option would help") {
         CHECK(hint(decision).empty());
     }
     decision = denied("/a");
-    decision.object = rules::FileObject{.path = "/a", .nameless = true};
+    decision.object = rules::FileObject{.path = "/a", .unlinked = true};
     CHECK(hint(decision).empty());
 }
 

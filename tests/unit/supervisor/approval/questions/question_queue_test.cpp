@@ -7,8 +7,8 @@
 
 using namespace callgate;
 using namespace callgate::approval;
-using Admission = Broker::Admission;
-using Applied = Broker::Applied;
+using Admission = QuestionQueue::Admission;
+using Applied = QuestionQueue::Applied;
 
 namespace {
 
@@ -32,7 +32,7 @@ public:
     bool wake_synchronously(bool) override { return true; }
 };
 
-class FakeJournal final : public Journal {
+class FakeJournal final : public ApprovalLog {
 public:
     std::vector<std::string> lines;
     bool writable = true;
@@ -59,7 +59,7 @@ private:
 
 /// A broker with a clock that is moved by hand.
 struct Bench {
-    explicit Bench(Broker::Settings settings = {})
+    explicit Bench(QuestionQueue::Settings settings = {})
         : broker(settings, journal,
                  {.now_ns = [this] { return now; },
                   .has_signal = [this](pid_t thread) { return signalled.contains(thread); },
@@ -86,7 +86,7 @@ struct Bench {
     ParkedCalls held;
     int kills = 0;
     std::uint64_t callers = 0;
-    Broker broker;
+    QuestionQueue broker;
 
     static Subject subject(const std::string& path, rules::OperationSet operations = rules::Operation::modify,
                            const std::string& program = "/usr/bin/tool") {
@@ -208,7 +208,7 @@ TEST_CASE("a use of a grant is put on record only while it still decides") {
     const auto granted = bench.broker.granted(asked);
     REQUIRE(granted);
     std::uint64_t recorded = 0;
-    const auto record = [&](const Broker::Granted& now) { recorded = now.grant; };
+    const auto record = [&](const QuestionQueue::Granted& now) { recorded = now.grant; };
     CHECK(bench.broker.while_granted(asked, rules::Action::allow, record));
     CHECK(recorded == granted->grant);
     recorded = 0;

@@ -32,8 +32,8 @@ Question question_of(const std::string& path) {
 }
 
 /// As it reaches who answers: through the protocol.
-Shown shown_of(Question question, std::uint64_t count = 1) {
-    const Broker::Open open{std::make_shared<const Question>(std::move(question)), count, count,
+QuestionView shown_of(Question question, std::uint64_t count = 1) {
+    const QuestionQueue::Open open{std::make_shared<const Question>(std::move(question)), count, count,
                             58'000'000'000};
     std::string line = ask_message(open, 0);
     line.pop_back();
@@ -81,7 +81,7 @@ TEST_CASE("nothing that the target wrote reaches the terminal but as printable A
     question.arguments = {hostile};
     question.rule = "r\x1b[0m";
     question.reason = "\r\nr";
-    const Shown shown = shown_of(std::move(question));
+    const QuestionView shown = shown_of(std::move(question));
     for (const bool details : {false, true}) {
         const Drawn drawn = draw(shown, {.columns = 300, .details = details, .plain = true, .now_ns = 0});
         CHECK(printable(drawn.text, true));
@@ -106,7 +106,7 @@ TEST_CASE("where an argument ends is seen, and a link shows what it is of") {
 
 TEST_CASE("what is too long is cut in the middle, counted, and must be looked at before it is allowed") {
     const std::string path = "/w/" + std::string(4092, 'x');
-    const Shown shown = shown_of(question_of(path));
+    const QuestionView shown = shown_of(question_of(path));
     const Drawn drawn = draw(shown, {.columns = 80, .plain = true, .now_ns = 0});
     CHECK(drawn.cut);
     CHECK(drawn.text.find("..[+") != std::string::npos);
@@ -120,7 +120,7 @@ TEST_CASE("what is too long is cut in the middle, counted, and must be looked at
 }
 
 TEST_CASE("no line of a prompt is wider than the terminal") {
-    const Shown shown = shown_of(question_of("/w/" + std::string(500, 'y')));
+    const QuestionView shown = shown_of(question_of("/w/" + std::string(500, 'y')));
     for (const std::size_t columns : {20U, 40U, 80U, 132U}) {
         for (const bool details : {false, true}) {
             const std::string text =
@@ -137,7 +137,7 @@ TEST_CASE("no line of a prompt is wider than the terminal") {
 }
 
 TEST_CASE("a letter and Enter answers; Enter, Esc and nonsense never allow") {
-    const Shown shown = shown_of(question_of("/home/u/p/x"));
+    const QuestionView shown = shown_of(question_of("/home/u/p/x"));
     CHECK(understand("", shown, true) == Typed::deny);
     CHECK(understand("\x1b", shown, true) == Typed::deny);
     CHECK(understand("a", shown, true) == Typed::once);
@@ -148,7 +148,7 @@ TEST_CASE("a letter and Enter answers; Enter, Esc and nonsense never allow") {
     CHECK(understand("v", shown, true) == Typed::details);
     for (const char* line : {"A", "yes", "aa", "\x1b[?62;c", "a\x1b", "\xd0\xb0"})
         CHECK(understand(line, shown, true) == Typed::again);
-    const Shown at_home = shown_of(question_of("/home/u/x"));
+    const QuestionView at_home = shown_of(question_of("/home/u/x"));
     CHECK(understand("t", at_home, true) == Typed::again);  // it was not offered
 }
 
@@ -169,7 +169,7 @@ TEST_CASE("bytes of any kind come through the protocol unchanged") {
     const std::string bytes = "/w/\xff\xfe\x1b\xe2\x80\xae end";
     Question question = question_of(bytes);
     question.asked_as = bytes;
-    const Shown shown = shown_of(std::move(question));
+    const QuestionView shown = shown_of(std::move(question));
     CHECK(shown.object == bytes);
     CHECK(shown.asked_as == bytes);
     CHECK(shown.program == "/usr/bin/python3.11");

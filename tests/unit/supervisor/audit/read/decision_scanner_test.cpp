@@ -79,7 +79,7 @@ std::vector<std::string> lines() {
 
 /// Whether it was taken at once; then both ways say the same.
 bool agree(const std::string& line, Entry& kept) {
-    if (!parse_quickly(line, kept)) return false;
+    if (!scan_decision(line, kept)) return false;
     std::string problem;
     const auto slow = parse_record(line, problem);
     REQUIRE_MESSAGE(slow, line);

@@ -47,13 +47,13 @@ TEST_CASE("a histogram keeps every call, in steps that never become more") {
     for (std::int64_t second = 0; second < 100'000; ++second)
         times.add(1'000'000 * second, second % 10 == 0 ? Outcome::refused : Outcome::allowed);
     times.add(-5, Outcome::would);
-    CHECK(times.steps().size() <= Histogram::most_steps);
+    CHECK(times.steps().size() <= Histogram::max_steps);
     Tally all{};
     for (const Tally& step : times.steps())
         for (std::size_t one = 0; one < outcomes; ++one) all[one] += step[one];
     CHECK(all == Tally{90'000, 10'000, 1});
     times.add(INT64_MAX, Outcome::allowed);
-    CHECK(times.steps().size() <= Histogram::most_steps);
+    CHECK(times.steps().size() <= Histogram::max_steps);
 }
 
 TEST_CASE("texts are kept once, within a bound") {
@@ -134,7 +134,7 @@ TEST_CASE("the fix of a denial is the option that the footer has, or why there i
     CHECK(fix_for(request, "read").note.find("no rule can allow it") == 0);
     request.rule = "default";
     CHECK(fix_for(request, "nonsense").option.empty());
-    request.nameless = true;
+    request.unlinked = true;
     CHECK(fix_for(request, "read").note.find("no name left") != std::string::npos);
 }
 

@@ -123,8 +123,8 @@ TEST_CASE("a log as it was written is whole, checkpoints and all, and ends in it
     auto log = Log::at_file(path, {.run = "k3f9", .mode = "enforce", .checkpoint_records = 10});
     REQUIRE(log);
     write_run(**log, 35);
-    CHECK((*log)->take_sync_wish());
-    CHECK_FALSE((*log)->take_sync_wish());
+    CHECK((*log)->sync_due());
+    CHECK_FALSE((*log)->sync_due());
     const Verification found = verified(path);
     CHECK(found.status() == 0);
     CHECK(found.records == (*log)->records());

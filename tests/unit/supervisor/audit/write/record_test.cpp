@@ -303,7 +303,7 @@ TEST_CASE("run.start has the command without its secrets, and only so much of it
 
     start.command = {"x", std::string(3 << 20, '\xff')};
     const std::string line = line_of(start);
-    CHECK(line.size() < longest_line);
+    CHECK(line.size() < max_line);
     CHECK(json::parse(line)["callgate"]["command_cut"] == true);
 }
 
@@ -344,7 +344,7 @@ TEST_CASE("the schema declares every member of every record and nothing required
     file.input.second_path = "b\xff";
     file.input.working_directory = "/\xff";
     file.caller.executable = "/\xff";
-    file.object = rules::FileObject{.path = "/\xff", .nameless = true};
+    file.object = rules::FileObject{.path = "/\xff", .unlinked = true};
     file.second_object = rules::FileObject{.path = "/\xfe"};
     Decision network = denied_open(rule);
     rule.when.host.push_back({.text = "h", .suffix = false, .resolved = {rules::IpAddress{}}});

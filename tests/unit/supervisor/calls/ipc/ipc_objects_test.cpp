@@ -18,7 +18,7 @@ using namespace callgate;
 
 namespace {
 
-std::set<int> listed(const agent::MadeObjects::Ids& list) {
+std::set<int> listed(const agent::CreatedIpc::Ids& list) {
     std::set<int> ids;
     for (std::uint32_t index = 0; index < list.count.load(); ++index) ids.insert(list.values[index].load());
     return ids;
@@ -50,7 +50,7 @@ TEST_CASE("a run makes only so many objects that no id comes back") {
     const auto shared = agent::SharedObjects::make();
     REQUIRE(shared.has_value());
     calls::OwnIds own(shared->objects().ids[1]);
-    for (std::uint32_t made = 0; made < agent::MadeObjects::most; ++made) {
+    for (std::uint32_t made = 0; made < agent::CreatedIpc::most; ++made) {
         REQUIRE_FALSE(own.exhausted());
         own.add(static_cast<int>(made));
         if (made % 2 == 0) own.remove(static_cast<int>(made));
@@ -63,7 +63,7 @@ TEST_CASE("a run makes only so many objects that no id comes back") {
 TEST_CASE("what is left is removed, of every kind, and nothing else") {
     const auto shared = agent::SharedObjects::make();
     REQUIRE(shared.has_value());
-    calls::UserObjects own(shared->objects());
+    calls::IpcObjects own(shared->objects());
     const int memory = ::shmget(IPC_PRIVATE, 100, 0600), other = ::shmget(IPC_PRIVATE, 100, 0600);
     const int semaphores = ::semget(IPC_PRIVATE, 1, 0600), queue = ::msgget(IPC_PRIVATE, 0600);
     const std::string name = "callgate-test-" + std::to_string(::getpid()), stranger = name + "-other";
@@ -83,7 +83,7 @@ TEST_CASE("what is left is removed, of every kind, and nothing else") {
     const int foreign =
         static_cast<int>(::syscall(SYS_mq_open, stranger.c_str(), O_RDWR | O_CREAT, 0600, nullptr));
     own.queues.add(stranger, 1);
-    agent::remove_made_objects(shared->objects());
+    agent::remove_created_ipc(shared->objects());
     shmid_ds state{};
     CHECK(::shmctl(memory, IPC_STAT, &state) == -1);
     CHECK(::shmctl(other, IPC_STAT, &state) == 0);
@@ -99,7 +99,7 @@ TEST_CASE("what is left is removed, of every kind, and nothing else") {
 TEST_CASE("a queue is known by its name until it is removed") {
     const auto shared = agent::SharedObjects::make();
     REQUIRE(shared.has_value());
-    calls::UserObjects own(shared->objects());
+    calls::IpcObjects own(shared->objects());
     CHECK(own.queues.inode("a") == 0);
     own.queues.add("a", 5);
     own.queues.add("a", 6);

@@ -41,7 +41,7 @@ std::uint32_t value_of(const Disposition& then) {
     switch (then.kind) {
         case Kind::allow:
             return SECCOMP_RET_ALLOW;
-        case Kind::trap:
+        case Kind::notify:
             return SECCOMP_RET_USER_NOTIF;
         case Kind::refuse:
             return SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(then.error);
@@ -198,7 +198,7 @@ TEST_CASE("rules that begin alike, and calls that are decided alike, are decided
 }
 
 TEST_CASE("a range of calls over another is no specification") {
-    const FilterSpec spec{native, 10, {{1, {}, {Kind::trap, 0}, 5}, {3, {}, {Kind::trap, 0}}}};
+    const FilterSpec spec{native, 10, {{1, {}, {Kind::notify, 0}, 5}, {3, {}, {Kind::notify, 0}}}};
     CHECK_THROWS_AS(static_cast<void>(compile(spec)), std::invalid_argument);
 }
 
@@ -217,7 +217,7 @@ TEST_CASE("one call with a very long decision list is decided by its first rule 
     for (std::uint64_t i = 0; i < 900; ++i)
         spec.rules.push_back(
             {7, {{.argument = 2, .value = i}}, {Kind::refuse, static_cast<int>(i % 100 + 1)}});
-    spec.rules.push_back({7, {}, {Kind::trap, 0}});
+    spec.rules.push_back({7, {}, {Kind::notify, 0}});
     const auto program = compile(spec);
     for (std::uint64_t i = 0; i < 900; ++i) {
         const std::uint64_t arguments[6] = {9, 9, i | 0xFF00000000ULL, 9, 9, 9};
@@ -262,7 +262,7 @@ TEST_CASE("foreign architectures and x32 numbers kill, other unknown numbers do 
 
 TEST_CASE("a program longer than the kernel takes is refused when it is compiled") {
     FilterSpec spec{native, 10, {}};
-    for (std::uint64_t i = 0; i < 5000; ++i) spec.rules.push_back({1, {{.value = i}}, {Kind::trap, 0}});
+    for (std::uint64_t i = 0; i < 5000; ++i) spec.rules.push_back({1, {{.value = i}}, {Kind::notify, 0}});
     CHECK_THROWS_AS(static_cast<void>(compile(spec)), std::length_error);
 }
 
