@@ -1,4 +1,4 @@
-"""What an agent might run: honest work in its directory, then two reaches beyond it.
+"""A program as an agent might write it: honest work in its directory, then two reaches beyond it.
 
 Called by demo/run.sh with the port of a loopback server that no rule allows.
 """

@@ -55,6 +55,9 @@ def paragraphs(start: int, lines: list[str]) -> Iterator[tuple[int, str]]:
     text: list[str] = []
     first = start
     for offset, line in enumerate([*lines, ""]):
+        if text and re.match(r"\s*\S.*?\S {2,}\S", line):  # a row of a table
+            yield first, " ".join(text)
+            text = []
         if line.strip():
             if not text:
                 first = start + offset

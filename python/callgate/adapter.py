@@ -1,4 +1,4 @@
-"""What all adapters share: a ready Sandbox or the words for one, (sandbox=None, **options), and what a model reads."""
+"""Shared by all adapters: a ready Sandbox or the options for one (sandbox=None, **options), and the text for a model."""
 from __future__ import annotations
 
 from typing import Any
@@ -16,7 +16,7 @@ def choose(sandbox: Sandbox | None, options: dict[str, Any]) -> Sandbox:
 
 
 def merged(options: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """Words of the Sandbox from two sources: of lists both count, of anything else the second."""
+    """Merges Sandbox options from two sources. Lists are joined; for anything else the second source wins."""
     words = dict(options)
     for name, value in more.items():
         if value != []:
@@ -25,5 +25,5 @@ def merged(options: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
 
 
 def told(result: Result) -> str:
-    """stderr's text with the hint behind it; exactly stderr where nothing was denied."""
+    """The text of stderr, followed by the hint if something was denied."""
     return with_hint(result.error_text, result.hint())

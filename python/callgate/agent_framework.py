@@ -1,6 +1,6 @@
 """Microsoft Agent Framework: `CallgateShellExecutor`, a ShellExecutor whose commands run supervised.
 
-Without this class: `LocalShellTool(shell=Sandbox(…).wrap(["bash"]))`, or AGENT_FRAMEWORK_SHELL="callgate run -q -- bash".
+The framework also works without this class: `LocalShellTool(shell=Sandbox(…).wrap(["bash"]))`, or AGENT_FRAMEWORK_SHELL="callgate run -q -- bash".
 """
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .adapter import choose, told
 from .sandbox import Sandbox
 
 __all__ = ["CallgateShellExecutor"]
-KIND = "shell"  # by this providers know a local shell among functions
+KIND = "shell"  # providers recognise a local shell by this
 
 
 class CallgateShellExecutor:
-    """Every command is a run of its own, by bash. Takes the words of the Sandbox; `timeout` is 30 s where none is given.
+    """Each command is a separate run of bash. Takes the options of Sandbox; the default `timeout` is 30 s.
 
     `approval_mode` is the framework's: "always_require" (its default for shells) or "never_require".
     """
@@ -28,11 +28,11 @@ class CallgateShellExecutor:
         self.approval_mode = approval_mode
 
     async def start(self) -> None:
-        """Nothing is to be started; a missing program is told here."""
+        """Raises CallgateNotFound if the program is missing. There is nothing to start."""
         _ = self.sandbox.binary
 
     async def close(self) -> None:
-        """Nothing is left of a run that has ended."""
+        """Does nothing: a run that has ended leaves nothing behind."""
 
     async def __aenter__(self) -> CallgateShellExecutor:
         await self.start()

@@ -1,4 +1,4 @@
-"""What a run without denials would have been denied, and the rules that `callgate audit suggest` makes of it."""
+"""Audit results: the denials that enforcement would have made, and the rules that `callgate audit suggest` proposes."""
 from __future__ import annotations
 
 import dataclasses
@@ -13,7 +13,7 @@ from .result import Denial, Result
 
 @dataclasses.dataclass
 class Audit:
-    """`rules` is a rule set for `Sandbox(rules=…)`; `notes` says what it leaves out, and why a person should look."""
+    """`rules` is a rule set for `Sandbox(rules=…)`. `notes` lists what it leaves out and what a person should review."""
 
     result: Result
     denials: list[Denial]

@@ -1,7 +1,7 @@
 """AutoGen: `CallgateCommandLineCodeExecutor`, in place of the local command-line executor. Needs autogen-core only.
 
-The same arguments, results, file names, warnings and messages; besides, the words of the Sandbox and those that were
-proposed for a sandboxed executor (fs_read, fs_write, net_allow, max_memory_mb, max_procs).
+Arguments, results, file names, warnings and messages are the same. It also takes the options of Sandbox, and those
+proposed for a sandboxed executor: fs_read, fs_write, net_allow, max_memory_mb, max_procs.
 """
 from __future__ import annotations
 

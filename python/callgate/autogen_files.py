@@ -1,4 +1,4 @@
-"""What AutoGen's local executor writes into its work directory: code blocks, and the module of user-defined functions."""
+"""Files that AutoGen's local executor writes into its work directory: code blocks, and the module of user-defined functions."""
 from __future__ import annotations
 
 import dataclasses
@@ -35,7 +35,7 @@ $functions"""
 
 
 class Config(BaseModel):
-    """What is dumped and loaded; `options`: words of the Sandbox."""
+    """The values that are dumped and loaded. `options` are those of Sandbox."""
 
     timeout: int = 60
     work_dir: str | None = None

@@ -1,4 +1,4 @@
-"""Finds the callgate program, and says what is wrong with it when it does not answer."""
+"""Finds the callgate program, and explains why a program does not answer."""
 from __future__ import annotations
 
 import os
@@ -14,7 +14,7 @@ ADVICE = "install the package's wheel, put callgate on PATH, or name it with bin
 
 
 def find(binary: str | os.PathLike[str] | None = None) -> str:
-    """The program to start: the one that is named, else the wheel's own, else the one on PATH."""
+    """The program to start: `binary` if given, else the one in the wheel, else the one on PATH."""
     if binary is not None:
         named = os.fspath(binary)
         if not os.path.exists(named):
@@ -30,13 +30,13 @@ def find(binary: str | os.PathLike[str] | None = None) -> str:
 
 
 def version(binary: str) -> tuple[int, ...]:
-    """The program's version; a CallgateError where it has none to tell."""
+    """The version of the program. Raises CallgateError if the program does not state one."""
     try:
         told = subprocess.run([binary, "--version"], capture_output=True, timeout=10, stdin=subprocess.DEVNULL, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CallgateError(f"{binary} --version failed: {error}") from error
     words = told.stdout.decode("utf-8", "replace").split()
-    if len(words) != 2 or words[0] != "callgate":
+    if len(words) < 2 or words[0] != "callgate":
         raise CallgateError(f"{binary} is not callgate: --version said {' '.join(words)[:100]!r}")
     try:
         return tuple(int(part) for part in words[1].split("."))
@@ -45,7 +45,7 @@ def version(binary: str) -> tuple[int, ...]:
 
 
 def explain_silence(binary: str, exit_code: int, said: str) -> str:
-    """Why a run ended without a report: too old, not callgate, killed at the start, or a message of its own."""
+    """Says why a run ended without a report: too old, not callgate, killed at the start, or its own message."""
     if exit_code < 0:
         return f"callgate was ended by signal {-exit_code} before it had started the command"
     try:

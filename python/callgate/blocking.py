@@ -41,7 +41,7 @@ class Answering:
         return True
 
     def _work(self) -> None:
-        """The thread closes its end of the pipe: that wakes who waits for the run, and nobody else may close it."""
+        """The thread closes its end of the pipe, which wakes the waiting thread. No other code may close it."""
         try:
             while (question := self.questions.get()) is not None:
                 if question.id in self.channel.open:  # else withdrawn while others were answered
@@ -60,7 +60,7 @@ class Answering:
             self.channel.answer(question, answer)
 
     def close(self) -> None:
-        """Does not wait for an `on_ask` that still thinks: its answer is for nobody now."""
+        """Does not wait for an `on_ask` that still runs: its answer no longer counts."""
         if self.thread is None:
             os.close(self.failing)
         self.questions.put(None)
@@ -68,7 +68,7 @@ class Answering:
 
 
 def drive(exchange: Exchange, deadline: float | None, on_ask: OnAsk | None = None) -> None:
-    """Until the run is over, whatever interrupts. `deadline` (monotonic seconds): when callgate itself is killed."""
+    """Returns when the run is over, even if interrupted. callgate itself is killed at `deadline` (monotonic seconds)."""
     answering = Answering(exchange.channel, on_ask) if exchange.channel and on_ask else None
     try:
         _wait(exchange, deadline, answering)

@@ -1,15 +1,15 @@
-"""Source code in a language to a command line. No quoting, and no file: what is long comes by descriptor."""
+"""Turns source code into a command line. Nothing is quoted and no file is written: long code comes by descriptor."""
 from __future__ import annotations
 
 import os
 import sys
 
 from .errors import CallgateError
-from .options import LONGEST_ARGUMENT, NamelessFiles
+from .options import LONGEST_ARGUMENT, MemoryFiles
 
 NAMES = {"python": "python", "python3": "python", "py": "python", "bash": "bash", "shell": "bash", "sh": "sh",
          "node": "node", "javascript": "node", "js": "node"}
-# What reads the program from descriptor {n} and is that program then.
+# Each of these reads the program from descriptor {n} and becomes it.
 LONG = {"python": 'exec(compile(open({n}, "rb").read(), "<code>", "exec"))', "bash": 'eval "$(cat <&{n})"',
         "sh": 'eval "$(cat /dev/fd/{n})"', "node": 'eval(require("fs").readFileSync({n}, "utf8"))'}
 PROGRAMS = {"python": [sys.executable or "python3", "-c"], "bash": ["bash", "-c"], "sh": ["sh", "-c"], "node": ["node", "-e"]}
@@ -24,7 +24,7 @@ def canonical(language: str) -> str:
         raise CallgateError(f"unknown language {language!r}; known: {', '.join(sorted(NAMES))}") from None
 
 
-def command(language: str, code: str, files: NamelessFiles) -> tuple[list[str], list[str]]:
+def command(language: str, code: str, files: MemoryFiles) -> tuple[list[str], list[str]]:
     """The command that runs `code`, and the options of callgate that it needs."""
     name = canonical(language)
     if "\0" in code:
@@ -43,7 +43,7 @@ def interpreter() -> list[str]:
 
 
 def interpreter_places(executable: str) -> list[str]:
-    """Where an interpreter lies that no profile covers: its environment, and the installation that this rests on."""
+    """Directories of an interpreter that no profile covers: its environment and the installation behind it."""
     places = {os.path.dirname(os.path.dirname(os.path.realpath(executable)))}
     prefix = os.path.dirname(os.path.dirname(os.path.abspath(executable)))
     if os.path.abspath(executable) == os.path.abspath(sys.executable or ""):

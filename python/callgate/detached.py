@@ -1,4 +1,4 @@
-"""A run that is over when its command has ended, while what it left behind goes on under supervision."""
+"""A run that is over when its command has ended. Processes that it left behind go on under supervision."""
 from __future__ import annotations
 
 import dataclasses
@@ -10,18 +10,17 @@ from typing import Any
 from . import loop
 from .exchange import GRACE, PATIENCE, Exchange, Line, read_report
 from .live import Records
-from .options import NamelessFiles, Path, Seconds
+from .options import MemoryFiles, Path, Seconds
 from .result import Result
 from .sandbox import Command, Sandbox, argv, without_log
 
-LINGER = 0.25  # seconds that the end of the whole run is waited for after the command's end
+LINGER = 0.25  # seconds to wait for the end of the whole run after the command's end
 
 
 class Detached(Exchange):
-    """Knows of the command's end by `--status`, and of denials by the log, for the report comes with the run's end.
+    """Learns of the command's end by `--status` and of denials by the log: the report comes only with the run's end.
 
-    The log is a nameless file: on a pipe that nobody reads any more, callgate could not record what goes on, and would
-    deny it.
+    The log is a memory file. On a pipe without a reader callgate could not record calls, and would deny them.
     """
 
     def __init__(self, line: Line, **words: Any) -> None:
@@ -49,7 +48,7 @@ class Detached(Exchange):
         return bool(piece)
 
     def expire(self) -> float | None:
-        """The whole run is ended, so that its end is on record; only then callgate is killed."""
+        """Ends the whole run first, so that its end is on record. Only then is callgate killed."""
         if not self.timed_out:
             self.timed_out = True
             self.terminate()
@@ -82,7 +81,7 @@ class Background:
                    timeout: Seconds | None = None) -> Result:
         """As `Sandbox.arun`, but what is left running goes on, and does not count for `timeout`."""
         self.left = [one for one in self.left if one.process.poll() is None]
-        files = NamelessFiles()
+        files = MemoryFiles()
         line = self.sandbox._line(argv(command), ["--die-with-parent"], files, cwd, env, None)
         line.arguments.remove("--no-audit")
         exchange = Detached(line, stdin=None, merge_stderr=False, max_output=self.sandbox.max_output,

@@ -1,4 +1,4 @@
-"""What goes wrong before or beside the command; what the command itself does is a `Result`."""
+"""Failures of callgate itself. A failure of the command is a `Result`."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

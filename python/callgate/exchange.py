@@ -1,7 +1,7 @@
-"""One run's process and descriptors, and what is to be done when one of them is ready. It never waits.
+"""The process and descriptors of a run, and what to do when one of them is ready. This module never waits.
 
-Who waits is `blocking.py` or `loop.py`. A run is over when callgate has ended and its report's pipe is closed: the
-guardian holds that pipe until the tree is gone, so nobody who keeps stdout open can hold the caller back.
+`blocking.py` and `loop.py` wait. A run is over when callgate has ended and its report's pipe is closed. The guardian
+holds that pipe until the tree is gone, so a process that keeps stdout open cannot hold the caller back.
 """
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from typing import Any, Callable
 
 from . import binary as binaries
 from .errors import CallgateError, CallgateNotFound
-from .options import NamelessFiles
+from .options import MemoryFiles
 from .question import Channel
 from .result import Denial, Result
 
 PIECE = 1 << 16
-LEFT_OVER = 1 << 20  # bytes that are still read from a pipe that strangers hold open
+LEFT_OVER = 1 << 20  # bytes that are still read from a pipe that outside processes hold open
 GRACE = 0.2  # seconds between SIGTERM and the end of the tree
-PATIENCE = 5.0  # seconds after which callgate itself is killed, where it should have ended the tree by then
+PATIENCE = 5.0  # seconds until callgate itself is killed if it has not ended the tree
 
 
 @dataclasses.dataclass
 class Line:
-    """What is started: the program, its arguments, its environment, and the descriptors that it reads."""
+    """A command line: the program, its arguments, its environment, and the descriptors that it reads."""
 
     binary: str
     arguments: list[str]
     command: Sequence[str]
     environment: Mapping[str, str]
-    files: NamelessFiles
+    files: MemoryFiles
 
     def words(self, *more: str) -> list[str]:
         """The whole line, with further arguments of `callgate run`."""
@@ -162,14 +162,14 @@ class Exchange:
             self.process.kill()
 
     def expire(self) -> float | None:
-        """The deadline is over: what is done, and the seconds until it is over again; None: nobody waits longer."""
+        """Acts on a passed deadline. Returns seconds until the next one, or None to stop waiting."""
         if self.killed:
-            return None  # nobody can hold more than pipes now
+            return None  # only pipes can still be held
         self.kill()
         return PATIENCE
 
     def close(self) -> None:
-        """Takes what is left in the pipes, without waiting, and lets go of everything."""
+        """Reads what is left in the pipes without waiting, and closes everything."""
         for descriptor, read in list(self.sources.items()):
             left = LEFT_OVER
             while descriptor != self.watch and left > 0 and select.select([descriptor], [], [], 0)[0] and read():
@@ -182,7 +182,7 @@ class Exchange:
             self.channel.close()
 
     def result(self) -> Result:
-        """What came of it; a CallgateError where callgate failed or was killed."""
+        """The result. Raises CallgateError if callgate failed or was killed."""
         exit_code = self.process.wait()
         report = read_report(bytes(self.kept["report"]))
         outcome = report.get("outcome", "")
@@ -196,7 +196,7 @@ class Exchange:
 
 
 def read_report(text: bytes) -> dict[str, Any]:
-    """{} where there is none, or a torn one."""
+    """Parses the report; {} if there is none or it is torn."""
     try:
         told = json.loads(text)
     except ValueError:
@@ -205,7 +205,7 @@ def read_report(text: bytes) -> dict[str, Any]:
 
 
 def raise_failure(binary: str, result: Result, said: bytes) -> None:
-    """Raises what a run without a command's end means."""
+    """Raises CallgateError for a run that did not end with its command."""
     if result.outcome == "supervisor_lost" or (result.exit_code < 0 and result.report):
         raise CallgateError(f"callgate was killed by signal {-result.exit_code} during the run; the command and all that "
                             "it had started were ended", result.report, result)

@@ -13,17 +13,17 @@ from typing import Any
 from langchain.agents.middleware._execution import BaseExecutionPolicy
 
 from .adapter import choose
-from .live import Teller
+from .live import DenialReporter
 from .sandbox import Sandbox
 
 __all__ = ["CallgateExecutionPolicy"]
 
 
 class CallgateExecutionPolicy(BaseExecutionPolicy):
-    """Takes the words of the Sandbox, beside LangChain's own. The work directory is the session's, unless one is given.
+    """Takes the options of Sandbox and those of LangChain. The default work directory is the session's.
 
-    Of the variables that the middleware hands over only those are passed on that differ from this program's own (the
-    middleware's `env`) or that the allow-list names: by default it would hand over all of them.
+    The middleware hands over all variables of this program. The policy passes on only those that differ from this
+    program's own (the middleware's `env`), and those in the allow-list.
     """
 
     def __init__(self, sandbox: Sandbox | None = None, *, command_timeout: float = 30.0, startup_timeout: float = 30.0,
@@ -53,5 +53,5 @@ class CallgateExecutionPolicy(BaseExecutionPolicy):
             os.close(output)
             line.files.close()
         process.stdout = os.fdopen(told, "r", encoding="utf-8", errors="replace")
-        Teller(log, source, telling)
+        DenialReporter(log, source, telling)
         return process

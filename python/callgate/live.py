@@ -1,4 +1,4 @@
-"""Denials as they happen, from the log on a pipe: for sessions, whose report comes too late for a model."""
+"""Reports denials as they happen, from the log on a pipe. A session's report would come too late for a model."""
 from __future__ import annotations
 
 import contextlib
@@ -23,7 +23,7 @@ class Records:
 
 
 def denial_of(record: dict[str, Any]) -> Denial | None:
-    """The denial that a record tells of; None where it tells of something else."""
+    """The denial in a record, or None if the record holds another event."""
     told = record.get("callgate", {})
     if record["event"].get("outcome") != "failure" or told.get("verdict") not in ("ask", "deny", "kill") or "of_sequence" in told:
         return None
@@ -42,11 +42,11 @@ def name_of(record: dict[str, Any]) -> str:
     return f"{shown}:{where['port']}" if "port" in where else str(host)
 
 
-class Teller:
-    """A thread that passes a session's stdout on, and tells of each new denial on a line of its own in it.
+class DenialReporter:
+    """A thread that passes a session's stdout on, and inserts a line for each new denial.
 
-    A denial is in the log before the command that met it goes on. So whoever reads the end of that command's output has
-    read of the denial: the log is always looked at first. It owns the three descriptors.
+    A denial is in the log before its command goes on, and the log is always read first. So the line about a denial comes
+    before the end of that command's output. The reporter owns the three descriptors.
     """
 
     def __init__(self, log: int, source: int, sink: int) -> None:
@@ -112,5 +112,5 @@ class Teller:
         try:
             while view and self.sink >= 0:
                 view = view[os.write(self.sink, view):]
-        except OSError:  # nobody reads any more
+        except OSError:  # the reader is gone
             pass

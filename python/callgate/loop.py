@@ -10,7 +10,7 @@ from .question import DENY, Answer, Channel, OnAsk, Question
 
 
 class Answering:
-    """One task for each question that waits; a withdrawn question's task is cancelled."""
+    """Runs a task for each question that waits. The task of a withdrawn question is cancelled."""
 
     def __init__(self, channel: Channel, on_ask: OnAsk, failed: asyncio.Future[None]) -> None:
         self.channel, self.on_ask, self.failed = channel, on_ask, failed
@@ -49,7 +49,7 @@ class Answering:
 
 
 async def drive(exchange: Exchange, deadline: float | None, on_ask: OnAsk | None = None) -> None:
-    """Until the run is over. `deadline` (monotonic seconds): when callgate itself is killed."""
+    """Returns when the run is over. callgate itself is killed at `deadline` (monotonic seconds)."""
     loop = asyncio.get_running_loop()
     over: asyncio.Future[None] = loop.create_future()
     ending = False
@@ -100,7 +100,7 @@ async def drive(exchange: Exchange, deadline: float | None, on_ask: OnAsk | None
         while not over.done():
             try:
                 await asyncio.wait([over])
-            except asyncio.CancelledError:  # somebody is in a hurry
+            except asyncio.CancelledError:  # cancelled again: end the tree at once
                 exchange.kill()
         raise
     finally:

@@ -50,7 +50,7 @@ class CallgateEnvironment(LocalEnvironment):
         return output
 
     def get_template_vars(self, **more: Any) -> dict[str, Any]:
-        """Without this program's environment, which may hold secrets."""
+        """Variables for templates. They leave out this program's environment, which may hold secrets."""
         merged: dict[str, Any] = recursive_merge(self.config.model_dump(), platform.uname()._asdict(), more)
         return merged
 

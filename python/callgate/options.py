@@ -1,4 +1,4 @@
-"""Words of the Sandbox to options of `callgate run`."""
+"""Turns the options of Sandbox into options of `callgate run`."""
 from __future__ import annotations
 
 import dataclasses
@@ -13,9 +13,9 @@ Rules = Union[Path, Mapping[str, Any], Sequence[Union[Path, Mapping[str, Any]]]]
 Amount = Union[int, str]
 Seconds = Union[int, float]
 
-# One argument of an exec may be 128 KiB long; longer texts go into nameless files.
+# An argument of exec may be 128 KiB long; longer texts go into memory files.
 LONGEST_ARGUMENT = 96 * 1024
-# What callgate itself, the loader or the C library look at: the command's value must not become callgate's.
+# callgate, the loader or the C library read these: the command's value must not become callgate's.
 OWN_PREFIXES = ("CALLGATE_", "LD_", "LC_", "XDG_", "GLIBC_", "MALLOC_", "OPENSSL_", "SSL_")
 OWN_NAMES = frozenset(["HOME", "PATH", "TMPDIR", "LANG", "LANGUAGE", "TERM", "NO_COLOR", "TZ", "GCONV_PATH", "LOCPATH",
                        "NLSPATH", "RES_OPTIONS", "LOCALDOMAIN", "HOSTALIASES"])
@@ -23,7 +23,7 @@ OWN_NAMES = frozenset(["HOME", "PATH", "TMPDIR", "LANG", "LANGUAGE", "TERM", "NO
 
 @dataclasses.dataclass(frozen=True)
 class Given:
-    """The words of a Sandbox as they were given (see `Sandbox`)."""
+    """The options of a Sandbox as they were given (see `Sandbox`)."""
 
     workdir: Path | None = None
     profile: None | str | Sequence[str] = None
@@ -44,8 +44,8 @@ class Given:
     options: Sequence[str] = ()
 
 
-class NamelessFiles:
-    """Texts that the program reads by descriptor: nothing of them is left behind, whoever is killed."""
+class MemoryFiles:
+    """Texts that the program reads by descriptor. They leave nothing behind, even if a process is killed."""
 
     def __init__(self) -> None:
         self.descriptors: list[int] = []
@@ -65,7 +65,7 @@ class NamelessFiles:
 
 
 def several(value: Any) -> list[Any]:
-    """One thing or several, as a list; a text is one."""
+    """Returns a list: of the value itself if it is a text, a path or a mapping, else of its elements."""
     return [value] if isinstance(value, (str, os.PathLike, Mapping)) else list(value)
 
 
@@ -75,7 +75,7 @@ def milliseconds(seconds: Seconds) -> int:
     return max(1, round(seconds * 1000))
 
 
-def rule_arguments(given: Given, files: NamelessFiles) -> list[str]:
+def rule_arguments(given: Given, files: MemoryFiles) -> list[str]:
     """The options that say what is allowed. Long rule sets go into `files`."""
     arguments = [f"--profile={name}" for name in several(given.profile or ())]
     for one in several(given.rules) if given.rules is not None else []:
@@ -93,7 +93,7 @@ def rule_arguments(given: Given, files: NamelessFiles) -> list[str]:
     return arguments
 
 
-def run_arguments(given: Given, files: NamelessFiles) -> list[str]:
+def run_arguments(given: Given, files: MemoryFiles) -> list[str]:
     """The options that are the same for every run of a Sandbox."""
     arguments = rule_arguments(given, files)
     if given.workdir is not None:
@@ -114,12 +114,12 @@ def run_arguments(given: Given, files: NamelessFiles) -> list[str]:
 def environment(given: Given, more: Mapping[str, str] | None, by_option: bool = False) -> tuple[list[str], dict[str, str]]:
     """Options that name the command's variables, and the environment of callgate.
 
-    Values go by callgate's environment, where other users cannot see them, but for those that would change callgate
-    itself (`by_option`: all of them, for a line that somebody else starts). CALLGATE_* of the caller is left out:
-    the Sandbox alone says what is allowed.
+    Values go through callgate's environment, where other users cannot see them. Values that would change callgate itself
+    go by option; with `by_option` all do, for a line that the caller starts. The caller's CALLGATE_* are left out: the
+    Sandbox alone says what is allowed.
     """
     arguments: list[str] = []
-    surroundings = {name: value for name, value in os.environ.items() if not name.startswith("CALLGATE_")}
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("CALLGATE_")}
     if given.keep_env is True:
         arguments.append("--keep-env")
     elif given.keep_env:
@@ -131,5 +131,5 @@ def environment(given: Given, more: Mapping[str, str] | None, by_option: bool = 
             arguments.append(f"--env={name}={value}")
         else:
             arguments.append(f"--env={name}")
-            surroundings[name] = value
-    return arguments, surroundings
+            variables[name] = value
+    return arguments, variables

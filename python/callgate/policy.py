@@ -1,7 +1,6 @@
-"""Words that users know from elsewhere, as words of the Sandbox: `Sandbox(**policy.from_sandlock(fs_readable=["/data"]))`.
+"""Translates options of other sandboxes into those of Sandbox: `Sandbox(**policy.from_sandlock(fs_readable=["/data"]))`.
 
-Each function takes the words of one source and gives keyword arguments. A word that cannot be kept is an error, never
-left out.
+Each function takes the options of one source and returns keyword arguments. An option that cannot be kept is an error.
 """
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from .options import Path, several
 def from_autogen(*, fs_read: Sequence[Path] = (), fs_write: Sequence[Path] = (), net_allow: Sequence[str] = (),
                  max_memory_mb: int | None = None, max_procs: int | None = None,
                  work_dir: Path | None = None) -> dict[str, Any]:
-    """The sandboxed executor that was proposed for AutoGen. `net_allow`: HOST:PORT; empty means no network."""
+    """Options of the sandboxed executor that was proposed for AutoGen. An empty `net_allow` (HOST:PORT) means no network."""
     words: dict[str, Any] = {"read": several(fs_read), "write": several(fs_write), "connect": several(net_allow)}
     return _limited(words, max_memory_mb, max_procs, work_dir)
 
@@ -25,7 +24,7 @@ def from_autogen(*, fs_read: Sequence[Path] = (), fs_write: Sequence[Path] = (),
 def from_crewai(*, sandbox_fs_read: Sequence[Path] = (), sandbox_fs_write: Sequence[Path] = (),
                 sandbox_net_allow: Sequence[str] = (), sandbox_max_memory_mb: int | None = None,
                 sandbox_max_procs: int | None = None, execution_backend: str = "callgate") -> dict[str, Any]:
-    """The settings that were proposed for CrewAI's code tools; they are meant per tool."""
+    """Settings that were proposed for CrewAI's code tools; each tool has its own."""
     if execution_backend != "callgate":
         raise CallgateError(f"execution_backend is {execution_backend!r}; this one is 'callgate'")
     return from_autogen(fs_read=sandbox_fs_read, fs_write=sandbox_fs_write, net_allow=sandbox_net_allow,
@@ -36,7 +35,7 @@ def from_sandlock(*, fs_readable: Sequence[Path] = (), fs_writable: Sequence[Pat
                   max_memory: int | str | None = None, max_processes: int | None = None,
                   clean_env: bool = True, env: Mapping[str, str] | None = None,
                   cwd: Path | None = None) -> dict[str, Any]:
-    """sandlock's Sandbox. Its list of readable paths stands by itself; here the system may be read besides."""
+    """Options of sandlock's Sandbox. Here the system may be read as well as the listed paths."""
     words: dict[str, Any] = {"read": several(fs_readable), "write": several(fs_writable), "connect": several(net_allow)}
     if not clean_env:
         words["keep_env"] = True

@@ -16,7 +16,7 @@ from .result import Denial, Result
 
 
 class Process:
-    """Much like subprocess.Popen. `report` and `denials` are there once `wait` or `poll` has seen the end.
+    """Much like subprocess.Popen. `report` and `denials` are set once `wait` or `poll` has seen the end.
 
     The end is the end of the whole tree: `wait` returns when the command has ended and all that it left is gone.
     """
@@ -100,7 +100,7 @@ class Process:
 
     @property
     def report(self) -> dict[str, Any]:
-        """What callgate wrote at the end; {} while it runs, and after `kill`."""
+        """The report that callgate wrote at the end; {} while it runs, and after `kill`."""
         return read_report(bytes(self._text))
 
     @property
@@ -108,7 +108,7 @@ class Process:
         return [Denial.from_report(one) for one in self.report.get("denials", [])]
 
     def log_denials(self) -> list[Denial]:
-        """Denials since the last call, while it runs (`popen(log=True)`). What a command met is there before it goes on."""
+        """Denials since the last call, while it runs (`popen(log=True)`). A denial is there before its command goes on."""
         found: list[Denial] = []
         while self._log >= 0 and (piece := os.pread(self._log, 1 << 20, self._read)):
             self._read += len(piece)
@@ -116,7 +116,7 @@ class Process:
         return found
 
     def check(self) -> None:
-        """Raises CallgateError where callgate failed, so that the command never ran or was lost; call it after the end."""
+        """Raises CallgateError if callgate failed, so that the command never ran or was lost. Call it after the end."""
         report, status = self.report, self.returncode
         if status is None:
             return

@@ -90,7 +90,7 @@ class CallgateSandbox(AbstractCapability[Any]):
         self.backend = CallgateWorkspaceBackend(working_dir, sandbox=sandbox, **options)
 
     def get_workspace(self, ctx: RunContext[Any], *, ref: WorkspaceRef | None) -> WorkspaceBackend | None:
-        """None where the history names another directory: it must not point the agent elsewhere."""
+        """Returns None if the history names another directory: it must not point the agent elsewhere."""
         return None if ref is not None and ref != self.backend.ref else self.backend
 
     def close(self) -> None:

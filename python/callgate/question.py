@@ -13,7 +13,7 @@ from .errors import CallgateError
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """One call that waits. `object` is a path, HOST:PORT or a socket's name; `message` is all that callgate said."""
+    """A call that waits. `object` is a path, HOST:PORT or a socket's name; `message` is the whole message from callgate."""
 
     id: int
     key: str
@@ -71,7 +71,7 @@ DENY = Answer("deny")
 
 
 class Channel:
-    """One end of the socket pair. `receive` gives what is new; `answer` may come from any thread."""
+    """The near end of the socket pair. `receive` returns news; any thread may call `answer`."""
 
     def __init__(self) -> None:
         self.ours, self.theirs = socket.socketpair()
@@ -79,7 +79,7 @@ class Channel:
         self.open: dict[int, Question] = {}
 
     def receive(self) -> tuple[list[Question], list[int]] | None:
-        """New questions, and numbers of those that are withdrawn; None at the end. Never waits."""
+        """New questions, and numbers of withdrawn ones; None at the end. Never waits."""
         try:
             got = self.ours.recv(65536, socket.MSG_DONTWAIT)
         except BlockingIOError:

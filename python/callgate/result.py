@@ -1,4 +1,4 @@
-"""What a run came to, and what a model should read about it."""
+"""The result of a run, and the text about it for a model."""
 from __future__ import annotations
 
 import dataclasses
@@ -6,12 +6,12 @@ from typing import Any
 
 MOST_NAMED = 5
 LONGEST = 200
-PLAIN = ("", "no one to ask")  # reasons that tell a model nothing
+PLAIN = ("", "no one to ask")  # reasons that do not help a model
 
 
 @dataclasses.dataclass(frozen=True)
 class Denial:
-    """One thing that was denied, or that would have been in audit mode. `option` would allow it; "" where none does."""
+    """A denied call, or one that audit mode would have denied. `option` would allow it; "" if none does."""
 
     operation: str
     object: str
@@ -32,7 +32,7 @@ class Denial:
 
 @dataclasses.dataclass
 class Result:
-    """The end of a run. `exit_code` is what a shell would say: 128+N for signal N, 124 after the timeout, 127 not found.
+    """The end of a run. `exit_code` is as a shell has it: 128+N for signal N, 124 after the timeout, 127 not found.
 
     `truncated`: more than `max_output` bytes came on stdout or stderr; the rest was read and dropped.
     """
@@ -60,12 +60,12 @@ class Result:
         return self.stderr.decode("utf-8", "replace")
 
     def hint(self) -> str:
-        """One paragraph for a model about what was denied; "" where nothing was."""
+        """A paragraph for a model about the denials; "" if there are none."""
         return hint(self.denials)
 
 
 def visible(text: str) -> str:
-    """A name that a command chose, on one line: what cannot be printed is escaped, what is long is cut."""
+    """Returns a name that a command chose on one line: escaped where it cannot be printed, cut where it is long."""
     shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
     if len(shown) <= LONGEST:
         return shown
@@ -74,7 +74,7 @@ def visible(text: str) -> str:
 
 
 def hint(denials: list[Denial]) -> str:
-    """What was denied, that it is policy, and what may be done instead."""
+    """The paragraph: it names the denials, says that they are policy, and says what to do instead."""
     if not denials:
         return ""
     named = [f"{one.operation} {visible(one.object)}" + (f" ({visible(one.reason)})" if one.reason not in PLAIN else "")
@@ -87,7 +87,7 @@ def hint(denials: list[Denial]) -> str:
 
 
 def with_hint(text: str, told: str) -> str:
-    """Text that a model sees, with the hint behind it; exactly the text where there is no hint."""
+    """Appends the hint, if any, to a text that a model sees."""
     if not told:
         return text
     return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{told}\n"

@@ -17,7 +17,7 @@ from .exchange import GRACE, PATIENCE, Exchange, Line, OnOutput
 from .options import (
     Amount,
     Given,
-    NamelessFiles,
+    MemoryFiles,
     Path,
     Paths,
     Rules,
@@ -38,7 +38,7 @@ class Sandbox:
     """Runs commands under callgate. It holds no process and no descriptor: use one from any number of threads.
 
     workdir     the work directory (default: the current one when a command is started)
-    profile     a profile's name, or several; `agent` where neither profile nor rules are given
+    profile     the name of a profile, or several; `agent` if neither profile nor rules are given
     rules       a rule set: a file's path, a dict, or several of them; stands by itself
     read, write, execute, deny   paths; a directory means all beneath it; write is read and write
     connect, bind   "HOST:PORT", "unix:PATH"; "8080"
@@ -46,10 +46,10 @@ class Sandbox:
     timeout     seconds, for the whole tree; memory: "512M"; processes: at most so many
     max_output  bytes kept of stdout and of stderr; more is read and dropped (`Result.truncated`)
     audit       a file for the log, True for one in callgate's own place; None: no log
-    ask, on_ask who answers what the rules ask: a function that gets each `Question`, also a coroutine function
-    background  "end" or "wait": what becomes of what the command leaves running
+    ask, on_ask  answers the questions: a function, or a coroutine function, that gets each `Question`
+    background  "end" or "wait": what happens to processes that the command leaves running
     options     further options of `callgate run`, as they are
-    binary      the callgate program (default: the wheel's own, else the one on PATH)
+    binary      the callgate program (default: the one in the wheel, else the one on PATH)
     """
 
     def __init__(self, *, workdir: Path | None = None, profile: None | str | Sequence[str] = None,
@@ -68,7 +68,7 @@ class Sandbox:
 
     @property
     def binary(self) -> str:
-        """The callgate program; CallgateNotFound where there is none."""
+        """The callgate program. Raises CallgateNotFound if there is none."""
         return binaries.find(self._binary)
 
     @property
@@ -77,11 +77,11 @@ class Sandbox:
         return os.path.abspath(os.fspath(self.given.workdir)) if self.given.workdir is not None else os.getcwd()
 
     def paths(self, word: str) -> list[Any]:
-        """What was given for read, write, execute, deny, connect or bind, as a list."""
+        """The values of read, write, execute, deny, connect or bind, as a list."""
         return several(getattr(self.given, word))
 
     def with_options(self, **changed: Any) -> Sandbox:
-        """The same but for these words."""
+        """A copy with these options changed."""
         words = {one.name: getattr(self.given, one.name) for one in dataclasses.fields(self.given)}
         words.update(timeout=self.timeout, max_output=self.max_output, on_ask=self.on_ask, binary=self._binary)
         words.update(changed)
@@ -90,12 +90,12 @@ class Sandbox:
     def run(self, command: Command, *, input: bytes | None = None, cwd: Path | None = None,
             env: Mapping[str, str] | None = None, timeout: Seconds | None = None, merge_stderr: bool = False,
             check: bool = False, on_output: OnOutput | None = None) -> Result:
-        """Runs `command` (a text: by bash -c) and waits for its end; what it left running is ended first.
+        """Runs `command` (a text: by bash -c) and waits for its end; processes that it left running are ended first.
 
         stdin is `input`, else at its end. `check` raises subprocess.CalledProcessError for another exit status than 0;
         `on_output` gets each piece, with "stdout" or "stderr", as it comes, whatever `max_output` keeps.
         """
-        exchange, deadline = self._begin(argv(command), [], NamelessFiles(), input, cwd, env, timeout, merge_stderr, on_output)
+        exchange, deadline = self._begin(argv(command), [], MemoryFiles(), input, cwd, env, timeout, merge_stderr, on_output)
         blocking.drive(exchange, deadline, self.on_ask)
         return _checked(command, exchange.result(), check)
 
@@ -103,7 +103,7 @@ class Sandbox:
                    env: Mapping[str, str] | None = None, timeout: Seconds | None = None, merge_stderr: bool = False,
                    check: bool = False, on_output: OnOutput | None = None) -> Result:
         """As `run`, on the running asyncio loop, without threads. Cancelled, it ends the tree first."""
-        exchange, deadline = self._begin(argv(command), [], NamelessFiles(), input, cwd, env, timeout, merge_stderr, on_output)
+        exchange, deadline = self._begin(argv(command), [], MemoryFiles(), input, cwd, env, timeout, merge_stderr, on_output)
         await loop.drive(exchange, deadline, self.on_ask)
         return _checked(command, exchange.result(), check)
 
@@ -111,7 +111,7 @@ class Sandbox:
                  env: Mapping[str, str] | None = None, timeout: Seconds | None = None, merge_stderr: bool = False,
                  check: bool = False, on_output: OnOutput | None = None) -> Result:
         """Runs source code: python (the interpreter of this program, whose installation may be read), bash, sh, node."""
-        files = NamelessFiles()
+        files = MemoryFiles()
         command, options = code.command(language, source, files)
         exchange, deadline = self._begin(command, options, files, input, cwd, env, timeout, merge_stderr, on_output)
         blocking.drive(exchange, deadline, self.on_ask)
@@ -121,7 +121,7 @@ class Sandbox:
                         env: Mapping[str, str] | None = None, timeout: Seconds | None = None,
                         merge_stderr: bool = False, check: bool = False, on_output: OnOutput | None = None) -> Result:
         """As `run_code`, on the running asyncio loop."""
-        files = NamelessFiles()
+        files = MemoryFiles()
         command, options = code.command(language, source, files)
         exchange, deadline = self._begin(command, options, files, input, cwd, env, timeout, merge_stderr, on_output)
         await loop.drive(exchange, deadline, self.on_ask)
@@ -135,7 +135,7 @@ class Sandbox:
         program, also when that is killed.
         """
         main = threading.current_thread() is threading.main_thread()
-        files = NamelessFiles()
+        files = MemoryFiles()
         try:
             options = ["--die-with-parent"] * main + ([f"--audit=fd:{files.add('log', b'')}"] if log else [])
             line = self._line(argv(command), options, files, cwd, env, timeout)
@@ -148,11 +148,11 @@ class Sandbox:
 
     def wrap(self, command: Command, *, cwd: Path | None = None, env: Mapping[str, str] | None = None,
              timeout: Seconds | None = None, quiet: bool = True) -> list[str]:
-        """The line that runs `command` supervised, for whoever starts it himself; `quiet`: without footer on stderr.
+        """The line that runs `command` supervised, for callers that start it themselves. `quiet`: no footer on stderr.
 
-        Rules given as dicts are in the line, so they have to be short (96 KiB); `on_ask` has no part in it.
+        Rules given as dicts are in the line, so they must be short (96 KiB). `on_ask` is not used.
         """
-        files = NamelessFiles()
+        files = MemoryFiles()
         line = self._line(argv(command), [], files, cwd, env, timeout, by_option=True)
         if files.descriptors:
             files.close()
@@ -163,15 +163,15 @@ class Sandbox:
 
     def session_line(self, command: Command, log: int, *, cwd: Path | None = None,
                      env: Mapping[str, str] | None = None) -> Line:
-        """For adapters that start a session themselves: its line, with the log on the descriptor `log` (see `Teller`)."""
-        line = self._line(argv(command), [f"--audit=fd:{log}"], NamelessFiles(), cwd, env, None)
+        """For adapters that start a session themselves: its line, with the log on the descriptor `log` (see `DenialReporter`)."""
+        line = self._line(argv(command), [f"--audit=fd:{log}"], MemoryFiles(), cwd, env, None)
         line.arguments += ["--ask=never"] * bool(self.on_ask)
         return line
 
     def audit(self, command: Command, *, input: bytes | None = None, cwd: Path | None = None,
               env: Mapping[str, str] | None = None, timeout: Seconds | None = None) -> audits.Audit:
-        """Runs `command` without denials, and tells what would have been denied and which rules would allow it."""
-        files = NamelessFiles()
+        """Runs `command` without denials, and returns the denials that enforcement would make and rules to allow them."""
+        files = MemoryFiles()
         log = files.add("log", b"")
         try:
             kept = os.dup(log)
@@ -187,7 +187,7 @@ class Sandbox:
     def _channel(self) -> Channel | None:
         return Channel() if self.on_ask else None
 
-    def _line(self, command: list[str], options: list[str], files: NamelessFiles, cwd: Path | None,
+    def _line(self, command: list[str], options: list[str], files: MemoryFiles, cwd: Path | None,
               env: Mapping[str, str] | None, timeout: Seconds | None, by_option: bool = False) -> Line:
         names, surroundings = environment(self.given, env, by_option)
         arguments = ["--quiet", *run_arguments(self.given, files), *names, f"--grace={milliseconds(GRACE)}ms", *options]
@@ -202,10 +202,10 @@ class Sandbox:
             arguments.append(f"--ask={self.given.ask}")
         return Line(self.binary, arguments, command, surroundings, files)
 
-    def _begin(self, command: list[str], options: list[str], files: NamelessFiles, input: bytes | None,
+    def _begin(self, command: list[str], options: list[str], files: MemoryFiles, input: bytes | None,
                cwd: Path | None, env: Mapping[str, str] | None, timeout: Seconds | None, merge_stderr: bool,
                on_output: OnOutput | None) -> tuple[Exchange, float | None]:
-        """Starts the run, which ends with the thread that started it: that is the one that waits."""
+        """Starts the run. It ends with the thread that started it, which is the one that waits."""
         try:
             line = self._line(command, [*options, "--die-with-parent"], files, cwd, env, timeout)
         except BaseException:
@@ -218,7 +218,7 @@ class Sandbox:
 
 
 def argv(command: Command) -> list[str]:
-    """A text is for bash; anything else is the argument vector itself."""
+    """A text is run by bash; anything else is the argument vector itself."""
     words = ["bash", "-c", command] if isinstance(command, str) else [os.fspath(one) for one in command]
     if not words:
         raise CallgateError("the command is empty")
@@ -229,7 +229,7 @@ def argv(command: Command) -> list[str]:
 
 
 def without_log(audit: None | bool | Path) -> None:
-    """A run has one log; where that is read for denials at once, there can be no other."""
+    """Refuses `audit=`: a run has one log, and here it is read for denials while the run goes on."""
     if audit is not None and audit is not False:
         raise CallgateError("audit= cannot be used here: the log is read to tell of denials while the session goes on")
 

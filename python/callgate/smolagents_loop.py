@@ -37,7 +37,7 @@ def run(code, names):
 
 
 def plain(value):
-    """What JSON has no word for is told as text."""
+    """Returns a value that JSON can hold: the value itself, else its repr."""
     try:
         json.dumps(value)
     except (TypeError, ValueError):

@@ -17,7 +17,7 @@ VARIABLES = dict(zip(harness.SWITCHES, ("openat,landlock", "1")))
 def names_of_checks() -> set[str]:
     """Every check that the sources name, but for those that are a system call's own name."""
     found: set[str] = set()
-    for folder in ("rules", "agent", "supervisor"):
+    for folder in ("base", "rules", "agent", "supervisor"):
         for source in (SOURCES / folder).rglob("*.cpp"):
             found |= set(re.findall(r'check_enabled\("([^"]+)"\)', source.read_text()))
     return found

@@ -26,7 +26,7 @@ HINT = "[callgate] The sandbox policy denied"
 
 @dataclasses.dataclass
 class Seen:
-    """What an interface shows. `text` is all text that it shows; `code` None where it does not tell."""
+    """The output of an interface. `text` is all text that it shows; `code` is None if it does not say."""
 
     code: int | None
     text: str

@@ -18,7 +18,7 @@ from langchain_tests.integration_tests.sandboxes import SandboxIntegrationTests
 from questions import LONG, Questions, Seen
 from scripted import Script
 
-# What the framework's BaseSandbox answers otherwise than this suite wants it: full paths from glob, and write replaces.
+# The framework's BaseSandbox itself fails these of its suite: glob gives full paths, and write replaces.
 # The control below shows it without callgate.
 OF_THE_FRAMEWORK = ("test_glob", "test_glob_basic_pattern", "test_glob_with_directories", "test_glob_hidden_files_explicitly",
                     "test_glob_with_character_class", "test_glob_with_question_mark", "test_write_existing_file_fails")

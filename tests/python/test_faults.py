@@ -1,4 +1,4 @@
-"""What can go wrong, and what may be left behind: nothing."""
+"""Each fault is met, and none may leave anything behind."""
 from __future__ import annotations
 
 import asyncio

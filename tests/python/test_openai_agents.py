@@ -111,7 +111,7 @@ def test_an_agent_meets_a_denial_and_recovers(workdir, tmp_path):
 
 
 def entry(workdir, server):
-    """What docs/frameworks.md says of an `mcp.json`, read as a client reads it."""
+    """The `mcp.json` of docs/frameworks.md, read as a client reads it."""
     line = ["run", "-q", "-p", "python", "-w", str(workdir), "-r", sys.prefix, "--", sys.executable, str(server)]
     (workdir / "mcp.json").write_text(json.dumps({"mcpServers": {"files": {"command": "callgate", "args": line}}}))
     return json.loads((workdir / "mcp.json").read_text())["mcpServers"]["files"]
