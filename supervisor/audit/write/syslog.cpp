@@ -61,7 +61,11 @@ std::string syslog_message(std::string_view line, std::string_view host, int pid
     // RFC 5424 knows microseconds; the record itself has the rest.
     constexpr std::size_t microseconds = 26;
     const bool timed = line.starts_with(before_time) && line.size() > before_time.size() + microseconds;
-    message += timed ? std::string(line.substr(before_time.size(), microseconds)) + "Z" : "-";
+    if (timed) {
+        message.append(line.substr(before_time.size(), microseconds)).append("Z");
+    } else {
+        message += '-';
+    }
     message += ' ';
     for (const char one : host.substr(0, 255))
         if (one > ' ' && one < '\x7f') message += one;
