@@ -13,10 +13,6 @@
 namespace callgate {
 namespace {
 
-using boost::system::error_code;
-using boost::system::result;
-
-error_code last_error() { return {errno, boost::system::system_category()}; }
 
 using Sets = std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3>;
 
@@ -39,36 +35,36 @@ bool hold(const Sets& sets) {
     return ::syscall(SYS_capset, &header, sets.data()) == 0;
 }
 
-result<void> hold_only(const Sets& sets) {
+Result<void> hold_only(const Sets& sets) {
     if (::prctl(PR_CAP_AMBIENT, static_cast<unsigned long>(PR_CAP_AMBIENT_CLEAR_ALL), 0UL, 0UL, 0UL) != 0)
-        return last_error();
-    if (!hold(sets)) return last_error();
+        return errno_code();
+    if (!hold(sets)) return errno_code();
     return {};
 }
 
 // The kernel itself says where its capabilities end, not /proc, which need not be mounted.
-result<void> empty_bounding_set() {
+Result<void> empty_bounding_set() {
     for (unsigned long capability = 0; capability < 64; ++capability) {
         if (::prctl(PR_CAPBSET_DROP, capability, 0UL, 0UL, 0UL) == 0) continue;
         if (errno == EINVAL && capability > 0) break;
-        return last_error();
+        return errno_code();
     }
     return {};
 }
 
 // So that execve by uid 0 gains nothing. Bits that somebody locked otherwise stay: the bounding set is empty.
-result<void> lock_no_root() {
+Result<void> lock_no_root() {
     const int bits = ::prctl(PR_GET_SECUREBITS, 0UL, 0UL, 0UL, 0UL);
-    if (bits < 0) return last_error();
+    if (bits < 0) return errno_code();
     const unsigned long wanted = static_cast<unsigned long>(bits) | SECBIT_NOROOT | SECBIT_NOROOT_LOCKED;
     if ((bits & SECBIT_NOROOT_LOCKED) != 0 || wanted == static_cast<unsigned long>(bits)) return {};
-    if (::prctl(PR_SET_SECUREBITS, wanted, 0UL, 0UL, 0UL) != 0) return last_error();
+    if (::prctl(PR_SET_SECUREBITS, wanted, 0UL, 0UL, 0UL) != 0) return errno_code();
     return {};
 }
 
 }  // namespace
 
-result<void> drop_capabilities() {
+Result<void> drop_capabilities() {
     if (may_change_bounding_set()) {
         if (auto emptied = empty_bounding_set(); !emptied) return emptied;
         if (auto locked = lock_no_root(); !locked) return locked;
@@ -76,9 +72,9 @@ result<void> drop_capabilities() {
     return drop_held_capabilities();
 }
 
-result<void> drop_held_capabilities() { return hold_only({}); }
+Result<void> drop_held_capabilities() { return hold_only({}); }
 
-result<void> set_override_aside() {
+Result<void> set_override_aside() {
     Sets sets{};
     sets[override_word].permitted = held()[override_word].permitted & override_bit;
     return hold_only(sets);

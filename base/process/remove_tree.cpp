@@ -16,8 +16,6 @@
 namespace callgate {
 namespace {
 
-using boost::system::error_code;
-using boost::system::result;
 
 // The target may have taken all rights from its own directory: given back through the pinned object, never by
 // name.
@@ -98,8 +96,8 @@ private:
 
 }  // namespace
 
-result<void> remove_tree(const std::string& directory) {
-    const auto failure = [](int error) { return error_code(error, boost::system::system_category()); };
+Result<void> remove_tree(const std::string& directory) {
+    const auto failure = [](int error) { return errno_code(error); };
     if (::rmdir(directory.c_str()) == 0) return {};  // mostly it is empty
     Directory top = open_directory(AT_FDCWD, directory.c_str());
     if (!top) {

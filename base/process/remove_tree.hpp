@@ -4,13 +4,14 @@
 // and three descriptors are enough for any depth.
 #pragma once
 
-#include <boost/system/result.hpp>
 #include <string>
+
+#include "base/result.hpp"
 
 namespace callgate {
 
 /// Removes `directory` (absolute, not a symbolic link). ENOENT is success. Where something cannot be removed
 /// the rest is removed all the same, and the first error is returned.
-[[nodiscard]] boost::system::result<void> remove_tree(const std::string& directory);
+[[nodiscard]] Result<void> remove_tree(const std::string& directory);
 
 }  // namespace callgate

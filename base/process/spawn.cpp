@@ -20,10 +20,6 @@ namespace callgate {
 
 namespace {
 
-using boost::system::error_code;
-using boost::system::result;
-
-error_code last_error() { return {errno, boost::system::system_category()}; }
 
 std::vector<char*> pointers(const std::vector<std::string>& all) {
     std::vector<char*> made;
@@ -72,7 +68,7 @@ int begin(void* argument) {
 
 }  // namespace
 
-result<Child> spawn(const char* program, const std::vector<std::string>& words,
+Result<Child> spawn(const char* program, const std::vector<std::string>& words,
                     const std::vector<std::string>& environment,
                     std::span<const std::pair<int, int>> descriptors, const SignalState& signals) {
     const std::vector<char*> argv = pointers(words), envp = pointers(environment);
@@ -86,13 +82,13 @@ result<Child> spawn(const char* program, const std::vector<std::string>& words,
     int pidfd = -1;
     const int pid = ::clone(begin, stack.data() + stack.size(),
                             CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &start, &pidfd);
-    const error_code failed = pid < 0 ? last_error() : error_code();
+    const boost::system::error_code failed = pid < 0 ? errno_code() : boost::system::error_code();
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (pid < 0) return failed;
     Child child{pid, UniqueFd(pidfd)};
     if (start.error == 0) return child;
     ::waitpid(pid, nullptr, 0);
-    return error_code(start.error, boost::system::system_category());
+    return errno_code(start.error);
 }
 
 int reap(pid_t child) {
@@ -102,23 +98,23 @@ int reap(pid_t child) {
     return status;
 }
 
-result<Pipe> make_pipe() {
+Result<Pipe> make_pipe() {
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return last_error();
+    if (::pipe2(ends, O_CLOEXEC) != 0) return errno_code();
     const UniqueFd read(ends[0]);
     const UniqueFd write(ends[1]);
     Pipe pipe{UniqueFd(::fcntl(read.get(), F_DUPFD_CLOEXEC, first_descriptor)),
               UniqueFd(::fcntl(write.get(), F_DUPFD_CLOEXEC, first_descriptor))};
-    if (!pipe.read || !pipe.write) return last_error();
+    if (!pipe.read || !pipe.write) return errno_code();
     return pipe;
 }
 
-result<UniqueFd> make_file(std::string_view bytes) {
+Result<UniqueFd> make_file(std::string_view bytes) {
     const UniqueFd low(::memfd_create("callgate-job", MFD_CLOEXEC));
-    if (!low) return last_error();
-    if (!write_all(low.get(), bytes) || ::lseek(low.get(), 0, SEEK_SET) != 0) return last_error();
+    if (!low) return errno_code();
+    if (!write_all(low.get(), bytes) || ::lseek(low.get(), 0, SEEK_SET) != 0) return errno_code();
     UniqueFd file(::fcntl(low.get(), F_DUPFD_CLOEXEC, first_descriptor));
-    if (!file) return last_error();
+    if (!file) return errno_code();
     return file;
 }
 

@@ -7,13 +7,13 @@
 
 #include <sys/types.h>
 
-#include <boost/system/result.hpp>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/process/signals.hpp"
+#include "base/result.hpp"
 #include "base/unique_fd.hpp"
 
 namespace callgate {
@@ -29,10 +29,10 @@ inline constexpr const char* own_program = "/proc/self/exe";
 /// there. Those here are close-on-exec and at least `first_descriptor`; standard ones that are not named are
 /// /dev/null there. `signals` is what the child inherits of them. Call it from a thread that lives as long as
 /// the process. The caller reaps. Errors: errno of clone(2) and of execve(2) (E2BIG: too many words).
-[[nodiscard]] boost::system::result<Child> spawn(const char* program, const std::vector<std::string>& words,
-                                                 const std::vector<std::string>& environment,
-                                                 std::span<const std::pair<int, int>> descriptors,
-                                                 const SignalState& signals);
+[[nodiscard]] Result<Child> spawn(const char* program, const std::vector<std::string>& words,
+                                  const std::vector<std::string>& environment,
+                                  std::span<const std::pair<int, int>> descriptors,
+                                  const SignalState& signals);
 
 /// Waits until it has ended, and reaps it; its status, as waitpid(2) has it.
 int reap(pid_t child);
@@ -44,10 +44,10 @@ struct Pipe {
     UniqueFd read, write;
 };
 /// Close-on-exec, both ends at least `first_descriptor`. Errors: errno of pipe2(2).
-[[nodiscard]] boost::system::result<Pipe> make_pipe();
+[[nodiscard]] Result<Pipe> make_pipe();
 
 /// A file without a name that holds `bytes`, to be read from its beginning. Errors: errno of
 /// memfd_create(2), write(2).
-[[nodiscard]] boost::system::result<UniqueFd> make_file(std::string_view bytes);
+[[nodiscard]] Result<UniqueFd> make_file(std::string_view bytes);
 
 }  // namespace callgate

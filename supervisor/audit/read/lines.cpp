@@ -7,18 +7,18 @@
 #include <cerrno>
 #include <cstring>
 
+#include "supervisor/audit/read/reader.hpp"
 #include "supervisor/audit/write/format.hpp"
 #include "supervisor/audit/write/log_file.hpp"
-#include "supervisor/audit/read/reader.hpp"
 
 namespace callgate::audit {
 
 Result<UniqueFd> open_for_reading(const std::string& path) {
     UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-    if (!fd) return last_error(errno);
+    if (!fd) return errno_code();
     struct stat status {};
-    if (::fstat(fd.get(), &status) != 0) return last_error(errno);
-    if (!S_ISREG(status.st_mode)) return last_error(EINVAL);
+    if (::fstat(fd.get(), &status) != 0) return errno_code();
+    if (!S_ISREG(status.st_mode)) return errno_code(EINVAL);
     return fd;
 }
 

@@ -4,22 +4,22 @@
 // twice that.
 #pragma once
 
-#include <boost/system/result.hpp>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "base/result.hpp"
 #include "base/unique_fd.hpp"
 
 namespace callgate::audit {
 
 /// A regular file for reading, never a FIFO or device that would hold us. EINVAL for anything else.
-[[nodiscard]] boost::system::result<UniqueFd> open_for_reading(const std::string& path);
+[[nodiscard]] Result<UniqueFd> open_for_reading(const std::string& path);
 
 class Lines {
 public:
     /// Errors: what open(2) gives; EINVAL for what is no regular file.
-    static boost::system::result<Lines> open(const std::string& path);
+    static Result<Lines> open(const std::string& path);
 
     enum class Step : std::uint8_t { line, too_long, end };
     /// `line`: `text` is the next one, valid until the next step. `end`: nothing more for now; it may be

@@ -5,13 +5,13 @@
 // reported with its line number and reading goes on behind it.
 #pragma once
 
-#include <boost/system/result.hpp>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "supervisor/audit/write/record.hpp"
 
 namespace callgate::audit {
@@ -58,7 +58,7 @@ struct Entry {
 class Reader {
 public:
     /// Opens a regular file; EINVAL for anything else, else what open(2) gives.
-    static boost::system::result<Reader> open(const std::string& path);
+    static Result<Reader> open(const std::string& path);
     Reader(Reader&&) noexcept;
     Reader& operator=(Reader&&) noexcept;
     ~Reader();

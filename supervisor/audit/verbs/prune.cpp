@@ -11,12 +11,12 @@
 #include <ostream>
 #include <vector>
 
+#include "base/escape.hpp"
 #include "base/unique_fd.hpp"
 #include "rules/model/limits.hpp"
-#include "base/escape.hpp"
-#include "supervisor/audit/write/log_file.hpp"
-#include "supervisor/audit/verbs/logs.hpp"
 #include "supervisor/audit/read/reader.hpp"
+#include "supervisor/audit/verbs/logs.hpp"
+#include "supervisor/audit/write/log_file.hpp"
 
 namespace callgate::audit {
 
@@ -47,7 +47,7 @@ Segments segments_of(const std::string& first) {
 int remove(const Segments& log, std::ostream& errors) {
     for (auto path = log.paths.rbegin(); path != log.paths.rend(); ++path) {
         if (::unlink(path->c_str()) == 0 || errno == ENOENT) continue;
-        errors << terminal_safe(*path) << ": " << last_error(errno).message() << '\n';
+        errors << terminal_safe(*path) << ": " << errno_code().message() << '\n';
         return 1;
     }
     return 0;

@@ -8,10 +8,10 @@
 #include <mutex>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "supervisor/audit/write/descriptor.hpp"
 #include "supervisor/audit/write/format.hpp"
 #include "supervisor/audit/write/log_file.hpp"
-#include "base/clock.hpp"
 
 namespace callgate::audit {
 
@@ -88,7 +88,7 @@ template <typename Record>
 Result<std::uint64_t> Log::State::append(const Record& record) {
     thread_local Buffer line(16384);
     const std::size_t sequence_at = format(line, {options.run, options.mode}, record);
-    if (line.size() - head_room + 20 > max_line) return last_error(EMSGSIZE);
+    if (line.size() - head_room + 20 > max_line) return errno_code(EMSGSIZE);
 
     const std::lock_guard guard(lock);
     Result<std::uint64_t> sequence = put(line, sequence_at, std::is_same_v<Record, RunEnd>);
@@ -113,20 +113,20 @@ void Log::State::checkpoint_if_due() {
 }
 
 Result<std::uint64_t> Log::State::put(Buffer& line, std::size_t sequence_at, bool with_signature) {
-    if (const int error = lost.load(std::memory_order_relaxed); error != 0) return last_error(error);
+    if (const int error = lost.load(std::memory_order_relaxed); error != 0) return errno_code(error);
     if (segment_is_full(line.size())) {
-        if (const int error = rotate(); error != 0) return last_error(error);
+        if (const int error = rotate(); error != 0) return errno_code(error);
     }
     const std::uint64_t sequence = records.load(std::memory_order_relaxed) + 1;
     std::size_t start = put_sequence(line, sequence_at, sequence);
     const ChainHash hash = seal(line, start, head);
     if (with_signature && options.key) {
         const std::string signature = options.key->sign(hash);
-        if (signature.empty()) return last_error(EIO);
+        if (signature.empty()) return errno_code(EIO);
         sign(line, signature);
     }
     if (torn) line.data()[--start] = '\n';
-    if (const int error = write_line(line.view().substr(start)); error != 0) return last_error(error);
+    if (const int error = write_line(line.view().substr(start)); error != 0) return errno_code(error);
     torn = false;
     head = hash;
     if (options.copy) options.copy(line.view().substr(line.view()[start] == '\n' ? start + 1 : start));
@@ -177,7 +177,7 @@ Log::Log(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Log::~Log() = default;
 
 Result<std::unique_ptr<Log>> Log::in_directory(const std::string& directory, Options options) {
-    if (options.run.empty() || options.run.find('/') != std::string::npos) return last_error(EINVAL);
+    if (options.run.empty() || options.run.find('/') != std::string::npos) return errno_code(EINVAL);
     Result<UniqueFd> opened = open_private_directory(directory);
     if (!opened) return opened.error();
     auto state = std::make_unique<State>(std::move(options));
@@ -214,9 +214,9 @@ Result<std::unique_ptr<Log>> Log::at_file(const std::string& path, Options optio
 
 Result<std::unique_ptr<Log>> Log::on_descriptor(UniqueFd fd, Options options) {
     struct stat status {};
-    if (::fstat(fd.get(), &status) != 0) return last_error(errno);
+    if (::fstat(fd.get(), &status) != 0) return errno_code();
     const int access = ::fcntl(fd.get(), F_GETFL) & O_ACCMODE;
-    if (access == O_RDONLY) return last_error(EBADF);
+    if (access == O_RDONLY) return errno_code(EBADF);
     auto state = std::make_unique<State>(std::move(options));
     state->kind = S_ISREG(status.st_mode)    ? DescriptorKind::file
                   : S_ISSOCK(status.st_mode) ? DescriptorKind::socket

@@ -6,7 +6,6 @@
 // 0700 (audit.md). Thread-safe: any receiver records; sequence numbers and the hash chain are in file order.
 #pragma once
 
-#include <boost/system/result.hpp>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -14,6 +13,7 @@
 #include <optional>
 #include <string>
 
+#include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "supervisor/audit/write/record.hpp"
 #include "supervisor/audit/write/signature.hpp"
@@ -38,26 +38,25 @@ public:
     /// Makes the log in `directory` (created with its parents, 0700, if absent), named
     /// `<UTC time>-<run>.jsonl`. Errors: what open(2) and mkdir(2) give; EPERM where the directory is not
     /// ours or is writable by others.
-    static boost::system::result<std::unique_ptr<Log>> in_directory(const std::string& directory,
-                                                                    Options options);
+    static Result<std::unique_ptr<Log>> in_directory(const std::string& directory, Options options);
     /// --audit FILE: appends to a new file at exactly this path; an existing regular file is continued (a
     /// torn last line is set aside and recorded as `recovered`), a symbolic link or special file is refused.
-    static boost::system::result<std::unique_ptr<Log>> at_file(const std::string& path, Options options);
+    static Result<std::unique_ptr<Log>> at_file(const std::string& path, Options options);
     /// --audit fd:N. Where its reader is slow, records wait for it; nothing is dropped.
-    static boost::system::result<std::unique_ptr<Log>> on_descriptor(UniqueFd fd, Options options);
+    static Result<std::unique_ptr<Log>> on_descriptor(UniqueFd fd, Options options);
     ~Log();
 
     /// Writes one decision. Returns its sequence number, or the errno of the failed write (a partial line is
     /// cut off again with ftruncate where possible, so that no torn line stands before a later one).
-    boost::system::result<std::uint64_t> record(const Decision& decision);
-    boost::system::result<std::uint64_t> record(const ActFailed& what);
-    boost::system::result<std::uint64_t> record(const AnswerLost& what);
-    boost::system::result<std::uint64_t> record(const RunStart& start);
-    boost::system::result<std::uint64_t> record(const RunEnd& end);
-    boost::system::result<std::uint64_t> record(const PromptShown& what);
-    boost::system::result<std::uint64_t> record(const PromptAnswered& what);
-    boost::system::result<std::uint64_t> record(const PromptWithdrawn& what);
-    boost::system::result<std::uint64_t> record(const GrantRevoked& what);
+    Result<std::uint64_t> record(const Decision& decision);
+    Result<std::uint64_t> record(const ActFailed& what);
+    Result<std::uint64_t> record(const AnswerLost& what);
+    Result<std::uint64_t> record(const RunStart& start);
+    Result<std::uint64_t> record(const RunEnd& end);
+    Result<std::uint64_t> record(const PromptShown& what);
+    Result<std::uint64_t> record(const PromptAnswered& what);
+    Result<std::uint64_t> record(const PromptWithdrawn& what);
+    Result<std::uint64_t> record(const GrantRevoked& what);
 
     /// From now on a reader that does not read is waited for so long in all; then writing fails (ETIMEDOUT).
     void limit_waiting(std::chrono::milliseconds patience);

@@ -17,15 +17,13 @@ namespace {
 
 constexpr int append_flags = O_APPEND | O_NOFOLLOW | O_CLOEXEC;
 
-boost::system::error_code failed() { return last_error(errno); }
-
 /// The offset behind the last newline, 0 where there is none. `size` is the file's.
 Result<off_t> end_of_last_line(int fd, off_t size) {
     std::array<char, 65536> block{};
     while (size > 0) {
         const off_t start = std::max<off_t>(0, size - static_cast<off_t>(block.size()));
         const ssize_t got = ::pread(fd, block.data(), static_cast<std::size_t>(size - start), start);
-        if (got < 0) return failed();
+        if (got < 0) return errno_code();
         const auto newline = std::string_view(block.data(), static_cast<std::size_t>(got)).rfind('\n');
         if (newline != std::string_view::npos) return start + static_cast<off_t>(newline) + 1;
         size = start;
@@ -38,9 +36,9 @@ Result<void> copy_bytes(int from, off_t start, off_t end, int to) {
     while (start < end) {
         const auto wanted = std::min<std::size_t>(block.size(), static_cast<std::size_t>(end - start));
         const ssize_t got = ::pread(from, block.data(), wanted, start);
-        if (got <= 0) return got < 0 ? failed() : last_error(EIO);
+        if (got <= 0) return got < 0 ? errno_code() : errno_code(EIO);
         const ssize_t put = ::write(to, block.data(), static_cast<std::size_t>(got));
-        if (put <= 0) return put < 0 ? failed() : last_error(ENOSPC);
+        if (put <= 0) return put < 0 ? errno_code() : errno_code(ENOSPC);
         start += put;
     }
     return {};
@@ -53,13 +51,13 @@ Result<void> set_torn_line_aside(ContinuedLog& log, const std::string& path, off
     if (*whole == size) return {};
     const std::string aside = path + ".torn";
     const UniqueFd torn(::open(aside.c_str(), O_WRONLY | O_CREAT | O_NONBLOCK | append_flags, 0600));
-    if (!torn) return failed();
+    if (!torn) return errno_code();
     struct stat status {};
-    if (::fstat(torn.get(), &status) != 0) return failed();
-    if (!S_ISREG(status.st_mode)) return last_error(EINVAL);
+    if (::fstat(torn.get(), &status) != 0) return errno_code();
+    if (!S_ISREG(status.st_mode)) return errno_code(EINVAL);
     if (const Result<void> copied = copy_bytes(log.fd.get(), *whole, size, torn.get()); !copied)
         return copied;
-    if (::fsync(torn.get()) != 0 || ::ftruncate(log.fd.get(), *whole) != 0) return failed();
+    if (::fsync(torn.get()) != 0 || ::ftruncate(log.fd.get(), *whole) != 0) return errno_code();
     log.torn_bytes = static_cast<std::uint64_t>(size - *whole);
     log.set_aside = aside;
     return {};
@@ -84,7 +82,7 @@ Result<void> make_directories(const std::string& path) {
             // A directory that cannot be made but is there (a read-only file system) is good enough.
             const int error = errno;
             struct stat status {};
-            if (::stat(part.c_str(), &status) != 0) return last_error(error);
+            if (::stat(part.c_str(), &status) != 0) return errno_code(error);
         }
         if (at == std::string::npos) return {};
     }
@@ -92,10 +90,8 @@ Result<void> make_directories(const std::string& path) {
 
 }  // namespace
 
-boost::system::error_code last_error(int number) { return {number, boost::system::system_category()}; }
-
 Result<UniqueFd> open_private_directory(const std::string& path) {
-    if (path.empty()) return last_error(ENOENT);
+    if (path.empty()) return errno_code(ENOENT);
     std::string bare = path;
     // A trailing slash would follow a link in spite of O_NOFOLLOW.
     while (bare.size() > 1 && bare.back() == '/') bare.pop_back();
@@ -105,17 +101,17 @@ Result<UniqueFd> open_private_directory(const std::string& path) {
         if (const Result<void> made = make_directories(path); !made) return made.error();
         directory.reset(::open(bare.c_str(), flags));
     }
-    if (!directory) return failed();
+    if (!directory) return errno_code();
     struct stat status {};
-    if (::fstat(directory.get(), &status) != 0) return failed();
-    if (status.st_uid != ::geteuid() || (status.st_mode & 022) != 0) return last_error(EPERM);
-    if ((status.st_mode & 077) != 0 && ::fchmod(directory.get(), 0700) != 0) return failed();
+    if (::fstat(directory.get(), &status) != 0) return errno_code();
+    if (status.st_uid != ::geteuid() || (status.st_mode & 022) != 0) return errno_code(EPERM);
+    if ((status.st_mode & 077) != 0 && ::fchmod(directory.get(), 0700) != 0) return errno_code();
     return directory;
 }
 
 Result<UniqueFd> create_log(int directory, const std::string& name) {
     UniqueFd fd(::openat(directory, name.c_str(), O_RDWR | O_CREAT | O_EXCL | append_flags, 0600));
-    if (!fd) return failed();
+    if (!fd) return errno_code();
     // Held while the run lasts, so that no second run continues this file; where locks are unknown, go
     // without.
     static_cast<void>(::flock(fd.get(), LOCK_EX | LOCK_NB));
@@ -126,19 +122,19 @@ Result<ContinuedLog> continue_log(const std::string& path) {
     ContinuedLog log;
     // O_NONBLOCK: a FIFO or device must not hold us before it is seen for what it is.
     struct stat status {};
-    if (::lstat(path.c_str(), &status) != 0) return failed();
-    if (S_ISLNK(status.st_mode)) return last_error(ELOOP);
-    if (!S_ISREG(status.st_mode)) return last_error(EINVAL);
+    if (::lstat(path.c_str(), &status) != 0) return errno_code();
+    if (S_ISLNK(status.st_mode)) return errno_code(ELOOP);
+    if (!S_ISREG(status.st_mode)) return errno_code(EINVAL);
     log.fd.reset(::open(path.c_str(), O_RDWR | O_NONBLOCK | append_flags));
-    if (!log.fd) return failed();
-    if (::fstat(log.fd.get(), &status) != 0) return failed();
-    if (!S_ISREG(status.st_mode)) return last_error(EINVAL);
-    if (status.st_uid != ::geteuid() || (status.st_mode & 022) != 0) return last_error(EPERM);
-    if (::flock(log.fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return failed();
+    if (!log.fd) return errno_code();
+    if (::fstat(log.fd.get(), &status) != 0) return errno_code();
+    if (!S_ISREG(status.st_mode)) return errno_code(EINVAL);
+    if (status.st_uid != ::geteuid() || (status.st_mode & 022) != 0) return errno_code(EPERM);
+    if (::flock(log.fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return errno_code();
     char first = '{';
-    if (::pread(log.fd.get(), &first, 1, 0) < 0) return failed();
+    if (::pread(log.fd.get(), &first, 1, 0) < 0) return errno_code();
     // Somebody's notes, named by mistake, are not to lose their last line.
-    if (first != '{') return last_error(EINVAL);
+    if (first != '{') return errno_code(EINVAL);
     if (const Result<void> whole = set_torn_line_aside(log, path, status.st_size); !whole)
         return whole.error();
     log.head = last_head(log.fd.get());

@@ -5,19 +5,14 @@
 // Every function gives the errno of the call that failed, in system_category.
 #pragma once
 
-#include <boost/system/result.hpp>
 #include <cstdint>
 #include <string>
 
+#include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "supervisor/audit/write/chain.hpp"
 
 namespace callgate::audit {
-
-template <typename Value>
-using Result = boost::system::result<Value>;
-
-[[nodiscard]] boost::system::error_code last_error(int number);
 
 /// Opens `path` as a directory of mode 0700, making it and its parents (0700) where absent. ELOOP or ENOTDIR
 /// where the last component is a link or no directory; EPERM where it is not ours or others may write to it.

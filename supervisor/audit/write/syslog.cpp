@@ -33,13 +33,13 @@ constexpr int send_buffer = 4 << 20;
 Result<UniqueFd> connect_to(const std::string& path) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    if (path.size() >= sizeof address.sun_path) return last_error(ENAMETOOLONG);
+    if (path.size() >= sizeof address.sun_path) return errno_code(ENAMETOOLONG);
     std::memcpy(address.sun_path, path.data(), path.size());
     UniqueFd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    if (!fd) return last_error(errno);
+    if (!fd) return errno_code();
     static_cast<void>(::setsockopt(fd.get(), SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof send_buffer));
     if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-        return last_error(errno);
+        return errno_code();
     return fd;
 }
 
@@ -198,7 +198,7 @@ std::uint64_t Syslog::finish(std::chrono::milliseconds patience, std::string& wh
     }
     state_->changed.notify_one();
     if (state_->thread && state_->thread->joinable()) state_->thread->join();
-    if (state_->lost > 0) why = last_error(state_->error).message();
+    if (state_->lost > 0) why = errno_code(state_->error).message();
     return state_->lost;
 }
 

@@ -5,12 +5,13 @@
 // silence: `finish` says how many. The log itself has them all.
 #pragma once
 
-#include <boost/system/result.hpp>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+
+#include "base/result.hpp"
 
 namespace callgate::audit {
 
@@ -20,7 +21,7 @@ public:
     static constexpr std::size_t max_waiting = 32U << 20;
 
     /// Connects to the socket at `path`. Errors: what socket(2) and connect(2) give.
-    static boost::system::result<std::unique_ptr<Syslog>> open(const std::string& path);
+    static Result<std::unique_ptr<Syslog>> open(const std::string& path);
     Syslog(const Syslog&) = delete;
     Syslog& operator=(const Syslog&) = delete;
     ~Syslog();
