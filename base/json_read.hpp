@@ -1,15 +1,26 @@
-// JSON that others wrote, member by member: nothing about it is believed. What is missing or of another type
-// reads as empty, 0 or false.
+// Reads JSON that others wrote, member by member, and believes nothing about it: what is missing or has
+// another type reads as empty, 0 or false.
+//
+// Only rule sets and jobs are read otherwise, because their authors get an error for each mistake: by
+// rules/load/json_tree (with positions) and supervisor/jobs/request_text (which refuses names that occur
+// twice).
 #pragma once
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace callgate::json_read {
 
 using nlohmann::json;
+
+/// The object that `text` is; null if it is anything else.
+[[nodiscard]] inline json parse_object(std::string_view text) {
+    json value = json::parse(text, nullptr, false);
+    return value.is_object() ? value : json();
+}
 
 /// The member at a path of names, or null.
 template <typename... Names>
@@ -29,7 +40,7 @@ inline std::string text(const json& value) {
     return value.is_string() ? value.get<std::string>() : std::string();
 }
 
-/// Of a number without sign or fraction.
+/// A number without sign or fraction.
 inline std::uint64_t number(const json& value) {
     return value.is_number_unsigned() ? value.get<std::uint64_t>() : 0;
 }
@@ -41,6 +52,13 @@ inline std::vector<std::string> texts(const json& value) {
     if (!value.is_array()) return all;
     for (const json& one : value) all.push_back(text(one));
     return all;
+}
+
+/// The text of `value`, in ASCII so that a terminal does nothing with it. With `indent`, one line for each
+/// member.
+template <class Json>
+[[nodiscard]] std::string ascii_text(const Json& value, int indent = -1) {
+    return value.dump(indent, ' ', true, Json::error_handler_t::replace);
 }
 
 }  // namespace callgate::json_read

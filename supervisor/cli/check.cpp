@@ -1,13 +1,13 @@
 // `callgate check`: rule sets of anybody, validated and tried on their own examples. Nothing runs.
 #include <cstdlib>
 
-#include "rules/load/loader.hpp"
 #include "base/escape.hpp"
+#include "base/json_writer.hpp"
+#include "base/plural.hpp"
+#include "rules/load/loader.hpp"
 #include "supervisor/cli/describe.hpp"
 #include "supervisor/cli/failure.hpp"
-#include "supervisor/cli/json_text.hpp"
 #include "supervisor/cli/verbs.hpp"
-#include "base/plural.hpp"
 
 namespace callgate::cli {
 
@@ -35,23 +35,19 @@ std::string as_text(const std::string& file, const rules::LoadedRules& loaded) {
     return text + "\n";
 }
 
-std::string as_json(const std::string& file, const rules::LoadedRules& loaded) {
-    std::vector<std::string> findings;
-    for (const rules::Diagnostic& one : loaded.diagnostics) {
+void write_result(JsonWriter& json, const std::string& file, const rules::LoadedRules& loaded) {
+    json.begin_object().member("file", file).member("good", loaded.ok());
+    json.list("findings", loaded.diagnostics, [&](const rules::Diagnostic& one) {
         const bool error = one.severity == rules::Diagnostic::Severity::error;
-        findings.push_back(JsonObject()
-                               .add("severity", error ? "error" : "warning")
-                               .add("file", one.source.file)
-                               .add("line", one.source.line)
-                               .add("column", one.source.column)
-                               .add("message", one.message)
-                               .text());
-    }
-    return JsonObject()
-        .add("file", file)
-        .add("good", loaded.ok())
-        .raw("findings", json_array(findings))
-        .text();
+        json.begin_object()
+            .member("severity", error ? "error" : "warning")
+            .member("file", one.source.file)
+            .member("line", one.source.line)
+            .member("column", one.source.column)
+            .member("message", one.message)
+            .end_object();
+    });
+    json.end_object();
 }
 
 /// A file that cannot be read at all is wrong use; what it says is a finding.
@@ -72,18 +68,21 @@ int check(const Arguments& arguments) {
     rules::LoadContext context = host_context(places, choose_workdir(arguments, places, false), tmp, tree);
     context.check = true;
     bool good = true;
-    std::vector<std::string> objects;
+    Buffer out;
+    JsonWriter objects(out);
+    objects.begin_list();
     for (const std::string& file : arguments.rest()) {
         rules::RuleSources sources;
         sources.parts.emplace_back(rules::RuleSources::File{file});
         const rules::LoadedRules loaded = rules::load(sources, context);
         good = good && loaded.ok();
         if (arguments.has("json"))
-            objects.push_back(as_json(file, loaded));
+            write_result(objects, file, loaded);
         else
             print(as_text(file, loaded));
     }
-    if (arguments.has("json")) print(json_array(objects) + "\n");
+    objects.end_list();
+    if (arguments.has("json")) print(std::string(out.view()) + "\n");
     return good ? 0 : exit_finding;
 }
 

@@ -2,7 +2,6 @@
 
 #include "rules/model/address.hpp"
 #include "supervisor/cli/failure.hpp"
-#include "supervisor/cli/json_text.hpp"
 
 namespace callgate::cli {
 
@@ -34,7 +33,7 @@ Inspection::Inspection(const Arguments& arguments, const std::string& workdir, c
     : arguments_(arguments), places_(find_places()), tree_(tmp.empty() ? spoken_directory() : tmp) {
     const bool named = arguments.has("workdir") || workdir.empty();
     context_ = host_context(places_, named ? choose_workdir(arguments, places_, false) : workdir,
-                               tmp.empty() ? spoken_directory() : tmp, tree_);
+                            tmp.empty() ? spoken_directory() : tmp, tree_);
 }
 
 CompiledRules Inspection::compile() const { return compile_rules(arguments_, places_, context_, {}); }
@@ -71,16 +70,16 @@ std::string describe(const rules::Rule& rule) {
     return text;
 }
 
-std::string rule_json(const rules::Rule& rule) {
-    return JsonObject()
-        .add("id", rule.id)
-        .add("action", rules::name(rule.action))
-        .add("operations", rules::names(rule.operations))
-        .add("subject", subject(rule.when))
-        .add("source", source_text(rule.source))
-        .add("reason", rule.reason)
-        .add("built_in", rule.built_in)
-        .text();
+void write_rule(JsonWriter& json, const rules::Rule& rule) {
+    json.begin_object()
+        .member("id", rule.id)
+        .member("action", rules::name(rule.action))
+        .member("operations", rules::names(rule.operations))
+        .member("subject", subject(rule.when))
+        .member("source", source_text(rule.source))
+        .member("reason", rule.reason)
+        .member("built_in", rule.built_in)
+        .end_object();
 }
 
 }  // namespace callgate::cli

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/json_writer.hpp"
 #include "supervisor/cli/rule_options.hpp"
 
 namespace callgate::cli {
@@ -34,6 +35,6 @@ private:
 [[nodiscard]] std::string subject(const rules::Conditions& when);
 
 /// {"id":…,"action":…,"operations":…,"subject":…,"source":…,"reason":…,"built_in":…}
-[[nodiscard]] std::string rule_json(const rules::Rule& rule);
+void write_rule(JsonWriter& json, const rules::Rule& rule);
 
 }  // namespace callgate::cli

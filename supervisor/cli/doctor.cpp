@@ -6,9 +6,9 @@
 #include <cstring>
 
 #include "base/escape.hpp"
+#include "base/json_writer.hpp"
 #include "supervisor/audit/verbs/show.hpp"
 #include "supervisor/cli/failure.hpp"
-#include "supervisor/cli/json_text.hpp"
 #include "supervisor/cli/platform.hpp"
 #include "supervisor/cli/verbs.hpp"
 #include "supervisor/host/host.hpp"
@@ -112,28 +112,30 @@ std::string as_text(const Findings& findings) {
 
 std::string as_json(const Findings& findings) {
     const Platform& platform = findings.platform;
-    std::vector<std::string> list;
-    for (const Feature& one : findings.features)
-        list.push_back(JsonObject()
-                           .add("name", one.name)
-                           .add("present", one.present)
-                           .add("since", one.since)
-                           .add("what", one.what)
-                           .add("without", one.without)
-                           .add("help", one.help)
-                           .text());
-    JsonObject object;
-    object.add("kernel", platform.kernel)
-        .add("landlock_abi", platform.landlock_abi)
-        .add("nested", platform.listener == Platform::Listener::nested)
-        .raw("ptrace_scope", platform.ptrace_scope ? std::to_string(*platform.ptrace_scope) : "null")
-        .add("capabilities", platform.capabilities)
-        .add("state", findings.state)
-        .raw("state_trouble", findings.state_trouble.empty() ? "null" : json_string(findings.state_trouble))
-        .raw("features", json_array(list))
-        .add("works", findings.obstacle.empty())
-        .raw("obstacle", findings.obstacle.empty() ? "null" : json_string(findings.obstacle));
-    return object.text() + "\n";
+    return json_text([&](JsonWriter& json) {
+               json.begin_object()
+                   .member("kernel", platform.kernel)
+                   .member("landlock_abi", platform.landlock_abi)
+                   .member("nested", platform.listener == Platform::Listener::nested)
+                   .member("ptrace_scope", platform.ptrace_scope)
+                   .member("capabilities", platform.capabilities)
+                   .member("state", findings.state)
+                   .text_or_null("state_trouble", findings.state_trouble);
+               json.list("features", findings.features, [&](const Feature& one) {
+                   json.begin_object()
+                       .member("name", one.name)
+                       .member("present", one.present)
+                       .member("since", one.since)
+                       .member("what", one.what)
+                       .member("without", one.without)
+                       .member("help", one.help)
+                       .end_object();
+               });
+               json.member("works", findings.obstacle.empty())
+                   .text_or_null("obstacle", findings.obstacle)
+                   .end_object();
+           }) +
+           "\n";
 }
 
 }  // namespace

@@ -3,16 +3,16 @@
 // The log is hostile: a line that is no record is passed over, names are made safe where they are printed.
 #include <optional>
 
-#include "rules/model/address.hpp"
 #include "base/escape.hpp"
+#include "base/json_writer.hpp"
+#include "base/number.hpp"
+#include "rules/model/address.hpp"
 #include "supervisor/audit/read/reader.hpp"
 #include "supervisor/audit/verbs/replay.hpp"
 #include "supervisor/cli/describe.hpp"
 #include "supervisor/cli/explanation.hpp"
 #include "supervisor/cli/failure.hpp"
-#include "supervisor/cli/json_text.hpp"
 #include "supervisor/cli/verbs.hpp"
-#include "base/number.hpp"
 
 namespace callgate::cli {
 
@@ -117,21 +117,23 @@ std::string record_text(const Found& found, bool same_rules, const std::string& 
 
 std::string record_json(const Found& found, bool same_rules, const std::vector<std::string>& explained) {
     const audit::Entry& entry = found.entry;
-    return JsonObject()
-               .raw("record", JsonObject()
-                                  .add("sequence", entry.sequence)
-                                  .add("run", entry.run)
-                                  .add("time", entry.time)
-                                  .add("call", entry.action)
-                                  .add("verdict", entry.verdict)
-                                  .add("decided_by", entry.decided_by)
-                                  .add("rule", entry.rule)
-                                  .add("errno", entry.error)
-                                  .add("reason", entry.reason)
-                                  .text())
-               .add("same_rules", same_rules)
-               .raw("explained", json_array(explained))
-               .text() +
+    return json_text([&](JsonWriter& json) {
+               json.begin_object()
+                   .begin_object("record")
+                   .member("sequence", entry.sequence)
+                   .member("run", entry.run)
+                   .member("time", entry.time)
+                   .member("call", entry.action)
+                   .member("verdict", entry.verdict)
+                   .member("decided_by", entry.decided_by)
+                   .member("rule", entry.rule)
+                   .member("errno", entry.error)
+                   .member("reason", entry.reason)
+                   .end_object()
+                   .member("same_rules", same_rules)
+                   .list("explained", explained, [&](const std::string& one) { json.raw(one); })
+                   .end_object();
+           }) +
            "\n";
 }
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "rules/model/address.hpp"
+#include "base/json_writer.hpp"
 #include "rules/load/pattern.hpp"
+#include "rules/model/address.hpp"
 #include "rules/plan/plan_audit.hpp"
 #include "supervisor/cli/describe.hpp"
-#include "supervisor/cli/json_text.hpp"
 #include "supervisor/run/report.hpp"
 
 namespace callgate::cli {
@@ -102,18 +102,18 @@ std::string source_of(const rules::Rule& rule) {
 
 /// A rule that would deny what is allowed, as it stands in a rule set.
 std::string denying_rule(const Question& question) {
-    std::vector<std::string> operations;
-    for (const Operation one : question.operations) operations.emplace_back(rules::name(one));
-    JsonObject rule;
-    rule.raw("deny", json_list(operations));
-    if (const auto* end = std::get_if<rules::Endpoint>(&question.object)) {
-        rule.add("address", rules::text(end->address)).add("port", end->port);
-        if (end->protocol == rules::Protocol::udp) rule.add("protocol", "udp");
-    } else {
-        rule.add(std::holds_alternative<rules::FileObject>(question.object) ? "path" : "unix",
-                 rules::quote_glob(question.name));
-    }
-    return rule.text();
+    return json_text([&](JsonWriter& rule) {
+        rule.begin_object().list("deny", question.operations,
+                                 [&](Operation one) { rule.value(rules::name(one)); });
+        if (const auto* end = std::get_if<rules::Endpoint>(&question.object)) {
+            rule.member("address", rules::text(end->address)).member("port", end->port);
+            if (end->protocol == rules::Protocol::udp) rule.member("protocol", "udp");
+        } else {
+            rule.member(std::holds_alternative<rules::FileObject>(question.object) ? "path" : "unix",
+                        rules::quote_glob(question.name));
+        }
+        rule.end_object();
+    });
 }
 
 void find_change(Answer& answer, const Question& question, const rules::RuleSet& rules) {

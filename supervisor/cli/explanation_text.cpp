@@ -2,10 +2,10 @@
 #include <unistd.h>
 
 #include "base/escape.hpp"
+#include "base/json_writer.hpp"
 #include "supervisor/audit/verbs/show.hpp"
 #include "supervisor/cli/describe.hpp"
 #include "supervisor/cli/explanation.hpp"
-#include "supervisor/cli/json_text.hpp"
 
 namespace callgate::cli {
 
@@ -44,8 +44,7 @@ std::string as_text(const Question& question, const Answer& answer) {
     std::string text = coloured(verdict.action) + " " + rules::names(question.operations) + " " +
                        terminal_safe(question.shown) + "\n";
     const auto line = [&text](std::string_view title, const std::string& value) {
-        text += "  " + std::string(title) + std::string(8 - title.size(), ' ') + terminal_safe(value) +
-                "\n";
+        text += "  " + std::string(title) + std::string(8 - title.size(), ' ') + terminal_safe(value) + "\n";
     };
     if (!question.note.empty()) line("note", question.note);
     if (question.operations != rules::OperationSet{verdict.operation})
@@ -62,26 +61,31 @@ std::string as_text(const Question& question, const Answer& answer) {
 }
 
 std::string as_json(const Question& question, const Answer& answer) {
-    std::vector<std::string> lost, near;
-    for (const Loser& one : answer.lost)
-        lost.push_back(JsonObject().raw("rule", rule_json(*one.rule)).add("why", one.why).text());
-    for (const rules::NearMiss& one : answer.near)
-        near.push_back(
-            JsonObject().raw("rule", rule_json(*one.rule)).add("misses_by", word(one.obstacle)).text());
-    JsonObject object;
-    object.add("verdict", rules::name(answer.verdict.action))
-        .add("decided_by", rules::name(answer.verdict.decided_by))
-        .add("operation", rules::name(answer.verdict.operation))
-        .add("object", question.shown)
-        .add("program", question.program)
-        .raw("rule", answer.verdict.rule == nullptr ? "null" : rule_json(*answer.verdict.rule))
-        .add("tier", answer.kernel ? "kernel" : "contested")
-        .add("why", answer.tier)
-        .raw("lost", json_array(lost))
-        .raw("near", json_array(near))
-        .add("hint", answer.hint)
-        .add("change", answer.change);
-    return object.text();
+    return json_text([&](JsonWriter& json) {
+        const auto add_rule = [&json](const rules::Rule* rule) {
+            json.key("rule");
+            rule == nullptr ? void(json.null()) : write_rule(json, *rule);
+        };
+        json.begin_object()
+            .member("verdict", rules::name(answer.verdict.action))
+            .member("decided_by", rules::name(answer.verdict.decided_by))
+            .member("operation", rules::name(answer.verdict.operation))
+            .member("object", question.shown)
+            .member("program", question.program);
+        add_rule(answer.verdict.rule);
+        json.member("tier", answer.kernel ? "kernel" : "contested").member("why", answer.tier);
+        json.list("lost", answer.lost, [&](const Loser& one) {
+            json.begin_object();
+            add_rule(one.rule);
+            json.member("why", one.why).end_object();
+        });
+        json.list("near", answer.near, [&](const rules::NearMiss& one) {
+            json.begin_object();
+            add_rule(one.rule);
+            json.member("misses_by", word(one.obstacle)).end_object();
+        });
+        json.member("hint", answer.hint).member("change", answer.change).end_object();
+    });
 }
 
 }  // namespace callgate::cli

@@ -1,14 +1,14 @@
 // `callgate plan`: what the kernel decides alone, what is contested, and why.
 #include <cstring>
 
-#include "rules/model/address.hpp"
 #include "base/escape.hpp"
-#include "supervisor/enforce/call_classes.hpp"
-#include "supervisor/enforce/filter_spec.hpp"
+#include "base/json_writer.hpp"
+#include "rules/model/address.hpp"
 #include "supervisor/cli/describe.hpp"
 #include "supervisor/cli/failure.hpp"
-#include "supervisor/cli/json_text.hpp"
 #include "supervisor/cli/verbs.hpp"
+#include "supervisor/enforce/call_classes.hpp"
+#include "supervisor/enforce/filter_spec.hpp"
 
 namespace callgate::cli {
 
@@ -61,9 +61,8 @@ std::string grants_text(const rules::Plan& plan) {
 std::string tiers_text(const rules::Plan& plan) {
     std::string text = "\nRules, and who decides them:\n";
     for (const rules::RuleTier& one : plan.tiers)
-        text += "  " + cell(std::string(tier_name(one.tier)), 11) +
-                terminal_safe(describe(*one.rule)) + "\n             " +
-                terminal_safe(one.why) + "\n";
+        text += "  " + cell(std::string(tier_name(one.tier)), 11) + terminal_safe(describe(*one.rule)) +
+                "\n             " + terminal_safe(one.why) + "\n";
     return text;
 }
 
@@ -96,74 +95,70 @@ std::string calls_text(const rules::Plan& plan) {
     return text;
 }
 
-std::string notified_json(const rules::Plan& plan) {
-    std::vector<std::string> list;
-    for (const enforce::NotifiedCall& call : enforce::notified_calls(plan))
-        list.push_back(JsonObject()
-                           .add("call", call.name)
-                           .add("operations", rules::names(call.operations))
-                           .raw("because", json_list(call.because))
-                           .text());
-    return json_array(list);
+void write_ports(JsonWriter& json, std::string_view name, bool all,
+                 const std::vector<rules::PortRange>& ports) {
+    if (all) {
+        json.member(name, "all");
+    } else {
+        json.list(name, ports, [&](const rules::PortRange& range) { json.value(rules::text(range)); });
+    }
 }
 
-std::string closed_json() {
-    std::vector<std::string> list;
-    for (const enforce::ClosedCall& call : enforce::closed_calls())
-        list.push_back(JsonObject()
-                           .add("call", call.name)
-                           .add("errno", ::strerrorname_np(call.error))
-                           .add("why", call.why)
-                           .text());
-    return json_array(list);
+void write_grant(JsonWriter& json, const rules::Grant& grant) {
+    json.begin_object()
+        .member("path", grant.path)
+        .member("directory", grant.directory)
+        .member("operations", rules::names(grant.operations))
+        .member("rules", grant.rules)
+        .member("trap_only_read", grant.notify_only_read)
+        .member("trap_only_execute", grant.notify_only_execute)
+        .end_object();
 }
 
-std::string ports_json(bool all, const std::vector<rules::PortRange>& ports) {
-    if (all) return "\"all\"";
-    std::vector<std::string> texts;
-    for (const rules::PortRange& range : ports) texts.push_back(rules::text(range));
-    return json_list(texts);
+void write_tier(JsonWriter& json, const rules::RuleTier& one) {
+    json.begin_object().key("rule");
+    write_rule(json, *one.rule);
+    json.member("tier", tier_name(one.tier)).member("why", one.why).end_object();
 }
 
-std::string as_json(const rules::Plan& plan, const CompiledRules& compiled) {
-    std::vector<std::string> grants, tiers, contests;
-    for (const rules::Grant& grant : plan.grants)
-        grants.push_back(JsonObject()
-                             .add("path", grant.path)
-                             .add("directory", grant.directory)
-                             .add("operations", rules::names(grant.operations))
-                             .raw("rules", json_list(grant.rules))
-                             .add("trap_only_read", grant.notify_only_read)
-                             .add("trap_only_execute", grant.notify_only_execute)
-                             .text());
-    for (const rules::RuleTier& one : plan.tiers)
-        tiers.push_back(JsonObject()
-                            .raw("rule", rule_json(*one.rule))
-                            .add("tier", tier_name(one.tier))
-                            .add("why", one.why)
-                            .text());
-    for (const rules::Contest& one : plan.contests)
-        contests.push_back(JsonObject()
-                               .add("operation", rules::name(one.operation))
-                               .raw("because", json_list(one.because))
-                               .add("why", one.why)
-                               .text());
-    return JsonObject()
-               .add("landlock_abi", plan.landlock_abi)
-               .add("default", rules::name(compiled.loaded.rules->fallback()))
-               .raw("grants", json_array(grants))
-               .raw("connect_ports", ports_json(plan.all_connect, plan.connect_ports))
-               .raw("bind_ports", ports_json(plan.all_bind, plan.bind_ports))
-               .raw("rules", json_array(tiers))
-               .raw("contested", json_array(contests))
-               .raw("trapped_calls", notified_json(plan))
-               .raw("closed_calls", closed_json())
-               .add("trap_only", plan.notify_only)
-               .add("trap_only_execute", plan.notify_only_execute)
-               .add("udp", plan.udp)
-               .add("unix_datagram", plan.unix_datagram)
-               .text() +
-           "\n";
+void write_calls(JsonWriter& json, const rules::Plan& plan) {
+    json.list("trapped_calls", enforce::notified_calls(plan), [&](const enforce::NotifiedCall& call) {
+        json.begin_object()
+            .member("call", call.name)
+            .member("operations", rules::names(call.operations))
+            .member("because", call.because)
+            .end_object();
+    });
+    json.list("closed_calls", enforce::closed_calls(), [&](const enforce::ClosedCall& call) {
+        json.begin_object()
+            .member("call", call.name)
+            .member("errno", ::strerrorname_np(call.error))
+            .member("why", call.why)
+            .end_object();
+    });
+}
+
+void write_plan(JsonWriter& json, const rules::Plan& plan, const CompiledRules& compiled) {
+    json.begin_object()
+        .member("landlock_abi", plan.landlock_abi)
+        .member("default", rules::name(compiled.loaded.rules->fallback()))
+        .list("grants", plan.grants, [&](const rules::Grant& one) { write_grant(json, one); });
+    write_ports(json, "connect_ports", plan.all_connect, plan.connect_ports);
+    write_ports(json, "bind_ports", plan.all_bind, plan.bind_ports);
+    json.list("rules", plan.tiers, [&](const rules::RuleTier& one) { write_tier(json, one); });
+    json.list("contested", plan.contests, [&](const rules::Contest& one) {
+        json.begin_object()
+            .member("operation", rules::name(one.operation))
+            .member("because", one.because)
+            .member("why", one.why)
+            .end_object();
+    });
+    write_calls(json, plan);
+    json.member("trap_only", plan.notify_only)
+        .member("trap_only_execute", plan.notify_only_execute)
+        .member("udp", plan.udp)
+        .member("unix_datagram", plan.unix_datagram)
+        .end_object();
 }
 
 }  // namespace
@@ -171,7 +166,7 @@ std::string as_json(const rules::Plan& plan, const CompiledRules& compiled) {
 int plan(const Arguments& arguments) {
     const CompiledRules compiled = Inspection(arguments).compile();
     if (arguments.has("json")) {
-        print(as_json(compiled.plan, compiled));
+        print(json_text([&](JsonWriter& json) { write_plan(json, compiled.plan, compiled); }) + "\n");
         return 0;
     }
     print(grants_text(compiled.plan) + tiers_text(compiled.plan) + "  default    " +

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "base/directory.hpp"
-#include "rules/load/loader.hpp"
 #include "base/escape.hpp"
+#include "base/json_writer.hpp"
+#include "rules/load/loader.hpp"
 #include "supervisor/cli/failure.hpp"
-#include "supervisor/cli/json_text.hpp"
 #include "supervisor/cli/verbs.hpp"
 #include "supervisor/host/host.hpp"
 
@@ -31,18 +31,24 @@ std::vector<std::string> own_profiles(const std::string& directory) {
 
 int list(const std::string& directory, bool json) {
     std::string text;
-    std::vector<std::string> objects;
+    Buffer out;
+    JsonWriter objects(out);
+    objects.begin_list();
     const auto add = [&](std::string_view name, std::string_view description, std::string_view origin) {
         std::string line = terminal_safe(name);
         line.append(line.size() < 12 ? 12 - line.size() : 1, ' ');
         text += line + terminal_safe(description) + "\n";
-        objects.push_back(
-            JsonObject().add("name", name).add("description", description).add("origin", origin).text());
+        objects.begin_object()
+            .member("name", name)
+            .member("description", description)
+            .member("origin", origin)
+            .end_object();
     };
     for (const rules::ShippedProfile& profile : rules::shipped_profiles())
         add(profile.name, profile.description, "shipped");
     for (const std::string& name : own_profiles(directory)) add(name, "your own, in " + directory, "user");
-    print(json ? json_array(objects) + "\n" : text);
+    objects.end_list();
+    print(json ? std::string(out.view()) + "\n" : text);
     return 0;
 }
 

@@ -3,15 +3,15 @@
 
 #include <cstdio>
 
+#include "base/escape.hpp"
+#include "base/json_read.hpp"
+#include "base/json_writer.hpp"
+#include "base/number.hpp"
 #include "supervisor/approval/protocol/client.hpp"
 #include "supervisor/approval/protocol/runtime_directory.hpp"
-#include "base/escape.hpp"
 #include "supervisor/cli/failure.hpp"
-#include "supervisor/cli/json_text.hpp"
 #include "supervisor/cli/verbs.hpp"
-#include "base/json_read.hpp"
 #include "supervisor/host/host.hpp"
-#include "base/number.hpp"
 
 namespace callgate::cli {
 
@@ -32,7 +32,7 @@ Client require_run(const std::string& directory, const std::string& run) {
 json ask(Client& client, std::string_view type) {
     if (!client.send(approval::plain_line(type))) return nullptr;
     const auto answer = client.wait_for(type, patience_ms);
-    return answer ? json::parse(answer->text, nullptr, false) : json(nullptr);
+    return answer ? parse_object(answer->text) : json();
 }
 
 std::string command_of(const json& status) {
@@ -81,7 +81,7 @@ std::string grant_line(const std::string& run, const json& grant) {
 int ps(const Arguments& arguments) {
     const std::vector<json> runs = all_status(find_places().runtime);
     if (arguments.has("json")) {
-        print(json(runs).dump(-1, ' ', true, json::error_handler_t::replace) + "\n");
+        print(ascii_text(json(runs)) + "\n");
         return 0;
     }
     if (runs.empty()) return 0;
@@ -91,8 +91,8 @@ int ps(const Arguments& arguments) {
               column(age(number(member(run, "age_ms"))), 5) +
               column(std::to_string(number(member(run, "questions"))), 7) +
               column(std::to_string(number(member(run, "allowed"))), 7) +
-              column(std::to_string(number(member(run, "denied"))), 6) +
-              terminal_safe(command_of(run)) + "\n");
+              column(std::to_string(number(member(run, "denied"))), 6) + terminal_safe(command_of(run)) +
+              "\n");
     return 0;
 }
 
@@ -108,7 +108,9 @@ int grants(const Arguments& arguments) {
     const std::string directory = find_places().runtime;
     const std::vector<std::string> runs =
         arguments.rest().empty() ? approval::runs_at(directory) : std::vector{arguments.rest().front()};
-    std::vector<std::string> objects;
+    Buffer out;
+    JsonWriter objects(out);
+    objects.begin_list();
     for (const std::string& run : runs) {
         auto client = Client::open(directory, run);
         if (!client && arguments.rest().empty()) continue;
@@ -118,12 +120,13 @@ int grants(const Arguments& arguments) {
         for (json grant : answer["grants"]) {
             grant["run"] = run;
             if (arguments.has("json"))
-                objects.push_back(grant.dump(-1, ' ', true, json::error_handler_t::replace));
+                objects.raw(ascii_text(grant));
             else
                 print(grant_line(run, grant));
         }
     }
-    if (arguments.has("json")) print(json_array(objects) + "\n");
+    objects.end_list();
+    if (arguments.has("json")) print(std::string(out.view()) + "\n");
     return 0;
 }
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "base/escape.hpp"
+#include "base/json_writer.hpp"
 
 namespace callgate::jobs {
 
 namespace {
-
 
 /// How many bytes the character that begins with `lead` has; 1 where none begins.
 std::size_t length_of(unsigned char lead) {
@@ -73,34 +73,31 @@ void append_character(Buffer& out, char32_t point, std::string_view bytes) {
     }
 }
 
-/// One object, member by member.
-class Line {
-public:
-    explicit Line(std::size_t size) : out_(size) {}
-    Buffer& name(std::string_view name) {
-        return out_ << (out_.size() == 0 ? "{\"" : ",\"") << name << "\":";
-    }
-    void text(std::string_view key, std::string_view value) { append_text(name(key), value); }
-    void bytes(const std::string& key, const Captured& captured);
-    [[nodiscard]] std::string end() {
-        out_ << "}\n";
-        return std::string(out_.view());
-    }
+void add_text(JsonWriter& line, std::string_view key, std::string_view text) {
+    append_text(line.key(key).slot(), text);
+}
 
-private:
-    Buffer out_;
-};
-
-void Line::bytes(const std::string& key, const Captured& captured) {
+/// `KEY`, and what a reader must know besides: the bytes where they are no text, and how many there were.
+void add_output(JsonWriter& line, const std::string& key, const Captured& captured) {
     const std::string_view kept = captured.cut() ? whole_characters(captured.bytes) : captured.bytes;
-    if (!append_text(name(key), kept)) {
-        name(key + "_base64") << '"';
-        append_base64(out_, kept);
-        out_ << '"';
+    if (!append_text(line.key(key).slot(), kept)) {
+        Buffer& out = line.key(key + "_base64").slot() << '"';
+        append_base64(out, kept);
+        out << '"';
     }
-    if (!captured.cut()) return;
-    name(key + "_truncated") << "true";
-    name(key + "_bytes") << captured.total;
+    if (captured.cut()) line.member(key + "_truncated", true).member(key + "_bytes", captured.total);
+}
+
+/// One object with the members that `write` adds, and a newline.
+template <class Write>
+std::string line_of(std::size_t size, Write write) {
+    Buffer out(size);
+    JsonWriter line(out);
+    line.begin_object();
+    write(line);
+    line.end_object();
+    out << '\n';
+    return std::string(out.view());
 }
 
 }  // namespace
@@ -139,34 +136,32 @@ std::string_view whole_characters(std::string_view bytes) {
 }
 
 std::string answer(const Result& result, bool compat) {
-    Line line(result.output.bytes.size() + result.error.bytes.size() + result.report.size() + 256);
-    if (!result.id.empty()) line.name("id") << result.id;
-    if (!result.why.empty()) {
-        line.text("error", result.why);
-    } else {
-        line.bytes("output", result.output);
-        line.bytes("error", result.error);
-        line.name(compat ? "code" : "exit_code") << result.exit_status;
-    }
-    std::string_view report = result.report;
-    while (report.ends_with('\n')) report.remove_suffix(1);
-    if (!report.empty()) line.name("report") << report;
-    return line.end();
+    const std::size_t size = result.output.bytes.size() + result.error.bytes.size() + result.report.size();
+    return line_of(size + 256, [&](JsonWriter& line) {
+        if (!result.id.empty()) line.key("id").raw(result.id);
+        if (!result.why.empty()) {
+            add_text(line, "error", result.why);
+        } else {
+            add_output(line, "output", result.output);
+            add_output(line, "error", result.error);
+            line.member(compat ? "code" : "exit_code", result.exit_status);
+        }
+        std::string_view report = result.report;
+        while (report.ends_with('\n')) report.remove_suffix(1);
+        if (!report.empty()) line.key("report").raw(report);
+    });
 }
 
 std::string answer(const Fault& fault, Form form) {
-    Line line(256);
-    if (!fault.id.empty() || form == Form::served)
-        line.name("id") << (fault.id.empty() ? std::string_view("null") : std::string_view(fault.id));
-    line.text("error", fault.why);
-    return line.end();
+    return line_of(256, [&](JsonWriter& line) {
+        if (!fault.id.empty() || form == Form::served)
+            line.key("id").raw(fault.id.empty() ? std::string_view("null") : std::string_view(fault.id));
+        add_text(line, "error", fault.why);
+    });
 }
 
 std::string answer(const Cancel& cancel, bool found) {
-    Line line(256);
-    line.name("cancel") << cancel.id;
-    line.name("found") << (found ? "true" : "false");
-    return line.end();
+    return line_of(256, [&](JsonWriter& line) { line.key("cancel").raw(cancel.id).member("found", found); });
 }
 
 }  // namespace callgate::jobs

@@ -227,7 +227,7 @@ void Execution::finish() {
 
 void Execution::judge(Result& result) const {
     result.exit_status = WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_);
-    const json_read::json report = json_read::json::parse(result.report, nullptr, false);
+    const json_read::json report = json_read::parse_object(result.report);
     const std::string outcome = json_read::text(json_read::member(report, "outcome"));
     if (outcome == "setup_error" && result.output.total == 0) {
         result.why = json_read::text(json_read::member(report, "error"));

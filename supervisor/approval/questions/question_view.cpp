@@ -4,6 +4,7 @@
 
 #include "base/escape.hpp"
 #include "base/json_read.hpp"
+#include "base/json_writer.hpp"
 
 namespace callgate::approval {
 
@@ -62,6 +63,17 @@ QuestionView shown_of(const json& message) {
     return shown;
 }
 
+/// `{"v":1,"type":TYPE,…}` with the members that `write` adds, and a newline.
+template <class Write>
+std::string message(std::string_view type, Write write) {
+    return json_text([&](JsonWriter& line) {
+               line.begin_object().member("v", 1).member("type", type);
+               write(line);
+               line.end_object();
+           }) +
+           "\n";
+}
+
 }  // namespace
 
 bool QuestionView::offers(Scope scope) const { return std::ranges::find(scopes, scope) != scopes.end(); }
@@ -69,8 +81,8 @@ bool QuestionView::offers(Scope scope) const { return std::ranges::find(scopes, 
 FromRun parse_from_run(std::string_view line, std::int64_t now_ns) {
     FromRun result;
     result.text = line;
-    const json message = json::parse(line, nullptr, false);
-    if (message.is_discarded() || !message.is_object() || number(member(message, "v")) != 1) return result;
+    const json message = parse_object(line);
+    if (number(member(message, "v")) != 1) return result;
     result.type = text(member(message, "type"));
     result.run = text(member(message, "run"));
     result.token_required = truth(member(message, "token_required"));
@@ -89,18 +101,19 @@ FromRun parse_from_run(std::string_view line, std::int64_t now_ns) {
 
 std::string decision_line(const QuestionView& shown, std::string_view verdict, Scope scope,
                           std::string_view reason) {
-    std::string line = R"({"v":1,"type":"decision","id":)" + std::to_string(shown.id) +
-                       ",\"key\":" + json_string(shown.key) +
-                       ",\"verdict\":" + json_string(verdict) +
-                       ",\"scope\":" + json_string(name(scope));
-    if (!reason.empty()) line += ",\"reason\":" + json_string(reason);
-    return line + "}\n";
+    return message("decision", [&](JsonWriter& line) {
+        line.member("id", shown.id)
+            .member("key", shown.key)
+            .member("verdict", verdict)
+            .member("scope", name(scope));
+        if (!reason.empty()) line.member("reason", reason);
+    });
 }
 
 ProgramAnswer parse_program_answer(const std::string& given) {
     ProgramAnswer answer;
-    const json message = json::parse(given, nullptr, false);
-    if (message.is_discarded() || !message.is_object()) {
+    const json message = parse_object(given);
+    if (!message.is_object()) {
         answer.problem = given.empty() ? "it failed, or said nothing" : "its answer is no JSON object";
         return answer;
     }
@@ -119,13 +132,13 @@ ProgramAnswer parse_program_answer(const std::string& given) {
 }
 
 std::string auth_line(std::string_view token) {
-    return R"({"v":1,"type":"auth","token":)" + json_string(token) + "}\n";
+    return message("auth", [&](JsonWriter& line) { line.member("token", token); });
 }
 
 std::string plain_line(std::string_view type, std::string_view number_name, std::uint64_t number) {
-    std::string line = R"({"v":1,"type":)" + json_string(type);
-    if (!number_name.empty()) line += ',' + json_string(number_name) + ':' + std::to_string(number);
-    return line + "}\n";
+    return message(type, [&](JsonWriter& line) {
+        if (!number_name.empty()) line.member(number_name, number);
+    });
 }
 
 }  // namespace callgate::approval

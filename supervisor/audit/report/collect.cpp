@@ -2,9 +2,9 @@
 
 #include <ostream>
 
+#include "base/json_read.hpp"
 #include "supervisor/audit/verbs/show_rows.hpp"
 #include "supervisor/audit/write/timestamp.hpp"
-#include "base/json_read.hpp"
 
 namespace callgate::audit::report {
 
@@ -68,7 +68,7 @@ void Collector::begin_run() {
     Run& run = contents_.runs[run_number()];
     const Entry& entry = reader_.entry();
     if (run.started != 0 || run.name != entry.run) return;
-    const json record = json::parse(reader_.line(), nullptr, false);
+    const json record = parse_object(reader_.line());
     const json& ours = member(record, "callgate");
     run.started = now_;
     run.command = entry.command;
@@ -90,7 +90,7 @@ void Collector::end_run() {
     run.outcome = entry.outcome;
     run.exit_code = entry.exit_code;
     run.signal = entry.signal;
-    const json record = json::parse(reader_.line(), nullptr, false);
+    const json record = parse_object(reader_.line());
     run.duration_ms = number(member(record, "callgate", "duration_ms"));
 }
 

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <ctime>
-#include <functional>
 #include <ostream>
 
-#include "base/escape.hpp"
+#include "base/json_writer.hpp"
 #include "supervisor/audit/report/page.hpp"
 
 namespace callgate::audit::report {
@@ -32,47 +31,33 @@ void append_script_string(Buffer& out, std::string_view text) {
 
 namespace {
 
-/// Writes through to the stream before it grows large.
-class Json {
+/// Writes through to the stream before the buffer grows large.
+class Json : public JsonWriter {
 public:
-    explicit Json(std::ostream& out) : stream_(out) {}
-    ~Json() { flush(); }
+    Json(std::ostream& stream, Buffer& out) : JsonWriter(out), stream_(stream), out_(out) {}
     Json(const Json&) = delete;
     Json& operator=(const Json&) = delete;
+    ~Json() { flush(); }
 
-    Json& raw(std::string_view text) {
-        out_ << text;
-        return *this;
+    /// A text as it may stand in the page's script.
+    void text(std::string_view value) { append_script_string(slot(), value); }
+    void text(std::string_view name, std::string_view value) {
+        key(name);
+        text(value);
     }
-    Json& text(std::string_view value) {
-        append_script_string(out_, value);
-        return *this;
-    }
-    template <std::integral Number>
-    Json& number(Number value) {
-        out_ << value;
-        return *this;
+    void texts(std::string_view name, const std::vector<std::string>& values) {
+        list(name, values, [this](const std::string& one) { text(one); });
     }
     /// A number of Strings or of a table; -1 for none.
-    Json& reference(std::uint32_t value) { return value == UINT32_MAX ? raw("-1") : number(value); }
-    /// "[" … "]" around `each` of `values`, with commas.
+    void reference(std::uint32_t one) { one == UINT32_MAX ? value(-1) : value(one); }
+    void tally(const Tally& calls) { value(calls[0]).value(calls[1]).value(calls[2]); }
+    /// A list that may be long; `each` writes one element.
     template <typename Values, typename Each>
-    Json& list(const Values& values, Each each) {
-        raw("[");
-        bool first = true;
-        for (const auto& value : values) {
-            if (!first) raw(",");
-            first = false;
-            each(value);
+    void long_list(std::string_view name, const Values& values, Each each) {
+        list(name, values, [&](const auto& one) {
+            each(one);
             if (out_.size() > (1U << 16)) flush();
-        }
-        return raw("]");
-    }
-    Json& texts(const std::vector<std::string>& values) {
-        return list(values, [this](const std::string& one) { text(one); });
-    }
-    Json& tally(const Tally& calls) {
-        return number(calls[0]).raw(",").number(calls[1]).raw(",").number(calls[2]);
+        });
     }
 
 private:
@@ -81,37 +66,33 @@ private:
         out_.clear();
     }
     std::ostream& stream_;
-    Buffer out_{1U << 17};
+    Buffer& out_;
 };
 
 void put_run(Json& json, const Run& run) {
-    const auto number = [&json](std::string_view name, const auto& value) {
-        json.raw(name);
-        value ? json.number(*value) : json.raw("null");
-    };
-    json.raw("{\"name\":").text(run.name).raw(",\"mode\":").text(run.mode);
-    json.raw(",\"workdir\":").text(run.workdir).raw(",\"version\":").text(run.version);
-    json.raw(",\"kernel\":").text(run.kernel).raw(",\"rules\":").text(run.rules_sha256);
-    json.raw(",\"command\":").texts(run.command).raw(",\"profiles\":").texts(run.profiles);
-    json.raw(",\"degraded\":").texts(run.degraded).raw(",\"landlock\":").number(run.landlock_abi);
-    json.raw(",\"started\":").number(run.started).raw(",\"ended\":").number(run.ended);
-    json.raw(",\"outcome\":").text(outcome_text(run));
-    json.raw(",\"well\":").raw(ended_well(run) ? "true" : "false");
-    number(",\"exit_code\":", run.exit_code);
-    number(",\"signal\":", run.signal);
-    json.raw(",\"duration_ms\":").number(run.duration_ms).raw("}");
+    json.begin_object();
+    json.text("name", run.name);
+    json.text("mode", run.mode);
+    json.text("workdir", run.workdir);
+    json.text("version", run.version);
+    json.text("kernel", run.kernel);
+    json.text("rules", run.rules_sha256);
+    json.texts("command", run.command);
+    json.texts("profiles", run.profiles);
+    json.texts("degraded", run.degraded);
+    json.member("landlock", run.landlock_abi).member("started", run.started).member("ended", run.ended);
+    json.text("outcome", outcome_text(run));
+    json.member("well", ended_well(run))
+        .member("exit_code", run.exit_code)
+        .member("signal", run.signal)
+        .member("duration_ms", run.duration_ms)
+        .end_object();
 }
 
-void put_objects(Json& json, const Contents& contents) {
+/// Numbers of the objects that are paths, as a walk through the tree meets them: '/' before any other
+/// character.
+std::vector<std::uint32_t> in_tree_order(const Contents& contents) {
     const std::vector<Object>& objects = contents.objects.all();
-    json.raw(",\n\"objects\":").list(objects, [&](const Object& object) {
-        unsigned operations = 0;
-        for (const rules::Operation one : object.operations) operations |= 1U << static_cast<unsigned>(one);
-        json.raw("[").reference(object.text).raw(",").reference(object.second).raw(",");
-        json.reference(object.host).raw(",").number(static_cast<unsigned>(object.kind)).raw(",");
-        json.number(operations).raw(",").tally(object.calls).raw("]");
-    });
-    // In the order of a walk through the tree: '/' before any other character.
     std::vector<std::uint32_t> order;
     for (std::uint32_t number = 0; number < objects.size(); ++number) {
         const ObjectKind kind = objects[number].kind;
@@ -128,90 +109,128 @@ void put_objects(Json& json, const Contents& contents) {
         const std::string& second = contents.strings.text(objects[other].text);
         return std::lexicographical_compare(first.begin(), first.end(), second.begin(), second.end(), before);
     });
-    json.raw(",\n\"tree\":").list(order, [&](std::uint32_t number) { json.number(number); });
+    return order;
+}
+
+void put_objects(Json& json, const Contents& contents) {
+    json.new_line();
+    json.long_list("objects", contents.objects.all(), [&](const Object& object) {
+        unsigned operations = 0;
+        for (const rules::Operation one : object.operations) operations |= 1U << static_cast<unsigned>(one);
+        json.begin_list();
+        json.reference(object.text);
+        json.reference(object.second);
+        json.reference(object.host);
+        json.value(static_cast<unsigned>(object.kind)).value(operations);
+        json.tally(object.calls);
+        json.end_list();
+    });
+    json.new_line();
+    json.long_list("tree", in_tree_order(contents), [&](std::uint32_t number) { json.value(number); });
 }
 
 void put_processes(Json& json, const Contents& contents, std::int64_t base) {
-    json.raw(",\n\"processes\":").list(contents.processes.all(), [&](const Process& process) {
-        json.raw("[").number(process.pid).raw(",").number(process.parent_pid).raw(",");
-        json.reference(process.parent).raw(",").number(process.run).raw(",");
-        json.list(process.programs, [&](std::uint32_t program) { json.number(program); });
-        json.raw(",").number(process.first - base).raw(",").number(process.last - base).raw(",");
-        json.tally(process.calls).raw("]");
+    json.new_line();
+    json.long_list("processes", contents.processes.all(), [&](const Process& process) {
+        json.begin_list().value(process.pid).value(process.parent_pid);
+        json.reference(process.parent);
+        json.value(process.run)
+            .value(process.programs)
+            .value(process.first - base)
+            .value(process.last - base);
+        json.tally(process.calls);
+        json.end_list();
     });
 }
 
 void put_calls(Json& json, const Contents& contents, std::int64_t base) {
-    json.raw(",\n\"kinds\":").list(contents.calls.kinds(), [&](const CallKind& kind) {
-        json.raw("[").number(static_cast<unsigned>(kind.outcome));
+    json.new_line();
+    json.long_list("kinds", contents.calls.kinds(), [&](const CallKind& kind) {
+        json.begin_list().value(static_cast<unsigned>(kind.outcome));
         for (const std::uint32_t one :
              {kind.verdict, kind.operation, kind.rule, kind.decided_by, kind.mechanism, kind.error,
               kind.reason, kind.program, kind.process, kind.operations})
-            json.raw(",").number(one);
-        json.raw("]");
+            json.value(one);
+        json.end_list();
     });
     const std::vector<Call>& calls = contents.calls.all();
+    json.new_line().begin_object("calls");
     std::int64_t time = base;
-    json.raw(",\n\"calls\":{\"time\":").list(calls, [&](const Call& call) {
-        json.number(call.time - time);
+    json.long_list("time", calls, [&](const Call& call) {
+        json.value(call.time - time);
         time = call.time;
     });
+    json.new_line();
     std::uint64_t sequence = 0;
-    json.raw(",\n\"sequence\":").list(calls, [&](const Call& call) {
-        json.number(static_cast<std::int64_t>(call.sequence - sequence));
+    json.long_list("sequence", calls, [&](const Call& call) {
+        json.value(static_cast<std::int64_t>(call.sequence - sequence));
         sequence = call.sequence;
     });
-    json.raw(",\n\"kind\":").list(calls, [&](const Call& call) { json.reference(call.kind); });
-    json.raw(",\n\"object\":").list(calls, [&](const Call& call) { json.number(call.object); });
-    json.raw("}");
+    json.new_line();
+    json.long_list("kind", calls, [&](const Call& call) { json.reference(call.kind); });
+    json.new_line();
+    json.long_list("object", calls, [&](const Call& call) { json.value(call.object); });
+    json.end_object();
 }
 
 void put_denials(Json& json, const Contents& contents, std::int64_t base) {
-    json.raw(",\n\"denials\":").list(contents.denials.all(), [&](const Denial& denial) {
-        json.raw("[").number(static_cast<unsigned>(denial.outcome));
+    json.new_line();
+    json.long_list("denials", contents.denials.all(), [&](const Denial& denial) {
+        json.begin_list().value(static_cast<unsigned>(denial.outcome));
         for (const std::uint32_t one : {denial.verdict, denial.operation, denial.rule, denial.decided_by,
                                         denial.error, denial.reason, denial.program, denial.object})
-            json.raw(",").number(one);
-        json.raw(",")
-            .number(denial.count)
-            .raw(",")
-            .number(denial.sequence)
-            .raw(",")
-            .number(denial.first - base);
-        json.raw(",")
-            .number(denial.last - base)
-            .raw(",")
-            .text(denial.fix.option)
-            .raw(",")
-            .text(denial.fix.also)
-            .raw(",");
-        json.text(denial.fix.note).raw("]");
+            json.value(one);
+        json.value(denial.count).value(denial.sequence).value(denial.first - base).value(denial.last - base);
+        json.text(denial.fix.option);
+        json.text(denial.fix.also);
+        json.text(denial.fix.note);
+        json.end_list();
     });
 }
 
-void put_counts(Json& json, const Contents& contents, std::int64_t base) {
-    json.raw(",\n\"rules\":").list(contents.rules, [&](const auto& rule) {
-        json.raw("[").number(rule.first).raw(",").tally(rule.second).raw("]");
+void put_tallies(Json& json, const Contents& contents, std::int64_t base) {
+    json.new_line();
+    json.list("rules", contents.rules, [&](const auto& rule) {
+        json.begin_list().value(rule.first);
+        json.tally(rule.second);
+        json.end_list();
     });
-    json.raw(",\n\"verdicts\":{");
-    bool first = true;
+    json.new_line().begin_object("verdicts");
     for (const auto& [verdict, calls] : contents.verdicts) {
-        json.raw(first ? "" : ",").text(verdict).raw(":[").tally(calls).raw("]");
-        first = false;
+        json.begin_list(verdict);
+        json.tally(calls);
+        json.end_list();
     }
-    json.raw("},\n\"totals\":[").tally(contents.calls_by_outcome);
-    json.raw("],\n\"times\":{\"start\":").number(contents.times.start() - base);
-    json.raw(",\"width\":").number(contents.times.width()).raw(",\"steps\":");
-    json.list(contents.times.steps(), [&](const Tally& step) { json.raw("[").tally(step).raw("]"); });
-    json.raw("},\n\"cut\":{\"allowed\":").number(contents.calls.cut(Outcome::allowed));
-    json.raw(",\"not_allowed\":")
-        .number(contents.calls.cut(Outcome::refused) + contents.calls.cut(Outcome::would));
-    json.raw(",\"events\":").number(contents.calls.events_cut());
-    json.raw(",\"objects\":").number(contents.objects.rolled_up());
-    json.raw(",\"denials\":").number(contents.denials.cut());
+    json.end_object();
+    json.new_line().begin_list("totals");
+    json.tally(contents.calls_by_outcome);
+    json.end_list();
+    json.new_line()
+        .begin_object("times")
+        .member("start", contents.times.start() - base)
+        .member("width", contents.times.width());
+    json.list("steps", contents.times.steps(), [&](const Tally& step) {
+        json.begin_list();
+        json.tally(step);
+        json.end_list();
+    });
+    json.end_object();
+}
+
+/// How much of each kind the page leaves out.
+void put_cuts(Json& json, const Contents& contents) {
     const Tally& unlisted = contents.processes.all().front().calls;
-    json.raw(",\"processes\":").number(unlisted[0] + unlisted[1] + unlisted[2]);
-    json.raw(",\"runs\":").number(contents.runs_cut).raw(",\"rules\":").number(contents.rules_cut).raw("}");
+    json.new_line()
+        .begin_object("cut")
+        .member("allowed", contents.calls.cut(Outcome::allowed))
+        .member("not_allowed", contents.calls.cut(Outcome::refused) + contents.calls.cut(Outcome::would))
+        .member("events", contents.calls.events_cut())
+        .member("objects", contents.objects.rolled_up())
+        .member("denials", contents.denials.cut())
+        .member("processes", unlisted[0] + unlisted[1] + unlisted[2])
+        .member("runs", contents.runs_cut)
+        .member("rules", contents.rules_cut)
+        .end_object();
 }
 
 /// Times in the page count from here: small numbers are short.
@@ -222,26 +241,30 @@ std::int64_t base_of(const Contents& contents) {
 
 }  // namespace
 
-void write_data(std::ostream& out, const Contents& contents) {
-    Json json(out);
+void write_data(std::ostream& stream, const Contents& contents) {
+    Buffer out(1U << 17);
+    Json json(stream, out);
     const std::int64_t base = base_of(contents);
-    json.raw("{\"format\":1,\"file\":").text(contents.file).raw(",\"records\":").number(contents.records);
-    json.raw(",\"bad_lines\":")
-        .number(contents.bad_lines)
-        .raw(",\"torn\":")
-        .raw(contents.torn ? "true" : "false");
-    json.raw(",\"head\":").text(contents.head).raw(",\"made\":").number(std::int64_t{::time(nullptr)});
-    json.raw(",\"by\":").text(CALLGATE_VERSION).raw(",\"base\":").number(base);
-    json.raw(",\n\"runs\":").list(contents.runs, [&json](const Run& run) { put_run(json, run); });
-    put_counts(json, contents, base);
+    json.begin_object().member("format", 1);
+    json.text("file", contents.file);
+    json.member("records", contents.records)
+        .member("bad_lines", contents.bad_lines)
+        .member("torn", contents.torn);
+    json.text("head", contents.head);
+    json.member("made", std::int64_t{::time(nullptr)});
+    json.text("by", CALLGATE_VERSION);
+    json.member("base", base);
+    json.new_line();
+    json.list("runs", contents.runs, [&json](const Run& run) { put_run(json, run); });
+    put_tallies(json, contents, base);
+    put_cuts(json, contents);
     put_denials(json, contents, base);
     put_processes(json, contents, base);
     put_objects(json, contents);
     put_calls(json, contents, base);
-    json.raw(",\n\"strings\":").list(contents.strings.all(), [&json](const std::string& one) {
-        json.text(one);
-    });
-    json.raw("}");
+    json.new_line();
+    json.long_list("strings", contents.strings.all(), [&json](const std::string& one) { json.text(one); });
+    json.end_object();
 }
 
 }  // namespace callgate::audit::report

@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "base/escape.hpp"
+#include "base/json_read.hpp"
 #include "supervisor/audit/verbs/show_rows.hpp"
 #include "supervisor/audit/write/timestamp.hpp"
 
@@ -31,9 +32,7 @@ std::string message_of(const Entry& entry) {
 
 }  // namespace
 
-void Exporter::write(const ExportJson& value) {
-    out_ << value.dump(-1, ' ', true, ExportJson::error_handler_t::replace) << '\n';
-}
+void Exporter::write(const ExportJson& value) { out_ << json_read::ascii_text(value) << '\n'; }
 
 std::span<const std::string_view> export_formats() { return formats; }
 

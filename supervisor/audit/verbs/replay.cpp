@@ -6,9 +6,10 @@
 #include <ostream>
 #include <vector>
 
+#include "base/escape.hpp"
+#include "base/json_read.hpp"
 #include "rules/model/address.hpp"
 #include "rules/plan/plan_audit.hpp"
-#include "base/escape.hpp"
 #include "supervisor/audit/read/lines.hpp"
 #include "supervisor/audit/verbs/show_rows.hpp"
 #include "supervisor/audit/verbs/table.hpp"
@@ -153,7 +154,7 @@ void write_json(std::ostream& out, const Result& result) {
         {"answered", result.answered},       {"contradicted", result.contradicted},
         {"not_by_rules", result.of_no_rule}, {"contradictions", json_of(result.contradictions)},
         {"changes", std::move(changes)}};
-    out << all.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+    out << json_read::ascii_text(all, 2) << '\n';
 }
 
 void write_text(std::ostream& out, const Result& result) {

@@ -7,8 +7,9 @@
 #include <set>
 #include <sstream>
 
-#include "rules/model/address.hpp"
 #include "base/escape.hpp"
+#include "base/json_read.hpp"
+#include "rules/model/address.hpp"
 #include "supervisor/audit/read/reader.hpp"
 #include "supervisor/audit/verbs/replay.hpp"
 #include "supervisor/audit/verbs/show_rows.hpp"
@@ -294,7 +295,7 @@ void Suggestion::write(std::ostream& out) const {
     Json all = head();
     all["rules"] = std::move(rules);
     all["examples"] = {{"allow", std::move(examples)}, {"deny", {"read ~/.ssh/id_ed25519"}}};
-    out << all.dump(2, ' ', true, Json::error_handler_t::replace) << '\n';
+    out << json_read::ascii_text(all, 2) << '\n';
     write_for_a_person(out);
 }
 
@@ -303,7 +304,7 @@ std::vector<std::string> Suggestion::rules() const {
     file_rules(rules, examples);
     network_rules(rules, examples);
     std::vector<std::string> lines;
-    for (const Json& rule : rules) lines.push_back(rule.dump(-1, ' ', true, Json::error_handler_t::replace));
+    for (const Json& rule : rules) lines.push_back(json_read::ascii_text(rule));
     return lines;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/escape.hpp"
+#include "base/json_read.hpp"
 #include "supervisor/audit/verbs/show.hpp"
 #include "supervisor/audit/verbs/show_rows.hpp"
 
@@ -72,7 +73,7 @@ void write_json(std::ostream& out, const std::string& by, const Sorted& groups) 
                        {"would_ask", counts.would_ask},
                        {"would_kill", counts.would_kill}});
     }
-    out << all.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+    out << json_read::ascii_text(all, 2) << '\n';
 }
 
 void write_table(std::ostream& out, const std::string& by, const Sorted& groups) {

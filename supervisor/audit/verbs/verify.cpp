@@ -6,9 +6,10 @@
 #include <ostream>
 
 #include "base/escape.hpp"
+#include "base/json_read.hpp"
+#include "base/plural.hpp"
 #include "supervisor/audit/read/lines.hpp"
 #include "supervisor/audit/verbs/show_rows.hpp"
-#include "base/plural.hpp"
 
 namespace callgate::audit {
 
@@ -211,7 +212,7 @@ void write_json(std::ostream& out, const std::string& path, const Verification& 
                                            {"head", "sha256:" + std::string(found.head.view())},
                                            {"findings", findings},
                                            {"more_findings", found.more_findings}};
-    out << result.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+    out << json_read::ascii_text(result, 2) << '\n';
 }
 
 void write_text(std::ostream& out, const std::string& path, const Verification& found) {
