@@ -3,11 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-// The plain functions: fetching a digest by name costs more than everything that is hashed.
-#define OPENSSL_SUPPRESS_DEPRECATED
-#include <openssl/sha.h>
-
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/unique_fd.hpp"
@@ -104,31 +101,27 @@ Result<std::vector<std::string>> read_arguments(pid_t thread, std::uint64_t addr
 }
 
 ExpectedArguments::ExpectedArguments(std::span<const std::string> arguments, bool whole) : whole_(whole) {
-    SHA256_CTX state;
-    ::SHA256_Init(&state);
+    Sha256 hash;
     for (const std::string& argument : arguments) {
-        ::SHA256_Update(&state, argument.c_str(), argument.size() + 1);
+        hash.add({argument.c_str(), argument.size() + 1});
         length_ += argument.size() + 1;
     }
-    ::SHA256_Final(digest_.data(), &state);
+    digest_ = hash.digest();
 }
 
 bool ExpectedArguments::are_those_of(pid_t process) const {
     if (length_ == 0) return true;
-    SHA256_CTX state;
-    ::SHA256_Init(&state);
+    Sha256 hash;
     std::size_t left = length_;
     bool more = false;
     const auto read = read_command_line(process, [&](std::string_view piece) {
         const std::size_t compared = std::min(piece.size(), left);
-        ::SHA256_Update(&state, piece.data(), compared);
+        hash.add(piece.substr(0, compared));
         left -= compared;
         more = compared < piece.size();
         return !more && (whole_ || left > 0);
     });
-    Digest found{};
-    ::SHA256_Final(found.data(), &state);
-    return read && left == 0 && !(whole_ && more) && found == digest_;
+    return read && left == 0 && !(whole_ && more) && hash.digest() == digest_;
 }
 
 Result<std::vector<std::string>> arguments_of(pid_t process) {

@@ -7,7 +7,6 @@
 
 #include <sys/types.h>
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "base/sha256.hpp"
 
 namespace callgate::kernel {
 
@@ -34,10 +34,9 @@ public:
     [[nodiscard]] bool are_those_of(pid_t process) const;
 
 private:
-    using Digest = std::array<unsigned char, 32>;
     std::size_t length_ = 0;  // bytes that are compared, each string with its NUL
     bool whole_ = false;
-    Digest digest_{};
+    Sha256::Digest digest_{};
 };
 
 /// The argv of the program that waits in `process`. Errors of reading /proc/PID/cmdline.

@@ -1,6 +1,6 @@
 #include "supervisor/approval/protocol/protocol_session.hpp"
 
-#include <openssl/crypto.h>
+#include <sodium/utils.h>
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@ namespace callgate::approval {
 namespace {
 
 bool same_token(std::string_view given, std::string_view wanted) {
-    return given.size() == wanted.size() && ::CRYPTO_memcmp(given.data(), wanted.data(), wanted.size()) == 0;
+    return given.size() == wanted.size() && ::sodium_memcmp(given.data(), wanted.data(), wanted.size()) == 0;
 }
 
 }  // namespace

@@ -1,11 +1,9 @@
 #include "supervisor/audit/write/chain.hpp"
 
-// The plain functions: fetching a digest by name costs a short run more than everything that is hashed.
-#define OPENSSL_SUPPRESS_DEPRECATED
-#include <openssl/sha.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include "base/sha256.hpp"
 
 namespace callgate::audit {
 
@@ -53,20 +51,11 @@ std::optional<ChainHash> ChainHash::parse(std::string_view text) {
 }
 
 ChainHash chain_hash(const ChainHash& previous, std::string_view body) {
-    std::array<unsigned char, SHA256_DIGEST_LENGTH> raw{};
-    SHA256_CTX state;
-    SHA256_Init(&state);
-    SHA256_Update(&state, context.data(), context.size());
-    SHA256_Update(&state, previous.digits.data(), previous.digits.size());
-    SHA256_Update(&state, body.data(), body.size());
-    SHA256_Final(raw.data(), &state);
-    ChainHash hash;
-    constexpr std::string_view digits = "0123456789abcdef";
-    for (std::size_t index = 0; index < raw.size(); ++index) {
-        hash.digits[2 * index] = digits[raw[index] >> 4U];
-        hash.digits[2 * index + 1] = digits[raw[index] & 0xfU];
-    }
-    return hash;
+    Sha256 hash;
+    hash.add(context);
+    hash.add(previous.view());
+    hash.add(body);
+    return {Sha256::hex(hash.digest())};
 }
 
 void append_open_integrity(Buffer& out) {

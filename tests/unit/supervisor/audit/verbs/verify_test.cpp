@@ -1,9 +1,6 @@
 #include "supervisor/audit/verbs/verify.hpp"
 
 #include <doctest/doctest.h>
-#include <openssl/bio.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -12,6 +9,7 @@
 #include <sstream>
 
 #include "supervisor/audit/write/log.hpp"
+#include "tests/unit/supervisor/audit/test_keys.hpp"
 #include "tests/unit/temporary_directory.hpp"
 
 using namespace callgate;
@@ -95,16 +93,9 @@ std::string with_new_hash(const std::string& line, std::string_view from, std::s
     return changed;
 }
 
-void make_key(const std::string& secret, const std::string& open) {
-    EVP_PKEY* const key = ::EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519");
-    REQUIRE(key != nullptr);
-    BIO* const one = ::BIO_new_file(secret.c_str(), "w");
-    REQUIRE(::PEM_write_bio_PrivateKey(one, key, nullptr, nullptr, 0, nullptr, nullptr) == 1);
-    BIO* const other = ::BIO_new_file(open.c_str(), "w");
-    REQUIRE(::PEM_write_bio_PUBKEY(other, key) == 1);
-    ::BIO_free(one);
-    ::BIO_free(other);
-    ::EVP_PKEY_free(key);
+void write_key(const callgate::tests::TestKey& key, const std::string& secret, const std::string& open) {
+    write_bytes(secret, key.secret());
+    write_bytes(open, key.open());
 }
 
 void check_one(const std::string& path, Damage damage, std::uint64_t sequence) {
@@ -269,8 +260,8 @@ TEST_CASE("10,000 random edits of a log are all found") {
 TEST_CASE("a signed log shows whose it is") {
     const TemporaryDirectory base;
     const std::string secret = base / "key.pem", open = base / "pub.pem", other = base / "other.pem";
-    make_key(secret, open);
-    make_key(other, base / "other-pub.pem");
+    write_key(callgate::tests::first_key, secret, open);
+    write_key(callgate::tests::second_key, other, base / "other-pub.pem");
     std::string error;
     Log::Options keyed;
     keyed.key = SigningKey::load(secret, error);
