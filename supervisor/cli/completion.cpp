@@ -7,8 +7,6 @@ namespace callgate::cli {
 
 namespace {
 
-bool offered(const OptionSpec& option) { return option.missing.empty(); }
-
 /// Whether the next word is its value: one that may be left out is given with '=' only.
 bool takes_word(const OptionSpec& option) {
     return option.arity == Arity::one || option.arity == Arity::many;
@@ -23,7 +21,7 @@ std::string verb_names() {
 std::string option_names(const VerbSpec& verb) {
     std::string names;
     for (const OptionSpec* option : options(verb))
-        if (offered(*option)) names += (names.empty() ? "--" : " --") + std::string(option->name);
+        names += (names.empty() ? "--" : " --") + std::string(option->name);
     return names;
 }
 
@@ -45,7 +43,7 @@ std::string verb_words(std::string_view verb) {
 std::string bash_values(const VerbSpec& verb) {
     std::string text;
     for (const OptionSpec* option : options(verb)) {
-        if (!offered(*option) || !takes_word(*option)) continue;
+        if (!takes_word(*option)) continue;
         text += "        " + std::string(verb.name) + ":" + pattern(*option);
         if (option->letter != 0) text.insert(text.rfind("|-") + 1, std::string(verb.name) + ":");
         text += ") ";
@@ -93,7 +91,7 @@ std::string bash() {
         verb_names() + " --help --version' -- \"$word\")); return; fi\n";
     text += "    local valued='";
     for (const OptionSpec* option : options(*find_verb("run"))) {
-        if (!takes_word(*option) || !offered(*option)) continue;
+        if (!takes_word(*option)) continue;
         text += "--" + std::string(option->name) + " ";
         if (option->letter != 0) text += std::string("-") + option->letter + " ";
     }
@@ -155,8 +153,7 @@ std::string zsh() {
         "    shift words; (( CURRENT-- ))\n    case $verb in\n";
     for (const VerbSpec& verb : verbs()) {
         text += "    " + std::string(verb.name) + ") _arguments -S";
-        for (const OptionSpec* option : options(verb))
-            if (offered(*option)) text += zsh_option(*option);
+        for (const OptionSpec* option : options(verb)) text += zsh_option(*option);
         const std::string words = verb_words(verb.name);
         if (verb.command)
             text += " '(-)1:command: _command_names -e' '*::arguments: _normal'";
@@ -203,8 +200,7 @@ std::string fish() {
         const std::string name(verb.name);
         text += "complete -c callgate -n __fish_use_subcommand -f -a " + name + " -d " +
                 fish_text(verb.summary) + "\n";
-        for (const OptionSpec* option : options(verb))
-            if (offered(*option)) text += fish_option(verb, *option);
+        for (const OptionSpec* option : options(verb)) text += fish_option(verb, *option);
         const std::string seen = "complete -c callgate -n '__fish_seen_subcommand_from " + name + "' ";
         if (verb.command) text += seen + "-x -a '(__fish_complete_subcommand)'\n";
         if (const std::string words = verb_words(name); !words.empty())

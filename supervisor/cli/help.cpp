@@ -72,8 +72,7 @@ std::string help(const VerbSpec& verb) {
     text += "\nExamples:\n" + indented(verb.examples);
     for (const OptionGroup& group : verb.groups) {
         text += "\n" + std::string(group.title) + ":\n";
-        for (const OptionSpec& option : group.options)
-            if (option.missing.empty()) text += option_help(option);
+        for (const OptionSpec& option : group.options) text += option_help(option);
     }
     return text;
 }

@@ -18,30 +18,30 @@ constexpr std::array help_options = {
 };
 
 constexpr std::array allow_options = {
-    OptionSpec{"read", 'r', many, "PATH", "allow reading; a directory: all beneath it", "", "FILE"},
-    OptionSpec{"write", 'w', many, "PATH", "allow reading and writing", "", "FILE"},
-    OptionSpec{"execute", 'x', many, "PATH", "allow reading and executing", "", "FILE"},
-    OptionSpec{"deny", 'd', many, "PATH", "deny reading, writing, executing and unix sockets", "", "FILE"},
+    OptionSpec{"read", 'r', many, "PATH", "allow reading; a directory: all beneath it", "FILE"},
+    OptionSpec{"write", 'w', many, "PATH", "allow reading and writing", "FILE"},
+    OptionSpec{"execute", 'x', many, "PATH", "allow reading and executing", "FILE"},
+    OptionSpec{"deny", 'd', many, "PATH", "deny reading, writing, executing and unix sockets", "FILE"},
     OptionSpec{"connect", 'c', many, "HOST[:PORT][/udp]",
                "allow connecting; HOST is a name, an address, a block such as 10.0.0.0/8, or unix:PATH"},
     OptionSpec{"bind", 0, many, "PORT[/udp]",
                "allow listening on a port or on ports such as 8000-8999; unix:PATH or @NAME for a socket"},
     OptionSpec{"except", 0, many, "RULE=PATTERN", "what matches PATTERN is left out of that rule"},
-    OptionSpec{"default", 0, one, "VERDICT", "allow, ask or deny what no rule decides", "", "allow ask deny"},
+    OptionSpec{"default", 0, one, "VERDICT", "allow, ask or deny what no rule decides", "allow ask deny"},
 };
 
 constexpr std::array rule_options = {
     OptionSpec{"profile", 'p', many, "NAME",
                "a shipped or own profile (default: agent; see callgate profiles)"},
-    OptionSpec{"rules", 'R', many, "FILE", "a rule set; replaces the default profile", "", "FILE"},
+    OptionSpec{"rules", 'R', many, "FILE", "a rule set; replaces the default profile", "FILE"},
     OptionSpec{"rules-json", 0, many, "TEXT", "a rule set given in place"},
     OptionSpec{"no-user-rules", 0, flag, "", "leave out your own accepted rules"},
-    OptionSpec{"workdir", 0, one, "DIR", "the work directory (default: the current one)", "", "DIR"},
+    OptionSpec{"workdir", 0, one, "DIR", "the work directory (default: the current one)", "DIR"},
     OptionSpec{
         "record", 0, one, "WHAT",
         "minimal: the kernel denies alone where it can, unrecorded; contested (default): every denial is "
         "recorded; all: static allowances too",
-        "", "minimal contested all"},
+        "minimal contested all"},
 };
 
 constexpr std::array limit_options = {
@@ -59,9 +59,9 @@ constexpr std::array limit_options = {
 constexpr std::array surroundings_options = {
     OptionSpec{"env", 0, many, "NAME[=VALUE]", "pass one more environment variable, or set one"},
     OptionSpec{"keep-env", 0, flag, "", "pass every variable that holds no credential"},
-    OptionSpec{"cwd", 0, one, "DIR", "where the command starts (default: the work directory)", "", "DIR"},
+    OptionSpec{"cwd", 0, one, "DIR", "where the command starts (default: the work directory)", "DIR"},
     OptionSpec{"pass-fd", 0, many, "N", "pass descriptor N on (0, 1 and 2 always are)"},
-    OptionSpec{"background", 0, one, "WHAT", "end (default) or wait for what the command leaves running", "",
+    OptionSpec{"background", 0, one, "WHAT", "end (default) or wait for what the command leaves running",
                "end wait"},
     OptionSpec{"die-with-parent", 0, flag, "", "end the run when the process that started callgate ends"},
     OptionSpec{"keep-capabilities", 0, flag, "", "do not drop capabilities (recorded as degraded)"},
@@ -76,19 +76,19 @@ constexpr std::array decision_options = {
         "ask", 0, one, "WHO",
         "who answers what the rules ask: auto (default: you, on the terminal, where there is one; else "
         "callgate approve, where it waits), tty, socket, fd:N or never",
-        "", "auto tty socket fd: never"},
+        "auto tty socket fd: never"},
     OptionSpec{"ask-timeout", 0, one, "DURATION", "deny what nobody answers in this time (default: 60s)"},
     OptionSpec{"mode", 0, one, "MODE",
-               "enforce (default), or audit: nothing is denied, what would have been is recorded", "",
+               "enforce (default), or audit: nothing is denied, what would have been is recorded",
                "enforce audit"},
     OptionSpec{"require", 0, many, "FEATURE[,..]",
                "fail at the start where one is missing (see callgate doctor)"},
 };
 
 constexpr std::array output_options = {
-    OptionSpec{"audit", 0, one, "FILE|fd:N", "where the log goes (default: the state directory)", "", "FILE"},
+    OptionSpec{"audit", 0, one, "FILE|fd:N", "where the log goes (default: the state directory)", "FILE"},
     OptionSpec{"no-audit", 0, flag, "", "keep no log"},
-    OptionSpec{"report", 0, one, "FILE|fd:N", "write one JSON object about the run at its end", "", "FILE"},
+    OptionSpec{"report", 0, one, "FILE|fd:N", "write one JSON object about the run at its end", "FILE"},
     OptionSpec{"status", 0, one, "fd:N", "write one JSON line when the command itself has ended"},
     OptionSpec{"quiet", 'q', flag, "", "no footer about denials"},
     OptionSpec{"verbose", 'v', flag, "", "say more: warnings about rules, what the kernel holds"},
@@ -96,7 +96,7 @@ constexpr std::array output_options = {
     OptionSpec{"json", 0, flag, "", "the footer as JSON"},
     OptionSpec{"syslog", 0, flag, "",
                "copy each record to the system's log (RFC 5424, /dev/log) as it is written"},
-    OptionSpec{"sign-key", 0, one, "FILE", "sign the log's checkpoints and end with this Ed25519 key", "",
+    OptionSpec{"sign-key", 0, one, "FILE", "sign the log's checkpoints and end with this Ed25519 key",
                "FILE"},
 };
 
@@ -160,14 +160,14 @@ constexpr std::array plain_groups = {OptionGroup{"Options", help_options}};
 constexpr std::array approve_options = {
     OptionSpec{"run", 0, one, "RUN", "the questions of this run only"},
     OptionSpec{"once", 0, flag, "", "end after one answer"},
-    OptionSpec{"exec", 0, one, "PROGRAM", "let a program decide", "", "FILE"},
+    OptionSpec{"exec", 0, one, "PROGRAM", "let a program decide", "FILE"},
     OptionSpec{"notify", 0, flag, "", "ring the terminal's bell and set its title for each question"},
 };
 constexpr std::array approve_groups = {OptionGroup{"Options", approve_options},
                                        OptionGroup{"Other", help_options}};
 
 constexpr std::array check_options = {
-    OptionSpec{"workdir", 0, one, "DIR", "what ${workdir} stands for (default: the current directory)", "",
+    OptionSpec{"workdir", 0, one, "DIR", "what ${workdir} stands for (default: the current directory)",
                "DIR"},
     json_option,
 };
@@ -175,8 +175,8 @@ constexpr std::array check_groups = {OptionGroup{"Options", check_options},
                                      OptionGroup{"Other", help_options}};
 
 constexpr std::array audit_options = {
-    OptionSpec{"verdict", 0, one, "VERDICT", "allow, ask, deny or kill", "", "allow ask deny kill"},
-    OptionSpec{"operation", 0, one, "OPERATION", "read, modify, create, delete, metadata, execute, ...", "",
+    OptionSpec{"verdict", 0, one, "VERDICT", "allow, ask, deny or kill", "allow ask deny kill"},
+    OptionSpec{"operation", 0, one, "OPERATION", "read, modify, create, delete, metadata, execute, ...",
                "read write modify create delete metadata execute connect bind"},
     OptionSpec{"rule", 0, one, "ID", "decided by this rule, or by default"},
     OptionSpec{"object", 0, one, "GLOB", "a path, an address with its port, or @name"},
@@ -190,26 +190,25 @@ constexpr std::array audit_output = {
     OptionSpec{"follow", 'f', flag, "",
                "tail: go on until the run has ended; without LOG, over all runs until none is going on"},
     OptionSpec{"lines", 'n', one, "N", "tail: how many lines (default: 10)"},
-    OptionSpec{"by", 0, one, "WHAT", "summary: rule (default), object, program or host", "",
+    OptionSpec{"by", 0, one, "WHAT", "summary: rule (default), object, program or host",
                "rule object program host"},
-    OptionSpec{"format", 0, one, "FORMAT", "export: ecs, ocsf, otlp-json or csv", "",
-               "ecs ocsf otlp-json csv"},
-    OptionSpec{"into", 0, one, "FILE", "suggest: put the rules into this rule set; shows what is added", "",
+    OptionSpec{"format", 0, one, "FORMAT", "export: ecs, ocsf, otlp-json or csv", "ecs ocsf otlp-json csv"},
+    OptionSpec{"into", 0, one, "FILE", "suggest: put the rules into this rule set; shows what is added",
                "FILE"},
     OptionSpec{"head", 0, one, "HASH", "verify: the head that the log must end in (the report has it)"},
-    OptionSpec{"key", 0, one, "FILE", "verify: checkpoints and end must be signed by this Ed25519 key", "",
+    OptionSpec{"key", 0, one, "FILE", "verify: checkpoints and end must be signed by this Ed25519 key",
                "FILE"},
     OptionSpec{"keep", 0, one, "AGE", "prune: remove the logs of runs that ended longer ago, such as 30d"},
     json_option,
 };
 constexpr std::array replay_options = {
-    OptionSpec{"rules", 'R', many, "FILE", "replay: the rule set that the log is judged by", "", "FILE"},
+    OptionSpec{"rules", 'R', many, "FILE", "replay: the rule set that the log is judged by", "FILE"},
     OptionSpec{"profile", 'p', many, "NAME", "replay: a profile, in the same way"},
     OptionSpec{"rules-json", 0, many, "TEXT", "replay: a rule set given in place"},
     OptionSpec{"no-user-rules", 0, flag, "", "replay: leave out your own accepted rules"},
 };
 constexpr std::array report_options = {
-    OptionSpec{"html", 0, one, "FILE", "report: one page for a browser (- is stdout)", "", "FILE"},
+    OptionSpec{"html", 0, one, "FILE", "report: one page for a browser (- is stdout)", "FILE"},
     OptionSpec{"markdown", 0, Arity::optional, "FILE",
                "report: Markdown for a pull request, on stdout or in FILE"},
 };
@@ -310,8 +309,6 @@ constexpr std::array all_verbs = {
              plain_groups, false, 1, 1, completion},
 };
 
-constexpr std::array<std::string_view, 0> later_verbs = {};
-
 }  // namespace
 
 std::span<const VerbSpec> verbs() { return all_verbs; }
@@ -321,8 +318,6 @@ const VerbSpec* find_verb(std::string_view name) {
                                     [name](const VerbSpec& verb) { return verb.name == name; });
     return found == all_verbs.end() ? nullptr : &*found;
 }
-
-std::span<const std::string_view> missing_verbs() { return later_verbs; }
 
 std::vector<const OptionSpec*> options(const VerbSpec& verb) {
     std::vector<const OptionSpec*> all;

@@ -23,9 +23,6 @@ struct OptionSpec {
     Arity arity = Arity::flag;
     std::string_view value{};  // "DURATION"; "" for a flag
     std::string_view help{};
-    /// Not "": known, but this version cannot honour it; says what follows. Such an option is an error, never
-    /// ignored.
-    std::string_view missing{};
     /// Words that the value can be, separated by spaces (for completion); "FILE" and "DIR" complete paths.
     std::string_view words{};
 };
@@ -53,8 +50,6 @@ struct VerbSpec {
 
 [[nodiscard]] std::span<const VerbSpec> verbs();
 [[nodiscard]] const VerbSpec* find_verb(std::string_view name);
-/// Verbs that the documents name and that this version has not.
-[[nodiscard]] std::span<const std::string_view> missing_verbs();
 
 /// All options of a verb, `--help` among them.
 [[nodiscard]] std::vector<const OptionSpec*> options(const VerbSpec& verb);

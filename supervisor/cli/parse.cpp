@@ -197,13 +197,6 @@ void check_count(const VerbSpec& verb, std::size_t count) {
                   "; usage: callgate " + std::string(verb.name) + " " + std::string(verb.usage));
 }
 
-void refuse_missing(const VerbSpec& verb, const Arguments& arguments) {
-    for (const OptionSpec* option : options(verb))
-        if (!option->missing.empty() && arguments.has(option->name))
-            throw Failure("option " + arguments.origin(option->name) +
-                          " is not in this version: " + std::string(option->missing));
-}
-
 }  // namespace
 
 Arguments parse(const VerbSpec& verb, std::vector<std::string> words, Environment environment) {
@@ -222,7 +215,6 @@ Arguments parse(const VerbSpec& verb, std::vector<std::string> words, Environmen
     arguments.set_rest(std::move(said.rest));
     if (arguments.has("help")) return arguments;
     check_count(verb, arguments.rest().size());
-    refuse_missing(verb, arguments);
     return arguments;
 }
 
