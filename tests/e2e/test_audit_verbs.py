@@ -43,6 +43,7 @@ def test_runs_are_listed_with_what_became_of_them_and_the_last_is_at_hand(box):
     results = [box.run(["/bin/sh", "-c", script], audit=False, options=["-R", str(file), "-q"]) for script in scripts.values()]
     listed = [json.loads(line) for line in audit(box, "ls", "--json").text.splitlines()]
     by_run = {one["run"]: one for one in listed}
+    assert [one["run"] for one in listed] == [one.report["run"] for one in reversed(results)]  # newest first
     assert len(listed) == len(results) == len(by_run)
     for result, (outcome, script) in zip(results, scripts.items()):
         one = by_run[result.report["run"]]

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/escape.hpp"
+#include "base/json_read.hpp"
 #include "supervisor/audit/read/reader.hpp"
 #include "supervisor/audit/verbs/show.hpp"
 #include "supervisor/audit/verbs/show_rows.hpp"
@@ -80,7 +81,7 @@ void write_json(std::ostream& out, const std::string& path, const LogSummary& lo
                         {"would_deny", counts.would_deny},
                         {"would_ask", counts.would_ask},
                         {"would_kill", counts.would_kill}};
-    out << record.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+    out << json_read::ascii_text(record) << '\n';
 }
 
 }  // namespace
@@ -125,7 +126,8 @@ std::string find_log(const LogChoice& choice, std::string& error) {
 }
 
 int list(std::ostream& out, std::ostream&, const ListOptions& options) {
-    const std::vector<std::string> logs = logs_in(options.state);
+    std::vector<std::string> logs = logs_in(options.state);
+    std::ranges::reverse(logs);
     if (options.json) {
         for (const std::string& path : logs) write_json(out, path, summarise(path));
         return 0;

@@ -11,9 +11,9 @@
 #include <thread>
 
 #include "rules/model/rule.hpp"
-#include "supervisor/audit/write/log.hpp"
 #include "supervisor/audit/verbs/selection.hpp"
 #include "supervisor/audit/verbs/table.hpp"
+#include "supervisor/audit/write/log.hpp"
 #include "tests/unit/temporary_directory.hpp"
 
 using namespace callgate;
@@ -266,7 +266,8 @@ TEST_CASE("a command longer than a row is cut, and only then") {
     }
 }
 
-TEST_CASE("ls lists runs with time, outcome, counts and command, and says where an end is missing") {
+TEST_CASE(
+    "ls lists runs, newest first, with time, outcome, counts and command, and says where an end is missing") {
     const TemporaryDirectory base;
     write_run(base.path, "aaaa");
     {
@@ -277,15 +278,16 @@ TEST_CASE("ls lists runs with time, outcome, counts and command, and says where 
     std::ofstream(base / "zzz-junk.jsonl") << "junk\n";
     const auto rows = lines(say(list, ListOptions{.state = base.path}).out);
     REQUIRE(rows.size() == 4);
-    CHECK(rows[1].find("aaaa") == 0);
-    CHECK(rows[1].find("exited 1") != std::string::npos);
-    CHECK(rows[1].find("2 denied, 1 asked, 1 allowed") != std::string::npos);
-    CHECK(rows[1].find("python3 'a b.py'") != std::string::npos);
+    CHECK(rows[1].find("zzz") != std::string::npos);
+    CHECK(rows[3].find("aaaa") == 0);
+    CHECK(rows[3].find("exited 1") != std::string::npos);
+    CHECK(rows[3].find("2 denied, 1 asked, 1 allowed") != std::string::npos);
+    CHECK(rows[3].find("python3 'a b.py'") != std::string::npos);
     CHECK(rows[2].find("bbbb") == 0);
     CHECK(rows[2].find("no end on record") != std::string::npos);
     const auto json = lines(say(list, ListOptions{.state = base.path, .json = true}).out);
     REQUIRE(json.size() == 3);
-    CHECK(nlohmann::json::parse(json[0])["counts"]["deny"] == 2);
+    CHECK(nlohmann::json::parse(json[2])["counts"]["deny"] == 2);
     CHECK(nlohmann::json::parse(json[1])["ended"] == false);
 }
 
