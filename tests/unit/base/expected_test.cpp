@@ -1,4 +1,4 @@
-#include "base/result.hpp"
+#include "base/expected.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,0 +1,34 @@
+// How functions fail whose errors a person reads. Errors of the kernel are Results (base/result.hpp).
+//
+// Neither may be ignored. Exceptions are for wrong use at start-up only.
+#pragma once
+
+#include <boost/assert/source_location.hpp>
+#include <boost/system/result.hpp>
+#include <stdexcept>
+#include <string>
+
+namespace callgate {
+
+/// What went wrong, as a person reads it: without the program's name and without a full stop.
+struct Problem {
+    std::string text;
+
+    /// For test output.
+    template <class Stream>
+    friend Stream& operator<<(Stream& out, const Problem& problem) {
+        out << problem.text;
+        return out;
+    }
+};
+
+/// A value, or what went wrong: `return Problem{path + ": is no directory"};`. `Expected<void>` is a check.
+template <class T>
+using Expected = boost::system::result<T, Problem>;
+
+/// What `value()` of a failed Expected throws.
+[[noreturn]] inline void throw_exception_from_error(const Problem& problem, const boost::source_location&) {
+    throw std::runtime_error(problem.text);
+}
+
+}  // namespace callgate
