@@ -1,0 +1,168 @@
+"""docs/dev/adding-a-call.md, followed: the page's own diff is applied to a copy of the sources, and the new call is run.
+
+What the diff touches is compiled with the commands of the build that is tested, and linked with its libraries. So this takes
+seconds, and the page cannot fall behind the sources.
+"""
+from __future__ import annotations
+
+import concurrent.futures
+import difflib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import harness
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "dev" / "adding-a-call.md"
+BUILD = Path(os.environ["CALLGATE"]).resolve().parent
+SOURCES = ("agent", "base", "rules", "supervisor")
+LIKE = "supervisor/calls/dispatch.cpp"  # a new source is compiled as this one is
+
+
+def diff_of_page() -> str:
+    blocks = re.findall(r"^```diff\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert blocks, "the page shows no diff"
+    return "".join(blocks)
+
+
+class Copy:
+    """A copy of the sources with the diff applied, and how to build the program from it."""
+
+    def __init__(self, place: Path) -> None:
+        self.sources, self.objects, self.program = place / "sources", place / "objects", place / "callgate"
+        self.objects.mkdir(parents=True)
+        for folder in SOURCES:
+            shutil.copytree(ROOT / folder, self.sources / folder)
+        diff = diff_of_page()
+        self.run(["git", "apply", "--whitespace=error", "-"], cwd=self.sources, input=diff,
+                 env={**os.environ, "GIT_CEILING_DIRECTORIES": str(place)})
+        self.changed = re.findall(r"^\+\+\+ b/(.*)$", diff, re.MULTILINE)
+        self.commands = {one["file"]: shlex.split(one["command"]) for one in json.loads((BUILD / "compile_commands.json").read_text())}
+
+    @staticmethod
+    def run(line: list[str], **keywords: object) -> str:
+        done = subprocess.run(line, text=True, capture_output=True, check=False, **keywords)  # type: ignore[call-overload]
+        assert done.returncode == 0, f"{shlex.join(line)}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def only_declares(self, header: str) -> bool:
+        """Whether all that a header gained are declarations of functions: an object that was compiled before needs none."""
+        before, after = ((one / header).read_text().splitlines() for one in (ROOT, self.sources))
+        changes = [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
+        return all(re.fullmatch(r"\+ (\s*|//.*|void \w+\(\w+& \w+\);)", line) for line in changes)
+
+    def affected(self) -> list[str]:
+        """The sources of the program that read a changed file, and the new ones."""
+        wanted = {str(ROOT / name) for name in self.changed if not name.endswith(".hpp") or not self.only_declares(name)}
+        found = {name for name in self.changed if name.endswith(".cpp")}
+        listed = self.run(["ninja", "-C", str(BUILD), "-t", "deps"])
+        for block in listed.split("\n\n"):
+            files = [line.strip() for line in block.splitlines()[1:]]
+            if files and wanted.intersection(files) and files[0].startswith(tuple(f"{ROOT}/{one}/" for one in SOURCES)):
+                found.add(str(Path(files[0]).relative_to(ROOT)))
+        return sorted(found)
+
+    def compile(self, source: str) -> tuple[str, str]:
+        """What the build calls the source's object (itself where it is new), and the new object."""
+        made = str(self.objects / (source.replace("/", "_") + ".o"))
+        known = self.commands.get(str(ROOT / source))
+        command = list(known or self.commands[str(ROOT / LIKE)])
+        place = command.index("-o")
+        built_as = command[place + 1] if known else made
+        command[place + 1] = made
+        command[command.index("-c") + 1] = str(self.sources / source)
+        command = [f"-I{self.sources}" if word == f"-I{ROOT}" else word for word in command]
+        self.run(command, cwd=BUILD)
+        return built_as, made
+
+    def build(self) -> None:
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as workers:
+            made = dict(workers.map(self.compile, self.affected()))
+        link = self.run(["ninja", "-C", str(BUILD), "-t", "commands", "callgate"]).splitlines()[-1]
+        words = shlex.split(link)
+        words = words[words.index("&&") + 1:]
+        words = words[:words.index("&&")] if "&&" in words else words
+        words = [str(self.program) if before == "-o" else made.get(word, word) for before, word in zip(["", *words], words)]
+        first_library = next(index for index, word in enumerate(words) if word.endswith(".a"))
+        # What a new object defines is not taken from a library any more.
+        words[first_library:first_library] = [one for one in made.values() if one not in words]
+        self.run(words, cwd=BUILD)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    if not (BUILD / "compile_commands.json").exists():
+        pytest.skip("the tested program does not lie in its build tree")
+    copy = Copy(tmp_path_factory.mktemp("adding-a-call"))
+    copy.build()
+    return copy.program
+
+
+@pytest.fixture
+def extended(stage, box, built):
+    """A box whose callgate has the page's call."""
+    program = stage.bin / "callgate-extended"
+    shutil.copyfile(built, program)
+    program.chmod(0o755)
+    box.callgate = program
+    return box
+
+
+WATCH = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+queue = libc.inotify_init1(os.O_NONBLOCK)
+watch = libc.inotify_add_watch(queue, os.fsencode(sys.argv[1]), 0x2)  # IN_MODIFY
+if watch < 0:
+    print(os.strerror(ctypes.get_errno()))
+    sys.exit(1)
+with open(sys.argv[2], "a") as file:
+    file.write("more")
+print("seen" if len(os.read(queue, 4096)) >= 16 else "nothing")
+"""
+
+
+def watch(box, watched: Path, written: Path, supervised: bool = True) -> harness.Result:
+    rules = harness.rule_set(
+        {"id": "tree", "allow": ["read", "write"], "path": f"{box.tree}/**"},
+        {"id": "secret", "deny": "read", "path": f"{box.tree}/secret/**"},
+    )
+    return box.run(["/usr/bin/python3", "-c", WATCH, str(watched), str(written)], rules, supervised=supervised)
+
+
+def watches(result: harness.Result) -> list[tuple[str, str]]:
+    """Verdict and rule of each decision on the new call."""
+    return [(one["callgate"]["verdict"], one["rule"]["name"]) for one in result.decisions() if one["event"]["action"] == "inotify_add_watch"]
+
+
+def place(box) -> tuple[Path, Path]:
+    return box.file(box.tree / "secret" / "notes"), box.file(box.tree / "open" / "notes")
+
+
+def test_the_new_call_is_denied_by_a_rule_and_on_record(extended):
+    secret, _ = place(extended)
+    result = watch(extended, secret, secret)
+    assert (result.code, result.out) == (1, b"Permission denied\n"), result.describe()
+    assert watches(result) == [("deny", "secret")], result.audit
+    assert result.report["denials"][0]["object"] == str(secret), result.report["denials"]
+
+
+def test_the_new_call_is_performed_where_it_is_allowed(extended):
+    _, free = place(extended)
+    result = watch(extended, free, free)
+    assert (result.code, result.out) == (0, b"seen\n"), result.describe()
+    assert watches(result) == [("allow", "tree")], result.audit
+
+
+def test_without_the_diff_nothing_decides_the_call(box):
+    secret, _ = place(box)
+    result = watch(box, secret, secret)
+    assert (result.code, result.out) == (0, b"seen\n"), result.describe()
+    assert watches(result) == []
