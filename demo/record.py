@@ -28,7 +28,7 @@ VARIABLE = (
 
 
 def recorded(callgate: str) -> str:
-    """What the demonstration prints. It exits 1 itself where it does not go as described."""
+    """The output of the demonstration, which itself exits 1 if it does not go as described."""
     done = subprocess.run([ROOT / "demo" / "run.sh", callgate], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode != 0:
