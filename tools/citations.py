@@ -3,10 +3,11 @@
 
 usage: citations.py [PATH]...     default: all files; PATH limits which files are read
 
-A citation is the name of a page (`docs/limits.md`, `kernel-facts.md`), a number of docs/dev/kernel-facts.md ("kernel-facts 31",
-"kernel-facts 10b, 13"), an invariant of docs/dev/architecture.md ("invariants 3, 4"), a relative link of a page with its anchor,
-or a path of a source in backquotes in a page. A page's name without a folder is looked for beside the file, in docs/ and in
-docs/dev/. Generated parts, fenced blocks of pages and the fuzzers' inputs are not read.
+Citations are names of pages (`docs/limits.md`), numbers of docs/dev/kernel-facts.md ("kernel-facts 10b, 13"), and invariants of
+docs/dev/architecture.md ("invariants 3, 4"). In a page they are also relative links with their anchors, and paths of sources in
+backquotes. A page's name without a folder is looked for beside the file, in docs/ and in docs/dev/.
+
+Fenced blocks of pages and the fuzzers' inputs are not read.
 """
 from __future__ import annotations
 
@@ -20,19 +21,23 @@ from typing import Iterator
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCS, DEV = ROOT / "docs", ROOT / "docs" / "dev"
 READ = {".cpp", ".hpp", ".c", ".h", ".py", ".sh", ".md", ".txt", ".cmake", ".json", ".js", ".css", ".html", ".toml", ".ld", ""}
-SKIPPED = ("tests/fuzz/corpus/", "tests/testdata/", "LICENSE")
+SKIPPED = ("tests/fuzz/corpus/", "tests/testdata/", "tests/e2e/test_citations.py", "LICENSE")
 PAGE = re.compile(r"(?<![\w/.*-])((?:[\w.-]+/)*[\w-]+\.md)\b(?!-)")
-FACTS = re.compile(r"kernel-facts(?:\.md)?(?:\]\([^)]*\))?,? ((?:\d+[a-z]?(?:, | and | to )?)+)")
-INVARIANTS = re.compile(r"\b[Ii]nvariants? ((?:\d+(?:, | and )?)+)")
+GAP = r"(?:\s*\n[ \t]*(?://[/!]?|#|\*)?[ \t]*| )"  # a comment may break anywhere
+FACTS = re.compile(rf"kernel-facts(?:\.md)?,?{GAP}((?:\d+[a-z]?(?:,{GAP}|{GAP}and{GAP})?)+)")
+INVARIANTS = re.compile(rf"\b[Ii]nvariants?{GAP}((?:\d+(?:,{GAP}|{GAP}and{GAP})?)+)")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 SOURCE = re.compile(r"`((?:\.ci|agent|base|bench|cmake|demo|docs|python|rules|supervisor|tests|tools)/[\w./-]+)`")
 # Pages that a test or a build makes for itself.
 ELSEWHERE = re.compile(r"(comment\.md|build/.*)$")
 
 
-def tracked() -> list[pathlib.Path]:
-    listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard", "-z"], capture_output=True, check=True)
-    return [ROOT / name for name in listed.stdout.decode().split("\0") if name]
+def sources() -> list[pathlib.Path]:
+    """The files of the repository; outside of one all that no build made."""
+    listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard", "-z"], capture_output=True, check=False)
+    if listed.returncode == 0 and (ROOT / ".git").exists():
+        return [ROOT / name for name in listed.stdout.decode().split("\0") if name]
+    return [path for path in ROOT.rglob("*") if not path.relative_to(ROOT).parts[0].startswith(("build", "."))]
 
 
 def read_here(path: pathlib.Path) -> bool:
@@ -71,10 +76,6 @@ def page_exists(name: str, citing: pathlib.Path) -> bool:
     return any((place / name).is_file() for place in places)
 
 
-def listed_numbers(text: str) -> list[str]:
-    return re.findall(r"\d+[a-z]?", text)
-
-
 def wrong_in(path: pathlib.Path, facts: set[str], invariants: set[str]) -> Iterator[tuple[int, str]]:
     try:
         text = path.read_text()
@@ -83,22 +84,19 @@ def wrong_in(path: pathlib.Path, facts: set[str], invariants: set[str]) -> Itera
     page = path.suffix == ".md"
     if page:
         text = without_blocks(text)
-    # A comment may break between the page and the number.
-    joined = re.sub(r"\s*\n[ \t]*(?://[/!]?|#|\*)?[ \t]*", " ", text)
-
     def line_of(offset: int) -> int:
         return text.count("\n", 0, offset) + 1
 
     for found in PAGE.finditer(text):
         address = "://" in text[text.rfind(" ", 0, found.start()) + 1:found.start()]
         if not ELSEWHERE.match(found[1]) and not address and not page_exists(found[1], path):
-            yield line_of(found.start()), f"no such page: {found[1]}"
+            yield line_of(found.start()), f"no such file: {found[1]}"
     for pattern, known, what in ((FACTS, facts, "docs/dev/kernel-facts.md has no number"),
                                  (INVARIANTS, invariants, "docs/dev/architecture.md has no invariant")):
-        for found in pattern.finditer(joined):
-            for number in listed_numbers(found[1]):
-                if number not in known:
-                    yield line_of(text.find(found[0].split()[0])), f"{what} {number}"
+        for found in pattern.finditer(text):
+            for number in re.finditer(r"\d+[a-z]?", found[1]):
+                if number[0] not in known:
+                    yield line_of(found.start(1) + number.start()), f"{what} {number[0]}"
     if not page:
         return
     for found in LINK.finditer(text):
@@ -122,10 +120,10 @@ def main() -> int:
         print("docs/dev/kernel-facts.md or docs/dev/architecture.md has lost its numbers")
         return 1
     count = 0
-    for path in sorted(filter(read_here, tracked())):
+    for path in sorted(filter(read_here, sources())):
         if chosen and not any(path == one or one in path.parents for one in chosen):
             continue
-        for line, what in wrong_in(path, facts, invariants):
+        for line, what in sorted(set(wrong_in(path, facts, invariants))):
             print(f"{path.relative_to(ROOT)}:{line}: {what}")
             count += 1
     return 1 if count else 0

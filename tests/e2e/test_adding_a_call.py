@@ -1,7 +1,7 @@
 """docs/dev/adding-a-call.md, followed: the page's own diff is applied to a copy of the sources, and the new call is run.
 
-What the diff touches is compiled with the commands of the build that is tested, and linked with its libraries. So this takes
-seconds, and the page cannot fall behind the sources.
+Sources that the diff touches are compiled with the commands of the build that is tested, and linked with its libraries. So
+this takes seconds, and the page cannot fall behind the sources.
 """
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Copy:
         return sorted(found)
 
     def compile(self, source: str) -> tuple[str, str]:
-        """What the build calls the source's object (itself where it is new), and the new object."""
+        """The name of the source's object in the build (the new object's, if the source is new), and the new object."""
         made = str(self.objects / (source.replace("/", "_") + ".o"))
         known = self.commands.get(str(ROOT / source))
         command = list(known or self.commands[str(ROOT / LIKE)])
@@ -91,7 +91,7 @@ class Copy:
         words = words[:words.index("&&")] if "&&" in words else words
         words = [str(self.program) if before == "-o" else made.get(word, word) for before, word in zip(["", *words], words)]
         first_library = next(index for index, word in enumerate(words) if word.endswith(".a"))
-        # What a new object defines is not taken from a library any more.
+        # The linker takes nothing from a library that a new object defines.
         words[first_library:first_library] = [one for one in made.values() if one not in words]
         self.run(words, cwd=BUILD)
 
