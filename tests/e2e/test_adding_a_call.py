@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "dev" / "adding-a-call.md"
 BUILD = Path(os.environ["CALLGATE"]).resolve().parent
 SOURCES = ("agent", "base", "rules", "supervisor")
-LIKE = "supervisor/calls/dispatch.cpp"  # a new source is compiled as this one is
+LIKE = "supervisor/enforce/call_table.cpp"  # a new source is compiled as this one is
 
 
 def diff_of_page() -> str:
