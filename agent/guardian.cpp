@@ -14,19 +14,17 @@
 #include <string_view>
 
 #include "agent/confine.hpp"
-#include "agent/launch_message.hpp"
 #include "agent/guard.hpp"
 #include "agent/handover.hpp"
-#include "base/write_all.hpp"
+#include "agent/launch_message.hpp"
+#include "base/result.hpp"
 #include "base/test_switch.hpp"
+#include "base/write_all.hpp"
 
 namespace callgate::agent {
 namespace {
 
-using boost::system::error_code;
 using boost::system::result;
-
-error_code last_error() { return {errno, boost::system::system_category()}; }
 
 struct Pipe {
     UniqueFd read, write;
@@ -37,13 +35,13 @@ result<UniqueFd> above_standard(int fd) {
     if (fd > 2) return UniqueFd(fd);
     const UniqueFd low(fd);
     UniqueFd high(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
-    if (!high) return last_error();
+    if (!high) return errno_code();
     return high;
 }
 
 result<Pipe> make_pipe() {
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return last_error();
+    if (::pipe2(ends, O_CLOEXEC) != 0) return errno_code();
     auto read = above_standard(ends[0]);
     auto write = above_standard(ends[1]);
     if (!read) return read.error();
@@ -63,7 +61,7 @@ result<Pipes> make_pipes() {
         *each = std::move(*made);
     }
     const int flags = ::fcntl(pipes.status.read.get(), F_GETFL);
-    if (flags < 0 || ::fcntl(pipes.status.read.get(), F_SETFL, flags | O_NONBLOCK) != 0) return last_error();
+    if (flags < 0 || ::fcntl(pipes.status.read.get(), F_SETFL, flags | O_NONBLOCK) != 0) return errno_code();
     return pipes;
 }
 
@@ -189,7 +187,7 @@ Failure become_guardian(const GuardianConfig& guarding, const GuardChannels& cha
 result<Guardian> start_guardian(const GuardianConfig& guarding) {
     // A number that is free now could be taken by one of our own pipes and passed on in its place.
     for (const int fd : guarding.pass) {
-        if (::fcntl(fd, F_GETFD) < 0) return last_error();
+        if (::fcntl(fd, F_GETFD) < 0) return errno_code();
     }
     auto pipes = make_pipes();
     if (!pipes) return pipes.error();
@@ -205,14 +203,14 @@ result<Guardian> start_guardian(const GuardianConfig& guarding) {
         const SignalsBlocked blocked;
         started.pid = ::fork();
         if (started.pid == 0) guardian(guarding, start, std::move(*pipes));
-        if (started.pid < 0) return last_error();
+        if (started.pid < 0) return errno_code();
     }
     started.orders = std::move(pipes->orders.write);
     started.events = std::move(pipes->events.read);
     started.go = std::move(pipes->go.write);
     started.handover = std::move(handover.receive);
     started.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, started.pid, 0U)));
-    if (!started.pidfd) return last_error();  // the closed pipes end both
+    if (!started.pidfd) return errno_code();  // the closed pipes end both
     return started;
 }
 
@@ -220,7 +218,7 @@ namespace {
 
 result<void> tell_agent(const Guardian& guardian, const std::vector<std::byte>& bytes) {
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    if (!write_all(guardian.go.get(), text) && errno != EPIPE) return last_error();
+    if (!write_all(guardian.go.get(), text) && errno != EPIPE) return errno_code();
     return {};
 }
 

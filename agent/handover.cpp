@@ -13,14 +13,13 @@
 #include <cerrno>
 
 #include "base/descriptor_message.hpp"
+#include "base/result.hpp"
 
 namespace callgate::agent {
 namespace {
 
 using boost::system::error_code;
 using boost::system::result;
-
-error_code last_error() { return {errno, boost::system::system_category()}; }
 
 using Parcel = DescriptorMessage<char, 1>;
 
@@ -52,11 +51,11 @@ bool taking_descriptors_is_refused() {
 
 result<HandoverSocket> make_handover_socket() {
     int ends[2];
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return last_error();
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return errno_code();
     const UniqueFd first(ends[0]), second(ends[1]);
     HandoverSocket made{UniqueFd(::fcntl(first.get(), F_DUPFD_CLOEXEC, 3)),
                         UniqueFd(::fcntl(second.get(), F_DUPFD_CLOEXEC, 3))};
-    if (!made.send || !made.receive) return last_error();
+    if (!made.send || !made.receive) return errno_code();
     return made;
 }
 
@@ -92,7 +91,7 @@ result<UniqueFd> receive_descriptor(const UniqueFd& socket) {
     while ((got = ::recvmsg(socket.get(), &parcel.header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT)) < 0 &&
            errno == EINTR) {
     }
-    if (got < 0) return last_error();
+    if (got < 0) return errno_code();
     std::array<int, 1> descriptor{-1};
     if (parcel.take(descriptor) != 1) return error_code(EPROTO, boost::system::system_category());
     return UniqueFd(descriptor.front());

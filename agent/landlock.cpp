@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "agent/landlock_abi.hpp"
+#include "base/result.hpp"
 #include "base/test_switch.hpp"
 
 namespace callgate::agent {
@@ -20,11 +21,9 @@ namespace {
 using boost::system::error_code;
 using boost::system::result;
 
-error_code last_error() { return {errno, boost::system::system_category()}; }
-
 result<UniqueFd> create_ruleset(const landlock::RulesetAttributes& attributes, int abi) {
     const long fd = ::syscall(SYS_landlock_create_ruleset, &attributes, landlock::attributes_size(abi), 0U);
-    if (fd < 0) return last_error();
+    if (fd < 0) return errno_code();
     return UniqueFd(static_cast<int>(fd));
 }
 
@@ -33,7 +32,7 @@ result<void> add_path(int ruleset, int object, std::uint64_t access) {
     rule.allowed_access = access;
     rule.parent_fd = object;
     if (::syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0U) != 0)
-        return last_error();
+        return errno_code();
     return {};
 }
 
@@ -71,15 +70,15 @@ result<void> add_ports(int ruleset, std::span<const PortRange> ranges, std::uint
         for (std::uint32_t port = range.first; port <= range.last; ++port) {
             const landlock::NetPort rule{access, port};
             if (::syscall(SYS_landlock_add_rule, ruleset, landlock::rule_net_port, &rule, 0U) != 0)
-                return last_error();
+                return errno_code();
         }
     }
     return {};
 }
 
 result<void> restrict_self(int ruleset) {
-    if (::prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL) != 0) return last_error();
-    if (::syscall(SYS_landlock_restrict_self, ruleset, 0U) != 0) return last_error();
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL) != 0) return errno_code();
+    if (::syscall(SYS_landlock_restrict_self, ruleset, 0U) != 0) return errno_code();
     return {};
 }
 
@@ -98,7 +97,7 @@ result<UniqueFd> RulesetParts::make(std::vector<std::string>* left_out) const {
     if (!ruleset) return ruleset;
     for (const GrantedPath& one : grants) {
         const Added added = add_grant(ruleset->get(), one.path, one.directory, one.access);
-        if (added == Added::failed) return last_error();
+        if (added == Added::failed) return errno_code();
         if (added == Added::left_out && left_out != nullptr) left_out->emplace_back(one.path);
     }
     if (auto added = add_ports(ruleset->get(), connect, landlock::net_connect_tcp); !added)
@@ -114,7 +113,7 @@ result<void> enter_base_domain(int abi) {
     auto ruleset = create_ruleset({handled, 0, 0}, 1);
     if (!ruleset) return ruleset.error();
     const UniqueFd root(::open("/", O_PATH | O_CLOEXEC | O_DIRECTORY));
-    if (!root) return last_error();
+    if (!root) return errno_code();
     if (auto added = add_path(ruleset->get(), root.get(), handled); !added) return added.error();
     return restrict_self(ruleset->get());
 }

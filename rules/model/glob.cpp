@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "rules/model/glob_program.hpp"
 #include "base/made_once.hpp"
+#include "rules/model/glob_program.hpp"
 
 namespace callgate::rules {
 
@@ -33,10 +33,6 @@ using Kind = GlobElement::Kind;
 bool is_literal(GlobComponent elements) {
     return std::all_of(elements.begin(), elements.end(),
                        [](const GlobElement& element) { return element.kind == Kind::byte; });
-}
-
-bool is_double_star(GlobComponent elements) {
-    return elements.size() == 1 && elements[0].kind == Kind::double_star;
 }
 
 std::string literal_bytes(GlobComponent elements) {
@@ -263,7 +259,8 @@ bool Glob::matches(std::string_view text) const {
             if (text == branch.head) return true;
         } else if (compiled_->kind == GlobKind::text) {
             if (compiled_->program(index).matches(text)) return true;
-        } else if (const auto rest = rest_beneath(text, branch.head); rest && remainder_matches(index, *rest)) {
+        } else if (const auto rest = rest_beneath(text, branch.head);
+                   rest && remainder_matches(index, *rest)) {
             return true;
         }
     }

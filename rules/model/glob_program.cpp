@@ -12,10 +12,6 @@ constexpr std::size_t word_bits = 64;
 // A leading '/' may be added to a pattern, and `**` between components makes up to three tokens of four
 // bytes.
 constexpr std::size_t max_states = max_pattern + word_bits;
-
-bool is_double_star(GlobComponent component) {
-    return component.size() == 1 && component[0].kind == GlobElement::Kind::double_star;
-}
 }  // namespace
 
 /// The states that are alive: state i means that the tokens from i on are still to be matched. One word holds

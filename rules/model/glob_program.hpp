@@ -37,6 +37,10 @@ struct GlobElements {
 /// Some of the elements that follow each other.
 using GlobComponent = std::span<const GlobElement>;
 
+[[nodiscard]] inline bool is_double_star(GlobComponent component) {
+    return component.size() == 1 && component[0].kind == GlobElement::Kind::double_star;
+}
+
 /// The alternatives of a pattern, its braces multiplied out. Nothing, and why in `error`, where there are
 /// more than 256, they are too long altogether, or a brace is not closed.
 [[nodiscard]] std::optional<std::vector<std::string>> expand_braces(std::string_view pattern,

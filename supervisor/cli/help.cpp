@@ -8,7 +8,7 @@ namespace callgate::cli {
 namespace {
 
 constexpr std::size_t width = 80;
-constexpr std::size_t column = 28;  // where what an option does begins
+constexpr std::size_t text_column = 28;  // where what an option does begins
 
 /// Breaks `text` at spaces, so that each line fits; `indent` stands before every line but the first. A
 /// newline in `text` stays.
@@ -44,11 +44,11 @@ std::string option_help(const OptionSpec& option) {
         line += "[=" + std::string(option.value) + "]";
     else if (!option.value.empty())
         line += " " + std::string(option.value);
-    if (line.size() + 2 > column)
-        line += "\n" + std::string(column, ' ');
+    if (line.size() + 2 > text_column)
+        line += "\n" + std::string(text_column, ' ');
     else
-        line.append(column - line.size(), ' ');
-    return line + wrapped(option.help, column) + "\n";
+        line.append(text_column - line.size(), ' ');
+    return line + wrapped(option.help, text_column) + "\n";
 }
 
 std::string indented(std::string_view text) {

@@ -15,9 +15,9 @@ namespace callgate::kernel {
 
 namespace {
 
-constexpr std::uint64_t page = 4096;
+constexpr std::uint64_t window_size = 4096;
 constexpr std::size_t max_argument = 128UL << 10;  // MAX_ARG_STRLEN, with the NUL
-constexpr std::size_t max_bytes = 6UL << 20;          // three quarters of _STK_LIM, fs/exec.c
+constexpr std::size_t max_bytes = 6UL << 20;       // three quarters of _STK_LIM, fs/exec.c
 
 /// Strings mostly lie one behind the other: a page is read once for all that it holds.
 class StringReader {
@@ -44,7 +44,7 @@ public:
 private:
     Result<void> fill(std::uint64_t address) {
         length_ = 0;
-        const std::size_t size = page - address % page;
+        const std::size_t size = window_size - address % window_size;
         auto read = read_memory(thread_, address, std::as_writable_bytes(std::span(window_.data(), size)));
         if (!read) return read;
         start_ = address;
@@ -53,7 +53,7 @@ private:
     }
 
     pid_t thread_;
-    std::array<char, page> window_{};
+    std::array<char, window_size> window_{};
     std::uint64_t start_ = 0;
     std::size_t length_ = 0;
 };
@@ -80,8 +80,9 @@ Result<std::vector<std::string>> read_arguments(pid_t thread, std::uint64_t addr
     StringReader strings(thread);
     std::size_t bytes = 0;
     for (;;) {
-        std::array<std::uint64_t, page / sizeof(std::uint64_t)> pointers{};
-        const std::size_t fit = std::max<std::size_t>(1, (page - address % page) / sizeof(std::uint64_t));
+        std::array<std::uint64_t, window_size / sizeof(std::uint64_t)> pointers{};
+        const std::size_t fit =
+            std::max<std::size_t>(1, (window_size - address % window_size) / sizeof(std::uint64_t));
         const auto some = std::span(pointers).first(fit);
         if (auto read = read_memory(thread, address, std::as_writable_bytes(some)); !read)
             return read.error();

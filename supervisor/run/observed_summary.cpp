@@ -10,7 +10,7 @@ namespace callgate {
 
 namespace {
 
-constexpr std::size_t max_groups = 4096, max_rules = 8, max_lines = 6;
+constexpr std::size_t max_groups = 4096, max_rules = 8, max_group_lines = 6;
 
 std::string directory_of(std::string_view path) {
     const std::size_t slash = path.rfind('/');
@@ -37,7 +37,7 @@ bool more_frequent(std::uint64_t one, std::uint64_t other) { return one > other;
 /// The deepest directories become their parents until few are left; nothing becomes one of the first level.
 template <class Lines>
 void roll_up(Lines& lines) {
-    while (lines.size() > max_lines) {
+    while (lines.size() > max_group_lines) {
         std::size_t deepest = 2;
         for (const auto& line : lines) {
             if (line.place.starts_with('/')) deepest = std::max(deepest, depth(line.place));
@@ -106,12 +106,12 @@ void ObservedSummary::append(std::string& text, const Group& group) {
             std::to_string(group.count) + '\n';
     std::size_t shown = 0;
     for (const Line& line : group.lines) {
-        if (shown++ == max_lines) break;
+        if (shown++ == max_group_lines) break;
         text += "callgate:     " + std::string(rules::name(line.action)) + ' ' +
                 std::string(rules::name(line.operation)) + ' ' + terminal_safe(line.place) + " ×" +
                 std::to_string(line.count) + '\n';
     }
-    if (group.lines.size() > max_lines) text += "callgate:     " + more(group.lines.size() - max_lines);
+    if (group.lines.size() > max_group_lines) text += "callgate:     " + more(group.lines.size() - max_group_lines);
 }
 
 std::string ObservedSummary::text() const {

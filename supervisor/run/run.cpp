@@ -26,7 +26,7 @@ void say(const std::string& text) { static_cast<void>(write_all(STDERR_FILENO, t
 
 constexpr const char* system_log = "/dev/log";
 /// How long the system's log may take once the run is over.
-constexpr std::chrono::seconds last_wait{2};
+constexpr std::chrono::seconds max_syslog_wait{2};
 
 std::unique_ptr<audit::Syslog> open_syslog(const SessionConfig& config) {
     if (!config.audit.syslog) return nullptr;
@@ -210,7 +210,7 @@ void Run::finish() {
     }
     if (syslog_) {
         std::string why;
-        const std::uint64_t lost = syslog_->finish(last_wait, why);
+        const std::uint64_t lost = syslog_->finish(max_syslog_wait, why);
         if (lost > 0 && outcome_.error.empty())
             outcome_.error = plural(lost, "record") + " did not reach the system's log (" + why +
                              "): the audit log has them";

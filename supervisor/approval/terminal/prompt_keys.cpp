@@ -4,7 +4,7 @@ namespace callgate::approval {
 
 namespace {
 
-constexpr std::string_view paste_ends = "\x1b[201~";
+constexpr std::string_view end_of_paste = "\x1b[201~";
 constexpr char escape = '\x1b', suspend = 26;
 
 }  // namespace
@@ -88,8 +88,8 @@ std::vector<std::string> PromptKeys::feed(std::string_view bytes, std::int64_t n
                 break;
             case State::paste:
                 pasted_end_ += one;
-                if (pasted_end_.size() > paste_ends.size()) pasted_end_.erase(0, 1);
-                if (pasted_end_ == paste_ends) state_ = State::text;
+                if (pasted_end_.size() > end_of_paste.size()) pasted_end_.erase(0, 1);
+                if (pasted_end_ == end_of_paste) state_ = State::text;
                 break;
         }
     }

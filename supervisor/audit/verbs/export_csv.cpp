@@ -21,7 +21,7 @@ std::string cell(const std::string& text) {
     return quoted + '"';
 }
 
-std::string number(std::uint64_t value) { return value == 0 ? "" : std::to_string(value); }
+std::string number_or_empty(std::uint64_t value) { return value == 0 ? "" : std::to_string(value); }
 
 class Csv : public Exporter {
 public:
@@ -53,11 +53,11 @@ public:
                                      entry.object,
                                      export_text(one.record, {"callgate", "second_object"}),
                                      entry.domain,
-                                     number(static_cast<std::uint64_t>(entry.pid)),
-                                     number(static_cast<std::uint64_t>(entry.parent)),
+                                     number_or_empty(static_cast<std::uint64_t>(entry.pid)),
+                                     number_or_empty(static_cast<std::uint64_t>(entry.parent)),
                                      entry.program,
                                      export_text(one.record, {"user", "id"}),
-                                     number(entry.of_sequence),
+                                     number_or_empty(entry.of_sequence),
                                      entry.outcome,
                                      one.message,
                                      export_text(one.record, {"integrity", "hash"})};

@@ -36,7 +36,7 @@ struct Severity {
     const char* text;
 };
 
-Severity severity_of(const Entry& entry) {
+Severity otlp_severity_of(const Entry& entry) {
     if (entry.verdict == "kill") return {17, "ERROR"};
     return entry.decision() && entry.verdict != "allow" ? Severity{13, "WARN"} : Severity{9, "INFO"};
 }
@@ -51,7 +51,7 @@ public:
         ExportJson attributes = ExportJson::array();
         for (const auto& [key, member] : one.record.items())
             if (key != "@timestamp") flatten(attributes, key, member);
-        const Severity severity = severity_of(one.entry);
+        const Severity severity = otlp_severity_of(one.entry);
         const std::string time = std::to_string(one.time_ns);
         records_.push_back(
             {{"timeUnixNano", time},

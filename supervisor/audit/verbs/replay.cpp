@@ -34,7 +34,7 @@ struct Contradiction {
     std::string why;
 };
 
-struct Result {
+struct Comparison {
     std::map<Change, std::uint64_t> changes;
     bool same_rules = true;  // as those of every run in the log
     std::vector<Contradiction> contradictions;
@@ -82,7 +82,7 @@ std::string shown(const RecordedRequest& request) {
 }
 
 /// Whether the interpreter that this execution names was allowed by an answer just before.
-bool take_answered_interpreter(Result& result, const RecordedRequest& request) {
+bool take_answered_interpreter(Comparison& result, const RecordedRequest& request) {
     if (!request.interpreter_of.empty()) {
         if (request.was == "allow" && result.interpreters.size() < max_executions)
             result.interpreters[request.entity] = request.object;
@@ -95,7 +95,7 @@ bool take_answered_interpreter(Result& result, const RecordedRequest& request) {
     return named;
 }
 
-void compare(Result& result, const RecordedRequest& request, const rules::RuleSet& rules) {
+void compare(Comparison& result, const RecordedRequest& request, const rules::RuleSet& rules) {
     ++result.requests;
     const bool answered_second = take_answered_interpreter(result, request);
     const bool by_answer = answered(request);
@@ -123,7 +123,7 @@ void compare(Result& result, const RecordedRequest& request, const rules::RuleSe
     if (result.changes.size() < max_changes || result.changes.contains(change)) ++result.changes[change];
 }
 
-void note(Result& result, AnswerCheck::Found found, const Lines& lines, const RecordedRequest& request) {
+void note(Comparison& result, AnswerCheck::Found found, const Lines& lines, const RecordedRequest& request) {
     if (found.finding == AnswerCheck::Finding::undecidable) ++result.undecidable;
     if (found.finding != AnswerCheck::Finding::contradicts) return;
     ++result.contradicted;
@@ -139,7 +139,7 @@ nlohmann::ordered_json json_of(const std::vector<Contradiction>& contradictions)
     return all;
 }
 
-void write_json(std::ostream& out, const Result& result) {
+void write_json(std::ostream& out, const Comparison& result) {
     nlohmann::ordered_json changes = nlohmann::ordered_json::array();
     for (const auto& [change, count] : result.changes)
         changes.push_back({{"rule", change.rule},
@@ -157,7 +157,7 @@ void write_json(std::ostream& out, const Result& result) {
     out << json_read::ascii_text(all, 2) << '\n';
 }
 
-void write_text(std::ostream& out, const Result& result) {
+void write_text(std::ostream& out, const Comparison& result) {
     for (const Contradiction& one : result.contradictions)
         out << terminal_safe(one.path) << ':' << one.line << ": record " << one.sequence << ": "
             << terminal_safe(one.why) << '\n';
@@ -199,7 +199,7 @@ int replay(std::ostream& out, std::ostream& errors, const ReplayOptions& options
         errors << terminal_safe(path.empty() ? error : path + ": " + lines.error().message()) << '\n';
         return exit_wrong_use;
     }
-    Result result;
+    Comparison result;
     std::shared_ptr<const rules::RuleSet> rules;
     BadLines bad(errors);
     for (Lines::Step step; (step = lines->next()) != Lines::Step::end;) {

@@ -14,7 +14,7 @@ namespace callgate::calls {
 namespace {
 
 constexpr std::size_t max_elements = 64;
-constexpr std::size_t max_payload = std::size_t{256} << 10;
+constexpr std::size_t max_batch_payload = std::size_t{256} << 10;
 constexpr std::size_t max_datagram = 0xffff;
 
 using Headers = std::array<mmsghdr, max_elements>;
@@ -47,7 +47,7 @@ std::size_t read_parts(pid_t thread, std::span<const mmsghdr> headers, Parts& pa
     std::size_t good = 0, total = 0;
     for (; good < got / sizeof(iovec) && parts[good].iov_len <= max_datagram; ++good) {
         total += parts[good].iov_len;
-        if (total > max_payload) break;
+        if (total > max_batch_payload) break;
     }
     return good;
 }

@@ -22,7 +22,7 @@ namespace {
 
 const std::uint64_t page_size = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 const std::uint64_t ticks_per_second = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
-constexpr std::uint64_t block_size = 512;  // st_blocks, stat(2)
+constexpr std::uint64_t tree_block_size = 512;  // st_blocks, stat(2)
 
 std::string of_process(pid_t pid, const char* what) { return "/proc/" + std::to_string(pid) + "/" + what; }
 
@@ -74,7 +74,7 @@ private:
         if (::fstatat(directory, name, &status, 0) != 0) return;
         if (!S_ISREG(status.st_mode) || status.st_nlink != 0) return;
         if (!counted_.emplace(status.st_dev, status.st_ino).second) return;
-        const auto size = static_cast<std::uint64_t>(status.st_blocks) * block_size;
+        const auto size = static_cast<std::uint64_t>(status.st_blocks) * tree_block_size;
         std::array<char, 16> link{};
         const ssize_t length = ::readlinkat(directory, name, link.data(), link.size());
         const std::string_view target(link.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
