@@ -17,7 +17,6 @@
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/run_options.hpp"
 #include "supervisor/host/host_snapshot.hpp"
-#include "base/process/start_memory.hpp"
 
 namespace callgate::cli {
 
@@ -157,7 +156,6 @@ void RunSetup::choose(const Arguments& arguments) {
 void RunSetup::prepare(const Arguments& arguments) {
     choose(arguments);
     begun_ = begin_run(config_);
-    if (begun_->forked()) start_memory::begin();
     set_rules(arguments);
     if (!begun_->forked()) begun_->fork_guardian(config_);
     begun_->arm(config_);
@@ -173,7 +171,6 @@ void RunSetup::prepare_rules() {
 void RunSetup::work_out(const Arguments& arguments, HostSnapshot& facts) {
     note_facts(&facts);
     choose(arguments);
-    start_memory::begin();
     set_rules(arguments);
     prepare_rules();
     note_objects(arguments, facts);

@@ -23,7 +23,6 @@
 #include "supervisor/jobs/job_message.hpp"
 #include "supervisor/jobs/run_request.hpp"
 #include "base/process/spawn.hpp"
-#include "base/process/start_memory.hpp"
 
 namespace callgate::cli {
 
@@ -111,7 +110,6 @@ int be_run(Prepared& prepared, const UniqueFd& socket) {
     const jobs::Born born{.process = ::getpid()};
     static_cast<void>(::send(socket.get(), &born, sizeof born, MSG_NOSIGNAL));
     prepared.starting.begin(prepared.facts);
-    start_memory::make_own();  // while nobody waits
     prepared.starting.make_ready();
     std::optional<jobs::JobMessage> job = await_job(socket.get(), prepared.starting.untimely_end());
     if (!job) return 0;

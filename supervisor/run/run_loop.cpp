@@ -9,14 +9,13 @@
 #include "supervisor/approval/terminal/terminal.hpp"
 #include "base/process/held_signals.hpp"
 #include "base/process/open_files.hpp"
-#include "base/process/start_memory.hpp"
 
 namespace callgate {
 
 namespace {
 
 /// How long a reader of the log may take once the run is over.
-constexpr std::chrono::seconds last_wait{2};
+constexpr std::chrono::seconds max_log_wait{2};
 
 std::optional<calls::Observation> observation(const SessionConfig& config) {
     if (!config.enforced) return std::nullopt;
@@ -36,7 +35,6 @@ RunLoop::RunLoop(Surroundings surroundings)
       shared_(supervision()),
       receivers_(listener_, shared_, [this] { loop_.wake_watchdog(); }) {
     // Threads from here on: they inherit the blocked signals.
-    start_memory::end();
     raise_open_files();
     receivers_.prepare();
 }
@@ -130,7 +128,7 @@ RunOutcome RunLoop::run(std::function<void(int exit_code)> command_ended) {
                                     .relay = relay(),
                                     .tick = [this] { return receivers_.tick(); },
                                     .tick_interval = std::chrono::milliseconds(WorkerPool::tick_interval_ms)});
-    if (shared_.log != nullptr) shared_.log->limit_waiting(last_wait);
+    if (shared_.log != nullptr) shared_.log->limit_waiting(max_log_wait);
     desk_->stop();
     receivers_.stop();
     note_tree_limits(outcome);
