@@ -122,10 +122,10 @@ make_root() {
     echo callgate >"$root"/etc/hostname
     rm -rf "$root"/usr/lib/python3*/test "$root"/usr/lib/python3*/idlelib
     ldconfig -r "$root"
-    mkdir -p "$root"/callgate/{build,build-switches}
+    mkdir -p "$root"/callgate/build/switched
     cp -a rules agent supervisor tests docs "$root"/callgate/
     cp -a build/callgate build/programs "$root"/callgate/build/
-    cp -a build-switches/callgate "$root"/callgate/build-switches/
+    cp -a build/switched/callgate "$root"/callgate/build/switched/
     strip "$root"/callgate/build*/callgate
     install -m 0755 tools/kernels_init.sh "$root"/callgate-init
 }
@@ -194,7 +194,7 @@ judge() {
 }
 
 result=0
-[ -x build/callgate ] && [ -x build-switches/callgate ] || fail 'build first: ./dev build, ./dev build switches'
+[ -x build/callgate ] && [ -x build/switched/callgate ] || fail 'build first: ./dev build'
 command -v qemu-system-x86_64 >/dev/null || fail 'qemu-system-x86_64 is missing (package qemu-system-x86)'
 mkdir -p "$work"
 make_disk "$@"

@@ -28,7 +28,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:  # lo: up
 PYTHON
 cd /callgate
 echo "kernels: $(uname -r)"
-export CALLGATE=$PWD/build/callgate PROGRAMS=$PWD/build/programs CALLGATE_SWITCHED=$PWD/build-switches/callgate
+export CALLGATE=$PWD/build/callgate PROGRAMS=$PWD/build/programs CALLGATE_SWITCHED=$PWD/build/switched/callgate
 export PYTHONDONTWRITEBYTECODE=1 CALLGATE_TEST_PATIENCE=15
 echo "kernels: Landlock ABI $("$CALLGATE" doctor --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["landlock_abi"])')"
 result=0 series=$(uname -r | grep -o '^[0-9]*\.[0-9]*')

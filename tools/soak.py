@@ -36,8 +36,8 @@ class Stage(NamedTuple):
 
 
 STAGES = {
-    "gcc": Stage("gcc, release", ("release", "switches"), "build"),
-    "clang": Stage("clang", ("release", "switches", "clang"), "build-clang", full=False),
+    "gcc": Stage("gcc, release", ("release",), "build"),
+    "clang": Stage("clang", ("release", "clang"), "build-clang", full=False),
     "asan": Stage("gcc, address and undefined behaviour", ("asan",), "build-asan", r"^(unit|fuzz\.)"),
     "tsan": Stage("gcc, threads", ("tsan",), "build-tsan", "^unit$"),
     "fuzz": Stage("libFuzzer", (), command=("./dev", "fuzz", "300")),

@@ -1,5 +1,6 @@
 #include <exception>
 
+#include "supervisor/cli/build_info.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/verbs.hpp"
 #include "supervisor/jobs/job_message.hpp"
@@ -27,7 +28,7 @@ int dispatch_words(std::vector<std::string> words) {
     const std::string word = words[0];
     words.erase(words.begin());
     if (word == "--version" || word == "version") {
-        print("callgate " CALLGATE_VERSION "\n");
+        print("callgate " CALLGATE_VERSION " (" + std::string(build_info) + ")\n");
         return 0;
     }
     if (word == "--help" || word == "-h" || word == "help") {

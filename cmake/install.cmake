@@ -1,0 +1,12 @@
+# `cmake --install BUILD [--component runtime|development]`. runtime: what a user needs. development: symbols for a debugger,
+# and the schema of rules for editors.
+include(GNUInstallDirs)
+install(TARGETS callgate RUNTIME COMPONENT runtime)
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
+file(GLOB PAGES CONFIGURE_DEPENDS docs/*.md)
+install(FILES ${PAGES} DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT runtime)
+if(CALLGATE_STRIP)
+  install(FILES ${CMAKE_BINARY_DIR}/callgate.debug DESTINATION ${CMAKE_INSTALL_LIBDIR}/debug/callgate COMPONENT development)
+endif()
+install(FILES rules/rules.schema.json DESTINATION ${CMAKE_INSTALL_DATADIR}/callgate COMPONENT development)
+install(DIRECTORY docs/dev DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT development)

@@ -1,0 +1,27 @@
+# join_sources(TARGET): each folder's sources are compiled together, at most ten at a time.
+#
+# The headers that they share are then parsed once. Measured for supervisor/calls/files, ten sources with the precompiled
+# header: 17.9 s of processor time one by one, 6.9 s together. Two sources of one folder therefore need different names in
+# their unnamed namespaces. The presets dev and clang compile each source alone.
+set(MOST_JOINED_SOURCES 10)
+
+function(join_sources target)
+  if(NOT CALLGATE_UNITY)
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  foreach(source ${sources})
+    if(NOT source MATCHES "\\.cpp$" OR source MATCHES "^${CMAKE_BINARY_DIR}|TARGET_OBJECTS|/main\\.cpp$")
+      continue()
+    endif()
+    get_filename_component(folder ${source} DIRECTORY)
+    string(MAKE_C_IDENTIFIER "${folder}" folder)
+    math(EXPR number "0${${folder}_COUNT} + 1" OUTPUT_FORMAT DECIMAL)
+    set(${folder}_COUNT ${number})
+    math(EXPR group "(${number} - 1) / ${MOST_JOINED_SOURCES}")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP "${folder}_${group}")
+  endforeach()
+  # The compiler takes a source that is included for a header, where a type from an unnamed namespace would be a mistake.
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+endfunction()
