@@ -1,5 +1,5 @@
 #!/bin/bash
-# ./dev lint: format, layers, citations, a clang build without warnings, clang-tidy, unit tests and kept inputs under sanitizers.
+# ./dev lint: format, folders, citations, a clang build, clang-tidy, unit tests and kept inputs under sanitizers.
 #
 # Every check runs, then the ones that failed are named. --all: clang-tidy on every source, not only on those that
 # differ from the commit on which this branch stands (or from HEAD~1 where there is no upstream).
@@ -63,7 +63,7 @@ python_package() {
 
 check 'format' format
 check 'Python' python_package
-check 'layers' tools/layers.sh
+check 'folders' tools/folders.py
 check 'citations' tools/citations.py
 check 'shell syntax' bash -n dev tools/*.sh demo/*.sh .ci/run
 check 'clang build' ./dev build clang
