@@ -188,6 +188,7 @@ class Stage:
     def __init__(self) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="cg-e2e-", dir="/tmp"))
         self.root.chmod(0o755)
+        os.chdir(self.root)  # the sources may lie where only root can look: what a user starts must not begin there
         self.bin = self.root / "bin"
         self.bin.mkdir(mode=0o755)
         self.bin.chmod(0o755)
@@ -288,7 +289,7 @@ class Box:
 
     def switch(self, off: str = "", abi: int | None = None) -> None:
         """From here on the build whose checks can be left out (base/test_switch.hpp)."""
-        assert self.stage.switched, "CALLGATE_SWITCHED names no program: ./dev build switches"
+        assert self.stage.switched, "CALLGATE_SWITCHED names no program: ./dev build"
         self.callgate = self.stage.switched
         self.switches = dict(zip(SWITCHES, (off, "" if abi is None else str(abi))))
 

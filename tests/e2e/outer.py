@@ -102,8 +102,9 @@ class Tmux:
         return box.root / f"tmux-{Tmux.count}"
 
     def do(self, *words: str) -> str:
+        """One command of tmux, started in the box: where the user cannot search the current directory, tmux takes the home."""
         return subprocess.run([*self.server, *words], capture_output=True, text=True, check=True, env=self.environment,
-                              **self.box.user.popen_identity()).stdout
+                              cwd=self.box.tree, **self.box.user.popen_identity()).stdout
 
     def type(self, *keys: str) -> None:
         self.do("send-keys", *keys)
@@ -139,6 +140,6 @@ class Tmux:
         """Until nothing of it is left: a run takes its files away at its end."""
         panes = self.do("list-panes", "-s", "-F", "#{pane_pid}").split()
         left = {pid for pane in map(int, panes) for pid in (pane, *harness.descendants(pane))}
-        subprocess.run([*self.server, "kill-server"], env=self.environment, capture_output=True,
+        subprocess.run([*self.server, "kill-server"], env=self.environment, capture_output=True, cwd=self.box.tree,
                        **self.box.user.popen_identity())
         harness.until(lambda: not any(map(harness.alive, left)), "the end of what ran in tmux")
