@@ -24,6 +24,8 @@ series_and_abi=('6.1 2' '6.12 6')
 guest_packages=(bash bsdutils coreutils dash diffutils libc-bin ncurses-base util-linux python3 python3-pytest tmux passwd acl
     procps findutils grep sed mount tar xz-utils e2fsprogs git sqlite3 redis-server redis-tools curl make strace rsync)
 declare -A left_out=(
+    [adding_a_call]='needs a compiler'
+    [citations]='reads sources'
     [abi]='injects older Landlocks where there is a new one'
     [answers_on_record]='reads logs'
     [approve]='is the side of approvers, which speaks to the program alone'

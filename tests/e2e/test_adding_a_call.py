@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import concurrent.futures
 import difflib
-import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Iterator, NamedTuple
 
 import pytest
 
@@ -32,6 +32,29 @@ def diff_of_page() -> str:
     return "".join(blocks)
 
 
+class Unit(NamedTuple):
+    """A compilation of the tested build: of one source, or of several that are joined."""
+
+    command: list[str]
+    source: str
+    made: str  # the object, as the linker's command names it
+
+
+def run(line: list[str], **keywords: object) -> str:
+    done = subprocess.run(line, text=True, capture_output=True, check=False, **keywords)  # type: ignore[call-overload]
+    assert done.returncode == 0, f"{shlex.join(line)}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def ninja(*arguments: str) -> str:
+    return run(["ninja", "-C", str(BUILD), "-t", *arguments])
+
+
+def without(words: list[str], *options: str) -> list[str]:
+    """Leaves out options with their value."""
+    return [word for before, word in zip(["", *words], words) if word not in options and before not in options]
+
+
 class Copy:
     """A copy of the sources with the diff applied, and how to build the program from it."""
 
@@ -41,16 +64,11 @@ class Copy:
         for folder in SOURCES:
             shutil.copytree(ROOT / folder, self.sources / folder)
         diff = diff_of_page()
-        self.run(["git", "apply", "--whitespace=error", "-"], cwd=self.sources, input=diff,
-                 env={**os.environ, "GIT_CEILING_DIRECTORIES": str(place)})
+        run(["git", "apply", "--whitespace=error", "-"], cwd=self.sources, input=diff,
+            env={**os.environ, "GIT_CEILING_DIRECTORIES": str(place)})
         self.changed = re.findall(r"^\+\+\+ b/(.*)$", diff, re.MULTILINE)
-        self.commands = {one["file"]: shlex.split(one["command"]) for one in json.loads((BUILD / "compile_commands.json").read_text())}
-
-    @staticmethod
-    def run(line: list[str], **keywords: object) -> str:
-        done = subprocess.run(line, text=True, capture_output=True, check=False, **keywords)  # type: ignore[call-overload]
-        assert done.returncode == 0, f"{shlex.join(line)}\n{done.stdout}{done.stderr}"
-        return done.stdout
+        *compiled, self.link = map(shlex.split, ninja("commands", "callgate").splitlines())
+        self.units = [Unit(line, line[line.index("-c") + 1], line[line.index("-o") + 1]) for line in compiled if "-c" in line]
 
     def only_declares(self, header: str) -> bool:
         """Whether all that a header gained are declarations of functions: an object that was compiled before needs none."""
@@ -58,47 +76,51 @@ class Copy:
         changes = [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
         return all(re.fullmatch(r"\+ (\s*|//.*|void \w+\(\w+& \w+\);)", line) for line in changes)
 
-    def affected(self) -> list[str]:
-        """The sources of the program that read a changed file, and the new ones."""
-        wanted = {str(ROOT / name) for name in self.changed if not name.endswith(".hpp") or not self.only_declares(name)}
-        found = {name for name in self.changed if name.endswith(".cpp")}
-        listed = self.run(["ninja", "-C", str(BUILD), "-t", "deps"])
-        for block in listed.split("\n\n"):
-            files = [line.strip() for line in block.splitlines()[1:]]
-            if files and wanted.intersection(files) and files[0].startswith(tuple(f"{ROOT}/{one}/" for one in SOURCES)):
-                found.add(str(Path(files[0]).relative_to(ROOT)))
-        return sorted(found)
+    def affected(self) -> Iterator[Unit]:
+        """The units that read a changed file, and one for each new source."""
+        readers: dict[str, set[str]] = {}  # of each file, the objects
+        for block in ninja("deps").split("\n\n"):
+            first, *files = block.splitlines() or [""]
+            for file in files:
+                readers.setdefault(file.strip(), set()).add(first.partition(":")[0])
+        old = [str(ROOT / name) for name in self.changed if (ROOT / name).exists()]
+        wanted = set().union(*(readers[name] for name in old
+                               if not name.endswith(".hpp") or not self.only_declares(str(Path(name).relative_to(ROOT)))))
+        yield from (unit for unit in self.units if unit.made in wanted)
+        like = next(unit for unit in self.units if unit.made in readers[str(ROOT / LIKE)])
+        for name in self.changed:
+            if name.endswith(".cpp") and not (ROOT / name).exists():
+                yield Unit(like.command, str(ROOT / name), name)
 
-    def compile(self, source: str) -> tuple[str, str]:
-        """The name of the source's object in the build (the new object's, if the source is new), and the new object."""
-        made = str(self.objects / (source.replace("/", "_") + ".o"))
-        known = self.commands.get(str(ROOT / source))
-        command = list(known or self.commands[str(ROOT / LIKE)])
-        place = command.index("-o")
-        built_as = command[place + 1] if known else made
-        command[place + 1] = made
-        command[command.index("-c") + 1] = str(self.sources / source)
-        command = [f"-I{self.sources}" if word == f"-I{ROOT}" else word for word in command]
-        self.run(command, cwd=BUILD)
-        return built_as, made
+    def moved(self, source: str) -> str:
+        """The copy of a source; of joined sources a file that joins their copies."""
+        if Path(source).is_relative_to(BUILD):
+            joined = self.objects / Path(source).name
+            joined.write_text(Path(source).read_text().replace(f'"{ROOT}/', f'"{self.sources}/'))
+            return str(joined)
+        return source.replace(f"{ROOT}/", f"{self.sources}/")
+
+    def compile(self, unit: Unit) -> tuple[str, str]:
+        """The object's name on the linker's command line, and the new object."""
+        made = str(self.objects / (unit.made.replace("/", "_") + ".o"))
+        command = [f"-I{self.sources}" if word == f"-I{ROOT}" else word for word in without(unit.command, "-MT", "-MF", "-o", "-c")]
+        run([*(word for word in command if word != "-MD"), "-o", made, "-c", self.moved(unit.source)], cwd=BUILD)
+        return unit.made, made
 
     def build(self) -> None:
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as workers:
             made = dict(workers.map(self.compile, self.affected()))
-        link = self.run(["ninja", "-C", str(BUILD), "-t", "commands", "callgate"]).splitlines()[-1]
-        words = shlex.split(link)
-        words = words[words.index("&&") + 1:]
-        words = words[:words.index("&&")] if "&&" in words else words
-        words = [str(self.program) if before == "-o" else made.get(word, word) for before, word in zip(["", *words], words)]
+        words = self.link[self.link.index("&&") + 1:]
+        words = [made.get(word, word) for word in without(words[:words.index("&&")], "-o")]
         first_library = next(index for index, word in enumerate(words) if word.endswith(".a"))
         # The linker takes nothing from a library that a new object defines.
         words[first_library:first_library] = [one for one in made.values() if one not in words]
-        self.run(words, cwd=BUILD)
+        run([*words, "-o", str(self.program)], cwd=BUILD)
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    if not (BUILD / "compile_commands.json").exists():
+    if not (BUILD / "build.ninja").exists():
         pytest.skip("the tested program does not lie in its build tree")
     copy = Copy(tmp_path_factory.mktemp("adding-a-call"))
     copy.build()
