@@ -25,7 +25,7 @@ guest_packages=(bash bsdutils coreutils dash diffutils libc-bin ncurses-base uti
     procps findutils grep sed mount tar xz-utils e2fsprogs git sqlite3 redis-server redis-tools curl make strace rsync)
 declare -A left_out=(
     [adding_a_call]='needs a compiler'
-    [citations]='reads sources'
+    [pages]='reads sources'
     [abi]='injects older Landlocks where there is a new one'
     [answers_on_record]='reads logs'
     [approve]='is the side of approvers, which speaks to the program alone'

@@ -1,4 +1,4 @@
-"""tools/citations.py: nothing in the repository cites what is not there, and the tool notices what would."""
+"""The pages for developers: all that is cited exists, and the picture of folders is the one of the sources."""
 from __future__ import annotations
 
 import shutil
@@ -37,3 +37,18 @@ def test_each_kind_of_dangling_citation_is_found(tmp_path):
     done = citations(tmp_path)
     found = [line for line in done.stdout.splitlines() if line.startswith(tuple(WRONG))]
     assert done.returncode == 1 and sorted(found) == sorted(line for _, lines in WRONG.values() for line in lines), done.stdout
+
+
+def insert(text: str, *arguments: object) -> int:
+    return subprocess.run([sys.executable, ROOT / "tools/insert.py", *map(str, arguments)], input=text, text=True, check=False).returncode
+
+
+def test_the_picture_of_folders_is_the_checkers(tmp_path):
+    drawn = subprocess.run([ROOT / "tools/folders.py", "--picture"], capture_output=True, text=True, check=True).stdout
+    page = ROOT / "docs/dev/architecture.md"
+    assert insert(drawn, "--check", page, "folders") == 0, "./dev docs draws it anew"
+    assert insert(drawn + "another line\n", "--check", page, "folders") == 1
+    copy = tmp_path / "page.md"
+    shutil.copy(page, copy)
+    assert insert("other\n", copy, "folders") == 0 and "\n```\nother\n```\n" in copy.read_text()
+    assert insert(drawn, copy, "folders") == 0 and copy.read_bytes() == page.read_bytes()
