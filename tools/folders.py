@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 """Checks which folder includes which, against tools/dependencies.
 
-usage: folders.py [--picture | --list]
+usage: folders.py [--picture | --write | --list]
 
 The check fails on an include that the file does not allow, on a folder that the file does not list, on a line or a word that
-no include needs any more, and on a circle between folders. --picture draws the folders in layers, for
-docs/dev/architecture.md. --list prints the lines as the sources have them, to start from after a move.
+no include needs any more, on a circle between folders, and where docs/dev/architecture.md shows another picture. --picture
+draws the folders in layers, and --write (`./dev docs`) puts that into the page. --list prints the lines as the sources have
+them, to start from after a move.
 """
 from __future__ import annotations
 
@@ -18,6 +19,8 @@ from typing import Iterator, NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RULES = ROOT / "tools" / "dependencies"
+PAGE = ROOT / "docs" / "dev" / "architecture.md"
+MARK = "<!-- generated: tools/folders.py --picture -->\n"
 TOPS = ("base", "agent", "rules", "supervisor")
 # Libraries that cost a reader or a start something. A line limits them after a semicolon.
 LIBRARIES = ("boost/", "nlohmann/", "openssl/", "sodium")
@@ -111,9 +114,8 @@ def findings(rules: dict[str, Allowed]) -> Iterator[str]:
     for name in sorted(folders & rules.keys()):
         if unused := sorted(rules[name].folders - used[name]):
             yield f"{name}: tools/dependencies allows what nothing includes: {' '.join(unused)}"
-    for what, graph in (("tools/dependencies allows", {name: one.folders for name, one in rules.items()}), ("includes make", used)):
-        if found := circle(graph):
-            yield f"{what} a circle: {' -> '.join(found)}"
+    if found := circle(used):
+        yield f"includes make a circle: {' -> '.join(found)}"
 
 
 def reachable(graph: Graph, name: str) -> set[str]:
@@ -147,6 +149,15 @@ def picture(rules: dict[str, Allowed]) -> str:
     return "\n".join(lines).rstrip()
 
 
+def page(rules: dict[str, Allowed]) -> str:
+    """The page with the picture between its two marks."""
+    before, _, rest = PAGE.read_text().partition(MARK)
+    _, mark, after = rest.partition(MARK)
+    if not mark:
+        raise SystemExit(f"folders: {PAGE.relative_to(ROOT)} needs two lines {MARK.strip()}")
+    return f"{before}{MARK}```\n{picture(rules)}\n```\n{MARK}{after}"
+
+
 def listing() -> str:
     graph: Graph = collections.defaultdict(set)
     for one in own_includes():
@@ -158,22 +169,27 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Checks which folder includes which.")
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--picture", action="store_true", help="print the folders in layers")
+    choice.add_argument("--write", action="store_true", help="put the picture into docs/dev/architecture.md")
     choice.add_argument("--list", action="store_true", help="print the lines that the sources would need")
     given = parser.parse_args()
     rules = read_rules()
     if given.list:
         print(listing())
         return 0
+    if found := circle({name: one.folders for name, one in rules.items()}):
+        raise SystemExit(f"folders: tools/dependencies allows a circle: {' -> '.join(found)}")
     if given.picture:
-        if found := circle({name: one.folders for name, one in rules.items()}):
-            print(f"folders: a circle has no layers: {' -> '.join(found)}", file=sys.stderr)
-            return 1
         print(picture(rules))
-        return 0
-    found = list(findings(rules))
-    for one in found:
-        print(f"folders: {one}", file=sys.stderr)
-    return 1 if found else 0
+    elif given.write:
+        PAGE.write_text(page(rules))
+    else:
+        wrong = list(findings(rules))
+        if PAGE.read_text() != page(rules):
+            wrong.append(f"{PAGE.relative_to(ROOT)} shows another picture: ./dev docs writes it")
+        for one in wrong:
+            print(f"folders: {one}", file=sys.stderr)
+        return 1 if wrong else 0
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/bin/bash
-# ./dev lint: format, folders, citations, a clang build, clang-tidy, unit tests and kept inputs under sanitizers.
+# ./dev lint: format, folders, language, citations, a clang build, clang-tidy, unit tests and kept inputs under sanitizers.
 #
 # Every check runs, then the ones that failed are named. --all: clang-tidy on every source, not only on those that
 # differ from the commit on which this branch stands (or from HEAD~1 where there is no upstream).
@@ -18,7 +18,7 @@ check() {
     "$@" || failed+=("$name")
 }
 
-sources() { find rules agent supervisor tests bench cmake tools \( -name '*.cpp' -o -name '*.hpp' \) | sort; }
+sources() { find base rules agent supervisor tests bench cmake tools \( -name '*.cpp' -o -name '*.hpp' \) | sort; }
 
 # Another version of clang-format lays some lines out differently: then there is nothing to compare with.
 format() {
@@ -35,13 +35,13 @@ changed() {
     local base
     base=$(git merge-base HEAD '@{upstream}' 2>/dev/null || git rev-parse HEAD~1 2>/dev/null || true)
     { [ -z "$base" ] || git diff --name-only --diff-filter=d "$base"; git ls-files --others --exclude-standard; } |
-        grep -E '^(rules|agent|supervisor)/.*\.cpp$' | sort -u || true
+        grep -E '^(base|rules|agent|supervisor)/.*\.cpp$' | sort -u || true
 }
 
 tidy() {
     local files tool
     tool=$(command -v clang-tidy-14 || command -v clang-tidy)
-    if [ $all = 1 ]; then files=$(find rules agent supervisor -name '*.cpp'); else files=$(changed); fi
+    if [ $all = 1 ]; then files=$(find base rules agent supervisor -name '*.cpp'); else files=$(changed); fi
     [ -n "$files" ] || { echo 'dev: lint: no source has changed (--all looks at every one)' >&2; return 0; }
     xargs -P "$(nproc)" -n 4 "$tool" -p build-clang --quiet <<<"$files"
 }
@@ -64,6 +64,7 @@ python_package() {
 check 'format' format
 check 'Python' python_package
 check 'folders' tools/folders.py
+check 'language' tools/prose.py --max 20
 check 'citations' tools/citations.py
 check 'shell syntax' bash -n dev tools/*.sh demo/*.sh .ci/run
 check 'clang build' ./dev build clang
@@ -71,6 +72,7 @@ check 'clang-tidy' tidy
 check 'address and undefined-behaviour sanitizers' unit_under asan '^(unit|fuzz\.)'
 check 'thread sanitizer' unit_under tsan '^unit$'
 
+tools/figures.py
 if [ ${#failed[@]} -gt 0 ]; then
     printf 'dev: lint failed: %s\n' "${failed[@]}" >&2
     exit 1

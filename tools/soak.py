@@ -1,14 +1,16 @@
 #!/usr/bin/python3
-"""./dev test --soak: every test with its full counts, every build, and the page docs/soak.md.
+"""./dev test --soak: every test many times under load, and with its full counts in every build. Writes build/soak.md.
 
-usage: soak.py [--stage STAGE]... [--resume] [NAME]...   (NAME: a part of tests' names, as ctest -R has it)
+usage: soak.py [--stage STAGE]... [--times N] [--resume] [NAME]...   (NAME: a part of tests' names, as ctest -R has it)
 
-The page has one row for each test and is written after each, so that a long run can be stopped and taken up again
-(--resume leaves out what passed at this very commit). Each row says which commit ran. Named tests run in gcc's release
-build alone, the one that users run. Under the sanitizers the unit tests run, because a sanitizer's runtime makes system
-calls of its own between fork and exec.
+The stage `load` repeats each test of the release build 20 times beside eight busy processes, and lists every failure with
+the end of its output. The other stages run each test once, with its full counts. The page has one row for each test and is
+written after each: a long run can be stopped, and --resume leaves out what passed at this very commit. Named tests run in
+the release build alone. Under the sanitizers only the unit tests run, because a sanitizer's runtime makes system calls of
+its own between fork and exec.
 """
 import argparse
+import contextlib
 import datetime
 import os
 import pathlib
@@ -16,10 +18,12 @@ import re
 import subprocess
 import sys
 import time
-from typing import NamedTuple
+from typing import Iterator, NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "soak.md"
+PAGE = ROOT / "build" / "soak.md"
+LOAD = 8  # busy processes
+KEPT = 3000  # characters of a failed test's output
 HEADER = "| build | test | counts | result | seconds | commit | date |"
 
 
@@ -32,10 +36,13 @@ class Stage(NamedTuple):
     tests: str = "."
     full: bool = True
     command: tuple[str, ...] = ()
+    times: int = 1
+    loaded: bool = False  # beside busy processes
     row: str = ""  # a line of the command's table that is a row of its own: kernel, test, result, seconds
 
 
 STAGES = {
+    "load": Stage("gcc, release, under load", ("release",), "build", full=False, times=20, loaded=True),
     "gcc": Stage("gcc, release", ("release",), "build"),
     "clang": Stage("clang", ("release", "clang"), "build-clang", full=False),
     "asan": Stage("gcc, address and undefined behaviour", ("asan",), "build-asan", r"^(unit|fuzz\.)"),
@@ -57,7 +64,7 @@ class Row(NamedTuple):
 
 
 class Page:
-    """What docs/soak.md says, read and written whole."""
+    """What build/soak.md says, read and written whole."""
 
     def __init__(self) -> None:
         text = PAGE.read_text() if PAGE.exists() else ""
@@ -80,13 +87,14 @@ class Page:
         with open("/proc/sys/kernel/osrelease", encoding="ascii") as file:
             kernel = file.read().strip()
         lines = ["# The last long runs", "",
-                 "Written by `./dev test --soak`, after each test; a row says which commit ran. Full counts are those that the",
-                 "tests state for a long run.", "",
+                 "`./dev test --soak` writes this page after each test. A row names the commit that ran. Full counts are those",
+                 "that the tests state for a long run.", "",
                  f"Linux {kernel}, {os.cpu_count()} CPUs, {output('gcc', '--version').splitlines()[0]}.", "",
                  HEADER, "|" + "---|" * len(Row._fields)]
         lines += ["| " + " | ".join(row) + " |" for row in rows]
         for title, section in sorted(self.sections.items()):
             lines += ["", f"## {title}", "", section.rstrip()]
+        PAGE.parent.mkdir(exist_ok=True)
         PAGE.write_text("\n".join(lines) + "\n")
 
 
@@ -95,8 +103,8 @@ def output(*command: str) -> str:
 
 
 def commit() -> str:
-    """The commit that runs; with a plus sign where the tree has changes beside the page itself."""
-    changed = output("git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs/soak.md")
+    """The commit that runs, with a plus sign where the tree has changes."""
+    changed = output("git", "status", "--porcelain", "--untracked-files=no")
     return output("git", "rev-parse", "--short", "HEAD").strip() + ("+" if changed else "")
 
 
@@ -106,10 +114,10 @@ def tests_of(stage: Stage, names: list[str]) -> list[str]:
 
 
 def run_rows(stage: Stage, resume: bool, page: Page) -> bool:
-    """A command that tests one thing after the other: each is a row as soon as it ended."""
+    """Runs a command that tests one thing after the other. Each is a row as soon as it has ended."""
     ran, full = commit(), "full" if stage.full else "plain"
     done = [row.test for row in page.rows.values() if resume and (row.build, row.result, row.commit) == (stage.title, "passed", ran)]
-    said = []
+    lines = []
     with subprocess.Popen([*stage.command, *(word for test in done for word in ("--leave-out", test))], cwd=ROOT,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
@@ -117,8 +125,8 @@ def run_rows(stage: Stage, resume: bool, page: Page) -> bool:
                 kernel, test, result, seconds = found.groups()
                 page.put(Row(stage.title, f"{kernel}:{test}", full, result, seconds, ran, datetime.date.today().isoformat()))
             elif not line.startswith("|"):
-                said.append(line)
-    page.put_section(stage, "".join(said))
+                lines.append(line)
+    page.put_section(stage, "".join(lines))
     return process.returncode == 0
 
 
@@ -127,42 +135,73 @@ def run_command(stage: Stage) -> tuple[bool, str]:
     return done.returncode == 0, done.stdout
 
 
-def run_test(stage: Stage, test: str) -> tuple[bool, str]:
-    done = subprocess.run(["ctest", "--test-dir", stage.directory, "--output-on-failure", "--no-tests=error",
-                           "-R", f"^{re.escape(test)}$"],
-                          cwd=ROOT, stdin=subprocess.DEVNULL, check=False,
-                          env={**os.environ, "CALLGATE_SOAK": "1" if stage.full else ""})
-    return done.returncode == 0, ""
+@contextlib.contextmanager
+def load(count: int) -> Iterator[None]:
+    """Keeps `count` processes busy meanwhile."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for one in busy:
+            one.kill()
+            one.wait()
 
 
-def run_stage(stage: Stage, names: list[str], resume: bool, page: Page) -> bool:
+def run_test(stage: Stage, test: str, times: int) -> tuple[int, str]:
+    """How often the test failed, and the ends of those outputs."""
+    failures = []
+    with load(LOAD if stage.loaded else 0):
+        for number in range(1, times + 1):
+            done = subprocess.run(["ctest", "--test-dir", stage.directory, "--output-on-failure", "--no-tests=error",
+                                   "-R", f"^{re.escape(test)}$"],
+                                  cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, errors="replace", check=False,
+                                  env={**os.environ, "CALLGATE_SOAK": "1" if stage.full else ""})
+            if done.returncode != 0:
+                failures.append(f"### {test}, {number} of {times}\n\n```\n{done.stdout[-KEPT:]}\n```\n")
+                print(failures[-1], flush=True)
+    return len(failures), "\n".join(failures)
+
+
+def run_stage(stage: Stage, names: list[str], times: int, resume: bool, page: Page) -> bool:
     for preset in stage.presets:
-        subprocess.run(["./dev", "build", preset], cwd=ROOT, env={**os.environ, "CALLGATE_SOAK": "1"}, check=True)
+        subprocess.run(["./dev", "build", preset], cwd=ROOT,
+                       env={**os.environ, "CALLGATE_SOAK": "1" if stage.full else ""}, check=True)
     if stage.row:
         return run_rows(stage, resume, page)
     good = True
+    found: list[str] = []
     for test in [" ".join(stage.command)] if stage.command else tests_of(stage, names):
         known = page.rows.get((stage.title, test))
         if resume and known and known.result == "passed" and known.commit == commit():
             continue
         start, ran = time.monotonic(), commit()
-        passed, section = run_command(stage) if stage.command else run_test(stage, test)
-        good = good and passed
-        page.put(Row(stage.title, test, "full" if stage.full else "plain", "passed" if passed else "FAILED",
-                     str(round(time.monotonic() - start)), ran, datetime.date.today().isoformat()))
-        page.put_section(stage, section)
+        if stage.command:
+            passed, section = run_command(stage)
+            failed = 0 if passed else 1
+        else:
+            failed, section = run_test(stage, test, times)
+        good = good and not failed
+        counts = ("full" if stage.full else "plain") + (f", {times} times" if times > 1 else "")
+        result = "passed" if not failed else "FAILED" if times == 1 else f"FAILED {failed} of {times}"
+        page.put(Row(stage.title, test, counts, result, str(round(time.monotonic() - start)), ran,
+                     datetime.date.today().isoformat()))
+        found += [section] if section else []
+        page.put_section(stage, "\n".join(found))
     return good
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="./dev test --soak", description="Every test with its full counts.")
     parser.add_argument("--stage", action="append", choices=list(STAGES), help="only these builds (repeatable)")
+    parser.add_argument("--times", type=int, help="how often each test of the stage `load` runs (20)")
     parser.add_argument("--resume", action="store_true", help="leave out what passed at this commit")
     parser.add_argument("name", nargs="*", help="a part of tests' names")
     choice = parser.parse_args()
-    stages = choice.stage or (["gcc"] if choice.name else list(STAGES))
+    stages = choice.stage or (["load", "gcc"] if choice.name else list(STAGES))
     page = Page()
-    good = [run_stage(STAGES[stage], choice.name, choice.resume, page) for stage in stages]
+    good = [run_stage(STAGES[stage], choice.name, (choice.times if STAGES[stage].loaded else None) or STAGES[stage].times,
+                      choice.resume, page) for stage in stages]
     print(PAGE.read_text(), end="")
     return 0 if all(good) else 1
 
