@@ -3,53 +3,18 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 
-#include <vector>
+#include "tests/fakes/notification_source.hpp"
 
 using namespace callgate;
 using namespace callgate::kernel;
-
-namespace {
-
-/// Remembers what the kernel was told; fails as it is told to.
-class FakeSource final : public NotificationSource {
-public:
-    std::vector<Answer> answers;
-    std::vector<int> answer_errors;  // errno of each attempt in turn; 0 or none left: taken
-    int add_error = 0;
-    int added = -1;
-    bool source_was_open_when_answered = false;
-
-    Result<Notification> receive() override { return errno_code(ENOENT); }
-    Result<void> answer(std::uint64_t, const Answer& answer) override {
-        if (!answer_errors.empty()) {
-            const int error = answer_errors.front();
-            answer_errors.erase(answer_errors.begin());
-            if (error != 0) return errno_code(error);
-        }
-        source_was_open_when_answered = added >= 0 && ::fcntl(added, F_GETFD) >= 0;
-        answers.push_back(answer);
-        return {};
-    }
-    Result<int> add_descriptor(std::uint64_t, int fd, bool) override {
-        if (add_error != 0) return errno_code(add_error);
-        added = fd;
-        return 42;
-    }
-    bool waits = true;
-    bool waiting(std::uint64_t) override { return waits; }
-    bool finished() override { return false; }
-    bool pending() override { return false; }
-    bool wake_synchronously(bool) override { return true; }
-};
-
-}  // namespace
+using FakeSource = callgate::fakes::NotificationSource;
 
 TEST_CASE("a pending call that nobody answers is denied") {
     FakeSource source;
     { const PendingCall call(source, Notification{.id = 7}); }
     REQUIRE(source.answers.size() == 1);
-    CHECK(source.answers[0].error == EPERM);
-    CHECK_FALSE(source.answers[0].let_continue);
+    CHECK(source.answers[0].answer.error == EPERM);
+    CHECK_FALSE(source.answers[0].answer.let_continue);
 }
 
 TEST_CASE("a pending call is answered once, whoever moves it") {
@@ -61,7 +26,7 @@ TEST_CASE("a pending call is answered once, whoever moves it") {
         CHECK_FALSE(moved.succeed(3));
     }
     REQUIRE(source.answers.size() == 1);
-    CHECK(source.answers[0].error == ENOENT);
+    CHECK(source.answers[0].answer.error == ENOENT);
 }
 
 TEST_CASE("an interrupted answer is given again, and only then") {
@@ -82,13 +47,17 @@ TEST_CASE("an answer to a caller that died is reported as lost") {
 
 TEST_CASE("a descriptor is handed over and closed before the answer") {
     FakeSource source;
+    bool open_when_answered = true;
+    source.on_answer = [&](std::uint64_t, const Answer&) {
+        open_when_answered = ::fcntl(source.added.at(0).number, F_GETFD) >= 0;
+    };
     PendingCall call(source, Notification{});
     int error = -1;
     CHECK(call.hand_over(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)), true, error));
     CHECK(error == 0);
     REQUIRE(source.answers.size() == 1);
-    CHECK(source.answers[0].value == 42);
-    CHECK_FALSE(source.source_was_open_when_answered);
+    CHECK(source.answers[0].answer.value == FakeSource::number_in_caller);
+    CHECK_FALSE(open_when_answered);
 }
 
 TEST_CASE("the caller's own descriptor limit is passed on") {
@@ -99,16 +68,16 @@ TEST_CASE("the caller's own descriptor limit is passed on") {
     call.hand_over(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)), false, error);
     CHECK(error == EMFILE);
     REQUIRE(source.answers.size() == 1);
-    CHECK(source.answers[0].error == EMFILE);
+    CHECK(source.answers[0].answer.error == EMFILE);
 }
 
 TEST_CASE("a call that nobody waits for any longer says so") {
     FakeSource source;
     PendingCall call(source, Notification{});
     CHECK(call.waiting());
-    source.waits = false;  // the caller died: its number may be another's now
+    source.nobody_waits = true;  // the caller died: its number may be another's now
     CHECK_FALSE(call.waiting());
-    source.waits = true;
+    source.nobody_waits = false;
     CHECK(call.fail(EPERM));
     CHECK_FALSE(call.waiting());
 }

@@ -2,8 +2,11 @@
 
 #include <doctest/doctest.h>
 
-#include <map>
 #include <set>
+
+#include "tests/fakes/approval_log.hpp"
+#include "tests/fakes/hand_clock.hpp"
+#include "tests/fakes/notification_source.hpp"
 
 using namespace callgate;
 using namespace callgate::approval;
@@ -12,50 +15,7 @@ using Applied = QuestionQueue::Applied;
 
 namespace {
 
-constexpr std::int64_t second = 1'000'000'000;
-
-/// Callers by number: who still waits, and what each was told.
-class FakeKernel final : public kernel::NotificationSource {
-public:
-    std::set<std::uint64_t> gone;
-    std::map<std::uint64_t, int> errors;
-
-    Result<kernel::Notification> receive() override { return errno_code(ENOENT); }
-    Result<void> answer(std::uint64_t id, const kernel::Answer& answer) override {
-        errors[id] = answer.error;
-        return {};
-    }
-    Result<int> add_descriptor(std::uint64_t, int, bool) override { return 0; }
-    bool waiting(std::uint64_t id) override { return !gone.contains(id); }
-    bool finished() override { return false; }
-    bool pending() override { return false; }
-    bool wake_synchronously(bool) override { return true; }
-};
-
-class FakeJournal final : public ApprovalLog {
-public:
-    std::vector<std::string> lines;
-    bool writable = true;
-
-    bool shown(const Question& question) override { return write("shown " + question.subject.object.name); }
-    bool answered(const Question& question, const Answered& what) override {
-        return write("answered " + question.subject.object.name + ' ' +
-                     std::string(rules::name(what.reply.action)) + ' ' + std::string(name(what.reply.scope)) +
-                     " by " + std::string(rules::name(what.reply.by)) + " x" + std::to_string(what.callers));
-    }
-    bool withdrawn(const Question& question, std::string_view) override {
-        return write("withdrawn " + question.subject.object.name);
-    }
-    bool revoked(std::uint64_t grant, const audit::Answerer&) override {
-        return write("revoked " + std::to_string(grant));
-    }
-
-private:
-    bool write(std::string line) {
-        if (writable) lines.push_back(std::move(line));
-        return writable;
-    }
-};
+constexpr std::int64_t second = fakes::HandClock::second;
 
 /// A broker with a clock that is moved by hand.
 struct Bench {
@@ -77,9 +37,10 @@ struct Bench {
         broker.open(true);
     }
 
-    FakeKernel source;
-    FakeJournal journal;
-    std::int64_t now = second;
+    fakes::NotificationSource source;
+    fakes::ApprovalLog journal;
+    fakes::HandClock clock;
+    std::int64_t& now = clock.now_ns;
     std::set<pid_t> signalled;
     std::vector<std::uint64_t> resumed;
     Approval last;
@@ -128,7 +89,7 @@ TEST_CASE("what is allowed once lets the caller go on that waits longest") {
     CHECK(bench.answer(0, rules::Action::allow) == Applied::yes);
     CHECK(bench.resumed == std::vector<std::uint64_t>{1});
     CHECK(bench.broker.questions()[0].callers == 1);
-    CHECK(bench.source.errors.empty());
+    CHECK(bench.source.answers.empty());
     CHECK(bench.journal.lines == std::vector<std::string>{"shown /a", "answered /a allow once by person x2"});
 }
 
@@ -297,7 +258,7 @@ TEST_CASE("a caller with a signal is interrupted, and its question waits for it 
     CHECK(bench.ask("/a") == Admission::parked);
     bench.signalled = {1};
     CHECK(bench.broker.tick());
-    CHECK(bench.source.errors.at(1) == 512);
+    CHECK(bench.source.answer_to(1).value().error == 512);
     bench.signalled.clear();
     CHECK(bench.ask("/a") == Admission::parked);
     CHECK(bench.journal.lines.size() == 1);
@@ -318,7 +279,7 @@ TEST_CASE("questions are limited in number and rate, whoever asks; equal ones jo
     CHECK(bench.answer(0, rules::Action::deny) == Applied::yes);
     CHECK(bench.ask("/e") == Admission::too_often);
     CHECK(bench.ask("/e", "another rule") == Admission::parked);
-    CHECK(bench.source.errors.at(4) == EPERM);  // what was not taken, the caller denies
+    CHECK(bench.source.answer_to(4).value().error == EPERM);  // what was not taken, the caller denies
 }
 
 TEST_CASE("parked calls are limited, and thousands of equal ones are one question") {
