@@ -6,7 +6,7 @@
 
 namespace callgate::calls {
 
-Result<GivenPath> read_path_argument(CallContext& context, const PathArgument& argument, std::string& text,
+Result<GivenPath> read_path_argument(Call& context, const PathArgument& argument, std::string& text,
                                      std::string& directory, EmptyPath empty, TakeBase take) {
     GivenPath given;
     given.text = &text;
@@ -40,7 +40,7 @@ audit::CallInput input_of(const GivenPath& given) {
     return input;
 }
 
-void pass_errno(CallContext& context, int error, bool may_continue) {
+void pass_errno(Call& context, int error, bool may_continue) {
     if (may_continue) {
         context.call.let_continue();
     } else {

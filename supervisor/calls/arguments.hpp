@@ -6,18 +6,18 @@
 #include <string>
 
 #include "base/unique_fd.hpp"
+#include "supervisor/calls/call.hpp"
 #include "supervisor/calls/resolve.hpp"
-#include "supervisor/decide/supervision.hpp"
 #include "supervisor/enforce/call_table.hpp"
 
 namespace callgate::calls {
 
-/// A path argument as the caller gave it, read once, and a handle on where it starts.
+/// A path argument as the caller gave it, read once, with a handle on the directory at which it starts.
 struct GivenPath {
     std::string* text = nullptr;       // in the thread's buffers
     UniqueFd base;                     // valid for relative paths
-    std::optional<int> directory_fd;   // as given, where it was used
-    std::string* directory = nullptr;  // the starting directory's path for the record, where it was used
+    std::optional<int> directory_fd;   // as given, if it was used
+    std::string* directory = nullptr;  // for the record: the starting directory's path, if it was used
 
     [[nodiscard]] PathRequest request(pid_t thread, Follow follow, std::uint64_t resolve = 0) const {
         return {thread, base.get(), *text, follow, resolve};
@@ -30,12 +30,12 @@ struct GivenPath {
 enum class EmptyPath : std::uint8_t { refuse, allow, or_null };
 /// Whether an absolute path needs its starting directory too (RESOLVE_BENEATH, RESOLVE_IN_ROOT).
 enum class TakeBase : std::uint8_t { if_relative, always };
-[[nodiscard]] Result<GivenPath> read_path_argument(CallContext& context, const PathArgument& argument,
+[[nodiscard]] Result<GivenPath> read_path_argument(Call& context, const PathArgument& argument,
                                                    std::string& text, std::string& directory,
                                                    EmptyPath empty = EmptyPath::refuse,
                                                    TakeBase take = TakeBase::if_relative);
 
-/// What the AT_ flags of a call say of its path.
+/// The meaning of a call's AT_ flags for its path.
 [[nodiscard]] inline Follow follow_of(int flags) {
     return (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Follow::no : Follow::yes;
 }
@@ -51,8 +51,8 @@ enum class TakeBase : std::uint8_t { if_relative, always };
     return {status.st_ino, status.st_dev};
 }
 
-/// A change whose path leads nowhere, or that the kernel refuses by itself: where Landlock alone holds the
-/// call it is continued, so that the kernel gives its own errno; `error` is the answer where it must not be.
-void pass_errno(CallContext& context, int error, bool may_continue);
+/// Answers a call whose path leads nowhere, or that the kernel refuses by itself. If Landlock alone holds the
+/// call, it is continued and the kernel gives its own errno; otherwise the answer is `error`.
+void pass_errno(Call& context, int error, bool may_continue);
 
 }  // namespace callgate::calls

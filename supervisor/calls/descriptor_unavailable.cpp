@@ -11,8 +11,8 @@ namespace callgate::calls {
 
 namespace {
 
-/// As a stream socket would understand the address: of what kind this one is nobody could see.
-rules::Object object_of(CallContext& context, AddressArguments where) {
+/// The object as a stream socket would understand the address: the socket's own kind is not known.
+rules::Object object_of(Call& context, AddressArguments where) {
     if (where.address < 0) return rules::FileObject{};
     const auto address =
         read_address(context.thread(), context.word(where.address), context.integer(where.length));
@@ -36,7 +36,8 @@ std::string_view reason() {
 
 }  // namespace
 
-void fail_descriptor_unavailable(CallContext& context, rules::Operation operation, int error, AddressArguments where) {
+void fail_descriptor_unavailable(Call& context, rules::Operation operation, int error,
+                                 AddressArguments where) {
     if (error != EPERM && error != ENOSYS && error != EACCES) return context.fail(error);
     Subject subject;
     subject.operations = operation;

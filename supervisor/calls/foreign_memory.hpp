@@ -7,9 +7,9 @@
 
 namespace callgate::calls {
 
-/// Whether `path` is the memory of a process that the thread could not trace under Yama's ptrace_scope 1: one
-/// that does not descend from it. callgate, all processes' ancestor, could. (What a process lets others do by
-/// PR_SET_PTRACER nobody can see.)
+/// Whether `path` is the memory of a process that does not descend from the thread. Under Yama's ptrace_scope
+/// 1 the thread could not trace it, but callgate, the ancestor of all processes, could. Permissions that a
+/// process gives by PR_SET_PTRACER cannot be read.
 [[nodiscard]] bool is_memory_beyond(std::string_view path, pid_t thread);
 
 }  // namespace callgate::calls

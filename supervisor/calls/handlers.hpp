@@ -1,81 +1,85 @@
-// The handlers of all mediated calls, one source per family; dispatch.cpp says which rows each handles.
+// The handlers of all mediated calls; receive/dispatch.cpp says which rows of the call table each handles.
 #pragma once
 
 namespace callgate::calls {
 
-struct CallContext;
+struct FileCall;
+struct ExecCall;
+struct NetworkCall;
+struct ProcessCall;
+struct IpcCall;
 
 // files/open.cpp
-void handle_open(CallContext& context);
-void handle_openat2(CallContext& context);
+void handle_open(FileCall& context);
+void handle_openat2(FileCall& context);
 
 // files/create.cpp
-void handle_mkdir(CallContext& context);
-void handle_mknod(CallContext& context);
-void handle_symlink(CallContext& context);
+void handle_mkdir(FileCall& context);
+void handle_mknod(FileCall& context);
+void handle_symlink(FileCall& context);
 
 // files/remove.cpp
-void handle_unlink(CallContext& context);
-void handle_rmdir(CallContext& context);
+void handle_unlink(FileCall& context);
+void handle_rmdir(FileCall& context);
 
 // files/move.cpp
-void handle_rename(CallContext& context);
-void handle_link(CallContext& context);
+void handle_rename(FileCall& context);
+void handle_link(FileCall& context);
 
 // files/metadata.cpp
-void handle_truncate(CallContext& context);
-void handle_chmod(CallContext& context);
-void handle_chown(CallContext& context);
-void handle_times(CallContext& context);
-void handle_fchmod(CallContext& context);
-void handle_fchown(CallContext& context);
+void handle_truncate(FileCall& context);
+void handle_chmod(FileCall& context);
+void handle_chown(FileCall& context);
+void handle_times(FileCall& context);
+void handle_fchmod(FileCall& context);
+void handle_fchown(FileCall& context);
 
 // files/attributes.cpp
-void handle_setxattr(CallContext& context);
-void handle_removexattr(CallContext& context);
-void handle_setxattrat(CallContext& context);
-void handle_removexattrat(CallContext& context);
-void handle_file_setattr(CallContext& context);
-void handle_inode_flags(CallContext& context);
+void handle_setxattr(FileCall& context);
+void handle_removexattr(FileCall& context);
+void handle_setxattrat(FileCall& context);
+void handle_removexattrat(FileCall& context);
+void handle_file_setattr(FileCall& context);
+void handle_inode_flags(FileCall& context);
 
 // exec/execute.cpp
-void handle_execute(CallContext& context);
+void handle_execute(ExecCall& context);
 
 // network/connect.cpp
-void handle_connect(CallContext& context);
+void handle_connect(NetworkCall& context);
 
 // network/bind.cpp
-void handle_bind(CallContext& context);
-void handle_listen(CallContext& context);
-void handle_getsockname(CallContext& context);
+void handle_bind(NetworkCall& context);
+void handle_listen(NetworkCall& context);
+void handle_getsockname(NetworkCall& context);
 
 // network/send.cpp
-void handle_sendto(CallContext& context);
-void handle_sendmsg(CallContext& context);
+void handle_sendto(NetworkCall& context);
+void handle_sendmsg(NetworkCall& context);
 
 // network/send_many.cpp
-void handle_sendmmsg(CallContext& context);
+void handle_sendmmsg(NetworkCall& context);
 
 // processes/outside_process.cpp
-void handle_outside_process(CallContext& context);
+void handle_outside_process(ProcessCall& context);
 
 // ipc/system_v_use.cpp
-void handle_shmget(CallContext& context);
-void handle_semget(CallContext& context);
-void handle_msgget(CallContext& context);
-void handle_shmat(CallContext& context);
-void handle_semop(CallContext& context);
-void handle_semtimedop(CallContext& context);
-void handle_msgsnd(CallContext& context);
-void handle_msgrcv(CallContext& context);
+void handle_shmget(IpcCall& context);
+void handle_semget(IpcCall& context);
+void handle_msgget(IpcCall& context);
+void handle_shmat(IpcCall& context);
+void handle_semop(IpcCall& context);
+void handle_semtimedop(IpcCall& context);
+void handle_msgsnd(IpcCall& context);
+void handle_msgrcv(IpcCall& context);
 
 // ipc/system_v_control.cpp
-void handle_shmctl(CallContext& context);
-void handle_semctl(CallContext& context);
-void handle_msgctl(CallContext& context);
+void handle_shmctl(IpcCall& context);
+void handle_semctl(IpcCall& context);
+void handle_msgctl(IpcCall& context);
 
 // ipc/message_queues.cpp
-void handle_mq_open(CallContext& context);
-void handle_mq_unlink(CallContext& context);
+void handle_mq_open(IpcCall& context);
+void handle_mq_unlink(IpcCall& context);
 
 }  // namespace callgate::calls

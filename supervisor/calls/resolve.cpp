@@ -43,8 +43,8 @@ bool in_procfs(int fd, const struct stat& status) {
     return ::fstatfs(fd, &info) == 0 && info.f_type == PROC_SUPER_MAGIC;
 }
 
-/// Whether a fast resolution that failed can be believed: not where a link on the way may have led through
-/// our own /proc/self.
+/// Whether a fast resolution that failed can be believed. It cannot if a link on the way may have led through
+/// callgate's own /proc/self.
 bool failure_is_certain(int base, const char* path, Follow follow, std::uint64_t resolve, int error) {
     if (error == EXDEV) return true;  // only the flags give it, wherever /proc/self may lead
     if (error == ELOOP) return (resolve & RESOLVE_NO_SYMLINKS) != 0;
@@ -89,7 +89,7 @@ std::string name_in_parent(int parent, const struct stat& child) {
     return {};
 }
 
-/// A path longer than the kernel writes, put together upwards by ".." and inode.
+/// A path longer than the kernel writes, put together upwards by ".." and inode numbers.
 Result<std::string> long_path(int directory) {
     std::string path;
     UniqueFd current(::fcntl(directory, F_DUPFD_CLOEXEC, 0));
@@ -151,7 +151,7 @@ Result<Place> make_place(UniqueFd parent, std::string_view leaf, bool trailing_s
     return place_in(std::move(parent), std::move(*path), leaf, trailing_slash);
 }
 
-/// The object by walking, and its path by parent and leaf where the kernel cannot write it.
+/// The object by walking, and its path by parent and leaf if the kernel cannot write it.
 Result<Object> walked_object(const PathRequest& request) {
     auto walked = walk(request.base, request.path, walk_options(request));
     if (!walked) return walked.error();
@@ -212,8 +212,8 @@ Result<Object> describe(UniqueFd pin) {
         object.unnamed = object.status.st_dev == memfd_device();
         object.unlinked = !object.unnamed;
     } else if (!object.path.starts_with("/proc") && in_procfs(pin.get(), object.status)) {
-        object.unlinked =
-            true;  // processes under another name: nobody's rules speak of it, and ours are in it too
+        // procfs under another name: no rule speaks of it, and callgate's own processes are in it too.
+        object.unlinked = true;
     }
     object.pin = std::move(pin);
     return object;
@@ -245,7 +245,7 @@ Result<Place> resolve_place(const PathRequest& request) {
     auto parent = resolve_object(parent_request);
     if (!parent) return parent.error();
     if (!parent->directory()) return errno_code(ENOTDIR);
-    // One that cannot be reached has no path in an Object, but what the kernel says of it here.
+    // An unreachable directory has no path in an Object; here it gets the kernel's text for it.
     auto place = parent->path.empty() ? make_place(std::move(parent->pin), name.leaf, name.trailing_slash)
                                       : place_in(std::move(parent->pin), std::move(parent->path), name.leaf,
                                                  name.trailing_slash);
@@ -284,7 +284,7 @@ Result<Place> resolve_creation(const PathRequest& request) {
 
 namespace {
 
-/// The number of the process in whose /proc directory `path` lies; 0 where it lies in none.
+/// The number of the process in whose /proc directory `path` lies; 0 if it lies in none.
 pid_t process_of_proc(std::string_view path) {
     constexpr std::string_view proc = "/proc/";
     if (!path.starts_with(proc)) return 0;
@@ -317,7 +317,7 @@ bool is_shown_to_all(std::string_view path) {
 
 bool in_proc_of_outside_process(std::string_view path, pid_t guardian) {
     const pid_t number = process_of_proc(path);
-    return number != 0 && check_enabled("stranger-files") && !kernel::descends_from(number, guardian);
+    return number != 0 && check_enabled("outside-process-files") && !kernel::descends_from(number, guardian);
 }
 
 bool is_memory_beyond(std::string_view path, pid_t thread) {

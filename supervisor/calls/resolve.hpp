@@ -1,8 +1,8 @@
-// From a path in a call to a pinned object and the name that rules are asked about.
+// The way from a path in a call to a pinned object and the name that rules are asked about.
 //
-// An attacker controls the path and, through siblings, the names on the way. What counts afterwards is the
-// pin: an O_PATH descriptor on the very object (or on the directory that a name is to be made in), and the
-// path that the kernel gives for that pin. A name that the pin no longer has (" (deleted)") is checked and
+// An attacker controls the path and, through siblings, the names on the way. Afterwards only the pin counts,
+// and the path that the kernel gives for it. The pin is an O_PATH descriptor on the very object, or on the
+// directory in which a name is to be made. A name that the pin no longer has (" (deleted)") is checked and
 // never believed.
 #pragma once
 
@@ -13,9 +13,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "supervisor/calls/walk.hpp"
-#include "base/result.hpp"
 
 namespace callgate::calls {
 
@@ -24,8 +24,7 @@ struct Object {
     UniqueFd pin;  // O_PATH
     struct stat status {};
     std::string path;  // absolute and resolved; empty for an unnamed object
-    /// It has no name left (`st_nlink` 0, or only names that are not known): only a default of allow allows
-    /// it.
+    /// It has no name left (`st_nlink` 0, or only unknown names): only a default of allow allows it.
     bool unlinked = false;
     /// It never had a name in a file system: a pipe, socket, memfd or unnamed inode of the caller's tree.
     bool unnamed = false;
@@ -49,7 +48,7 @@ struct Place {
 
     /// The name without a trailing slash: for looking at what stands there, not at what it leads to.
     [[nodiscard]] std::string bare() const { return trailing_slash ? leaf.substr(0, leaf.size() - 1) : leaf; }
-    /// Nothing can be created there.
+    /// Whether it lies in procfs, where nothing can be created.
     [[nodiscard]] bool in_procfs() const;
 };
 
@@ -67,26 +66,26 @@ struct PathRequest {
 /// The place of the last component, which is not followed: for mkdir, unlink, rename and the like.
 [[nodiscard]] Result<Place> resolve_place(const PathRequest& request);
 
-/// The same for the second path of a call, where the first led to `known` and both start at the same place:
-/// names that differ in their last component only lie in one directory, which is pinned once.
+/// The same for the second path of a call, if the first led to `known` and both start at the same place.
+/// Names that differ only in their last component lie in one directory, which is pinned once.
 [[nodiscard]] Result<Place> resolve_place_beside(const Place& known, std::string_view known_path,
                                                  const PathRequest& request);
 
-/// The place that O_CREAT without O_EXCL would create at: a dangling last link is followed. EEXIST where it
+/// The place at which O_CREAT without O_EXCL would create: a dangling last link is followed. EEXIST if it
 /// exists after all.
 [[nodiscard]] Result<Place> resolve_creation(const PathRequest& request);
 
 /// Fills status, path, unlinked and unnamed from the pin.
 [[nodiscard]] Result<Object> describe(UniqueFd pin);
 
-/// The path of a pinned directory, whatever its length; "" and unlinked where it has none.
+/// The path of a pinned directory, whatever its length; "" and `unlinked` if it has none.
 [[nodiscard]] Result<std::string> directory_path(int directory, bool& unlinked);
 
 /// Whether `path` lies in the /proc directory of this process, of a thread of it, or of the guardian.
 [[nodiscard]] bool in_proc_of_callgate(std::string_view path, pid_t guardian);
 
-/// Whether `path` is one of the files that the kernel shows everybody of any process. What in them is not for
-/// all it judges at each read by who reads (fs/proc/array.c, base.c): not by who opened.
+/// Whether `path` is one of the files that the kernel shows to everybody about any process. At each read the
+/// kernel hides the parts that the reader may not see (fs/proc/array.c, base.c); the opener does not count.
 [[nodiscard]] bool is_shown_to_all(std::string_view path);
 
 /// Whether `path` lies in the /proc directory of a process outside the tree (the guardian counts as inside).

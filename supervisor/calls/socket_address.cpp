@@ -88,7 +88,7 @@ std::optional<rules::Endpoint> endpoint_of(const SocketAddress& address, const S
     rules::Endpoint endpoint;
     endpoint.protocol = kind.transport();
     sa_family_t family = address.family();
-    // A datagram send and a bind take AF_UNSPEC on an IPv4 socket as AF_INET (kernel-facts 37).
+    // A datagram send and a bind take AF_UNSPEC on an IPv4 socket as AF_INET (docs/dev/kernel-facts.md 37).
     const bool unspecified_is_inet =
         kind.domain == AF_INET && (kind.type == SOCK_DGRAM || role == Role::local);
     if (family == AF_UNSPEC && unspecified_is_inet) family = AF_INET;

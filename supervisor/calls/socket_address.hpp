@@ -1,9 +1,9 @@
 // A socket address as the target gave it: copied once, and what it means to the rules.
 //
-// An attacker controls every byte and the length. What these bytes mean to the kernel is decided by the
-// family *in the address* and the socket's own family and type, which are read from the pinned socket. An
-// address that this cannot read is one that the kernel refuses too (short, family of another socket): it is
-// handed on for its errno only where the kernel cannot send anything with it.
+// An attacker controls every byte and the length. The family *in the address* decides what these bytes mean to
+// the kernel. So do family and type of the socket, which are read from the pinned socket. The kernel refuses
+// every address that this cannot read (short, family of another socket). Such an address is handed on for its
+// errno only if the kernel cannot send anything with it.
 #pragma once
 
 #include <sys/socket.h>
@@ -14,8 +14,8 @@
 #include <optional>
 #include <string>
 
-#include "rules/model/request.hpp"
 #include "base/result.hpp"
+#include "rules/model/request.hpp"
 
 namespace callgate::calls {
 
@@ -24,9 +24,9 @@ struct SocketAddress {
     socklen_t length = 0;
 
     [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(bytes.data()); }
-    /// AF_UNSPEC where it is too short to hold a family.
+    /// AF_UNSPEC if it is too short to hold a family.
     [[nodiscard]] sa_family_t family() const;
-    /// The port where an internet address has it; 0 where it is too short.
+    /// The port of an internet address; 0 if it is too short.
     [[nodiscard]] std::uint16_t port() const;
 };
 
@@ -45,16 +45,16 @@ struct SocketKind {
 [[nodiscard]] Result<SocketKind> socket_kind(int fd);
 
 /// The internet endpoint that `address` names on a socket of `kind`: IPv4-mapped as IPv4. With `destination`,
-/// the unspecified address is the loopback one, as the kernel connects it. Nothing where it names none.
+/// the unspecified address is the loopback one, as the kernel connects it. Nothing if it names none.
 enum class Role : bool { destination, local };
 [[nodiscard]] std::optional<rules::Endpoint> endpoint_of(const SocketAddress& address, const SocketKind& kind,
                                                          Role role);
 
-/// Writes the loopback address where the unspecified one stands: so that what was judged is where it goes,
-/// whatever the socket is bound to (the kernel would take its own address).
+/// Replaces the unspecified address by the loopback one, so that the packet goes where it was judged to go,
+/// whatever the socket is bound to. (The kernel would take the socket's own address.)
 void make_destination_concrete(SocketAddress& address);
 
-/// What a unix address names: a path (relative or absolute), "@name", or nothing (autobind, too short).
+/// The name in a unix address: a path (relative or absolute), "@name", or nothing (autobind, too short).
 struct UnixName {
     bool abstract = false;
     std::string name;  // path, or the abstract name without its leading NUL

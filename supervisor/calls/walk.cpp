@@ -52,7 +52,7 @@ bool links_are_protected() {
     return on;
 }
 
-/// fs/namei.c, may_follow_link: a stranger's link in a sticky, world-writable directory is not followed.
+/// fs/namei.c, may_follow_link: another user's link in a sticky, world-writable directory is not followed.
 bool may_follow(int directory, const struct stat& link) {
     if (!links_are_protected() || !check_enabled("protected-links") || link.st_uid == ::geteuid())
         return true;
@@ -199,7 +199,7 @@ Result<void> Walk::enter(UniqueFd next, const std::string& name, bool last, bool
     return {};
 }
 
-/// One component.
+/// Resolves the next component.
 Result<Step> Walk::step() {
     const std::size_t begin = rest_.find_first_not_of('/');
     if (begin == std::string::npos) {  // "/", or what a link to a directory left over

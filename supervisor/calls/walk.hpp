@@ -1,8 +1,8 @@
 // Path resolution component by component, as the kernel would do it for the caller.
 //
-// For the paths that one openat2(2) of our own would resolve to *our* objects: everything through /proc/self,
-// /proc/thread-self and what links there, and the magic links beneath /proc/PID. Each step is an O_PATH open
-// of one name without following, so every object on the way is pinned while it is looked at. An attacker
+// Needed for paths that one openat2(2) of our own would resolve to *our* objects. These lead through
+// /proc/self, /proc/thread-self, links to them, and the magic links beneath /proc/PID. Each step is an O_PATH
+// open of one name without following, so every object on the way is pinned while it is looked at. An attacker
 // controls the path and may rename and swap links between any two steps: whatever is reached is judged by its
 // own name afterwards.
 #pragma once
@@ -13,8 +13,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/unique_fd.hpp"
 #include "base/result.hpp"
+#include "base/unique_fd.hpp"
 
 namespace callgate::calls {
 

@@ -20,7 +20,7 @@ using approval::Approval;
 using approval::Question;
 using Admission = approval::QuestionQueue::Admission;
 
-// Of one call: a script and its interpreters, and then it is enough.
+// Limit for one call: a script and its interpreters.
 constexpr std::size_t max_questions = 8;
 constexpr std::size_t max_ancestors = 8, max_arguments = 256, max_argument_bytes = 16 << 10;
 
@@ -32,7 +32,7 @@ Questioned denied(const rules::Verdict& ask, std::string_view reason,
     return result;
 }
 
-/// Nobody could be asked: the rule that asks is still what decided.
+/// For a call about which nobody can be asked: the rule that asks still decided.
 Questioned unasked(const rules::Verdict& ask, std::string_view reason) {
     return denied(ask, reason, ask.decided_by);
 }
@@ -44,12 +44,12 @@ approval::Subject subject_of(CallContext& context, const Subject& subject) {
     asked.object = approval::AskedObject(subject.object);
     if (subject.second_object) asked.second_path = subject.second_object->path;
     asked.widens = subject.widens;
-    asked.program = context.buffers.executable;
+    asked.program = context.caller.executable;
     asked.arguments.assign(subject.input.arguments.begin(), subject.input.arguments.end());
     return asked;
 }
 
-/// An answer to this very question, or one that settles the call whatever it now asks.
+/// An answer to this very question, or an earlier one that denies the call whatever it now asks.
 const Approval* answered_before(CallContext& context, const std::string& key) {
     if (context.approvals == nullptr) return nullptr;
     auto& all = *context.approvals;
@@ -62,7 +62,7 @@ const Approval* answered_before(CallContext& context, const std::string& key) {
     return nullptr;
 }
 
-/// Whether an answer was given to something that this call no longer asks.
+/// Whether this call no longer asks one of the questions that it has an answer to.
 bool has_unused(const CallContext& context) {
     if (context.approvals == nullptr) return false;
     return context.approvals_used != (1U << context.approvals->size()) - 1;
@@ -79,14 +79,13 @@ std::vector<std::string> bounded(std::vector<std::string> arguments) {
 }
 
 void describe_asker(CallContext& context, Question& question) {
-    const kernel::Identity caller =
-        context.buffers.callers.look_up(context.thread(), context.buffers.executable);
+    const kernel::Identity caller = context.caller.cache.look_up(context.thread(), context.caller.executable);
     question.process = caller.process;
     question.start_time = caller.start_time;
     if (auto arguments = kernel::arguments_of(caller.process))
         question.arguments = bounded(std::move(*arguments));
     for (pid_t parent = caller.parent; parent > 1 && question.ancestors.size() < max_ancestors;) {
-        if (parent == context.run.guardian || parent == ::getpid()) break;
+        if (parent == context.needs.guardian || parent == ::getpid()) break;
         approval::Process one{parent, {}};
         kernel::executable(parent, one.program);
         question.ancestors.push_back(std::move(one));
@@ -96,7 +95,8 @@ void describe_asker(CallContext& context, Question& question) {
     }
 }
 
-/// Pins what is asked about, so that its number stays its own. False: another object has the name by now.
+/// Pins the object of the question, so that its inode number stays its own. Returns false if another object
+/// has the name by now.
 bool pin_object(const Subject& subject, Question& question) {
     if (question.subject.object.kind == approval::AskedObject::Kind::internet || !subject.identity)
         return true;
@@ -136,11 +136,11 @@ std::string_view why_not(Admission admission) {
 
 Questioned ask(CallContext& context, const Subject& subject, const rules::Verdict& verdict,
                approval::Subject asked, std::string key) {
-    approval::QuestionQueue& broker = *context.run.broker;
+    approval::QuestionQueue& questions = *context.needs.questions;
     approval::ParkedCall call{std::move(context.call), context.started_ns, {}};
     if (context.approvals != nullptr) call.approvals = *context.approvals;
     const auto give_back = [&] { context.call.take_back(call.call); };
-    Admission how = broker.join(key, call);
+    Admission how = questions.join(key, call);
     if (how == Admission::unknown) {
         Question question;
         question.key = std::move(key);
@@ -151,13 +151,13 @@ Questioned ask(CallContext& context, const Subject& subject, const rules::Verdic
         question.asked_as = subject.input.path;
         question.source = subject.source;
         question.host = host_of(verdict, subject);
-        question.home = context.run.home;
+        question.home = context.needs.home;
         if (!pin_object(subject, question)) {
             give_back();
             return denied(verdict, "it was replaced while it was judged");
         }
         describe_asker(context, question);
-        how = broker.ask(std::move(question), call);
+        how = questions.ask(std::move(question), call);
     }
     if (how == Admission::parked) return {.parked = true, .verdict = verdict, .reason = {}};
     give_back();
@@ -170,11 +170,11 @@ Questioned ask(CallContext& context, const Subject& subject, const rules::Verdic
 Questioned put_question(CallContext& context, const Subject& subject, const rules::Verdict& ask_verdict) {
     context.question = context.grant = 0;
     context.granted.reset();
-    if (context.run.broker == nullptr) return unasked(ask_verdict, audit::unasked::nobody);
+    if (context.needs.questions == nullptr) return unasked(ask_verdict, audit::unasked::nobody);
     if (const auto* file = std::get_if<rules::FileObject>(&subject.object); file != nullptr && file->unlinked)
         return unasked(ask_verdict, audit::unasked::unlinked);
-    if (context.buffers.executable.empty())
-        static_cast<void>(context.buffers.callers.look_up(context.thread(), context.buffers.executable));
+    if (context.caller.executable.empty())
+        static_cast<void>(context.caller.cache.look_up(context.thread(), context.caller.executable));
     approval::Subject asked = subject_of(context, subject);
     Questioned result{.parked = false, .verdict = ask_verdict, .reason = {}};
     std::string key = approval::key_of(asked, ask_verdict.rule_name(), subject.identity);
@@ -186,7 +186,7 @@ Questioned put_question(CallContext& context, const Subject& subject, const rule
         context.grant = answer->grant;
         return result;
     }
-    if (const auto granted = asked.widens ? std::nullopt : context.run.broker->granted(asked)) {
+    if (const auto granted = asked.widens ? std::nullopt : context.needs.questions->granted(asked)) {
         result.verdict.action = granted->action;
         result.verdict.decided_by = granted->by;
         context.question = granted->question;
@@ -203,8 +203,8 @@ Questioned put_question(CallContext& context, const Subject& subject, const rule
 
 rules::Verdict with_grants_gained(CallContext& context, const rules::Verdict& verdict,
                                   std::string_view old_path, std::string_view new_path, bool& widens) {
-    if (verdict.action > rules::Action::ask || context.run.broker == nullptr ||
-        !check_enabled("gained-grant") || !context.run.broker->gained_by_move(old_path, new_path)) {
+    if (verdict.action > rules::Action::ask || context.needs.questions == nullptr ||
+        !check_enabled("gained-grant") || !context.needs.questions->gained_by_move(old_path, new_path)) {
         return verdict;
     }
     widens = true;
@@ -212,12 +212,6 @@ rules::Verdict with_grants_gained(CallContext& context, const rules::Verdict& ve
     asked.action = rules::Action::ask;
     asked.error = EACCES;
     return asked;
-}
-
-bool asks_about_execution(const rules::RuleSet& rules) {
-    return std::ranges::any_of(rules.rules(), [](const rules::Rule& rule) {
-        return rule.action == rules::Action::ask && rule.operations.contains(rules::Operation::execute);
-    });
 }
 
 }  // namespace callgate::calls

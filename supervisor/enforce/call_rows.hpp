@@ -1,6 +1,6 @@
 // The rows of the call table: what is mediated, and how. A new call begins here.
 //
-// Read at compile time, by call_table.cpp and by the dispatch of handlers (calls/dispatch.cpp); everybody else
+// Read at compile time, by call_table.cpp and by the dispatch of handlers (receive/dispatch.cpp); everybody else
 // asks call_table.hpp.
 #pragma once
 

@@ -8,36 +8,36 @@ namespace callgate {
 
 namespace {
 
-// Measured: callers one after the other overlap in 0 to 0.2 % of the samples; `make -j2` in 10 % with one
-// receiver and in 2 % with two; threads that do nothing but call in nearly all.
-constexpr std::uint32_t samples_alone = 32, samples_several = 256;
-constexpr int shortest_rest = 50, longest_rest = 500;  // ticks
+// Measured share of samples that overlap: callers one after the other 0 to 0.2 %; `make -j2` 10 % with one
+// receiver and 2 % with two; threads that do nothing but call nearly all.
+constexpr std::uint32_t samples_single = 32, samples_parallel = 256;
+constexpr int min_rest = 50, max_rest = 500;  // ticks
 
 double rate_of(const Traffic& tick) {
     return static_cast<double>(tick.calls) / static_cast<double>(std::max<std::int64_t>(tick.elapsed_ns, 1));
 }
 
-/// Whether receivers are busy for one `part`th of the time at least.
+/// Whether receivers are busy for at least one `part`th of the time.
 bool handles_for(const Traffic& tick, int part) {
     return tick.handling_ns * Traffic::sample_every * part > tick.elapsed_ns;
 }
 
-/// What to try from there, the likelier first.
+/// The other modes in the order in which a trial takes them: the likelier one first.
 std::array<DispatchMode, 2> others(DispatchMode now) {
     switch (now) {
-        case DispatchMode::alone:
-            return {DispatchMode::crowd, DispatchMode::several};
-        case DispatchMode::several:
-            return {DispatchMode::crowd, DispatchMode::alone};
+        case DispatchMode::single:
+            return {DispatchMode::affine, DispatchMode::parallel};
+        case DispatchMode::parallel:
+            return {DispatchMode::affine, DispatchMode::single};
         default:
-            return {DispatchMode::alone, DispatchMode::several};
+            return {DispatchMode::single, DispatchMode::parallel};
     }
 }
 
 }  // namespace
 
 DispatchMode DispatchChooser::choose(const Traffic& tick) {
-    if (processors_ < 2) return DispatchMode::alone;
+    if (processors_ < 2) return DispatchMode::single;
     window_.samples += tick.samples;
     window_.overlaps += tick.overlaps;
     if (rest_ticks_ > 0) --rest_ticks_;
@@ -47,8 +47,8 @@ DispatchMode DispatchChooser::choose(const Traffic& tick) {
         go_on_with_trial(tick);
     } else if (pressing_ticks_ > 1 && rest_ticks_ == 0) {  // the rate of a whole tick is known
         begin_trial(tick);
-    } else if (now_ == DispatchMode::crowd) {
-        leave_idle_crowd(tick);
+    } else if (now_ == DispatchMode::affine) {
+        leave_idle_affine(tick);
     } else if (pressing_ticks_ == 0) {
         choose_by_overlap();
     }
@@ -56,17 +56,17 @@ DispatchMode DispatchChooser::choose(const Traffic& tick) {
 }
 
 void DispatchChooser::choose_by_overlap() {
-    const bool alone = now_ == DispatchMode::alone;
-    if (window_.samples < (alone ? samples_alone : samples_several)) return;
+    const bool single = now_ == DispatchMode::single;
+    if (window_.samples < (single ? samples_single : samples_parallel)) return;
     const Traffic seen = std::exchange(window_, {});
-    if (alone && seen.overlaps * 16 > seen.samples) now_ = DispatchMode::several;
-    if (!alone && seen.overlaps * 200 < seen.samples) now_ = DispatchMode::alone;
+    if (single && seen.overlaps * 16 > seen.samples) now_ = DispatchMode::parallel;
+    if (!single && seen.overlaps * 200 < seen.samples) now_ = DispatchMode::single;
 }
 
-void DispatchChooser::leave_idle_crowd(const Traffic& tick) {
+void DispatchChooser::leave_idle_affine(const Traffic& tick) {
     const bool one_caller = tick.overlaps * 20 < tick.samples;
     idle_ticks_ = one_caller || !handles_for(tick, 4) ? idle_ticks_ + 1 : 0;
-    if (idle_ticks_ > 1) end_trial(one_caller ? DispatchMode::alone : DispatchMode::several);
+    if (idle_ticks_ > 1) end_trial(one_caller ? DispatchMode::single : DispatchMode::parallel);
 }
 
 void DispatchChooser::begin_trial(const Traffic& tick) {
@@ -76,7 +76,7 @@ void DispatchChooser::begin_trial(const Traffic& tick) {
     tried_ = 0;
 }
 
-/// Two ticks each; the first belongs to neither way: threads find their processors.
+/// A trial takes two ticks. The first one counts for neither mode: threads still find their processors.
 void DispatchChooser::go_on_with_trial(const Traffic& tick) {
     if (++trial_ticks_ == 2) return;
     constexpr double worth_it = 1.15;
@@ -86,10 +86,11 @@ void DispatchChooser::go_on_with_trial(const Traffic& tick) {
     trial_ticks_ = 1;
 }
 
-/// Also where no trial was: what was chosen has its time. What fails again and again is tried seldom.
+/// Ends a trial, or a mode without one: the chosen mode then runs undisturbed. Trials that fail again and
+/// again become rare.
 void DispatchChooser::end_trial(DispatchMode best) {
     const bool vain = trial_ticks_ > 0 && best == before_trial_;
-    next_rest_ = vain ? std::clamp(next_rest_ * 2, shortest_rest, longest_rest) : shortest_rest;
+    next_rest_ = vain ? std::clamp(next_rest_ * 2, min_rest, max_rest) : min_rest;
     rest_ticks_ = next_rest_;
     trial_ticks_ = 0;
     idle_ticks_ = 0;

@@ -9,13 +9,13 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/clock.hpp"
 #include "base/process/capabilities.hpp"
 #include "base/test_switch.hpp"
-#include "supervisor/calls/dispatch.hpp"
 #include "supervisor/decide/decide.hpp"
 #include "supervisor/enforce/call_table.hpp"
-#include "base/clock.hpp"
 #include "supervisor/kernel/target.hpp"
+#include "supervisor/receive/dispatch.hpp"
 
 namespace callgate {
 
@@ -25,14 +25,13 @@ void WorkerPool::Worker::prepare_thread() {
     ::sigfillset(&all);
     ::sigdelset(&all, interrupt_signal);
     ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
-    // What the main thread has set aside (Run::drop_capabilities) is not within reach of those that act.
-    if (!pool_.run_.keep_capabilities && check_enabled("capabilities") && !drop_held_capabilities())
+    // The main thread keeps some capabilities aside (Run::drop_capabilities). Threads that act have none.
+    if (!pool_.needs_.keep_capabilities && check_enabled("capabilities") && !drop_held_capabilities())
         ::_exit(125);
-    // What costs most the first time is not done within a call: a thread's allocation, finding this
-    // directory.
-    buffers_.executable.reserve(256);
+    // These cost most the first time, so they are not left to the first call.
+    caller_info_.executable.reserve(256);
     static_cast<void>(kernel::own_descriptors());
-    // An umask and a working directory of this thread's own, unless a container's profile refuses that.
+    // This thread gets its own umask and working directory, unless a container's profile refuses that.
     if (::unshare(CLONE_FS) != 0) {
         if (errno != EPERM && errno != ENOSYS) ::_exit(125);
         buffers_.shares_umask = true;
@@ -61,29 +60,29 @@ void WorkerPool::Worker::run() {
     ended.store(true);
 }
 
-/// It may take long until there is one.
+/// May wait for a long time until a slot is free.
 void WorkerPool::Worker::change_slot() {
-    buffers_.callers.clear();
+    caller_info_.cache.clear();
     pool_.find_slot(*this);
 }
 
-/// The next call from the kernel. False: every caller is gone.
+/// Handles the next call from the kernel. Returns false if every caller is gone.
 bool WorkerPool::Worker::receive() {
-    stay_on(pool_.dispatch_.load(std::memory_order_relaxed) == DispatchMode::alone ? -1 : slot_->processor);
+    stay_on(pool_.dispatch_.load(std::memory_order_relaxed) == DispatchMode::single ? -1 : slot_->processor);
     bool another_waits = handled_ % Traffic::sample_every == 0 && pool_.source_.pending();
     const auto notification = pool_.source_.receive();
     if (!notification) return notification.error().value() == EINTR || !pool_.source_.finished();
-    // The last caller's next call says nothing: we may have been late.
+    // The next call of the same caller does not count as overlap: this thread may only have been late.
     another_waits = another_waits && notification->thread != caller_.load(std::memory_order_relaxed);
-    if (pool_.dispatch_.load(std::memory_order_relaxed) == DispatchMode::crowd) {
+    if (pool_.dispatch_.load(std::memory_order_relaxed) == DispatchMode::affine) {
         slot_->attend();
-        if (pool_.send_home(*notification, *slot_)) return true;
+        if (pool_.send_to_affine(*notification, *slot_)) return true;
     }
     handle(*notification, another_waits);
     return true;
 }
 
-/// A processor, or any (-1). What cannot be had only costs time.
+/// Binds this thread to a processor, or to none (-1). A failure only costs time.
 void WorkerPool::Worker::stay_on(int processor) {
     if (processor == stays_on_) return;
     stays_on_ = processor;
@@ -93,30 +92,30 @@ void WorkerPool::Worker::stay_on(int processor) {
     ::sched_setaffinity(0, sizeof one, processor >= 0 ? &one : &pool_.processors_);
 }
 
-/// One call; whatever goes wrong in it (memory, most likely) denies it and nothing else.
-void WorkerPool::Worker::answer(calls::CallContext& context) {
+/// Runs the handler of one call. An exception (most likely: out of memory) denies this call and nothing else.
+void WorkerPool::Worker::answer(calls::Call& context) {
     try {
-        if (pool_.run_.keep_capabilities && check_enabled("identity") && !same_identity(context)) {
+        if (pool_.needs_.keep_capabilities && check_enabled("identity") && !same_identity(context)) {
             calls::Subject subject;
             subject.operations = context.entry.operations;
             subject.object = rules::FileObject{};
             return calls::deny_failure(context, subject, EPERM, "the caller has changed its identity");
         }
-        calls::handler_of(context.entry)(context);
+        handler_of(context.entry)(context, pool_.needs_.families, static_paths_);
     } catch (const std::exception&) {
         context.fail(EPERM);
     }
 }
 
-/// Acts on behalf are done as who started the run.
-bool WorkerPool::Worker::same_identity(calls::CallContext& context) {
+/// Acts on behalf happen with the identity that started the run.
+bool WorkerPool::Worker::same_identity(calls::Call& context) {
     const auto now = kernel::status(context.thread());
-    const kernel::Status& start = pool_.run_.identity;
+    const kernel::Status& start = pool_.needs_.identity;
     return now && now->effective_uid == start.effective_uid && now->fs_uid == start.fs_uid &&
            now->fs_gid == start.fs_gid && now->groups == start.groups;
 }
 
-/// False: the pool stops, and whoever stops it may not know of this call: it is left to the kernel.
+/// Returns false if the pool stops: `stop` may have overlooked this call, which is left to the kernel.
 bool WorkerPool::Worker::begin(const kernel::Notification& notification) {
     const std::uint64_t count = (state_.load(std::memory_order_relaxed) & ~flags) + step;
     id_.store(notification.id, std::memory_order_relaxed);
@@ -133,13 +132,14 @@ bool WorkerPool::Worker::begin(const kernel::Notification& notification) {
 }
 
 void WorkerPool::Worker::serve(kernel::PendingCall& call, std::int64_t started_ns,
-                              std::vector<approval::Approval>* approvals) {
+                               std::vector<approval::Approval>* approvals) {
     if (const enforce::CallEntry* entry = enforce::find_call(call.notification().call)) {
-        buffers_.executable.clear();
-        calls::CallContext context{pool_.run_, call, *this, buffers_, *entry, started_ns, approvals};
+        caller_info_.executable.clear();
+        calls::Call context{
+            {pool_.needs_.decide, call, caller_info_, *entry, started_ns, approvals}, *this, buffers_};
         answer(context);
     } else {
-        call.fail(ENOSYS);  // nothing that is not in the table is ever notified
+        call.fail(ENOSYS);  // the filter notifies only of calls that are in the table
     }
     if (!call.answered()) call.fail(EPERM);
 }
@@ -151,26 +151,26 @@ void WorkerPool::Worker::end() {
 
 void WorkerPool::Worker::handle(const kernel::Notification& notification, bool another_waits) {
     if (!begin(notification)) return;
-    pool_.run_.notifications.fetch_add(1, std::memory_order_relaxed);
+    pool_.needs_.notifications.fetch_add(1, std::memory_order_relaxed);
     const std::int64_t started_ns = monotonic_ns();
     kernel::PendingCall call(pool_.source_, notification);
     serve(call, started_ns, nullptr);
-    if (call.continued()) pool_.run_.continued.fetch_add(1, std::memory_order_relaxed);
+    if (call.continued()) pool_.needs_.continued.fetch_add(1, std::memory_order_relaxed);
     end();
-    // Not one that blocked: its time says nothing.
+    // A call that blocked (its thread has no slot) says nothing about handling time.
     const bool looked_at = handled_++ % Traffic::sample_every == 0;
     if (looked_at && slot_ != nullptr) sample(another_waits, started_ns);
     clear_interruption();
 }
 
-/// A call that has its answer: from the beginning, as if it had come now.
+/// Handles a call that was parked and has its answer: from the beginning, as if it had come now.
 void WorkerPool::Worker::handle(approval::ParkedCall parked) {
     if (!begin(parked.call.notification())) return;
     if (parked.call.waiting()) {
         serve(parked.call, parked.started_ns, &parked.approvals);
-        if (parked.call.continued()) pool_.run_.continued.fetch_add(1, std::memory_order_relaxed);
+        if (parked.call.continued()) pool_.needs_.continued.fetch_add(1, std::memory_order_relaxed);
     } else {
-        parked.call.fail(EPERM);  // nobody waits: only to have answered it
+        parked.call.fail(EPERM);  // the caller no longer waits; the duty to answer ends here
     }
     end();
     clear_interruption();
@@ -180,7 +180,7 @@ void WorkerPool::Worker::sample(bool another_waits, std::int64_t since_ns) {
     constexpr auto relaxed = std::memory_order_relaxed;
     pool_.samples_.fetch_add(1, relaxed);
     if (another_waits) pool_.overlaps_.fetch_add(1, relaxed);
-    pool_.handling_ns_.fetch_add(std::min(monotonic_ns() - since_ns, Traffic::longest_sample_ns), relaxed);
+    pool_.handling_ns_.fetch_add(std::min(monotonic_ns() - since_ns, Traffic::max_sample_ns), relaxed);
 }
 
 /// A signal that was sent for this call must not end a blocking call of the next one.

@@ -1,7 +1,7 @@
-// One receiving thread: takes calls at its slot and handles each from beginning to end.
+// A receiving thread. It takes calls at its slot and handles each from beginning to end.
 //
-// `slot_` and the pool's idle list are guarded by the pool's lock; the thread itself may read its own slot
-// without it. Everything else is its own, or atomic because the watchdog looks at it.
+// The pool's lock guards `slot_` and the pool's idle list; the thread itself may read its own slot without
+// it. All other members are the thread's own, or atomic because the watchdog looks at them.
 #pragma once
 
 #include <pthread.h>
@@ -29,9 +29,9 @@ public:
     Interruption interruption() override { return interruption_.load(); }
     bool expects_blocking() override { return monotonic_ns() < pool_.cautious_until_ns_.load(); }
 
-    /// Watchdog: marks a call that lasts as stuck. True where it is newly so.
+    /// Watchdog: marks a call that lasts as stuck. Returns true if it was not marked before.
     bool mark_stuck();
-    /// Watchdog: interrupts a blocked call whose caller is gone or has a signal.
+    /// Watchdog: interrupts a blocked call if its caller is gone or has a signal.
     void interrupt_if_needed();
     void interrupt() { ::pthread_kill(thread_.native_handle(), interrupt_signal); }
     /// Whether it is in a call.
@@ -39,16 +39,16 @@ public:
     [[nodiscard]] bool waits() const { return (state_.load() & (stuck_flag | blocked_flag)) != 0; }
     /// With the pool's lock held.
     [[nodiscard]] WorkerSlot* slot() const { return slot_; }
-    void sit(WorkerSlot* slot) { slot_ = slot; }
+    void set_slot(WorkerSlot* slot) { slot_ = slot; }
 
-    std::condition_variable called;  // to a slot or to resumed calls, while it is idle
-    bool resumes = false;            // called to those; guarded by the pool's lock
+    std::condition_variable called;  // while idle: to a slot, or to resumed calls
+    bool resumes = false;            // called to resumed calls; guarded by the pool's lock
     std::atomic<bool> ended{false};
 
 private:
-    // The state is a count of calls and what the current one is.
+    // The state is a count of calls, and flags of the current one.
     static constexpr std::uint64_t busy_flag = 1, stuck_flag = 2, blocked_flag = 4, flags = 7, step = 8;
-    static constexpr int interrupt_signal = SIGURG;  // ignored by default, and by nobody sent to us
+    static constexpr int interrupt_signal = SIGURG;  // ignored by default, and nobody else sends it to us
     friend class WorkerPool;
 
     void run();
@@ -56,8 +56,8 @@ private:
     void stay_on(int processor);
     void change_slot();
     bool receive();
-    void answer(calls::CallContext& context);
-    bool same_identity(calls::CallContext& context);
+    void answer(calls::Call& context);
+    bool same_identity(calls::Call& context);
     void handle(const kernel::Notification& notification, bool another_waits);
     void handle(approval::ParkedCall parked);
     bool begin(const kernel::Notification& notification);
@@ -71,7 +71,9 @@ private:
     WorkerSlot* slot_;
     int stays_on_ = -2;  // -1: any processor; -2: not yet known
     std::uint32_t handled_ = 0;
+    calls::CallerInfo caller_info_;
     calls::WorkerBuffers buffers_;
+    calls::StaticPaths static_paths_;
     std::atomic<std::uint64_t> state_{0};
     std::uint64_t last_seen_ = 0;  // watchdog only
     std::mutex interrupting_;

@@ -7,22 +7,21 @@
 #include <chrono>
 #include <system_error>
 
-#include "supervisor/decide/decide.hpp"
 #include "base/clock.hpp"
 #include "base/process/open_files.hpp"
 #include "supervisor/receive/worker.hpp"
 
 namespace callgate {
 
-WorkerPool::WorkerPool(kernel::NotificationSource& source, calls::Supervision& run,
-                     std::function<void()> wake_watchdog)
-    : source_(source), run_(run), wake_watchdog_(std::move(wake_watchdog)) {
+WorkerPool::WorkerPool(kernel::NotificationSource& source, WorkerNeeds& needs,
+                       std::function<void()> wake_watchdog)
+    : source_(source), needs_(needs), wake_watchdog_(std::move(wake_watchdog)) {
     CPU_ZERO(&processors_);
     if (::sched_getaffinity(0, sizeof processors_, &processors_) != 0) CPU_SET(0, &processors_);
     const int processors = CPU_COUNT(&processors_);
     usable_slots_ = std::min(processors, max_slots);
     chooser_ = DispatchChooser(processors);
-    // Spread over those that there are.
+    // Slots are spread over the available processors.
     for (int number = 0, seen = 0, slot = 0; number < CPU_SETSIZE && slot < usable_slots_; ++number) {
         if (!CPU_ISSET(static_cast<std::size_t>(number), &processors_)) continue;
         if (seen++ * usable_slots_ >= slot * processors) {
@@ -37,7 +36,7 @@ void WorkerPool::prepare() {
     ::sigaction(Worker::interrupt_signal, &action, nullptr);
     may_block_ = std::min(max_blocked, blocked_calls_for_open_files());
     const std::lock_guard lock(mutex_);
-    if (!fill_slot(slots_[0])) {
+    if (!occupy(slots_[0])) {
         throw std::system_error(EAGAIN, std::generic_category(), "cannot start a receiving thread");
     }
 }
@@ -48,12 +47,12 @@ void WorkerPool::start() {
     started_.notify_all();
 }
 
-/// An idle worker, or a new one. False: the system gives no further thread.
-bool WorkerPool::fill_slot(WorkerSlot& slot) {
+/// Gives the slot to an idle worker, or to a new one. Returns false if the system gives no further thread.
+bool WorkerPool::occupy(WorkerSlot& slot) {
     if (!idle_.empty()) {
         Worker* const worker = idle_.back();
         idle_.pop_back();
-        worker->sit(&slot);
+        worker->set_slot(&slot);
         worker->called.notify_one();
     } else {
         try {
@@ -62,26 +61,27 @@ bool WorkerPool::fill_slot(WorkerSlot& slot) {
             return false;
         }
     }
-    slot.taken = true;
+    slot.occupied = true;
     return true;
 }
 
-/// Nobody stays away where calls should be received or are left. What fails is tried again at the next tick.
-void WorkerPool::fill_slots() {
+/// Gives every slot a worker that should receive or has queued calls. A failure is retried at the next tick.
+void WorkerPool::occupy_slots() {
     for (WorkerSlot& slot : slots_) {
-        if (slot.taken || stopping_.load() || (!wants(slot) && slot.close())) continue;
-        if (!fill_slot(slot)) return;
+        if (slot.occupied || stopping_.load() || (!wants(slot) && slot.close())) continue;
+        if (!occupy(slot)) return;
     }
 }
 
-/// Another sits where `from` does, which is about to block. False: nobody can, and calls would wait.
+/// Gives the slot of `from`, which is about to block, to another worker. Returns false if there is none, and
+/// calls would wait.
 bool WorkerPool::take_over(Worker& from) {
     WorkerSlot* const slot = from.slot();
     if (slot == nullptr || stopping_.load()) return true;
-    if ((!wants(*slot) && slot->close()) || fill_slot(*slot)) return true;
-    const bool others = std::ranges::count_if(slots_, &WorkerSlot::taken) > 1;
+    if ((!wants(*slot) && slot->close()) || occupy(*slot)) return true;
+    const bool others = std::ranges::count_if(slots_, &WorkerSlot::occupied) > 1;
     if (!others || !slot->close()) return false;
-    slot->taken = false;
+    slot->occupied = false;
     return true;
 }
 
@@ -89,15 +89,15 @@ bool WorkerPool::wants(const WorkerSlot& slot) const {
     return &slot - slots_.data() < wanted_.load(std::memory_order_relaxed);
 }
 
-/// For a worker without a slot, or with one that is not wanted: waits until there is one or the pool ends.
+/// For a worker without a slot, or with one that is not wanted: waits for a slot or for the pool's end.
 void WorkerPool::find_slot(Worker& worker) {
     std::unique_lock lock(mutex_);
-    if (worker.slot() != nullptr) worker.slot()->taken = false;
-    worker.sit(nullptr);
+    if (worker.slot() != nullptr) worker.slot()->occupied = false;
+    worker.set_slot(nullptr);
     for (WorkerSlot& slot : slots_) {
-        if (slot.taken || !wants(slot)) continue;
-        slot.taken = true;
-        return worker.sit(&slot);
+        if (slot.occupied || !wants(slot)) continue;
+        slot.occupied = true;
+        return worker.set_slot(&slot);
     }
     idle_.push_back(&worker);
     worker.called.wait(
@@ -114,8 +114,8 @@ void WorkerPool::resume(approval::ParkedCalls calls) {
     if (!attended) attend_resumed();
 }
 
-/// With mutex_ held: an idle worker, or a new one, takes what was resumed. What fails is tried at the next
-/// tick.
+/// With mutex_ held: lets an idle worker, or a new one, take the resumed calls. A failure is retried at the
+/// next tick.
 void WorkerPool::attend_resumed() {
     if (resumed_.empty()) return;
     if (!idle_.empty()) {
@@ -132,7 +132,7 @@ void WorkerPool::attend_resumed() {
     }
 }
 
-/// The next call that has its answer. False: there is none.
+/// Handles the next call that has its answer. Returns false if there is none.
 bool WorkerPool::handle_resumed(Worker& worker) {
     approval::ParkedCalls one;
     {
@@ -145,37 +145,38 @@ bool WorkerPool::handle_resumed(Worker& worker) {
     return true;
 }
 
-/// One that the watchdog took the slot from has ended its call.
+/// For a worker that lost its slot to the watchdog and has ended its call.
 void WorkerPool::no_longer_blocked(Worker& worker) {
     const std::lock_guard lock(mutex_);
     --blocked_;
-    worker.sit(nullptr);
+    worker.set_slot(nullptr);
 }
 
 void WorkerPool::end_worker(Worker& worker) {
     const std::lock_guard lock(mutex_);
-    if (worker.slot() != nullptr) worker.slot()->taken = false;
-    worker.sit(nullptr);
+    if (worker.slot() != nullptr) worker.slot()->occupied = false;
+    worker.set_slot(nullptr);
 }
 
-/// True: the call is left where its caller is at home, and somebody looks there. From now on it is here.
-bool WorkerPool::send_home(const kernel::Notification& call, WorkerSlot& here) {
+/// Returns true if the call was queued to the slot that last served this thread. Otherwise this slot serves
+/// the thread from now on.
+bool WorkerPool::send_to_affine(const kernel::Notification& call, WorkerSlot& here) {
     constexpr auto relaxed = std::memory_order_relaxed;
-    std::atomic<std::uint8_t>& home = homes_[static_cast<std::size_t>(call.thread) % max_homes];
+    std::atomic<std::uint8_t>& affinity = affinities_[static_cast<std::size_t>(call.thread) % max_affinities];
     const auto own = static_cast<std::uint8_t>(&here - slots_.data() + 1);
-    const std::uint8_t known = home.load(relaxed);
+    const std::uint8_t known = affinity.load(relaxed);
     if (known == own) return false;
-    if (known != 0 && slots_[known - 1U].leave(call)) return true;
-    home.store(own, relaxed);
+    if (known != 0 && slots_[known - 1U].queue(call)) return true;
+    affinity.store(own, relaxed);
     return false;
 }
 
 void WorkerPool::receive_as(DispatchMode how) {
     if (dispatch_.exchange(how) == how) return;
-    source_.wake_synchronously(how != DispatchMode::several);
-    wanted_.store(how == DispatchMode::alone ? 1 : usable_slots_);
+    source_.wake_synchronously(how != DispatchMode::parallel);
+    wanted_.store(how == DispatchMode::single ? 1 : usable_slots_);
     const std::lock_guard lock(mutex_);
-    fill_slots();
+    occupy_slots();
 }
 
 void WorkerPool::adapt() {
@@ -183,23 +184,23 @@ void WorkerPool::adapt() {
     Traffic seen;
     const std::int64_t before = std::exchange(last_tick_ns_, now);
     seen.elapsed_ns = now - before;
-    seen.calls = run_.notifications.load() - seen_notifications_;
+    seen.calls = needs_.notifications.load() - seen_notifications_;
     seen.samples = samples_.exchange(0);
     seen.overlaps = overlaps_.exchange(0);
     seen.handling_ns = handling_ns_.exchange(0);
     if (before != 0) receive_as(chooser_.choose(seen));
 }
 
-/// Calls that last longer than a tick lose their worker's slot to another.
+/// A worker whose call lasts longer than a tick loses its slot to another.
 void WorkerPool::notice_stuck() {
     for (const auto& worker : workers_) {
         if (worker->ended.load() || !worker->mark_stuck()) continue;
         ++blocked_;
         constexpr std::int64_t cautious_ns = 10'000'000'000;
         cautious_until_ns_.store(monotonic_ns() + cautious_ns);
-        if (worker->slot() != nullptr) worker->slot()->taken = false;
+        if (worker->slot() != nullptr) worker->slot()->occupied = false;
     }
-    fill_slots();
+    occupy_slots();
 }
 
 /// Whether any call is blocked.
@@ -223,15 +224,15 @@ bool WorkerPool::tick() {
         resumed_seen_ = resumed_taken_;
         waiting = interrupt_waiting() || !resumed_.empty();
     }
-    const std::uint64_t notifications = run_.notifications.load();
+    const std::uint64_t notifications = needs_.notifications.load();
     quiet_ticks_ = waiting || notifications != seen_notifications_ ? 0 : quiet_ticks_ + 1;
     seen_notifications_ = notifications;
     constexpr int ticks_before_sleep = 50;
     if (quiet_ticks_ < ticks_before_sleep) return true;
     quiet_ticks_ = 0;
     watchdog_asleep_.store(true);
-    // A call that began before it could see that nobody watches.
-    if (run_.notifications.load() != seen_notifications_) {
+    // A call may have begun before it could see that the watchdog sleeps.
+    if (needs_.notifications.load() != seen_notifications_) {
         watchdog_asleep_.store(false);
         return true;
     }
@@ -239,7 +240,7 @@ bool WorkerPool::tick() {
     return false;
 }
 
-/// Interrupts workers until this is true of all of them, or of all but those that hang in a file system.
+/// Interrupts workers until `done` holds for all of them. Gives up on workers that hang in a file system.
 void WorkerPool::interrupt_until(bool (*done)(const Worker&)) {
     constexpr auto patience = std::chrono::seconds(2);
     const auto deadline = std::chrono::steady_clock::now() + patience;
@@ -272,7 +273,7 @@ WorkerPool::~WorkerPool() {
     started_.notify_all();
     interrupt_until([](const Worker& worker) { return worker.ended.load(); });
     for (auto& worker : workers_) {
-        // A thread that hangs in a file system cannot be ended; the process's end takes it.
+        // A thread that hangs in a file system cannot be ended; it ends with the process.
         if (worker->ended.load()) {
             worker->join();
         } else {

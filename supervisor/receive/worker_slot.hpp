@@ -1,8 +1,9 @@
-// A place at which one thread receives, and the calls that others took off the kernel for it.
+// A place at which one thread receives, with the calls that others took from the kernel for it.
 //
-// The kernel gives a waiting call to whichever receiver asks first. In a crowd (reception.hpp) a receiver
-// leaves it at the slot where its caller is at home: on that slot's processor nobody else has to be woken for
-// it. Nothing is left where nobody looks: a receiver attends its slot except while it waits for the kernel.
+// The kernel gives a waiting call to whichever receiver asks first. In affine mode (dispatch_mode.hpp) that
+// receiver queues it to the slot that serves its caller. On that slot's processor no other thread has to be
+// woken for it. No call is queued where nobody looks: a receiver attends its slot except while it waits for
+// the kernel.
 #pragma once
 
 #include <array>
@@ -16,18 +17,19 @@ namespace callgate {
 class WorkerSlot {
 public:
     int processor = 0;
-    bool taken = false;  // guarded by the pool's lock
+    bool occupied = false;  // guarded by the pool's lock
 
-    /// Any thread. False: nobody attends, or so much waits already that whoever asks handles it sooner.
-    bool leave(const kernel::Notification& call) {
+    /// Any thread. Returns false if nobody attends, or if so many wait already that the caller of this
+    /// handles it sooner.
+    bool queue(const kernel::Notification& call) {
         const std::lock_guard lock(mutex_);
         if (!attended_ || count_ == calls_.size()) return false;
         calls_[(first_ + count_++) % calls_.size()] = call;
         return true;
     }
-    /// The thread that sits here: the next call that was left. None: the slot is unattended from now on.
+    /// The slot's own thread: the next queued call. If there is none, the slot is unattended from now on.
     std::optional<kernel::Notification> next() {
-        if (!attended_) return std::nullopt;  // only who sits here changes it
+        if (!attended_) return std::nullopt;  // only the slot's own thread sets it
         const std::lock_guard lock(mutex_);
         if (count_ == 0) {
             attended_ = false;
@@ -38,12 +40,12 @@ public:
         first_ = (first_ + 1) % calls_.size();
         return calls_[at];
     }
-    /// The thread that sits here.
+    /// The slot's own thread.
     void attend() {
         const std::lock_guard lock(mutex_);
         attended_ = true;
     }
-    /// Whoever leaves without a successor. False: calls wait here.
+    /// Call before leaving the slot empty. Returns false while calls are queued.
     bool close() {
         const std::lock_guard lock(mutex_);
         if (count_ > 0) return false;
@@ -53,7 +55,7 @@ public:
 
 private:
     std::mutex mutex_;
-    // Few: where so many wait, whoever asks makes the caller at home with itself instead.
+    // Few: if this many wait, the thread that took the call serves its caller itself from then on.
     std::array<kernel::Notification, 4> calls_;
     std::size_t first_ = 0, count_ = 0;
     bool attended_ = false;

@@ -12,6 +12,7 @@
 
 #include "rules/match/rule_set.hpp"
 #include "supervisor/audit/write/record.hpp"
+#include "supervisor/decide/sink.hpp"
 #include "supervisor/run/limits/held.hpp"
 
 namespace callgate {
@@ -41,15 +42,15 @@ struct RunFacts {
     std::vector<std::string> held_back;  // names of variables that hold a credential
 };
 
-class RunReport {
+class RunReport final : public calls::DecisionSink {
 public:
     RunReport();
-    ~RunReport();
+    ~RunReport() override;
     /// With the rules, hints name every option that a denied call needs, and are left out where none would
     /// do. Call it before the first `note`.
     void use_rules(std::shared_ptr<const rules::RuleSet> rules);
     /// Counts the decision; a denial (deny, kill, ask that was denied) is kept by operation, object and rule.
-    void note(const audit::Decision& decision);
+    void note(const audit::Decision& decision) override;
     [[nodiscard]] audit::Counts counts() const;
     /// Why `operation` was denied last, and with `hints` the option that would allow it; "" where it never
     /// was.

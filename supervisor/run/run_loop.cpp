@@ -17,12 +17,6 @@ namespace {
 /// How long a reader of the log may take once the run is over.
 constexpr std::chrono::seconds max_log_wait{2};
 
-std::optional<calls::Observation> observation(const SessionConfig& config) {
-    if (!config.enforced) return std::nullopt;
-    return std::optional<calls::Observation>(std::in_place, *config.rules, config.observed_plan,
-                                             config.plan.record != rules::RecordMode::minimal);
-}
-
 }  // namespace
 
 RunLoop::RunLoop(Surroundings surroundings)
@@ -30,10 +24,16 @@ RunLoop::RunLoop(Surroundings surroundings)
       rules_(given_.config.enforced ? *given_.config.enforced : *given_.config.rules),
       grants_(given_.config.plan),
       moves_(rules_, grants_),
-      observed_(observation(given_.config)),
       ipc_objects_(given_.begun.made.objects()),
-      shared_(supervision()),
-      receivers_(listener_, shared_, [this] { loop_.wake_watchdog(); }) {
+      deciding_(decide_needs()),
+      files_(file_needs()),
+      exec_(given_.config.plan, grants_, deciding_),
+      processes_{given_.begun.guardian.pid, ::geteuid()},
+      needs_{.decide = deciding_,
+             .families = {files_, exec_, network_, ipc_objects_, processes_},
+             .keep_capabilities = given_.config.keep_capabilities,
+             .identity = require(kernel::status(::getpid()), "cannot read /proc/self/status")},
+      receivers_(listener_, needs_, [this] { loop_.wake_watchdog(); }) {
     // Threads from here on: they inherit the blocked signals.
     raise_open_files();
     receivers_.prepare();
@@ -44,37 +44,42 @@ RunLoop::~RunLoop() {
 }
 
 void RunLoop::use(audit::Log* log) {
-    shared_.log = log;
+    deciding_.log = log;
     if (log != nullptr) sync_.emplace(loop_, *log);
     desk_.emplace(given_.config.ask, desk_environment(log));
-    if (given_.config.ask.who != approval::AskSettings::Who::never) shared_.broker = &desk_->broker();
+    if (given_.config.ask.who != approval::AskSettings::Who::never) deciding_.questions = &desk_->broker();
     // A person's terminal is taken only where the command is about to begin.
     if (!given_.config.terminal) desk_->start();
 }
 
-calls::Supervision RunLoop::supervision() {
+calls::DecideNeeds RunLoop::decide_needs() {
     const SessionConfig& config = given_.config;
-    return {.rules = rules_,
-            .plan = config.plan,
+    if (config.enforced) {
+        observed_.emplace(*config.rules, config.observed_plan,
+                          config.plan.record != rules::RecordMode::minimal);
+    }
+    return {.enforced = enforced_,
+            .record_mode = config.plan.record,
+            .observation = observed_ ? &*observed_ : nullptr,
+            .home = config.home,
+            .sink = given_.report,
+            .guardian = given_.begun.guardian.pid,
+            .uid = ::geteuid(),
+            .kill_tree = [this] { loop_.end_tree("killed_by_rule"); },
+            .sync_log = [this] { sync_->request(); }};  // something was recorded
+}
+
+calls::FileNeeds RunLoop::file_needs() {
+    const SessionConfig& config = given_.config;
+    return {.plan = config.plan,
             .grants = grants_,
             .moves = moves_,
-            .observed = observed_ ? &*observed_ : nullptr,
-            .home = config.home,
-            .report = given_.report,
+            .names = names_,
+            .cross_directory_rename = given_.begun.cross_directory_rename.get(),
             .guardian = given_.begun.guardian.pid,
             .uid = ::geteuid(),
             .terminal = config.terminal ? config.terminal->number() : -1,
-            .keep_capabilities = config.keep_capabilities,
-            .identity = require(kernel::status(::getpid()), "cannot read /proc/self/status"),
-            .names = {},
-            .bound_names = {},
-            .ipc_objects = ipc_objects_,
-            .cross_directory_rename = given_.begun.cross_directory_rename.get(),
-            .kill_tree = [this] { loop_.end_tree("killed_by_rule"); },
-            .sync_log = [this] { sync_->request(); },  // something was recorded
-            .log_error = {},
-            .notifications = {},
-            .continued = {}};
+            .keep_capabilities = config.keep_capabilities};
 }
 
 approval::ApprovalService::Environment RunLoop::desk_environment(audit::Log* log) {
@@ -86,7 +91,7 @@ approval::ApprovalService::Environment RunLoop::desk_environment(audit::Log* log
             .regained = [this] { loop_.give_keys_to_command(); },
             .guardian = given_.begun.guardian.pid,
             .resume = [this](auto calls) { receivers_.resume(std::move(calls)); },
-            .kill = shared_.kill_tree,
+            .kill = deciding_.kill_tree,
             .stop = [] { ::kill(::getpid(), SIGTERM); },
             .status = given_.status};
 }
@@ -128,13 +133,13 @@ RunOutcome RunLoop::run(std::function<void(int exit_code)> command_ended) {
                                     .relay = relay(),
                                     .tick = [this] { return receivers_.tick(); },
                                     .tick_interval = std::chrono::milliseconds(WorkerPool::tick_interval_ms)});
-    if (shared_.log != nullptr) shared_.log->limit_waiting(max_log_wait);
+    if (deciding_.log != nullptr) deciding_.log->limit_waiting(max_log_wait);
     desk_->stop();
     receivers_.stop();
     note_tree_limits(outcome);
     if (sync_) sync_->finish();
-    outcome.notifications = shared_.notifications.load();
-    outcome.continued = shared_.continued.load();
+    outcome.notifications = needs_.notifications.load();
+    outcome.continued = needs_.continued.load();
     return outcome;
 }
 

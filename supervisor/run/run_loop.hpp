@@ -12,7 +12,7 @@
 #include "rules/plan/rename_check.hpp"
 #include "supervisor/approval/approval_service.hpp"
 #include "supervisor/run/launch.hpp"
-#include "supervisor/decide/supervision.hpp"
+#include "supervisor/decide/observe.hpp"
 #include "supervisor/run/event_loop.hpp"
 #include "supervisor/kernel/listener.hpp"
 #include "supervisor/run/limits/tree_limits.hpp"
@@ -47,10 +47,11 @@ public:
     /// `command_ended` is called when the command itself has ended.
     [[nodiscard]] RunOutcome run(std::function<void(int exit_code)> command_ended);
     /// Why the log could not be written, 0.
-    [[nodiscard]] int log_error() const { return shared_.log_error.load(); }
+    [[nodiscard]] int log_error() const { return deciding_.log_error.load(); }
 
 private:
-    [[nodiscard]] calls::Supervision supervision();
+    [[nodiscard]] calls::DecideNeeds decide_needs();
+    [[nodiscard]] calls::FileNeeds file_needs();
     [[nodiscard]] approval::ApprovalService::Environment desk_environment(audit::Log* log);
     [[nodiscard]] std::optional<EventLoop::Settings::Relay> relay() const;
     void note_tree_limits(RunOutcome& outcome);
@@ -59,11 +60,18 @@ private:
     const rules::RuleSet& rules_;
     const rules::StaticGrants grants_;
     const rules::RenameCheck moves_;
+    const calls::Basis enforced_{rules_, grants_, moves_};
     std::optional<calls::Observation> observed_;
     calls::IpcObjects ipc_objects_;
     EventLoop loop_;
     std::optional<LogSync> sync_;
-    calls::Supervision shared_;
+    std::shared_mutex names_;
+    calls::DecideNeeds deciding_;
+    const calls::FileNeeds files_;
+    const calls::ExecNeeds exec_;
+    calls::NetworkNeeds network_{names_};
+    const calls::ProcessNeeds processes_;
+    WorkerNeeds needs_;
     kernel::Listener listener_;
     std::optional<approval::ApprovalService> desk_;  // once there is a log
     WorkerPool receivers_;

@@ -75,10 +75,4 @@ void open_descriptors() {
 
 void close_descriptors() { ::close_range(first_descriptor, static_cast<unsigned>(next - 1), 0); }
 
-Result<void> FakeKernel::answer(std::uint64_t, const kernel::Answer&) {
-    ++answers_;
-    if (!caller_waits_) return errno_code(ENOENT);
-    return {};
-}
-
 }  // namespace callgate::fuzz

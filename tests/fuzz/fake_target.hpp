@@ -1,5 +1,5 @@
-// What a fuzzed call is made of: memory of a "target" that holds the fuzzer's bytes, and a kernel that only
-// remembers its answer.
+// The memory and the descriptors of a fuzzed call's "target". (Its kernel:
+// tests/fakes/notification_source.hpp.)
 //
 // The target is this very process: process_vm_readv(2) on one's own memory reads, and fails, as it does on
 // another's. Its memory is a few pages at a fixed address between pages that nobody can read, so that inputs
@@ -9,8 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-
-#include "supervisor/kernel/listener.hpp"
 
 namespace callgate::fuzz {
 
@@ -34,24 +32,5 @@ inline constexpr int first_descriptor = 100;
 void open_descriptors();
 /// With the descriptors that were sent through them.
 void close_descriptors();
-
-class FakeKernel final : public kernel::NotificationSource {
-public:
-    explicit FakeKernel(bool caller_waits) : caller_waits_(caller_waits) {}
-
-    Result<kernel::Notification> receive() override { return errno_code(ENOENT); }
-    Result<void> answer(std::uint64_t, const kernel::Answer& answer) override;
-    Result<int> add_descriptor(std::uint64_t, int, bool) override { return 1000; }
-    bool waiting(std::uint64_t) override { return caller_waits_; }
-    bool finished() override { return false; }
-    bool pending() override { return false; }
-    bool wake_synchronously(bool) override { return true; }
-
-    [[nodiscard]] int answers() const { return answers_; }
-
-private:
-    bool caller_waits_;
-    int answers_ = 0;
-};
 
 }  // namespace callgate::fuzz

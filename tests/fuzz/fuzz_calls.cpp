@@ -24,13 +24,14 @@
 #include <string>
 #include <vector>
 
-#include "base/process/capabilities.hpp"
 #include "agent/created_ipc.hpp"
-#include "base/process/remove_tree.hpp"
-#include "supervisor/decide/supervision.hpp"
-#include "supervisor/calls/dispatch.hpp"
-#include "supervisor/enforce/call_table.hpp"
 #include "base/clock.hpp"
+#include "base/process/capabilities.hpp"
+#include "base/process/remove_tree.hpp"
+#include "supervisor/enforce/call_table.hpp"
+#include "supervisor/receive/dispatch.hpp"
+#include "tests/fakes/notification_source.hpp"
+#include "tests/fakes/run_needs.hpp"
 #include "tests/fuzz/fake_target.hpp"
 
 using namespace callgate;
@@ -117,7 +118,10 @@ struct World {
     rules::Plan plan = rules::make_plan(rules, {.landlock_abi = 7, .record = rules::RecordMode::contested});
     rules::StaticGrants grants{plan};
     rules::RenameCheck moves{rules, grants};
-    std::unique_ptr<calls::WorkerBuffers> buffers = std::make_unique<calls::WorkerBuffers>();
+    const calls::Basis enforced{rules, grants, moves};
+    std::unique_ptr<calls::CallerInfo> caller = std::make_unique<calls::CallerInfo>();
+    calls::WorkerBuffers buffers;
+    calls::StaticPaths static_paths;
     agent::SharedObjects made = agent::SharedObjects::make().value();
     std::unique_ptr<audit::Log> log;
     int lowest_free = -1;
@@ -171,38 +175,40 @@ void run_call(const enforce::CallEntry& entry, const kernel::Notification& notif
     World& here = world();
     fuzz::open_descriptors();
     here.tidy();
-    RunReport report;
-    calls::IpcObjects ipc_objects(here.made.objects());
-    calls::Supervision run{.rules = here.rules,
-                           .plan = here.plan,
-                           .grants = here.grants,
-                           .moves = here.moves,
-                           .log = here.log.get(),
-                           .report = report,
-                           .guardian = 1,
-                           .uid = ::geteuid(),
-                           .keep_capabilities = false,
-                           .identity = {},
-                           .names = {},
-                           .bound_names = {},
-                           .ipc_objects = ipc_objects,
-                           .kill_tree = [] {},
-                           .sync_log = {},
-                           .log_error = {},
-                           .notifications = {}};
-    fuzz::FakeKernel kernel(waits);
+    fakes::Sink sink;
+    calls::DecideNeeds decide{.enforced = here.enforced,
+                              .record_mode = here.plan.record,
+                              .log = here.log.get(),
+                              .sink = sink,
+                              .guardian = 1,
+                              .uid = ::geteuid(),
+                              .kill_tree = [] {}};
+    std::shared_mutex names;
+    const calls::FileNeeds files{.plan = here.plan,
+                                 .grants = here.grants,
+                                 .moves = here.moves,
+                                 .names = names,
+                                 .guardian = 1,
+                                 .uid = ::geteuid()};
+    const calls::ExecNeeds exec{here.plan, here.grants, decide};
+    calls::NetworkNeeds network{names};
+    calls::IpcObjects ipc(here.made.objects());
+    const calls::ProcessNeeds processes{1, ::geteuid()};
+    const Families families{files, exec, network, ipc, processes};
+    fakes::NotificationSource kernel;
+    kernel.nobody_waits = !waits;
     NeverBlocks blocking;
     {
         kernel::PendingCall call(kernel, notification);
-        here.buffers->executable.clear();
-        calls::CallContext context{run, call, blocking, *here.buffers, entry, monotonic_ns()};
+        here.caller->executable.clear();
+        calls::Call context{{decide, call, *here.caller, entry, monotonic_ns()}, blocking, here.buffers};
         try {
-            calls::handler_of(entry)(context);
+            handler_of(entry)(context, families, here.static_paths);
         } catch (const std::exception&) {
             context.fail(EPERM);  // as a receiver does
         }
     }
-    if (kernel.answers() != 1) broken(entry, "not answered exactly once");
+    if (kernel.answers.size() != 1) broken(entry, "not answered exactly once");
     fuzz::close_descriptors();
     // The first calls open what is kept: handles on /proc of the caller, on our own descriptors.
     constexpr int first_calls = 64;

@@ -11,7 +11,7 @@ namespace callgate::calls {
 
 namespace {
 
-/// The file that an entry of binfmt_misc names, as it is now; "" where it is switched off or says nothing.
+/// The file that an entry of binfmt_misc names now; "" if the entry is switched off or names none.
 std::string interpreter_of(const std::string& entry) {
     std::ifstream file(entry);
     std::string line;

@@ -1,8 +1,8 @@
 // Programs that the kernel runs in place of files of a registered kind (binfmt_misc: an emulator, an
 // interpreter).
 //
-// The list belongs to the machine's administrator; the target cannot change it (it has no capabilities and
-// makes no user namespace).
+// The list belongs to the host's administrator. The target cannot change it: it has no capabilities and makes
+// no user namespace.
 #pragma once
 
 #include "supervisor/calls/resolve.hpp"

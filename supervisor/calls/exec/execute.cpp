@@ -1,27 +1,29 @@
 // execve, execveat: judged before, and where that is not enough, again on what then runs.
 //
 // An attacker controls path, arguments and environment in memory, which the kernel reads again when the call
-// is continued; it cannot be performed on behalf. Two ways are sound:
-// - Nothing is notify-only for execution (plan.hpp): Landlock lets execute only what the rules allow, so a call
-//   is continued whatever its path then names. What Landlock does not mediate (a memfd, a loader of one's
-//   own) runs under the same domain and filter as the caller: it gains nothing but another program's name.
-// - Else Landlock alone would let too much execute. Every execve is judged here on pinned objects and copied
-//   arguments, and what the kernel made of it is judged again before its first instruction (exec_watch.hpp).
-//   A call that leads nowhere is then answered here and not continued: it could lead elsewhere by then.
+// is continued. It cannot be performed on behalf. Two ways are sound:
+// - Nothing is notify-only for execution (plan.hpp). Landlock then lets execute only what the rules allow, so
+// a
+//   call is continued whatever its path then names. Landlock does not mediate a memfd or a loader of one's
+//   own. Its domain and filter are the caller's, and it gains nothing but another name.
+// - Otherwise Landlock alone would let too much execute. Every execve is judged here on pinned objects and
+//   copied arguments. The program that the kernel then starts is judged again before its first instruction
+//   (watch.hpp). A call that leads nowhere is answered here and not continued: it could lead elsewhere by
+//   then.
 // A script is judged together with the interpreters that its first line names: the strictest verdict counts.
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <span>
 
 #include "supervisor/calls/arguments.hpp"
-#include "supervisor/decide/ask.hpp"
-#include "supervisor/decide/decide.hpp"
+#include "supervisor/calls/exec/needs.hpp"
 #include "supervisor/calls/exec/script.hpp"
 #include "supervisor/calls/exec/watch.hpp"
-#include "supervisor/kernel/argument_list.hpp"
 #include "supervisor/calls/handlers.hpp"
+#include "supervisor/decide/ask.hpp"
+#include "supervisor/decide/decide.hpp"
+#include "supervisor/kernel/argument_list.hpp"
 
 namespace callgate::calls {
 
@@ -29,22 +31,19 @@ namespace {
 
 using rules::Operation;
 
-constexpr int only_check = 0x10000;      // AT_EXECVE_CHECK, Linux 6.14: older kernels refuse it
+constexpr int only_check = 0x10000;     // AT_EXECVE_CHECK, Linux 6.14: older kernels refuse it
 constexpr std::size_t max_in_turn = 6;  // the file, and five interpreters: fs/exec.c, exec_binprm
 
-/// One file of those that the kernel will open for an execve, the last of which runs.
+/// A file that the kernel will open for an execve; the last one runs.
 struct Step {
     Object object;
-    std::vector<std::string> arguments;  // as far as they are known: all, or the first ones of an interpreter
+    std::vector<std::string> arguments;  // the known ones: all, or the first ones of an interpreter
 };
 
 class Execution {
 public:
-    explicit Execution(CallContext& context)
-        : context_(context),
-          held_(!context.run.plan.notify_only_execute),
-          by_arguments_(context.run.rules.needs_arguments() || asks_about_execution(context.run.rules) ||
-                        (context.run.observed != nullptr && context.run.observed->rules.needs_arguments())) {}
+    explicit Execution(ExecCall& context)
+        : context_(context), held_(context.exec.held), by_arguments_(context.exec.by_arguments) {}
 
     void run();
 
@@ -61,19 +60,17 @@ private:
         const Step* decisive = nullptr;
     };
     [[nodiscard]] Judgement strictest() const;
-    [[nodiscard]] std::vector<Subject> observed() const;
-    void continue_observed();
-    [[nodiscard]] bool put_all_on_record(std::span<const Subject> subjects);
-    void judge_all();
+    [[nodiscard]] Subject recorded_with_interpreters() const;
+    void decide_all();
     struct Answered;
     [[nodiscard]] std::optional<rules::Verdict> answers();
-    [[nodiscard]] bool put_on_record_of(const Answered& part);
+    [[nodiscard]] bool record_answer(const Answered& part);
     void allowed(const rules::Verdict& verdict);
     void watch(const rules::Verdict& verdict);
     void refuse(int error) { pass_errno(context_, error, held_); }
     void unreadable(int error);
 
-    CallContext& context_;
+    ExecCall& context_;
     const bool held_;          // Landlock lets execute only what is allowed: calls may be continued
     const bool by_arguments_;  // some rule looks at them, or a question shows them
     std::optional<GivenPath> given_;
@@ -81,7 +78,8 @@ private:
     bool readable_ = true;  // the last step, by this identity
 };
 
-/// Its memory or directory: by an error of the caller's own, or because we are not let near it.
+/// Answers if memory or directory of the caller cannot be read: its own error, or callgate may not look at
+/// it.
 void Execution::unreadable(int error) {
     if (held_ || (error != EPERM && error != EACCES)) return refuse(error);
     Subject subject;
@@ -90,7 +88,7 @@ void Execution::unreadable(int error) {
     deny_failure(context_, subject, EPERM, "the caller cannot be looked at (it is not dumpable)");
 }
 
-/// False: answered.
+/// Returns false if it has answered.
 bool Execution::find_object() {
     const int flags = context_.entry.flags < 0 ? 0 : context_.integer(context_.entry.flags);
     auto given = read_path_argument(context_, context_.entry.first, context_.buffers.path,
@@ -101,7 +99,7 @@ bool Execution::find_object() {
     auto object = given_->text->empty()
                       ? describe(std::move(given_->base))
                       : resolve_object(given_->request(context_.thread(), follow_of(flags)));
-    // What was read and pinned is the caller's only if it still waits.
+    // Path and pin are the caller's only if it still waits.
     if (!context_.call.waiting()) return false;
     if (!object) return refuse(object.error().value()), false;
     if (object->symbolic_link()) return refuse(ELOOP), false;
@@ -111,7 +109,7 @@ bool Execution::find_object() {
     return true;
 }
 
-/// False: answered.
+/// Returns false if it has answered.
 bool Execution::find_arguments() {
     if (!by_arguments_) return true;
     const int index = context_.entry.first.path + 1;
@@ -122,14 +120,15 @@ bool Execution::find_arguments() {
     return true;
 }
 
-/// bprm->filename of fs/exec.c: what the interpreter of a script gets as the script's name.
+/// bprm->filename of fs/exec.c: the name of a script that its interpreter gets.
 std::string Execution::name_in_kernel() const {
     if (!given_->directory_fd) return *given_->text;
     const std::string directory = "/dev/fd/" + std::to_string(*given_->directory_fd);
     return given_->text->empty() ? directory : directory + '/' + *given_->text;
 }
 
-/// What cannot be found here the kernel does not find either, or it finds what was not expected.
+/// Finds the interpreters. The kernel does not find one that is not found here, or it finds an unexpected
+/// one.
 void Execution::find_interpreters() {
     std::string name = name_in_kernel();
     while (steps_.size() < max_in_turn) {
@@ -154,11 +153,11 @@ void Execution::find_interpreters() {
 
 bool Execution::all_static() const {
     return std::all_of(steps_.begin(), steps_.end(), [this](const Step& step) {
-        return !step.object.unlinked && context_.run.grants.allow(Operation::execute, step.object.path);
+        return !step.object.unlinked && context_.exec.grants.allow(Operation::execute, step.object.path);
     });
 }
 
-/// As far as the rules look at it.
+/// The part of a step that the rules look at.
 Subject Execution::judged(const Step& step) const {
     Subject subject;
     subject.operations = Operation::execute;
@@ -182,70 +181,47 @@ void Execution::run() {
     if (!find_object() || !find_arguments()) return;
     find_interpreters();
     if (held_ && all_static()) {
-        if (context_.run.observed != nullptr) return continue_observed();
-        const bool on_record = context_.run.plan.record == rules::RecordMode::all;
-        return let_continue(context_, on_record ? recorded(steps_.front()) : judged(steps_.front()));
+        const bool on_record = records_every_call(context_);
+        return let_continue(context_, on_record ? recorded_with_interpreters() : judged(steps_.front()));
     }
-    // What the kernel refuses by a file's mode, or its file system's, it refuses before any rule is asked.
+    // The kernel refuses by the mode of a file or its file system before it asks any security module.
     for (const Step& step : steps_) {
         if (::faccessat(step.object.pin.get(), "", X_OK, AT_EMPTY_PATH | AT_EACCESS) != 0)
             return refuse(EACCES);
     }
-    judge_all();
+    decide_all();
 }
 
 /// The strictest verdict over the file and its interpreters; of several, the first names it.
 Execution::Judgement Execution::strictest() const {
     Judgement found;
     for (const Step& step : steps_) {
-        const rules::Verdict one = judge(context_, judged(step));
+        const rules::Verdict one = evaluate(context_, judged(step));
         if (found.decisive != nullptr && one.action <= found.verdict.action) continue;
         found = {one, &step};
     }
     return found;
 }
 
-/// Audit mode: the step that enforcement would have named, then the others that it would not have let run.
-/// Each needs a rule of its own: who allows the script alone meets the interpreter next.
-std::vector<Subject> Execution::observed() const {
-    std::vector<Subject> all;
-    for (const Step& step : steps_) {
-        all.push_back(recorded(step));
-        all.back().observed = judge_observed(context_, judged(step));
-    }
-    const auto action = [](const Subject& one) { return one.observed->action; };
-    const auto decisive = std::ranges::max_element(all, {}, action);
-    std::rotate(all.begin(), decisive, decisive + 1);
-    const auto allowed = std::remove_if(all.begin() + 1, all.end(), [&action](const Subject& one) {
-        return action(one) == rules::Action::allow;
-    });
-    all.erase(allowed, all.end());
-    return all;
+Subject Execution::recorded_with_interpreters() const {
+    Subject subject = recorded(steps_.front());
+    for (std::size_t index = 1; index < steps_.size(); ++index)
+        subject.others.push_back(recorded(steps_[index]));
+    return subject;
 }
 
-/// False: one could not be recorded, and the call is refused.
-bool Execution::put_all_on_record(std::span<const Subject> subjects) {
-    const bool all = std::all_of(subjects.begin(), subjects.end(),
-                                 [this](const Subject& one) { return observe(context_, one); });
-    if (!all) context_.fail(EACCES);
-    return all;
-}
-
-void Execution::continue_observed() {
-    if (put_all_on_record(observed())) context_.call.let_continue();
-}
-
-void Execution::judge_all() {
+void Execution::decide_all() {
     const auto [verdict, decisive] = strictest();
-    if (verdict.action == rules::Action::ask && context_.run.broker != nullptr) {
+    if (verdict.action == rules::Action::ask && context_.needs.questions != nullptr) {
         if (const auto answer = answers()) allowed(*answer);
         return;
     }
     if (verdict.action == rules::Action::allow) return allowed(verdict);
-    if (rule_on(context_, recorded(*decisive), verdict) == Ruling::proceed) context_.fail(EACCES);
+    const Decision decision = decide_with(context_, recorded(*decisive), verdict);
+    context_.fail(decision.allowed() ? EACCES : decision.error);
 }
 
-/// An interpreter that is allowed by an answer, and by which.
+/// An interpreter that an answer allows, and that answer.
 struct Execution::Answered {
     const Step* step = nullptr;
     rules::Verdict verdict;
@@ -253,26 +229,27 @@ struct Execution::Answered {
     std::optional<approval::Subject> granted;
 };
 
-/// Where nothing denies, each file that is asked about is its own question. The verdict on the first, with
-/// its answer in the context; the answers on the others are then on record. Nothing: parked, or answered.
+/// If nothing denies, each file that the rules ask about is a question of its own. Returns the verdict on the
+/// first file, with its answer in the context; the answers on the others are then on record. Returns nothing
+/// if the call was parked or answered.
 std::optional<rules::Verdict> Execution::answers() {
     std::vector<Answered> all;
     for (const Step& step : steps_) {
         Answered& part = all.emplace_back();
         part.step = &step;
-        part.verdict = judge(context_, judged(step));
+        part.verdict = evaluate(context_, judged(step));
         if (part.verdict.action != rules::Action::ask) continue;
         const Subject subject = recorded(step);
         const Questioned answer = put_question(context_, subject, part.verdict);
         if (answer.parked) return std::nullopt;
         if (answer.verdict.action != rules::Action::allow) {
-            context_.fail(refusal_as_answered(context_, subject, answer));
+            context_.fail(decide_with(context_, subject, answer).error);
             return std::nullopt;
         }
         part = {&step, answer.verdict, context_.question, context_.grant, std::move(context_.granted)};
     }
     for (std::size_t index = 1; index < all.size(); ++index) {
-        if (all[index].question == 0 || put_on_record_of(all[index])) continue;
+        if (all[index].question == 0 || record_answer(all[index])) continue;
         context_.fail(EACCES);
         return std::nullopt;
     }
@@ -282,23 +259,24 @@ std::optional<rules::Verdict> Execution::answers() {
     return all.front().verdict;
 }
 
-/// Of an interpreter: the record of the execution itself is about its file.
-bool Execution::put_on_record_of(const Answered& part) {
+/// For an interpreter; the record of the execution itself is about the first file.
+bool Execution::record_answer(const Answered& part) {
     context_.question = part.question;
     context_.grant = part.grant;
     context_.granted = part.granted;
     const Subject subject = recorded(*part.step);
     audit::Decision decision = decision_on(context_, subject, part.verdict);
     decision.interpreter_of = steps_.front().object.path;
-    return put_on_record(context_, decision, nullptr);
+    return record(context_, decision).has_value();
 }
 
 void Execution::allowed(const rules::Verdict& verdict) {
     for (const Step& step : steps_) {
         const std::string& path = step.object.path;
-        // What has no name only a default of allow covers, and no part of Landlock asks for it.
-        const bool lets = step.object.unlinked || (held_ ? context_.run.grants.allow(Operation::execute, path)
-                                                         : context_.run.grants.let_execute(path));
+        // Only a default of allow covers a file without a name, and Landlock does not ask for it.
+        const bool lets =
+            step.object.unlinked || (held_ ? context_.exec.grants.allow(Operation::execute, path)
+                                           : context_.exec.grants.let_execute(path));
         if (lets) continue;
         return deny_failure(
             context_, recorded(step), EACCES,
@@ -306,10 +284,9 @@ void Execution::allowed(const rules::Verdict& verdict) {
             "after the run began");
     }
     if (!held_) return watch(verdict);
-    const bool observing = context_.run.observed != nullptr;
-    const std::vector<Subject> subjects = observing ? observed() : std::vector{recorded(steps_.front())};
-    if (rule_on(context_, subjects.front(), verdict) == Ruling::refused) return;
-    if (put_all_on_record(std::span(subjects).subspan(1))) context_.call.let_continue();
+    const Decision decision = decide_with(context_, recorded_with_interpreters(), verdict);
+    if (!decision.allowed()) return context_.fail(decision.error);
+    context_.call.let_continue();
 }
 
 void Execution::watch(const rules::Verdict& verdict) {
@@ -331,6 +308,6 @@ void Execution::watch(const rules::Verdict& verdict) {
 
 }  // namespace
 
-void handle_execute(CallContext& context) { Execution(context).run(); }
+void handle_execute(ExecCall& context) { Execution(context).run(); }
 
 }  // namespace callgate::calls

@@ -2,8 +2,8 @@
 // fs/binfmt_script.c finds them.
 //
 // An attacker controls the file's bytes and may change them at any time, and every name on the way to an
-// interpreter. So what is found here is only what to expect: it is judged before, and what then really runs
-// is compared with it before its first instruction.
+// interpreter. So this finds only what to expect. That is judged first; the program that then really runs is
+// compared with it before its first instruction.
 #pragma once
 
 #include <optional>
@@ -15,19 +15,19 @@
 
 namespace callgate::calls {
 
-/// What the kernel takes of a file to find out what it is (BINPRM_BUF_SIZE).
+/// The number of bytes by which the kernel recognises a file (BINPRM_BUF_SIZE).
 inline constexpr std::size_t head_size = 256;
 
 struct ScriptLine {
     std::string interpreter;
     std::optional<std::string> argument;
 };
-/// The first line of a script by the file's first bytes (at most `head_size`); nothing where the kernel would
+/// The first line of a script by the file's first bytes (at most `head_size`); nothing if the kernel would
 /// not take it for a script.
 [[nodiscard]] std::optional<ScriptLine> script_line(std::string_view head);
 
-/// The first `head_size` bytes of a pinned regular file, fewer where it has fewer. EACCES where this identity
-/// may not read it.
+/// The first `head_size` bytes of a pinned regular file, or all if it is shorter. EACCES if this identity may
+/// not read it.
 [[nodiscard]] Result<std::string> read_head(const Object& file);
 
 /// The arguments that an interpreter gets: `script` is the name under which the kernel knows the file that

@@ -1,4 +1,5 @@
 #include "supervisor/calls/exec/watch.hpp"
+#include "supervisor/calls/exec/needs.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -14,7 +15,7 @@ namespace callgate::calls {
 
 namespace {
 
-/// Others receive while an execve takes its time.
+/// Lets other threads receive while an execve takes its time.
 class Announced {
 public:
     explicit Announced(Blocking& blocking) : blocking_(blocking), entered_(blocking.enter()) {}
@@ -32,8 +33,7 @@ private:
 
 class Watch {
 public:
-    Watch(CallContext& context, const Subject& subject, const ExpectedProgram& expected,
-          kernel::Tracer tracer)
+    Watch(ExecCall& context, const Subject& subject, const ExpectedProgram& expected, kernel::Tracer tracer)
         : context_(context), subject_(subject), expected_(expected), tracer_(std::move(tracer)) {}
 
     void run(const rules::Verdict& verdict);
@@ -46,7 +46,7 @@ private:
     /// Lets go of a caller that was held for nothing.
     void abandon();
 
-    CallContext& context_;
+    ExecCall& context_;
     const Subject& subject_;
     const ExpectedProgram& expected_;
     kernel::Tracer tracer_;
@@ -61,10 +61,12 @@ void Watch::run(const rules::Verdict& verdict) {
     decision_ = decision_on(context_, subject_, verdict);
     asker_ = decision_.caller.executable;
     decision_.caller.executable = asker_;
-    if (!put_on_record(context_, decision_, &sequence_)) {
-        context_.fail(EACCES);
+    const auto sequence = record(context_, decision_);
+    if (!sequence) {
+        context_.fail(unrecorded_error);
         return abandon();
     }
+    sequence_ = *sequence;
     context_.call.let_continue();
     switch (tracer_.wait()) {
         case kernel::Tracer::Stop::gone:
@@ -109,14 +111,14 @@ void Watch::executed() {
 /// The kernel gave the judged file to a program that is registered for its kind: that is judged by itself.
 void Watch::other_program(const Object& program) {
     std::vector<std::string> arguments;
-    if (context_.run.rules.needs_arguments()) {
+    if (context_.needs.enforced.rules.needs_arguments()) {
         auto read = kernel::arguments_of(tracer_.process());
         if (!read) return kill(&program);
         arguments = std::move(*read);
     }
     const rules::FileObject object{program.path, program.unlinked || program.unnamed};
     const rules::Verdict verdict =
-        context_.run.rules.evaluate({rules::Operation::execute, object, asker_, arguments});
+        context_.needs.enforced.rules.evaluate({rules::Operation::execute, object, asker_, arguments});
     if (verdict.action != rules::Action::allow) return kill(&program);
     audit::Decision second = decision_;
     second.object = object;
@@ -125,7 +127,7 @@ void Watch::other_program(const Object& program) {
     second.input.arguments = arguments;
     second.verdict = verdict;
     second.of_sequence = sequence_;
-    put_on_record(context_, second, nullptr) ? tracer_.let_go() : tracer_.kill();
+    record(context_, second) ? tracer_.let_go() : tracer_.kill();
 }
 
 void Watch::kill(const Object* program) {
@@ -147,11 +149,11 @@ void Watch::kill(const Object* program) {
     }
     second.of_sequence = sequence_;
     // Killed whether or not it can be recorded.
-    static_cast<void>(put_on_record(context_, second, nullptr));
+    static_cast<void>(record(context_, second));
     tracer_.kill();
 }
 
-std::string why_not_held(CallContext& context, int error) {
+std::string why_not_held(ExecCall& context, int error) {
     if (error != EPERM) return "the caller cannot be held by ptrace: " + errno_code(error).message();
     const pid_t tracer = kernel::traced_by(context.thread());
     if (tracer == 0) {
@@ -164,7 +166,7 @@ std::string why_not_held(CallContext& context, int error) {
 
 }  // namespace
 
-void execute_watched(CallContext& context, const Subject& subject, const rules::Verdict& verdict,
+void execute_watched(ExecCall& context, const Subject& subject, const rules::Verdict& verdict,
                      const ExpectedProgram& expected) {
     const Announced announced(context.blocking);
     if (!announced.entered())

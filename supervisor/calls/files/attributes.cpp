@@ -3,8 +3,8 @@
 //
 // An attacker controls path, descriptor number, the attribute's name and value, all copied once, before
 // anything is judged; access control lists are such values. The object is pinned, judged as `metadata` by its
-// own path and changed through that pin (change.hpp), by a thread that has no right which the caller lacks:
-// trusted and security attributes are refused by the kernel as they are to the caller.
+// own path and changed through that pin (change.hpp). The acting thread has no right that the caller lacks:
+// the kernel refuses trusted and security attributes to it as to the caller.
 #include <linux/fs.h>
 #include <linux/limits.h>
 #include <sys/ioctl.h>
@@ -20,8 +20,9 @@
 #include <vector>
 
 #include "supervisor/calls/files/change.hpp"
-#include "supervisor/kernel/target_memory.hpp"
+#include "supervisor/calls/files/needs.hpp"
 #include "supervisor/calls/handlers.hpp"
+#include "supervisor/kernel/target_memory.hpp"
 
 namespace callgate::calls {
 
@@ -30,11 +31,11 @@ namespace {
 constexpr int known_flags = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH;
 constexpr std::size_t page = 4096;
 
-/// How an object is reached by the act: through a descriptor that the caller has, or by the path of its pin.
+/// How the act reaches the object: through a descriptor that the caller has, or by the path of its pin.
 enum class By : std::uint8_t { descriptor, path };
 
-/// Whether the kernel looks at name and value before it looks at path or descriptor. 6.13 does, earlier ones
-/// look after it, and 6.12 was changed half-way by its later updates: so it is asked, with both wrong.
+/// Whether the kernel looks at name and value before it looks at path or descriptor. Linux 6.13 does, and
+/// earlier ones do not; later updates of 6.12 changed it half-way. So the kernel is asked, with both wrong.
 bool arguments_first(By by, bool removes) {
     constexpr long wrong_flags = 1L << 20;
     const auto first = [](long number, long object) {
@@ -59,7 +60,7 @@ public:
     explicit Attribute(const Source& source) : source_(source) {}
 
     /// fs/xattr.c, setxattr_copy: copies name and value. 0, or the errno.
-    int read(CallContext& context) {
+    int read(FileCall& context) {
         if ((source_.flags & ~(XATTR_CREATE | XATTR_REPLACE)) != 0) return EINVAL;
         const auto name = kernel::read_string(context.thread(), source_.name, XATTR_NAME_MAX + 1, name_);
         if (!name) return name.error().value() == ENAMETOOLONG ? ERANGE : name.error().value();
@@ -101,7 +102,7 @@ struct Target {
 };
 
 /// AT_EMPTY_PATH without a path is the descriptor (fs/namei.c, getname_maybe_null).
-Result<Target> target_of(CallContext& context, int flags) {
+Result<Target> target_of(FileCall& context, int flags) {
     const PathArgument& path = context.entry.first;
     if (path.path < 0) return Target{true, context.integer(0), 0};
     Target target{false, path.directory < 0 ? AT_FDCWD : context.integer(path.directory), flags};
@@ -121,7 +122,7 @@ Result<Target> target_of(CallContext& context, int flags) {
 
 /// `change(object, fd)`: by the descriptor itself, or (-1) by the pin's path.
 template <class Change, class Check>
-void change_target(CallContext& context, int flags, Change change, Check check,
+void change_target(FileCall& context, int flags, Change change, Check check,
                    std::string_view* detail = nullptr) {
     const auto target = target_of(context, flags);
     if (!target) return context.fail(target.error().value());
@@ -136,7 +137,7 @@ void change_target(CallContext& context, int flags, Change change, Check check,
         check, detail);
 }
 
-void change_attribute(CallContext& context, const Attribute::Source& source, int flags) {
+void change_attribute(FileCall& context, const Attribute::Source& source, int flags) {
     Attribute attribute(source);
     const bool first =
         arguments_first(context.entry.first.path < 0 ? By::descriptor : By::path, source.removes);
@@ -149,7 +150,7 @@ void change_attribute(CallContext& context, const Attribute::Source& source, int
 }
 
 /// lsetxattr, lremovexattr.
-int link_flags(const CallContext& context) {
+int link_flags(const FileCall& context) {
     return context.entry.name.front() == 'l' ? AT_SYMLINK_NOFOLLOW : 0;
 }
 
@@ -158,7 +159,7 @@ struct VersionedStruct {
     std::array<std::byte, page> bytes{};
     std::size_t size = 0;
 
-    int read(CallContext& context, std::uint64_t address) {
+    int read(FileCall& context, std::uint64_t address) {
         const auto copied = kernel::read_memory(context.thread(), address, std::span(bytes.data(), size));
         return copied ? 0 : copied.error().value();
     }
@@ -166,17 +167,17 @@ struct VersionedStruct {
 
 }  // namespace
 
-void handle_setxattr(CallContext& context) {
+void handle_setxattr(FileCall& context) {
     const Attribute::Source source{context.word(1), context.word(2), context.word(3), context.integer(4),
                                    false};
     change_attribute(context, source, link_flags(context));
 }
 
-void handle_removexattr(CallContext& context) {
+void handle_removexattr(FileCall& context) {
     change_attribute(context, {context.word(1), 0, 0, 0, true}, link_flags(context));
 }
 
-void handle_setxattrat(CallContext& context) {
+void handle_setxattrat(FileCall& context) {
     struct Arguments {  // struct xattr_args, Linux 6.13
         std::uint64_t value;
         std::uint32_t size, flags;
@@ -200,14 +201,14 @@ void handle_setxattrat(CallContext& context) {
         flags);
 }
 
-void handle_removexattrat(CallContext& context) {
+void handle_removexattrat(FileCall& context) {
     if (!kernel_has(context.entry)) return context.fail(ENOSYS);
     const int flags = context.integer(context.entry.flags);
     if ((flags & ~known_flags) != 0) return context.fail(EINVAL);
     change_attribute(context, {context.word(3), 0, 0, 0, true}, flags);
 }
 
-void handle_file_setattr(CallContext& context) {
+void handle_file_setattr(FileCall& context) {
     const auto number = static_cast<long>(context.entry.number);
     constexpr std::size_t oldest_size = 24;  // FILE_ATTR_SIZE_VER0
     if (!kernel_has(context.entry)) return context.fail(ENOSYS);
@@ -235,7 +236,7 @@ void handle_file_setattr(CallContext& context) {
         NothingToCheck{});
 }
 
-void handle_inode_flags(CallContext& context) {
+void handle_inode_flags(FileCall& context) {
     const auto request = static_cast<std::uint32_t>(context.word(1));
     const bool extended = request == FS_IOC_FSSETXATTR;
     // FS_IOC_SETFLAGS is said to take a long; the kernel reads an int.

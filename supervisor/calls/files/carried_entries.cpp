@@ -1,4 +1,5 @@
 #include "supervisor/calls/files/carried_entries.hpp"
+#include "supervisor/calls/files/needs.hpp"
 
 #include <fcntl.h>
 
@@ -16,13 +17,14 @@ namespace {
 using rules::Operation;
 using rules::Verdict;
 
-constexpr std::size_t max_entries = 10'000;  // rules.md
+constexpr std::size_t max_entries = 10'000;
 constexpr int max_depth = 128;
 
 /// Judges every entry of a moved directory by the name it would get.
-class CarriedEntryCount {
+class CarriedEntryWalk {
 public:
-    CarriedEntryCount(CallContext& context, const rules::RenameCheck& moves) : context_(context), moves_(moves) {}
+    CarriedEntryWalk(FileCall& context, const rules::RenameCheck& moves)
+        : context_(context), moves_(moves) {}
 
     Verdict judge(UniqueFd directory, const std::string& new_path, int depth = 0) {
         Verdict worst;
@@ -38,7 +40,7 @@ public:
             UniqueFd below(::openat(::dirfd(entries.get()), entry->d_name,
                                     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
             if (!below && errno != ENOTDIR && errno != ELOOP) return refused_move(EXDEV);
-            worst = stricter(worst, moves_.planted(path, below.valid(), context_.buffers.executable));
+            worst = stricter(worst, moves_.planted(path, below.valid(), context_.caller.executable));
             if (below) worst = stricter(worst, judge(std::move(below), path, depth + 1));
             if (worst.action >= rules::Action::deny) return worst;
         }
@@ -46,24 +48,24 @@ public:
     }
 
 private:
-    CallContext& context_;
+    FileCall& context_;
     const rules::RenameCheck& moves_;
     std::size_t seen_ = 0;
 };
 
 }  // namespace
 
-CarriedEntries carried_between(const rules::RenameCheck& moves, const rules::StaticGrants& grants, const Place& from,
-                          const Place& to) {
+CarriedEntries carried_between(const rules::RenameCheck& moves, const rules::StaticGrants& grants,
+                               const Place& from, const Place& to) {
     if (!moves.may_carry_in(from.path, to.path)) return CarriedEntries::impossible;
     const bool held_alone =
-        check_enabled("planted-meanwhile") && grants.allow(Operation::create, from.path + "/any");
+        check_enabled("carried-in-meanwhile") && grants.allow(Operation::create, from.path + "/any");
     return held_alone ? CarriedEntries::unnoticed : CarriedEntries::noticed;
 }
 
-Verdict judge_entries(CallContext& context, const rules::RenameCheck& moves, UniqueFd directory,
+Verdict judge_entries(FileCall& context, const rules::RenameCheck& moves, UniqueFd directory,
                       const std::string& new_path) {
-    return CarriedEntryCount(context, moves).judge(std::move(directory), new_path);
+    return CarriedEntryWalk(context, moves).judge(std::move(directory), new_path);
 }
 
 Verdict refused_move(int error) { return failure(Operation::create, error); }

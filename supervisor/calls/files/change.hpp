@@ -1,10 +1,10 @@
-// What all changes of an existing object have in common: pin it, judge it, act on the pin.
+// The steps that all changes of an existing object share: pin it, judge it, act on the pin.
 //
 // An attacker controls path, descriptor number and arguments, copied once. A path leads to an O_PATH pin, a
-// number to the very open file description (pidfd_getfd); what was judged is the path that the kernel gives
-// for that pin, and what is changed is what the pin holds. Landlock mediates no such change but truncation,
-// so the answer is always ours. It comes when the pin is gone: a second holder of a file that is open for
-// writing would make an exec fail right after it.
+// number to the very open file description (pidfd_getfd). The path that the kernel gives for that pin is
+// judged, and the object that the pin holds is changed. Landlock mediates no such change but truncation, so
+// the answer is always ours. The pin is dropped before the answer. A second holder of a file that is open for
+// writing would make a following exec fail.
 #pragma once
 
 #include <fcntl.h>
@@ -15,20 +15,21 @@
 #include <utility>
 
 #include "supervisor/calls/arguments.hpp"
-#include "supervisor/decide/decide.hpp"
 #include "supervisor/calls/descriptor_unavailable.hpp"
+#include "supervisor/calls/files/needs.hpp"
+#include "supervisor/decide/decide.hpp"
 
 namespace callgate::calls {
 
-/// Of the caller's other arguments, once the object is known: 0, or the errno that ends the call. The kernel
-/// looks at them before or after the path; what comes after is read here.
+/// Checks the caller's other arguments once the object is known: 0, or the errno that ends the call. The
+/// kernel looks at some arguments after the path; these are read here.
 struct NothingToCheck {
     int operator()(const Object&) const { return 0; }
 };
 
 /// Judges `metadata` on a described object and runs `act(object)`: 0, or -1 with errno.
 template <class Act>
-void judge_and_change(CallContext& context, Object object, const audit::CallInput& input, Act act) {
+void judge_and_change(FileCall& context, Object object, const audit::CallInput& input, Act act) {
     std::uint64_t sequence = 0;
     bool own = false;
     if (!object.unnamed) {
@@ -37,11 +38,13 @@ void judge_and_change(CallContext& context, Object object, const audit::CallInpu
         subject.object = rules::FileObject{object.path, object.unlinked};
         subject.identity = identity_of(object.status);
         subject.input = input;
-        if (const int refused = refusal(context, subject, judge(context, subject), &sequence)) {
+        const Decision decision = decide(context, subject);
+        if (!decision.allowed()) {
             object.pin.reset();
-            return context.fail(refused);
+            return context.fail(decision.error);
         }
-        own = in_proc_of_callgate(object.path, context.run.guardian);
+        sequence = decision.sequence;
+        own = in_proc_of_callgate(object.path, context.files.guardian);
     }
     int error = own ? EACCES : 0;
     if (!own && act(object) != 0) error = errno;
@@ -52,7 +55,7 @@ void judge_and_change(CallContext& context, Object object, const audit::CallInpu
 
 /// The object of the call's first path. `detail` is kept in the record beside the path.
 template <class Act, class Check = NothingToCheck>
-void change_object(CallContext& context, Follow follow, EmptyPath empty, Act act, Check check = {},
+void change_object(FileCall& context, Follow follow, EmptyPath empty, Act act, Check check = {},
                    std::string_view* detail = nullptr) {
     auto given = read_path_argument(context, context.entry.first, context.buffers.path,
                                     context.buffers.directory, empty);
@@ -71,11 +74,11 @@ void change_object(CallContext& context, Follow follow, EmptyPath empty, Act act
 
 /// The object of descriptor `number`; its pin is the description itself.
 template <class Act, class Check = NothingToCheck>
-void change_descriptor(CallContext& context, int number, Act act, Check check = {},
+void change_descriptor(FileCall& context, int number, Act act, Check check = {},
                        std::string_view* detail = nullptr) {
-    auto copy = context.buffers.callers.descriptor_copy(context.thread(), number);
+    auto copy = context.caller.cache.descriptor_copy(context.thread(), number);
     if (!copy) return fail_descriptor_unavailable(context, rules::Operation::metadata, copy.error().value());
-    // To a handle the kernel says what it says to a number that is not open.
+    // The kernel treats an O_PATH handle like a number that is not open.
     const int mode = ::fcntl(copy->get(), F_GETFL);
     if (mode < 0 || (mode & O_PATH) != 0) return context.fail(EBADF);
     auto object = describe(std::move(*copy));
@@ -91,8 +94,8 @@ void change_descriptor(CallContext& context, int number, Act act, Check check = 
     judge_and_change(context, std::move(*object), input, act);
 }
 
-/// Whether this kernel has a call that is newer than the oldest supported one: asked with arguments that it
-/// refuses before it looks at anything else.
+/// Whether this kernel has a call that is newer than the oldest supported kernel. The call is made with
+/// arguments that the kernel refuses before it looks at anything else.
 inline bool kernel_has(const CallEntry& entry) {
     return ::syscall(static_cast<long>(entry.number), -1, nullptr, ~0U, nullptr, nullptr, std::size_t{0}) !=
                -1 ||

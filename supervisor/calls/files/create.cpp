@@ -3,8 +3,8 @@
 // An attacker controls the path (and a link's text), copied once, and may move or replace directories
 // meanwhile. The name is judged beneath the pinned directory's own path, and made in that very directory; the
 // kernel refuses an existing name by itself. Directories of the run do not move between judging and acting
-// (Supervision::names). Continued only where Landlock alone permits it. What a link's text says does not
-// matter: whoever follows it is judged on where it leads.
+// (FileNeeds::names). Continued only where Landlock alone permits it. A link's text does not matter: a call
+// that follows it is judged on where it leads.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,9 +14,11 @@
 #include <optional>
 
 #include "supervisor/calls/arguments.hpp"
+#include "supervisor/calls/files/needs.hpp"
+#include "supervisor/calls/handlers.hpp"
+#include "supervisor/calls/with_umask.hpp"
 #include "supervisor/decide/decide.hpp"
 #include "supervisor/kernel/target_memory.hpp"
-#include "supervisor/calls/handlers.hpp"
 
 namespace callgate::calls {
 
@@ -24,18 +26,18 @@ namespace {
 
 using rules::Operation;
 
-/// Whether the kernel may make it where Landlock grants `create`: the grants leave devices out.
+/// Whether the kernel may make the object where Landlock grants `create`: the grants leave devices out.
 enum class HeldByLandlock : std::uint8_t { yes, no };
 
 /// Judges `create` at the place of the call's path and runs `act(parent, leaf)`, which returns 0 or sets
 /// errno.
 template <class Act>
-void create_name(CallContext& context, const PathArgument& argument, std::optional<std::uint32_t> mode,
+void create_name(FileCall& context, const PathArgument& argument, std::optional<std::uint32_t> mode,
                  std::string_view link_text, Act act, HeldByLandlock held = HeldByLandlock::yes) {
     auto given = read_path_argument(context, argument, context.buffers.path, context.buffers.directory);
     if (!given) return pass_errno(context, given.error().value(), true);
-    // Before the name is resolved: no directory on the way moves until it was acted on.
-    const std::shared_lock<std::shared_mutex> names(context.run.names);
+    // Locked before the name is resolved: no directory on the way moves until the act.
+    const std::shared_lock<std::shared_mutex> names(context.files.names);
     const auto place = resolve_place(given->request(context.thread(), Follow::no));
     if (!context.call.waiting()) return;
     if (!place) return pass_errno(context, place.error().value(), true);
@@ -50,36 +52,36 @@ void create_name(CallContext& context, const PathArgument& argument, std::option
     subject.input = input_of(*given);
     subject.input.mode = mode;
     subject.input.second_path = link_text;
-    if (held == HeldByLandlock::yes && context.run.grants.allow(Operation::create, place->path)) {
+    if (held == HeldByLandlock::yes && context.files.grants.allow(Operation::create, place->path)) {
         return let_continue(context, subject);
     }
 
-    std::uint64_t sequence = 0;
-    if (decide(context, subject, &sequence) == Ruling::refused) return;
+    const Decision decision = decide(context, subject);
+    if (!decision.allowed()) return context.fail(decision.error);
     std::optional<WithUmask> with_umask;
     if (mode) {
         const auto caller = kernel::status(context.thread());
         if (!caller) return;
         with_umask.emplace(context.buffers, caller->umask);
     }
-    answer_act(context, sequence, act(place->parent.get(), place->leaf.c_str()));
+    answer_act(context, decision.sequence, act(place->parent.get(), place->leaf.c_str()));
 }
 
 }  // namespace
 
-void handle_mkdir(CallContext& context) {
+void handle_mkdir(FileCall& context) {
     const auto mode = static_cast<mode_t>(context.word(context.entry.mode));
     create_name(context, context.entry.first, mode & 07777, {},
                 [mode](int parent, const char* leaf) { return ::mkdirat(parent, leaf, mode); });
 }
 
-void handle_mknod(CallContext& context) {
+void handle_mknod(FileCall& context) {
     const auto mode = static_cast<mode_t>(context.word(context.entry.mode));
     const auto number = static_cast<unsigned>(context.word(context.entry.mode + 1));
     const bool special = S_ISCHR(mode) || S_ISBLK(mode);
-    // Of devices everybody may make one, 0:0, which stands for a name that is gone (overlayfs). Any other is
-    // a way to what the rules call by another name: refused as without CAP_MKNOD, which the run may have
-    // kept.
+    // Everybody may make the character device 0:0, which stands for a name that is gone (overlayfs). Any
+    // other device is a way to an object that the rules know by another name. It is refused as without
+    // CAP_MKNOD, which the run may have kept.
     const bool device = special && !(S_ISCHR(mode) && number == 0);
     create_name(
         context, context.entry.first, mode, {},
@@ -91,7 +93,7 @@ void handle_mknod(CallContext& context) {
         special ? HeldByLandlock::no : HeldByLandlock::yes);
 }
 
-void handle_symlink(CallContext& context) {
+void handle_symlink(FileCall& context) {
     // The text of the link comes before the path: symlinkat(target, newdirfd, linkpath).
     std::string& text = context.buffers.second_path;
     const auto read = kernel::read_path(context.thread(), context.word(context.entry.first.path), text);

@@ -12,7 +12,7 @@ namespace callgate::calls {
 CrossDirectoryRename::CrossDirectoryRename(bool keep_capabilities) {
     sigset_t all, before;
     ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are others' to handle
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);  // other threads handle signals
     thread_ = std::thread([this, keep_capabilities] { run(keep_capabilities); });
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -43,7 +43,7 @@ void CrossDirectoryRename::run(bool keep_capabilities) {
     for (;;) {
         changed_.wait(lock, [this] { return act_ != nullptr || ending_; });
         if (ending_) return;
-        errno = EXDEV;  // what Landlock says of it
+        errno = EXDEV;  // Landlock's answer
         result_ = usable ? (*act_)() : -1;
         error_ = errno;
         act_ = nullptr;

@@ -1,9 +1,9 @@
 // Renames and links from one directory to another where Landlock forbids them in every domain (ABI 1).
 //
-// From ABI 2 on, callgate's own threads may rename_across because their base domain says so; before, no domain can
-// say it. So one thread that has entered none performs just these, on directories that are pinned and by
-// names of one component: it resolves nothing, so whoever chose the names gains nothing by its being
-// unconfined. It has no capabilities, as all others.
+// From ABI 2 on, the base domain of callgate's own threads allows them. Before, no domain can. So a thread
+// that has entered no domain performs just these, on pinned directories and by names of one component. It
+// resolves nothing, so an attacker who chose the names gains nothing from its being unconfined. It has no
+// capabilities, as all other threads.
 #pragma once
 
 #include <condition_variable>
@@ -15,7 +15,7 @@ namespace callgate::calls {
 
 class CrossDirectoryRename {
 public:
-    /// Starts the thread: to be made before the base domain is entered. Throws std::system_error.
+    /// Starts the thread. Make it before the base domain is entered. Throws std::system_error.
     explicit CrossDirectoryRename(bool keep_capabilities);
     CrossDirectoryRename(const CrossDirectoryRename&) = delete;
     CrossDirectoryRename& operator=(const CrossDirectoryRename&) = delete;

@@ -1,7 +1,7 @@
 // truncate, chmod, chown, utimens and their relatives: a change of an object that exists.
 //
 // An attacker controls path and arguments, copied once; the object is pinned, judged by its own path and
-// changed through that pin (change.hpp). None but truncate, which Landlock mediates, is ever continued.
+// changed through that pin (change.hpp). Only truncate, which Landlock mediates, is ever continued.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -13,9 +13,10 @@
 #include <array>
 
 #include "supervisor/calls/files/change.hpp"
+#include "supervisor/calls/files/needs.hpp"
 #include "supervisor/calls/files/replaced_files.hpp"
-#include "supervisor/kernel/target_memory.hpp"
 #include "supervisor/calls/handlers.hpp"
+#include "supervisor/kernel/target_memory.hpp"
 
 namespace callgate::calls {
 
@@ -35,14 +36,14 @@ int chmod_pin(const Object& object, mode_t mode) {
 struct Times {
     bool present = false;
     std::array<timespec, 2> values{};
-    /// Then the kernel does not even look at the object.
+    /// The kernel then does not even look at the object.
     [[nodiscard]] bool omit_both() const {
         return present && values[0].tv_nsec == UTIME_OMIT && values[1].tv_nsec == UTIME_OMIT;
     }
     [[nodiscard]] const timespec* get() const { return present ? values.data() : nullptr; }
 };
 
-Result<Times> read_times(CallContext& context, std::uint64_t address) {
+Result<Times> read_times(FileCall& context, std::uint64_t address) {
     Times times;
     times.present = address != 0;
     if (!times.present) return times;
@@ -71,7 +72,7 @@ Result<Times> read_times(CallContext& context, std::uint64_t address) {
 
 }  // namespace
 
-void handle_truncate(CallContext& context) {
+void handle_truncate(FileCall& context) {
     const auto length = static_cast<off_t>(context.word(1));
     if (length < 0) return context.fail(EINVAL);
     auto given =
@@ -87,12 +88,12 @@ void handle_truncate(CallContext& context) {
     subject.object = rules::FileObject{object->path, object->unlinked};
     subject.identity = identity_of(object->status);
     subject.input = input_of(*given);
-    if (context.run.plan.truncation_held && context.run.grants.allow(Operation::modify, object->path) &&
-        !may_have_been_replaced(context.run, Operation::modify, *object)) {
+    if (context.files.plan.truncation_held && context.files.grants.allow(Operation::modify, object->path) &&
+        !may_have_been_replaced(context.files.grants, Operation::modify, *object)) {
         return let_continue(context, subject);
     }
-    std::uint64_t sequence = 0;
-    if (decide(context, subject, &sequence) == Ruling::refused) return;
+    const Decision decision = decide(context, subject);
+    if (!decision.allowed()) return context.fail(decision.error);
     // The size limit is the caller's, and so is the signal (fs/attr.c, inode_newsize_ok).
     rlimit limit{};
     const bool grows = length > object->status.st_size;
@@ -100,16 +101,16 @@ void handle_truncate(CallContext& context) {
         static_cast<rlim_t>(length) > limit.rlim_cur) {
         kernel::signal_thread(context.thread(), SIGXFSZ);
         errno = EFBIG;
-        return answer_act(context, sequence, -1);
+        return answer_act(context, decision.sequence, -1);
     }
-    if (in_proc_of_callgate(object->path, context.run.guardian)) {
+    if (in_proc_of_callgate(object->path, context.files.guardian)) {
         errno = EACCES;
-        return answer_act(context, sequence, -1);
+        return answer_act(context, decision.sequence, -1);
     }
-    answer_act(context, sequence, ::truncate(kernel::PinPath(object->pin.get()).text, length));
+    answer_act(context, decision.sequence, ::truncate(kernel::PinPath(object->pin.get()).text, length));
 }
 
-void handle_chmod(CallContext& context) {
+void handle_chmod(FileCall& context) {
     if (context.entry.name == "fchmodat2" && !kernel_has(context.entry)) return context.fail(ENOSYS);
     const int flags = context.entry.flags < 0 ? 0 : context.integer(context.entry.flags);
     if ((flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) != 0) return context.fail(EINVAL);
@@ -118,7 +119,7 @@ void handle_chmod(CallContext& context) {
                   [mode](const Object& object) { return chmod_pin(object, mode); });
 }
 
-void handle_chown(CallContext& context) {
+void handle_chown(FileCall& context) {
     const bool at = context.entry.flags >= 0;
     const int flags = at ? context.integer(context.entry.flags)
                          : (context.entry.name == "lchown" ? AT_SYMLINK_NOFOLLOW : 0);
@@ -131,7 +132,7 @@ void handle_chown(CallContext& context) {
     });
 }
 
-void handle_times(CallContext& context) {
+void handle_times(FileCall& context) {
     const int path = context.entry.first.path;
     const auto times = read_times(context, context.word(path + 1));
     if (!times) return context.fail(times.error().value());
@@ -151,13 +152,13 @@ void handle_times(CallContext& context) {
     });
 }
 
-void handle_fchmod(CallContext& context) {
+void handle_fchmod(FileCall& context) {
     const auto mode = static_cast<mode_t>(context.word(1)) & 07777;
     change_descriptor(context, context.integer(0),
                       [mode](const Object& object) { return ::fchmod(object.pin.get(), mode); });
 }
 
-void handle_fchown(CallContext& context) {
+void handle_fchown(FileCall& context) {
     const auto uid = static_cast<uid_t>(context.word(1));
     const auto gid = static_cast<gid_t>(context.word(2));
     change_descriptor(context, context.integer(0),

@@ -2,11 +2,12 @@
 //
 // An attacker controls both paths, copied once, and may swap what stands at them. Names are judged beneath
 // the pinned directories' own paths; the object of a link is pinned. Never continued: the kernel would read
-// the paths again, and Landlock compares its own rights, not the rules (rules.md, moving never widens).
-// Renames of directories, and those that could carry a directory to a name beneath which less is allowed,
-// hold Supervision::names exclusively: no name that was judged elsewhere moves before it is acted on, and
-// none is made beneath a directory while its entries are judged. What Landlock alone lets be made waits for
-// no lock: where that could be smuggled along, a directory is not moved at all, and a file by its pin.
+// the paths again, and Landlock compares its own rights, not the rules (rules/plan/rename_check.hpp).
+// FileNeeds::names is held exclusively by renames of directories, and by those that could carry a directory
+// to a name beneath which less is allowed. So no name that was judged elsewhere moves before its act, and
+// none is made beneath a directory while its entries are judged. Entries that Landlock alone lets be made
+// wait for no lock. If such entries could be smuggled along, a directory is not moved at all, and a file is
+// moved by its pin.
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/stat.h>
@@ -17,11 +18,12 @@
 
 #include "base/test_switch.hpp"
 #include "supervisor/calls/arguments.hpp"
-#include "supervisor/decide/ask.hpp"
-#include "supervisor/decide/decide.hpp"
 #include "supervisor/calls/files/carried_entries.hpp"
 #include "supervisor/calls/files/cross_directory_rename.hpp"
+#include "supervisor/calls/files/needs.hpp"
 #include "supervisor/calls/handlers.hpp"
+#include "supervisor/decide/ask.hpp"
+#include "supervisor/decide/decide.hpp"
 
 namespace callgate::calls {
 
@@ -37,14 +39,16 @@ MovedKind kind_of(const struct stat& status) {
     return S_ISSOCK(status.st_mode) ? MovedKind::socket : MovedKind::file;
 }
 
-/// Runs `act`, which gives an object a name in another directory, where Landlock lets it.
+/// Runs `act`, which gives an object a name in another directory, on a thread that Landlock lets do it.
 template <class Act>
-int rename_across(CallContext& context, Act act) {
-    return context.run.cross_directory_rename != nullptr ? context.run.cross_directory_rename->perform(act) : act();
+int rename_across(FileCall& context, Act act) {
+    return context.files.cross_directory_rename != nullptr
+               ? context.files.cross_directory_rename->perform(act)
+               : act();
 }
 
 /// Gives a pinned object another name. 0, or -1 with errno.
-int link_pin(CallContext& context, int pin, const Place& place) {
+int link_pin(FileCall& context, int pin, const Place& place) {
     const kernel::PinPath path(pin);
     return rename_across(context, [&path, &place] {
         return ::linkat(kernel::own_descriptors(), path.number(), place.parent.get(), place.leaf.c_str(),
@@ -52,24 +56,24 @@ int link_pin(CallContext& context, int pin, const Place& place) {
     });
 }
 
-/// One rename while it is decided.
+/// A rename while it is decided.
 struct Rename {
-    CallContext& context;
+    FileCall& context;
     unsigned flags;
     Place& old_place;
     Place& new_place;
     struct stat old_status {};
     struct stat new_status {};
     bool replaces = false;
-    CarriedEntries planting = CarriedEntries::impossible, carried_back = CarriedEntries::impossible;
+    bool unnoticed = false;  // others could make entries beneath it meanwhile
 
     [[nodiscard]] bool exchanges() const { return (flags & RENAME_EXCHANGE) != 0; }
     [[nodiscard]] bool of_directory() const {
         return S_ISDIR(old_status.st_mode) || (replaces && S_ISDIR(new_status.st_mode));
     }
 
-    /// What stands at both names now. fs/namei.c, do_renameat2: what the kernel refuses before any security
-    /// hook; 0 none.
+    /// Looks at what stands at both names now. Returns 0, or the errno that the kernel gives before any
+    /// security hook (fs/namei.c, do_renameat2).
     int look() {
         if (::fstatat(old_place.parent.get(), old_place.bare().c_str(), &old_status, AT_SYMLINK_NOFOLLOW) !=
             0) {
@@ -86,12 +90,23 @@ struct Rename {
         return 0;
     }
 
-    /// Whether names must not change beneath what is moved until it was moved.
+    /// Entries that could be carried to the new name, and in an exchange back to the old one.
+    struct Carried {
+        CarriedEntries there = CarriedEntries::impossible, back = CarriedEntries::impossible;
+    };
+    [[nodiscard]] Carried carried(const rules::RenameCheck& moves, const rules::StaticGrants& grants) const {
+        Carried found{.there = carried_between(moves, grants, old_place, new_place)};
+        if (exchanges()) found.back = carried_between(moves, grants, new_place, old_place);
+        return found;
+    }
+
+    /// Whether names must not change beneath the moved object until it was moved. While this holds the lock
+    /// alone no grant is forgotten, so `carried` keeps its answer.
     bool excludes_others() {
-        planting = carried_between(context.run.moves, context.run.grants, old_place, new_place);
-        if (exchanges())
-            carried_back = carried_between(context.run.moves, context.run.grants, new_place, old_place);
-        return of_directory() || planting != CarriedEntries::impossible || carried_back != CarriedEntries::impossible;
+        const Carried found = carried(context.files.moves, context.files.grants);
+        unnoticed = found.there == CarriedEntries::unnoticed;
+        return of_directory() || found.there != CarriedEntries::impossible ||
+               found.back != CarriedEntries::impossible;
     }
 
     [[nodiscard]] OperationSet at_old() const {
@@ -106,45 +121,45 @@ struct Rename {
     }
 
     Verdict judge_direction(const rules::RenameCheck& moves, const Place& from, const Place& to,
-                            const struct stat& status, CarriedEntries plants) {
+                            const struct stat& status, CarriedEntries carried) {
         const auto moved = moves.judge({from.path, to.path, kind_of(status)});
         if (!moved.allowed) return moved.verdict;
         Verdict verdict;
         verdict.action = rules::Action::allow;
-        if (plants == CarriedEntries::impossible) return verdict;
+        if (carried == CarriedEntries::impossible) return verdict;
         if (!S_ISDIR(status.st_mode)) {
-            // By its pin a file can only be linked to a name that nobody has.
-            return plants == CarriedEntries::unnoticed && (replaces || (flags & ~unsigned{RENAME_NOREPLACE}) != 0)
+            // By its pin a file can only be linked to a free name.
+            return carried == CarriedEntries::unnoticed &&
+                           (replaces || (flags & ~unsigned{RENAME_NOREPLACE}) != 0)
                        ? refused_move(EXDEV)
                        : verdict;
         }
-        if (plants == CarriedEntries::unnoticed) return refused_move(EXDEV);
+        if (carried == CarriedEntries::unnoticed) return refused_move(EXDEV);
         UniqueFd directory(::openat(from.parent.get(), from.bare().c_str(),
                                     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
         if (!directory) return refused_move(errno);
         return judge_entries(context, moves, std::move(directory), to.path);
     }
 
-    /// `verdict` is that of the names. Also where they alone are asked about: an answer settles no more than
-    /// its question.
-    Verdict judge(const rules::RenameCheck& moves, CarriedEntries there, CarriedEntries back, const Verdict& verdict,
-                  bool& widens) {
+    /// The verdict of `basis` on names, object and entries. All three count also if the names alone are asked
+    /// about: an answer settles no more than its question.
+    Verdict judge(const Basis& basis, Subject& subject) {
+        const Verdict verdict = evaluate(context, basis, subject);
         if (verdict.action > rules::Action::ask) return verdict;
-        Verdict moved = judge_direction(moves, old_place, new_place, old_status, there);
+        const Carried found = carried(basis.moves, basis.grants);
+        Verdict moved = judge_direction(basis.moves, old_place, new_place, old_status, found.there);
         if (moved.action <= rules::Action::ask && exchanges())
-            moved = stricter(moved, judge_direction(moves, new_place, old_place, new_status, back));
-        widens = moved.action == rules::Action::ask;
-        return stricter(verdict, moved);
+            moved =
+                stricter(moved, judge_direction(basis.moves, new_place, old_place, new_status, found.back));
+        subject.widens = moved.action == rules::Action::ask;
+        return with_grants(stricter(verdict, moved), subject.widens);
     }
 
-    /// What enforcement would have said, in a run that only observes.
-    Verdict judge_observed_move(const Observation& observed, const Subject& subject) {
-        const CarriedEntries there = carried_between(observed.moves, observed.grants, old_place, new_place);
-        const CarriedEntries back = exchanges()
-                                  ? carried_between(observed.moves, observed.grants, new_place, old_place)
-                                  : CarriedEntries::impossible;
-        bool widens = false;
-        return judge(observed.moves, there, back, judge_observed(context, subject), widens);
+    Verdict with_grants(Verdict verdict, bool& widens) {
+        verdict = with_grants_gained(context, verdict, old_place.path, new_place.path, widens);
+        if (exchanges())
+            verdict = with_grants_gained(context, verdict, new_place.path, old_place.path, widens);
+        return verdict;
     }
 
     int act() const {
@@ -154,8 +169,8 @@ struct Rename {
         });
     }
 
-    /// A file whose name may be a directory's by now: the very file that was judged gets the new name before
-    /// it loses the old one.
+    /// Used if a directory may have the file's name by now. The very file that was judged gets the new name,
+    /// and then loses the old one.
     int act_by_pin() const {
         const UniqueFd pin(
             ::openat(old_place.parent.get(), old_place.bare().c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
@@ -166,12 +181,13 @@ struct Rename {
             return -1;
         }
         if (link_pin(context, pin.get(), new_place) != 0) {
-            // What may be renamed and not linked (a stranger's file, a file system without links) is copied.
+            // With EXDEV programs copy what may be renamed and not linked (another user's file, no links
+            // here).
             if (errno == EPERM || errno == EMLINK || errno == EOPNOTSUPP) errno = EXDEV;
             return -1;
         }
         if (::unlinkat(old_place.parent.get(), old_place.bare().c_str(), 0) == 0) return 0;
-        if (errno != EPERM && errno != EACCES) return 0;  // others have removed or replaced it
+        if (errno != EPERM && errno != EACCES) return 0;  // another process removed or replaced it
         const int error = errno;
         ::unlinkat(new_place.parent.get(), new_place.bare().c_str(), 0);
         errno = error;
@@ -187,28 +203,20 @@ struct Rename {
         subject.identity = identity_of(old_status);
         subject.input = input_of(given_old);
         subject.input.second_path = *given_new.text;
-        std::uint64_t sequence = 0;
-        Verdict verdict =
-            judge(context.run.moves, planting, carried_back, calls::judge(context, subject), subject.widens);
-        verdict = with_grants_gained(context, verdict, old_place.path, new_place.path, subject.widens);
-        if (exchanges())
-            verdict = with_grants_gained(context, verdict, new_place.path, old_place.path, subject.widens);
-        if (const calls::Observation* const observed = context.run.observed)
-            subject.observed = judge_observed_move(*observed, subject);
-        if (rule_on(context, subject, verdict, &sequence) == Ruling::refused) return;
-        const bool by_pin = planting == CarriedEntries::unnoticed && !of_directory();
+        const Decision decision =
+            decide(context, subject, [&](const Basis& basis) { return judge(basis, subject); });
+        if (!decision.allowed()) return context.fail(decision.error);
+        const bool by_pin = unnoticed && !of_directory();
         const int error = (by_pin ? act_by_pin() : act()) == 0 ? 0 : errno;
         if (error == 0) {
-            // Grants belong to inodes: neither name stands any longer for the one that it had.
-            context.run.grants.forget(old_place.path);
-            context.run.grants.forget(new_place.path, exchanges() ? rules::StaticGrants::Departure::moved
-                                                                  : rules::StaticGrants::Departure::removed);
+            // Grants belong to inodes: neither name stands any longer for the inode that it had.
+            context.files.grants.forget(old_place.path);
+            context.files.grants.forget(new_place.path, exchanges()
+                                                            ? rules::StaticGrants::Departure::moved
+                                                            : rules::StaticGrants::Departure::removed);
         }
-        if (error != 0) {
-            note_failed_act(context, sequence, error);
-            return context.fail(error);
-        }
-        if (!context.call.succeed(0)) note_lost_answer(context, sequence);
+        errno = error;
+        answer_act(context, decision.sequence, error == 0 ? 0 : -1);
     }
 };
 
@@ -217,22 +225,23 @@ bool start_alike(const GivenPath& one, const GivenPath& other) {
     return one.base.valid() == other.base.valid() && one.directory_fd == other.directory_fd;
 }
 
-/// `verdict` is that of the new name.
-Verdict judge_link(const rules::RenameCheck& moves, const Verdict& verdict, const Object& object,
-                   const Place& place, bool& widens) {
-    // An object without any name (O_TMPFILE) gets its first one: nothing it had can be widened. One whose
-    // names are only not known may have been denied by any of them.
+/// The verdict of `basis` on the new name, and on giving it to this object.
+Verdict judge_link(FileCall& context, const Basis& basis, const Object& object, const Place& place,
+                   Subject& subject) {
+    const Verdict verdict = evaluate(context, basis, subject);
+    // An object without any name (O_TMPFILE) gets its first one: nothing it had can be widened. An object
+    // whose names are unknown may have been denied by any of them.
     const bool named = object.status.st_nlink != 0 && !object.unnamed;
     if (verdict.action > rules::Action::ask || !named) return verdict;
-    if (object.unlinked && check_enabled("nameless-link")) return refused_move(EXDEV);
-    const auto moved = moves.judge({object.path, place.path, kind_of(object.status)});
-    if (moved.allowed) return verdict;
-    widens = moved.verdict.action == rules::Action::ask;
-    return stricter(verdict, moved.verdict);
+    if (object.unlinked && check_enabled("unlinked-link")) return refused_move(EXDEV);
+    const auto moved = basis.moves.judge({object.path, place.path, kind_of(object.status)});
+    subject.widens = !moved.allowed && moved.verdict.action == rules::Action::ask;
+    return with_grants_gained(context, moved.allowed ? verdict : stricter(verdict, moved.verdict),
+                              object.path, place.path, subject.widens);
 }
 
-/// Whether this kernel links by AT_EMPTY_PATH without capabilities (since 6.10); before, it looks at nothing
-/// else.
+/// Whether this kernel links by AT_EMPTY_PATH without capabilities (since 6.10). An older one refuses it
+/// before it looks at anything else.
 bool links_by_descriptor() {
     static const bool known = ::linkat(-1, "", -1, ".", AT_EMPTY_PATH) != 0 && errno != ENOENT;
     return known;
@@ -240,7 +249,7 @@ bool links_by_descriptor() {
 
 }  // namespace
 
-void handle_rename(CallContext& context) {
+void handle_rename(FileCall& context) {
     const auto flags =
         context.entry.flags < 0 ? 0U : static_cast<unsigned>(context.integer(context.entry.flags));
     constexpr unsigned known = RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT;
@@ -255,9 +264,9 @@ void handle_rename(CallContext& context) {
         read_path_argument(context, context.entry.second, buffers.second_path, buffers.directory_second);
     if (!given_new) return context.fail(given_new.error().value());
 
-    // Names are resolved under the lock, so that none moves until it was acted on.
-    std::shared_lock<std::shared_mutex> shared(context.run.names);
-    std::unique_lock<std::shared_mutex> alone(context.run.names, std::defer_lock);
+    // Names are resolved under the lock, so that none moves until the act.
+    std::shared_lock<std::shared_mutex> shared(context.files.names);
+    std::unique_lock<std::shared_mutex> alone(context.files.names, std::defer_lock);
     for (;;) {
         auto old_place = resolve_place(given_old->request(context.thread(), Follow::no));
         if (!old_place) return context.fail(old_place.error().value());
@@ -282,7 +291,7 @@ void handle_rename(CallContext& context) {
     }
 }
 
-void handle_link(CallContext& context) {
+void handle_link(FileCall& context) {
     const int flags = context.entry.flags < 0 ? 0 : context.integer(context.entry.flags);
     if ((flags & ~(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH)) != 0) return context.fail(EINVAL);
     if ((flags & AT_EMPTY_PATH) != 0 && !links_by_descriptor()) return context.fail(ENOENT);
@@ -297,7 +306,7 @@ void handle_link(CallContext& context) {
     audit::CallInput input = given_old->text->empty() ? audit::CallInput{} : input_of(*given_old);
     input.second_path = *given_new->text;
 
-    const std::shared_lock<std::shared_mutex> names(context.run.names);
+    const std::shared_lock<std::shared_mutex> names(context.files.names);
     const auto object = given_old->text->empty()
                             ? describe(std::move(given_old->base))
                             : resolve_object(given_old->request(context.thread(), follow));
@@ -318,22 +327,17 @@ void handle_link(CallContext& context) {
     subject.operations = Operation::create;
     subject.object = rules::FileObject{place->path};
     subject.input = input;
-    // What has no name yet gets its first: nothing that it had can be widened, nor shown.
+    // An object without a name gets its first: nothing that it had can be widened or shown.
     const bool named = object->status.st_nlink != 0 && !object->unnamed;
     if (named) {
         subject.identity = identity_of(object->status);
         subject.source = object->path;
     }
-    Verdict verdict = judge_link(context.run.moves, judge(context, subject), *object, *place, subject.widens);
-    if (named) verdict = with_grants_gained(context, verdict, object->path, place->path, subject.widens);
-    if (const Observation* const observed = context.run.observed) {
-        bool widens = false;
-        subject.observed =
-            judge_link(observed->moves, judge_observed(context, subject), *object, *place, widens);
-    }
-    std::uint64_t sequence = 0;
-    if (rule_on(context, subject, verdict, &sequence) == Ruling::refused) return;
-    answer_act(context, sequence, link_pin(context, object->pin.get(), *place));
+    const Decision decision = decide(context, subject, [&](const Basis& basis) {
+        return judge_link(context, basis, *object, *place, subject);
+    });
+    if (!decision.allowed()) return context.fail(decision.error);
+    answer_act(context, decision.sequence, link_pin(context, object->pin.get(), *place));
 }
 
 }  // namespace callgate::calls

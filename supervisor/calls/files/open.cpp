@@ -1,13 +1,13 @@
 // open, openat, creat, openat2.
 //
-// An attacker controls the path and (openat2) the flags in memory, both copied once; the directory descriptor
-// and the working directory, both pinned; and every name on the way, which siblings may swap at any time.
-// What is judged is the pinned object (or the name in a pinned directory) and what is opened is that very
-// object: by its pin through our own /proc/self/fd, or created with O_EXCL in the pinned directory; if the
-// kernel then finds another object, the whole call is resolved and judged anew. A call is continued only
-// where Landlock alone permits all it could do: whatever the path names when the kernel reads it again, it
-// can only land in a static hierarchy. So what is only read there by its own name is continued without being
-// judged. Where reads are held by the notify alone somewhere (notify-only), nothing that reads is continued.
+// An attacker controls the path and (openat2) the flags in memory, both copied once. It also controls the
+// directory descriptor and the working directory, both pinned, and every name on the way, which siblings may
+// swap at any time. The pinned object is judged, or the name in a pinned directory. That very object is then
+// opened: by its pin through our own /proc/self/fd, or created with O_EXCL in the pinned directory. If the
+// kernel then finds another object, the whole call is resolved and judged anew. A call is continued only if
+// Landlock alone permits all it could do. Whatever the path names when the kernel reads it again, it can only
+// land in a static hierarchy. So an object that is only read there, by its own name, is continued without
+// being judged. If notifications alone hold some reads (notify-only), no call that reads is continued.
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/syscall.h>
@@ -19,12 +19,13 @@
 #include <shared_mutex>
 
 #include "base/test_switch.hpp"
-#include "supervisor/calls/flag_names.hpp"
+#include "supervisor/calls/files/needs.hpp"
 #include "supervisor/calls/files/opening.hpp"
 #include "supervisor/calls/files/replaced_files.hpp"
 #include "supervisor/calls/files/terminals.hpp"
-#include "supervisor/kernel/target_memory.hpp"
+#include "supervisor/calls/flag_names.hpp"
 #include "supervisor/calls/handlers.hpp"
+#include "supervisor/kernel/target_memory.hpp"
 
 namespace callgate::calls {
 
@@ -34,46 +35,47 @@ using rules::OperationSet;
 namespace {
 
 /// Whether the kernel may read path (and flags) again: see the head of this file.
-bool continuable(const CallContext& context, const Wanted& wanted, OperationSet operations) {
+bool continuable(const FileCall& context, const Wanted& wanted, OperationSet operations) {
     const bool may_truncate = wanted.truncates() || wanted.flags_in_memory;
-    if (may_truncate && !context.run.plan.truncation_held && check_enabled("truncation")) return false;
-    if (!context.run.plan.notify_only || !check_enabled("trap-only")) return true;
+    if (may_truncate && !context.files.plan.truncation_held && check_enabled("truncation")) return false;
+    if (!context.files.plan.notify_only || !check_enabled("notify-only")) return true;
     return !operations.contains(Operation::read) && !wanted.flags_in_memory;
 }
 
-/// Where each reading is to be observed or recorded, none is.
-bool may_go_unjudged(const CallContext& context, const Wanted& wanted) {
-    return wanted.resolve == 0 && context.run.observed == nullptr &&
-           context.run.plan.record != rules::RecordMode::all;
+/// Whether reading may be continued without a decision: not if every call is recorded.
+bool may_go_unjudged(const FileCall& context, const Wanted& wanted) {
+    return wanted.resolve == 0 && !records_every_call(context);
 }
 
-/// A read of an object by its very own name, which the target cannot give to another: it need not be
-/// resolved again for a while.
-void remember_static(CallContext& context, std::string_view path) {
-    StaticPaths& known = context.buffers.static_paths;
+/// Remembers a path by which an object was read under its very own name. If the target cannot give this name
+/// to another object, the path need not be resolved again for a while.
+void remember_static(FileCall& context, std::string_view path) {
+    StaticPaths& known = context.static_paths;
     if (!known.has_come(path, context.started_ns)) return;
     for (std::size_t end = path.size(); end != std::string::npos && end > 0; end = path.rfind('/', end - 1)) {
         const rules::FileObject name{path.substr(0, end)};
         for (const Operation operation : {Operation::create, Operation::remove}) {
-            if (context.run.rules.evaluate({operation, name, {}, {}}).action == rules::Action::allow) return;
+            if (context.needs.enforced.rules.evaluate({operation, name, {}, {}}).action ==
+                rules::Action::allow)
+                return;
         }
     }
     known.remember(path, context.started_ns);
 }
 
-/// Whether this only reads what is beneath a directory that Landlock lets it read by that very name: no link
-/// on the way, and no other file system, which could be procfs. Nobody's rules then say anything else of the
-/// object, whatever it is (a hierarchy is granted only where no rule denies anything in it), and a name that
-/// does not exist is the kernel's to refuse.
-bool lies_in_static_hierarchy(CallContext& context, const Wanted& wanted, const std::string& path) {
+/// Whether this only reads beneath a directory that Landlock lets it read by that very name. No link is on
+/// the way, and no other file system, which could be procfs. A hierarchy is granted only if no rule denies
+/// anything in it, so no rule says anything else of the object. The kernel refuses a name that does not
+/// exist.
+bool lies_in_static_hierarchy(FileCall& context, const Wanted& wanted, const std::string& path) {
     constexpr OperationSet read = Operation::read;
-    StaticPaths& known = context.buffers.static_paths;
+    StaticPaths& known = context.static_paths;
     if (!may_go_unjudged(context, wanted) || !continuable(context, wanted, read) ||
         !StaticPaths::is_plain(path) || known.beyond_mount(path))
         return false;
     const std::string_view holder =
         std::string_view(path).substr(0, std::max<std::size_t>(path.rfind('/'), 1));
-    if (!context.run.grants.allow(read, holder)) return false;
+    if (!context.files.grants.allow(read, holder)) return false;
     const open_how way{O_PATH | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV};
     const UniqueFd there(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &way, sizeof way)));
     if (there) {
@@ -118,8 +120,7 @@ void Opening::run() {
     constexpr int max_attempts = 64;  // a name that changes more often while it is opened is refused
     for (int attempt = 0; attempt < max_attempts; ++attempt) {
         auto object = resolve_object(given_.request(context_.thread(), wanted_.follow(), wanted_.resolve));
-        // What was read and pinned is the caller's only if it still waits: its number may be another's by
-        // now.
+        // Path and pin are the caller's only if it still waits: its number may be another thread's by now.
         if (attempt == 0 && !context_.call.waiting()) return;
         Next next = Next::done;
         if (object) {
@@ -143,7 +144,7 @@ Opening::Next Opening::existing(Object object) {
         pass_errno(context_, error, may_continue);
         return Next::done;
     }
-    if (object.unnamed) {  // it is the tree's already: no rule can speak of it
+    if (object.unnamed) {  // the tree has it already, and no rule can speak of it
         if (may_continue) {
             context_.call.let_continue();
         } else {
@@ -151,31 +152,28 @@ Opening::Next Opening::existing(Object object) {
         }
         return Next::done;
     }
-    if (may_continue && !object.unlinked && context_.run.grants.allow(operations, object.path) &&
-        !may_have_been_replaced(context_.run, operations, object)) {
+    if (may_continue && !object.unlinked && context_.files.grants.allow(operations, object.path) &&
+        !may_have_been_replaced(context_.files.grants, operations, object)) {
         remember_static(object, operations);
         Subject held = subject(operations, object.path, false);
-        if (context_.run.observed != nullptr) {
+        if (records_every_call(context_)) {
             held.identity = identity_of(object.status);
-            held.observed = terminal_of_run(context_, object);
+            held.settled = terminal_of_run(context_, object);
         }
         let_continue(context_, held);
         return Next::done;
     }
     Subject judged = subject(operations, object.path, object.unlinked);
     judged.identity = identity_of(object.status);
-    std::uint64_t sequence = 0;
-    const auto own_terminal = terminal_of_run(context_, object);
-    judged.observed = own_terminal;
-    const Ruling ruling = own_terminal ? rule_on(context_, judged, *own_terminal, &sequence)
-                                       : decide(context_, judged, &sequence);
-    if (ruling == Ruling::refused) return Next::done;
-    return act_on(object, sequence);
+    judged.settled = terminal_of_run(context_, object);
+    const Decision decision = decide(context_, judged);
+    if (!decision.allowed()) return context_.fail(decision.error), Next::done;
+    return act_on(object, decision.sequence);
 }
 
 Opening::Next Opening::absent() {
-    // Before the name is resolved: no directory on the way moves until it was acted on.
-    const std::shared_lock<std::shared_mutex> names(context_.run.names);
+    // Locked before the name is resolved: no directory on the way moves until the act.
+    const std::shared_lock<std::shared_mutex> names(context_.files.names);
     auto place = resolve_creation(given_.request(context_.thread(), wanted_.follow(), wanted_.resolve));
     if (!place && place.error().value() == EEXIST) return Next::again;
     const OperationSet operations = wanted_.on_new();
@@ -186,39 +184,38 @@ Opening::Next Opening::absent() {
         pass_errno(context_, place ? EISDIR : place.error().value(), may_continue);
         return Next::done;
     }
-    if (place->in_procfs()) {  // where nothing can be created, the kernel says so before anybody is asked
+    if (place->in_procfs()) {  // nothing can be created there: the kernel refuses before it asks anybody
         pass_errno(context_, ENOENT, may_continue);
         return Next::done;
     }
-    if (may_continue && context_.run.grants.allow(held, place->path)) {
+    if (may_continue && context_.files.grants.allow(held, place->path)) {
         let_continue(context_, subject(operations, place->path, false));
         return Next::done;
     }
-    std::uint64_t sequence = 0;
-    if (decide(context_, subject(operations, place->path, false), &sequence) == Ruling::refused)
-        return Next::done;
-    return create(*place, sequence);
+    const Decision decision = decide(context_, subject(operations, place->path, false));
+    if (!decision.allowed()) return context_.fail(decision.error), Next::done;
+    return create(*place, decision.sequence);
 }
 
 namespace {
 
-void start(CallContext& context, const Wanted& wanted) {
+void start(FileCall& context, const Wanted& wanted) {
     const bool scoped = (wanted.resolve & (RESOLVE_BENEATH | RESOLVE_IN_ROOT)) != 0;
     auto given =
         read_path_argument(context, context.entry.first, context.buffers.path, context.buffers.directory,
                            EmptyPath::refuse, scoped ? TakeBase::always : TakeBase::if_relative);
     if (!given) {
-        const bool harmless = !context.run.plan.notify_only && context.run.plan.truncation_held;
+        const bool harmless = !context.files.plan.notify_only && context.files.plan.truncation_held;
         return pass_errno(context, given.error().value(), harmless);
     }
     const bool only_reads = wanted.on_existing() == OperationSet(Operation::read) && !wanted.creates();
     if (only_reads && !wanted.flags_in_memory &&
-        context.buffers.static_paths.knows(*given->text, context.started_ns)) {
+        context.static_paths.knows(*given->text, context.started_ns)) {
         context.call.let_continue();
         return;
     }
-    // Nothing is recorded or done but the answer, which reaches nobody else: whether the caller still waits
-    // need not be asked.
+    // The answer is the only effect, and it reaches no other caller. So it does not matter whether the caller
+    // still waits.
     if (only_reads && !wanted.flags_in_memory && lies_in_static_hierarchy(context, wanted, *given->text)) {
         context.call.let_continue();
         return;
@@ -226,8 +223,8 @@ void start(CallContext& context, const Wanted& wanted) {
     Opening(context, wanted, std::move(*given)).run();
 }
 
-/// Combinations that the kernel refuses before it reads the path: asked of the kernel itself, with a path
-/// that leads nowhere. A directory alone is none of them.
+/// Whether the kernel refuses these flags before it reads the path. The kernel itself is asked, with a path
+/// that leads nowhere. O_DIRECTORY alone is never refused.
 bool flags_are_refused(const Wanted& wanted, int& error) {
     constexpr int special = O_TMPFILE | O_DIRECTORY;
     if ((wanted.flags & special) == 0 || (wanted.flags & (special | O_CREAT)) == O_DIRECTORY) return false;
@@ -238,7 +235,7 @@ bool flags_are_refused(const Wanted& wanted, int& error) {
 
 }  // namespace
 
-void handle_open(CallContext& context) {
+void handle_open(FileCall& context) {
     Wanted wanted;
     wanted.flags =
         context.entry.flags < 0 ? O_CREAT | O_WRONLY | O_TRUNC : context.integer(context.entry.flags);
@@ -248,7 +245,7 @@ void handle_open(CallContext& context) {
     start(context, wanted);
 }
 
-void handle_openat2(CallContext& context) {
+void handle_openat2(FileCall& context) {
     constexpr std::size_t oldest_size = 24;  // OPEN_HOW_SIZE_VER0
     const std::size_t size = context.word(3);
     if (size < oldest_size) return context.fail(EINVAL);
@@ -256,8 +253,7 @@ void handle_openat2(CallContext& context) {
     std::array<std::byte, 4096> raw{};
     const auto read = kernel::read_memory(context.thread(), context.word(2), std::span(raw.data(), size));
     if (!read) return context.fail(read.error().value());
-    // The kernel judges the struct itself: with an empty path it says ENOENT once everything before was
-    // in order.
+    // The kernel checks the struct itself: with an empty path it says ENOENT if all else is in order.
     const UniqueFd none(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, "", raw.data(), size)));
     if (errno != ENOENT) return context.fail(errno);
     open_how how{};
@@ -268,9 +264,8 @@ void handle_openat2(CallContext& context) {
     wanted.resolve = how.resolve;
     wanted.flags_in_memory = true;
     if ((wanted.flags & O_PATH) != 0) {
-        // Continuing would read the flags again, which is only sound where nothing that reads is held by
-        // the notify alone.
-        const bool held = !context.run.plan.notify_only && context.run.plan.truncation_held;
+        // Continuing would read the flags again. That is sound only if notifications alone hold no read.
+        const bool held = !context.files.plan.notify_only && context.files.plan.truncation_held;
         return held ? void(context.call.let_continue()) : context.fail(ENOSYS);
     }
     start(context, wanted);

@@ -1,7 +1,7 @@
-// Opening what was judged: reopened by its pin, or by its name where only that keeps the flags, or created.
+// Opens the judged object: by its pin, or by its name if only that keeps the flags, or creates it.
 //
 // An attacker may swap every name meanwhile, and the umask of the caller. An object is believed only by its
-// pin, or by its inode where it had to be opened by name; a new one is made with O_EXCL. Opening may block
+// pin, or by its inode if it had to be opened by name. A new one is made with O_EXCL. Opening may block
 // (FIFOs, devices): that is announced, and interrupted as the caller would be.
 #include <linux/openat2.h>
 #include <sys/stat.h>
@@ -13,8 +13,8 @@
 #include <algorithm>
 
 #include "base/test_switch.hpp"
-#include "supervisor/calls/foreign_memory.hpp"
 #include "supervisor/calls/files/opening.hpp"
+#include "supervisor/calls/foreign_memory.hpp"
 
 namespace callgate::calls {
 
@@ -34,13 +34,13 @@ int sticky_protection(bool fifo) {
 
 }  // namespace
 
-/// fs/namei.c, may_create_in_sticky: O_CREAT on a stranger's file or FIFO in a shared sticky directory.
-/// Reopening by the pin would lose it.
+/// fs/namei.c, may_create_in_sticky: O_CREAT on another user's file or FIFO in a shared sticky directory.
+/// Reopening by the pin would lose this check.
 bool Opening::sticky_refuses(const Object& object) const {
     const bool fifo = S_ISFIFO(object.status.st_mode);
     if (!wanted_.creates() || (!fifo && !S_ISREG(object.status.st_mode))) return false;
     const int level = sticky_protection(fifo);
-    if (level == 0 || !check_enabled("protected-files") || object.status.st_uid == context_.run.uid)
+    if (level == 0 || !check_enabled("protected-files") || object.status.st_uid == context_.files.uid)
         return false;
     const std::string parent = object.path.substr(0, std::max<std::size_t>(object.path.rfind('/'), 1));
     struct stat holder {};
@@ -51,10 +51,10 @@ bool Opening::sticky_refuses(const Object& object) const {
 
 Opening::Next Opening::act_on(const Object& object, std::uint64_t sequence) {
     const bool changes = wanted_.writes() || wanted_.truncates();
-    if ((in_proc_of_callgate(object.path, context_.run.guardian) &&
+    if ((in_proc_of_callgate(object.path, context_.files.guardian) &&
          (changes || !is_shown_to_all(object.path))) ||
-        (changes && in_proc_of_outside_process(object.path, context_.run.guardian)) ||
-        (!context_.run.keep_capabilities && is_memory_beyond(object.path, context_.thread())) ||
+        (changes && in_proc_of_outside_process(object.path, context_.files.guardian)) ||
+        (!context_.files.keep_capabilities && is_memory_beyond(object.path, context_.thread())) ||
         sticky_refuses(object)) {
         finish_failed(sequence, EACCES);
         return Next::done;
@@ -71,13 +71,13 @@ Opening::Next Opening::act_on(const Object& object, std::uint64_t sequence) {
     return Next::done;
 }
 
-/// Opens the last name without following, and believes it only if it is the object that was judged. Nothing
-/// happens to another one: no truncation, no waiting.
+/// Opens the last name without following, and believes it only if it is the judged object. Another object is
+/// neither truncated nor waited for.
 Opening::Next Opening::reopen_by_name(const Object& object, std::uint64_t sequence) {
     const std::size_t slash = object.path.rfind('/');
     const std::string head = object.path.substr(0, std::max<std::size_t>(slash, 1));
     const std::string leaf = slash + 1 < object.path.size() ? object.path.substr(slash + 1) : ".";
-    // No link on the way: what lies at the judged name has the judged name, whoever put it there since.
+    // No link on the way: an object at the judged name has the judged name, even if it was put there since.
     const open_how way{O_PATH | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS};
     const UniqueFd parent(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, head.c_str(), &way, sizeof way)));
     if (!parent && errno == ELOOP) return Next::again;
@@ -105,7 +105,7 @@ Opening::Next Opening::reopen_by_name(const Object& object, std::uint64_t sequen
     return Next::done;
 }
 
-/// The caller's umask. False: the caller is gone.
+/// Takes the caller's umask. Returns false if the caller is gone.
 bool Opening::take_umask(std::optional<WithUmask>& with_umask) {
     const auto caller = kernel::status(context_.thread());
     if (caller) with_umask.emplace(context_.buffers, caller->umask);
@@ -148,7 +148,7 @@ void Opening::reopen(const Object& object, std::uint64_t sequence) {
     int flags = (wanted_.flags & ~not_here) | O_NOCTTY | O_CLOEXEC;
     std::optional<WithUmask> with_umask;
     if (wanted_.temporary()) {
-        flags |= wanted_.flags & O_EXCL;  // of a temporary file: it cannot be linked later
+        flags |= wanted_.flags & O_EXCL;  // the temporary file cannot be linked later
         if (!take_umask(with_umask)) return finish_failed(sequence, ESRCH);
     }
     if (S_ISCHR(object.status.st_mode) && object.status.st_rdev == makedev(5, 0)) {
@@ -185,7 +185,7 @@ Opening::Next Opening::create(const Place& place, std::uint64_t sequence) {
     if (kernel::descriptors_exhausted(context_.thread())) return finish_failed(sequence, EMFILE), Next::done;
     std::optional<WithUmask> with_umask;
     if (!take_umask(with_umask)) return finish_failed(sequence, ESRCH), Next::done;
-    // With O_EXCL the kernel makes the object or refuses: it never opens one that was not judged.
+    // With O_EXCL the kernel makes the object or refuses: it never opens an object that was not judged.
     int flags = (wanted_.flags & ~O_TRUNC) | O_CREAT | O_EXCL | O_NOCTTY | O_CLOEXEC;
     if (!check_enabled("exclusive-creation")) flags &= ~O_EXCL;
     UniqueFd fd(::openat(place.parent.get(), place.leaf.c_str(), flags, wanted_.mode));

@@ -1,7 +1,7 @@
-// One open, openat, creat or openat2 while it is decided (open.cpp) and carried out (open_act.cpp).
+// The state of an open, openat, creat or openat2 while it is decided (open.cpp) and done (open_act.cpp).
 //
-// Lives as long as the call. What an attacker controls, and why what is opened is what was judged, says
-// open.cpp.
+// Lives as long as the call. open.cpp says what an attacker controls, and why the judged object is the one
+// that is opened.
 #pragma once
 
 #include <fcntl.h>
@@ -12,11 +12,13 @@
 #include <utility>
 
 #include "supervisor/calls/arguments.hpp"
+#include "supervisor/calls/files/needs.hpp"
+#include "supervisor/calls/with_umask.hpp"
 #include "supervisor/decide/decide.hpp"
 
 namespace callgate::calls {
 
-/// What is wanted, whichever call said it.
+/// The wanted open, whichever call asked for it.
 struct Wanted {
     int flags = 0;
     mode_t mode = 0;
@@ -33,7 +35,7 @@ struct Wanted {
     [[nodiscard]] Follow follow() const {
         return (flags & O_NOFOLLOW) != 0 || exclusive() ? Follow::no : Follow::yes;
     }
-    /// On an object that exists.
+    /// Operations on an object that exists.
     [[nodiscard]] rules::OperationSet on_existing() const {
         rules::OperationSet set;
         if (temporary()) {
@@ -45,7 +47,7 @@ struct Wanted {
         if (writes() || truncates()) set |= rules::Operation::modify;
         return set;
     }
-    /// On one that is made.
+    /// Operations on an object that is made.
     [[nodiscard]] rules::OperationSet on_new() const {
         rules::OperationSet set = rules::Operation::create;
         if (reads()) set |= rules::Operation::read;
@@ -56,7 +58,7 @@ struct Wanted {
 /// The state of one open while it is decided.
 class Opening {
 public:
-    Opening(CallContext& context, const Wanted& wanted, GivenPath given)
+    Opening(FileCall& context, const Wanted& wanted, GivenPath given)
         : context_(context), wanted_(wanted), given_(std::move(given)) {}
     void run();
 
@@ -82,7 +84,7 @@ private:
     void finish(UniqueFd fd, std::uint64_t sequence);
     void finish_failed(std::uint64_t sequence, int error);
 
-    CallContext& context_;
+    FileCall& context_;
     const Wanted& wanted_;
     GivenPath given_;
 };

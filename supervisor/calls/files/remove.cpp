@@ -1,7 +1,7 @@
 // unlink, rmdir, unlinkat: a name in a pinned directory goes.
 //
-// An attacker controls the path, copied once, and may swap what stands at the name until it is removed: a
-// rule on `delete` is about the name, which is judged beneath the pinned directory's own path and removed in
+// An attacker controls the path, copied once, and may swap what stands at the name until it is removed. A
+// rule on `delete` is about the name. It is judged beneath the pinned directory's own path, and removed in
 // that very directory, never by walking a path again. Continued only where Landlock alone permits it.
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,8 +10,9 @@
 #include <mutex>
 
 #include "supervisor/calls/arguments.hpp"
-#include "supervisor/decide/decide.hpp"
+#include "supervisor/calls/files/needs.hpp"
 #include "supervisor/calls/handlers.hpp"
+#include "supervisor/decide/decide.hpp"
 
 namespace callgate::calls {
 
@@ -25,13 +26,13 @@ int refused_by_kind(const struct stat& there, bool directory_wanted, bool traili
     return 0;
 }
 
-void remove_name(CallContext& context, int flags) {
+void remove_name(FileCall& context, int flags) {
     if ((flags & ~AT_REMOVEDIR) != 0) return context.fail(EINVAL);
     auto given =
         read_path_argument(context, context.entry.first, context.buffers.path, context.buffers.directory);
     if (!given) return pass_errno(context, given.error().value(), true);
-    // Before the name is resolved: no directory on the way moves until it was acted on.
-    const std::shared_lock<std::shared_mutex> names(context.run.names);
+    // Locked before the name is resolved: no directory on the way moves until the act.
+    const std::shared_lock<std::shared_mutex> names(context.files.names);
     const auto place = resolve_place(given->request(context.thread(), Follow::no));
     if (!context.call.waiting()) return;
     if (!place) return pass_errno(context, place.error().value(), true);
@@ -50,26 +51,26 @@ void remove_name(CallContext& context, int flags) {
     subject.object = rules::FileObject{place->path};
     subject.identity = identity_of(there);
     subject.input = input_of(*given);
-    // What carries a grant is removed here, so that the grant is forgotten with it, and only then.
-    const bool carries = context.run.grants.may_carry(place->path);
-    if (!carries && context.run.grants.allow(rules::Operation::remove, place->path)) {
+    // An object that carries a grant is removed here, so that the grant is forgotten with it.
+    const bool carries = context.files.grants.may_carry(place->path);
+    if (!carries && context.files.grants.allow(rules::Operation::remove, place->path)) {
         return let_continue(context, subject);
     }
 
-    std::uint64_t sequence = 0;
-    if (decide(context, subject, &sequence) == Ruling::refused) return;
+    const Decision decision = decide(context, subject);
+    if (!decision.allowed()) return context.fail(decision.error);
     const int result = ::unlinkat(place->parent.get(), place->leaf.c_str(), flags);
-    // What is made again under this name has no grant of the old one's: grants belong to inodes.
-    if (result == 0) context.run.grants.forget(place->path, rules::StaticGrants::Departure::removed);
-    answer_act(context, sequence, result);
+    // An object that is made anew under this name does not get the old grant: grants belong to inodes.
+    if (result == 0) context.files.grants.forget(place->path, rules::StaticGrants::Departure::removed);
+    answer_act(context, decision.sequence, result);
 }
 
 }  // namespace
 
-void handle_unlink(CallContext& context) {
+void handle_unlink(FileCall& context) {
     remove_name(context, context.entry.flags < 0 ? 0 : context.integer(context.entry.flags));
 }
 
-void handle_rmdir(CallContext& context) { remove_name(context, AT_REMOVEDIR); }
+void handle_rmdir(FileCall& context) { remove_name(context, AT_REMOVEDIR); }
 
 }  // namespace callgate::calls

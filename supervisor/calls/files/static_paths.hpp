@@ -1,10 +1,10 @@
-// Paths that lie in a static hierarchy by their own name: reading there is continued without asking more
-// about the object, and not even resolved again for a while.
+// Paths that lie in a static hierarchy by their own name. Reading there is continued without asking more
+// about the object, and for a while without resolving the path again.
 //
-// Only paths whose every name the target can neither make nor remove are remembered, and only for a short
-// while, so nobody but a stranger (a package being upgraded) can make such a path lead elsewhere meanwhile.
-// And continuing is sound whatever the path then names: Landlock alone holds it (architecture.md, invariant
-// 1). One receiver's own; at most `size` paths.
+// A path is remembered only if the target can neither make nor remove any name of it, and only for a short
+// while. So only an outside process (a package upgrade) can make such a path lead elsewhere meanwhile.
+// Continuing is sound whatever the path then names: Landlock alone holds it (docs/dev/architecture.md,
+// invariant 1). Belongs to one receiving thread; keeps at most `size` paths.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,8 @@ public:
         const Entry& entry = entries_[slot(hash(path))];
         return entry.path == path && now_ns - entry.since_ns < lifetime_ns;
     }
-    /// Whether it was asked this of the path before, a short while ago: most paths are opened once, and to
-    /// find out whether one can be remembered costs more than to resolve it.
+    /// Whether the path came before, a short while ago. Most paths are opened once, and finding out whether
+    /// one can be remembered costs more than resolving it.
     [[nodiscard]] bool has_come(std::string_view path, std::int64_t now_ns) {
         const std::size_t wanted = hash(path);
         Entry& entry = entries_[slot(wanted)];

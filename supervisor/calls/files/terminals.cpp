@@ -1,4 +1,5 @@
 #include "supervisor/calls/files/terminals.hpp"
+#include "supervisor/calls/files/needs.hpp"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -12,8 +13,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/directory.hpp"
 #include "agent/guardian.hpp"
+#include "base/directory.hpp"
 #include "rules/model/rule.hpp"
 
 namespace callgate::calls {
@@ -36,9 +37,9 @@ const rules::Rule& run_terminals() {
     return rule;
 }
 
-/// Whether a master that was opened by this name belongs to the devpts file system of `slave`: the node lies
-/// in it, or beside the directory on which it is mounted (fs/devpts/inode.c). There may be several, and each
-/// counts from 0.
+/// Whether a master that was opened by this name belongs to the devpts file system of `slave`. Its node lies
+/// in that file system, or beside the directory on which it is mounted (fs/devpts/inode.c). There may be
+/// several such file systems, and each counts from 0.
 bool same_instance(const char* link, const struct stat& master, const struct stat& slave) {
     if (master.st_dev == slave.st_dev) return true;
     char path[PATH_MAX];
@@ -50,8 +51,8 @@ bool same_instance(const char* link, const struct stat& master, const struct sta
     return ::stat(beside.c_str(), &directory) == 0 && directory.st_dev == slave.st_dev;
 }
 
-/// Whether descriptor `name` of `process` is the master of slave `index`. Told by the device's number: what a
-/// link to the descriptor, or what is written about it, says may be of a file's own making.
+/// Whether descriptor `name` of `process` is the master of slave `index`. Only the device's number counts: a
+/// file can imitate the text of a link to the descriptor.
 bool is_master(pid_t process, const char* name, const struct stat& slave, int index) {
     const std::string base = "/proc/" + std::to_string(process);
     const std::string link = base + "/fd/" + name;
@@ -79,7 +80,7 @@ bool holds_master(pid_t process, const struct stat& slave, int index) {
 
 }  // namespace
 
-std::optional<rules::Verdict> terminal_of_run(CallContext& context, const Object& object) {
+std::optional<rules::Verdict> terminal_of_run(FileCall& context, const Object& object) {
     if (!S_ISCHR(object.status.st_mode)) return std::nullopt;
     const unsigned kind = major(object.status.st_rdev);
     if (kind < first_slave_major || kind > first_slave_major + 7) return std::nullopt;
@@ -91,8 +92,8 @@ std::optional<rules::Verdict> terminal_of_run(CallContext& context, const Object
     verdict.decided_by = rules::DecidedBy::rule;
     verdict.rule = &run_terminals();
     verdict.operation = rules::Operation::modify;
-    if (index == context.run.terminal) return verdict;
-    for (const pid_t process : descendants(context.run.guardian))
+    if (index == context.files.terminal) return verdict;
+    for (const pid_t process : descendants(context.files.guardian))
         if (holds_master(process, object.status, index)) return verdict;
     return std::nullopt;
 }

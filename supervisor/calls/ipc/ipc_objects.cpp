@@ -16,7 +16,7 @@ void OwnIds::add(int id) {
 void OwnIds::remove(int id) {
     const auto found = positions_.find(id);
     if (found == positions_.end()) return;
-    // The last one takes its place, and is for a moment there twice: never none of them.
+    // The last one takes its place. For a moment it is there twice, and never missing.
     const std::uint32_t last = list_.count.load() - 1;
     const int moved = list_.values[last].load();
     list_.values[found->second].store(moved);

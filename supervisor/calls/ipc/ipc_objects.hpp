@@ -1,8 +1,9 @@
 // Which objects of the whole user (System V and POSIX message queues) are the run's own.
 //
-// Kept by the ids and inodes that the kernel gave when they were made on behalf (agent/created_ipc.hpp: why
-// an id in the list is never a stranger's). Any thread: short locks. Making and looking up by key or name
-// hold the lock of their kind, so that nobody of the run meets an object that is made but not yet known.
+// They are kept by the ids and inodes that the kernel gave when they were made on behalf. An id in the list
+// never belongs to an outside process (agent/created_ipc.hpp says why). Any thread: short locks. Making and
+// looking up by key or name hold the lock of their kind. So no process of the run meets an object that is
+// made but not yet known.
 #pragma once
 
 #include <sys/types.h>

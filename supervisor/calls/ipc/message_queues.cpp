@@ -1,10 +1,10 @@
-// mq_open, mq_unlink: POSIX message queues of the run's own making work, those of the user's other programs
-// are as another user's.
+// mq_open, mq_unlink: POSIX message queues that the run made work; those of the user's other programs look
+// like another user's.
 //
-// An attacker controls name, flags, mode and attributes, each copied once. The queue is opened here and given
-// to the caller only where it is the very object that the run made under that name; opening has no effect of
-// its own. Removing goes by name: a stranger of the same user who puts another queue in the place of one of
-// the run's, in the moment between looking and removing, loses it.
+// An attacker controls name, flags, mode and attributes, each copied once. The queue is opened here, which
+// has no effect of its own. The caller gets it only if it is the very object that the run made under that
+// name. Removing goes by name. If an outside process of the same user replaces one of the run's queues
+// between the look and the removal, it loses its own queue.
 #include <fcntl.h>
 #include <mqueue.h>
 #include <sys/stat.h>
@@ -12,10 +12,11 @@
 #include <unistd.h>
 
 #include "base/test_switch.hpp"
-#include "supervisor/decide/supervision.hpp"
-#include "supervisor/calls/ipc/ipc_objects.hpp"
-#include "supervisor/kernel/target_memory.hpp"
 #include "supervisor/calls/handlers.hpp"
+#include "supervisor/calls/ipc/ipc_objects.hpp"
+#include "supervisor/calls/ipc/needs.hpp"
+#include "supervisor/calls/with_umask.hpp"
+#include "supervisor/kernel/target_memory.hpp"
 
 namespace callgate::calls {
 
@@ -41,7 +42,7 @@ std::uint64_t inode_of(const UniqueFd& queue) {
     return ::fstat(queue.get(), &status) == 0 ? status.st_ino : 0;
 }
 
-Result<UniqueFd> make_queue(CallContext& context, OwnQueues& own, const Opening& wanted) {
+Result<UniqueFd> make_queue(IpcCall& context, OwnQueues& own, const Opening& wanted) {
     if (own.full()) return errno_code(ENOSPC);
     const auto caller = kernel::status(context.thread());
     if (!caller) return caller.error();
@@ -51,15 +52,15 @@ Result<UniqueFd> make_queue(CallContext& context, OwnQueues& own, const Opening&
     return made;
 }
 
-Result<UniqueFd> find_queue(CallContext& context, OwnQueues& own, const Opening& wanted) {
+Result<UniqueFd> find_queue(IpcCall& context, OwnQueues& own, const Opening& wanted) {
     auto found = open_queue(wanted, wanted.flags & ~(O_CREAT | O_EXCL));
     const bool ours = found && inode_of(*found) == own.inode(wanted.name);
     if (found && !ours && check_enabled(context.entry.name)) return errno_code(EACCES);
     return found;
 }
 
-Result<UniqueFd> make_or_find(CallContext& context, OwnQueues& own, const Opening& wanted) {
-    constexpr int max_tries = 16;  // of a name that others make and remove meanwhile
+Result<UniqueFd> make_or_find(IpcCall& context, OwnQueues& own, const Opening& wanted) {
+    constexpr int max_tries = 16;  // others may make and remove the name meanwhile
     const bool creates = (wanted.flags & O_CREAT) != 0;
     const bool only_new = creates && (wanted.flags & O_EXCL) != 0;
     for (int tries = 0; tries < max_tries; ++tries) {
@@ -75,7 +76,7 @@ Result<UniqueFd> make_or_find(CallContext& context, OwnQueues& own, const Openin
     return errno_code(EACCES);
 }
 
-/// What mq_unlink(2) of a name that is not the run's comes to.
+/// The errno of mq_unlink(2) for a name that is not the run's.
 int foreign_name_error(const std::string& name) {
     if (name.find('/') != std::string::npos || name == "." || name == "..") return EACCES;
     const UniqueFd there(
@@ -85,7 +86,7 @@ int foreign_name_error(const std::string& name) {
 
 }  // namespace
 
-void handle_mq_open(CallContext& context) {
+void handle_mq_open(IpcCall& context) {
     Opening wanted;
     wanted.flags = context.integer(1);
     wanted.mode = static_cast<mode_t>(context.integer(2)) & 0xffff;
@@ -98,9 +99,9 @@ void handle_mq_open(CallContext& context) {
     if (!context.call.waiting()) return;
     if (!read) return context.fail(read.error().value());
     if (wanted.name.empty()) return context.fail(ENOENT);
-    // Before anything is made.
+    // Checked before anything is made.
     if (kernel::descriptors_exhausted(context.thread())) return context.fail(EMFILE);
-    OwnQueues& own = context.run.ipc_objects.queues;
+    OwnQueues& own = context.objects.queues;
     Result<UniqueFd> queue = errno_code(EACCES);
     {
         const auto held = own.lock();
@@ -112,12 +113,12 @@ void handle_mq_open(CallContext& context) {
     context.call.hand_over(std::move(*queue), close_on_exec, error);
 }
 
-void handle_mq_unlink(CallContext& context) {
+void handle_mq_unlink(IpcCall& context) {
     std::string name;
     const auto read = kernel::read_path(context.thread(), context.word(0), name);
     if (!context.call.waiting()) return;
     if (!read) return context.fail(read.error().value());
-    OwnQueues& own = context.run.ipc_objects.queues;
+    OwnQueues& own = context.objects.queues;
     int error = 0;
     {
         const auto held = own.lock();

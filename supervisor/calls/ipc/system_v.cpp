@@ -1,4 +1,5 @@
 #include "supervisor/calls/ipc/system_v.hpp"
+#include "supervisor/calls/ipc/needs.hpp"
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -38,11 +39,11 @@ bool exists(ObjectKind kind, int id, Status& status) {
     return id >= 0 && control(kind, id, by_index[static_cast<std::size_t>(kind)], &status) == id;
 }
 
-bool owns(CallContext& context, ObjectKind kind, int id) {
-    return context.run.ipc_objects.of(kind).owns(id) || !check_enabled(context.entry.name);
+bool owns(IpcCall& context, ObjectKind kind, int id) {
+    return context.objects.of(kind).owns(id) || !check_enabled(context.entry.name);
 }
 
-void refuse(CallContext& context, ObjectKind kind, int id, int error) {
+void refuse(IpcCall& context, ObjectKind kind, int id, int error) {
     Status status{};
     context.fail(exists(kind, id, status) ? error : EINVAL);
 }

@@ -1,4 +1,4 @@
-// What the handlers of System V objects share: the calls themselves, by kind.
+// System calls on System V objects by kind, shared by their handlers.
 #pragma once
 
 #include <sys/msg.h>
@@ -7,8 +7,8 @@
 
 #include <cstddef>
 
-#include "supervisor/decide/supervision.hpp"
 #include "supervisor/calls/ipc/ipc_objects.hpp"
+#include "supervisor/calls/ipc/needs.hpp"
 
 namespace callgate::calls::system_v {
 
@@ -23,14 +23,13 @@ union Status {
 /// shmctl, semctl or msgctl of this thread: -1 with errno.
 int control(ObjectKind kind, int id, int command, Status* status);
 
-/// Whether an object of the user, or of anybody else, has this id; its status is looked at without leave, as
-/// anybody may (SHM_STAT_ANY).
+/// Whether any object, the user's or another's, has this id. Reads its status as anybody may (SHM_STAT_ANY).
 [[nodiscard]] bool exists(ObjectKind kind, int id, Status& status);
 
 /// Whether the run made it.
-[[nodiscard]] bool owns(CallContext& context, ObjectKind kind, int id);
+[[nodiscard]] bool owns(IpcCall& context, ObjectKind kind, int id);
 
-/// Answers a call on what the run did not make: `error` where there is such an object, else EINVAL.
-void refuse(CallContext& context, ObjectKind kind, int id, int error);
+/// Answers a call on an object that the run did not make: `error` if there is one, else EINVAL.
+void refuse(IpcCall& context, ObjectKind kind, int id, int error);
 
 }  // namespace callgate::calls::system_v

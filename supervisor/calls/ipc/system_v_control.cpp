@@ -1,17 +1,19 @@
 // shmctl, semctl, msgctl.
 //
-// An attacker controls id, command and buffer. What only changes or tells of an object that the run made is
-// continued (system_v_use.cpp says why that is sound). Removal is on behalf, so that the list of own objects
-// stays true; a look by index too, since an index, unlike an id, may lead to a stranger's object the next
-// moment. What the run did not make is answered as the kernel answers another user.
+// An attacker controls id, command and buffer. A call that only changes or reads an object that the run made
+// is continued (system_v_use.cpp says why that is sound). Removal is on behalf, so that the list of own
+// objects stays true. A look by index is on behalf too: unlike an id, an index may lead to an outside object
+// the next moment. For an object that the run did not make, the answer is the kernel's answer to another
+// user.
 #include <sys/ipc.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/test_switch.hpp"
+#include "supervisor/calls/handlers.hpp"
+#include "supervisor/calls/ipc/needs.hpp"
 #include "supervisor/calls/ipc/system_v.hpp"
 #include "supervisor/kernel/target_memory.hpp"
-#include "supervisor/calls/handlers.hpp"
 
 namespace callgate::calls {
 
@@ -20,7 +22,7 @@ namespace {
 using namespace system_v;
 
 enum class Command : std::uint8_t {
-    limits,    // IPC_INFO and the like: of no object
+    limits,    // IPC_INFO and the like: no object
     by_index,  // SHM_STAT and the like
     status,
     change,
@@ -110,8 +112,8 @@ struct Control {
     std::uint64_t buffer = 0;  // in the target
 };
 
-void remove_object(CallContext& context, const Control& call) {
-    OwnIds& own = context.run.ipc_objects.of(call.kind);
+void remove_object(IpcCall& context, const Control& call) {
+    OwnIds& own = context.objects.of(call.kind);
     int error = 0;
     {
         const auto held = own.lock();
@@ -128,7 +130,7 @@ void remove_object(CallContext& context, const Control& call) {
     error == 0 ? context.call.succeed(0) : context.call.fail(error);
 }
 
-void look_by_index(CallContext& context, const Control& call) {
+void look_by_index(IpcCall& context, const Control& call) {
     Status status{};
     const int id = control(call.kind, call.id, call.number, &status);
     if (id < 0) return context.fail(errno);
@@ -140,11 +142,11 @@ void look_by_index(CallContext& context, const Control& call) {
     context.call.succeed(id);
 }
 
-/// A new value for one semaphore of a set that the run did not make.
-void refuse_value(CallContext& context, const Control& call) {
-    constexpr int largest = 32767;  // SEMVMX
+/// Refuses a new value for one semaphore of a set that the run did not make.
+void refuse_value(IpcCall& context, const Control& call) {
+    constexpr int max_value = 32767;  // SEMVMX
     const auto value = static_cast<int>(call.buffer);
-    if (value < 0 || value > largest) return context.fail(ERANGE);
+    if (value < 0 || value > max_value) return context.fail(ERANGE);
     Status status{};
     if (!exists(call.kind, call.id, status)) return context.fail(EINVAL);
     const int index = context.integer(1);
@@ -152,14 +154,14 @@ void refuse_value(CallContext& context, const Control& call) {
     context.fail(inside ? EACCES : EINVAL);
 }
 
-void refuse_change(CallContext& context, const Control& call) {
+void refuse_change(IpcCall& context, const Control& call) {
     Status wanted{};
     const std::span bytes(reinterpret_cast<std::byte*>(&wanted), status_size(call.kind));
     if (!kernel::read_memory(context.thread(), call.buffer, bytes)) return context.fail(EFAULT);
     refuse(context, call.kind, call.id, EPERM);
 }
 
-void handle_control(CallContext& context, const Control& call) {
+void handle_control(IpcCall& context, const Control& call) {
     if (call.id < 0 || call.number < 0) return context.fail(EINVAL);
     const Command command = command_of(call.kind, call.number);
     if (command == Command::unknown) return context.fail(EINVAL);
@@ -174,16 +176,16 @@ void handle_control(CallContext& context, const Control& call) {
 
 }  // namespace
 
-void handle_shmctl(CallContext& context) {
+void handle_shmctl(IpcCall& context) {
     handle_control(context, {ObjectKind::memory, context.integer(0), context.integer(1), context.word(2)});
 }
 
-void handle_semctl(CallContext& context) {
+void handle_semctl(IpcCall& context) {
     handle_control(context,
                    {ObjectKind::semaphores, context.integer(0), context.integer(2), context.word(3)});
 }
 
-void handle_msgctl(CallContext& context) {
+void handle_msgctl(IpcCall& context) {
     handle_control(context, {ObjectKind::queue, context.integer(0), context.integer(1), context.word(2)});
 }
 

@@ -1,11 +1,11 @@
-// Making, finding and using System V shared memory, semaphores and message queues: what the run made works,
-// the rest of the user's is as another user's.
+// Making, finding and using System V shared memory, semaphores and message queues. Objects that the run made
+// work; all others of the user look like another user's.
 //
 // An attacker controls keys, ids, commands and all memory. Objects are made and looked up by key on behalf,
-// so that their ids are known (ipc_objects.hpp). A call on an id that is the run's own is continued: the id
-// is a scalar, and no memory that the kernel then reads names an object; between looking and continuing the
-// id cannot become a stranger's (agent/created_ipc.hpp). So a call that waits waits natively. The rest is
-// answered here, with the errors that the kernel gives to another user, in its order.
+// so that their ids are known (ipc_objects.hpp). A call on an id that is the run's own is continued. The id
+// is a scalar, and no memory that the kernel then reads names an object. Between looking and continuing the
+// id cannot become that of an outside object (agent/created_ipc.hpp). So a call that waits waits natively.
+// All other calls are answered here, with the errors that the kernel gives to another user, in its order.
 #include <sys/ipc.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
@@ -17,9 +17,10 @@
 #include <vector>
 
 #include "base/test_switch.hpp"
+#include "supervisor/calls/handlers.hpp"
+#include "supervisor/calls/ipc/needs.hpp"
 #include "supervisor/calls/ipc/system_v.hpp"
 #include "supervisor/kernel/target_memory.hpp"
-#include "supervisor/calls/handlers.hpp"
 
 namespace callgate::calls {
 
@@ -28,7 +29,7 @@ namespace {
 using namespace system_v;
 
 /// shmget, semget or msgget of this thread with other flags: an id, or -1 with errno.
-int get(const CallContext& context, ObjectKind kind, int flags) {
+int get(const IpcCall& context, ObjectKind kind, int flags) {
     const auto key = static_cast<key_t>(context.integer(0));
     switch (kind) {
         case ObjectKind::memory:
@@ -41,17 +42,17 @@ int get(const CallContext& context, ObjectKind kind, int flags) {
     return -1;
 }
 
-/// Of a key that others make and remove meanwhile.
+/// Bound for a key that others make and remove meanwhile.
 constexpr int max_tries = 16;
 
-/// An id, or a negative errno. Whoever asks for no access gets the id of a stranger's object too, as
+/// An id, or a negative errno. A call that asks for no access also gets the id of an outside object, as
 /// natively.
-int look_up(CallContext& context, ObjectKind kind, OwnIds& own, int flags) {
+int look_up(IpcCall& context, ObjectKind kind, OwnIds& own, int flags) {
     constexpr int asked_access = 0777;
     const bool wants_new = context.integer(0) == IPC_PRIVATE || (flags & IPC_CREAT) != 0;
     for (int tries = 0; tries < max_tries; ++tries) {
         if (wants_new && !own.exhausted()) {
-            // Only what did not exist is certainly ours.
+            // Only an object that did not exist is certainly ours.
             const int made = get(context, kind, flags | IPC_CREAT | IPC_EXCL);
             if (made >= 0) {
                 own.add(made);
@@ -72,8 +73,8 @@ int look_up(CallContext& context, ObjectKind kind, OwnIds& own, int flags) {
     return -EACCES;
 }
 
-void handle_get(CallContext& context, ObjectKind kind, int flags) {
-    OwnIds& own = context.run.ipc_objects.of(kind);
+void handle_get(IpcCall& context, ObjectKind kind, int flags) {
+    OwnIds& own = context.objects.of(kind);
     int found = 0;
     {
         const auto held = own.lock();
@@ -103,8 +104,8 @@ std::uint64_t max_text() {
     return static_cast<std::uint64_t>(limits.msgmax);
 }
 
-/// What semop(2) on another user's set comes to.
-int operation_error(CallContext& context, bool timed) {
+/// The errno of semop(2) on another user's set.
+int operation_error(IpcCall& context, bool timed) {
     timespec limit{};
     if (timed && context.word(3) != 0) {
         const auto given = kernel::read_object<timespec>(context.thread(), context.word(3));
@@ -127,13 +128,13 @@ int operation_error(CallContext& context, bool timed) {
     return beyond ? EFBIG : EACCES;
 }
 
-void handle_operation(CallContext& context, bool timed) {
+void handle_operation(IpcCall& context, bool timed) {
     if (owns(context, ObjectKind::semaphores, context.integer(0))) return context.call.let_continue(), void();
     context.fail(operation_error(context, timed));
 }
 
-/// What msgsnd(2) finds wrong before it looks for the queue; 0 nothing.
-int text_error(CallContext& context) {
+/// The errno that msgsnd(2) gives before it looks for the queue; 0: none.
+int text_error(IpcCall& context) {
     const auto type = kernel::read_object<long>(context.thread(), context.word(1));
     if (!type) return EFAULT;
     const std::uint64_t size = context.word(2);
@@ -145,28 +146,28 @@ int text_error(CallContext& context) {
 
 }  // namespace
 
-void handle_shmget(CallContext& context) { handle_get(context, ObjectKind::memory, context.integer(2)); }
-void handle_semget(CallContext& context) { handle_get(context, ObjectKind::semaphores, context.integer(2)); }
-void handle_msgget(CallContext& context) { handle_get(context, ObjectKind::queue, context.integer(1)); }
+void handle_shmget(IpcCall& context) { handle_get(context, ObjectKind::memory, context.integer(2)); }
+void handle_semget(IpcCall& context) { handle_get(context, ObjectKind::semaphores, context.integer(2)); }
+void handle_msgget(IpcCall& context) { handle_get(context, ObjectKind::queue, context.integer(1)); }
 
-void handle_shmat(CallContext& context) {
+void handle_shmat(IpcCall& context) {
     const int id = context.integer(0);
     if (owns(context, ObjectKind::memory, id)) return context.call.let_continue(), void();
     if (bad_attachment(context.word(1), context.integer(2))) return context.fail(EINVAL);
     refuse(context, ObjectKind::memory, id, EACCES);
 }
 
-void handle_semop(CallContext& context) { handle_operation(context, false); }
-void handle_semtimedop(CallContext& context) { handle_operation(context, true); }
+void handle_semop(IpcCall& context) { handle_operation(context, false); }
+void handle_semtimedop(IpcCall& context) { handle_operation(context, true); }
 
-void handle_msgsnd(CallContext& context) {
+void handle_msgsnd(IpcCall& context) {
     const int id = context.integer(0);
     if (owns(context, ObjectKind::queue, id)) return context.call.let_continue(), void();
     if (const int error = text_error(context)) return context.fail(error);
     refuse(context, ObjectKind::queue, id, EACCES);
 }
 
-void handle_msgrcv(CallContext& context) {
+void handle_msgrcv(IpcCall& context) {
     const int id = context.integer(0);
     if (owns(context, ObjectKind::queue, id)) return context.call.let_continue(), void();
     const int flags = context.integer(4);

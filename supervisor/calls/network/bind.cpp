@@ -1,9 +1,9 @@
 // bind, listen, and the name that a socket was bound by.
 //
-// An attacker controls the address (copied once), the descriptor's number (the very socket is taken) and, for
-// a pathname socket, the names on the way (the parent directory is pinned). What was copied is judged and
-// bound, on the socket that was taken. A socket that listens without having been bound takes a port of the
-// kernel's choice: that is judged as a bind to port 0. Never continued.
+// An attacker controls the address (copied once) and the descriptor's number (the very socket is copied). For
+// a pathname socket it also controls the names on the way (the parent directory is pinned). The copied
+// address is judged and bound, on the copied socket. A socket that listens without having been bound takes a
+// port of the kernel's choice: that is judged as a bind to port 0. Never continued.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -13,10 +13,12 @@
 #include <mutex>
 
 #include "base/test_switch.hpp"
-#include "supervisor/calls/network/pinned_socket.hpp"
 #include "supervisor/calls/descriptor_unavailable.hpp"
-#include "supervisor/kernel/target_memory.hpp"
 #include "supervisor/calls/handlers.hpp"
+#include "supervisor/calls/network/needs.hpp"
+#include "supervisor/calls/network/pinned_socket.hpp"
+#include "supervisor/calls/with_umask.hpp"
+#include "supervisor/kernel/target_memory.hpp"
 
 namespace callgate::calls {
 
@@ -24,31 +26,30 @@ namespace {
 
 using rules::Operation;
 
-/// The kernel's own answer, or what was judged done.
-void bind_to(CallContext& context, PinnedSocket& socket, const SocketAddress& address,
+/// Binds, judged or not, and answers with the kernel's result.
+void bind_to(NetworkCall& context, PinnedSocket& socket, const SocketAddress& address,
              std::uint64_t sequence) {
     const int result = ::bind(socket.fd.get(), address.get(), address.length);
     finish(context, socket, sequence, 0, result == 0 ? 0 : errno);
 }
 
-void bind_named(CallContext& context, PinnedSocket& socket, const SocketAddress& address,
+void bind_named(NetworkCall& context, PinnedSocket& socket, const SocketAddress& address,
                 const rules::Object& object) {
     Subject subject;
     subject.operations = Operation::bind;
     subject.object = object;
-    const rules::Verdict verdict = judge(context, subject);
+    const rules::Verdict verdict = evaluate(context, subject);
     if (socket.kind.internet() && restricted(context, subject, verdict)) {
         if (const int error = refused_bind(socket, address)) return refuse(context, socket, error);
     }
-    std::uint64_t sequence = 0;
-    if (const int error = refusal(context, subject, verdict, &sequence))
-        return refuse(context, socket, error);
-    bind_to(context, socket, address, sequence);
+    const Decision decision = decide_with(context, subject, verdict);
+    if (!decision.allowed()) return refuse(context, socket, decision.error);
+    bind_to(context, socket, address, decision.sequence);
 }
 
-/// Binds the leaf, with this thread's working directory in the pinned parent: so that no name on the way is
-/// resolved a second time. errno, 0 none.
-int bind_leaf(CallContext& context, const PinnedSocket& socket, const Place& place) {
+/// Binds the leaf, with this thread's working directory in the pinned parent. So no name on the way is
+/// resolved a second time. Returns 0 or an errno.
+int bind_leaf(NetworkCall& context, const PinnedSocket& socket, const Place& place) {
     const auto caller = kernel::status(context.thread());
     if (!caller) return ESRCH;
     const auto leaf = unix_path_address(place.leaf);
@@ -57,15 +58,16 @@ int bind_leaf(CallContext& context, const PinnedSocket& socket, const Place& pla
     const UniqueFd before(::open(context.buffers.shares_umask ? "." : "/", O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!before || ::fchdir(place.parent.get()) != 0) return errno;
     const int error = ::bind(socket.fd.get(), leaf->get(), leaf->length) == 0 ? 0 : errno;
-    if (::fchdir(before.get()) != 0) context.run.kill_tree();  // it is held; if it is lost, nothing may go on
+    if (::fchdir(before.get()) != 0)
+        context.needs.kill_tree();  // it is held; if it is lost, nothing may go on
     return error;
 }
 
-void bind_path(CallContext& context, PinnedSocket& socket, const SocketAddress& address,
+void bind_path(NetworkCall& context, PinnedSocket& socket, const SocketAddress& address,
                const std::string& path) {
     const auto given = unix_path(context, path);
     if (!given) return refuse(context, socket, given.error().value());
-    const std::shared_lock<std::shared_mutex> names(context.run.names);
+    const std::shared_lock<std::shared_mutex> names(context.network.names);
     const auto place = resolve_place(given->request(context.thread(), Follow::no));
     if (!context.call.waiting()) return;
     if (!place) return refuse(context, socket, place.error().value());
@@ -78,14 +80,13 @@ void bind_path(CallContext& context, PinnedSocket& socket, const SocketAddress& 
     subject.operations = Operation::bind;
     subject.object = rules::UnixObject{place->path, socket.kind.unix_type()};
     subject.input = input_of(*given);
-    std::uint64_t sequence = 0;
-    if (const int error = refusal(context, subject, judge(context, subject), &sequence))
-        return refuse(context, socket, error);
+    const Decision decision = decide(context, subject);
+    if (!decision.allowed()) return refuse(context, socket, decision.error);
     const int error = bind_leaf(context, socket, *place);
     struct stat bound {};
     if (error == 0 && ::fstat(socket.fd.get(), &bound) == 0)
-        context.run.bound_names.remember(bound.st_ino, address);
-    finish(context, socket, sequence, 0, error);
+        context.network.bound_names.remember(bound.st_ino, address);
+    finish(context, socket, decision.sequence, 0, error);
 }
 
 Result<SocketAddress> local_address(int fd) {
@@ -113,37 +114,38 @@ Subject any_port(const rules::Endpoint& endpoint) {
     return subject;
 }
 
-void listen_on(CallContext& context, PinnedSocket& socket, std::uint64_t sequence) {
+void listen_on(NetworkCall& context, PinnedSocket& socket, std::uint64_t sequence) {
     const int result = ::listen(socket.fd.get(), context.integer(1));
     finish(context, socket, sequence, 0, result == 0 ? 0 : errno);
 }
 
-void listen_internet(CallContext& context, PinnedSocket& socket, const rules::Endpoint& bound) {
+void listen_internet(NetworkCall& context, PinnedSocket& socket, const rules::Endpoint& bound) {
     const Subject subject = any_port(bound);
-    std::uint64_t sequence = 0;
     if (bound.port == 0) {  // listening without bind takes a port of the kernel's choice
-        if (const int error = refusal(context, subject, judge(context, subject), &sequence))
-            return refuse(context, socket, error);
-        return listen_on(context, socket, sequence);
+        const Decision decision = decide(context, subject);
+        if (!decision.allowed()) return refuse(context, socket, decision.error);
+        return listen_on(context, socket, decision.sequence);
     }
+    std::uint64_t sequence = 0;
     const int error = ::listen(socket.fd.get(), context.integer(1)) == 0 ? 0 : errno;
     if (error == 0 && moved_port(socket, bound.port)) {
-        // The binding was not a lasting one, or a sibling dissolved it: the kernel has chosen a port by
-        // itself.
-        const rules::Verdict verdict = judge(context, subject);
+        // The binding did not last, or a sibling dissolved it: the kernel has chosen a port by itself.
+        const rules::Verdict verdict = evaluate(context, subject);
         if (verdict.action != rules::Action::allow) ::shutdown(socket.fd.get(), SHUT_RDWR);
         context.asking = Asking::never;
-        if (const int refused = refusal(context, subject, verdict, &sequence))
-            return refuse(context, socket, refused);
+        const Decision decision = decide_with(context, subject, verdict);
+        if (!decision.allowed()) return refuse(context, socket, decision.error);
+        sequence = decision.sequence;
     }
     finish(context, socket, sequence, 0, error);
 }
 
 }  // namespace
 
-void handle_bind(CallContext& context) {
+void handle_bind(NetworkCall& context) {
     auto socket = pin_socket(context, context.integer(0));
-    if (!socket) return fail_descriptor_unavailable(context, rules::Operation::bind, socket.error().value(), {1, 2});
+    if (!socket)
+        return fail_descriptor_unavailable(context, rules::Operation::bind, socket.error().value(), {1, 2});
     const auto address = read_address(context.thread(), context.word(1), context.integer(2));
     if (!context.call.waiting()) return;
     if (!address) return refuse(context, *socket, address.error().value());
@@ -154,7 +156,7 @@ void handle_bind(CallContext& context) {
     if (socket->kind.domain == AF_UNIX) {
         const auto name = unix_name(*address);
         if (name && !name->abstract) return bind_path(context, *socket, *address, name->name);
-        // Without a name the kernel picks an abstract one.
+        // The kernel picks an abstract name if there is none.
         const std::string shown = name ? "@" + name->name : "@";
         if (name || address->family() == AF_UNIX)
             return bind_named(context, *socket, *address, rules::UnixObject{shown, socket->kind.unix_type()});
@@ -162,15 +164,16 @@ void handle_bind(CallContext& context) {
     bind_to(context, *socket, *address, 0);
 }
 
-void handle_getsockname(CallContext& context) {
-    // Everything but a name that we know better is the kernel's to say: nothing of it is a matter of rules.
-    if (context.run.bound_names.empty() || !check_enabled(context.entry.name))
+void handle_getsockname(NetworkCall& context) {
+    // The kernel answers everything but a name that callgate knows better; no rule is about it.
+    if (context.network.bound_names.empty() || !check_enabled(context.entry.name))
         return context.call.let_continue(), void();
     auto copy = kernel::descriptor_copy(context.thread(), context.integer(0));
     struct stat socket {};
     if (!copy || ::fstat(copy->get(), &socket) != 0) return context.call.let_continue(), void();
     copy->reset();
-    const auto name = S_ISSOCK(socket.st_mode) ? context.run.bound_names.find(socket.st_ino) : std::nullopt;
+    const auto name =
+        S_ISSOCK(socket.st_mode) ? context.network.bound_names.find(socket.st_ino) : std::nullopt;
     if (!name) return context.call.let_continue(), void();
     const auto room = kernel::read_object<int>(context.thread(), context.word(2));
     if (!context.call.waiting()) return;
@@ -188,7 +191,7 @@ void handle_getsockname(CallContext& context) {
     context.call.succeed(0);
 }
 
-void handle_listen(CallContext& context) {
+void handle_listen(NetworkCall& context) {
     auto socket = pin_socket(context, context.integer(0));
     if (!context.call.waiting()) return;
     if (!socket) return fail_descriptor_unavailable(context, rules::Operation::bind, socket.error().value());

@@ -1,8 +1,9 @@
-// The names that unix sockets were bound by, where the kernel knows only the last component.
+// The names by which unix sockets were bound; the kernel knows only their last component.
 //
-// A pathname socket is bound on behalf by its leaf, in the pinned directory (a whole path would be resolved a
-// second time). getsockname(2) must still say what the program gave: multiprocessing listens by it. Keyed by
-// the socket's inode, which the kernel does not give out twice while it lives. Any thread.
+// A pathname socket is bound on behalf by its leaf, in the pinned directory, because a whole path would be
+// resolved a second time. The program must still get the name that it gave from getsockname(2):
+// multiprocessing listens by it. Keyed by the socket's inode, which the kernel does not give out twice while
+// it lives. Any thread.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +21,7 @@ class BoundNames {
 public:
     void remember(ino_t socket, const SocketAddress& address) {
         const std::lock_guard lock(mutex_);
-        if (names_.size() >= most) names_.erase(names_.begin());
+        if (names_.size() >= max_names) names_.erase(names_.begin());
         names_[socket] = address;
         empty_.store(false);
     }
@@ -33,7 +34,7 @@ public:
     [[nodiscard]] bool empty() const { return empty_.load(); }
 
 private:
-    static constexpr std::size_t most = 4096;
+    static constexpr std::size_t max_names = 4096;
     std::mutex mutex_;
     std::unordered_map<ino_t, SocketAddress> names_;
     std::atomic<bool> empty_{true};

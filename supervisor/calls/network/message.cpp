@@ -1,4 +1,5 @@
 #include "supervisor/calls/network/message.hpp"
+#include "supervisor/calls/network/needs.hpp"
 
 #include <netinet/in.h>
 
@@ -19,7 +20,7 @@ constexpr std::size_t max_passed = 253;                    // SCM_MAX_FD
 constexpr std::size_t max_control = std::size_t{1} << 20;  // far above net.core.optmem_max
 constexpr std::size_t max_payload = 0x7ffff000;            // MAX_RW_COUNT
 
-Result<void> read_address_of(CallContext& context, const msghdr& header, Message& message) {
+Result<void> read_address_of(NetworkCall& context, const msghdr& header, Message& message) {
     if (header.msg_name == nullptr) return {};
     const auto given = static_cast<int>(header.msg_namelen);
     if (given < 0) return errno_code(EINVAL);
@@ -33,7 +34,7 @@ Result<void> read_address_of(CallContext& context, const msghdr& header, Message
     return {};
 }
 
-Result<void> read_parts(CallContext& context, const msghdr& header, Message& message) {
+Result<void> read_parts(NetworkCall& context, const msghdr& header, Message& message) {
     if (header.msg_iovlen > max_parts) return errno_code(EMSGSIZE);
     message.parts.resize(header.msg_iovlen);
     auto read = kernel::read_memory(context.thread(), reinterpret_cast<std::uint64_t>(header.msg_iov),
@@ -47,7 +48,7 @@ Result<void> read_parts(CallContext& context, const msghdr& header, Message& mes
     return {};
 }
 
-Result<void> read_control(CallContext& context, const msghdr& header, Message& message) {
+Result<void> read_control(NetworkCall& context, const msghdr& header, Message& message) {
     if (header.msg_controllen == 0) return {};
     if (header.msg_controllen > max_control) return errno_code(ENOBUFS);
     message.control.resize(header.msg_controllen);
@@ -55,7 +56,7 @@ Result<void> read_control(CallContext& context, const msghdr& header, Message& m
                                message.control);
 }
 
-/// Options that send a packet elsewhere than to the address that is judged.
+/// Whether this option sends a packet elsewhere than to the judged address.
 bool routes_elsewhere(const cmsghdr& part) {
     constexpr int ip_retopts = 7, ipv6_2292rthdr = 5, ipv6_rthdr = 57;
     if (!check_enabled("routing-data")) return false;
@@ -64,8 +65,8 @@ bool routes_elsewhere(const cmsghdr& part) {
            (part.cmsg_type == ipv6_rthdr || part.cmsg_type == ipv6_2292rthdr);
 }
 
-/// The caller may name itself alone; the kernel is to find the same of us.
-Result<void> translate_credentials(CallContext& context, std::byte* data) {
+/// The caller may only name itself. The kernel then finds the same about this process.
+Result<void> translate_credentials(NetworkCall& context, std::byte* data) {
     ucred given{};
     std::memcpy(&given, data, sizeof given);
     const auto caller = kernel::status(context.thread());
@@ -76,13 +77,13 @@ Result<void> translate_credentials(CallContext& context, std::byte* data) {
     return {};
 }
 
-/// The caller's descriptors by copies of ours.
-Result<void> translate_rights(CallContext& context, Message& message, std::byte* data, std::size_t count) {
+/// Replaces the caller's descriptors by copies of ours.
+Result<void> translate_rights(NetworkCall& context, Message& message, std::byte* data, std::size_t count) {
     if (message.passed.size() + count > max_passed) return errno_code(EINVAL);
     for (std::size_t index = 0; index < count; ++index) {
         int number = 0;
         std::memcpy(&number, data + index * sizeof number, sizeof number);
-        auto copy = context.buffers.callers.descriptor_copy(context.thread(), number);
+        auto copy = context.caller.cache.descriptor_copy(context.thread(), number);
         if (!copy) return copy.error();
         number = copy->get();
         std::memcpy(data + index * sizeof number, &number, sizeof number);
@@ -91,15 +92,15 @@ Result<void> translate_rights(CallContext& context, Message& message, std::byte*
     return {};
 }
 
-/// What the kernel would look up in the caller is put in terms of this process.
-Result<void> translate_control(CallContext& context, Message& message, const SocketKind& kind) {
+/// Translates what the kernel would look up in the caller into terms of this process.
+Result<void> translate_control(NetworkCall& context, Message& message, const SocketKind& kind) {
     msghdr walk{};
     walk.msg_control = message.control.data();
     walk.msg_controllen = message.control.size();
     for (cmsghdr* part = CMSG_FIRSTHDR(&walk); part != nullptr; part = CMSG_NXTHDR(&walk, part)) {
         if (kind.internet() && routes_elsewhere(*part)) return errno_code(EPERM);
         if (kind.domain != AF_UNIX || part->cmsg_level != SOL_SOCKET) continue;
-        // The length is the target's word; only the header is known to fit (net/core/scm.c, CMSG_OK).
+        // The target chose the length; only the header is known to fit (net/core/scm.c, CMSG_OK).
         const auto* begin = reinterpret_cast<const std::byte*>(part);
         const auto left = static_cast<std::size_t>(message.control.data() + message.control.size() - begin);
         if (part->cmsg_len < CMSG_LEN(0) || part->cmsg_len > left) return errno_code(EINVAL);
@@ -118,7 +119,7 @@ Result<void> translate_control(CallContext& context, Message& message, const Soc
 
 }  // namespace
 
-Result<Message> read_message(CallContext& context, const msghdr& header, const SocketKind& kind) {
+Result<Message> read_message(NetworkCall& context, const msghdr& header, const SocketKind& kind) {
     Message message;
     auto read = read_address_of(context, header, message);
     if (read) read = read_parts(context, header, message);

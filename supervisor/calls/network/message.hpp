@@ -1,9 +1,9 @@
-// One message of sendto, sendmsg or sendmmsg, copied out of the target.
+// A message of sendto, sendmsg or sendmmsg, copied out of the target.
 //
-// An attacker controls header, address, vector, control data and payload, and may change them at any time:
-// each is read once, and what was read is judged and sent. Lengths inside them are never believed. The
-// payload is not all copied where it is long: of a stream piece by piece, each judged by nobody, since a
-// stream goes where connect was judged to go.
+// An attacker controls header, address, vector, control data and payload, and may change them at any time.
+// Each is read once; the copy is judged and sent. Lengths inside them are never believed. A long payload of a
+// stream is copied piece by piece. The pieces are not judged, since a stream goes where connect was judged to
+// go.
 #pragma once
 
 #include <sys/socket.h>
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
+#include "supervisor/calls/network/needs.hpp"
 #include "supervisor/calls/network/pinned_socket.hpp"
 
 namespace callgate::calls {
@@ -24,15 +25,15 @@ struct Message {
     std::optional<SocketAddress> address;
     std::vector<iovec> parts;       // of the payload, in the target
     std::size_t size = 0;           // of the payload, as the kernel counts it
-    std::vector<std::byte> copied;  // all of the payload, where it was read with the rest
+    std::vector<std::byte> copied;  // all of the payload, if it was read with the rest
     std::vector<std::byte> control;
     std::vector<UniqueFd> passed;  // descriptors that `control` passes, ours
 };
 
-/// What a header in the target says, with all that it points at but the payload. Errors in the kernel's
-/// order: EINVAL, EFAULT, EMSGSIZE, ENOBUFS; of unix control data EBADF, EINVAL and EPERM; EPERM for options
-/// that would send the packet elsewhere than to its address.
-[[nodiscard]] Result<Message> read_message(CallContext& context, const msghdr& header,
+/// A message by its header in the target, with all that the header points at but the payload. Errors in the
+/// kernel's order: EINVAL, EFAULT, EMSGSIZE, ENOBUFS; for unix control data EBADF, EINVAL and EPERM. EPERM
+/// also for options that would send the packet elsewhere than to its address.
+[[nodiscard]] Result<Message> read_message(NetworkCall& context, const msghdr& header,
                                            const SocketKind& kind);
 
 /// A message of one part and no control data (sendto), and its address of `length` bytes. A payload that is
@@ -40,7 +41,7 @@ struct Message {
 [[nodiscard]] Result<Message> read_plain_message(pid_t thread, std::uint64_t payload, std::size_t size,
                                                  std::uint64_t address, int length);
 
-/// Bytes of the payload that are copied at once, at most, where none limits it by itself.
+/// Bytes of the payload that are copied at once, unless something else limits them.
 inline constexpr std::size_t usual_payload = std::size_t{64} << 10;
 
 /// The payload from `offset` on, as much as `into` takes; less where the target's memory cannot be read.

@@ -1,4 +1,5 @@
 #include "supervisor/calls/network/pinned_socket.hpp"
+#include "supervisor/calls/network/needs.hpp"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -26,7 +27,7 @@ bool option(int fd, int level, int name, T& value) {
     return ::getsockopt(fd, level, name, &value, &size) == 0;
 }
 
-/// A stream that is connected, connecting or listening takes no other peer.
+/// The errno of a stream that is connected, connecting or listening: it takes no other peer.
 int refused_by_state(int fd) {
     tcp_info info{};
     if (!option(fd, IPPROTO_TCP, TCP_INFO, info) || info.tcpi_state == TCP_CLOSE) return 0;
@@ -53,15 +54,15 @@ bool is_bound(int fd) {
 
 }  // namespace
 
-Result<PinnedSocket> pin_socket(CallContext& context, int number) {
-    auto copy = context.buffers.callers.descriptor_copy(context.thread(), number);
+Result<PinnedSocket> pin_socket(NetworkCall& context, int number) {
+    auto copy = context.caller.cache.descriptor_copy(context.thread(), number);
     if (!copy) return copy.error();
     const auto kind = socket_kind(copy->get());
     if (!kind) return kind.error();
     return PinnedSocket{std::move(*copy), *kind};
 }
 
-Result<GivenPath> unix_path(CallContext& context, const std::string& name) {
+Result<GivenPath> unix_path(NetworkCall& context, const std::string& name) {
     GivenPath given;
     context.buffers.path = name;
     given.text = &context.buffers.path;
@@ -73,7 +74,7 @@ Result<GivenPath> unix_path(CallContext& context, const std::string& name) {
     return given;
 }
 
-Result<UnixPeer> find_unix_peer(CallContext& context, const std::string& name) {
+Result<UnixPeer> find_unix_peer(NetworkCall& context, const std::string& name) {
     auto given = unix_path(context, name);
     if (!given) return given.error();
     auto object = resolve_object(given->request(context.thread(), Follow::yes));
@@ -101,7 +102,7 @@ int refused_connect(const PinnedSocket& socket, const SocketAddress& address) {
 }
 
 int refused_bind(const PinnedSocket& socket, const SocketAddress& address) {
-    // Whether the address can be had is tried with a socket of our own, which takes no port.
+    // A socket of our own, which takes no port, shows whether the address can be had.
     const UniqueFd probe(::socket(socket.kind.domain, socket.kind.type | SOCK_CLOEXEC, 0));
     const int on = 1;
     if (!probe || ::setsockopt(probe.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on) != 0)
@@ -111,7 +112,7 @@ int refused_bind(const PinnedSocket& socket, const SocketAddress& address) {
     std::fill_n(portless.bytes.begin() + port_at, sizeof(in_port_t), std::byte{});
     if (::bind(probe.get(), portless.get(), portless.length) != 0) return errno;
     if (is_bound(socket.fd.get())) return EINVAL;
-    // So that programs which look for a free port come to an end.
+    // Programs that look for a free port then come to an end.
     return port_is_taken(socket.kind, address) ? EADDRINUSE : 0;
 }
 
@@ -127,7 +128,7 @@ int refused_send(const PinnedSocket& socket, const SocketAddress& address, std::
     return without_port;
 }
 
-void finish(CallContext& context, PinnedSocket& socket, std::uint64_t sequence, std::int64_t result,
+void finish(NetworkCall& context, PinnedSocket& socket, std::uint64_t sequence, std::int64_t result,
             int error) {
     const bool interrupted =
         error == EINTR && context.blocking.interruption() != Blocking::Interruption::none;

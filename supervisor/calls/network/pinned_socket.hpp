@@ -1,15 +1,16 @@
-// A socket taken out of the caller, what a call says to do with it, and what the kernel would say first.
+// A socket copied from the caller, the peer of a call, and the errors that the kernel would give first.
 //
-// An attacker controls the descriptor's number (the very socket is taken with pidfd_getfd, so a sibling's
-// dup2 changes nothing) and, for a pathname socket, the names on the way (the socket's inode is pinned). The
-// copy is closed before the answer: a program that closes its socket and binds the port anew must find it
-// free.
+// An attacker controls the descriptor's number: the very socket is copied with pidfd_getfd, so a sibling's
+// dup2 changes nothing. For a pathname socket it also controls the names on the way: the socket's inode is
+// pinned. The copy is closed before the answer. A program that closes its socket and binds the port anew must
+// find the port free.
 #pragma once
 
 #include "base/unique_fd.hpp"
 #include "supervisor/calls/arguments.hpp"
-#include "supervisor/decide/decide.hpp"
+#include "supervisor/calls/network/needs.hpp"
 #include "supervisor/calls/socket_address.hpp"
+#include "supervisor/decide/decide.hpp"
 
 namespace callgate::calls {
 
@@ -19,7 +20,7 @@ struct PinnedSocket {
 };
 
 /// The socket that is descriptor `number` of the caller. EBADF, ENOTSOCK; errors of pidfd_getfd(2).
-[[nodiscard]] Result<PinnedSocket> pin_socket(CallContext& context, int number);
+[[nodiscard]] Result<PinnedSocket> pin_socket(NetworkCall& context, int number);
 
 /// The unix socket that a path leads to. It lives as long as the call.
 struct UnixPeer {
@@ -29,28 +30,27 @@ struct UnixPeer {
 };
 /// Resolved for the caller; `name` is copied. Errors as connect(2) gives them for such a path, except what
 /// only trying it can tell.
-[[nodiscard]] Result<UnixPeer> find_unix_peer(CallContext& context, const std::string& name);
+[[nodiscard]] Result<UnixPeer> find_unix_peer(NetworkCall& context, const std::string& name);
 
 /// The path of a unix address, and where it starts.
-[[nodiscard]] Result<GivenPath> unix_path(CallContext& context, const std::string& name);
+[[nodiscard]] Result<GivenPath> unix_path(NetworkCall& context, const std::string& name);
 
-/// What the kernel refuses before anybody could ask for leave: so that a program that did not get as far as a
-/// verdict does not see one (transparency.md). 0 where it would go on. They look at the pinned socket and the
-/// copied address alone, and change nothing.
+/// The errno that the kernel gives before any security hook; 0: none. A program that would not get as far as
+/// a verdict then does not see one. These functions look only at the pinned socket and the copied address,
+/// and change nothing.
 [[nodiscard]] int refused_connect(const PinnedSocket& socket, const SocketAddress& address);
 [[nodiscard]] int refused_bind(const PinnedSocket& socket, const SocketAddress& address);
 /// A datagram of `size` bytes.
 [[nodiscard]] int refused_send(const PinnedSocket& socket, const SocketAddress& address, std::size_t size,
                                int flags);
 
-/// Lets go of the socket and answers with what the act came to: `result`, or `error` where it is not 0. A
-/// wait that a signal ended is taken up again as the kernel would (signal(7)); an act that failed is on
-/// record too.
-void finish(CallContext& context, PinnedSocket& socket, std::uint64_t sequence, std::int64_t result,
+/// Lets go of the socket and answers with the outcome of the act: `error` if it is not 0, else `result`. A
+/// wait that a signal ended is taken up again as the kernel would (signal(7)). A failed act is on record too.
+void finish(NetworkCall& context, PinnedSocket& socket, std::uint64_t sequence, std::int64_t result,
             int error);
 
 /// Lets go of the socket and answers a refusal.
-inline void refuse(CallContext& context, PinnedSocket& socket, int error) {
+inline void refuse(NetworkCall& context, PinnedSocket& socket, int error) {
     socket.fd.reset();
     context.fail(error);
 }

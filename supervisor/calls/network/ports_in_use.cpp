@@ -44,7 +44,7 @@ struct Socket {
     unsigned port = 0, state = 0;
 };
 
-/// "  sl: ADDRESS:PORT REMOTE:PORT STATE ...": the words of an address as the machine stores them.
+/// Reads "  sl: ADDRESS:PORT REMOTE:PORT STATE ...", with the words of the address in host byte order.
 bool parse(const char* line, Socket& socket) {
     char address[33] = {};
     if (std::sscanf(line, "%*d: %32[0-9A-F]:%4X %*[0-9A-F]:%*4X %2X", address, &socket.port, &socket.state) !=

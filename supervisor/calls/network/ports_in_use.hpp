@@ -1,4 +1,4 @@
-// Which ports are taken, as /proc/net tells it: without taking one to find out.
+// Ports in use according to /proc/net, found out without taking one.
 //
 // An attacker chooses the address that is looked up, and may be shown no more than a bind of its own would
 // tell it.
@@ -9,7 +9,7 @@
 namespace callgate::calls {
 
 /// Whether some socket listens at (TCP), or is bound to (UDP), the port of an internet address, and to an
-/// address that overlaps with it. What is bound and does not listen is not seen.
+/// address that overlaps with it. A TCP socket that is bound and does not listen is not seen.
 [[nodiscard]] bool port_is_taken(const SocketKind& kind, const SocketAddress& address);
 
 }  // namespace callgate::calls

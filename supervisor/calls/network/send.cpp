@@ -1,9 +1,9 @@
-// sendto, sendmsg, sendmmsg: notified only where datagram sockets can be made (architecture.md).
+// sendto, sendmsg, sendmmsg: notified only if datagram sockets can be made (docs/dev/architecture.md).
 //
-// An attacker controls all that the message consists of (message.hpp) and the descriptor's number (the very
-// socket is taken): what was copied is judged, and sent from the copy. Nothing is read twice and nothing
-// continued. A stream ignores the address (MSG_FASTOPEN is refused by the filter), and a send without one
-// goes where connect was judged to go. Passed descriptors are taken from the caller and sent as our copies;
+// An attacker controls all parts of the message (message.hpp) and the descriptor's number (the very socket is
+// copied). The copied message is judged, and sent from the copy. No part is read twice, and no call
+// continued. A stream ignores the address (the filter refuses MSG_FASTOPEN), and a send without one goes
+// where connect was judged to go. Passed descriptors are copied from the caller and sent as our copies;
 // credentials name the supervisor (docs/differences.md).
 #include <fcntl.h>
 #include <signal.h>
@@ -14,31 +14,31 @@
 
 #include <algorithm>
 
-#include "supervisor/calls/network/sending.hpp"
 #include "supervisor/calls/descriptor_unavailable.hpp"
-#include "supervisor/kernel/target_memory.hpp"
 #include "supervisor/calls/handlers.hpp"
+#include "supervisor/calls/network/needs.hpp"
+#include "supervisor/calls/network/sending.hpp"
+#include "supervisor/kernel/target_memory.hpp"
 
 namespace callgate::calls {
 
 using rules::Operation;
 
-/// 0: on record, send now. Otherwise the errno.
+/// Decides on the destination. 0: on record, send now. Otherwise the errno.
 int Sending::weigh(const Subject& subject) {
-    const rules::Verdict verdict = judge(context_, subject);
+    const rules::Verdict verdict = evaluate(context_, subject);
     if (restricted(context_, subject, verdict)) {
         if (const int error = refused_send(socket_, *message_.address, message_.size, flags_)) return error;
     }
-    std::uint64_t sequence = 0;
-    const int error = refusal(context_, subject, verdict, &sequence);
-    if (error == 0) outcome_.sequence = sequence;
-    return error;
+    const Decision decision = decide_with(context_, subject, verdict);
+    if (decision.allowed()) outcome_.sequence = decision.sequence;
+    return decision.error;
 }
 
 int Sending::judge_internet() {
     const auto endpoint = endpoint_of(*message_.address, socket_.kind, Role::destination);
-    // What names no endpoint the kernel refuses by itself; AF_UNSPEC on IPv6 goes where connect was judged to
-    // go.
+    // The kernel itself refuses an address that names no endpoint. AF_UNSPEC on IPv6 goes where connect was
+    // judged to go.
     if (!endpoint) return 0;
     Subject subject;
     subject.operations = Operation::connect;
@@ -55,14 +55,14 @@ int Sending::judge_unix_path(const std::string& name) {
         return ESRCH;
     }
     if (!peer) {
-        // The message's own faults come first: to a name that certainly is not there only they can tell.
+        // The message's own errors come first. A send to a name that certainly does not exist shows them.
         message_.address = unix_path_address("/proc/self/fd/none");
         return -peer.error().value();
     }
     peer_ = std::move(*peer);
     message_.address = peer_->address;
     const Object& object = peer_->object;
-    if (!S_ISSOCK(object.status.st_mode)) return 0;  // nobody listens there: the kernel's to refuse
+    if (!S_ISSOCK(object.status.st_mode)) return 0;  // there is no listener: the kernel refuses
     if (object.unlinked) return ECONNREFUSED;
     Subject subject;
     subject.operations = Operation::connect;
@@ -83,8 +83,8 @@ int Sending::judge_unix() {
     return weigh(subject);
 }
 
-/// Judges the address and puts the one to use in its place. 0, an errno, or a negative one that comes after
-/// the kernel's own.
+/// Judges the address and replaces it by the one to use. Returns 0, an errno, or a negative errno that comes
+/// after the kernel's own.
 int Sending::judge_destination() {
     if (!message_.address) return 0;
     const SocketKind& kind = socket_.kind;
@@ -93,13 +93,12 @@ int Sending::judge_destination() {
         return 0;
     }
     if (kind.internet()) return judge_internet();
-    // Connected kinds refuse or ignore an address, and netlink's peer is the kernel: as they do by
-    // themselves.
+    // Connected kinds refuse or ignore an address by themselves, and netlink's peer is the kernel.
     if (kind.domain != AF_UNIX || kind.type != SOCK_DGRAM) return 0;
     return judge_unix();
 }
 
-/// Pages of ours that the kernel still sends from would change beneath it.
+/// ENOBUFS if the socket sends without copying: pages of ours would change while the kernel still sends them.
 int Sending::without_zero_copy() const {
     int on = 0;
     socklen_t size = sizeof on;
@@ -107,8 +106,8 @@ int Sending::without_zero_copy() const {
     return asked ? ENOBUFS : 0;
 }
 
-/// How much of the payload is copied at once: a stream takes any pieces, a message is whole or nothing (and
-/// where it is longer than the socket's buffer the kernel refuses it without looking at it).
+/// Bytes of the payload that are copied at once. A stream takes any pieces, a message is whole or nothing. If
+/// it is longer than the socket's buffer, the kernel refuses it without looking at it.
 std::size_t Sending::copied_at_once() const {
     if (message_.size <= usual_payload) return message_.size;
     if (socket_.kind.type == SOCK_STREAM) return usual_payload;
@@ -118,7 +117,7 @@ std::size_t Sending::copied_at_once() const {
     return message_.size <= static_cast<std::size_t>(buffer) ? message_.size : 0;
 }
 
-/// A send that may block as far as is known: others receive meanwhile.
+/// Announces a send that may block, so that other threads receive meanwhile.
 template <class Send>
 ssize_t Sending::announced(int flags, Send send) {
     const bool declared = context_.blocking.expects_blocking() && (flags & MSG_DONTWAIT) == 0 &&
@@ -134,7 +133,7 @@ ssize_t Sending::announced(int flags, Send send) {
     return sent;
 }
 
-/// `beyond` bytes follow that are in no memory: the kernel faults there, if it comes that far.
+/// After the piece follow `beyond` bytes that are in no memory: the kernel faults there if it comes that far.
 ssize_t Sending::send_piece(std::span<std::byte> piece, std::size_t beyond, int flags) {
     constexpr std::uintptr_t nowhere = 8;
     iovec parts[2] = {{piece.data(), piece.size()}, {reinterpret_cast<void*>(nowhere), beyond}};  // NOLINT
@@ -219,16 +218,18 @@ Outcome Sending::send_batch(Batch& batch, std::size_t& count) {
 
 namespace {
 
-void answer(CallContext& context, PinnedSocket& socket, const Outcome& outcome) {
+void answer(NetworkCall& context, PinnedSocket& socket, const Outcome& outcome) {
     if (!outcome.answer) return;
     finish(context, socket, outcome.sequence, static_cast<std::int64_t>(outcome.sent), outcome.error);
 }
 
 }  // namespace
 
-void handle_sendto(CallContext& context) {
+void handle_sendto(NetworkCall& context) {
     auto socket = pin_socket(context, context.integer(0));
-    if (!socket) return fail_descriptor_unavailable(context, rules::Operation::connect, socket.error().value(), {4, 5});
+    if (!socket)
+        return fail_descriptor_unavailable(context, rules::Operation::connect, socket.error().value(),
+                                           {4, 5});
     auto message = read_plain_message(context.thread(), context.word(1), context.word(2), context.word(4),
                                       context.integer(5));
     if (!context.call.waiting()) return;
@@ -245,10 +246,11 @@ void handle_sendto(CallContext& context) {
     answer(context, *socket, Sending(context, *socket, *message, flags).run());
 }
 
-void handle_sendmsg(CallContext& context) {
+void handle_sendmsg(NetworkCall& context) {
     if ((context.integer(2) & internal_flag) != 0) return context.fail(EINVAL);
     auto socket = pin_socket(context, context.integer(0));
-    if (!socket) return fail_descriptor_unavailable(context, rules::Operation::connect, socket.error().value());
+    if (!socket)
+        return fail_descriptor_unavailable(context, rules::Operation::connect, socket.error().value());
     const auto header = kernel::read_object<msghdr>(context.thread(), context.word(1));
     if (!header) return refuse(context, *socket, header.error().value());
     auto message = read_message(context, *header, socket->kind);

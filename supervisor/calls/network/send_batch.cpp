@@ -70,7 +70,7 @@ std::size_t read_names(pid_t thread, std::span<const mmsghdr> headers, SocketAdd
     return same;
 }
 
-std::size_t write_lengths(pid_t thread, std::uint64_t at, std::span<const unsigned> lengths) {
+std::size_t write_all(pid_t thread, std::uint64_t at, std::span<const unsigned> lengths) {
     std::array<iovec, max_elements> places;
     for (std::size_t index = 0; index < lengths.size(); ++index) {
         const std::uint64_t place = at + index * sizeof(mmsghdr) + offsetof(mmsghdr, msg_len);
@@ -103,7 +103,7 @@ Batch Batch::read(pid_t thread, std::uint64_t at, std::size_t count) {
     if (kernel::read_scattered(thread, std::span(parts.data(), alike), batch.payload_) != total) return {};
     for (std::size_t index = 0; index < alike; ++index) {
         batch.sizes_.push_back(static_cast<unsigned>(parts[index].iov_len));
-        batch.told_before_.push_back(headers[index].msg_len);
+        batch.lengths_before_.push_back(headers[index].msg_len);
     }
     return batch;
 }
@@ -125,15 +125,17 @@ int Batch::send(int socket, int flags) {
     return ::sendmmsg(socket, headers.data(), static_cast<unsigned>(size()), flags);
 }
 
-std::size_t Batch::tell(pid_t thread, std::uint64_t at) const { return write_lengths(thread, at, sizes_); }
+std::size_t Batch::write_lengths(pid_t thread, std::uint64_t at) const {
+    return write_all(thread, at, sizes_);
+}
 
 void Batch::take_back(pid_t thread, std::uint64_t at, std::size_t from) const {
-    write_lengths(thread, at + from * sizeof(mmsghdr), std::span(told_before_).subspan(from));
+    write_all(thread, at + from * sizeof(mmsghdr), std::span(lengths_before_).subspan(from));
 }
 
 void Batch::shorten(std::size_t count) {
     sizes_.resize(count);
-    told_before_.resize(count);
+    lengths_before_.resize(count);
 }
 
 }  // namespace callgate::calls

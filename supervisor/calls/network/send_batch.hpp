@@ -1,8 +1,8 @@
 // Elements of one sendmmsg(2) that go the same way: copied together, judged once, sent together.
 //
-// An attacker controls every byte and may change it at any time: each is read once, and what was compared,
-// judged and sent is the copy. Only what is as plain as can be is taken (datagrams of an internet socket, one
-// part each, no control data, the same bytes of address); anything else is left to be handled one by one.
+// An attacker controls every byte and may change it at any time. Each is read once; the copy is compared,
+// judged and sent. A batch takes only the plainest elements: datagrams of an internet socket, one part each,
+// no control data, the same bytes of address. All others are handled one by one.
 #pragma once
 
 #include <sys/socket.h>
@@ -21,24 +21,24 @@ class Batch {
 public:
     /// Whether elements for such a socket, sent with these flags, may be taken together at all.
     [[nodiscard]] static bool possible(const SocketKind& kind, int flags);
-    /// The first elements at `at` that are alike, of `count` at most. Fewer than two: nothing was copied.
+    /// The first elements at `at` that are alike, at most `count`. Fewer than two: none was copied.
     [[nodiscard]] static Batch read(pid_t thread, std::uint64_t at, std::size_t count);
 
     [[nodiscard]] std::size_t size() const { return sizes_.size(); }
     [[nodiscard]] std::size_t first_size() const { return sizes_.front(); }
-    /// Writes each element's length where it came from; how many could be written. Before they are sent:
-    /// of those whose length cannot be told the kernel sends the first alone.
-    [[nodiscard]] std::size_t tell(pid_t thread, std::uint64_t at) const;
-    /// Writes what stood there from the element `from` on: those were not sent.
+    /// Writes each element's length to the target; returns how many could be written. Call it before sending:
+    /// if a length cannot be written, the kernel sends that element and none after it.
+    [[nodiscard]] std::size_t write_lengths(pid_t thread, std::uint64_t at) const;
+    /// Restores the lengths from the element `from` on: these elements were not sent.
     void take_back(pid_t thread, std::uint64_t at, std::size_t from) const;
     void shorten(std::size_t count);
     /// sendmmsg(2): the number sent, or -1 with errno.
     [[nodiscard]] int send(int socket, int flags);
 
-    std::optional<SocketAddress> address;  // of all; none: where the socket is connected to
+    std::optional<SocketAddress> address;  // of all elements; none: the socket's own peer
 
 private:
-    std::vector<unsigned> sizes_, told_before_;
+    std::vector<unsigned> sizes_, lengths_before_;
     std::vector<std::byte> payload_;  // one after the other
 };
 

@@ -1,7 +1,7 @@
-// One send of one socket while it is decided and carried out (send.cpp, send_many.cpp).
+// The state of one send of one socket while it is decided and done (send.cpp, send_many.cpp).
 //
-// Lives as long as the call. What an attacker controls, and why what is sent is what was judged, says
-// send.cpp.
+// Lives as long as the call. send.cpp says what an attacker controls, and why the judged message is the one
+// that is sent.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,12 @@
 #include <string>
 
 #include "supervisor/calls/network/message.hpp"
+#include "supervisor/calls/network/needs.hpp"
 #include "supervisor/calls/network/send_batch.hpp"
 
 namespace callgate::calls {
 
-/// What became of one message: bytes sent, or an errno. `answer` is false where nobody waits for one.
+/// The outcome of one message: bytes sent, or an errno. `answer` is false if nobody waits for one.
 struct Outcome {
     std::size_t sent = 0;
     int error = 0;
@@ -28,10 +29,10 @@ struct Outcome {
 /// anything, and sendto(2) ignores.
 inline constexpr int internal_flag = static_cast<int>(0x80000000U);
 
-/// One send of one socket, from the reading to the answer.
+/// A send of one socket, from reading to answer.
 class Sending {
 public:
-    Sending(CallContext& context, PinnedSocket& socket, Message& message, int flags)
+    Sending(NetworkCall& context, PinnedSocket& socket, Message& message, int flags)
         : context_(context), socket_(socket), message_(message), flags_(flags & ~MSG_ZEROCOPY) {
         zero_copy_ = (flags & MSG_ZEROCOPY) != 0;
     }
@@ -55,7 +56,7 @@ private:
     void send_all();
     void note_broken_pipe();
 
-    CallContext& context_;
+    NetworkCall& context_;
     PinnedSocket& socket_;
     Message& message_;
     int flags_;

@@ -1,17 +1,17 @@
-// Calls that name processes by number: limits, priorities, affinity, and signals (also those of a file whose
-// owner is set) where Landlock has no scope for them.
+// Calls that name processes by number: limits, priorities and affinity. Also signals, and the owner of a file
+// who gets signals, if Landlock has no scope for them.
 //
 // An attacker controls only scalars, which the kernel does not read again; so a call on a process of the tree
 // is continued. A process outside, callgate's own included, is answered as one of another user: EPERM.
 //
 // A number may be reused between looking and the continued call. It is free only once its process was reaped,
-// and given anew only after all others up to pid_max were; the effect would be that of a call on a process
-// which a stranger started in that very instant. Nothing holds a number without its process, and these calls
-// know no other name, so that much remains.
+// and given anew only after all others up to pid_max were. The call would then reach an outside process that
+// started in that very instant. Nothing holds a number without its process, and these calls know no other
+// name, so that much remains.
 //
-// A group is another matter: a sibling thread can take the caller into another one between looking and the
-// call, and its own group may be the user's whole job. So what reaches further than one process is done here,
-// to those of the tree alone, process by process, and answered as if all others were another user's.
+// A group is another matter. A sibling thread can take the caller into another group between looking and the
+// call, and its own group may be the user's whole job. So a call that reaches more than one process is done
+// here, to the processes of the tree alone, one by one. The answer is as if all others were another user's.
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -23,15 +23,16 @@
 
 #include "base/directory.hpp"
 #include "base/test_switch.hpp"
-#include "supervisor/decide/decide.hpp"
 #include "supervisor/calls/handlers.hpp"
+#include "supervisor/calls/processes/needs.hpp"
+#include "supervisor/decide/decide.hpp"
 
 namespace callgate::calls {
 
 namespace {
 
 enum class Reach : std::uint8_t {
-    nobody,  // the kernel refuses the arguments by themselves
+    none,  // the kernel refuses the arguments by themselves
     process,
     group,
     user,
@@ -48,26 +49,25 @@ constexpr int first_io_class = 1;  // IOPRIO_WHO_PROCESS; the others follow in t
 Named named_by_priority(int which, pid_t who) {
     switch (which) {
         case PRIO_PROCESS:
-            return {who < 0 ? Reach::nobody : Reach::process, who};
+            return {who < 0 ? Reach::none : Reach::process, who};
         case PRIO_PGRP:
-            return {who < 0 ? Reach::nobody : Reach::group, who};
+            return {who < 0 ? Reach::none : Reach::group, who};
         case PRIO_USER:
             return {Reach::user, who};
         default:
-            return {Reach::nobody, who};
+            return {Reach::none, who};
     }
 }
 
 Named named_by_kill(pid_t number, int signal) {
     // The least number has no opposite: the kernel knows no such group.
-    if (signal < 0 || signal >= NSIG || number == std::numeric_limits<pid_t>::min())
-        return {Reach::nobody, 0};
+    if (signal < 0 || signal >= NSIG || number == std::numeric_limits<pid_t>::min()) return {Reach::none, 0};
     if (number == -1) return {Reach::everyone, 0};
     if (number <= 0) return {Reach::group, -number};
     return {Reach::process, number};
 }
 
-Named named_by(const CallContext& context) {
+Named named_by(const ProcessCall& context) {
     const std::string_view name = context.entry.name;
     if (name == "setpriority") return named_by_priority(context.integer(0), context.integer(1));
     if (name == "ioprio_set")
@@ -76,13 +76,13 @@ Named named_by(const CallContext& context) {
     const bool owner = name == "fcntl";
     const pid_t number = context.integer(owner ? 2 : 0);
     if (number >= 0) return {Reach::process, number};
-    if (!owner || number == std::numeric_limits<pid_t>::min()) return {Reach::nobody, 0};
+    if (!owner || number == std::numeric_limits<pid_t>::min()) return {Reach::none, 0};
     return {Reach::group, -number};
 }
 
-bool in_tree(const CallContext& context, pid_t process) {
-    return (process != context.run.guardian || !check_enabled("guardian-is-a-stranger")) &&
-           kernel::descends_from(process, context.run.guardian);
+bool in_tree(const ProcessCall& context, pid_t process) {
+    return (process != context.processes.guardian || !check_enabled("guardian-is-outside")) &&
+           kernel::descends_from(process, context.processes.guardian);
 }
 
 /// Calls `visit` for each number that a directory of /proc holds. False: it cannot be read.
@@ -97,48 +97,48 @@ bool for_each_number(const char* path, Visit visit) {
     return true;
 }
 
-/// Those whom the number of a group or user stands for.
-struct Crowd {
-    std::vector<pid_t> own;
-    bool strangers = false;
+/// The processes of a group or user.
+struct Members {
+    std::vector<pid_t> own;  // of the tree
+    bool outside = false;    // there are others
 };
 
 template <class Belongs>
-Crowd crowd(const CallContext& context, Belongs belongs) {
-    Crowd found;
+Members members(const ProcessCall& context, Belongs belongs) {
+    Members found;
     const bool read = for_each_number("/proc", [&](pid_t process) {
         if (!belongs(process)) return;
         if (in_tree(context, process)) {
             found.own.push_back(process);
         } else {
-            found.strangers = true;
+            found.outside = true;
         }
     });
-    if (!read) found.strangers = true;
+    if (!read) found.outside = true;
     return found;
 }
 
-Crowd crowd_of(const CallContext& context, const Named& named) {
+Members members_of(const ProcessCall& context, const Named& named) {
     if (named.reach == Reach::group) {
         const pid_t group = named.number == 0 ? ::getpgid(context.thread()) : named.number;
-        return crowd(context, [group](pid_t process) { return ::getpgid(process) == group; });
+        return members(context, [group](pid_t process) { return ::getpgid(process) == group; });
     }
     if (named.reach == Reach::user) {
         // 0 is the caller's own to setpriority, and root to ioprio_set.
         const bool own = named.number == 0 && context.entry.name == "setpriority";
-        const auto user = own ? context.run.uid : static_cast<uid_t>(named.number);
-        return crowd(context, [user](pid_t process) {
+        const auto user = own ? context.processes.uid : static_cast<uid_t>(named.number);
+        return members(context, [user](pid_t process) {
             const auto status = kernel::status(process);
             return status && status->real_uid == user;
         });
     }
     const auto caller = kernel::status(context.thread());
     const pid_t self = caller ? caller->process : 0;
-    return crowd(context, [self](pid_t process) { return process > 1 && process != self; });
+    return members(context, [self](pid_t process) { return process > 1 && process != self; });
 }
 
-/// A signal through a pidfd: never to one that got the number since. 0, or an errno.
-int send_signal(const CallContext& context, pid_t process, int signal) {
+/// Signals through a pidfd: never a process that got the number since. 0, or an errno.
+int send_signal(const ProcessCall& context, pid_t process, int signal) {
     const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, process, 0U)));
     if (!handle) return errno;
     if (!in_tree(context, process)) return EPERM;
@@ -146,9 +146,9 @@ int send_signal(const CallContext& context, pid_t process, int signal) {
 }
 
 /// kernel/signal.c, __kill_pgrp_info and kill_something_info.
-int signal_all(const CallContext& context, const Named& named, const Crowd& all) {
+int signal_all(const ProcessCall& context, const Named& named, const Members& all) {
     bool reached = false;
-    int error = all.strangers ? EPERM : ESRCH;
+    int error = all.outside ? EPERM : ESRCH;
     for (const pid_t process : all.own) {
         const int result = send_signal(context, process, context.integer(1));
         if (result == 0) reached = true;
@@ -157,10 +157,10 @@ int signal_all(const CallContext& context, const Named& named, const Crowd& all)
     return reached || named.reach == Reach::everyone ? 0 : error;
 }
 
-/// kernel/sys.c, setpriority; block/ioprio.c: each thread of each process. Who may not be changed says so for
-/// all.
+/// kernel/sys.c, setpriority; block/ioprio.c: each thread of each process. One that may not be changed
+/// decides the answer for all.
 template <class Set>
-int set_all(const Crowd& all, Set set) {
+int set_all(const Members& all, Set set) {
     bool reached = false;
     int error = 0;
     for (const pid_t process : all.own) {
@@ -172,13 +172,13 @@ int set_all(const Crowd& all, Set set) {
             }
         });
     }
-    if (all.strangers) return EPERM;
+    if (all.outside) return EPERM;
     if (error != 0) return error;
     return reached ? 0 : ESRCH;
 }
 
-/// What was asked for, done to those of the tree. 0, or the errno.
-int act_on_all(const CallContext& context, const Named& named, const Crowd& all) {
+/// Does what was asked for to the processes of the tree. 0, or the errno.
+int act_on_all(const ProcessCall& context, const Named& named, const Members& all) {
     const int value = context.integer(2);
     if (context.entry.name == "kill") return signal_all(context, named, all);
     if (context.entry.name == "setpriority") {
@@ -191,22 +191,22 @@ int act_on_all(const CallContext& context, const Named& named, const Crowd& all)
     });
 }
 
-void handle_one(CallContext& context, pid_t number) {
+void handle_one(ProcessCall& context, pid_t number) {
     const bool own = number == 0 || in_tree(context, number);
     if (!context.call.waiting()) return;
     if (own) return context.call.let_continue(), void();
-    // A number that nobody has is the kernel's to refuse (ESRCH).
+    // The kernel's errno for a number that no process has is ESRCH.
     context.fail(::kill(number, 0) != 0 && errno == ESRCH ? ESRCH : EPERM);
 }
 
-void handle_many(CallContext& context, const Named& named) {
-    const Crowd all = crowd_of(context, named);
+void handle_many(ProcessCall& context, const Named& named) {
+    const Members all = members_of(context, named);
     if (!context.call.waiting()) return;
-    // Only a group that is named by its number stays the same until the kernel looks; its members then know
-    // who sent the signal. An owner gets its signals later: what matters is who is meant.
+    // Only a group that is named by its number stays the same until the kernel looks. Continued, its members
+    // learn who sent the signal. An owner gets its signals later: only the meant processes matter.
     const bool lasting = named.reach == Reach::group && named.number != 0;
-    if (lasting && !all.strangers && !all.own.empty()) return context.call.let_continue(), void();
-    if (context.entry.name == "fcntl") return context.fail(all.strangers ? EPERM : ESRCH);
+    if (lasting && !all.outside && !all.own.empty()) return context.call.let_continue(), void();
+    if (context.entry.name == "fcntl") return context.fail(all.outside ? EPERM : ESRCH);
     const int error = act_on_all(context, named, all);
     if (error != 0) return context.fail(error);
     context.call.succeed(0);
@@ -214,9 +214,9 @@ void handle_many(CallContext& context, const Named& named) {
 
 }  // namespace
 
-void handle_outside_process(CallContext& context) {
+void handle_outside_process(ProcessCall& context) {
     const Named named = named_by(context);
-    if (named.reach == Reach::nobody || !check_enabled(context.entry.name)) {
+    if (named.reach == Reach::none || !check_enabled(context.entry.name)) {
         context.call.let_continue();
     } else if (named.reach == Reach::process) {
         handle_one(context, named.number);

@@ -15,8 +15,8 @@
 #include <cerrno>
 #include <set>
 
-#include "supervisor/calls/dispatch.hpp"
 #include "supervisor/enforce/call_table.hpp"
+#include "supervisor/receive/dispatch.hpp"
 
 using namespace callgate;
 using rules::Operation;
@@ -62,9 +62,10 @@ TEST_CASE("every mediated call has one entry, a name and a handler") {
     std::set<std::uint32_t> numbers;
     std::set<std::string_view> names;
     for (const enforce::CallEntry& entry : enforce::call_table()) {
-        if (entry.number != enforce::no_number) CHECK_MESSAGE(numbers.insert(entry.number).second, entry.name);
+        if (entry.number != enforce::no_number)
+            CHECK_MESSAGE(numbers.insert(entry.number).second, entry.name);
         CHECK_MESSAGE(names.insert(entry.name).second, entry.name);
-        CHECK((calls::handler_of(entry) != nullptr));
+        CHECK((handler_of(entry) != nullptr));
     }
     CHECK(enforce::find_call(SYS_read) == nullptr);
     CHECK(enforce::find_call(100'000) == nullptr);

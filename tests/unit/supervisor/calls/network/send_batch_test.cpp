@@ -116,7 +116,7 @@ TEST_CASE("a batch is sent from its copy, and the lengths are told") {
         all.texts[index] = "changed";
         all.parts[index] = {};
     }
-    CHECK(batch.tell(::getpid(), all.at()) == 3);
+    CHECK(batch.write_lengths(::getpid(), all.at()) == 3);
     CHECK(all.headers[2].msg_len == 3);
     CHECK(batch.send(sender, 0) == 3);
     std::array<char, 16> got{};

@@ -1,0 +1,33 @@
+// The needs of the handlers of files.
+#pragma once
+
+#include <shared_mutex>
+
+#include "supervisor/calls/call.hpp"
+#include "supervisor/calls/files/static_paths.hpp"
+
+namespace callgate::calls {
+
+class CrossDirectoryRename;
+
+struct FileNeeds {
+    const rules::Plan& plan;
+    const rules::StaticGrants& grants;
+    const rules::RenameCheck& moves;
+    /// Held shared from judging a name to acting on it, exclusively by renames of directories: no directory
+    /// moves between the two.
+    std::shared_mutex& names;
+    /// Set if Landlock forbids callgate's own threads to move anything to another directory (ABI 1).
+    CrossDirectoryRename* cross_directory_rename = nullptr;
+    pid_t guardian = -1;
+    uid_t uid = 0;
+    int terminal = -1;  // N of /dev/pts/N, if the run was given one
+    bool keep_capabilities = false;
+};
+
+struct FileCall : Call {
+    const FileNeeds& files;
+    StaticPaths& static_paths;  // the receiving thread's own
+};
+
+}  // namespace callgate::calls

@@ -1,0 +1,17 @@
+// The needs of the handlers of calls that name processes.
+#pragma once
+
+#include "supervisor/calls/call.hpp"
+
+namespace callgate::calls {
+
+struct ProcessNeeds {
+    pid_t guardian = -1;
+    uid_t uid = 0;
+};
+
+struct ProcessCall : Call {
+    const ProcessNeeds& processes;
+};
+
+}  // namespace callgate::calls

@@ -1,0 +1,27 @@
+// The caller's umask, for what callgate creates on its behalf.
+#pragma once
+
+#include <mutex>
+
+#include "supervisor/calls/call.hpp"
+
+namespace callgate::calls {
+
+/// While it lives, this thread creates with the given umask.
+///
+/// Receiving threads unshare CLONE_FS, so each has its own umask. If a container's profile refuses that, the
+/// umask and the working directory belong to the whole process. Then one thread at a time has them, restores
+/// them at the end, and must not wait for others meanwhile.
+class WithUmask {
+public:
+    WithUmask(WorkerBuffers& buffers, unsigned mask);
+    WithUmask(const WithUmask&) = delete;
+    WithUmask& operator=(const WithUmask&) = delete;
+    ~WithUmask();
+
+private:
+    std::unique_lock<std::mutex> lock_;
+    unsigned before_ = 0;
+};
+
+}  // namespace callgate::calls

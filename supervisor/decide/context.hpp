@@ -1,0 +1,99 @@
+// The state that deciding one call works on: needs that all calls of a run share, and the call itself.
+//
+// `DecideNeeds` outlives all receiving threads; everything in it is immutable, thread-safe, or a short lock.
+// A `CallContext` belongs to the one thread that handles the call.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rules/match/rule_set.hpp"
+#include "rules/plan/plan.hpp"
+#include "rules/plan/rename_check.hpp"
+#include "supervisor/approval/questions/question.hpp"
+#include "supervisor/audit/write/log.hpp"
+#include "supervisor/decide/sink.hpp"
+#include "supervisor/enforce/call_table.hpp"
+#include "supervisor/kernel/caller_cache.hpp"
+#include "supervisor/kernel/pending_call.hpp"
+#include "supervisor/kernel/target.hpp"
+
+namespace callgate::approval {
+class QuestionQueue;
+}
+
+namespace callgate::calls {
+
+class Observation;
+
+/// Rules by which a call can be judged: those that hold, or those that audit mode observes (observe.hpp).
+struct Basis {
+    const rules::RuleSet& rules;
+    const rules::StaticGrants& grants;
+    const rules::RenameCheck& moves;
+};
+
+struct DecideNeeds {
+    const Basis& enforced;
+    rules::RecordMode record_mode = rules::RecordMode::contested;
+    const Observation* observation = nullptr;      // audit mode; null: the run is enforced
+    audit::Log* log = nullptr;                     // null: --no-audit
+    approval::QuestionQueue* questions = nullptr;  // null: nobody can be asked
+    std::string home{};  // home directory of the person who answers: no grant ever covers it
+    DecisionSink& sink;
+    pid_t guardian = -1;
+    uid_t uid = 0;
+
+    /// A `kill` verdict: ends the whole tree. Any thread.
+    std::function<void()> kill_tree{};
+    /// A denial was recorded: sync the log soon. Any thread, cheap.
+    std::function<void()> sync_log{};
+    /// errno of the first record that could not be written; 0: none.
+    std::atomic<int> log_error{0};
+};
+
+/// Whether a call may wait for an answer when the rules ask.
+enum class Asking : std::uint8_t {
+    may,    // park the call
+    later,  // part of it is done: the caller gets that part as result, and calls again for the rest
+    never,  // it is done: deny
+};
+
+/// The caller of the current call, and a cache of earlier ones. Lives as long as the receiving thread.
+struct CallerInfo {
+    std::string executable;  // path of the current caller's; "": not read yet
+    kernel::CallerCache cache;
+};
+
+using enforce::CallEntry;
+
+struct CallContext {
+    DecideNeeds& needs;
+    kernel::PendingCall& call;
+    CallerInfo& caller;
+    const CallEntry& entry;
+    std::int64_t started_ns = 0;
+
+    /// Earlier answers to questions about this call; null: it asked none yet.
+    std::vector<approval::Approval>* approvals = nullptr;
+    unsigned approvals_used = 0;  // bits
+    Asking asking = Asking::may;
+    /// The question and the grant that decided last; 0: none.
+    std::uint64_t question = 0, grant = 0;
+    /// The subject that this grant allowed. The grant must still allow it at the moment of recording.
+    std::optional<approval::Subject> granted{};
+
+    [[nodiscard]] pid_t thread() const { return call.notification().thread; }
+    [[nodiscard]] int integer(int index) const { return call.notification().integer(index); }
+    [[nodiscard]] std::uint64_t word(int index) const {
+        return call.notification().arguments[static_cast<std::size_t>(index)];
+    }
+    /// Answers with an errno of the kernel's own; nothing is recorded.
+    void fail(int error) { call.fail(error); }
+};
+
+}  // namespace callgate::calls

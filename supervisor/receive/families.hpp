@@ -1,0 +1,32 @@
+// The needs of all families of handlers, for one receiving thread.
+#pragma once
+
+#include "supervisor/calls/exec/needs.hpp"
+#include "supervisor/calls/files/needs.hpp"
+#include "supervisor/calls/ipc/needs.hpp"
+#include "supervisor/calls/network/needs.hpp"
+#include "supervisor/calls/processes/needs.hpp"
+
+namespace callgate {
+
+/// Shared by all receiving threads.
+struct Families {
+    const calls::FileNeeds& files;
+    const calls::ExecNeeds& exec;
+    calls::NetworkNeeds& network;
+    calls::IpcObjects& ipc;
+    const calls::ProcessNeeds& processes;
+};
+
+/// The needs of receiving and handling calls. Outlives all receiving threads.
+struct WorkerNeeds {
+    calls::DecideNeeds& decide;
+    Families families;
+    /// The identity at the start. With capabilities a caller may change its own, and is then refused.
+    bool keep_capabilities = false;
+    kernel::Status identity{};
+    /// Calls that were notified, and those of them that the kernel continued by itself.
+    std::atomic<std::uint64_t> notifications{0}, continued{0};
+};
+
+}  // namespace callgate
