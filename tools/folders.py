@@ -1,12 +1,11 @@
 #!/usr/bin/python3
 """Checks which folder includes which, against tools/dependencies.
 
-usage: folders.py [--picture | --write | --list]
+usage: folders.py [--picture | --list]
 
-The check fails on an include that the file does not allow, on a folder that the file does not list, on a line or a word that
-no include needs any more, on a circle between folders, and where docs/dev/architecture.md shows another picture. --picture
-draws the folders in layers, and --write (`./dev docs`) puts that into the page. --list prints the lines as the sources have
-them, to start from after a move.
+The check fails on an include that the file does not allow, and on a folder that the file does not list. It fails on a line
+or a word that no include needs any more, and on a circle between folders. `--picture` draws the folders in layers, for
+docs/dev/architecture.md. `--list` prints the lines as the sources have them, to start from after a move.
 """
 from __future__ import annotations
 
@@ -19,8 +18,6 @@ from typing import Iterator, NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RULES = ROOT / "tools" / "dependencies"
-PAGE = ROOT / "docs" / "dev" / "architecture.md"
-MARK = "<!-- generated: tools/folders.py --picture -->\n"
 TOPS = ("base", "agent", "rules", "supervisor")
 # Libraries that cost a reader or a start something. A line limits them after a semicolon.
 LIBRARIES = ("boost/", "nlohmann/", "openssl/", "sodium")
@@ -149,15 +146,6 @@ def picture(rules: dict[str, Allowed]) -> str:
     return "\n".join(lines).rstrip()
 
 
-def page(rules: dict[str, Allowed]) -> str:
-    """The page with the picture between its two marks."""
-    before, _, rest = PAGE.read_text().partition(MARK)
-    _, mark, after = rest.partition(MARK)
-    if not mark:
-        raise SystemExit(f"folders: {PAGE.relative_to(ROOT)} needs two lines {MARK.strip()}")
-    return f"{before}{MARK}```\n{picture(rules)}\n```\n{MARK}{after}"
-
-
 def listing() -> str:
     graph: Graph = collections.defaultdict(set)
     for one in own_includes():
@@ -169,7 +157,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Checks which folder includes which.")
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--picture", action="store_true", help="print the folders in layers")
-    choice.add_argument("--write", action="store_true", help="put the picture into docs/dev/architecture.md")
     choice.add_argument("--list", action="store_true", help="print the lines that the sources would need")
     given = parser.parse_args()
     rules = read_rules()
@@ -180,12 +167,8 @@ def main() -> int:
         raise SystemExit(f"folders: tools/dependencies allows a circle: {' -> '.join(found)}")
     if given.picture:
         print(picture(rules))
-    elif given.write:
-        PAGE.write_text(page(rules))
     else:
         wrong = list(findings(rules))
-        if PAGE.read_text() != page(rules):
-            wrong.append(f"{PAGE.relative_to(ROOT)} shows another picture: ./dev docs writes it")
         for one in wrong:
             print(f"folders: {one}", file=sys.stderr)
         return 1 if wrong else 0
