@@ -1,4 +1,4 @@
-"""What questions cost: opens that a rule decides while one waits, its withdrawal, and the relay of a terminal."""
+"""Measures questions: opens that a rule decides while one waits, its withdrawal, and the relay of a terminal."""
 from __future__ import annotations
 
 import fcntl

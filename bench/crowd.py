@@ -18,7 +18,7 @@ class Crowd:
         self.used: dict[int, float] = {}  # of the last measurement
 
     def passed(self, at_once: int) -> float:
-        """Of one start: nanoseconds that pass; the processor time is kept."""
+        """Runs one start and gives the nanoseconds that pass; the processor time is kept."""
         rounds = max(1, self.starts // at_once)
         text = self.place.output([self.place.crowd, at_once, rounds, *self.place.supervised(), "/bin/true"])
         passed, self.used[at_once] = (float(one) for one in text.split())
@@ -31,8 +31,8 @@ class Crowd:
 
 
 def shares(rows: dict[str, Row], processors: int) -> dict[str, tuple[float, float]]:
-    """Of each number at once: the time that a start takes, by the time that it would take if each used what one alone uses
-    and the processors were never idle; and the processor time of a start, by that of one alone."""
+    """Two ratios for each number of starts at once. The first is the time of a start, by its time if each used what one
+    alone uses and no processor were idle. The second is the processor time of a start, by that of one alone."""
     passed, used = rows["starts at once"].rounds, rows["starts at once, processor"].rounds
     return {n: (statistics.median(p[n] / (u["1"] / processors) for p, u in zip(passed, used)),
                 statistics.median(u[n] / u["1"] for u in used)) for n in passed[0]}

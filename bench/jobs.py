@@ -11,7 +11,7 @@ LANGUAGES = {"bash": ["bash", "-c"], "python": ["python3", "-c"]}
 
 
 class Jobs:
-    """One server for all rounds. Its interpreters are the distribution's, as those of the native variant are."""
+    """A server for all rounds. Its interpreters are the distribution's, as those of the native variant are."""
 
     def __init__(self, place: Place) -> None:
         self.place, self.count = place, 0

@@ -1,4 +1,4 @@
-"""What limits cost: at the start of a run, and while a large tree is sampled."""
+"""Measures limits: at the start of a run, and while a large tree is sampled."""
 from __future__ import annotations
 
 import json
@@ -84,8 +84,8 @@ class Sampling:
 
 
 class Overshoot:
-    """Forty processes that grow by 500 MB/s together until they are ended: how far beyond the limit they came, sampled (by a
-    user who can make no control group). The report says it: `peak`."""
+    """Forty processes grow by 500 MB/s together until they are ended. The row is how far beyond the limit they came, sampled
+    (by a user who can make no control group). The report has it: `peak`."""
 
     LIMIT = 512 << 20
 

@@ -1,4 +1,4 @@
-// What the parts cost by themselves, without the kernel: evaluation, plan, filter, record.
+// Measures the parts by themselves, without the kernel: evaluation, plan, filter, record.
 //
 // Rule sets are like those of bench/run.py: a few rules that decide, padded with rules that never match.
 #include <benchmark/benchmark.h>

@@ -1,4 +1,4 @@
-"""Where the bench runs: a home, a work directory, a static tree and rule sets of its own, and how commands run there."""
+"""The place of the bench: a home, a work directory, a static tree and rule sets of its own, and how commands run there."""
 from __future__ import annotations
 
 import contextlib
@@ -62,7 +62,7 @@ class Place:
         return path
 
     def static_rules(self) -> Path:
-        """What the kernel holds alone: the profile `base` denies some files with an errno of its own."""
+        """Rules that the kernel holds alone: the profile `base` denies some files with an errno of its own."""
         return self.rule_set("static", [{"id": "libraries", "allow": ["read", "execute"],
                                          "path": ["/lib/**", "/lib64/**", "/etc/ld.so.cache"]}], extends=())
 
@@ -88,7 +88,7 @@ class Place:
         return {**kept, "HOME": str(home)}
 
     def run(self, command: list, home: Path | None = None, work: Path | None = None) -> float:
-        """What the command printed: nanoseconds per call."""
+        """The nanoseconds per call that the command printed."""
         return float(self.output(command, home, work))
 
     def output(self, command: list, home: Path | None = None, work: Path | None = None) -> str:
@@ -116,7 +116,7 @@ class Place:
 
     @contextlib.contextmanager
     def on_one_processor(self, turn: int) -> Iterator[None]:
-        """Whatever is started meanwhile stays on one processor, with all of its threads."""
+        """Keeps every program that is started meanwhile on one processor, with all of its threads."""
         os.sched_setaffinity(0, {self.processors[turn % len(self.processors)]})
         try:
             yield
@@ -135,7 +135,7 @@ class Place:
             shutil.rmtree(home / ".local", ignore_errors=True)
 
     def mechanisms(self, rules: Path, command: list) -> dict[str, int]:
-        """Who decided the calls of one run and how they were answered, from its log."""
+        """Tells from its log who decided the calls of one run, and how they were answered."""
         log = self.root / "log.jsonl"
         self.run(self.supervised(rules, "--record", "all", "--audit", str(log)) + command)
         found: dict[str, int] = {}

@@ -1,8 +1,8 @@
-"""What is measured: rows, each of the same calls made bare, under the floor and under callgate.
+"""The rows that are measured: the same calls made bare, under the floor and under callgate.
 
-Rows of one caller are pinned, caller and responder together, to one processor, another in each round. Left to the
-scheduler they end up on one processor or on two for a whole run: 6 or 30 µs for the same call, and a ratio between
-two such runs says where they ended up, not what they cost. Two rows are measured unpinned as well, to be read beside.
+Rows of one caller are pinned, caller and responder together, to one processor, another in each round. Left to the scheduler
+they end up on one processor or on two for a whole run: 6 or 30 µs for the same call. A ratio between two such runs then says
+where they ended up, not what they cost. Two rows are measured unpinned as well, to be read beside.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Variant = Callable[[], float]
 
 
 class Row:
-    """One measurement: variants by name, each a function that gives nanoseconds."""
+    """A measurement: variants by name, each a function that gives nanoseconds."""
 
     def __init__(self, name: str, variants: dict[str, Variant], pinned: bool = False) -> None:
         self.name, self.variants, self.pinned = name, variants, pinned
@@ -132,7 +132,7 @@ class Rows:
         return [Row("rules, on behalf", {"10": under(10), "1000": under(1000)}, pinned=True)]
 
     def recording(self) -> list[Row]:
-        """What a record costs: the same contested opens with a log and without one."""
+        """Measures a record: the same contested opens with a log and without one."""
         opened = ("read", self.count(10000), self.place.contested)
         return [Row("open, recorded", {"without": self.loop(self.place.supervised(self.rules, "--no-audit"), *opened),
                                        "with": self.loop(self.place.supervised(self.rules), *opened)}, pinned=True)]
@@ -160,7 +160,7 @@ class Rows:
                 row("start-up, 20,000 entries", many_home, many_work)]
 
     def jobs(self) -> list[Row]:
-        """What an executor waits for: from the request to the answer, with both outputs and the report."""
+        """Measures the wait of an executor: from the request to the answer, with both outputs and the report."""
         jobs, times = Jobs(self.place), max(10, int(30 * self.scale))
 
         def row(name: str, *job, at_once: int = 1) -> Row:
@@ -171,7 +171,8 @@ class Rows:
                 row("job: bash, 8 at once", "bash", "echo 1", at_once=8)]
 
     def asking(self) -> list[Row]:
-        """What a question costs others, how long it outlives its asker, and what the terminal's relay lets through."""
+        """Measures what a question costs others, how long it outlives its asker, and what the terminal's relay lets
+        through."""
         asking, opens, megabytes = Asking(self.place), self.count(10000), max(10, int(100 * self.scale))
         return [Row("open beside a question", {"alone": lambda: asking.opens(opens, False),
                                                "asked": lambda: asking.opens(opens, True)}),

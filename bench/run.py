@@ -2,12 +2,12 @@
 
 usage: bench/run.py --build DIRECTORY [--quick] [--no-micro]
 
-Each round measures every variant once, in an order that turns; ratios are taken within a round and their median is
-printed, so that a machine whose speed drifts disturbs all variants alike. Targets are printed as met or not met: that
-is a finding, not an error. Exit 1 only where something could not be measured.
+Each round measures every variant once, in an order that turns. Ratios are taken within a round and their median is printed,
+so that a host whose speed drifts disturbs all variants alike. Targets are printed as met or not met: that is a finding, not
+an error. The exit status is 1 only if something could not be measured.
 
-On a busy machine nice alone does not help where sched_autogroup is on, as it weighs only within a session: root gives
-the whole session precedence with `echo -19 >/proc/self/autogroup`.
+On a busy host nice alone does not help if sched_autogroup is on, as it weighs only within a session. Root gives the whole
+session precedence with `echo -19 >/proc/self/autogroup`.
 """
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 // embed OUTPUT SCHEMA PROFILE...: the shipped profiles and the schema as one C++ source.
 //
-// Runs when callgate is built. Profiles are read here by the parser that reads users' files, and embedded as
-// their text, their tree and the hash of what they say, so that no start of callgate reads them again.
+// Runs when callgate is built. The parser that reads users' files reads the profiles here. The source holds
+// their text, their tree and their hash, so that no start of callgate reads them again.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

@@ -19,7 +19,7 @@ namespace {
 using callgate::enforce::NamedNumber;
 using callgate::enforce::newest_call;
 
-/// Where both know a name or a number, what stands in newer_calls.hpp is right.
+/// If both know a name or a number, newer_calls.hpp is right.
 std::map<std::string, std::uint32_t> calls_of(std::uint32_t architecture, std::span<const NamedNumber> own) {
     std::map<std::string, std::uint32_t> calls;
     for (std::uint32_t number = 0; number <= newest_call; ++number) {

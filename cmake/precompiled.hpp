@@ -1,6 +1,6 @@
 // Headers of the standard library and of Boost that most sources include, compiled once (CMakeLists.txt).
 //
-// Nothing relies on this file: each source includes what it uses.
+// Sources do not rely on this file: each includes what it uses.
 #pragma once
 
 #include <algorithm>

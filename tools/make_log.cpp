@@ -1,6 +1,5 @@
-// callgate_make_log DIRECTORY RECORDS: a log as a run would write it, chain and segments and all, so that
-// reading can be measured on as many records as no test would make by running programs. Prints the log's
-// path.
+// callgate_make_log DIRECTORY RECORDS: writes a log as a run would, with its chain and segments, and prints
+// its path. Reading can so be measured on more records than a test could make by running programs.
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>

@@ -3,9 +3,10 @@
 
 usage: prose.py [--table] [--max N] [PATH]...     default: everything that is checked; PATH limits it (file or folder)
 
-A block is a run of comment lines, a docstring, or a paragraph of a page. It fails where its first sentence opens with a word
-that stands in place of a subject ("Of a rule: ...", "What is not known."), or where a sentence has more than 25 words.
-tools/prose_allowed.txt lists exceptions, each with its reason; at most 2 % of all blocks. --table prints shares by folder.
+A block is a run of comment lines, a docstring, or a paragraph of a page. It fails if its first sentence opens with a word
+that stands in place of a subject ("Of a rule: ...", "What is not known."). It fails if a sentence has more than 25 words.
+The file tools/prose_allowed.txt lists exceptions, each with its reason, for at most 2 % of all blocks. `--table` prints
+shares by folder.
 """
 from __future__ import annotations
 

@@ -3,11 +3,11 @@
 
 usage: soak.py [--stage STAGE]... [--times N] [--resume] [NAME]...   (NAME: a part of tests' names, as ctest -R has it)
 
-The stage `load` repeats each test of the release build 20 times beside eight busy processes, and lists every failure with
-the end of its output. The other stages run each test once, with its full counts. The page has one row for each test and is
-written after each: a long run can be stopped, and --resume leaves out what passed at this very commit. Named tests run in
-the release build alone. Under the sanitizers only the unit tests run, because a sanitizer's runtime makes system calls of
-its own between fork and exec.
+The stage `load` repeats each test of the release build 20 times beside eight busy processes. It lists every failure with the
+end of its output. The other stages run each test once, with its full counts. The page has one row for each test and is
+written after each, so that a long run can be stopped. `--resume` leaves out what passed at this very commit. Named tests run
+in the release build alone. Under the sanitizers only the unit tests run: a sanitizer's runtime makes system calls of its own
+between fork and exec.
 """
 import argparse
 import contextlib
@@ -28,7 +28,7 @@ HEADER = "| build | test | counts | result | seconds | commit | date |"
 
 
 class Stage(NamedTuple):
-    """One build and which of its tests are run; `command` where something reports by itself."""
+    """A build and which of its tests are run; `command` if something reports by itself."""
 
     title: str
     presets: tuple[str, ...]
@@ -64,7 +64,7 @@ class Row(NamedTuple):
 
 
 class Page:
-    """What build/soak.md says, read and written whole."""
+    """The page build/soak.md, read and written whole."""
 
     def __init__(self) -> None:
         text = PAGE.read_text() if PAGE.exists() else ""

@@ -1,4 +1,4 @@
-"""Who answers, for the tests: one end of a `--ask fd:N` socketpair, and runs that have such an end."""
+"""Clients that answer questions: one end of a `--ask fd:N` socketpair, and runs that have such an end."""
 from __future__ import annotations
 
 import fcntl
@@ -133,7 +133,7 @@ class Person:
         os.write(self.master, text.encode())
 
     def asked(self) -> str:
-        """What is shown up to the mark, which appears when lines count."""
+        """The output up to the mark, which appears when lines count."""
         return self.sees(MARK)
 
     def answers(self, line: str, seen: str | None = None) -> None:
@@ -177,7 +177,7 @@ class SocketRun:
 
 
 def verb(box: harness.Box, *words: str) -> harness.Result:
-    """One of callgate's other verbs, with the box's directories."""
+    """Runs another verb of callgate, with the box's directories."""
     line = [str(box.callgate), *words]
     process = box.start(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                         env=box.environment(runtime(box)))

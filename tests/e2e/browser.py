@@ -1,7 +1,7 @@
 """A headless Chromium for tests, driven over a pipe (Chrome DevTools Protocol) with the standard library only.
 
-Everything that a page could betray itself by is kept: messages on the console, exceptions, violations of its policy,
-dialogs it opens, and every address that it asks for.
+Everything is kept that could betray a page: messages on the console, exceptions, violations of its policy, dialogs, and
+requested addresses.
 """
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def high(descriptor: int) -> int:
 
 
 class Browser:
-    """One process; `page` opens one address after the other in a tab of its own."""
+    """A browser process; `page` opens one address after the other in a tab of its own."""
 
     def __init__(self, profile: Path, **identity: Any) -> None:
         their_read, self.writing = (high(one) for one in os.pipe())
@@ -149,7 +149,7 @@ class Page:
         return base64.b64decode(self.call("Page.printToPDF", printBackground=True)["data"])
 
     def complaints(self) -> list[str]:
-        """What a page that is well says nothing of."""
+        """Events that a correct page does not cause."""
         self.run("1")  # whatever was said before is here by now
         found = [json.dumps(one) for one in self.said("Runtime.exceptionThrown") + self.said("Audits.issueAdded")]
         found += [json.dumps(one) for one in self.said("Log.entryAdded")]

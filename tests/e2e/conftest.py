@@ -53,7 +53,7 @@ def box(stage, user):
 
 @pytest.fixture
 def attack_results():
-    """What attacks came to: the table that is printed at the end of the session."""
+    """The results of attacks: the table that is printed at the end of the session."""
     return ATTACKS
 
 

@@ -12,7 +12,7 @@ WANTED = {"memory", "pids"}
 
 
 def mounted() -> Path | None:
-    """Where version 2 is mounted, if it has both controllers."""
+    """The place where version 2 is mounted, if it has both controllers."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         before, _, after = line.partition(" - ")
         if not after.startswith("cgroup2 "):
@@ -34,8 +34,8 @@ def hand_over(group: Path, user: harness.User) -> None:
 
 @contextlib.contextmanager
 def subtree(user: harness.User, most: int, owned: bool = True) -> Iterator[Path]:
-    """`inside` of the group that it gives is where the caller then runs; the group is the user's, unless it is not
-    `owned`, and never has more than `most` processes."""
+    """Gives a group; the caller then runs in its `inside`. The group is the user's, unless it is not `owned`, and never has
+    more than `most` processes."""
     place = mounted()
     before = own_group(place)
     for one in WANTED - set((place / "cgroup.subtree_control").read_text().split()):

@@ -1,4 +1,5 @@
-"""What the load and fault tests share: a contested directory, a run that can be watched, and what must be gone after it."""
+"""The shared part of the load and fault tests: a contested directory, a run that can be watched, and what must be gone after
+it."""
 from __future__ import annotations
 
 import contextlib
@@ -30,7 +31,7 @@ def contested(box: Box, *rules: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def reaper() -> Iterator[None]:
-    """Whatever a run leaves behind becomes a child of this process, where it is seen, and is reaped at the end."""
+    """Processes that a run leaves behind become children of this process, where they are seen, and are reaped at the end."""
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
     try:
@@ -40,7 +41,7 @@ def reaper() -> Iterator[None]:
 
 
 class Watched:
-    """One run of a program under the rules of `contested`, with its log, report, private tmp and a marker of its own."""
+    """A run of a program under the rules of `contested`, with its log, report, private tmp and a marker of its own."""
 
     def __init__(self, box: Box, args: list[str], rules: dict[str, Any] | None = None, options: list[str] = (),  # type: ignore[assignment]
                  log: Path | None = None, runtime: Path | None = None, **keywords: Any) -> None:

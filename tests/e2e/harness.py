@@ -1,9 +1,9 @@
-"""What every end-to-end test needs: users, a private place per test, and one way to run a command.
+"""The base of every end-to-end test: users, a private place per test, and one way to run a command.
 
-A `Box` is one test's place: a tree that belongs to the test's user, a home, a state directory. `Box.run` starts
-callgate (or, with `supervised=False`, the bare command: the control), waits with a deadline, and gives back the exit
-status, the output, the report and the audit records. Nothing here sleeps in place of a condition: `until` polls
-with a deadline. Processes are ended by the pid that started them.
+A `Box` is one test's place: a tree that belongs to the test's user, a home, a state directory. `Box.run` starts callgate, or
+with `supervised=False` the bare command: the control. It waits with a deadline, and gives back the exit status, the output,
+the report and the audit records. No test sleeps in place of a condition: `until` polls with a deadline. Processes are ended
+by the pid that started them.
 """
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SWITCHES = ("CALLGATE_TEST_SWITCH_OFF", "CALLGATE_TEST_LANDLOCK_ABI")
 
 @dataclasses.dataclass(frozen=True)
 class User:
-    """Who runs the command. `made` accounts are removed at the end of the session."""
+    """The account that runs the command. `made` accounts are removed at the end of the session."""
 
     kind: str  # "root", "user"
     name: str
@@ -268,7 +268,7 @@ def rule_set(*rules: dict[str, Any], default: str = "deny", system: bool = True,
 
 
 class Box:
-    """One test's place, owned by its user."""
+    """The place of a test, owned by its user."""
 
     def __init__(self, stage: Stage, user: User, root: Path) -> None:
         self.stage, self.user, self.root = stage, user, root
@@ -418,7 +418,7 @@ class Box:
 
 
 def wait_channel(pid: int) -> str:
-    """One line on what a process waits for, for the message of a run that hangs."""
+    """A line on what a process waits for, for the message of a run that hangs."""
     try:
         name = Path(f"/proc/{pid}/comm").read_text().strip()
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -41,7 +41,7 @@ def environment(box: harness.Box) -> dict[str, str]:
 
 def execute(box: harness.Box, job: dict[str, Any] | bytes, *options: str, code: int = 0, env: dict[str, str] | None = None,
             **keywords: Any) -> dict[str, Any]:
-    """One job; its answer, which is one line. `code` is the status that callgate exec must end with."""
+    """Runs a job and gives its answer, which is one line. `code` is the status that callgate exec must end with."""
     text = job if isinstance(job, bytes) else json.dumps(job).encode()
     sampled = isinstance(job, dict) and box.replays.sampled()
     log = ["--audit", str(box.root / f"job{len(box.running)}.jsonl")] if sampled else ["--no-audit"]

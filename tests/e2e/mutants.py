@@ -1,7 +1,7 @@
 """Checks that are left out one at a time, and the attacks of the corpus that must then reach their goal.
 
-A mutant that no attack notices is a check that no test holds. The names of checks are those of `check_enabled` in the sources
-(base/test_switch.hpp): a call's own name, a refused argument's, a built-in rule's, or one that stands where the check is made.
+A mutant that no attack notices is a check that no test holds. The sources name the checks by `check_enabled`
+(base/test_switch.hpp). A name is a call's own, a refused argument's, a built-in rule's, or that of one place.
 """
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ MEDIATED = (
 OBJECTS = tuple(judged(call, f"object.{call}") for call in (
     "shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink"))
 
-# One attack for each call that the filter closes, where it can be made bare at all.
+# An attack for each call that the filter closes, if the call can be made bare at all.
 CLOSED = tuple(Mutant(call, (f"call.{case}",), user=user) for call, case, user in (
     ("keyctl", "keyctl", "user"), ("add_key", "add_key", "user"), ("request_key", "request_key", "user"),
     ("perf_event_open", "perf", "user"), ("userfaultfd", "userfaultfd", "user"), ("io_uring_setup", "ring", "user"),
@@ -142,7 +142,7 @@ REFUSED_ARGUMENTS = (
         ("BTRFS_IOC_SUBVOL_SETFLAGS", "subvolume_flags"), ("BTRFS_IOC_SET_RECEIVED_SUBVOL", "received"))),
 )
 
-# What makes other mounts possible at all: only then can a name mean two things.
+# This makes other mounts possible at all: only then can a name mean two things.
 MOUNTS = "new namespaces,mount,umount2,landlock,base-domain"
 CHECKS = (
     Mutant("landlock", ("race.openat.thread", "stranger.kill")),
@@ -191,7 +191,7 @@ CHECKS = (
 SHOWN_ELSEWHERE = {
     # The number of a caller that died would have to be given anew within the microseconds of one look.
     "still-waiting": "tests/unit/supervisor/kernel/pending_call_test.cpp: a call that nobody waits for any longer says so",
-    # Without Yama there is nothing to ask; it asks for no more than the kernel would.
+    # There is no question without Yama, which asks for no more than the kernel would.
     "ptrace-scope": "test_attacks_found.py: test_memory_is_opened_for_whom_yama_lets, where there is Yama",
     # Left out it allows less, not more: the kernel's own refusal shows.
     "replaced-files": "test_attacks_found.py: test_a_file_that_others_replace_during_the_run_is_still_allowed_by_its_name",
@@ -199,7 +199,7 @@ SHOWN_ELSEWHERE = {
 
 MUTANTS = (*MEDIATED, *OBJECTS, *CLOSED, *REFUSED_ARGUMENTS, *CHECKS)
 
-# What came of those that were tried: printed at the end of the session.
+# The results of the mutants that were tried, printed at the end of the session.
 RESULTS: dict[str, str] = {}
 
 

@@ -98,11 +98,12 @@ class Tmux:
 
     @staticmethod
     def next_socket(box: harness.Box) -> Path:
-        """Where the next one will listen."""
+        """The path where the next one will listen."""
         return box.root / f"tmux-{Tmux.count}"
 
     def do(self, *words: str) -> str:
-        """One command of tmux, started in the box: where the user cannot search the current directory, tmux takes the home."""
+        """Runs a command of tmux in the box. If the user cannot search the current directory, tmux takes the home
+        instead."""
         return subprocess.run([*self.server, *words], capture_output=True, text=True, check=True, env=self.environment,
                               cwd=self.box.tree, **self.box.user.popen_identity()).stdout
 

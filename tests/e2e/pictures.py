@@ -32,7 +32,7 @@ def pixels(png: bytes) -> tuple[int, int, list[list[Pixel]]]:
 
 
 def restored(kind: int, line: bytes, above: bytes, size: int) -> bytes:
-    """One row without its filter (PNG specification, 9.2)."""
+    """Takes the filter from a row (PNG specification, 9.2)."""
     out = bytearray(line)
     for index in range(len(out)):
         left = out[index - size] if index >= size else 0

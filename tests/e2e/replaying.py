@@ -1,7 +1,7 @@
 """With the same rules `callgate audit replay` never differs: tried over the logs that the runs of all tests left.
 
-A box notes each supervised run that it starts; when it is closed, those of the sample whose log is there are replayed
-under the very rule options of the run. A test that damages a log, or takes its rules away, says so by `leave_out`.
+A box notes each supervised run that it starts. When it is closed, it replays those of the sample whose log exists, under the
+very rule options of the run. A test that damages a log, or removes its rules, calls `leave_out`.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RULE_OPTIONS = {*VALUED.values(), "--rules-json", "--bind", "--except", "--defau
 STARTING_SETS = {"--rules", "--profile", "--rules-json"}
 WITHOUT_CHECKS = "CALLGATE_TEST_SWITCH_OFF"
 
-# Of the session: runs that were started, logs that were replayed, their requests, those that nothing can be said of.
+# Counts of the session: runs started, logs replayed, their requests, and requests that no rule set can judge.
 COUNTS = {"runs": 0, "replayed": 0, "requests": 0, "undecidable": 0, "not_by_rules": 0}
 LEFT_OUT: dict[str, int] = {}
 
@@ -47,7 +47,7 @@ class Noted:
 
 
 def rule_options(words: list[str]) -> list[str]:
-    """Those of `callgate run` that chose its rules, as `replay` takes them."""
+    """The options of `callgate run` that chose its rules, as `replay` takes them."""
     found: list[str] = []
     rest = iter(words)
     for word in rest:
@@ -69,7 +69,7 @@ def texts(value: Any) -> list[str]:
 
 
 def job_options(options: list[str], job: dict[str, Any]) -> list[str]:
-    """Those that chose the rules of a job of `callgate exec`, which had these options itself."""
+    """The options that chose the rules of a job of `callgate exec`, which had them itself."""
     words = [*options, *(f"--profile={one}" for one in texts(job.get("profiles")))]
     if "rules" in job:
         words.append("--rules-json=" + json.dumps(job["rules"], separators=(",", ":"), ensure_ascii=False))
@@ -92,7 +92,7 @@ class Replays:
         self.why_not: str | None = None
 
     def leave_out(self, why: str) -> None:
-        """Nothing of this box is replayed."""
+        """Replays no run of this box."""
         self.why_not = why
 
     def note(self, line: list[str], cwd: Path, environment: dict[str, str]) -> Noted | None:
@@ -112,7 +112,7 @@ class Replays:
         return COUNTS["runs"] * REPLAYED_PERCENT // 100 != (COUNTS["runs"] - 1) * REPLAYED_PERCENT // 100
 
     def note_another_job(self, *of: Any) -> None:
-        """One that a server of jobs did: the server itself is counted."""
+        """Adds a run that a server of jobs did: the server itself is counted."""
         COUNTS["runs"] += 1
         self.note_job(*of)
 

@@ -1,8 +1,8 @@
 """The same rule set means the same under an older Landlock, which is injected: attacks are held, and programs work.
 
-What an ABI cannot hold is contested instead (rules/plan/plan.hpp). A plain run takes ABIs 2, 3 and 5 and the cases that they concern
-(tag `abi`); a long run all six and every case. Each ABI is a test of its own, e2e.abi_N (CALLGATE_TEST_ABI); this file alone runs
-them all. Real older kernels: ./dev test kernels.
+Rules that an ABI cannot hold are contested instead (rules/plan/plan.hpp). A plain run takes ABIs 2, 3 and 5 and the cases
+that they concern (tag `abi`). A long run takes all six and every case. Each ABI is a test of its own, e2e.abi_N
+(CALLGATE_TEST_ABI); this file alone runs them all. Real older kernels: ./dev test kernels.
 """
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ CASES = [case for case in cases.CASES.values() if harness.SOAK or "abi" in case.
 
 
 def played() -> list[tuple[cases.Case, int, str]]:
-    """For both users in a long run; in a plain one, and races, each case for one of them, and for the other under the next ABI."""
+    """In a long run each case runs for both users. In a plain one, and for races, it runs for one of them, and for the other
+    under the next ABI."""
     return [(case, abi, kind) for number, case in enumerate(CASES) for turn, abi in enumerate(ALL_ABIS) for place, kind in enumerate(KINDS)
             if abi in ABIS and ((harness.SOAK and "race" not in case.all_tags) or (number + turn + place) % len(KINDS) == 0)]
 

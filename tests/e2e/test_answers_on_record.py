@@ -86,7 +86,7 @@ def test_a_log_with_its_grants_gives_the_same_verdicts_when_it_is_replayed(answe
     said, found = replay(answered.room, answered.rules, answered.log)
     assert said.code == 0 and found["contradictions"] == [] and found["changes"] == [], said.describe()
     assert found["answered"] == by["program"] + by["grant"]
-    # What a part of an execution was allowed by is on record for itself.
+    # Each part of an execution has its own record of what allowed it.
     parts = [one for one in answered.records if "interpreter_of" in one["callgate"]]
     assert [one["callgate"]["decided_by"] for one in parts] == ["program", "grant"], parts
     for one in answered.records:

@@ -191,7 +191,7 @@ def most_resident(pid: int) -> int:
     return 1024 * int(Path(f"/proc/{pid}/status").read_text().partition("VmHWM:")[2].split()[0])
 
 
-# What the supervisor may grow by while thousands ask.
+# The most that the supervisor may grow by while thousands ask.
 GROWTH = 24 << 20
 
 

@@ -78,7 +78,7 @@ for name in ("/tmp/.X11-unix/X" + sys.argv[1], "\0/tmp/.X11-unix/X" + sys.argv[1
 
 
 def test_the_command_reaches_no_screen_to_type_at(room, display):
-    """Who reaches the screen's server can type into every window."""
+    """A program that reaches the screen's server can type into every window."""
     line = ["/usr/bin/python3", "-c", REACH, display[1:]]
     bare = room.box.run(line, supervised=False).out.split()
     assert b"reached" in bare, bare

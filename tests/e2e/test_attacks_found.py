@@ -1,4 +1,5 @@
-"""What a hostile reading of the supervisor found and is no attack on an object: crashes, and what programs would notice."""
+"""Findings of a hostile reading of the supervisor that are no attack on an object: crashes, and effects that programs would
+notice."""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ def unasked_port(kind: int) -> int:
 
 @pytest.mark.parametrize("kind", ["SOCK_STREAM", "SOCK_DGRAM"])
 def test_a_denied_bind_takes_the_port_for_no_moment(box, kind):
-    """Nobody outside meets a port that is taken while it is asked whether it is."""
+    """No outside process meets a port that callgate takes to ask whether it is in use."""
     port = unasked_port(getattr(socket, kind))
     udp = {"id": "udp", "allow": "connect", "address": "127.0.0.2", "port": 9, "protocol": "udp"}
 
@@ -348,7 +349,7 @@ print(sorted(line.split()[1] for line in pathlib.Path("/proc/sysvipc/shm").read_
 
 
 def test_system_v_objects_of_others_are_listed_as_to_any_user(box):
-    """What /proc/sysvipc shows is no secret of the user's (docs/threat-model.md); a rule can deny it."""
+    """The contents of /proc/sysvipc are no secret of the user's (docs/threat-model.md); a rule can deny them."""
     place = Path("/proc/sysvipc/shm")
     if not place.exists():
         pytest.skip("this kernel has no System V objects")

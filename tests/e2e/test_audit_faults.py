@@ -165,7 +165,7 @@ def test_a_log_directory_that_is_removed_takes_no_decision_with_it(box):
 
 
 class Editor:
-    """One random edit of a log's bytes, and what it is called."""
+    """A random edit of a log's bytes, and its name."""
 
     def __init__(self, seed: int, lines: list[bytes]) -> None:
         self.random, self.lines = random.Random(seed), lines
@@ -243,8 +243,8 @@ class Editor:
 
 
 def test_no_random_edit_of_a_log_passes_for_whole(box):
-    """With the head that the report gave. Without it only an end that is cut off, or made anew, may pass for incomplete;
-    the newline of the last line is no part of any record."""
+    """The head is the one that the report gave. Without it only an end that is cut off, or made anew, may count as
+    incomplete. The newline of the last line is no part of any record."""
     script = f"for i in 1 2 3 4 5 6; do : > {box.tree}/$i; cat {box.tree}/no-such-secret; done 2>/dev/null; true"
     result = box.run(["/bin/sh", "-c", script], contested(box))
     log, head = Path(result.report["audit"]["file"]), result.report["audit"]["head"]

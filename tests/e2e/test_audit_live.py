@@ -48,7 +48,7 @@ class Daemon:
         self.reader.start()
 
     def stop(self) -> None:
-        """What has come until now was read; the socket is gone."""
+        """The server has read all that came until now; the socket is gone."""
         self.socket.shutdown(socket.SHUT_RD)
         self.reader.join(harness.DEADLINE)
         self.socket.close()
@@ -76,7 +76,7 @@ class Daemon:
         return process
 
     def messages(self) -> list[bytes]:
-        """What has arrived and was not read, where nobody reads."""
+        """The bytes that have arrived at a socket from which nobody reads."""
         found = []
         while select.select([self.socket], [], [], 0)[0]:
             found.append(self.socket.recv(1 << 21))
@@ -126,7 +126,7 @@ def test_a_daemon_that_does_not_read_holds_nobody_up_and_what_is_lost_is_counted
 
 
 def opened_for_writing(fifo: Path) -> int | None:
-    """Nothing until somebody reads there: then he waits, and does nothing else."""
+    """The run does not begin until somebody reads there. It waits, and does nothing else."""
     try:
         return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
     except OSError as error:
@@ -183,7 +183,7 @@ def made_and_recorded(box: harness.Box, text: bytes) -> tuple[set[str], set[str]
 
 @pytest.mark.parametrize("kind", ["pipe", "pipe that never blocks", "stream socket"])
 def test_a_slow_reader_holds_the_run_up_and_misses_nothing(box, kind):
-    """Nothing is read until the pipe is full and the run stands still; then everything arrives."""
+    """The test reads when the pipe is full and the run stands still; then everything arrives."""
     count = 600  # records of about 900 bytes: far more than a pipe holds
     if kind == "stream socket":
         ours, theirs = socket.socketpair()
@@ -219,7 +219,7 @@ def test_without_its_reader_nothing_happens_any_more(box):
             text += stream.read(65536)
     out, err = process.communicate(timeout=harness.DEADLINE)
     made, recorded = made_and_recorded(box, text[:text.rfind(b"\n") + 1])
-    # What was in the pipe when its reader went was written, and read by nobody.
+    # The rest that was in the pipe when its reader left: written, and never read.
     assert len(made) < 3000 and len(made - recorded) * 600 < 65536 + 4096, len(made - recorded)
     assert b"could not be recorded was denied" in err or b"could not be written" in err, err
 

@@ -75,8 +75,8 @@ def test_a_signed_log_is_verified_by_its_key_which_the_run_cannot_read(box):
 
 
 def test_after_a_kill_at_any_moment_nothing_happened_that_is_not_on_record(box):
-    """The supervisor is killed while its target makes files as fast as it can: each of them is on record, and what is
-    there of the log is whole."""
+    """The supervisor is killed while its target makes files as fast as it can. Each file is on record, and the rest of the
+    log is whole."""
     maker = "i=0; while :; do i=$((i+1)); > %s/$i; done"
     randomly = random.Random(box.user.uid)
     made_in_all = 0
@@ -145,9 +145,9 @@ def test_prune_removes_the_logs_of_runs_that_are_long_over(box):
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One program of the loop. What a person allows by himself, since it is never proposed: `own`, places in the home's
-    dot directories; `lists_home`, the names in the home. `server`: it gets the port of a server of the test's, `port`: a
-    free one."""
+    """A program of the loop. A person allows some things by himself, since they are never proposed: `own`, places in the
+    home's dot directories; `lists_home`, the names in the home. `server`: it gets the port of a server of the test's,
+    `port`: a free one."""
 
     program: Program
     own: tuple[str, ...] = ()

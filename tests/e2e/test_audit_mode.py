@@ -11,8 +11,8 @@ import pytest
 import harness
 from toolchains import PATIENCE, Place, Program, cleaned, differences, free_port, require, timed
 
-# One call of every operation, each on objects of its own, so that none depends on what became of another. Prints which
-# of them failed.
+# Makes a call of every operation, each on objects of its own, so that none depends on another's result. Prints which of them
+# failed.
 EVERY_OPERATION = r"""
 import ctypes, errno, os, socket, sys
 top, port = sys.argv[1], int(sys.argv[2])
@@ -89,7 +89,7 @@ def rules(box: harness.Box, default: str = "deny") -> dict:
 
 
 def said(records: list[dict], top: Path) -> list[tuple]:
-    """What was decided, whatever the directory was called; a question that nobody answers is a denial."""
+    """The decisions, whatever the directory was called. A question that nobody answers is a denial."""
     found = []
     for one in records:
         ours = one.get("callgate", {})
@@ -197,7 +197,8 @@ def test_the_run_s_own_terminal_is_no_finding(box):
 
 
 def test_the_interpreter_of_a_script_that_the_run_makes_is_judged_as_in_enforcement(box):
-    """Who allows the script alone meets its interpreter next: both are on record, and one more rule each lets it run."""
+    """A person who allows the script alone meets its interpreter next. Both are on record, and one more rule for each lets
+    it run."""
     interpreter = box.file(box.tree / "own" / "sh", Path("/bin/dash").read_bytes(), 0o755)
     made = box.directory(box.tree / "made")
     script = made / "script"

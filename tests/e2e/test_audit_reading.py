@@ -1,5 +1,5 @@
-"""Reading logs: as long as they get, by process tree, over several runs at once, with anything in them; and rules added from
-them to a rule set that is there."""
+"""Reading logs: long ones, by process tree, over several runs at once, with anything in them. Rules from them are added to
+an existing rule set."""
 from __future__ import annotations
 
 import json

@@ -374,7 +374,7 @@ def test_names_of_random_bytes_stay_text(box):
 
 
 def check_markdown(text: str) -> list[str]:
-    """Nothing but what the report itself writes means anything to Markdown or HTML. Gives the texts in `<code>`."""
+    """Only text that the report itself writes means anything to Markdown or HTML. Gives the texts in `<code>`."""
     codes = []
 
     class Codes(HTMLParser):
@@ -416,7 +416,7 @@ def test_markdown_for_a_pull_request_says_what_was_denied_and_how_to_allow_it(bo
     assert f"**{denied} calls denied**" in made.text and "<details><summary>Denied: " in made.text
     hints = {one["object"]: one["hint"] for one in result.report["denials"]}
     assert hints["127.1.2.3:80"] in codes, made.text
-    # What the report offers does allow it.
+    # The rules that the report offers do allow it.
     fix = next(one for one in codes if one.startswith("--except") and one.endswith("id_ed25519"))
     allowed = box.run(["/bin/cat", f"{box.tree}/closed/.ssh/id_ed25519"], rules(box), options=fix.split(" "))
     assert allowed.code == 0 and allowed.out == b"secret", allowed.describe()

@@ -1,5 +1,5 @@
-"""The verbs that people type: runs in a list, records by filter and in colour, counts by what they are asked for, at once
-however long the log is; and a log of several segments, which a real run has made."""
+"""The verbs that people type: runs in a list, records by filter and in colour, counts by any field. They answer at once,
+however long the log is, and read a log of several segments from a real run."""
 from __future__ import annotations
 
 import collections
@@ -62,7 +62,7 @@ def test_runs_are_listed_with_what_became_of_them_and_the_last_is_at_hand(box):
 
 @pytest.fixture
 def run(box) -> harness.Result:
-    """One with operations, objects, hosts, programs and verdicts of several kinds."""
+    """A log with operations, objects, hosts, programs and verdicts of several kinds."""
     allowed, closed = free_port(), free_port()
     box.file(box.tree / "the-secret", b"x")
     stated = rules(box)

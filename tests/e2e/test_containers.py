@@ -97,7 +97,7 @@ EXECUTED = "{good}; echo $?; {bad}; echo $?"
 
 
 def execute_rules(box: harness.Box):
-    """What may be executed lies where something may not be: Landlock alone would let both."""
+    """The allowed program lies beside a denied one: Landlock alone would let both run."""
     return harness.rule_set({"id": "programs", "allow": ["read", "execute"], "path": f"{box.tree}/**"},
                             {"id": "not that", "deny": "execute", "path": f"{box.tree}/**/bad*"})
 
@@ -181,7 +181,7 @@ def test_where_pidfd_getfd_is_refused_a_connect_is_denied_with_what_would_help(b
         # Rules that let nothing connect need none of it, and nothing is said.
         quiet = contained(box, DOCKER, ["/bin/true"], tree_rules(box))
         assert quiet.code == 0 and quiet.errors == "" and quiet.report["effective"]["degraded"] == [], quiet.describe()
-        # Who wants to be sure says so.
+        # A user who wants to be sure asks for it.
         sure = contained(box, DOCKER, ["/bin/true"], tree_rules(box), ["--require", "descriptor-copy"])
         assert sure.code == 125 and "--cap-add SYS_PTRACE" in sure.errors, sure.describe()
 

@@ -1,7 +1,7 @@
 """The end of a tree of whoever is hard to end: the same whichever way callgate is told to end it.
 
-prog_stubborn has the shapes: deaf to signals, in a session of its own, forked twice, stopped, held by a tracer, waiting for a
-child without end, writing into a full pipe, forking faster than one can look.
+prog_stubborn has the shapes: deaf to signals, in a session of its own, forked twice, stopped, held by a tracer. Others wait
+for a child without end, write into a full pipe, or fork faster than one can look.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ import harness
 SHAPES = ["deaf", "setsid", "daemon", "stopped", "traced", "vforked", "writing", "forking"]
 ROOM = 300  # processes, those of the test among them: of one that forks without end
 SAID = b"partial\nready\n"
-# What ends the run, its exit status, and the outcome in the report.
+# The cause of the run's end, its exit status, and the outcome in the report.
 ENDS = {"timeout": (124, "timeout"), "SIGTERM": (143, "cancelled"), "SIGHUP": (129, "cancelled"),
         "its parent's end": (143, "cancelled"), "its terminal's end": (129, "cancelled")}
 # Starts its arguments and waits to be killed.
@@ -78,7 +78,7 @@ def test_without_callgate_they_outlive_what_ends_others(box):
     """The control: SIGTERM to every one of them, and all are still there."""
     marker = f"CG_MARK={box.root}"
     name, _, value = marker.partition("=")
-    # Those that fork are left out: nobody could count them, or end them by number.
+    # Shapes that fork are left out: a test could not count them, or end them by number.
     process = box.start([box.program("prog_stubborn"), *SHAPES[:-1]], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
                         env=box.environment({name: value}))
     try:

@@ -1,8 +1,8 @@
 """However a run ends, nothing of it is left: random ends, one after the other, and many runs at once.
 
-An end is what the program does (exits, dies of a signal, waits, fills memory) and what happens to it meanwhile (a
-timeout, SIGTERM, the supervisor killed, the guardian, both). Afterwards no process, file, control group, shared object
-or socket is there that was not there before, and the report, where one could be written, says what happened.
+An end has two sides. The program does something: exits, dies of a signal, waits, fills memory. Meanwhile something happens
+to it: a timeout, SIGTERM, the supervisor killed, the guardian, both. Afterwards no process, file, control group, shared
+object or socket exists that was not there before. The report, if one could be written, tells what happened.
 """
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def left_in(box: harness.Box) -> set[str]:
     return shared_objects() | sockets
 
 
-# What the program does, and the outcomes that its own end gives.
+# The act of the program, and the outcomes that its own end gives.
 PROGRAMS = {
     "exits": ("exit 0", "exited"),
     "fails": ("exit 77", "exited"),
@@ -54,7 +54,7 @@ PROGRAMS = {
     "forks": ("while :; do /bin/true; done", None),
     "writes": ("i=0; while :; do echo x > file$i; i=$((i+1)); done", None),
 }
-# What happens to it, and the outcomes that follow where the program does not end by itself.
+# The event from outside, and the outcomes that follow if the program does not end by itself.
 EVENTS = {
     "nothing": {"cancelled"},  # it is told to end at last
     "timeout": {"timeout"},
@@ -140,7 +140,8 @@ def test_nothing_is_left_whatever_the_end(box):
 
 
 def test_guardian_and_supervisor_killed_at_once_leave_nothing_that_can_act(box):
-    """Nobody is left to end the tree. What goes on is confined, and every trapped call fails; the control: callgate lives."""
+    """No process is left to end the tree. The rest is confined, and every notified call fails; the control: callgate
+    lives."""
     box.file(box.tree / "allowed", b"read me\n")
     script = f"while :; do if cat {box.tree}/allowed >/dev/null 2>&1; then echo yes; else echo no; fi; sleep 0.02; done"
     with reaper():
@@ -196,8 +197,8 @@ def test_many_runs_at_once_do_not_meet(box):
 
 
 def test_a_run_that_hangs_at_any_moment_of_its_start_holds_up_no_other(box):
-    """They share directories for logs, sockets and private files, and no lock: whoever is stopped there, the next begins, ends
-    and is listed, and the one that was stopped goes on."""
+    """Runs share directories for logs, sockets and private files, and no lock. While one is stopped anywhere, the next
+    begins, ends and is listed. The stopped one then goes on."""
     runtime = box.directory(box.root / "runtime", 0o700)
     environment = box.environment({"XDG_RUNTIME_DIR": str(runtime)})
     line = [str(box.callgate), "run", "-R", str(box.rules_file(harness.rule_set())), "--", "/bin/sh", "-c", "exit 7"]
@@ -227,7 +228,7 @@ def test_a_run_that_hangs_at_any_moment_of_its_start_holds_up_no_other(box):
 
 
 def how_far(pid: int) -> str:
-    """What a run that has stopped has made already: how many processes, and how many threads of its own."""
+    """The number of processes, and of its own threads, that a stopped run has made already."""
     with contextlib.suppress(OSError):
         return f"{len(harness.descendants(pid))} processes, {len(os.listdir(f'/proc/{pid}/task'))} threads"
     return "gone"

@@ -1,6 +1,6 @@
 """Contested but allowed must be native: the same table of calls bare and under callgate, line by line.
 
-The rule set denies a name that no case uses (`.never*`), by a glob over the whole tree, so every call beneath it is
+The rule set denies a name that no case uses (`.never*`), by a glob over the whole tree. So every call beneath it is
 contested and, being allowed, performed on behalf.
 """
 from __future__ import annotations
@@ -204,7 +204,7 @@ def test_sends_give_what_they_give_bare(box):
 
 
 def test_a_socket_of_each_listed_kind_can_be_made(box):
-    """What the filter must not take away: streams, seqpacket, netlink route (name look-ups need it)."""
+    """The filter must not take these away: streams, seqpacket, netlink route (name look-ups need it)."""
     script = ("import socket\n"
               "for f, t, p in [(2,1,0),(2,1,6),(10,1,0),(1,1,0),(1,5,0),(16,3,0)]:\n"
               "    socket.socket(f, t, p).close()\n"

@@ -1,5 +1,5 @@
-"""The run that `callgate exec --serve` has before its job: it does the next job of that kind and nothing else, knows
-nothing of other jobs, is never behind the machine, and goes with its server. Zygotes fork such runs."""
+"""The run that `callgate exec --serve` has before its job. It does the next job of that kind and nothing else, and knows
+nothing of other jobs. It sees the host as it is now, and ends with its server. Zygotes fork such runs."""
 from __future__ import annotations
 
 import datetime
@@ -23,7 +23,7 @@ WHO = "echo $PPID $$ $(cut -d' ' -f6 /proc/$$/stat) $TMPDIR"
 
 
 def idle(server: Server) -> Iterator[tuple[int, list[int]]]:
-    """Who waits to be asked or told something, with what descends from it."""
+    """A process that waits for a message, with its descendants."""
     for child in harness.children(server.process.pid):
         try:
             words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
@@ -40,7 +40,7 @@ def waiting(server: Server) -> list[int]:
 
 
 def zygotes(server: Server) -> list[int]:
-    """Who has forked a run already, or is about to."""
+    """Whether the process has forked a run already, or is about to."""
     return [child for child, others in idle(server) if not others]
 
 
@@ -49,7 +49,7 @@ def ready(server: Server) -> list[int]:
 
 
 def who(answer: dict) -> dict[str, str]:
-    """Of a job that ran WHO: its processes, its session (which its supervisor leads), its directory."""
+    """The processes of a job that ran WHO, its session (which its supervisor leads), and its directory."""
     names = ["guardian", "command", "session", "tmp"]
     return dict(zip(names, answer["output"].split(), strict=True))
 
@@ -64,8 +64,8 @@ def by_the_one_that_waits(server: Server, job: dict) -> tuple[bool, str]:
 
 
 def taken(server: Server, job: dict) -> str:
-    """What the job wrote that the run that waited did. A few are tried: whoever adds a user in this moment changes /etc,
-    which the rules look at."""
+    """The output of a job that a waiting run did. A few are tried: a user that is added in this moment changes /etc, which
+    the rules depend on."""
     for attempt in range(5):
         done, text = by_the_one_that_waits(server, {**job, "id": f"{job['id']}, {attempt}"})
         if done:
@@ -80,7 +80,7 @@ def refused(server: Server, job: dict) -> str:
 
 
 def serve(box: harness.Box) -> Server:
-    """One whose runs have their directories where no others are."""
+    """A server whose runs have their directories in a place of their own."""
     return Server(box, env=box.environment({"TMPDIR": str(box.directory(box.root / "tmp"))}))
 
 
@@ -232,7 +232,7 @@ def test_it_goes_with_its_server(box, how):
 
 
 def work_done(pids: list[int]) -> dict[int, list[str]]:
-    """Of each thread: how often it waited, how long it ran."""
+    """For each thread: how often it waited, how long it ran."""
     found = {}
     for pid in pids:
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -251,7 +251,7 @@ def test_an_idle_server_does_nothing(server):
 
 
 def test_it_does_no_job_of_another_kind(server):
-    """What a job says of rules, places and outputs is its own; what it says of its limits and variables may come late."""
+    """Rules, places and outputs of a job are its own. Its limits and variables may come late."""
     box = server.box
     for name in ("one", "other"):
         box.file(box.root / name / "file", name.encode())
@@ -309,7 +309,7 @@ def accept_rules(box: harness.Box) -> None:
         {"id": "accepted", "deny": "read", "path": str(box.tree / "file")}]}).encode())
 
 
-# What a job reads, what it finds before, what happens, what it finds then.
+# A job's rules, its place before, the change, and its place afterwards.
 CHANGES = {
     "a rule file": ("tree/file", "old\n", change_rules, "", ["-R", "{root}/own.json"]),
     "the work directory": ("tree/file", "old\n", replace_work_directory, "new\n", ["--workdir", "{root}/tree"]),

@@ -138,8 +138,8 @@ def bare_server(box: harness.Box, **streams) -> subprocess.Popen:
 
 
 def test_requests_come_in_any_pieces(box):
-    """Small ones and several in one piece, one byte by byte, a large one in pieces, and what comes after it; over a pipe
-    and over a socket."""
+    """Jobs arrive as several in one piece, one byte by byte, a large one in pieces, and one behind it. The test uses a pipe
+    and a socket."""
     lines = [json.dumps(bash(key, f"echo {key}")).encode() + b"\n" for key in range(6)]
     large = json.dumps(bash("large", "echo large # " + "x" * 300_000)).encode() + b"\n"
     pieces = [lines[0], lines[1] + lines[2] + lines[3][:7], lines[3][7:], *(bytes([one]) for one in lines[4]),

@@ -240,7 +240,7 @@ def test_an_interpreter_is_judged_by_its_arguments(yard):
 
 
 def test_an_interpreter_outside_the_allowed_is_denied_on_record_where_landlock_holds_all(yard):
-    """Nothing is trap-only here: the calls are continued, and the interpreter is judged all the same."""
+    """No hierarchy is notify-only here: the calls are continued, and the interpreter is judged all the same."""
     outside = yard.program(yard.box.tree / "outside")
     script = yard.script(yard.allowed / "script", f"#!{outside}")
     rules = harness.rule_set({"id": "programs", "allow": ["read", "execute"], "path": f"{yard.box.stage.bin}/**"},
@@ -255,7 +255,8 @@ def test_an_interpreter_outside_the_allowed_is_denied_on_record_where_landlock_h
 
 @pytest.fixture
 def binfmt_misc(yard):
-    """Where kinds of files are registered, mounted for this test alone: callgate and what it runs are in the same mount namespace."""
+    """The directory of binfmt_misc, mounted for this test alone: callgate and its command are in the same mount
+    namespace."""
     if os.geteuid() != 0 or yard.box.user.uid != 0:
         pytest.skip("kinds of files are registered by root")
     libc, place = ctypes.CDLL(None, use_errno=True), Path("/proc/sys/fs/binfmt_misc")
@@ -301,7 +302,7 @@ def test_who_cannot_be_held_is_denied_with_the_reason(yard, way):
     (record,) = result.decisions(operation="execute", verdict="deny")
     assert record["callgate"]["decided_by"] == "failure"
     assert ("debugger" if way == "traced" else "not dumpable") in record["callgate"]["reason"], record
-    # Where nothing is trap-only, debuggers work.
+    # Debuggers work if no hierarchy is notify-only.
     calm = harness.rule_set({"id": "programs", "allow": ["read", "execute"], "path": [f"{yard.box.stage.bin}/**", f"{yard.root}/**"]})
     assert words(yard.exec(way, yard.allowed / "seen", rules=calm)) == "exit 7"
 
@@ -341,7 +342,7 @@ def test_many_at_once(yard):
 
 
 def test_the_supervisor_dies_while_a_program_is_held(yard):
-    """Whatever moment it is: no program runs that nobody judged, and nothing is left."""
+    """At every moment, no program runs without a judgement, and no process is left."""
     marker = f"CG_MARK={yard.root}"
     for _ in range(10):
         line, _ = yard.box.command(["/bin/sh", "-c", f"while :; do {yard.allowed}/seen quiet; done"], yard.rules(), options=["--env", marker])
@@ -391,7 +392,7 @@ def test_a_raced_execve_runs_nothing_that_was_not_judged(yard, attack, kind):
     claimed, twin = wins(result)
     assert claimed == 0 and not executed.exists(), result.describe()
     assert twin > 0, f"the allowed side was never reached\n{result.describe()}"
-    # What was caught in the act is on record, each as a second record of the one that allowed.
+    # Each program that was caught in the act is on record, as a second record of the one that allowed.
     decisions = {one["event"]["sequence"]: one for one in result.decisions(operation="execute")}
     for second in (one for one in decisions.values() if one["callgate"].get("of_sequence")):
         assert second["callgate"]["mechanism"] == "kill" and second["callgate"]["verdict"] == "deny", second
@@ -410,7 +411,7 @@ def test_without_the_second_judgement_the_race_is_won(yard, check, attack, kind)
 
 
 def test_a_mismatch_is_killed_recorded_and_reported(yard):
-    """One race that is won often: what is left behind says so."""
+    """A race that is won often: what is left behind shows it."""
     for _ in range(20):
         result = race(yard, "race", "thread", True, 2000)
         caught = [one for one in result.decisions(operation="execute", mechanism="kill") if one["callgate"].get("of_sequence")]

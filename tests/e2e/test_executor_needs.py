@@ -1,5 +1,5 @@
-"""What the executors of agents ask of `callgate run` (docs/executors.md): they hold its pipes, its terminal and its pid, and
-kill it as they like. Under the profile that they get without asking, `agent`."""
+"""The needs of executors of agents (docs/executors.md): they hold the pipes, the terminal and the pid of `callgate run`, and
+kill it as they like. The profile is the default, `agent`."""
 from __future__ import annotations
 
 import fcntl
@@ -148,7 +148,8 @@ def test_a_controlling_terminal_is_handed_over(box):
 
 
 def in_foreground(pid: int) -> bool:
-    """Of its terminal, which is the run's own where callgate asks on the caller's (proc_pid_stat(5): pgrp, tpgid)."""
+    """The groups of its terminal, which is the run's own if callgate asks on the caller's (proc_pid_stat(5): pgrp,
+    tpgid)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return fields[2] == fields[5]
 
@@ -302,7 +303,7 @@ def test_the_report_says_that_the_supervisor_was_lost(box):
 
 
 def whole_run(box: harness.Box) -> float:
-    """What a run of nothing takes here, in seconds: the longest of three."""
+    """The seconds that an empty run takes here: the longest of three."""
     took = []
     for _ in range(3):
         begun = time.monotonic()

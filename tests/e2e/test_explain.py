@@ -65,7 +65,7 @@ NAMES = ("a", "b", "c")
 
 
 class Course:
-    """One start's place, its random rules and its random requests; each request has an object of its own."""
+    """The place of one start, its random rules and its random requests. Each request has an object of its own."""
 
     def __init__(self, box: harness.Box, seed: int, sockets: "Sockets") -> None:
         self.box, self.random, self.sockets = box, random.Random(seed), sockets
@@ -141,7 +141,7 @@ class Course:
 
 
 class Sockets:
-    """What every start may connect to and bind."""
+    """The addresses that every start may connect to and bind."""
 
     def __init__(self, box: harness.Box) -> None:
         directory = box.directory(box.root / "sockets")
@@ -181,7 +181,7 @@ def explained(box: harness.Box, rules: Path, act: str, name: str) -> dict:
 
 
 def expected(act: str, said: dict, rules: dict) -> str:
-    """What the program gets to see."""
+    """The result that the program sees."""
     if said["verdict"] == "allow":
         return "done"
     if said["rule"]:
@@ -193,8 +193,8 @@ def expected(act: str, said: dict, rules: dict) -> str:
 
 @pytest.mark.parametrize("seed", range(STARTS))
 def test_what_explain_says_of_random_requests_is_what_a_run_does(box, sockets, seed):
-    """A random rule set, and requests as a real process makes them: verdict, rule, tier and errno are those that
-    `explain` gave, and what it says the kernel decides alone is not on record."""
+    """A random rule set, and requests as a real process makes them. Verdict, rule, tier and errno are those that `explain`
+    gave. If it says that the kernel decides alone, there is no record."""
     course = Course(box, seed * 2 + (box.user.kind == "root"), sockets)
     script = box.file(box.root / "attempt.py", ATTEMPT.encode())
     requests = box.file(box.root / f"requests{seed}.json", json.dumps(course.requests).encode())
@@ -242,7 +242,7 @@ def test_it_says_which_rules_lost_which_nearly_matched_and_what_would_change_it(
     assert set(rows) == {"tree", "later", "but", "cat-only"}, said.describe()
     assert rows["tree"].endswith("-- deny wins over allow") and rows["later"].endswith("-- says the same, and stands later")
     assert rows["but"].endswith("-- its exception leaves this out") and rows["cat-only"].endswith("-- it is for other programs")
-    # What it says would allow it does.
+    # The option that it suggests does allow it.
     change = json.loads(explain(box, "--json", "-R", str(rules), "read", str(secret)).text)["hint"].split()
     again = box.run(["/bin/head", "-c1", str(secret)], harness.rule_set(), options=["-R", str(rules), *change])
     assert again.out == b"1", again.describe()

@@ -239,7 +239,7 @@ def with_open_files(box, open_files: str, args: list[str]) -> harness.Result:
 
 
 def crowd(box, open_files: str) -> tuple[harness.Result, list[str]]:
-    """What a crowd of blocked acts finds there, and the paths that were denied for overload."""
+    """The objects of a crowd of blocked acts, and the paths that were denied for overload."""
     file = box.file(box.tree / "file", b"x")
     result = with_open_files(box, open_files, [box.program("prog_fault"), "crowd", str(fifo(box)), str(file), str(CROWD)])
     denied = result.decisions(verdict="deny", decided_by="failure")
@@ -255,7 +255,7 @@ def test_one_blocked_act_too_many(box):
 
 
 def test_blocked_acts_leave_descriptors_to_the_others(box):
-    """Where callgate may not open as many files as 512 blocked acts take, fewer block, and all else works."""
+    """If callgate may not open as many files as 512 blocked acts take, fewer block, and all else works."""
     result, denied = crowd(box, "400:400")
     waiting = int(result.text.split()[1])
     assert 50 < waiting < 200, result.describe()

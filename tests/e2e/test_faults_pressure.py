@@ -1,6 +1,6 @@
 """Faults of the target's own making and of the machine's: signals, descriptors, blackholes, fork bombs, a full disk.
 
-Where a bare run can stand beside, it does: what the program saw must be the same.
+A bare run stands beside wherever one can: the program must have seen the same.
 """
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def network(box, port: int):
 
 @pytest.mark.parametrize("restart", [0, 1], ids=["interrupting", "restarting"])
 def test_signal_storm(box, restart):
-    """With SA_RESTART nothing shows. Without it the kernel may end a contested call that nobody has received yet with
-    EINTR: no effect was made then, and the program's second attempt finds what a bare run finds."""
+    """With SA_RESTART nothing shows. Without it the kernel may end a contested call with EINTR before callgate has received
+    it. Then there was no effect, and the program's second attempt finds what a bare run finds."""
     file = box.file(box.tree / "file", b"x")
     seen = []
     with welcoming() as port:
@@ -109,7 +109,7 @@ def test_fork_bomb_ends_with_the_timeout(box):
 
 
 def denied_and_said(run: Watched, why: bytes) -> None:
-    """What cannot be recorded is denied, to the end of the run, and callgate says why."""
+    """Calls that cannot be recorded are denied, to the end of the run, and callgate says why."""
     assert run.lines(1) == ["failed"]
     result = run.finish()
     assert result.code == 0 and result.out == b"", result.describe()

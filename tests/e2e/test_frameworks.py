@@ -23,7 +23,7 @@ ALL = harness.SOAK or os.environ.get("CALLGATE_FRAMEWORKS") == "all"
 
 @pytest.fixture(scope="session")
 def environments():
-    """Where they are; they are made by ./dev."""
+    """The directory of the environments; ./dev makes them."""
     return Path(subprocess.run([executors.TOP / "tools/venvs.sh", "--where"], capture_output=True, text=True, check=True).stdout.strip())
 
 

@@ -42,7 +42,7 @@ def rules(box: harness.Box):
 
 
 def appetite(box: harness.Box, shape: str, *numbers, options) -> harness.Result:
-    """Nothing of the tree is left, whatever the end."""
+    """The whole tree is gone, whatever the end."""
     marker = f"CG_MARK={box.root}"  # no other session has it
     result = box.run([box.program("prog_appetite"), shape, *map(str, numbers)], rules(box), options=[*options, "--env", marker])
     assert harness.marked(marker) == [], result.describe()
@@ -129,7 +129,7 @@ def test_a_bomb_of_any_shape_is_ended(bounded, box, shape):
 
 
 def without_capabilities() -> None:
-    """What root is then: its own files' modes hold it, also what it executes (capabilities(7))."""
+    """Root is then held by its own files' modes, also for what it executes (capabilities(7))."""
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.prctl(PR_SET_SECUREBITS, SECBIT_NOROOT, 0, 0, 0) == 0
     header, none = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)()

@@ -92,7 +92,7 @@ def test_an_attack_notices_that_a_check_is_left_out(stage, users, mutant):
 
 
 def page_section(title: str) -> str:
-    """Of the page that is written from the table of calls (./dev docs)."""
+    """The names on the page that is written from the table of calls (./dev docs)."""
     page = (SOURCES / "docs" / "system-calls.md").read_text()
     section = re.search(rf"^## {title}.*?(?=^## )", page, re.MULTILINE | re.DOTALL)
     assert section, f"docs/system-calls.md has no section {title}"

@@ -1,4 +1,4 @@
-"""What a refused network call looks like: the kernel's own checks first, nothing left behind, the rest of a call as native."""
+"""The look of a refused network call: the kernel's own checks first, nothing left behind, the rest of a call as native."""
 from __future__ import annotations
 
 import socket
@@ -34,7 +34,7 @@ def rules(box, *more):
     return harness.rule_set({"id": "tree", "allow": ["read", "write"], "path": f"{box.tree}/**"}, *more)
 
 
-# Nothing of this gets as far as a verdict: GOOD is where the set-up connects, BAD what the rules deny.
+# These calls fail before a verdict: GOOD is where the set-up connects, BAD is denied by the rules.
 EARLIER = """
 good, bad, bad_udp = map(int, sys.argv[1:])
 kept = []

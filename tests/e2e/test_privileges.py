@@ -1,4 +1,4 @@
-"""What a command may and what it inherits: privileges are taken, everything else is as its caller gave it.
+"""Privileges and inheritance of a command: privileges are taken, everything else is as its caller gave it.
 
 A command is looked at from outside, in /proc, beside a bare one that the same caller started the same way.
 """
@@ -29,7 +29,7 @@ sys.stdin.readline()
 
 
 def as_caller() -> None:
-    """What a caller may have set: masks, dispositions, priorities, limits."""
+    """The state that a caller may have set: masks, dispositions, priorities, limits."""
     os.umask(0o027)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
     signal.signal(signal.SIGHUP, signal.SIG_IGN)

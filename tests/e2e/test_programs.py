@@ -11,8 +11,8 @@ PIPELINES = 2000 if harness.SOAK else 200
 
 PROGRAMS = [
     Program("python", ("python3",), varying=("*.pyc",)),
-    # urllib3 asks, by binding, whether there is IPv6. A listener, even on a loopback port of the kernel's choice, could be
-    # reached from every page that the user's browser shows: not the profile's to allow.
+    # urllib3 asks, by binding, whether there is IPv6. Every page in the user's browser could reach a listener, even on a
+    # loopback port of the kernel's choice. So the profile does not allow one.
     Program("pip", ("python3", "pip"), varying=("*.pyc", "*/RECORD"), denied=(r"bind \[::1\]:0",)),
     Program("wheel", ("/usr/bin/python3", "gcc", "python3-config", "/usr/lib/python3/dist-packages/pip",
                       "/usr/lib/python3/dist-packages/setuptools", "/usr/lib/python3/dist-packages/wheel"),
@@ -66,7 +66,7 @@ def granted(box: harness.Box, options: list[str]) -> list[str]:
 
 
 def test_the_contested_variant_leaves_no_hierarchy_to_landlock(box):
-    """What the second variant is for: without this it could silently be the first again."""
+    """The purpose of the second variant: without this it could silently be the first again."""
     rules = str(box.rules_file(CONTESTED))
     shipped, contested = granted(box, ["-p", "agent"]), granted(box, ["-p", "agent", "-R", rules])
     assert any("/** " in line and "(reads are trapped)" not in line for line in shipped), shipped

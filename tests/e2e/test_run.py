@@ -284,7 +284,7 @@ def test_the_command_starts_where_it_is_told(box):
 
 
 def test_umask_limits_and_signal_dispositions_are_the_callers(box):
-    """What a caller sets reaches the command: umask, ignored signals (nohup), resource limits."""
+    """The settings of a caller reach the command: umask, ignored signals (nohup), resource limits."""
     script = "umask; grep -E 'SigIgn|SigBlk|SigCgt' /proc/self/status; ulimit -n; ulimit -s; ulimit -v"
     line, _ = box.command(["/bin/sh", "-c", script], rules(box))
     wrapper = ["/bin/sh", "-c", 'trap "" HUP USR1; umask 027; ulimit -n 500; ulimit -s 4096; exec "$@"', "sh"]

@@ -24,7 +24,7 @@ def names_of_checks() -> set[str]:
 
 
 def segments(image: bytes, wanted: int) -> list[bytes]:
-    """Those of an ELF file that are of this type."""
+    """The segments of an ELF file that have this type."""
     offset, = struct.unpack_from("<Q", image, 32)
     size, count = struct.unpack_from("<HH", image, 54)
     found = []
@@ -36,7 +36,7 @@ def segments(image: bytes, wanted: int) -> list[bytes]:
 
 
 def loaded(binary: Path) -> bytes:
-    """What of it gets into memory: the names of debug information are not the program's."""
+    """The bytes that get into memory: the names of debug information are not the program's."""
     return b"".join(segments(binary.read_bytes(), 1))  # PT_LOAD
 
 

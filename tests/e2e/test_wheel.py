@@ -40,7 +40,7 @@ def wheel(stage):
 def test_what_is_in_it(wheel):
     machine = os.uname().machine
     parts = subprocess.run(["/usr/bin/objdump", "-p", os.environ["CALLGATE"]], capture_output=True, text=True, check=True).stdout
-    # One for developers is linked against the C library here, and needs it.
+    # A developer's program is linked against the C library here, and needs it.
     platforms = f"manylinux_2_17_{machine}.musllinux_1_1_{machine}" if "NEEDED" not in parts else rf"manylinux_2_\d+_{machine}"
     assert re.search(rf"-py3-none-{platforms}\.whl$", wheel.name), wheel.name
     assert wheel.stat().st_size < 8 << 20

@@ -1,9 +1,9 @@
 """Real programs, run bare and supervised in the same fresh place, and what they left compared.
 
-Each directory of tests/e2e/programs/ is one program: `run.sh` is what is run (by bash, with the directory's copy as the
-work directory, in a home of its own), `prepare.sh`, where there is one, runs bare before it. All runs happen at the
-same path, one after the other, so that paths in the output and in build results are equal too. `compare` runs a program
-bare and then once in each of `VARIANTS`.
+Each directory of tests/e2e/programs/ is one program. bash runs `run.sh`, with the directory's copy as the work directory, in
+a home of its own. `prepare.sh`, if there is one, runs bare before it. All runs happen at the same path, one after the other,
+so that paths in the output and in build results are equal too. `compare` runs a program bare and then once in each of
+`VARIANTS`.
 """
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ PATH = "/usr/local/bin:/usr/bin:/bin"
 PATIENCE = 600.0
 REPETITIONS = 3 if harness.SOAK else 1
 
-# Beneath every hierarchy something is denied, at any depth: Landlock can grant none for reading or writing, so that each
-# open, rename, connect and so on of the run is decided by the supervisor and performed on behalf; each program that is
-# executed is judged before and after.
+# A deny rule holds beneath every hierarchy, at any depth, so Landlock can grant none for reading or writing. The supervisor
+# then decides each open, rename, connect and so on, and performs it on behalf. It judges each executed program before and
+# after.
 CONTESTED: dict[str, Any] = {
     "version": 1,
     "rules": [
@@ -45,7 +45,7 @@ CONTESTED: dict[str, Any] = {
         {"id": "contested.addresses", "deny": ["connect", "bind"], "address": "192.0.2.77"},
     ],
 }
-# What a user runs, and the same with nothing left to Landlock alone.
+# The rules that a user runs with, and the same with nothing left to Landlock alone.
 VARIANTS: dict[str, dict[str, Any] | None] = {"as shipped": None, "contested": CONTESTED}
 
 # (program, user, seconds bare, seconds in each variant): printed at the end of the session.
@@ -54,13 +54,12 @@ TIMES: list[tuple[str, str, float, list[float]]] = []
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """One directory of programs/.
+    """A directory of programs/.
 
-    `varying`: files whose content differs from run to run, also bare; `gone`: trees whose very names do. `denied`: what
-    is asked for in passing and denied (`OPERATION OBJECT`), without effect on the result. `status`: how it ends, bare.
-    `profile`, `options`: what a user gives for it. `rewrites`: patterns of the output that a clock or a number made.
-    `traces`: it executes programs that it traces, which is denied where execution is contested (the second judgement
-    needs the trace itself), so there it is not.
+    `varying`: files whose content differs from run to run, also bare; `gone`: trees whose very names do. `denied`: requests
+    that are denied without effect on the result (`OPERATION OBJECT`). `status`: its exit status, bare. `profile`, `options`:
+    a user's choice for it. `rewrites`: patterns of the output that a clock or a number made. `traces`: it executes programs
+    that it traces. That is denied if execution is contested, because the second judgement needs the trace itself.
     """
 
     name: str
@@ -79,7 +78,7 @@ class Program:
 
 
 def missing(names: tuple[str, ...]) -> list[str]:
-    """Those of `names` (programs, or the paths of files) that no package provides to everybody."""
+    """The programs or files among `names` that no package provides to everybody."""
 
     def provided(name: str) -> bool:
         if name.startswith("/"):
@@ -156,7 +155,7 @@ def differences(bare: dict[str, str], supervised: dict[str, str]) -> str:
     )
 
 
-# What a clock wrote, and callgate's own lines (the footer).
+# Text that a clock wrote, and callgate's own lines (the footer).
 REWRITES = ((r"\b\d+(\.\d+)? ?(ms|s|secs?)\b", "TIME"), (r"^callgate: .*\n", ""))
 
 
@@ -175,7 +174,7 @@ def unexpected(program: Program, result: harness.Result) -> list[str]:
 
 
 def rule_options(box: harness.Box, program: Program, more: dict[str, Any] | None) -> list[str]:
-    """What chooses the rules of one run: the default where `program` asks for nothing else."""
+    """The options that choose the rules of one run: the default if `program` asks for no other."""
     if more is None:
         return [] if program.profile == "agent" else ["-p", program.profile]
     if program.traces:
@@ -212,7 +211,7 @@ def compare(box: harness.Box, program: Program, arguments: Sequence[str] = (), o
 
 
 def timed(place: Place, program: Program, command: list[str], **keywords) -> tuple[harness.Result, float]:
-    """One run in a fresh place, and the seconds it took."""
+    """Runs the program once in a fresh place, and gives the seconds it took."""
     place.renew(program.name)
     start = time.monotonic()
     return place.run(command, **keywords), time.monotonic() - start

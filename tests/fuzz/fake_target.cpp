@@ -44,7 +44,7 @@ void fill_memory(std::span<const std::uint8_t> bytes, bool at_end) {
 }
 
 bool may_be_ours(std::uint64_t address) {
-    // Where x86_64 and aarch64 put programs, libraries, stacks, and the sanitizers their own.
+    // x86_64 and aarch64 put programs, libraries and stacks here, and the sanitizers their own.
     constexpr std::uint64_t begin = 0x4000'0000, end = std::uint64_t{1} << 48U;
     return address >= begin && address < end;
 }

@@ -2,8 +2,8 @@
 // tests/fakes/notification_source.hpp.)
 //
 // The target is this very process: process_vm_readv(2) on one's own memory reads, and fails, as it does on
-// another's. Its memory is a few pages at a fixed address between pages that nobody can read, so that inputs
-// can hold pointers and that every structure can end where memory does.
+// another's. Its memory is a few pages at a fixed address, between pages that nobody can read. So inputs can
+// hold pointers, and every structure can end where memory does.
 #pragma once
 
 #include <cstddef>
@@ -21,13 +21,13 @@ void map_memory();
 /// Fills it: what does not fit is left out, what is left over is zero. `at_end`: the bytes end with it.
 void fill_memory(std::span<const std::uint8_t> bytes, bool at_end);
 
-/// Whether something of the fuzzer itself may lie at an address: a call that writes to its caller's memory
-/// must not be led there, and the fuzzer finds such addresses where pointers are compared.
+/// Whether something of the fuzzer itself may lie at an address. The fuzzer finds such addresses where
+/// pointers are compared. A call that writes to its caller's memory must not be led there.
 [[nodiscard]] bool may_be_ours(std::uint64_t address);
 
-/// Descriptors of every kind that calls take, at the numbers from `first_descriptor` on: sockets of each
-/// family and type that the filter leaves, a pipe, a memfd, a directory, a pidfd. None blocks. For one input
-/// each.
+/// Descriptors of every kind that calls take, at the numbers from `first_descriptor` on. They are sockets of
+/// each family and type that the filter leaves, a pipe, a memfd, a directory and a pidfd. None blocks. Each
+/// input gets new ones.
 inline constexpr int first_descriptor = 100;
 void open_descriptors();
 /// With the descriptors that were sent through them.

@@ -1,7 +1,9 @@
-// What comes from whoever answers questions, before and after it has authenticated itself: ./dev fuzz.
+// Fuzzes what a client that answers questions sends, before and after it has authenticated itself: ./dev
+// fuzz.
 //
-// An input is what comes, line by line. Besides memory errors and undefined behaviour: what is no message has
-// a reason, and what is said back is one line that shows nothing on a terminal but itself.
+// An input is what the client sends, line by line. Besides memory errors and undefined behaviour two things
+// are checked. A refused message has a reason. A reply is one line that shows nothing on a terminal but
+// itself.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

@@ -1,11 +1,11 @@
 // Every mediated call, decoded from memory that an attacker wrote: ./dev fuzz.
 //
-// An input is one call: its number (two bytes), which of its arguments point into the target's memory, flags,
-// the six arguments, and what the memory holds. The handler of the table runs on it as on a receiving thread.
-// The rules allow reading in one directory and everything in one beneath it, which each input finds empty;
-// they allow connections where the fuzzer has a network of its own. So what an act reads of memory is
-// reached, and nothing is done to this machine. What is looked for: memory errors and undefined behaviour
-// (the sanitizers), a call that is not answered exactly once, a descriptor that stays open.
+// An input is one call: its number (two bytes), which arguments point into the target's memory, flags, six
+// arguments, and the memory. The handler of the table runs on it as on a receiving thread. The rules allow
+// reading in one directory and everything in one beneath it, which each input finds empty. They allow
+// connections where the fuzzer has a network of its own. So every read of memory by an act is reached, and
+// nothing is done to this host. The fuzzer looks for memory errors and undefined behaviour (the sanitizers).
+// It also looks for a call that is not answered exactly once, and for a descriptor that stays open.
 //
 // --calls=NAME,NAME leaves only those calls (tests/fuzz/families).
 #include <fcntl.h>
@@ -110,7 +110,7 @@ rules::RuleSet make_rules(const std::string& directory, bool own_network) {
     return rules::RuleSet(std::move(all), rules::Action::deny);
 }
 
-/// What lives as long as the process.
+/// Everything that lives as long as the process.
 struct World {
     bool own_network = leave_the_machine();
     std::string directory = make_directory();

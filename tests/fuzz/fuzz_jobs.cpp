@@ -1,8 +1,8 @@
-// What comes as a job, and what is answered to it: ./dev fuzz.
+// Fuzzes what a client sends as a job, and the answer to it: ./dev fuzz.
 //
-// An input is one job, alone and as one of many. Besides memory errors and undefined behaviour: what is no
-// job has a reason, which is answered in one line of JSON that shows nothing on a terminal but itself; what
-// is one becomes words and variables that execve(2) can take.
+// An input is one job, alone and as one of many. Besides memory errors and undefined behaviour two things are
+// checked. A refused job has a reason, in one line of JSON that shows nothing on a terminal but itself. An
+// accepted job becomes words and variables that execve(2) can take.
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>

@@ -1,8 +1,8 @@
 // A log that a stranger wrote, as the verbs of `callgate audit` read it: ./dev fuzz.
 //
-// An input is the file. Besides memory errors and undefined behaviour: reading ends, every line is a record
-// or is said to be none, what is printed shows nothing on a terminal but itself, and what is exported is
-// JSON.
+// An input is the file. Besides memory errors and undefined behaviour three things are checked. Reading ends,
+// and every line is a record or is reported as none. The printed text shows nothing on a terminal but itself.
+// The export is JSON.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 // A rule file that a stranger wrote, as `callgate check` reads it: ./dev fuzz.
 //
-// An input is the text. Besides memory errors and undefined behaviour: a rule set comes back exactly where
-// there is no error, and what is said of a text that holds anything shows nothing on a terminal but itself.
+// An input is the text. Besides memory errors and undefined behaviour two things are checked. A rule set
+// comes back exactly if there is no error. A message about any text shows nothing on a terminal but itself.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

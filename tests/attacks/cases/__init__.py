@@ -1,7 +1,7 @@
 """The corpus of attacks: every paragraph of the list of what must be survived has a table of cases here.
 
-Where the next case goes: into the module of its paragraph, as one more row of a table; its program into ../programs/, as one
-more MODE of the program that holds its relatives. Only an attack that plays in a new kind of place needs a class, in worlds/.
+A new case is one more row of a table in the module of its paragraph. Its program is one more MODE of the program in
+../programs/ that holds its relatives. Only an attack that plays in a new kind of place needs a class, in worlds/.
 
 `CASES` holds all, in the order of the table that `./dev test attacks` prints. `case.run_case` runs one.
 """

@@ -1,4 +1,4 @@
-"""One attack as the corpus knows it, and the one way to run it.
+"""An attack as the corpus knows it, and the only way to run it.
 
 A case names its attack once and runs three times:
 
@@ -39,7 +39,7 @@ class Impossible(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What came of one of the three runs."""
+    """The result of one of the three runs."""
 
     good: bool
     shown: str  # a word or two for the table
@@ -78,7 +78,7 @@ class Result:
 
 
 class Attack(abc.ABC):
-    """What a case runs. One object serves many runs: what belongs to a run is in the scene."""
+    """The world that a case runs in. One object serves many runs: everything that belongs to a run is in the scene."""
 
     tags: frozenset[str] = frozenset()
 
@@ -106,7 +106,7 @@ class Case:
 
 
 class Scene:
-    """Where one case plays: its box, how it is supervised, and what the attack keeps between its three runs."""
+    """The scene of one case: its box, how it is supervised, and what the attack keeps between its three runs."""
 
     def __init__(self, box: harness.Box, options: Iterable[str] = ()) -> None:
         self.box = box
@@ -157,7 +157,7 @@ def possible(result: harness.Result) -> harness.Result:
 
 
 def wins(result: harness.Result) -> tuple[int, int]:
-    """What a race printed of itself: `WON n TWIN m`."""
+    """The counts that a race printed: `WON n TWIN m`."""
     words = result.text.split()
     if "TWIN" not in words:
         raise AssertionError("the race did not end by itself\n" + result.describe())

@@ -9,7 +9,7 @@ from cases.worlds.listeners import UnixReach
 
 PARAGRAPH = "Sockets of the desktop and the host"
 
-# Where services listen; the shipped profiles deny these names.
+# The names on which services listen; the shipped profiles deny them.
 SERVICES = {
     "gpg_agent": "{home}/.gnupg/S.gpg-agent",
     "ssh_agent": "/tmp/ssh-{unique}/agent.1",

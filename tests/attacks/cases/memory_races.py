@@ -40,7 +40,7 @@ RACES = {
 }
 WITH_ABI = {"openat.thread", "truncate.thread", "read_trunc.thread", "rename.thread"}
 
-# What is denied, where it is not reading and writing: what may only be read is truncated by opening it for reading.
+# The denied operation, if it is not reading and writing: a read-only file is truncated by opening it for reading.
 VERBS = {"read_trunc": ("write",)}
 
 # Ways in which the path lies in memory, and arguments with more bits than the kernel looks at.

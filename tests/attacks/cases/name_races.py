@@ -55,7 +55,7 @@ NAMES_WITH_ABI = {"plain", "symlink", "proc_root", "hardlink", "rename", "rename
 
 
 def named_file(box: harness.Box, folder: Path, content: bytes) -> None:
-    """What a listing would show."""
+    """The names that a listing would show."""
     box.file(folder / content.decode(), b"")
 
 
@@ -95,7 +95,7 @@ CASES = [
       for operation, racer in (("openat", "symlink"), ("openat", "thread"), ("creat", "vanish"), ("truncate", "leaf"), ("rename", "exchange"))),
     Case("race.recorded.identity", OtherObject("identity", "own", more=contested)),
     Case("race.planted.directory", PlantedRace()),
-    # Of an execve: by a process that shares the caller's descriptors and working directory.
+    # These race an execve by a process that shares the caller's descriptors and working directory.
     *(Case(f"race.judged.{operation}.{racer}", JudgedRace(operation, racer))
       for operation, racer in (("execveat", "dup2"), ("execveat", "cwd"), ("exec", "cwd"))),
     Case("race.execveat.dup2", ExecRace("execveat", "dup2")),

@@ -54,7 +54,7 @@ PRIVILEGED = {
 OPTIONS = ("addrform", "old_routing", "old_options", "flow_label", "routing")
 REQUESTS = ("console", "userfaultfd", "add_key", "remove_key", "snapshot", "snapshot2", "destroy", "destroy2", "subvolume", "subvolume2", "version",
             "ext4_version", "verity", "policy", "fat", "subvolume_flags", "received")
-# What the kernel refuses by itself must be refused on behalf too.
+# Calls that the kernel refuses by itself must be refused on behalf too.
 NATIVE = {"protected_file": StickyFile(), "protected_link": StickyLink(), "other_user": OtherUser()}
 
 
@@ -85,7 +85,7 @@ CASES = [
       for where, rules in (("static", Place.rules), ("contested", contested_creation))
       for whose, options in (("bare", ()), ("capable", ("--keep-capabilities",)))),
     *(Case(f"entry.{mode}", Door("attack_entry", mode, twin_mode=READ_PLAIN)) for mode in ENTRIES_READ),
-    # Where all is performed on behalf, a name means what it means to callgate.
+    # If all is performed on behalf, a name means what it means to callgate.
     Case("entry.userns_contested", Door("attack_entry", "userns", twin_mode=READ_PLAIN, rules=all_contested)),
     *(Case(f"entry.{mode}", Door("attack_entry", mode, twin_mode=READ_PLAIN), only="root") for mode in ENTRIES_ROOT),
     *(Case(f"entry.{mode}", Door("attack_entry", mode, "change", twin_mode=CREATE_PLAIN)) for mode in ENTRIES_CHANGE),

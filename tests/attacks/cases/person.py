@@ -1,4 +1,5 @@
-"""Who is asked: answered in their place, or fooled. The races of objects with answers are in test_approval.py."""
+"""Attacks on the person who is asked: answering in their place, or fooling them. The races of objects with answers are in
+test_approval.py."""
 from __future__ import annotations
 
 from cases.case import Case

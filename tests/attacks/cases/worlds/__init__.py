@@ -1,1 +1,1 @@
-"""Where attacks play: what stands there, who is the victim, and how it is looked at from outside."""
+"""The places of attacks: what stands there, who is the victim, and how the test looks from outside."""

@@ -1,4 +1,4 @@
-"""What belongs to callgate and lies where the rules allow everything: its sockets, the rules that it was given."""
+"""Belongings of callgate that lie where the rules allow everything: its sockets, and its rules."""
 from __future__ import annotations
 
 import dataclasses

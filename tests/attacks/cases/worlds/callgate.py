@@ -56,7 +56,7 @@ class Killed(Attack):
         return [scene.box.program("prog_tree"), str(scene.box.tree), "wait"]
 
     def control(self, scene: Scene) -> Outcome:
-        """What a bare tree of the same shape leaves alive when its root is killed: it is hard to end."""
+        """The processes that a bare tree of the same shape leaves alive when its root is killed: it is hard to end."""
         mark = f"CG_MARK={scene.box.root}-bare"
         bare = scene.box.start(["env", mark, *self.tree(scene)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
         harness.read_until(bare.stdout.fileno(), b"ready")  # type: ignore[union-attr]
@@ -355,7 +355,7 @@ class LogFull(Attack):
         }, f"{made} recorded", f"{out!r} {err!r}")
 
     def twin(self, scene: Scene) -> Outcome:
-        """Where there is room, all is written."""
+        """All is written if there is room."""
         folder = scene.box.directory(scene.box.tree / "room")
         result = scene.supervised([scene.box.program("prog_writer"), str(folder), "500"], contested(scene.box))
         made = len(os.listdir(folder))

@@ -93,7 +93,7 @@ class Giver:
 
 @dataclasses.dataclass(frozen=True)
 class Received(HandedIn):
-    """What an allowed peer hands over by SCM_RIGHTS: a directory to open beneath, or an O_PATH descriptor to open again."""
+    """An allowed peer hands this over by SCM_RIGHTS: a directory to open beneath, or an O_PATH descriptor to open again."""
 
     mode: str = "received"  # of attack_read
     flags: int = os.O_RDONLY | os.O_DIRECTORY

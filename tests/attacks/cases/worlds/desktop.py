@@ -104,6 +104,6 @@ class Passed(Attack):
                      result.describe())
 
     def twin(self, scene: Scene) -> Outcome:
-        """Whoever may be spoken to may hand over what it likes."""
+        """A service that the command may talk to may hand over what it likes."""
         result = self.play(scene, scene.box.tree / "service", ALLOWED, supervised=True)
         return check({"it was not read": ALLOWED not in result.out}, "works", result.describe())

@@ -32,7 +32,7 @@ class Executed(Attack):
             program = scene.box.file(place.free / "script", f"#!{program} push\n".encode(), 0o755)
         line = [scene.box.program("prog_exec"), "fork" if self.way == "script" else self.way, str(program), "push", str(place.free)]
         result = scene.supervised(line, execution_rules(place)) if supervised else scene.bare(line, cwd=place.free)
-        # What a script is given comes after its own name: its interpreter finds that in the second place.
+        # A script's arguments come after its own name: its interpreter finds that in the second place.
         return bool([*place.free.glob("executed"), *place.free.glob("script/executed")]) or b"exit 42" in result.out, result
 
     def control(self, scene: Scene) -> Outcome:
@@ -50,7 +50,7 @@ class Executed(Attack):
 
 @dataclasses.dataclass(frozen=True)
 class JudgedRace(ExecRace):
-    """What is judged is allowed and Landlock lets both run: what then runs is judged again."""
+    """The judged program is allowed and Landlock lets both run: callgate judges again what then runs."""
 
     def rule_set(self, place: Place) -> dict[str, Any]:
         return execution_rules(place)

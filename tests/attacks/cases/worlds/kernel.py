@@ -82,6 +82,6 @@ class Typed(Attack):
         return check({"it was typed": b"#" in typed, "the call succeeded": code != 1}, f"exit {code}", said)
 
     def twin(self, scene: Scene) -> Outcome:
-        """What a program may ask of its terminal."""
+        """Requests that a program may make of its terminal."""
         code, _, said = self.supervised(scene, "terminal_size")
         return check({"the terminal's size cannot be read": code != 0}, "works", said)

@@ -1,4 +1,4 @@
-"""What the kernel itself refuses: callgate, who acts on behalf, must not do it instead.
+"""Calls that the kernel itself refuses: callgate acts on behalf, and must not do them instead.
 
 The control plays where the kernel has no reason to refuse: so the act is possible, and what holds it is the reason alone.
 """
@@ -31,7 +31,7 @@ class Sticky(Attack):
     protection: str  # beneath /proc/sys/fs
 
     def put(self, shared: Path, place: Place, owner: int) -> Path:
-        """What lies in the shared directory; gives the victim."""
+        """Fills the shared directory and gives the victim."""
         raise NotImplementedError
 
     def play(self, scene: Scene, supervised: bool, mode: int, owner: int) -> tuple[bool, harness.Result]:

@@ -12,7 +12,7 @@ from cases.worlds.listeners import rules
 
 
 class Objects:
-    """One of each kind with content, made outside the run (programs/prog_objects.c)."""
+    """An object of each kind with content, made outside the run (programs/prog_objects.c)."""
 
     def __init__(self, box: harness.Box, turn: str) -> None:
         self.box, self.program = box, box.program("prog_objects")
@@ -22,7 +22,7 @@ class Objects:
         assert len(self.ids) == 3, made.describe()
 
     def state(self) -> tuple[str, str]:
-        """What they hold, and how much lies in the System V queue."""
+        """The content that they hold, and how much lies in the System V queue."""
         queues = [line.split() for line in Path("/proc/sysvipc/msg").read_text().splitlines()]
         return (self.box.run([self.program, "show", *self.names, *self.ids], supervised=False).text,
                 " ".join(*[line[3:5] for line in queues if line[1] == self.ids[2]] or [[]]))

@@ -88,10 +88,10 @@ Prepare = Callable[[harness.Box, Path, bytes], None]  # box, folder, what the vi
 
 @dataclasses.dataclass(frozen=True)
 class Door(Attack):
-    """One reach for the denied file by `program MODE VICTIM FREE EXTRA`.
+    """An attempt to reach the denied file by `program MODE VICTIM FREE EXTRA`.
 
-    goal: "read" (the secret comes out), "change" (the denied side is another one afterwards), "call" (nothing but the call's own
-    result shows it). twin: another mode for the twin, or (program, mode), where this door is closed for every object.
+    `goal`: "read" (the secret comes out), "change" (the denied side differs afterwards), or "call" (only the call's own
+    result shows it). `twin`: another mode for the twin, or (program, mode) if this door is closed for every object.
     """
 
     program: str

@@ -21,7 +21,7 @@ def io_priority(pid: int) -> str:
 
 
 def outside_state(pid: int) -> dict[str, object]:
-    """What another process could have changed of one, as the kernel tells it."""
+    """The state of a process that another could have changed, as the kernel tells it."""
     return {"nice": os.getpriority(os.PRIO_PROCESS, pid), "affinity": os.sched_getaffinity(pid), "scheduler": os.sched_getscheduler(pid),
             "priority": os.sched_getparam(pid).sched_priority, "limits": Path(f"/proc/{pid}/limits").read_text(), "oom": Path(f"/proc/{pid}/oom_score_adj").read_text(),
             "io": io_priority(pid)}
@@ -133,7 +133,7 @@ class RealTime(Stranger):
 
 
 def first_address(pid: int) -> str:
-    """Of something that is mapped: the attacker is given what it would have to find out."""
+    """An address of something that is mapped: the attacker is given what it would have to find out."""
     return str(int(Path(f"/proc/{pid}/maps").read_text().split("-")[0], 16))
 
 
@@ -264,7 +264,7 @@ class SameJob(Attack):
         return check({"a companion outside was changed": changed, "the call succeeded": code == 0 and not self.succeeds}, f"exit {code}", said)
 
     def twin(self, scene: Scene) -> Outcome:
-        """Of the same group those that belong to the run are reached."""
+        """The signal reaches the processes of the group that belong to the run."""
         own = [scene.box.program("attack_outside"), self.twin_mode or self.mode, "child"]
         result = scene.supervised(own, rules(scene.box))
         return check({"an own child is not reached": result.code != 0}, "works", result.describe())

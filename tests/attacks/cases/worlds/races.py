@@ -27,7 +27,7 @@ class CarriedRace(Race):
         return place
 
     def rule_set(self, place: Place) -> dict[str, Any]:
-        """Nothing that distinguishes the carrier's places but the denial: so it may be moved."""
+        """The carrier's places differ in the denial alone: so it may be moved."""
         return harness.rule_set({"id": "programs", "allow": ["read", "execute"], "path": f"{place.box.stage.bin}/**"},
                                 {"id": "tree", "allow": ["read", "write"], "path": f"{place.root}/**"},
                                 {"id": "secret", "deny": list(self.verbs), "path": f"{place.denied}/**"})

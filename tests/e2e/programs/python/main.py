@@ -1,4 +1,4 @@
-"""What a data script does: reads, computes in a pool of processes, writes, runs a program, makes temporary files."""
+"""A data script: it reads, computes in a pool of processes, writes, runs a program and makes temporary files."""
 import csv
 import json
 import multiprocessing
