@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "supervisor/enforce/seccomp/compiler.hpp"
-#include "rules/plan/plan.hpp"
 #include "rules/match/rule_set.hpp"
+#include "rules/plan/plan.hpp"
 #include "supervisor/audit/write/format.hpp"
+#include "supervisor/enforce/seccomp/compiler.hpp"
 
 namespace {
 

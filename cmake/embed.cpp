@@ -8,9 +8,9 @@
 #include <iostream>
 #include <stdexcept>
 
+#include "base/sha256.hpp"
 #include "cmake/embed_text.hpp"
 #include "rules/load/json_tree.hpp"
-#include "base/sha256.hpp"
 
 namespace {
 
@@ -69,8 +69,7 @@ void put_profiles(std::ostream& out, const std::vector<Profile>& profiles) {
         put_string(out, profile.text);
         out << ",\n   {nodes_" << index << ",";
         put_string(out, profile.document.texts);
-        out << "},\n   \"" << callgate::sha256_hex(canonical_json(profile.document.tree()))
-            << "\"},\n";
+        out << "},\n   \"" << callgate::sha256_hex(canonical_json(profile.document.tree())) << "\"},\n";
     }
     out << "};\n\n";
 }

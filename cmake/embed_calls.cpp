@@ -52,7 +52,8 @@ void put(std::ostream& out, const std::string& architecture,
 
 void run(const std::string& output) {
     std::ofstream out(output, std::ios::binary);
-    out << "// Generated from libseccomp and supervisor/enforce/newer_calls.hpp: do not edit.\n#pragma once\n\n"
+    out << "// Generated from libseccomp and supervisor/enforce/newer_calls.hpp: do not edit.\n#pragma "
+           "once\n\n"
            "#include <cstdint>\n\nnamespace callgate::enforce {\n\n"
            "/// In the order of the names.\nstruct KnownCall {\n"
            "    std::uint16_t begin, length;  // of the name\n    std::uint16_t number;\n};\n\n";

@@ -10,8 +10,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "supervisor/approval/protocol/wire.hpp"
 #include "base/escape.hpp"
+#include "supervisor/approval/protocol/wire.hpp"
 
 using namespace callgate;
 

@@ -15,9 +15,9 @@
 #include <string_view>
 
 #include "base/escape.hpp"
-#include "supervisor/audit/verbs/export.hpp"
 #include "supervisor/audit/read/reader.hpp"
 #include "supervisor/audit/report/report.hpp"
+#include "supervisor/audit/verbs/export.hpp"
 #include "supervisor/audit/verbs/show.hpp"
 
 using namespace callgate;
@@ -61,8 +61,7 @@ void read_lines(const std::string& path, std::size_t lines) {
 void check_shown(const std::ostringstream& shown) {
     std::string text = shown.str();
     std::erase(text, '\n');
-    if (terminal_safe(text) != text)
-        broken("text that a terminal would obey:", terminal_safe(text));
+    if (terminal_safe(text) != text) broken("text that a terminal would obey:", terminal_safe(text));
 }
 
 /// Good, or lines that are no records.

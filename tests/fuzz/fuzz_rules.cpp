@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "rules/plan/plan.hpp"
 #include "base/escape.hpp"
+#include "rules/plan/plan.hpp"
 #include "tests/unit/rules/host_fixture.hpp"
 
 using namespace callgate;
