@@ -93,8 +93,8 @@ class Watched:
 
     def assert_nothing_left(self) -> None:
         """No process of the run lives or waits to be reaped, and its private directory is gone."""
-        harness.until(lambda: not harness.marked(self.marker), f"the tree's end; alive: {harness.marked(self.marker)}", 30)
-        harness.until(lambda: not list(self.tmp.iterdir()), f"the private directory's end: {list(self.tmp.iterdir())}", 30)
+        harness.until(lambda: not harness.marked(self.marker), f"the tree's end; alive: {harness.marked(self.marker)}")
+        harness.until(lambda: not list(self.tmp.iterdir()), f"the private directory's end: {list(self.tmp.iterdir())}")
 
     def began(self) -> bool:
         """Whether a decision is on record, so that the command surely ran."""

@@ -111,7 +111,7 @@ def check_report(run: Watched, result: harness.Result, possible: set[str], event
     lost = result.code == -signal.SIGKILL
     if lost and not run.began() or result.code == -signal.SIGTERM:
         return "ended before it began"  # there is nobody yet to write a report
-    harness.until(run.report.exists, f"the report\n{result.describe()}", 30)
+    harness.until(run.report.exists, f"the report\n{result.describe()}")
     report = report_of(run)
     harness.check_report(report)
     outcome = report["outcome"]
@@ -135,7 +135,7 @@ def test_nothing_is_left_whatever_the_end(box):
             event = choose.choice(list(EVENTS))
             outcome = one_end(box, choose.choice(list(PROGRAMS)), event)
             seen[outcome] = seen.get(outcome, 0) + 1
-    harness.until(lambda: left_in(box) <= before, f"left: {left_in(box) - before}", 30)
+    harness.until(lambda: left_in(box) <= before, f"left: {left_in(box) - before}")
     print(f"ends: {seen}")
 
 

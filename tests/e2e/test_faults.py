@@ -77,7 +77,7 @@ def supervisor_round(box, whole_group: bool, most: float) -> int:
 
 
 def lost_is_reported(run: Watched) -> None:
-    harness.until(run.report.exists, "the guardian's report", 30)
+    harness.until(run.report.exists, "the guardian's report")
     assert report_of(run)["outcome"] == "supervisor_lost"
 
 

@@ -116,7 +116,7 @@ def test_the_guardian_writes_it_whole_where_callgate_is_lost(box):
         run.process.kill()
         run.finish()
         run.assert_nothing_left()
-        harness.until(run.report.exists, "the guardian's report", 30)
+        harness.until(run.report.exists, "the guardian's report")
         assert outcome(run.report) == "supervisor_lost"
         run.reap()
 

@@ -84,9 +84,9 @@ class Killed(Attack):
         scene.kept["tree"] = len(tree)
         self.kill(process, guardian, tree)
         process.wait(harness.DEADLINE)
-        harness.until(lambda: not harness.marked(f"CG_MARK={marker}"), "the whole tree has ended", 20)
-        harness.until(lambda: not Path(f"/proc/{guardian}").exists(), "the guardian has ended and was reaped", 20)
-        harness.until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in tree), "no zombie is left", 20)
+        harness.until(lambda: not harness.marked(f"CG_MARK={marker}"), "the whole tree has ended")
+        harness.until(lambda: not Path(f"/proc/{guardian}").exists(), "the guardian has ended and was reaped")
+        harness.until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in tree), "no zombie is left")
         return Outcome(True, "0 survived")
 
     def twin(self, scene: Scene) -> Outcome:
@@ -154,7 +154,7 @@ class KilledWhileWriting(Attack):
             harness.until(lambda: len(os.listdir(folder)) >= wanted, "the writer works")
             process.kill()
             process.wait()
-            harness.until(lambda: not harness.marked(f"CG_MARK={marker}"), "the tree has ended", 20)
+            harness.until(lambda: not harness.marked(f"CG_MARK={marker}"), "the tree has ended")
             missing = unrecorded(folder, log)
             if missing:
                 return Outcome(False, f"{len(missing)} unrecorded", f"{missing[:5]}")

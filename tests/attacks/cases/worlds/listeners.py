@@ -49,7 +49,7 @@ class Listener:
         with socket.socket(self.socket.family, self.kind) as last:
             last.connect(address)
             last.send(b"end")
-            self.thread.join(20)
+            self.thread.join(harness.DEADLINE)
         if self.thread.is_alive():
             raise AssertionError("the listener did not come to its end")
         self.socket.close()

@@ -168,7 +168,7 @@ class CallgateItself(Attack):
             process.stdin.write(f"{victim} {first_address(victim)}\n".encode())
             said = harness.read_until(process.stdout.fileno(), b"ended")
             if "WON" in said.decode("utf-8", "replace") and self.goal == "end":  # a signal takes its time
-                harness.until(lambda: set(self.state(victim)) == {"state"}, "the signal arrives", 20)
+                harness.until(lambda: set(self.state(victim)) == {"state"}, "the signal arrives")
             after = self.state(victim)
         finally:
             harness.kill_group_of(process.pid)
