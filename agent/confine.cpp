@@ -15,8 +15,8 @@
 #include <charconv>
 #include <utility>
 
-#include "agent/launch_message.hpp"
 #include "agent/handover.hpp"
+#include "agent/launch_message.hpp"
 #include "base/test_switch.hpp"
 
 namespace callgate::agent {
@@ -26,20 +26,21 @@ constexpr unsigned long wait_killable = 1UL << 5U;  // SECCOMP_FILTER_FLAG_WAIT_
 constexpr int status_not_executable = 126;
 constexpr int status_not_found = 127;
 
-void tell(int pipe, Event::Kind kind, int value, int detail = 0) {
+void send_event(int pipe, Event::Kind kind, int value, int detail = 0) {
     Event event;
     event.kind = kind;
     event.pid = ::getpid();
     event.value = value;
     event.detail = detail;
-    // Smaller than PIPE_BUF: whole or not at all. If nobody reads any more the handshake ends this process.
+    // The event is smaller than PIPE_BUF: it is written whole or not at all. Without a reader the handshake
+    // ends this process.
     static_cast<void>(::write(pipe, &event, sizeof event) == 0);
 }
 
 int error_of(long returned) { return returned < 0 ? errno : 0; }
 int error_of(const boost::system::result<void>& done) { return done ? 0 : done.error().value(); }
 
-// The command's own descriptors pass execve although callgate may have marked them.
+// The command's own descriptors must survive execve, although callgate may have marked them CLOEXEC.
 int release_passed(const std::vector<int>& passed) {
     for (const int fd : passed) {
         const int flags = ::fcntl(fd, F_GETFD);
@@ -53,14 +54,14 @@ int set_descriptors(const AgentStart& start) {
         if (const int error = close_all_but(start.kept())) return error;
     }
     if (const int error = fill_standard_descriptors()) return error;
-    return release_passed(start.guarding().pass);
+    return release_passed(start.config().pass);
 }
 
 int set_limit(int resource, const rlimit& value) {
     return error_of(::setrlimit(static_cast<__rlimit_resource_t>(resource), &value));
 }
 
-// No core of a program that may hold secrets, but a debugger inside may raise the limit again.
+// A program may hold secrets, so it leaves no core file. A debugger inside the run may raise the limit again.
 int forbid_core() {
     rlimit core{};
     if (::getrlimit(RLIMIT_CORE, &core) != 0) return errno;
@@ -68,10 +69,10 @@ int forbid_core() {
     return set_limit(RLIMIT_CORE, core);
 }
 
-/// Where memory is short the kernel is to end the tree before what runs beside it
-/// (proc_pid_oom_score_adj(5)): half of the scale is added. A program that may write there can take that
-/// back, as anybody can what he inherited. Not before there is a command: who waits for one is no burden.
-int offer_to_oom_killer(const UniqueFd& score_file) {
+/// If memory is short, the kernel should end the tree before its neighbours: half of the scale is added to
+/// the score (proc_pid_oom_score_adj(5)). A program that may write there can undo that, as it can undo any
+/// inherited value. This waits for the command: a process that waits for its command uses little memory.
+int raise_oom_score(const UniqueFd& score_file) {
     constexpr int added = 500, most = 1000;
     std::array<char, 16> text{};
     int error = error_of(::read(score_file.get(), text.data(), text.size() - 1));
@@ -84,12 +85,12 @@ int offer_to_oom_killer(const UniqueFd& score_file) {
     return error;
 }
 
-/// What the kernel itself looks up for the tree finds no key of the caller's session (keyrings(7)); the calls
-/// for keys are closed. Kept as it is where none can be made: no keyrings in this kernel, a container that
-/// forbids them, the user's quota of keys.
+/// Joins a new session keyring, so that the kernel's own look-ups for the tree find no key of the caller's
+/// session (keyrings(7)). The filter closes the calls for keys. The old keyring stays if none can be made: a
+/// kernel without keyrings, a container that forbids them, or an exhausted quota of keys.
 void leave_session_keyring() { ::syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr); }
 
-/// What depends on nothing that the supervisor is still to tell.
+/// Settings that depend on nothing the supervisor still has to send.
 int set_same_limits(UniqueFd& score_file) {
     if (const int error = forbid_core()) return error;
     leave_session_keyring();
@@ -97,21 +98,21 @@ int set_same_limits(UniqueFd& score_file) {
     return score_file ? 0 : errno;
 }
 
-int set_limits(const LaunchMessage& blueprint, UniqueFd score_file) {
-    if (const int error = offer_to_oom_killer(score_file)) return error;
-    for (const Limit& limit : blueprint.limits()) {
+int set_limits(const LaunchMessage& command, UniqueFd score_file) {
+    if (const int error = raise_oom_score(score_file)) return error;
+    for (const Limit& limit : command.limits()) {
         if (const int error = set_limit(limit.resource, limit.value)) return error;
     }
     return 0;
 }
 
-int set_priority(const LaunchMessage& blueprint) {
-    if (blueprint.nice() != 0) {
+int set_priority(const LaunchMessage& command) {
+    if (command.nice() != 0) {
         errno = 0;
-        if (::nice(blueprint.nice()) == -1 && errno != 0) return errno;
+        if (::nice(command.nice()) == -1 && errno != 0) return errno;
     }
-    if (blueprint.io_priority() == nullptr) return 0;
-    return error_of(::syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, *blueprint.io_priority()));
+    if (command.io_priority() == nullptr) return 0;
+    return error_of(::syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, *command.io_priority()));
 }
 
 int make_ruleset(const LaunchMessage& domain, UniqueFd& ruleset) {
@@ -129,7 +130,7 @@ int enter_landlock(UniqueFd& ruleset) {
     return 0;
 }
 
-// Returns the listener, -1 where there is no filter; `error` is 0 or errno.
+// Returns the listener, or -1 without a filter; `error` is 0 or errno.
 int install_filter(const LaunchMessage& told, int& error) {
     error = 0;
     if (told.filter().empty()) return -1;
@@ -152,22 +153,22 @@ bool wait_for_go(int pipe) {
 }
 
 [[noreturn]] void give_up(const AgentStart& start, ConfineStep step, int error) {
-    tell(start.channels().status, Event::Kind::confine_failed, error, static_cast<int>(step));
+    send_event(start.channels().status, Event::Kind::confine_failed, error, static_cast<int>(step));
     ::_exit(125);
 }
 
-// Tries each candidate; returns only on failure, with execvpe's choice of errno.
-int execute(const LaunchMessage& blueprint) {
+// Tries each candidate. Returns only on failure, with execvpe's choice of errno.
+int execute(const LaunchMessage& command) {
     int result = ENOENT;
-    char** const arguments = blueprint.arguments();
-    for (char* const path : blueprint.executables()) {
-        ::execve(path, arguments, blueprint.environment());
+    char** const arguments = command.arguments();
+    for (char* const path : command.executables()) {
+        ::execve(path, arguments, command.environment());
         if (errno == ENOEXEC) {
-            // As execvpe does: a text without "#!" is the shell's.
+            // execvpe gives a text without "#!" to the shell, and so does this.
             char shell[] = "/bin/sh";
             arguments[-1] = shell;
             char* const name = std::exchange(arguments[0], path);
-            ::execve(shell, arguments - 1, blueprint.environment());
+            ::execve(shell, arguments - 1, command.environment());
             const int error = errno;
             arguments[0] = name;
             return error;
@@ -182,8 +183,8 @@ int execute(const LaunchMessage& blueprint) {
 
 }  // namespace
 
-AgentStart::AgentStart(const GuardianConfig& guarding, AgentChannels channels)
-    : guarding_(guarding), channels_(channels), kept_(guarding.pass) {
+AgentStart::AgentStart(const GuardianConfig& config, AgentChannels channels)
+    : config_(config), channels_(channels), kept_(config.pass) {
     kept_.push_back(channels.status);
     kept_.push_back(channels.go);
     if (channels.handover >= 0) kept_.push_back(channels.handover);
@@ -218,26 +219,26 @@ int fill_standard_descriptors() {
 }
 
 void confine_and_execute(const AgentStart& start) {
-    const GuardianConfig& guarding = start.guarding();
+    const GuardianConfig& config = start.config();
     const AgentChannels channels = start.channels();
     const auto require = [&](ConfineStep step, int error) {
         if (error != 0) give_up(start, step, error);
     };
-    guarding.signals.restore_dispositions();
-    require(ConfineStep::process_group, take_terminal(guarding.terminal));
-    guarding.signals.restore_mask();
-    // First of all: what follows is done with the command's own rights.
-    if (!guarding.keep_capabilities && check_enabled("capabilities"))
+    config.signals.restore_dispositions();
+    require(ConfineStep::process_group, take_terminal(config.terminal));
+    config.signals.restore_mask();
+    // Capabilities go first: everything after this uses the command's own rights.
+    if (!config.keep_capabilities && check_enabled("capabilities"))
         require(ConfineStep::capabilities, error_of(drop_capabilities()));
-    if (guarding.working_directory)
-        require(ConfineStep::working_directory, error_of(::fchdir(guarding.working_directory.get())));
+    if (config.working_directory)
+        require(ConfineStep::working_directory, error_of(::fchdir(config.working_directory.get())));
     require(ConfineStep::descriptors, set_descriptors(start));
-    // While the supervisor still works out what holds: the run waits for whatever comes after that.
+    // These steps need nothing from the supervisor, which still compiles the policy.
     UniqueFd score_file;
     require(ConfineStep::limits, set_same_limits(score_file));
     require(ConfineStep::no_new_privs, error_of(::prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL)));
 
-    LaunchMessage domain, filter, blueprint;
+    LaunchMessage domain, filter, command;
     require(ConfineStep::handshake, domain.receive(channels.go));
     UniqueFd ruleset;
     require(ConfineStep::ruleset, make_ruleset(domain, ruleset));
@@ -250,19 +251,20 @@ void confine_and_execute(const AgentStart& start) {
     require(ConfineStep::filter, error);
     if (channels.handover >= 0) require(ConfineStep::handshake, courier.carry(listener));
 
-    // From here on nothing that the filter stops: nobody has the listener yet. What is set of limits and
-    // priority is the caller's own, which it never stops (supervisor/calls/filter_spec).
-    require(ConfineStep::handshake, blueprint.receive(channels.go));
-    require(ConfineStep::limits, set_limits(blueprint, std::move(score_file)));
-    require(ConfineStep::priority, set_priority(blueprint));
-    tell(channels.status, Event::Kind::confined, listener);
+    // From here on, no call may be one that the filter notifies: the supervisor has no listener yet. Limits
+    // and priority concern the caller itself, which the filter never notifies
+    // (supervisor/enforce/filter_spec).
+    require(ConfineStep::handshake, command.receive(channels.go));
+    require(ConfineStep::limits, set_limits(command, std::move(score_file)));
+    require(ConfineStep::priority, set_priority(command));
+    send_event(channels.status, Event::Kind::confined, listener);
     if (!wait_for_go(channels.go)) give_up(start, ConfineStep::handshake, EPIPE);
-    // A copy of the listener here would keep calls waiting for ever once the supervisor is gone.
+    // A copy of the listener here would keep calls waiting for ever after the supervisor's death.
     if (listener >= 0) ::close(listener);
     ::close(channels.go);
     if (channels.handover >= 0) ::close(channels.handover);
-    error = execute(blueprint);
-    tell(channels.status, Event::Kind::exec_failed, error);
+    error = execute(command);
+    send_event(channels.status, Event::Kind::exec_failed, error);
     ::_exit(error == ENOENT || error == ENOTDIR ? status_not_found : status_not_executable);
 }
 

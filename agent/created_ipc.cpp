@@ -39,7 +39,7 @@ boost::system::result<SharedObjects> SharedObjects::make() {
     void* const memory = ::mmap(nullptr, sizeof(CreatedIpc), PROT_READ | PROT_WRITE,
                                 MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return boost::system::error_code(errno, boost::system::system_category());
-    // What the kernel gives is zeroed, and that is an empty list: touching it all would cost a megabyte.
+    // The kernel's memory is zeroed, which is an empty list. Writing all of it would cost a megabyte.
     return SharedObjects(static_cast<CreatedIpc*>(memory));
 }
 
@@ -61,7 +61,7 @@ bool is_message_queue(const char* name, std::uint64_t inode, bool on_doubt) {
     return on_doubt;
 }
 
-void kill_made_groups(const CreatedIpc& made) {
+void kill_created_groups(const CreatedIpc& made) {
     for (const CreatedIpc::Group& group : made.groups) {
         if (!group.used.load() || !group.unified.load()) continue;
         const UniqueFd directory(::open(group.path.data(), O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -77,14 +77,13 @@ void remove_group(const CreatedIpc::Group& group) {
 }
 
 bool any_group(const CreatedIpc& made) {
-    return std::ranges::any_of(made.groups,
-                               [](const CreatedIpc::Group& group) { return group.used.load(); });
+    return std::ranges::any_of(made.groups, [](const CreatedIpc::Group& group) { return group.used.load(); });
 }
 
 void remove_created_ipc(const CreatedIpc& made) {
     for (std::size_t kind = 0; kind < object_kinds; ++kind) {
         const CreatedIpc::Ids& ids = made.ids[kind];
-        const std::uint32_t count = std::min(ids.count.load(), CreatedIpc::most);
+        const std::uint32_t count = std::min(ids.count.load(), CreatedIpc::max_ids);
         for (std::uint32_t index = 0; index < count; ++index)
             remove_id(static_cast<ObjectKind>(kind), ids.values[index].load());
     }

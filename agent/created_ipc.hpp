@@ -1,11 +1,12 @@
-// What a run made outside the file systems that it sees: System V shared memory, semaphores and queues, POSIX
+// IPC objects and control groups that a run created: System V shared memory, semaphores and queues, POSIX
 // message queues, control groups. They belong to the whole user and outlive every process, so the run removes
 // what it leaves.
 //
-// The list lies in memory that supervisor and guardian share: the supervisor removes what is left when a run
-// ends, the guardian where the supervisor was killed (an object that is made in that very instant stays). The
-// supervisor alone writes, one thread at a time; at every moment each entry is one that was made. The target
-// controls how many there are, up to the limits here, and never what stands in the list.
+// The list lies in memory that supervisor and guardian share. The supervisor removes the remaining objects at
+// the end of a run. If the supervisor was killed, the guardian does; an object that is created in that very
+// instant stays. Only the supervisor writes, one thread at a time; at every moment each entry names a created
+// object. The target controls how many entries there are, up to the limits here, and never what an entry
+// says.
 #pragma once
 
 #include <array>
@@ -20,16 +21,16 @@ enum class ObjectKind : std::uint8_t { memory, semaphores, queue };
 inline constexpr std::size_t object_kinds = 3;
 
 struct CreatedIpc {
-    /// Of each kind that one run may make. An id comes back only after the kernel's sequence numbers have
-    /// gone round, which takes more than this many (ipc/util.c, ipc_idr_alloc: at least 21 objects for each
-    /// of 65,536 numbers; 1,365 for each of 128 with the boot option ipcmni_extend): so no stranger's object
-    /// ever has an id that stands in the list.
-    static constexpr std::uint32_t most = std::uint32_t{1} << 17;
+    /// Bound for each kind of object in one run. An id comes back only after the kernel's sequence numbers
+    /// have gone round, which takes more objects than this bound (ipc/util.c, ipc_idr_alloc). The kernel
+    /// needs at least 21 objects for each of 65,536 numbers; with the boot option ipcmni_extend, 1,365 for
+    /// each of 128. So no object of an outside process ever has an id that stands in the list.
+    static constexpr std::uint32_t max_ids = std::uint32_t{1} << 17;
     struct Ids {
         std::atomic<std::uint32_t> count{0};
-        std::array<std::atomic<std::int32_t>, most> values;
+        std::array<std::atomic<std::int32_t>, max_ids> values;
     };
-    /// Whether there ever was a message queue: else nobody looks at the pages of their names.
+    /// Whether any message queue was created; otherwise the pages of their names are never touched.
     std::atomic<bool> any_queue{false};
     std::array<Ids, object_kinds> ids;
 
@@ -41,11 +42,12 @@ struct CreatedIpc {
     };
     std::array<Name, max_names> message_queues;
 
-    /// Control groups, which can go only when the tree has gone.
+    /// Control groups; they can be removed only after the tree has ended.
     struct Group {
         std::atomic<bool> used{false};
-        std::atomic<bool> unified{false};  // of version 2: it can be ended as a whole
-        std::array<char, 4096> path;  // ends with NUL: the mapping begins as zeros, and each is written once
+        std::atomic<bool> unified{false};  // version 2: its members can be killed at once
+        std::array<char, 4096>
+            path;  // NUL-terminated: the mapping starts zeroed, and each path is written once
     };
     std::array<Group, 3> groups;
 };
@@ -53,7 +55,7 @@ struct CreatedIpc {
 /// The list, in a mapping that children inherit.
 class SharedObjects {
 public:
-    /// ENOMEM.
+    /// Errors: ENOMEM.
     [[nodiscard]] static boost::system::result<SharedObjects> make();
     SharedObjects(SharedObjects&& other) noexcept;
     SharedObjects& operator=(SharedObjects&&) = delete;
@@ -66,22 +68,23 @@ private:
     CreatedIpc* objects_;
 };
 
-/// Kills all members of the control groups at once, where the kernel can (cgroup.kill, version 2,
-/// Linux 5.14): whoever forks as fast as he dies has no chance.
-void kill_made_groups(const CreatedIpc& made);
+/// Kills all members of the control groups at once, if the kernel can (cgroup.kill, version 2, Linux 5.14).
+/// So even a fast fork bomb cannot escape.
+void kill_created_groups(const CreatedIpc& created);
 
-/// Removes a control group that has no member any more. Also where only CAP_DAC_OVERRIDE, set aside
-/// (agent/capabilities), opens the directory it is in: the kernel gives the roots of version 1 mode 0555.
+/// Removes a control group without members. The directory around it may refuse: the kernel gives the roots of
+/// version 1 mode 0555. CAP_DAC_OVERRIDE is then used, which was set aside for this
+/// (base/process/capabilities).
 void remove_group(const CreatedIpc::Group& group);
 
 /// Whether there is any control group.
-[[nodiscard]] bool any_group(const CreatedIpc& made);
+[[nodiscard]] bool any_group(const CreatedIpc& created);
 
-/// Removes every object of the list: when no process of the run is left.
-void remove_created_ipc(const CreatedIpc& made);
+/// Removes every object of the list. Call it when no process of the run is left.
+void remove_created_ipc(const CreatedIpc& created);
 
-/// Whether the POSIX message queue of this name is the object with this inode: it can be opened for reading
-/// or writing, and is. Where its mode forbids both, the name is believed (`on_doubt`).
+/// Whether the POSIX message queue of this name is the object with this inode. The queue is opened for
+/// reading or writing to find out. If its mode forbids both, the answer is `on_doubt`.
 [[nodiscard]] bool is_message_queue(const char* name, std::uint64_t inode, bool on_doubt);
 
 }  // namespace callgate::agent

@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "agent/confine.hpp"
-#include "agent/guard.hpp"
+#include "agent/guardian_loop.hpp"
 #include "agent/handover.hpp"
 #include "agent/launch_message.hpp"
 #include "base/result.hpp"
@@ -30,7 +30,7 @@ struct Pipe {
     UniqueFd read, write;
 };
 
-// Never in 0..2, where the command's own descriptors go.
+// Keeps 0..2 free for the command's own descriptors.
 result<UniqueFd> above_standard(int fd) {
     if (fd > 2) return UniqueFd(fd);
     const UniqueFd low(fd);
@@ -65,7 +65,7 @@ result<Pipes> make_pipes() {
     return pipes;
 }
 
-// Every signal waits while both sides of a fork are not what they should be yet.
+// Blocks every signal until both sides of a fork have set themselves up.
 class SignalsBlocked {
 public:
     SignalsBlocked() {
@@ -86,7 +86,7 @@ struct Failure {
     int error = 0;
 };
 
-/// Ends the guardian where no command has begun.
+/// Ends the guardian before any command has begun.
 [[noreturn]] void give_up(int events, const Failure& failure) {
     Event event;
     event.kind = Event::Kind::confine_failed;
@@ -98,20 +98,21 @@ struct Failure {
     ::_exit(0);
 }
 
-UniqueFd child_signals() {
+UniqueFd open_child_signals() {
     sigset_t set;
     ::sigemptyset(&set);
     ::sigaddset(&set, SIGCHLD);
     return UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-// Nothing of the supervisor's stays open here: a pipe held by the guardian would never end for its reader.
-int let_go_of_descriptors(const GuardianConfig& guarding, const GuardChannels& channels) {
+// Closes all descriptors of the supervisor: the reader of a pipe would wait for ever while the guardian holds
+// it.
+int close_other_descriptors(const GuardianConfig& config, const GuardChannels& channels) {
     std::vector<int> kept{channels.orders.get(), channels.events.get(), channels.status.get(),
                           channels.children.get()};
-    const int report = guarding.report != nullptr ? guarding.report->descriptor.get() : -1;
+    const int report = config.report != nullptr ? config.report->descriptor.get() : -1;
     if (report >= 0) kept.push_back(report);
-    if (guarding.terminal.slave >= 0) kept.push_back(guarding.terminal.slave);
+    if (config.terminal.slave >= 0) kept.push_back(config.terminal.slave);
     std::sort(kept.begin(), kept.end());
     for (int fd = 0; fd <= 2; ++fd) {
         if (fd != report) ::close(fd);
@@ -120,89 +121,89 @@ int let_go_of_descriptors(const GuardianConfig& guarding, const GuardChannels& c
     return close_all_but(kept);
 }
 
-// In a session of its own SIGKILL to callgate's group and the terminal's signals leave it. And it is no
-// parent that keeps the command's group from being an orphaned one (setpgid(2)): else the end of a command
-// that leaves a stopped child would make the kernel hang up the whole group, callgate's own caller with it.
-// Not dumpable, nobody of the same user traces it.
-int stand_apart(const GuardianConfig& guarding) {
-    if (guarding.terminal.slave < 0 && ::setsid() < 0) return errno;
+// A session of its own keeps SIGKILL to callgate's group and the terminal's signals away from the guardian.
+// The guardian also must not keep the command's group from being an orphaned one (setpgid(2)). Otherwise, if
+// a command ends and leaves a stopped child, the kernel hangs up the whole group, and callgate's caller with
+// it. A process that is not dumpable cannot be traced by other processes of the user.
+int leave_session(const GuardianConfig& config) {
+    if (config.terminal.slave < 0 && ::setsid() < 0) return errno;
     if (::prctl(PR_SET_NAME, "callgate-guard", 0UL, 0UL, 0UL) != 0) return errno;
     if (::prctl(PR_SET_DUMPABLE, 0UL, 0UL, 0UL, 0UL) != 0) return errno;
     return 0;
 }
 
-int make_directory(const GuardianConfig& guarding) {
-    if (guarding.temporary_directory.empty()) return 0;
-    return ::mkdir(guarding.temporary_directory.c_str(), 0700) == 0 ? 0 : errno;
+int make_directory(const GuardianConfig& config) {
+    if (config.temporary_directory.empty()) return 0;
+    return ::mkdir(config.temporary_directory.c_str(), 0700) == 0 ? 0 : errno;
 }
 
-// All but what removing a control group may take: whether there will be one is not known yet.
-int drop_own_capabilities(const GuardianConfig& guarding) {
-    if (guarding.keep_capabilities || !check_enabled("capabilities")) return 0;
-    const auto dropped = guarding.created_ipc != nullptr ? set_override_aside() : drop_held_capabilities();
+// Keeps only the capability for removing a control group: whether there will be one is not known yet.
+int drop_own_capabilities(const GuardianConfig& config) {
+    if (config.keep_capabilities || !check_enabled("capabilities")) return 0;
+    const auto dropped = config.created_ipc != nullptr ? set_override_aside() : drop_held_capabilities();
     return dropped ? 0 : dropped.error().value();
 }
 
-void tell_ready(int events) {
+void send_ready(int events) {
     Event event;
     event.kind = Event::Kind::ready;
     static_cast<void>(::write(events, &event, sizeof event) == 0);
 }
 
-// The directory comes only when nothing that ends callgate ends the guardian, too.
-Failure become_guardian(const GuardianConfig& guarding, const GuardChannels& channels) {
+// The directory is made last: from then on nothing that ends callgate ends the guardian too.
+Failure become_guardian(const GuardianConfig& config, const GuardChannels& channels) {
     if (!channels.children) return {ConfineStep::descriptors, EMFILE};
-    if (const int error = stand_apart(guarding)) return {ConfineStep::process_group, error};
-    if (const int error = make_directory(guarding)) return {ConfineStep::temporary_directory, error};
-    if (const int error = drop_own_capabilities(guarding)) return {ConfineStep::capabilities, error};
-    return {ConfineStep::descriptors, let_go_of_descriptors(guarding, channels)};
+    if (const int error = leave_session(config)) return {ConfineStep::process_group, error};
+    if (const int error = make_directory(config)) return {ConfineStep::temporary_directory, error};
+    if (const int error = drop_own_capabilities(config)) return {ConfineStep::capabilities, error};
+    return {ConfineStep::descriptors, close_other_descriptors(config, channels)};
 }
 
-[[noreturn]] void guardian(const GuardianConfig& guarding, const AgentStart& start, Pipes pipes) {
-    // An ignored SIGCHLD, inherited from callgate's caller, would reap the command behind our back.
+[[noreturn]] void guardian(const GuardianConfig& config, const AgentStart& start, Pipes pipes) {
+    // An ignored SIGCHLD, inherited from callgate's caller, would make the kernel reap the command itself.
     ::signal(SIGCHLD, SIG_DFL);
     pid_t agent = -1;
-    const int unled = guarding.terminal.slave < 0 ? 0 : lead_terminal(guarding.terminal.slave);
+    const int unled = config.terminal.slave < 0 ? 0 : lead_terminal(config.terminal.slave);
     if (unled != 0) give_up(pipes.events.write.get(), {ConfineStep::process_group, unled});
     if (::prctl(PR_SET_CHILD_SUBREAPER, 1UL, 0UL, 0UL, 0UL) == 0) agent = ::fork();
     if (agent == 0) confine_and_execute(start);
     if (agent < 0) give_up(pipes.events.write.get(), {ConfineStep::process_group, errno});
     GuardChannels channels{std::move(pipes.orders.read), std::move(pipes.events.write),
-                           std::move(pipes.status.read), child_signals()};
-    const Failure failure = become_guardian(guarding, channels);
+                           std::move(pipes.status.read), open_child_signals()};
+    const Failure failure = become_guardian(config, channels);
     if (failure.error != 0) {
         ::kill(agent, SIGKILL);
         ::waitpid(agent, nullptr, 0);
-        if (failure.step != ConfineStep::temporary_directory && !guarding.temporary_directory.empty())
-            ::rmdir(guarding.temporary_directory.c_str());
+        if (failure.step != ConfineStep::temporary_directory && !config.temporary_directory.empty())
+            ::rmdir(config.temporary_directory.c_str());
         give_up(channels.events.get(), failure);
     }
-    tell_ready(channels.events.get());
-    // `pipes` still names the ends that were closed by number: the process ends here, so no destructor runs.
-    ::_exit(Guard(guarding, std::move(channels), agent).run());
+    send_ready(channels.events.get());
+    // `pipes` still names ends that were closed by number; _exit runs no destructor, so none is closed twice.
+    ::_exit(GuardianLoop(config, std::move(channels), agent).run());
 }
 
 }  // namespace
 
-result<Guardian> start_guardian(const GuardianConfig& guarding) {
-    // A number that is free now could be taken by one of our own pipes and passed on in its place.
-    for (const int fd : guarding.pass) {
+result<Guardian> start_guardian(const GuardianConfig& config) {
+    // If a number is free now, one of our own pipes could get it and be passed on in its place.
+    for (const int fd : config.pass) {
         if (::fcntl(fd, F_GETFD) < 0) return errno_code();
     }
     auto pipes = make_pipes();
     if (!pipes) return pipes.error();
     HandoverSocket handover;
-    if (taking_descriptors_is_refused()) {
+    if (pidfd_getfd_refused()) {
         auto made = make_handover_socket();
         if (!made) return made.error();
         handover = std::move(*made);
     }
-    const AgentStart start(guarding, {pipes->status.write.get(), pipes->go.read.get(), handover.send.get()});
+    const AgentStart start(config, {pipes->status.write.get(), pipes->go.read.get(), handover.send.get()});
     Guardian started;
     {
         const SignalsBlocked blocked;
         started.pid = ::fork();
-        if (started.pid == 0) guardian(guarding, start, std::move(*pipes));
+        if (started.pid == 0) guardian(config, start, std::move(*pipes));
         if (started.pid < 0) return errno_code();
     }
     started.orders = std::move(pipes->orders.write);
@@ -210,13 +211,13 @@ result<Guardian> start_guardian(const GuardianConfig& guarding) {
     started.go = std::move(pipes->go.write);
     started.handover = std::move(handover.receive);
     started.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, started.pid, 0U)));
-    if (!started.pidfd) return errno_code();  // the closed pipes end both
+    if (!started.pidfd) return errno_code();  // closing the pipes ends both processes
     return started;
 }
 
 namespace {
 
-result<void> tell_agent(const Guardian& guardian, const std::vector<std::byte>& bytes) {
+result<void> send_to_agent(const Guardian& guardian, const std::vector<std::byte>& bytes) {
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     if (!write_all(guardian.go.get(), text) && errno != EPIPE) return errno_code();
     return {};
@@ -225,15 +226,15 @@ result<void> tell_agent(const Guardian& guardian, const std::vector<std::byte>& 
 }  // namespace
 
 result<void> send_ruleset(const Guardian& guardian, const RulesetParts* landlock) {
-    return tell_agent(guardian, pack_ruleset(landlock));
+    return send_to_agent(guardian, pack_ruleset(landlock));
 }
 
 result<void> send_filter(const Guardian& guardian, std::span<const sock_filter> filter) {
-    return tell_agent(guardian, pack_filter(filter));
+    return send_to_agent(guardian, pack_filter(filter));
 }
 
-result<void> send_command(const Guardian& guardian, const CommandSpec& arming) {
-    return tell_agent(guardian, pack_blueprint(arming));
+result<void> send_command(const Guardian& guardian, const CommandSpec& spec) {
+    return send_to_agent(guardian, pack_command(spec));
 }
 
 }  // namespace callgate::agent

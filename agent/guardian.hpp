@@ -1,10 +1,10 @@
 // The guardian: child subreaper of the whole tree, parent of the command, never confined.
 //
-// It ends every descendant when the supervisor is gone (its end of `orders` closes), passes signals on,
-// reaps, and tells the supervisor what became of the command. The target cannot signal, trace or limit it
+// It ends every descendant when the supervisor is gone (its end of `orders` closes). It forwards signals,
+// reaps, and reports the command's end to the supervisor. The target cannot signal, trace or limit it
 // (Landlock scopes and the filter). It leads a session of its own with all signals blocked, while the command
-// stays in callgate's process group; or, where the run has a terminal of its own, is that session's
-// foreground group.
+// stays in callgate's process group. If the run has a terminal of its own, the guardian leads that session
+// and the command is its foreground group.
 #pragma once
 
 #include <linux/filter.h>
@@ -18,15 +18,15 @@
 #include <string>
 #include <vector>
 
-#include "base/process/capabilities.hpp"
-#include "agent/landlock.hpp"
 #include "agent/created_ipc.hpp"
-#include "base/process/processes.hpp"
+#include "agent/landlock.hpp"
 #include "agent/protocol.hpp"
 #include "agent/report_target.hpp"
 #include "agent/shared_text.hpp"
-#include "base/process/signals.hpp"
 #include "agent/terminal.hpp"
+#include "base/process/capabilities.hpp"
+#include "base/process/processes.hpp"
+#include "base/process/signals.hpp"
 #include "base/unique_fd.hpp"
 
 namespace callgate::agent {
@@ -38,40 +38,41 @@ struct Limit {
 
 enum class Background : std::uint8_t { end, wait };
 
-/// What guardian and agent are given as they are forked, before it is known what the agent is to become.
+/// Settings of guardian and agent at the fork, before the command is known.
 struct GuardianConfig {
     explicit GuardianConfig(const SignalState& inherited) : signals(inherited) {}
 
-    SignalState signals;         // what the command inherits
+    SignalState signals;         // inherited by the command
     UniqueFd working_directory;  // O_PATH; the command starts there
     std::vector<int> pass;       // descriptors beyond 0..2 that stay open
-    RunTerminal terminal;        // of the run's own; then the guardian leads its session
+    RunTerminal terminal;        // the run's own terminal; the guardian leads its session
     bool keep_capabilities = false;
     Background background = Background::end;
-    /// What the run leaves of these the guardian removes if the supervisor is gone; null: nothing.
+    /// The guardian removes the remaining objects of this list if the supervisor is gone; null: none.
     const CreatedIpc* created_ipc = nullptr;
-    /// Made by the guardian (0700, and never one that is there already) before there is a command, and
-    /// removed by it, with what it then holds, when nothing of the tree is left. "": none.
+    /// The run's private directory; "": none. The guardian makes it (mode 0700) before there is a command,
+    /// and fails if it exists already. The guardian removes it with its contents when no process of the tree
+    /// is left.
     std::string temporary_directory;
-    /// Whether the guardian stays after `ended` until it is dismissed: an end of `orders` before that means
-    /// that the supervisor is gone, and what it leaves is cleaned up.
+    /// True: the guardian stays after `ended` until it is dismissed. If `orders` closes before that, the
+    /// supervisor is gone, and the guardian cleans up in its place.
     bool await_dismissal = false;
-    /// Files of the supervisor's that are removed if it is lost.
+    /// Files of the supervisor that the guardian removes if the supervisor is lost.
     std::vector<std::string> supervisor_files;
-    /// Where a report is written if the supervisor is lost (null: none is), and what it then says.
+    /// Target and text of the report that the guardian writes if the supervisor is lost; null: no report.
     const ReportTarget* report = nullptr;
     const SharedText* lost_report = nullptr;
 };
 
-/// What the agent becomes, once it is confined (agent/blueprint).
+/// The command that the agent becomes once it is confined (agent/launch_message).
 struct CommandSpec {
     std::vector<std::string> command;      // argv
     std::vector<std::string> environment;  // "NAME=value"
-    /// Candidates for execve in PATH order, absolute; tried until one is not ENOENT/ENOTDIR/EACCES, as
-    /// execvpe does.
+    /// Candidates for execve in PATH order, absolute. Like execvpe, the agent tries the next one after
+    /// ENOENT, ENOTDIR or EACCES.
     std::vector<std::string> executables;
     std::vector<Limit> limits;
-    int nice = 0;                    // added, 0: unchanged
+    int nice = 0;                    // added to the current value
     std::optional<int> io_priority;  // ioprio_set value
 };
 
@@ -80,32 +81,33 @@ struct Guardian {
     UniqueFd pidfd;
     UniqueFd orders;  // write end
     UniqueFd events;  // read end
-    /// What the agent waits for: ruleset, filter and blueprint, and after `confined` one byte that says that the
-    /// listener was taken. Closing it ends the agent.
+    /// The launch messages (ruleset, filter, command), and after `confined` one byte: the listener was taken.
+    /// Closing it ends the agent.
     UniqueFd go;  // write end
-    /// Where the listener comes before `confined`, if it cannot be taken (agent/handover).
+    /// The listener arrives here before `confined`, if it cannot be taken (agent/handover).
     UniqueFd handover;
 };
 
-/// Forks the guardian, which forks the agent. Single-threaded callers only, in the base domain already; both
-/// drop their capabilities themselves. Early, while the process is small: forks copy what there is. Nothing
-/// of `guarding` need outlive the call. Errors: errno of pipe2, socketpair, fork, pidfd_open; EBADF where a
-/// descriptor of `pass` is not open. The caller reaps `pid`; its exit status is 0 where nothing of the
-/// temporary directory is left.
-[[nodiscard]] boost::system::result<Guardian> start_guardian(const GuardianConfig& guarding);
+/// Forks the guardian, which forks the agent. Call it single-threaded, in the base domain; both processes
+/// drop their capabilities themselves. Call it early, while the process is small: a fork copies its page
+/// tables. Nothing of `config` need outlive the call. Errors: errno of pipe2, socketpair, fork, pidfd_open;
+/// EBADF if a descriptor of `pass` is not open. The caller reaps `pid`; its exit status is 0 if nothing of
+/// the temporary directory is left.
+[[nodiscard]] boost::system::result<Guardian> start_guardian(const GuardianConfig& config);
 
-/// Tells the agent what to make its Landlock domain of (null: it enters none), after the guardian's `ready`:
-/// the run's private directory may be granted. The agent makes the ruleset meanwhile; the filter follows.
-/// Where nobody reads that any more (EPIPE, so SIGPIPE must be ignored or blocked) the next event says why.
-/// Errors: errno of write.
+/// Sends the parts of the Landlock domain (null: no domain). Call it after the guardian's `ready`, because
+/// the run's private directory may be granted. The agent makes the ruleset meanwhile. If the reader is gone
+/// (EPIPE; SIGPIPE must be ignored or blocked), the call succeeds and the next event says why. Errors: errno
+/// of write.
 [[nodiscard]] boost::system::result<void> send_ruleset(const Guardian& guardian,
                                                        const RulesetParts* landlock);
 
-/// Tells the agent its filter (empty: none). It arms itself then, whenever its command comes. The same holds.
+/// Sends the filter (empty: none). The agent then confines itself, before its command is known. Errors as
+/// above.
 [[nodiscard]] boost::system::result<void> send_filter(const Guardian& guardian,
                                                       std::span<const sock_filter> filter);
 
-/// Tells the agent everything else; it then says that it is confined. The same holds.
-[[nodiscard]] boost::system::result<void> send_command(const Guardian& guardian, const CommandSpec& arming);
+/// Sends everything else; the agent then reports `confined`. Errors as above.
+[[nodiscard]] boost::system::result<void> send_command(const Guardian& guardian, const CommandSpec& spec);
 
 }  // namespace callgate::agent

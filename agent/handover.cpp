@@ -30,9 +30,10 @@ bool send_descriptor(int socket, int descriptor) {
     return ::sendmsg(socket, &parcel.header, MSG_NOSIGNAL) == 1;
 }
 
-/// The descriptors are the agent's own: a new one of his is one of ours.
+/// The courier shares the agent's descriptor table: a descriptor that the agent opens appears here.
 [[noreturn]] void be_courier(int orders, int socket, pid_t agent) {
-    // It holds both ends of the pipe, too: only the agent's death tells it that nothing more will come.
+    // The courier holds both ends of the pipe, so it gets no end of file. Only the agent's death ends its
+    // wait.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != agent) ::_exit(1);
     int descriptor = -1;
@@ -44,8 +45,8 @@ bool send_descriptor(int socket, int descriptor) {
 
 }  // namespace
 
-bool taking_descriptors_is_refused() {
-    // Of no process at all: EBADF says that the call itself is let through.
+bool pidfd_getfd_refused() {
+    // The descriptor -1 names no process, so EBADF means that the call itself is permitted.
     return ::syscall(SYS_pidfd_getfd, -1, 0, 0U) < 0 && errno != EBADF;
 }
 
@@ -65,7 +66,7 @@ int Courier::start(int socket) {
     read_ = ends[0];
     write_ = ends[1];
     const pid_t agent = ::getpid();
-    // Its end is no SIGCHLD: the command would find one pending where its caller has blocked that signal.
+    // The courier's end sends no SIGCHLD: a command whose caller blocked that signal would find it pending.
     process_ = static_cast<pid_t>(::syscall(SYS_clone, CLONE_FILES, 0UL, 0UL, 0UL, 0UL));
     if (process_ == 0) be_courier(read_, socket, agent);
     return process_ < 0 ? errno : 0;

@@ -1,9 +1,9 @@
-// How the listener comes to the supervisor where pidfd_getfd(2) is refused, as the profiles of containers do:
-// a process carries it over a socket (SCM_RIGHTS of unix(7)).
+// Sends the listener to the supervisor if pidfd_getfd(2) is refused, as by the profiles of containers. A
+// process carries it over a socket (SCM_RIGHTS of unix(7)).
 //
-// The agent itself may not be able to send: once it is confined its own sendmsg may wait for the very listener
-// that is to be sent. So before that it makes a courier that is not filtered and shares its descriptors. The
-// courier is gone before the command begins: no copy of the listener stays anywhere.
+// The agent may be unable to send it: once the agent is confined, its sendmsg may wait for the listener that
+// it would send. So before that it forks a courier, which is not filtered and shares its descriptors. The
+// courier ends before the command begins: no copy of the listener remains.
 #pragma once
 
 #include <sys/types.h>
@@ -14,9 +14,8 @@
 
 namespace callgate::agent {
 
-/// Whether a filter around us, or an old kernel, refuses pidfd_getfd(2) whatever it is asked for.
-/// Async-signal-safe.
-[[nodiscard]] bool taking_descriptors_is_refused();
+/// Whether a filter around us, or an old kernel, refuses every pidfd_getfd(2). Async-signal-safe.
+[[nodiscard]] bool pidfd_getfd_refused();
 
 /// Two ends of a socket, CLOEXEC and above 2.
 struct HandoverSocket {
@@ -25,12 +24,12 @@ struct HandoverSocket {
 /// Errors of socketpair(2), fcntl(2).
 [[nodiscard]] boost::system::result<HandoverSocket> make_handover_socket();
 
-/// In the agent. Async-signal-safe throughout.
+/// The agent's side. Async-signal-safe throughout.
 class Courier {
 public:
-    /// Begins to wait for something to carry to `socket`. 0 or errno.
+    /// Starts the courier, which waits for a descriptor to send to `socket`. Returns 0 or errno.
     [[nodiscard]] int start(int socket);
-    /// Carries `descriptor`, and is gone afterwards. 0 or errno.
+    /// Sends `descriptor` and reaps the courier. Returns 0 or errno.
     [[nodiscard]] int carry(int descriptor);
 
 private:
@@ -38,7 +37,8 @@ private:
     int read_ = -1, write_ = -1;
 };
 
-/// In the supervisor: what the courier has sent. Errors of recvmsg(2); EPROTO where it brings no descriptor.
+/// The supervisor's side: receives the courier's descriptor. Errors: those of recvmsg(2); EPROTO if no
+/// descriptor arrived.
 [[nodiscard]] boost::system::result<UniqueFd> receive_descriptor(const UniqueFd& socket);
 
 }  // namespace callgate::agent

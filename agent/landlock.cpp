@@ -36,8 +36,8 @@ result<void> add_path(int ruleset, int object, std::uint64_t access) {
     return {};
 }
 
-// The plan judged this very path: a symbolic link that appeared on the way since then would carry the grant
-// elsewhere, so none is followed.
+// The plan examined this very path. A symbolic link that appeared since then would carry the grant elsewhere,
+// so none is followed.
 UniqueFd open_granted(const char* path, bool directory) {
     open_how how{};
     how.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW;
@@ -50,13 +50,13 @@ bool vanished(int error) {
     return error == ENOENT || error == ENOTDIR || error == ELOOP || error == EACCES || error == ENAMETOOLONG;
 }
 
-// A file that became a directory would turn a grant on one object into a hierarchy.
+// If a file became a directory, a grant on one object would cover a hierarchy.
 bool is_plain(int object) {
     struct stat status {};
     return ::fstat(object, &status) == 0 && !S_ISLNK(status.st_mode) && !S_ISDIR(status.st_mode);
 }
 
-enum class Added : std::uint8_t { yes, left_out, failed };  // failed: errno says why
+enum class Added : std::uint8_t { yes, left_out, failed };  // failed: see errno
 
 Added add_grant(int ruleset, const char* path, bool directory, std::uint64_t access) {
     const UniqueFd object = open_granted(path, directory);
@@ -108,7 +108,8 @@ result<UniqueFd> RulesetParts::make(std::vector<std::string>* left_out) const {
 
 result<void> enter_base_domain(int abi) {
     if (abi < 1) return error_code(EOPNOTSUPP, boost::system::system_category());
-    // REFER is what every ruleset restricts anyway; ABI 1 lacks it, and block devices are out of reach there.
+    // Every ruleset restricts REFER anyway. ABI 1 lacks it, so a right to make block devices stands in, which
+    // the target cannot use.
     const std::uint64_t handled = abi >= 2 ? LANDLOCK_ACCESS_FS_REFER : LANDLOCK_ACCESS_FS_MAKE_BLOCK;
     auto ruleset = create_ruleset({handled, 0, 0}, 1);
     if (!ruleset) return ruleset.error();

@@ -1,8 +1,8 @@
-// Landlock constants and structures that the build machine's <linux/landlock.h> may not know yet (Debian 12:
-// ABI 2).
+// Landlock constants and structures that <linux/landlock.h> on the build machine may lack (Debian 12: ABI 2).
 //
-// Device ioctls (ABI 5, 1 << 15) are never handled: rule sets have no operation for them, so who may open a
-// device may use it; TIOCSTI and its kind are the filter's business. Values: include/uapi/linux/landlock.h.
+// Device ioctls (ABI 5, 1 << 15) are never handled, because rule sets have no operation for them. So
+// permission to open a device is permission to use it; TIOCSTI and similar requests are refused by the
+// filter. Values: include/uapi/linux/landlock.h.
 #pragma once
 
 #include <linux/landlock.h>

@@ -26,14 +26,14 @@ enum Section : std::size_t {
 };
 
 struct Place {
-    std::uint32_t at = 0, count = 0;  // bytes from the beginning; elements
+    std::uint32_t at = 0, count = 0;  // offset in bytes; number of elements
 };
 
 constexpr std::size_t alignment = 8;
 
 }  // namespace
 
-/// What the block begins with.
+/// The beginning of every block.
 struct LaunchMessage::Header {
     std::uint64_t size = 0;  // of the whole block
     std::array<Place, section_count> sections;
@@ -43,8 +43,7 @@ struct LaunchMessage::Header {
     bool has_landlock = false, has_io_priority = false;
 };
 
-/// Puts texts and arrays behind the header, one after the other. Where an array's elements are pointers,
-/// positions stand in it.
+/// Appends texts and arrays to the header. In arrays of pointers, offsets stand in their place.
 class LaunchMessage::Packer {
 public:
     Packer() : bytes_(sizeof(Header)) {}
@@ -123,17 +122,17 @@ std::vector<std::byte> pack_filter(std::span<const sock_filter> filter) {
     return packer.finish(header);
 }
 
-std::vector<std::byte> pack_blueprint(const CommandSpec& arming) {
+std::vector<std::byte> pack_command(const CommandSpec& spec) {
     LaunchMessage::Header header;
     LaunchMessage::Packer packer;
     auto& sections = header.sections;
-    sections[arguments_section] = packer.texts(arming.command, 1, 1);
-    sections[environment_section] = packer.texts(arming.environment, 0, 1);
-    sections[executables_section] = packer.texts(arming.executables, 0, 0);
-    sections[limits_section] = packer.array(std::span<const Limit>(arming.limits));
-    header.nice = arming.nice;
-    header.has_io_priority = arming.io_priority.has_value();
-    header.io_priority = arming.io_priority.value_or(0);
+    sections[arguments_section] = packer.texts(spec.command, 1, 1);
+    sections[environment_section] = packer.texts(spec.environment, 0, 1);
+    sections[executables_section] = packer.texts(spec.executables, 0, 0);
+    sections[limits_section] = packer.array(std::span<const Limit>(spec.limits));
+    header.nice = spec.nice;
+    header.has_io_priority = spec.io_priority.has_value();
+    header.io_priority = spec.io_priority.value_or(0);
     return packer.finish(header);
 }
 
@@ -159,16 +158,19 @@ int LaunchMessage::receive(int pipe) {
     for (GrantedPath& one : section<GrantedPath>(grants_section))
         one.path = reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(one.path) + base);
     landlock_ = {header_->abi, header_->attributes, section<const GrantedPath>(grants_section),
-                 section<const PortRange>(connect_section),
-                 section<const PortRange>(bind_section)};
+                 section<const PortRange>(connect_section), section<const PortRange>(bind_section)};
     return 0;
 }
 
 char** LaunchMessage::arguments() const { return section<char*>(arguments_section).data() + 1; }
 char** LaunchMessage::environment() const { return section<char*>(environment_section).data(); }
-std::span<char* const> LaunchMessage::executables() const { return section<char* const>(executables_section); }
+std::span<char* const> LaunchMessage::executables() const {
+    return section<char* const>(executables_section);
+}
 std::span<const Limit> LaunchMessage::limits() const { return section<const Limit>(limits_section); }
-std::span<const sock_filter> LaunchMessage::filter() const { return section<const sock_filter>(filter_section); }
+std::span<const sock_filter> LaunchMessage::filter() const {
+    return section<const sock_filter>(filter_section);
+}
 const RulesetParts* LaunchMessage::landlock() const { return header_->has_landlock ? &landlock_ : nullptr; }
 int LaunchMessage::nice() const { return header_->nice; }
 const int* LaunchMessage::io_priority() const {

@@ -1,11 +1,11 @@
-// What the agent becomes, as blocks of bytes: the supervisor sends each when it is known, long after the
-// fork, and the agent takes it apart between fork and exec. The ruleset comes first and by itself: opening
-// what is granted takes longest, and the supervisor works out the rest meanwhile. The filter follows, so that
-// an agent that must wait for its command waits confined.
+// The agent's policy and command as blocks of bytes. The supervisor sends each block as soon as it is known,
+// long after the fork, and the agent unpacks it between fork and exec. The ruleset comes first and by itself:
+// opening the granted paths takes longest, and the supervisor compiles the rest meanwhile. The filter
+// follows, so that an agent that must wait for its command waits confined.
 //
-// Positions stand in place of pointers, so that nothing but one mmap(2) is needed to have argv, envp, filter
-// and grants where the kernel wants them. Both ends are ours and of one program, and the pipe between them is
-// never in the target's hands: what is read is believed.
+// Offsets stand in place of pointers. One mmap(2) then suffices to have argv, envp, filter and grants in the
+// form that the kernel wants. Both ends belong to one program, and the pipe between them is never in the
+// target's hands, so the contents are trusted.
 #pragma once
 
 #include <cstddef>
@@ -17,28 +17,27 @@
 
 namespace callgate::agent {
 
-/// The bytes to send first; null: no Landlock domain. Throws std::length_error where they are more than 32
-/// bits count.
+/// The first message; null: no Landlock domain. Throws std::length_error beyond what 32 bits can address.
 [[nodiscard]] std::vector<std::byte> pack_ruleset(const RulesetParts* landlock);
-/// Those to send then; empty: no filter.
+/// The second message; empty: no filter.
 [[nodiscard]] std::vector<std::byte> pack_filter(std::span<const sock_filter> filter);
-/// The last ones. Throws as pack_ruleset does.
-[[nodiscard]] std::vector<std::byte> pack_blueprint(const CommandSpec& arming);
+/// The last message. Throws as pack_ruleset does.
+[[nodiscard]] std::vector<std::byte> pack_command(const CommandSpec& spec);
 
-/// One of them, received: the others' parts are empty. Async-signal-safe throughout; the memory is given back
-/// by execve or the process's end.
+/// A received message; parts of other messages are empty. Async-signal-safe throughout. The memory is freed
+/// by execve or at the process's end.
 class LaunchMessage {
 public:
-    /// Reads one from `pipe`. 0, or errno: EPIPE where the other side is gone.
+    /// Reads a message from `pipe`. Returns 0 or errno: EPIPE if the other side is gone.
     [[nodiscard]] int receive(int pipe);
 
-    /// argv, with a place in front of it for the shell that runs a script without "#!".
+    /// argv, with a free slot before it for the shell that runs a script without "#!".
     [[nodiscard]] char** arguments() const;
     [[nodiscard]] char** environment() const;
     [[nodiscard]] std::span<char* const> executables() const;
     [[nodiscard]] std::span<const Limit> limits() const;
-    [[nodiscard]] std::span<const sock_filter> filter() const;  // none: no filter
-    /// Null where there is no Landlock domain.
+    [[nodiscard]] std::span<const sock_filter> filter() const;  // empty: no filter
+    /// Null without a Landlock domain.
     [[nodiscard]] const RulesetParts* landlock() const;
     [[nodiscard]] int nice() const;
     [[nodiscard]] const int* io_priority() const;  // null: unchanged
@@ -48,7 +47,7 @@ private:
     class Packer;
     friend std::vector<std::byte> pack_ruleset(const RulesetParts* landlock);
     friend std::vector<std::byte> pack_filter(std::span<const sock_filter> filter);
-    friend std::vector<std::byte> pack_blueprint(const CommandSpec& arming);
+    friend std::vector<std::byte> pack_command(const CommandSpec& spec);
 
     template <typename T>
     [[nodiscard]] std::span<T> section(std::size_t which) const;

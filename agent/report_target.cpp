@@ -19,7 +19,7 @@ UniqueFd open_in_place(const std::string& path) {
     return UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666));
 }
 
-/// Whether names can be made in it later too, when callgate has dropped its capabilities.
+/// Whether names can still be created in it after callgate has dropped its capabilities.
 bool stays_writable(int directory) {
     struct stat status {};
     if (::fstat(directory, &status) != 0 || ::faccessat(directory, ".", W_OK | X_OK, AT_EACCESS) != 0)
@@ -28,7 +28,7 @@ bool stays_writable(int directory) {
     return status.st_uid == ::geteuid() ? (status.st_mode & S_IWUSR) != 0 : ::geteuid() != 0;
 }
 
-/// Of an existing file; sets errno.
+/// Whether an existing file can be replaced.
 bool replaceable(const struct stat& status) {
     return S_ISREG(status.st_mode) && status.st_nlink == 1 && status.st_uid == ::geteuid() &&
            (status.st_mode & S_IWUSR) != 0;

@@ -1,9 +1,9 @@
-// Where a run's report is written: by the supervisor or, where that is lost, by the guardian.
+// The target of a run's report. The supervisor writes it; if the supervisor is lost, the guardian does.
 //
-// A regular file is replaced: who reads it sees what was there, or the whole report. Until then nothing of it
-// exists, so a target that may write in its directory cannot touch it; the directory is held from the start,
-// so a name that the target puts in its way leads nowhere else. What cannot be replaced (a pipe, a terminal,
-// a file of somebody else's or in such a directory) is written in place.
+// A regular file is replaced, so a reader sees the old contents or the whole report. Until then no part of
+// the report exists: a target that may write in its directory cannot touch it. The directory is held open
+// from the start, so a name that the target puts in the way leads nowhere else. Other targets are written in
+// place: a pipe, a terminal, a file of another user or in a directory of another user.
 #pragma once
 
 #include <sys/types.h>
@@ -16,22 +16,21 @@
 namespace callgate::agent {
 
 struct ReportTarget {
-    UniqueFd descriptor;  // what is written to; the directory, where a file is replaced
-    std::string name;     // of the file that is replaced; "": none is
-    mode_t mode = 0666;   // of that file; where there was none the umask takes from it
+    UniqueFd descriptor;  // the open target; its directory if a file is replaced
+    std::string name;     // of the file to replace; "": written in place
+    mode_t mode = 0666;   // of that file; a new file also obeys the umask
     bool existed = false;
 
     [[nodiscard]] bool wanted() const { return descriptor.valid(); }
     [[nodiscard]] bool replaces() const { return !name.empty(); }
 };
 
-/// The place that `path` names, links followed: nothing is made where the file can be replaced, else it is
-/// opened and emptied. Its descriptor is invalid, with errno of open(2) or stat(2), where nothing can be
-/// written.
+/// Opens the place that `path` names, following links. Creates nothing if the file can be replaced later;
+/// otherwise opens and truncates it. On failure the descriptor is invalid, with errno of open(2) or stat(2).
 [[nodiscard]] ReportTarget open_report(const std::string& path);
 
-/// Writes the whole text; false, with errno, where that failed (nothing new is left then where a file is
-/// replaced).
+/// Writes the whole text. On failure returns false with errno; a file that would be replaced is then left as
+/// it was.
 bool write_report(const ReportTarget& place, std::string_view text);
 
 }  // namespace callgate::agent

@@ -12,7 +12,7 @@ boost::system::result<SharedText> SharedText::make() {
     void* const memory = ::mmap(nullptr, sizeof(Memory), PROT_READ | PROT_WRITE,
                                 MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return boost::system::error_code(errno, boost::system::system_category());
-    return SharedText(static_cast<Memory*>(memory));  // zeros: no text
+    return SharedText(static_cast<Memory*>(memory));  // zeroed memory means no text
 }
 
 SharedText::SharedText(SharedText&& other) noexcept

@@ -1,7 +1,7 @@
-// A text that supervisor and guardian share: what the guardian would report in a lost supervisor's place. The
-// guardian is forked before it is known what that is.
+// A text in memory that supervisor and guardian share: the report of a lost supervisor. The guardian is
+// forked before the text is known.
 //
-// The supervisor alone writes; at every moment the guardian sees one whole text.
+// Only the supervisor writes; at every moment the guardian sees one whole text.
 #pragma once
 
 #include <atomic>
@@ -15,23 +15,23 @@ namespace callgate::agent {
 /// Owns a mapping that children inherit.
 class SharedText {
 public:
-    /// Bytes of all texts together. Only what is written takes memory.
+    /// Bytes of all texts together. Unwritten parts take no memory.
     static constexpr std::size_t capacity = std::size_t{32} << 20U;
 
-    /// ENOMEM.
+    /// Errors: ENOMEM.
     [[nodiscard]] static boost::system::result<SharedText> make();
     SharedText(SharedText&& other) noexcept;
     SharedText& operator=(SharedText&&) = delete;
     ~SharedText();
 
-    /// False where there is no room: the text before it stays.
+    /// Returns false if there is no room; the previous text then stays.
     bool set(std::string_view text);
-    /// "" before the first. Async-signal-safe.
+    /// The current text, "" before the first. Async-signal-safe.
     [[nodiscard]] std::string_view get() const;
 
 private:
     struct Memory {
-        std::atomic<std::uint64_t> current;  // where it begins, and 32 bits of how long it is
+        std::atomic<std::uint64_t> current;  // offset, and length in the low 32 bits
         char bytes[capacity];
     };
     explicit SharedText(Memory* memory) : memory_(memory) {}

@@ -21,7 +21,7 @@ int take_terminal(const RunTerminal& terminal) {
     return 0;
 }
 
-/// A group that is gone has no use for it.
+/// It fails only if the group is gone, which does not matter.
 void give_terminal(int slave, pid_t group) { static_cast<void>(::tcsetpgrp(slave, group)); }
 
 }  // namespace callgate::agent

@@ -27,7 +27,7 @@ rules::Object object_of(Call& context, AddressArguments where) {
 }
 
 std::string_view reason() {
-    return agent::taking_descriptors_is_refused()
+    return agent::pidfd_getfd_refused()
                ? "the seccomp profile of this container refuses pidfd_getfd, without which this call cannot "
                  "be performed; start the container with --cap-add SYS_PTRACE"
                : "the caller's descriptors cannot be taken (it is not dumpable, or a thread whose "

@@ -46,7 +46,7 @@ Container probe_container() {
     Container found;
     found.filtered = ::prctl(PR_GET_SECCOMP) != 0;
     found.refused = refused_calls(found.filtered);
-    found.descriptors = !agent::taking_descriptors_is_refused();
+    found.descriptors = !agent::pidfd_getfd_refused();
     found.memory_calls = !kernel::memory_calls_are_refused();
     if (!found.memory_calls)
         found.memory_file = UniqueFd(::open("/proc/self/mem", O_RDONLY | O_CLOEXEC)).valid();

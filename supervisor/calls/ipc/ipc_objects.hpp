@@ -30,7 +30,7 @@ public:
     // With the lock held:
     [[nodiscard]] bool has(int id) const { return positions_.contains(id); }
     /// Whether no further one may be made in this run.
-    [[nodiscard]] bool exhausted() const { return made_ >= agent::CreatedIpc::most; }
+    [[nodiscard]] bool exhausted() const { return made_ >= agent::CreatedIpc::max_ids; }
     void add(int id);
     void remove(int id);
 

@@ -67,34 +67,34 @@ inline void wait_readable(int fd) {
 }
 
 /// Everything that a run is given, early and late.
-struct WholeArming : GuardianConfig, CommandSpec {
-    WholeArming() : GuardianConfig(SignalState::current()) {}
+struct LaunchParts : GuardianConfig, CommandSpec {
+    LaunchParts() : GuardianConfig(SignalState::current()) {}
     const RulesetParts* landlock = nullptr;
     std::vector<sock_filter> filter;
 };
 
-inline WholeArming arming(std::vector<std::string> command) {
-    WholeArming arming;
-    arming.executables = {command.front()};
-    arming.command = std::move(command);
-    arming.environment = {"PATH=/usr/bin:/bin:/usr/sbin:/sbin"};
-    return arming;
+inline LaunchParts launch(std::vector<std::string> command) {
+    LaunchParts launch;
+    launch.executables = {command.front()};
+    launch.command = std::move(command);
+    launch.environment = {"PATH=/usr/bin:/bin:/usr/sbin:/sbin"};
+    return launch;
 }
 
 /// Quiet: a shell says on stderr which of its children were killed.
-inline WholeArming shell(const std::string& script) {
-    return arming({"/bin/sh", "-c", "exec 2> /dev/null; " + script});
+inline LaunchParts shell(const std::string& script) {
+    return launch({"/bin/sh", "-c", "exec 2> /dev/null; " + script});
 }
 
 class GuardedRun {
 public:
-    explicit GuardedRun(const WholeArming& arming) : guardian_(start_guardian(arming).value()) {
+    explicit GuardedRun(const LaunchParts& launch) : guardian_(start_guardian(launch).value()) {
         first_ = read_event();
         if (first_->kind != Event::Kind::ready) return;
         first_.reset();
-        send_ruleset(guardian_, arming.landlock).value();
-        send_filter(guardian_, arming.filter).value();
-        send_command(guardian_, arming).value();
+        send_ruleset(guardian_, launch.landlock).value();
+        send_filter(guardian_, launch.filter).value();
+        send_command(guardian_, launch).value();
     }
     GuardedRun(const GuardedRun&) = delete;
     GuardedRun& operator=(const GuardedRun&) = delete;

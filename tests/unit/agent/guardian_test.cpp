@@ -28,11 +28,11 @@ std::string line_of(const std::string& text, const std::string& start) {
     return rest.substr(rest.find_first_not_of(" \t"), rest.find('\n') - rest.find_first_not_of(" \t"));
 }
 
-std::string status_line(WholeArming& arming, const std::string& field) {
+std::string status_line(LaunchParts& launch, const std::string& field) {
     TemporaryDirectory directory;
-    arming.command = {"/bin/sh", "-c", "exec grep . /proc/self/status > " + (directory / "status")};
-    arming.executables = {"/bin/sh"};
-    GuardedRun run(arming);
+    launch.command = {"/bin/sh", "-c", "exec grep . /proc/self/status > " + (directory / "status")};
+    launch.executables = {"/bin/sh"};
+    GuardedRun run(launch);
     run_to_end(run);
     return line_of(contents(directory / "status"), field + ":");
 }
@@ -54,7 +54,7 @@ private:
 
 }  // namespace
 
-TEST_CASE("a command that exits 7 is armed, exits, and nothing is left") {
+TEST_CASE("a command that exits 7 is confined, exits, and nothing is left") {
     GuardedRun run(shell("exit 7"));
     CHECK(run_to_end(run) == Kinds{K::confined, K::exited, K::lingering, K::ended});
     CHECK(run.seen(K::exited).value == 7);
@@ -70,7 +70,7 @@ TEST_CASE("a command that dies of a signal says which") {
     CHECK(run.seen(K::signaled).value == SIGUSR1);
 }
 
-TEST_CASE("a command killed while it is armed dies of that signal") {
+TEST_CASE("a command killed while it is confined dies of that signal") {
     GuardedRun run(shell("exit 0"));
     const Event confined = run.until(K::confined);
     ::kill(confined.pid, SIGKILL);
@@ -82,7 +82,7 @@ TEST_CASE(
     "an executable that does not exist is ENOENT, one that may not be executed EACCES, and nothing else "
     "ran") {
     TemporaryDirectory directory;
-    WholeArming missing = arming({directory / "missing"});
+    LaunchParts missing = launch({directory / "missing"});
     {
         GuardedRun run(missing);
         CHECK(run_to_end(run) == Kinds{K::confined, K::exec_failed, K::ended});
@@ -100,14 +100,14 @@ TEST_CASE("the first candidate that can be executed is, also a script without an
     std::ofstream(directory / "plain") << "exit 1\n";
     std::ofstream(directory / "script") << "[ \"$1\" = 'one two' ] && [ $# = 1 ] && exit 9\n";
     ::chmod((directory / "script").c_str(), 0755);
-    WholeArming script = arming({"script", "one two"});
+    LaunchParts script = launch({"script", "one two"});
     script.executables = {directory / "missing", directory / "plain", directory / "script", "/bin/false"};
     GuardedRun run(script);
     run_to_end(run);
     CHECK(run.seen(K::exited).value == 9);
 }
 
-TEST_CASE("a supervisor that closes `go` ends an armed agent") {
+TEST_CASE("a supervisor that closes `go` ends a confined agent") {
     GuardedRun run(shell("exit 0"));
     run.until(K::confined);
     run.guardian().go.reset();
@@ -116,11 +116,11 @@ TEST_CASE("a supervisor that closes `go` ends an armed agent") {
     CHECK(run.seen(K::confine_failed).detail == static_cast<int>(ConfineStep::handshake));
 }
 
-TEST_CASE("a step of arming that fails is named, and the command never runs") {
+TEST_CASE("a step of confinement that fails is named, and the command never runs") {
     TemporaryDirectory directory;
-    WholeArming arming = shell("touch " + (directory / "ran"));
-    arming.limits = {{RLIMIT_NOFILE, {20, 10}}};
-    GuardedRun run(arming);
+    LaunchParts launch = shell("touch " + (directory / "ran"));
+    launch.limits = {{RLIMIT_NOFILE, {20, 10}}};
+    GuardedRun run(launch);
     run.finish();
     CHECK(run.kinds() == Kinds{K::confine_failed, K::ended});
     CHECK(run.seen(K::confine_failed).detail == static_cast<int>(ConfineStep::limits));
@@ -131,10 +131,10 @@ TEST_CASE("a step of arming that fails is named, and the command never runs") {
 TEST_CASE("a temporary directory is the command's alone, and at the end nothing of it is left") {
     TemporaryDirectory directory;
     const std::string own = directory / "own";
-    WholeArming arming = shell("stat -c %a " + own + " > " + (directory / "mode") + "; mkdir -p " + own +
+    LaunchParts launch = shell("stat -c %a " + own + " > " + (directory / "mode") + "; mkdir -p " + own +
                                "/a/b; echo x > " + own + "/a/file");
-    arming.temporary_directory = own;
-    GuardedRun run(arming);
+    launch.temporary_directory = own;
+    GuardedRun run(launch);
     run.start();
     CHECK(WEXITSTATUS(run.finish()) == 0);
     CHECK(contents(directory / "mode") == "700\n");
@@ -145,9 +145,9 @@ TEST_CASE("a temporary directory that is there already is neither used nor remov
     TemporaryDirectory directory;
     const std::string own = directory / "own";
     REQUIRE(::mkdir(own.c_str(), 0700) == 0);
-    WholeArming arming = shell("touch " + (directory / "ran"));
-    arming.temporary_directory = own;
-    GuardedRun run(arming);
+    LaunchParts launch = shell("touch " + (directory / "ran"));
+    launch.temporary_directory = own;
+    GuardedRun run(launch);
     CHECK(WEXITSTATUS(run.finish()) == 0);
     CHECK(run.kinds() == Kinds{K::confine_failed, K::ended});
     CHECK(run.seen(K::confine_failed).detail == static_cast<int>(ConfineStep::temporary_directory));
@@ -160,24 +160,24 @@ TEST_CASE("the command inherits no descriptor above 2 but those that are passed"
     TemporaryDirectory directory;
     const UniqueFd inherited(::open("/dev/null", O_RDONLY));  // not CLOEXEC: only closing keeps it out
     const UniqueFd passed(::fcntl(inherited.get(), F_DUPFD_CLOEXEC, 77));
-    WholeArming arming = test::arming({victim(), "descriptors", directory / "none"});
+    LaunchParts launch = test::launch({victim(), "descriptors", directory / "none"});
     {
-        GuardedRun run(arming);
+        GuardedRun run(launch);
         run_to_end(run);
     }
     CHECK(contents(directory / "none").find("beyond:\n") != std::string::npos);
-    arming.command.back() = directory / "one";
-    arming.pass = {passed.get()};
-    GuardedRun run(arming);
+    launch.command.back() = directory / "one";
+    launch.pass = {passed.get()};
+    GuardedRun run(launch);
     run_to_end(run);
     CHECK(contents(directory / "one").find("beyond: " + std::to_string(passed.get()) + "\n") !=
           std::string::npos);
 }
 
 TEST_CASE("a descriptor to pass that is not open is refused before anything is forked") {
-    WholeArming arming = shell("exit 0");
-    arming.pass = {4000};
-    const auto started = start_guardian(arming);
+    LaunchParts launch = shell("exit 0");
+    launch.pass = {4000};
+    const auto started = start_guardian(launch);
     REQUIRE(started.has_error());
     CHECK(started.error().value() == EBADF);
 }
@@ -186,26 +186,26 @@ TEST_CASE("a closed standard descriptor becomes /dev/null, and never one of call
     TemporaryDirectory directory;
     const SavedDescriptor in(0);
     ::close(0);
-    const WholeArming arming = test::arming({victim(), "descriptors", directory / "list"});
+    const LaunchParts launch = test::launch({victim(), "descriptors", directory / "list"});
     SUBCASE("closed") {
-        GuardedRun run(arming);
+        GuardedRun run(launch);
         run_to_end(run);
     }
     SUBCASE("reused by callgate") {
         const int reused = ::open((directory / "secret").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         REQUIRE(reused == 0);
-        GuardedRun run(arming);
+        GuardedRun run(launch);
         run_to_end(run);
     }
     CHECK(contents(directory / "list").rfind("/dev/null ", 0) == 0);
 }
 
 TEST_CASE("signals are for the command what they were for callgate at its start") {
-    WholeArming arming = shell("");
-    ::sigemptyset(&arming.signals.mask);
-    ::sigemptyset(&arming.signals.ignored);
-    CHECK(status_line(arming, "SigBlk") == "0000000000000000");
-    CHECK(status_line(arming, "SigIgn") == "0000000000000000");
+    LaunchParts launch = shell("");
+    ::sigemptyset(&launch.signals.mask);
+    ::sigemptyset(&launch.signals.ignored);
+    CHECK(status_line(launch, "SigBlk") == "0000000000000000");
+    CHECK(status_line(launch, "SigIgn") == "0000000000000000");
 
     struct sigaction before {};
     struct sigaction ignore {};
@@ -213,26 +213,26 @@ TEST_CASE("signals are for the command what they were for callgate at its start"
     ::sigaction(SIGPIPE, &ignore, &before);
     const SignalState changed = SignalState::current();
     ::sigaction(SIGPIPE, &before, nullptr);
-    arming.signals.ignored = changed.ignored;
-    ::sigaddset(&arming.signals.mask, SIGUSR2);
-    CHECK(status_line(arming, "SigBlk") == "0000000000000800");
-    CHECK(std::stoull(status_line(arming, "SigIgn"), nullptr, 16) == (1ULL << (SIGPIPE - 1)));
+    launch.signals.ignored = changed.ignored;
+    ::sigaddset(&launch.signals.mask, SIGUSR2);
+    CHECK(status_line(launch, "SigBlk") == "0000000000000800");
+    CHECK(std::stoull(status_line(launch, "SigIgn"), nullptr, 16) == (1ULL << (SIGPIPE - 1)));
 }
 
 TEST_CASE("the command has no capability, also as root, and cannot gain one") {
-    WholeArming arming = shell("");
+    LaunchParts launch = shell("");
     for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapAmb"}) {
         CAPTURE(set);
-        CHECK(status_line(arming, set) == "0000000000000000");
+        CHECK(status_line(launch, set) == "0000000000000000");
     }
-    CHECK(status_line(arming, "NoNewPrivs") == "1");
+    CHECK(status_line(launch, "NoNewPrivs") == "1");
     if (::geteuid() != 0) {
         MESSAGE("skipped: an ordinary user has neither a bounding set to empty nor capabilities to keep");
         return;
     }
-    CHECK(status_line(arming, "CapBnd") == "0000000000000000");
-    arming.keep_capabilities = true;
-    CHECK(status_line(arming, "CapEff") == line_of(contents("/proc/self/status"), "CapEff:"));
+    CHECK(status_line(launch, "CapBnd") == "0000000000000000");
+    launch.keep_capabilities = true;
+    CHECK(status_line(launch, "CapEff") == line_of(contents("/proc/self/status"), "CapEff:"));
 }
 
 TEST_CASE("dropping capabilities twice is as good as once") {
@@ -245,11 +245,11 @@ TEST_CASE("dropping capabilities twice is as good as once") {
 
 TEST_CASE("limits, niceness and the working directory are set before the command starts") {
     TemporaryDirectory directory;
-    WholeArming arming = shell("{ pwd; ulimit -n; ulimit -S -c; nice; } > out");
-    arming.working_directory = UniqueFd(::open(directory.path().c_str(), O_PATH | O_CLOEXEC));
-    arming.limits = {{RLIMIT_NOFILE, {64, 64}}};
-    arming.nice = 3;
-    GuardedRun run(arming);
+    LaunchParts launch = shell("{ pwd; ulimit -n; ulimit -S -c; nice; } > out");
+    launch.working_directory = UniqueFd(::open(directory.path().c_str(), O_PATH | O_CLOEXEC));
+    launch.limits = {{RLIMIT_NOFILE, {64, 64}}};
+    launch.nice = 3;
+    GuardedRun run(launch);
     run_to_end(run);
     errno = 0;
     const int now = ::nice(0);
@@ -296,9 +296,9 @@ TEST_CASE("the listener is in nobody's hands but the taker's, and answers decide
 #endif
     spec.rules.push_back({SYS_mkdirat, {}, {enforce::Disposition::Kind::notify, 0}});
     const auto program = enforce::compile(spec);
-    WholeArming arming = shell("exec mkdir " + (directory / "made") + " 2> /dev/null");
-    arming.filter = program;
-    GuardedRun run(arming);
+    LaunchParts launch = shell("exec mkdir " + (directory / "made") + " 2> /dev/null");
+    launch.filter = program;
+    GuardedRun run(launch);
     CHECK(run.start().value >= 3);
     wait_readable(run.listener.get());
     seccomp_notif request{};

@@ -40,18 +40,18 @@ struct FakeSupervisor {
     pid_t pid = -1, guardian = -1;
 };
 
-FakeSupervisor start_fake_supervisor(const WholeArming& arming, bool go) {
+FakeSupervisor start_fake_supervisor(const LaunchParts& launch, bool go) {
     int told[2];
     if (::pipe(told) != 0) throw std::runtime_error("pipe");
     FakeSupervisor fake;
     fake.pid = ::fork();
     if (fake.pid < 0) throw std::runtime_error("fork");  // to kill(2), -1 is everybody
     if (fake.pid == 0) {
-        auto started = start_guardian(arming);
+        auto started = start_guardian(launch);
         Event event;  // `ready`, then `confined`
         if (!started || ::read(started->events.get(), &event, sizeof event) <= 0) ::_exit(1);
-        if (!send_ruleset(*started, arming.landlock) || !send_filter(*started, arming.filter) ||
-            !send_command(*started, arming) || ::read(started->events.get(), &event, sizeof event) <= 0)
+        if (!send_ruleset(*started, launch.landlock) || !send_filter(*started, launch.filter) ||
+            !send_command(*started, launch) || ::read(started->events.get(), &event, sizeof event) <= 0)
             ::_exit(1);
         if (go && ::write(started->go.get(), "g", 1) != 1) ::_exit(1);
         if (::write(told[1], &started->pid, sizeof started->pid) < 0) ::_exit(1);
@@ -107,10 +107,10 @@ TEST_CASE("with --background wait the run lasts until the last process has ended
     TemporaryDirectory directory;
     const std::string fifo = directory / "fifo";
     REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
-    WholeArming arming =
+    LaunchParts launch =
         shell("(setsid sh -c 'read x < " + fifo + "; echo $x > " + (directory / "out") + "' &) ; exit 0");
-    arming.background = Background::wait;
-    GuardedRun run(arming);
+    launch.background = Background::wait;
+    GuardedRun run(launch);
     run.start();
     CHECK(run.until(K::lingering).value >= 1);
     std::ofstream(fifo) << "done\n";
@@ -132,10 +132,10 @@ TEST_CASE("the order to end kills everything, stopped or not, and is answered by
 
 TEST_CASE("the order to terminate reaches every process of the tree") {
     TemporaryDirectory directory;
-    WholeArming arming =
+    LaunchParts launch =
         shell("trap 'wait; exit 4' TERM; sh -c 'trap \"echo inner > " + (directory / "inner") +
               "; exit 0\" TERM; echo up > " + (directory / "up") + "; while :; do sleep 0.01; done' & wait");
-    GuardedRun run(arming);
+    GuardedRun run(launch);
     run.start();
     wait_for_file(directory / "up");
     run.order(Order::Kind::terminate);
@@ -158,7 +158,7 @@ TEST_CASE("a process whose first thread has ended looks like a zombie and is end
 TEST_CASE("a fork bomb that ignores SIGTERM and changes sessions is ended whole") {
     const Subreaper orphans_come_here;
     TemporaryDirectory directory;
-    GuardedRun run(arming({victim(), "bomb", "150", directory / "full"}));
+    GuardedRun run(launch({victim(), "bomb", "150", directory / "full"}));
     run.start();
     wait_for_file(directory / "full");
     run.order(Order::Kind::end);
@@ -174,16 +174,16 @@ TEST_CASE("when the supervisor is killed the tree ends, its directory goes, and 
     const std::string own = directory / "own";
     std::ofstream(directory / "kept") << "kept\n";
     const ReportTarget report = open_report(directory / "report");
-    WholeArming arming =
+    LaunchParts launch =
         shell("cd " + own + "; mkdir -p a/b/c; ln -s " + directory.path() + " a/link; echo x > a/b/file; " +
               daemon(directory) + "echo $$ > " + (directory / "command") + "; sleep 1000");
-    arming.temporary_directory = own;
-    arming.report = &report;
+    launch.temporary_directory = own;
+    launch.report = &report;
     auto text = SharedText::make();
     REQUIRE(text.has_value());
     REQUIRE(text->set("first"));
-    arming.lost_report = &*text;
-    const FakeSupervisor fake = start_fake_supervisor(arming, true);
+    launch.lost_report = &*text;
+    const FakeSupervisor fake = start_fake_supervisor(launch, true);
     wait_for_file(directory / "command");
     REQUIRE(text->set("{\"outcome\":\"supervisor_lost\"}\n"));  // known only now
     lose(fake);
@@ -198,9 +198,9 @@ TEST_CASE("when the supervisor is killed the tree ends, its directory goes, and 
 TEST_CASE("when the supervisor is killed before the command was let go, it never runs") {
     const Subreaper orphans_come_here;
     TemporaryDirectory directory;
-    WholeArming arming = shell("echo ran > " + (directory / "ran"));
-    arming.temporary_directory = directory / "own";
-    const FakeSupervisor fake = start_fake_supervisor(arming, false);
+    LaunchParts launch = shell("echo ran > " + (directory / "ran"));
+    launch.temporary_directory = directory / "own";
+    const FakeSupervisor fake = start_fake_supervisor(launch, false);
     lose(fake);
     CHECK(::access((directory / "ran").c_str(), F_OK) != 0);
     CHECK(::access((directory / "own").c_str(), F_OK) != 0);
@@ -211,7 +211,7 @@ TEST_CASE("a fork bomb does not outlive its supervisor") {
     const Subreaper orphans_come_here;
     TemporaryDirectory directory;
     const FakeSupervisor fake =
-        start_fake_supervisor(arming({victim(), "bomb", "100", directory / "full"}), true);
+        start_fake_supervisor(launch({victim(), "bomb", "100", directory / "full"}), true);
     wait_for_file(directory / "full");
     lose(fake);
     CHECK(descendants(::getpid()).empty());

@@ -50,7 +50,7 @@ TEST_CASE("a run makes only so many objects that no id comes back") {
     const auto shared = agent::SharedObjects::make();
     REQUIRE(shared.has_value());
     calls::OwnIds own(shared->objects().ids[1]);
-    for (std::uint32_t made = 0; made < agent::CreatedIpc::most; ++made) {
+    for (std::uint32_t made = 0; made < agent::CreatedIpc::max_ids; ++made) {
         REQUIRE_FALSE(own.exhausted());
         own.add(static_cast<int>(made));
         if (made % 2 == 0) own.remove(static_cast<int>(made));

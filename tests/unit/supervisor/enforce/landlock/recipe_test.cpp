@@ -170,12 +170,12 @@ TEST_CASE("the agent enters the target's domain before the command runs") {
                                      grant("/dev/null", false, {Operation::read, Operation::modify}),
                                      grant(directory / "in", true, rules::file_operations)});
     const RulesetRecipe landlock(planned);
-    WholeArming arming = shell("exec 2> /dev/null; echo x > " + (directory / "in/file") +
+    LaunchParts launch = shell("exec 2> /dev/null; echo x > " + (directory / "in/file") +
                                " || exit 1; (echo x > " + (directory / "out") + ") && exit 2; exit 8");
-    arming.executables = {"/usr/bin/dash"};
+    launch.executables = {"/usr/bin/dash"};
     const RulesetParts parts = landlock.parts();
-    arming.landlock = &parts;
-    GuardedRun run(arming);
+    launch.landlock = &parts;
+    GuardedRun run(launch);
     run_to_end(run);
     CHECK(run.seen(Event::Kind::exited).value == 8);
 }

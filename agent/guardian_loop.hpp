@@ -1,7 +1,7 @@
-// The guardian's life: one loop over orders, children and the agent's status pipe.
+// The guardian's main loop over orders, children and the agent's status pipe.
 //
-// Runs in its own process, single-threaded, every signal blocked. It owns the pipe ends that it is given. The
-// target controls what it reaps and how many processes there are, never what it is told to do.
+// It runs in its own process, single-threaded, with every signal blocked, and owns the pipe ends that it is
+// given. The target controls what the guardian reaps and how many processes there are, never its orders.
 #pragma once
 
 #include <chrono>
@@ -17,15 +17,15 @@ namespace callgate::agent {
 struct GuardChannels {
     UniqueFd orders;    // read end
     UniqueFd events;    // write end
-    UniqueFd status;    // read end, non-blocking: what the agent says
+    UniqueFd status;    // read end, non-blocking: the agent's events
     UniqueFd children;  // signalfd for SIGCHLD
 };
 
-class Guard {
+class GuardianLoop {
 public:
-    Guard(const GuardianConfig& guarding, GuardChannels channels, pid_t command);
+    GuardianLoop(const GuardianConfig& config, GuardChannels channels, pid_t command);
 
-    /// Until no process of the tree is left, or the supervisor is gone. Returns the exit status: 0 where
+    /// Runs until no process of the tree is left or the supervisor is gone. Returns the exit status: 0 if
     /// nothing of the temporary directory is left.
     int run();
 
@@ -35,12 +35,12 @@ private:
     enum class Children : std::uint8_t { none, quiet, more };
 
     void wait_for_something(Children children);
-    void take_order();
-    void take_status();
+    void receive_order();
+    void receive_status();
     void status_closed();
     void drop_spare_capability() const;
-    /// Reaps what has changed, but not for ever: a tree that dies as fast as it grows must not keep orders
-    /// waiting.
+    /// Reaps changed children, but at most `most`: a tree that dies as fast as it grows must not delay
+    /// orders.
     Children reap(int most);
     void reap_one(const siginfo_t& seen);
     void command_changed(int code, int status);
@@ -51,10 +51,10 @@ private:
     [[nodiscard]] int remove_directory() const;
     void await_dismissal();
     [[noreturn]] void lost();
-    void tell(Event::Kind kind, int value);
+    void send(Event::Kind kind, int value);
     void send(const Event& event);
 
-    const GuardianConfig& guarding_;
+    const GuardianConfig& config_;
     GuardChannels channels_;
     const pid_t command_;
     bool confined_ = false, failed_ = false;

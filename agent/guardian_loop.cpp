@@ -1,4 +1,4 @@
-#include "agent/guard.hpp"
+#include "agent/guardian_loop.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -19,7 +19,7 @@
 namespace callgate::agent {
 namespace {
 
-// What a command left running has this long between SIGTERM and SIGKILL (cli.md, --background).
+// Time between SIGTERM and SIGKILL for processes that the command left running (`--background`).
 constexpr std::chrono::milliseconds background_grace{200};
 constexpr int reaped_at_once = 64;
 constexpr int look_again_ms = 20;
@@ -37,11 +37,11 @@ int same_class(int code) {
     return code == CLD_CONTINUED ? WCONTINUED : WSTOPPED;
 }
 
-// A fork bomb shares the processors with us evenly; whoever may (root) goes first. Others need patience,
-// unless a control group ends all of it at once.
-void hurry(const GuardianConfig& guarding) {
+// A fork bomb shares the processors with us evenly. Root may take a higher priority; other users need
+// patience, unless a control group ends all members at once.
+void hurry(const GuardianConfig& config) {
     ::setpriority(PRIO_PROCESS, 0, -20);
-    if (guarding.created_ipc != nullptr) kill_made_groups(*guarding.created_ipc);
+    if (config.created_ipc != nullptr) kill_created_groups(*config.created_ipc);
 }
 
 bool any_child() {
@@ -57,7 +57,7 @@ bool any_child_after_reaping() {
     return true;
 }
 
-// Of SIGCHLD one at most is pending (signal(7)).
+// At most one SIGCHLD is pending (signal(7)).
 void drain(int signals) {
     signalfd_siginfo info{};
     static_cast<void>(::read(signals, &info, sizeof info) == sizeof info);
@@ -65,10 +65,10 @@ void drain(int signals) {
 
 }  // namespace
 
-Guard::Guard(const GuardianConfig& guarding, GuardChannels channels, pid_t command)
-    : guarding_(guarding), channels_(std::move(channels)), command_(command) {}
+GuardianLoop::GuardianLoop(const GuardianConfig& config, GuardChannels channels, pid_t command)
+    : config_(config), channels_(std::move(channels)), command_(command) {}
 
-int Guard::run() {
+int GuardianLoop::run() {
     for (;;) {
         const Children children = reap(reaped_at_once);
         if (children == Children::none && command_reaped_) break;
@@ -78,7 +78,7 @@ int Guard::run() {
     return finish();
 }
 
-void Guard::wait_for_something(Children children) {
+void GuardianLoop::wait_for_something(Children children) {
     int timeout = children == Children::more ? 0 : -1;
     if (deadline_ && timeout != 0) {
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now());
@@ -88,19 +88,19 @@ void Guard::wait_for_something(Children children) {
                                    {channels_.children.get(), POLLIN, 0},
                                    {channels_.status.get(), POLLIN, 0}}};
     if (::poll(waiting.data(), waiting.size(), timeout) <= 0) return;
-    if (waiting[2].revents != 0) take_status();
+    if (waiting[2].revents != 0) receive_status();
     if (waiting[1].revents != 0) drain(channels_.children.get());
-    if (waiting[0].revents != 0) take_order();
+    if (waiting[0].revents != 0) receive_order();
 }
 
-void Guard::take_order() {
+void GuardianLoop::receive_order() {
     Order order;
     const ssize_t got = ::read(channels_.orders.get(), &order, sizeof order);
     if (got < 0 && errno == EINTR) return;
     if (got != sizeof order) lost();
     switch (order.kind) {
         case Order::Kind::signal:
-            // Unreaped, the number can belong to nobody else.
+            // An unreaped process still owns its number, so no other process can get this signal.
             if (command_reaped_) return;
             ::kill(command_, order.value);
             return;
@@ -108,12 +108,12 @@ void Guard::take_order() {
             if (!command_reaped_) ::kill(-command_, order.value);
             return;
         case Order::Kind::foreground:
-            // As a shell's `fg` does.
-            give_terminal(guarding_.terminal.slave, command_);
+            // A shell's `fg` does the same.
+            give_terminal(config_.terminal.slave, command_);
             if (!command_reaped_) ::kill(-command_, SIGCONT);
             return;
         case Order::Kind::background:
-            give_terminal(guarding_.terminal.slave, ::getpgrp());
+            give_terminal(config_.terminal.slave, ::getpgrp());
             return;
         case Order::Kind::terminate:
             signal_descendants(::getpid(), {SIGTERM, SIGCONT});
@@ -128,7 +128,7 @@ void Guard::take_order() {
     lost();
 }
 
-void Guard::take_status() {
+void GuardianLoop::receive_status() {
     while (channels_.status) {
         Event event;
         const ssize_t got = ::read(channels_.status.get(), &event, sizeof event);
@@ -145,21 +145,22 @@ void Guard::take_status() {
     }
 }
 
-// Closed by execve, or by the agent's death before it.
-void Guard::status_closed() {
+// The status pipe is closed by execve, or by the agent's death before it.
+void GuardianLoop::status_closed() {
     channels_.status.reset();
     if (confined_ && !failed_) drop_spare_capability();
 }
 
-// What control groups there are was known before the command began.
-void Guard::drop_spare_capability() const {
-    const CreatedIpc* const made = guarding_.created_ipc;
-    if (guarding_.keep_capabilities || made == nullptr || any_group(*made)) return;
+// All control groups were known before the command began, so the spare capability is needed only if one
+// exists.
+void GuardianLoop::drop_spare_capability() const {
+    const CreatedIpc* const made = config_.created_ipc;
+    if (config_.keep_capabilities || made == nullptr || any_group(*made)) return;
     if (!check_enabled("capabilities")) return;
     static_cast<void>(drop_held_capabilities());
 }
 
-Guard::Children Guard::reap(int most) {
+GuardianLoop::Children GuardianLoop::reap(int most) {
     for (int round = 0; round < most; ++round) {
         siginfo_t seen{};
         if (::waitid(P_ALL, 0, &seen, WEXITED | WSTOPPED | WCONTINUED | WNOHANG | WNOWAIT) != 0)
@@ -170,9 +171,9 @@ Guard::Children Guard::reap(int most) {
     return Children::more;
 }
 
-void Guard::reap_one(const siginfo_t& seen) {
-    // What the agent said last is passed on before its end.
-    if (seen.si_pid == command_ && is_end(seen.si_code)) take_status();
+void GuardianLoop::reap_one(const siginfo_t& seen) {
+    // The agent's last events are forwarded before its end.
+    if (seen.si_pid == command_ && is_end(seen.si_code)) receive_status();
     siginfo_t change{};
     const int wanted = same_class(seen.si_code);
     if (::waitid(P_PID, static_cast<id_t>(seen.si_pid), &change, wanted | WNOHANG) != 0 || change.si_pid == 0)
@@ -181,14 +182,14 @@ void Guard::reap_one(const siginfo_t& seen) {
     if (change.si_pid == command_) command_changed(change.si_code, change.si_status);
 }
 
-void Guard::command_changed(int code, int status) {
+void GuardianLoop::command_changed(int code, int status) {
     switch (code) {
         case CLD_STOPPED:
         case CLD_TRAPPED:
-            if (!failed_) tell(Event::Kind::stopped, status);
+            if (!failed_) send(Event::Kind::stopped, status);
             return;
         case CLD_CONTINUED:
-            if (!failed_) tell(Event::Kind::continued, 0);
+            if (!failed_) send(Event::Kind::continued, 0);
             return;
         default:
             break;
@@ -196,32 +197,32 @@ void Guard::command_changed(int code, int status) {
     command_reaped_ = true;
     channels_.status.reset();
     if (failed_) return;
-    tell(code == CLD_EXITED ? Event::Kind::exited : Event::Kind::signaled, status);
+    send(code == CLD_EXITED ? Event::Kind::exited : Event::Kind::signaled, status);
     command_ended();
 }
 
-void Guard::command_ended() {
-    // Mostly nothing is left, and then /proc need not be read: whatever lives descends from a child of ours.
-    if (!any_child()) return tell(Event::Kind::lingering, 0);
-    tell(Event::Kind::lingering, static_cast<int>(descendants(::getpid()).size()));
-    if (guarding_.background == Background::wait) return;
+void GuardianLoop::command_ended() {
+    // Every remaining process descends from a child of ours. Without children, /proc need not be read.
+    if (!any_child()) return send(Event::Kind::lingering, 0);
+    send(Event::Kind::lingering, static_cast<int>(descendants(::getpid()).size()));
+    if (config_.background == Background::wait) return;
     signal_descendants(::getpid(), {SIGTERM, SIGCONT});
     deadline_ = Clock::now() + background_grace;
 }
 
-void Guard::keep_deadline() {
+void GuardianLoop::keep_deadline() {
     if (!deadline_ || Clock::now() < *deadline_) return;
     end_all();
-    // One that is hard to see (a number that wrapped while /proc was read) is looked for again.
+    // A process can be overlooked, because numbers wrapped while /proc was read. So the sweep is repeated.
     deadline_ = Clock::now() + background_grace;
 }
 
-void Guard::end_all() {
-    hurry(guarding_);
+void GuardianLoop::end_all() {
+    hurry(config_);
     end_descendants(::getpid(), [this] { reap(reaped_while_ending); });
 }
 
-int Guard::finish() {
+int GuardianLoop::finish() {
     rusage usage{};
     ::getrusage(RUSAGE_CHILDREN, &usage);
     Event event;
@@ -233,41 +234,41 @@ int Guard::finish() {
     event.processes = reaped_;
     event.value = remove_directory();
     send(event);
-    if (guarding_.await_dismissal) await_dismissal();
+    if (config_.await_dismissal) await_dismissal();
     return event.value;
 }
 
-int Guard::remove_directory() const {
-    if (guarding_.temporary_directory.empty()) return 0;
-    return remove_tree(guarding_.temporary_directory) ? 0 : 1;
+int GuardianLoop::remove_directory() const {
+    if (config_.temporary_directory.empty()) return 0;
+    return remove_tree(config_.temporary_directory) ? 0 : 1;
 }
 
-void Guard::await_dismissal() {
-    while (!dismissed_) take_order();
+void GuardianLoop::await_dismissal() {
+    while (!dismissed_) receive_order();
 }
 
-void Guard::lost() {
-    hurry(guarding_);
+void GuardianLoop::lost() {
+    hurry(config_);
     for (;;) {
         end_descendants(::getpid(), [] { static_cast<void>(any_child_after_reaping()); });
         if (!any_child_after_reaping()) break;
-        // One whose death a tracer still holds up: its end is a SIGCHLD.
+        // A tracer may hold up a child's death; SIGCHLD reports its end.
         pollfd change{channels_.children.get(), POLLIN, 0};
         ::poll(&change, 1, look_again_ms);
         drain(channels_.children.get());
     }
-    if (!dismissed_ && guarding_.created_ipc != nullptr) remove_created_ipc(*guarding_.created_ipc);
+    if (!dismissed_ && config_.created_ipc != nullptr) remove_created_ipc(*config_.created_ipc);
     if (!dismissed_) {
-        for (const std::string& path : guarding_.supervisor_files) ::unlink(path.c_str());
+        for (const std::string& path : config_.supervisor_files) ::unlink(path.c_str());
     }
     const int status = remove_directory();
-    if (const std::string_view text = guarding_.lost_report != nullptr ? guarding_.lost_report->get() : "";
-        !dismissed_ && guarding_.report != nullptr && !text.empty())
-        write_report(*guarding_.report, text);
+    if (const std::string_view text = config_.lost_report != nullptr ? config_.lost_report->get() : "";
+        !dismissed_ && config_.report != nullptr && !text.empty())
+        write_report(*config_.report, text);
     ::_exit(status);
 }
 
-void Guard::tell(Event::Kind kind, int value) {
+void GuardianLoop::send(Event::Kind kind, int value) {
     Event event;
     event.kind = kind;
     event.pid = command_;
@@ -275,8 +276,8 @@ void Guard::tell(Event::Kind kind, int value) {
     send(event);
 }
 
-void Guard::send(const Event& event) {
-    // A reader that is gone also closes `orders`, which ends everything.
+void GuardianLoop::send(const Event& event) {
+    // A supervisor that is gone also closes `orders`, which ends everything.
     while (::write(channels_.events.get(), &event, sizeof event) < 0 && errno == EINTR) {
     }
 }
