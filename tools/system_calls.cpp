@@ -1,6 +1,6 @@
 // Writes docs/system-calls.md from the table of system calls, to standard output.
 //
-// `./dev docs` puts it in place; the test `docs` fails where the page is not what this prints.
+// `./dev docs` puts it in place; the test `docs` fails if the page differs from this output.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -18,22 +18,22 @@ using namespace callgate::enforce;
 constexpr const char* introduction =
     R"(# What becomes of every system call
 
-This page is generated from the table of system calls (`supervisor/enforce/call_table.cpp`, `unmediated.cpp`, `refusals.cpp`)
-by `./dev docs`; a test fails when it is out of date, and another when a call is missing.
+`./dev docs` generates this page from the call tables (`supervisor/enforce/call_rows.hpp`, `unmediated.cpp`,
+`refusals.cpp`). A test fails when the page is out of date, and another when a call is missing.
 
-A program reaches the objects that rules speak of through many calls. Each call of x86_64 and aarch64 up to number %u
-is in one class:
+A program reaches the objects of rules through many calls. Each call of x86_64 and aarch64 up to number %u is in one
+class:
 
 | class | what happens |
 |---|---|
-| *mediated* | trapped where a rule or the default contests it, and decided on the very object; free elsewhere |
-| *held by Landlock* | the kernel itself refuses what reaches beyond the run |
+| *mediated* | notified if a rule or the default contests it, and decided on the very object; otherwise free |
+| *held by Landlock* | the kernel refuses access beyond the run |
 | *held by arguments* | the filter refuses some arguments, which lie in registers; the rest is harmless |
-| *harmless* | reaches nothing that a rule speaks of, for the reason given |
-| *closed* | refused whatever the arguments, by an errno that programs fall back from |
+| *harmless* | reaches no object of a rule, for the given reason |
+| *closed* | refused with any arguments, by an errno after which programs fall back |
 
-A number that no call has, or that is newer than %u, answers `ENOSYS`. Calls of other architectures, and of x32, kill the
-process. `callgate plan` shows which calls a given rule set traps.
+Unassigned numbers and numbers above %u answer `ENOSYS`. Calls of other architectures, and of x32, kill the process.
+`callgate plan` shows the calls that are notified under a given rule set.
 )";
 
 std::string error_name(int error) {
@@ -57,7 +57,7 @@ std::string_view who(Performed performed) {
         case Performed::on_behalf:
             return "callgate";
         case Performed::either:
-            return "the kernel where that is as sound, else callgate";
+            return "the kernel if that is as sound, else callgate";
         case Performed::by_kernel:
             return "the kernel";
     }
@@ -98,10 +98,8 @@ std::string decided_as(const CallEntry& entry) {
 
 void mediated() {
     print(
-        "\n## Mediated\n\nNumbers of arguments count from 0. What is decided on a process concerns processes "
-        "outside the "
-        "run, and what is decided on an object of the user those that the run did not make; inside it is "
-        "free.\n\n"
+        "\n## Mediated\n\nArguments are numbered from 0. \"On a process\" means processes outside the run, and \"on "
+        "an object of the user\" means objects that the run did not create. The run's own are free.\n\n"
         "| call | x86_64 | aarch64 | decided as | arguments | performed by |\n|---|---|---|---|---|---|\n");
     for (const CallEntry& entry : call_table()) {
         print("| " + code(entry.name) + " | " + numbers(entry.name) + " | " + decided_as(entry) + " | " +
@@ -114,7 +112,7 @@ std::string_view when(When condition) {
         case When::always:
             return "always";
         case When::metadata_limited:
-            return "where a rule or the default limits `metadata`";
+            return "if a rule or the default limits `metadata`";
         case When::signals_not_held:
             return "before Landlock ABI 6";
     }
@@ -123,13 +121,12 @@ std::string_view when(When condition) {
 
 void by_arguments() {
     print(
-        "\n## Held by arguments\n\n`socket` and `socketpair` are allow-lists: internet streams (TCP), "
-        "datagrams (UDP) where a "
-        "rule opens them, unix\nstreams and sequenced packets, unix datagrams where a rule opens them, and "
-        "`NETLINK_ROUTE`. "
-        "Any other family is refused\nby `EAFNOSUPPORT`, protocol or type by `EPROTONOSUPPORT`, `SOCK_RAW` "
-        "of the internet "
-        "families by `EPERM`.\n\n| call | x86_64 | aarch64 | what is refused | errno | when | why "
+        "\n## Held by arguments\n\n`socket` and `socketpair` have allow-lists:\n\n"
+        "- internet streams (TCP), and datagrams (UDP) if a rule opens them;\n"
+        "- unix streams and sequenced packets, and unix datagrams if a rule opens them;\n"
+        "- `NETLINK_ROUTE`.\n\n"
+        "Other families are refused by `EAFNOSUPPORT`, other protocols and types by `EPROTONOSUPPORT`, and "
+        "`SOCK_RAW`\nof the internet families by `EPERM`.\n\n| call | x86_64 | aarch64 | what is refused | errno | when | why "
         "|\n|---|---|---|---|---|---|---|\n");
     for (const Refusal& refusal : refusals()) {
         print("| " + code(refusal.call) + " | " + numbers(refusal.call) + " | " + std::string(refusal.what) +
@@ -143,10 +140,7 @@ void groups(CallClass held, const char* title) {
           "why |\n|---|---|" + (held == CallClass::closed ? "---|" : "") + "\n");
     for (const CallGroup& group : call_groups()) {
         if (group.held != held) continue;
-        std::string names;
-        for_each_call(group,
-                      [&names](std::string_view call) { names += (names.empty() ? "" : " ") + code(call); });
-        print("| " + names + " | " +
+        print("| " + code(group.calls) + " | " +
               (held == CallClass::closed ? code(error_name(group.error)) + " | " : "") +
               std::string(group.reason) + " |\n");
     }

@@ -1,9 +1,8 @@
-// What becomes of every system call: each is in one class, on both architectures, and a test walks all
-// numbers.
+// Classes of system calls: every call is in one class, on both architectures, and a test walks all numbers.
 //
-// Mediated calls stand in table.hpp. For all others this page says why nobody need decide them: Landlock
-// holds them, the filter refuses the dangerous arguments or the whole call, or nothing that a rule speaks of
-// can be reached by them. An attacker controls number and arguments; the classes are constants.
+// Mediated calls stand in call_rows.hpp. For every other call, this page gives the reason why it needs no
+// decision. Either Landlock enforces it, or the filter refuses its dangerous arguments or the whole call, or
+// it reaches no object of a rule. An attacker controls number and arguments; the classes are constants.
 #pragma once
 
 #include <array>
@@ -23,23 +22,23 @@ struct Plan;
 namespace callgate::enforce {
 
 enum class CallClass : std::uint8_t {
-    mediated,   // notified where a rule contests it (table.hpp)
-    landlock,   // the kernel refuses what reaches beyond the run
+    mediated,   // notified if a rule contests it (call_rows.hpp)
+    landlock,   // the kernel refuses access beyond the run
     arguments,  // the filter refuses some arguments (`refusals`, `socket`), the rest is harmless
-    harmless,   // reaches nothing that a rule speaks of
-    closed,     // refused whatever the arguments
+    harmless,   // reaches no object of a rule
+    closed,     // refused with any arguments
 };
 
-/// Calls that are not mediated, with what they have in common.
+/// Calls that are not mediated, grouped by their common reason.
 struct CallGroup {
     CallClass held = CallClass::harmless;
-    int error = 0;  // of closed calls: one that common software falls back from
+    int error = 0;  // for closed calls: an errno after which common software falls back
     std::string_view reason;
     std::string_view calls;  // names, separated by spaces
 };
 [[nodiscard]] std::span<const CallGroup> call_groups();
 
-/// On which plans a refusal stands.
+/// The plans under which a refusal applies.
 enum class When : std::uint8_t {
     always,
     metadata_limited,  // a rule, or the default, limits `metadata`
@@ -49,15 +48,15 @@ enum class When : std::uint8_t {
 /// Arguments for which the filter refuses a call that is not closed.
 struct Refusal {
     std::string_view call;
-    std::string_view what;  // the arguments, as people call them
+    std::string_view what;  // the arguments, in common terms
     int error = 0;
     std::string_view why;
     std::array<ArgumentTest, 2> tests{};
-    std::uint8_t test_count = 0;  // 0: whatever the arguments
+    std::uint8_t test_count = 0;  // 0: any arguments
     When when = When::always;
-    std::uint32_t number = no_number;  // of the call, on this machine
+    std::uint32_t number = no_number;  // of the call, on this architecture
 
-    [[nodiscard]] bool stands(const rules::Plan& plan) const;
+    [[nodiscard]] bool applies(const rules::Plan& plan) const;
 };
 [[nodiscard]] std::span<const Refusal> refusals();
 
@@ -66,7 +65,7 @@ struct CallClassification {
     int error = 0;
     std::string_view reason;  // empty for mediated calls
 };
-/// The class of a call by name; nothing where it has none.
+/// The class of a call by name; nothing if it has none.
 [[nodiscard]] std::optional<CallClassification> classify(std::string_view name);
 
 struct ClosedCall {
@@ -74,10 +73,10 @@ struct ClosedCall {
     int error;
     std::string_view why;
 };
-/// What the filter refuses whatever the arguments, of the calls of this machine.
+/// The calls of this architecture that the filter refuses with any arguments.
 [[nodiscard]] std::vector<ClosedCall> closed_calls();
 
-/// The same by number, for the filter of every start.
+/// The same by number, for the filter of each run.
 struct ClosedNumber {
     std::uint32_t number;
     int error;

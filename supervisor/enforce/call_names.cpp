@@ -11,7 +11,7 @@ namespace {
 constexpr NumberRange unassigned_x86_64[] = {{337, 423}};
 constexpr NumberRange unassigned_aarch64[] = {{244, 259}, {295, 423}};
 
-// The table is of this architecture, and searched in its order.
+// The table belongs to this architecture and is sorted as the search expects.
 static_assert(call_number("openat") == SYS_openat && call_number("execve") == SYS_execve &&
               call_number("accept") == SYS_accept && call_number("writev") == SYS_writev &&
               call_number("openat2") == SYS_openat2 && call_number("fchmodat2") == 452 &&

@@ -1,7 +1,7 @@
 // Names and numbers of system calls on the architectures that callgate runs on.
 //
-// libseccomp knows most of them; those that are newer stand in newer_calls.hpp. Both are one table that is
-// made when callgate is built (cmake/embed_calls.cpp), so that numbers are constants. Pure: no kernel call.
+// libseccomp knows most of them; newer_calls.hpp has the rest. Both become one table when callgate is built
+// (cmake/embed_calls.cpp), so that numbers are constants. Pure: no kernel call.
 #pragma once
 
 #include <call_numbers.hpp>
@@ -24,7 +24,7 @@ inline constexpr Architecture native_architecture = Architecture::aarch64;
 #error "callgate runs on x86_64 and aarch64"
 #endif
 
-/// In place of a number: this architecture has no such call.
+/// Stands for the missing number of a call that this architecture lacks.
 inline constexpr std::uint32_t no_number = 0xffffffff;
 
 /// Private: all calls of one architecture.
@@ -41,7 +41,7 @@ struct KnownCalls {
     }
 };
 
-/// The number of a call, or `no_number`: unknown, or a call of another architecture.
+/// The number of a call, or `no_number` for an unknown call or one of another architecture.
 [[nodiscard]] constexpr std::uint32_t call_number(std::string_view name,
                                                   Architecture on = native_architecture) {
     const KnownCalls known = KnownCalls::of(on);
@@ -58,11 +58,11 @@ struct KnownCalls {
     return no_number;
 }
 
-/// The name of a number; empty where none is known.
+/// The name of a number; empty if unknown.
 [[nodiscard]] std::string call_name(std::uint32_t number, Architecture on = native_architecture);
 
-/// Numbers from `first` to `last` that no call has: a kernel that gives one of them away is newer than this
-/// table.
+/// Numbers from `first` to `last` that belong to no call. A kernel that assigns one of them is newer than
+/// this table.
 struct NumberRange {
     std::uint32_t first, last;
 };

@@ -1,7 +1,7 @@
-// The rows of the call table: what is mediated, and how. A new call begins here.
+// The rows of the call table: every mediated call and its treatment. A new call begins here.
 //
-// Read at compile time, by call_table.cpp and by the dispatch of handlers (receive/dispatch.cpp); everybody else
-// asks call_table.hpp.
+// The rows are read at compile time, by call_table.cpp and by the dispatch of handlers (receive/dispatch.cpp).
+// All other code uses call_table.hpp.
 #pragma once
 
 #include <fcntl.h>
@@ -29,12 +29,12 @@ constexpr int ioprio_process = 1;  // IOPRIO_WHO_PROCESS of ioprio_set(2), which
 
 using Mode = NotifyArguments::Mode;
 
-/// Only where this test holds, or one of these.
+/// Notified only if this test holds, or one of these two.
 constexpr NotifyArguments only(ArgumentTest one) { return {Mode::only, {{{{one}, 1}}}, 1}; }
 constexpr NotifyArguments only(ArgumentTest one, ArgumentTest other) {
     return {Mode::only, {{{{one}, 1}, {{other}, 1}}}, 2};
 }
-/// Only where both tests hold, or except there.
+/// Notified only if both tests hold, or unless both hold.
 constexpr NotifyArguments only_both(ArgumentTest one, ArgumentTest other) {
     return {Mode::only, {{{{one, other}, 2}}}, 1};
 }
@@ -60,8 +60,10 @@ constexpr CallEntry on_ipc_object(std::string_view name, Performed performed) {
 
 }  // namespace rows
 
-// Columns: name, operations, who performs it, {directory, path} of the first and second path, flags, mode,
-// how its open flags are seen, scope, when it is notified. Calls of only one architecture stand here too.
+// Columns, in order:
+// - name, operations, `Performed`;
+// - {directory, path} of the first and of the second path; flags; mode; OpenFlags;
+// - scope, `NotifyWhen`, `NotifyArguments`. Calls of only one architecture stand here too.
 inline constexpr auto call_rows = [] {
     using namespace rows;
     return std::to_array<CallEntry>({
@@ -134,7 +136,7 @@ inline constexpr auto call_rows = [] {
     on_process("tgkill", Performed::by_kernel, NotifyWhen::signals_not_held),
     on_process("rt_sigqueueinfo", Performed::by_kernel, NotifyWhen::signals_not_held),
     on_process("rt_tgsigqueueinfo", Performed::by_kernel, NotifyWhen::signals_not_held),
-    // Who gets the signals of a file: F_SETOWN needs no permission beyond the user's own.
+    // F_SETOWN selects the process that gets a file's signals, and needs no permission beyond the user's own.
     on_process("fcntl", Performed::by_kernel, NotifyWhen::signals_not_held, only_both(equals(1, F_SETOWN), not_zero(2))),
 
     on_ipc_object("shmget", Performed::on_behalf),

@@ -9,14 +9,14 @@ namespace callgate::enforce {
 
 namespace {
 
-/// The entries with their numbers on this machine.
+/// The entries with their numbers on this architecture.
 constexpr auto table = [] {
     auto numbered = call_rows;
     for (CallEntry& entry : numbered) entry.number = call_number(entry.name);
     return numbered;
 }();
 
-/// For each number, one more than where its entry stands; 0: nowhere.
+/// For each number, the index of its entry plus one; 0: no entry.
 constexpr auto by_number = [] {
     static_assert(table.size() < 256);
     std::array<std::uint8_t, newest_call + 1> places{};

@@ -18,24 +18,24 @@
 
 namespace callgate::enforce {
 
-/// Where a path is among the arguments: -1 stands for absent (`directory`: relative to the working
+/// The position of a path among the arguments; -1 means absent (`directory`: relative to the working
 /// directory).
 struct PathArgument {
     std::int8_t directory = -1;
     std::int8_t path = -1;
 };
 
-/// How a call's open flags can be seen by the filter.
+/// How the filter can see a call's open flags.
 enum class OpenFlags : std::uint8_t {
-    none,        // it is no open
+    none,        // not an open
     argument,    // in the register `flags`
     write_only,  // creat
     in_memory,   // openat2: the filter sees nothing
 };
 
-/// What a call acts on.
+/// The kind of object that a call acts on.
 enum class Scope : std::uint8_t {
-    object,      // what a rule speaks of
+    object,      // objects of rules
     process,     // processes other than the caller itself, by number
     ipc_object,  // objects that the whole user shares (System V, message queues)
 };
@@ -49,12 +49,12 @@ enum class NotifyWhen : std::uint8_t {
     always,
 };
 
-/// For which arguments: each alternative is up to two tests that must all hold.
+/// The arguments with which a call is notified. Each alternative is up to two tests that must all hold.
 struct NotifyArguments {
     enum class Mode : std::uint8_t {
-        all,     // whatever the arguments
-        only,    // where an alternative holds
-        except,  // where none holds
+        all,     // any arguments
+        only,    // if an alternative holds
+        except,  // if no alternative holds
     };
     static constexpr std::size_t max_alternatives = 2, max_tests = 2;
     struct Alternative {
@@ -66,17 +66,17 @@ struct NotifyArguments {
     std::uint8_t count = 0;
 };
 
-/// Who performs the call once it was judged and allowed.
+/// The side that performs an allowed call.
 enum class Performed : std::uint8_t {
-    on_behalf,  // the supervisor, always: on what was judged
+    on_behalf,  // always the supervisor, on the very object that was decided
     either,     // the kernel where Landlock and the filter alone permit all that it could then do, else on
                 // behalf
-    by_kernel,  // the kernel: nothing but scalars decides, or the result is judged again
+    by_kernel,  // the kernel: only scalars decide, or callgate decides on the result again
 };
 
 struct CallEntry {
     std::string_view name;
-    /// What it may be.
+    /// The operations that it may stand for.
     rules::OperationSet operations;
     Performed performed;
     PathArgument first;
@@ -87,7 +87,7 @@ struct CallEntry {
     Scope scope = Scope::object;
     NotifyWhen when = NotifyWhen::contested;
     NotifyArguments arguments{};
-    /// On this machine; `no_number` where its architecture lacks the call.
+    /// The number on this architecture, or `no_number`.
     std::uint32_t number = no_number;
 };
 

@@ -39,7 +39,7 @@ public:
     FilterSpec build() {
         spec_.architecture = audit_architecture;
         spec_.newest_call = newest_call;
-        // What is refused comes first: nobody is asked about it.
+        // Refusals come first, so that they are never notified.
         for (const Refusal& refusal : refusals()) refused(refusal);
         for (const CallEntry& entry : call_table()) {
             if (entry.number != no_number) mediated(entry);
@@ -61,7 +61,7 @@ private:
     }
 
     void refused(const Refusal& refusal) {
-        if (refusal.number == no_number || !refusal.stands(plan_) || !check_enabled(refusal.what)) return;
+        if (refusal.number == no_number || !refusal.applies(plan_) || !check_enabled(refusal.what)) return;
         add(refusal.number, {refusal.tests.begin(), refusal.tests.begin() + refusal.test_count},
             refuse(refusal.error));
     }
@@ -98,8 +98,8 @@ private:
         if (!only) add(entry.number, {}, notify);
     }
 
-    /// O_PATH opens nothing (Landlock does not mediate it either); read-only opens and others are notified
-    /// each where something of theirs is contested.
+    /// O_PATH gives no access (Landlock does not mediate it either). Read-only opens and other opens are
+    /// notified separately, each if one of its operations is contested.
     void open(const CallEntry& entry) {
         const bool reads = plan_.notified.contains(Operation::read);
         const bool writes = plan_.notified.intersects({Operation::modify, Operation::create});
@@ -111,13 +111,13 @@ private:
         if (!reads) {
             add(entry.number, {has(flags, writing & ~static_cast<std::uint64_t>(O_DIRECTORY))}, notify);
         } else {
-            // Without contested writes, only what cannot read stays out; an O_RDWR open reads too.
+            // If writes are not contested, only write-only opens are left out: an O_RDWR open reads too.
             if (!writes) add(entry.number, {equals(flags, O_WRONLY, O_ACCMODE)}, allow);
             add(entry.number, {}, notify);
         }
     }
 
-    /// An allow-list of families, types and protocols (architecture.md).
+    /// An allow-list of families, types and protocols.
     void sockets() {
         internet(AF_INET);
         internet(AF_INET6);

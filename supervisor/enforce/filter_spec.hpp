@@ -1,9 +1,8 @@
-// From plan and call table to the filter: which calls are notified, refused or left alone, by scalar
-// arguments.
+// From plan and call table to the filter: calls are notified, refused or allowed, by scalar arguments.
 //
-// The filter sees registers only, which nobody can change under it. What it refuses needs no judgement:
-// families and types of sockets that no rule can speak of, doors that callgate does not mediate (attacks.md,
-// other doors). The errno is one that common software falls back from.
+// The filter sees only registers, which no other thread can change. Some calls are refused without a
+// decision: families and types of sockets that no rule can name, and interfaces that callgate does not
+// mediate. Their errno is one after which common software falls back.
 #pragma once
 
 #include <string>
@@ -15,15 +14,15 @@
 
 namespace callgate::enforce {
 
-/// The decisions for this machine's architecture.
+/// The filter's decisions for this architecture.
 [[nodiscard]] FilterSpec filter_spec(const rules::Plan& plan);
 
 struct NotifiedCall {
     std::string_view name;
-    rules::OperationSet operations;    // contested ones that made it so; empty for calls on processes
-    std::vector<std::string> because;  // rule ids, "default", "record", or what it protects
+    rules::OperationSet operations;    // its contested operations; empty for calls on processes
+    std::vector<std::string> because;  // rule ids, "default", "record", or the protected objects
 };
-/// What the filter traps, for `callgate plan`.
+/// The calls that the filter notifies, for `callgate plan`.
 [[nodiscard]] std::vector<NotifiedCall> notified_calls(const rules::Plan& plan);
 
 }  // namespace callgate::enforce

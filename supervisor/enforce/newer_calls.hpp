@@ -1,5 +1,5 @@
-// System calls that are newer than libseccomp 2.5.4 as its authors released it: with the calls that it knows
-// they are the table of callgate (cmake/embed_calls.cpp).
+// System calls that are newer than libseccomp 2.5.4. cmake/embed_calls.cpp joins them with the calls that
+// libseccomp knows.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace callgate::enforce {
 
-/// The newest number that is known (file_setattr, Linux 6.17): what is above it answers ENOSYS.
+/// The newest known number (file_setattr, Linux 6.17). Higher numbers answer ENOSYS.
 inline constexpr std::uint32_t newest_call = 469;
 
 struct NamedNumber {
@@ -40,7 +40,7 @@ inline constexpr auto newer_calls = std::to_array<NamedNumber>({
     {"file_setattr", 469},
 });
 
-/// Of x86_64 alone.
+/// Newer calls of x86_64 alone.
 inline constexpr auto newer_calls_x86_64 = std::to_array<NamedNumber>({
     {"uretprobe", 335},
     {"uprobe", 336},

@@ -25,7 +25,7 @@ constexpr std::uint64_t new_time_namespace = 0x80;
 constexpr std::uint64_t new_namespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
                                          CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | new_time_namespace;
 
-// Not in the headers of the C library.
+// Missing from the headers of the C library.
 constexpr std::uint64_t linux_console = 0x541c;         // TIOCLINUX
 constexpr std::uint64_t new_userfaultfd = 0xaa00;       // USERFAULTFD_IOC_NEW
 constexpr std::uint64_t ext4_set_version = 0x40086604;  // EXT4_IOC_SETVERSION
@@ -34,7 +34,7 @@ constexpr std::uint64_t ipv6_options_address_form = 1, ipv6_old_routing = 5, ipv
 constexpr std::uint64_t ip_options = 4;
 constexpr std::uint64_t set_owner_in_memory = 15;  // F_SETOWN_EX
 
-// What gdb, setarch and old binaries ask for.
+// Personalities that gdb, setarch and old binaries use.
 constexpr std::uint64_t harmless_personality = std::uint64_t{PER_LINUX32} | UNAME26 | ADDR_NO_RANDOMIZE |
                                                ADDR_COMPAT_LAYOUT | ADDR_LIMIT_32BIT | ADDR_LIMIT_3GB;
 constexpr std::uint64_t ask_personality = 0xffffffff;
@@ -55,14 +55,14 @@ constexpr Refusal request(std::string_view what, std::uint64_t number, int error
     return one("ioctl", what, error, why, equals(1, number), when);
 }
 constexpr Refusal subvolume(std::string_view what, std::uint64_t number) {
-    return request(what, number, EPERM, "names of btrfs that no path call makes or removes");
+    return request(what, number, EPERM, "creates or removes names of btrfs outside the mediated calls");
 }
 constexpr Refusal attribute(std::string_view what, std::uint64_t number) {
-    return request(what, number, EOPNOTSUPP, "changes a file through a descriptor of reading; not mediated",
+    return request(what, number, EOPNOTSUPP, "changes a file through a descriptor opened for reading; not mediated",
                    When::metadata_limited);
 }
 constexpr Refusal routing(std::string_view what, std::uint64_t level, std::uint64_t option) {
-    return two("setsockopt", what, EPERM, "sends elsewhere than to the address that was judged",
+    return two("setsockopt", what, EPERM, "sends elsewhere than to the address that was decided",
                equals(1, level), equals(2, option));
 }
 
@@ -71,10 +71,10 @@ constexpr Refusal fast_open(std::string_view call, std::uint8_t flags) {
                has(flags, MSG_FASTOPEN));
 }
 
-constexpr std::string_view types_for_user = "types for the user";
-constexpr std::string_view keys = "locks and unlocks files for everybody";
+constexpr std::string_view types_for_user = "types into the user's terminal";
+constexpr std::string_view keys = "locks and unlocks files for all users";
 constexpr std::string_view owner_in_memory =
-    "sends a file's signals to whom it names, in memory; programs fall back to F_SETOWN";
+    "names the receiver of a file's signals in memory; programs fall back to F_SETOWN";
 constexpr std::string_view namespaces = "names must mean the same to caller and supervisor";
 
 constexpr Refusal all[] = {
@@ -83,17 +83,17 @@ constexpr Refusal all[] = {
     one("unshare", "new namespaces", EPERM, namespaces, has(0, new_namespaces)),
 
     two("seccomp", "SECCOMP_FILTER_FLAG_NEW_LISTENER", EBUSY,
-        "a second listener could answer what this one contests, once it is closed",
+        "a second listener could answer notified calls after this one is closed",
         equals(0, SECCOMP_SET_MODE_FILTER), has(1, SECCOMP_FILTER_FLAG_NEW_LISTENER)),
-    one("prctl", "PR_SET_MM", EPERM, "changes what /proc says of the process: its program and arguments",
+    one("prctl", "PR_SET_MM", EPERM, "changes the program and arguments that /proc shows for the process",
         equals(0, PR_SET_MM)),
     two("personality", "READ_IMPLIES_EXEC, MMAP_PAGE_ZERO and other systems' personalities", EPERM,
-        "undoes protections of memory", has(0, 0xffffffff & ~harmless_personality),
+        "disables memory protections", has(0, 0xffffffff & ~harmless_personality),
         differs(0, ask_personality)),
 
     request("TIOCSTI", TIOCSTI, EPERM, types_for_user),
     request("TIOCLINUX", linux_console, EPERM, types_for_user),
-    request("USERFAULTFD_IOC_NEW", new_userfaultfd, EPERM, "a page of it could hold up whoever reads it"),
+    request("USERFAULTFD_IOC_NEW", new_userfaultfd, EPERM, "could delay callgate while it reads a page of such memory"),
     request("FS_IOC_ADD_ENCRYPTION_KEY", FS_IOC_ADD_ENCRYPTION_KEY, EOPNOTSUPP, keys),
     request("FS_IOC_REMOVE_ENCRYPTION_KEY", FS_IOC_REMOVE_ENCRYPTION_KEY, EOPNOTSUPP, keys),
     subvolume("BTRFS_IOC_SNAP_CREATE", BTRFS_IOC_SNAP_CREATE),
@@ -124,12 +124,12 @@ constexpr Refusal all[] = {
         When::signals_not_held),
     request("FIOSETOWN", FIOSETOWN, EPERM, owner_in_memory, When::signals_not_held),
     request("SIOCSPGRP", SIOCSPGRP, EPERM, owner_in_memory, When::signals_not_held),
-    whole("pidfd_send_signal", ENOSYS, "signals of strangers are judged by kill", When::signals_not_held),
+    whole("pidfd_send_signal", ENOSYS, "callgate decides kill instead, for processes outside the run", When::signals_not_held),
 };
 
 }  // namespace
 
-bool Refusal::stands(const rules::Plan& plan) const {
+bool Refusal::applies(const rules::Plan& plan) const {
     switch (when) {
         case When::always:
             return true;

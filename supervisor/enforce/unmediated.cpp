@@ -9,18 +9,18 @@ namespace callgate::enforce {
 namespace {
 
 constexpr CallGroup groups[] = {
-    // ---- nothing that a rule speaks of ----
+    // ---- harmless: reaches no object of a rule ----
     {CallClass::harmless, 0,
-     "works through a descriptor, which was judged when it was opened, connected or made",
+     "works through a descriptor; the call that opened, connected or created it was decided",
      "read write pread64 pwrite64 readv writev preadv pwritev preadv2 pwritev2 lseek sendfile splice tee "
      "vmsplice "
      "copy_file_range readahead fadvise64 fsync fdatasync sync_file_range syncfs flock getdents getdents64 "
      "io_setup io_submit io_getevents io_pgetevents io_cancel io_destroy"},
     {CallClass::harmless, 0,
-     "changes a file only through a descriptor that is open for writing: `modify` was judged at that open",
+     "changes a file only through a descriptor that is open for writing: `modify` was decided at that open",
      "ftruncate fallocate"},
     {CallClass::harmless, 0,
-     "works on a socket that could be made, and whose peer was judged by connect, bind or send",
+     "works on an existing socket, whose peer was decided at connect, bind or send",
      "accept accept4 recvfrom recvmsg recvmmsg shutdown getpeername getsockopt"},
     {CallClass::harmless, 0, "makes, copies, watches or closes the caller's own descriptors",
      "close close_range dup dup2 dup3 pipe pipe2 eventfd eventfd2 signalfd signalfd4 timerfd_create "
@@ -28,40 +28,39 @@ constexpr CallGroup groups[] = {
      "epoll_pwait2 "
      "poll ppoll select pselect6"},
     {CallClass::harmless, 0,
-     "memory of the caller's own; mapping a file needs a descriptor that was judged (what executes a mapped "
-     "file, or a memfd, is no execution of a named object: threat-model.md)",
+     "memory of the caller itself; mapping a file needs a descriptor that was decided. Executing code from a "
+     "mapped file or a memfd is not execution of a named object (threat-model.md)",
      "mmap munmap mprotect mremap brk madvise mincore msync mlock mlock2 munlock mlockall munlockall mseal "
      "map_shadow_stack remap_file_pages pkey_mprotect pkey_alloc pkey_free membarrier memfd_create "
      "memfd_secret "
      "mbind set_mempolicy get_mempolicy set_mempolicy_home_node modify_ldt arch_prctl cachestat shmdt"},
-    {CallClass::harmless, 0, "signals to oneself, waiting, and sleeping",
+    {CallClass::harmless, 0, "signals to the caller itself, waiting, and sleeping",
      "rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending rt_sigtimedwait rt_sigsuspend sigaltstack pause "
      "alarm "
      "getitimer setitimer timer_create timer_settime timer_gettime timer_getoverrun timer_delete nanosleep "
      "clock_nanosleep restart_syscall futex futex_waitv futex_wake futex_wait futex_requeue set_robust_list "
      "sched_yield"},
     {CallClass::harmless, 0, "entered by breakpoints that the kernel has set", "uretprobe uprobe"},
-    {CallClass::harmless, 0, "processes of the run; what they become stays in its domain and filter",
+    {CallClass::harmless, 0, "creates and reaps processes of the run, which stay in its domain and filter",
      "fork vfork exit exit_group wait4 waitid set_tid_address rseq setpgid setsid pidfd_open "
      "process_mrelease"},
     {CallClass::harmless, 0,
-     "identity among those that the process has: without capabilities none can be gained, and with "
-     "--keep-capabilities a caller whose identity differs from the one at start has its contested calls "
-     "denied",
+     "switches between identities that the process has; without capabilities it gains none. With "
+     "`--keep-capabilities`, contested calls of a caller with a changed identity are denied",
      "setuid setgid setreuid setregid setresuid setresgid setfsuid setfsgid setgroups capset"},
-    {CallClass::harmless, 0, "lowers limits of its own, or sets what is read when a call is judged",
+    {CallClass::harmless, 0, "lowers the caller's limits, or sets state that callgate reads when it decides a call",
      "setrlimit umask chdir fchdir"},
     {CallClass::harmless, 0, "restricts the caller further",
      "landlock_create_ruleset landlock_add_rule landlock_restrict_self"},
     {CallClass::harmless, 0,
-     "looks at names and attributes, which is free (rules.md); listing and reading need a descriptor",
+     "reads names and attributes, which no rule restricts; listing and reading need a descriptor",
      "stat fstat lstat newfstatat statx access faccessat faccessat2 readlink readlinkat getcwd statfs "
      "fstatfs "
      "statmount listmount getxattr lgetxattr fgetxattr getxattrat listxattr llistxattr flistxattr "
      "listxattrat "
      "file_getattr inotify_init inotify_init1 inotify_add_watch inotify_rm_watch"},
     {CallClass::harmless, 0, "a handle opens nothing: open_by_handle_at is closed", "name_to_handle_at"},
-    {CallClass::harmless, 0, "tells about the system or a process, and changes nothing",
+    {CallClass::harmless, 0, "reads facts about the system or a process, and changes nothing",
      "getpid getppid gettid getpgid getpgrp getsid getuid geteuid getgid getegid getresuid getresgid "
      "getgroups "
      "capget getrlimit getrusage getpriority ioprio_get sched_getaffinity sched_getattr sched_getparam "
@@ -70,38 +69,38 @@ constexpr CallGroup groups[] = {
      "times gettimeofday clock_gettime clock_getres getcpu getrandom ustat sysfs lsm_get_self_attr "
      "lsm_list_modules"},
     {CallClass::harmless, 0, "the security module decides, and NO_NEW_PRIVS holds", "lsm_set_self_attr"},
-    {CallClass::harmless, 0, "asks the kernel to write what is written already", "sync"},
-    {CallClass::harmless, 0, "a queue that was opened: mq_open gives only those that the run made",
+    {CallClass::harmless, 0, "makes the kernel flush data that was already written", "sync"},
+    {CallClass::harmless, 0, "works on an open queue: mq_open opens only queues that the run created",
      "mq_timedsend mq_timedreceive mq_notify mq_getsetattr"},
 
-    // ---- the kernel refuses it beyond the run ----
+    // ---- landlock: the kernel refuses access beyond the run ----
     {CallClass::landlock, 0,
-     "needs ptrace's permission, which Landlock refuses for a process outside the run; inside it works",
+     "needs the ptrace permission, which Landlock refuses for processes outside the run; inside it works",
      "ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp get_robust_list move_pages "
      "migrate_pages"},
     {CallClass::landlock, 0,
-     "Landlock's scope for signals holds strangers out (before ABI 6 the filter refuses it: programs fall "
-     "back to kill)",
+     "Landlock's signal scope protects processes outside the run. Before ABI 6 the filter refuses the call, "
+     "and programs fall back to kill",
      "pidfd_send_signal"},
 
     // ---- some arguments are refused ----
     {CallClass::arguments, 0, "", "socket socketpair setsockopt clone unshare prctl personality seccomp"},
 
     // ---- closed ----
-    {CallClass::closed, ENOSYS, "its operations pass no filter; libraries fall back",
+    {CallClass::closed, ENOSYS, "its operations bypass the filter; libraries fall back",
      "io_uring_setup io_uring_enter io_uring_register"},
     {CallClass::closed, ENOSYS, "its flags lie in memory; C libraries fall back to clone", "clone3"},
     {CallClass::closed, EPERM, "names must mean the same to caller and supervisor",
      "mount umount2 pivot_root chroot move_mount open_tree open_tree_attr fsopen fsconfig fsmount fspick "
      "mount_setattr setns"},
-    {CallClass::closed, EPERM, "opens without a name; natively too it needs a capability",
+    {CallClass::closed, EPERM, "opens a file without a name; without callgate it needs a capability too",
      "open_by_handle_at"},
-    {CallClass::closed, EPERM, "watches, and may hold up, what others open", "fanotify_init fanotify_mark"},
-    {CallClass::closed, EPERM, "a page of it could hold up whoever reads it", "userfaultfd"},
-    {CallClass::closed, EPERM, "programs in the kernel", "bpf"},
+    {CallClass::closed, EPERM, "watches, and may delay, opens of other processes", "fanotify_init fanotify_mark"},
+    {CallClass::closed, EPERM, "could delay callgate while it reads a page of such memory", "userfaultfd"},
+    {CallClass::closed, EPERM, "loads programs into the kernel", "bpf"},
     {CallClass::closed, EACCES, "observes other processes", "perf_event_open"},
     {CallClass::closed, ENOSYS, "keyrings are shared by the whole user", "add_key request_key keyctl"},
-    {CallClass::closed, EPERM, "administration of the machine",
+    {CallClass::closed, EPERM, "administers the host",
      "kexec_load kexec_file_load init_module finit_module delete_module quotactl quotactl_fd swapon swapoff "
      "reboot "
      "settimeofday clock_settime adjtimex clock_adjtime acct syslog vhangup sethostname setdomainname iopl "
@@ -111,7 +110,7 @@ constexpr CallGroup groups[] = {
      "afs_syscall tuxcall security vserver epoll_ctl_old epoll_wait_old set_thread_area get_thread_area"},
 };
 
-/// Calls `visit(name, number, group)` for each closed call that this machine has.
+/// Calls `visit(name, number, group)` for each closed call that this architecture has.
 template <class Visit>
 constexpr void for_each_closed(Visit visit) {
     for (const CallGroup& group : groups) {

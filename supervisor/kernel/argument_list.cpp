@@ -19,7 +19,7 @@ constexpr std::uint64_t window_size = 4096;
 constexpr std::size_t max_argument = 128UL << 10;  // MAX_ARG_STRLEN, with the NUL
 constexpr std::size_t max_bytes = 6UL << 20;       // three quarters of _STK_LIM, fs/exec.c
 
-/// Strings mostly lie one behind the other: a page is read once for all that it holds.
+/// Reads each page once: most strings lie one behind the other.
 class StringReader {
 public:
     explicit StringReader(pid_t thread) : thread_(thread) {}
@@ -58,7 +58,7 @@ private:
     std::size_t length_ = 0;
 };
 
-/// What comes from /proc/PID/cmdline, piece by piece, until `take` has enough.
+/// Passes the contents of /proc/PID/cmdline to `take`, piece by piece, until it has enough.
 template <typename Take>
 Result<void> read_command_line(pid_t process, Take take) {
     const UniqueFd file(::open(ProcPath(process, "cmdline").text, O_RDONLY | O_CLOEXEC));
@@ -76,7 +76,7 @@ Result<void> read_command_line(pid_t process, Take take) {
 
 Result<std::vector<std::string>> read_arguments(pid_t thread, std::uint64_t address) {
     std::vector<std::string> arguments;
-    if (address == 0) return std::vector<std::string>{""};  // execve(2): as an empty list
+    if (address == 0) return std::vector<std::string>{""};  // execve(2): counts as an empty list
     StringReader strings(thread);
     std::size_t bytes = 0;
     for (;;) {
@@ -127,7 +127,7 @@ bool ExpectedArguments::are_those_of(pid_t process) const {
 
 Result<std::vector<std::string>> arguments_of(pid_t process) {
     std::vector<std::string> arguments;
-    bool open = false;  // the last string has no end yet
+    bool open = false;  // the last string is not finished
     const auto read = read_command_line(process, [&](std::string_view piece) {
         while (!piece.empty()) {
             const std::string_view part = piece.substr(0, piece.find('\0'));

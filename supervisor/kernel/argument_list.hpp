@@ -1,8 +1,8 @@
-// The arguments of an execve(2): as the caller gives them, and as the new program has them.
+// The arguments of an execve(2): those that the caller gives, and those that the new program has.
 //
-// An attacker controls pointers and strings, and may change them while they are read: what was read once is
-// what is judged. Bounds are the kernel's own (MAX_ARG_STRLEN; 6 MiB together, beyond which no stack limit
-// lets an execve succeed), so what exceeds them would fail there with the same errno.
+// An attacker controls pointers and strings, and may change them while they are read. They are read once, and
+// that copy is decided. Bounds are the kernel's own: MAX_ARG_STRLEN, and 6 MiB together, beyond which no
+// stack limit lets an execve succeed. So longer arguments would fail there with the same errno.
 #pragma once
 
 #include <sys/types.h>
@@ -18,19 +18,19 @@
 
 namespace callgate::kernel {
 
-/// The strings of the argv at `address` of `thread`, at least one: the kernel makes an empty argv one empty
-/// string. EFAULT, E2BIG; ESRCH where the caller is gone.
+/// The strings of the argv at `address` of `thread`, at least one: the kernel turns an empty argv into one
+/// empty string. Errors: EFAULT, E2BIG; ESRCH if the caller is gone.
 [[nodiscard]] Result<std::vector<std::string>> read_arguments(pid_t thread, std::uint64_t address);
 
-/// What a new program's argv must be, remembered in little memory however long it is.
+/// The expected argv of a new program, as a digest of fixed size.
 class ExpectedArguments {
 public:
-    /// Nothing is known of them: any will do.
+    /// Accepts any arguments.
     ExpectedArguments() = default;
-    /// `whole`: exactly these; else these, and whatever follows.
+    /// `whole`: exactly these arguments; otherwise these at the start.
     ExpectedArguments(std::span<const std::string> arguments, bool whole);
 
-    /// Whether the program that waits in `process` has them. False where they cannot be read.
+    /// Whether the program that waits in `process` has these arguments. False if they cannot be read.
     [[nodiscard]] bool are_those_of(pid_t process) const;
 
 private:
@@ -39,7 +39,7 @@ private:
     Sha256::Digest digest_{};
 };
 
-/// The argv of the program that waits in `process`. Errors of reading /proc/PID/cmdline.
+/// The argv of the program that waits in `process`. Errors: those of reading /proc/PID/cmdline.
 [[nodiscard]] Result<std::vector<std::string>> arguments_of(pid_t process);
 
 }  // namespace callgate::kernel

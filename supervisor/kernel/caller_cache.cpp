@@ -10,14 +10,14 @@ namespace callgate::kernel {
 
 namespace {
 
-/// What decides what a path means, beneath /proc/TID.
+/// Files beneath /proc/TID that determine the meaning of a path.
 constexpr std::array places = {"ns/user", "ns/mnt", "root"};
 
 std::array<struct stat, places.size()> own_places() {
     std::array<struct stat, places.size()> found{};
     for (std::size_t index = 0; index < places.size(); ++index) {
         if (::stat((std::string("/proc/self/") + places[index]).c_str(), &found[index]) != 0) {
-            found[index].st_ino = 0;  // then nobody is where we are: closed on failure
+            found[index].st_ino = 0;  // equal to no thread's: closed on failure
         }
     }
     return found;
@@ -35,7 +35,7 @@ bool is_elsewhere(pid_t thread) {
 
 }  // namespace
 
-/// One handle more.
+/// Counts one more handle, within the bound.
 bool CallerCache::may_keep() {
     if (all_handles.fetch_add(1, std::memory_order_relaxed) < max_handles) return true;
     all_handles.fetch_sub(1, std::memory_order_relaxed);
@@ -48,7 +48,7 @@ void CallerCache::drop(UniqueFd& handle) {
     all_handles.fetch_sub(1, std::memory_order_relaxed);
 }
 
-/// Without a handle the caller is looked up anew each time.
+/// If there is no handle, the caller is looked up anew each time.
 void CallerCache::keep(Entry& entry, pid_t thread) {
     drop(entry.directory);
     entry.thread = thread;

@@ -1,10 +1,10 @@
-// Who the callers are, remembered between their calls.
+// A cache of the callers' identities.
 //
 // A record names process, parent, start time and executable; reading them anew costs more than the rest of a
-// call. Start time and parent are read once for each thread; the executable is read each time, through a
-// handle on /proc/TID that dies with the thread: so a number that was reused is noticed, and an exec too. One
-// cache belongs to one receiving thread; all together keep a bounded number of handles, because a crowd of
-// callers can make many receivers, and descriptors that are used up deny calls.
+// call. Start time and parent are read once for each thread. The executable is read each time, through a
+// handle on /proc/TID that dies with the thread. So a reused number is noticed, and an exec too. One cache
+// belongs to one worker thread. All caches together keep a bounded number of handles: many callers can start
+// many workers, and without free descriptors calls are denied.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +20,7 @@ namespace callgate::kernel {
 
 class CallerCache {
 public:
-    /// Of all caches of the process.
+    /// Bound for all caches of the process together.
     static constexpr int max_handles = 128;
 
     CallerCache() = default;
@@ -28,17 +28,17 @@ public:
     CallerCache& operator=(const CallerCache&) = delete;
     ~CallerCache() { clear(); }
 
-    /// The identity of `thread`, and its executable's path in `executable` (empty where it cannot be read).
+    /// The identity of `thread`, and its executable's path in `executable` (empty if it cannot be read).
     [[nodiscard]] Identity look_up(pid_t thread, std::string& executable);
-    /// Whether the thread that was looked up last under this number has another root, user or mount namespace
-    /// than we: its paths mean something else. Looked at once, because the filter lets nobody change them.
+    /// Whether the thread last looked up under this number has another root, user or mount namespace than we:
+    /// its paths then mean something else. Determined once, because the filter lets no thread change them.
     [[nodiscard]] bool elsewhere(pid_t thread) const;
 
-    /// kernel::descriptor_copy, by a handle on the thread that is kept. Of a thread whose number was given
-    /// anew the handle says ESRCH: it never stands for another.
+    /// Like kernel::descriptor_copy, by a cached handle on the thread. If the thread's number was reused, the
+    /// handle gives ESRCH: it never stands for another thread.
     [[nodiscard]] Result<UniqueFd> descriptor_copy(pid_t thread, int number);
 
-    /// Lets go of all handles: of a receiver that will not receive for a while.
+    /// Closes all handles: for a worker that will be idle for a while.
     void clear();
 
 private:

@@ -13,7 +13,7 @@ namespace callgate::kernel {
 
 namespace {
 
-// Missing from the headers of Debian 12 (kernel-facts 2). The flags go by value.
+// Missing from the headers of Debian 12 (docs/dev/kernel-facts.md 2). The flags go by value.
 constexpr unsigned long ioctl_set_flags = SECCOMP_IOW(4, __u64);
 constexpr unsigned long sync_wake_up = 1;
 
@@ -26,7 +26,7 @@ short poll_now(int fd) {
 
 Result<Notification> Listener::receive() {
     seccomp_notif raw;
-    std::memset(&raw, 0, sizeof raw);  // the kernel refuses a buffer that is not zero
+    std::memset(&raw, 0, sizeof raw);  // the kernel refuses other contents
     if (::ioctl(fd_.get(), SECCOMP_IOCTL_NOTIF_RECV, &raw) != 0) return errno_code();
     Notification notification;
     notification.id = raw.id;

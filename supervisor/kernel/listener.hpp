@@ -1,8 +1,9 @@
 // The seccomp notification descriptor: the only code that knows its ioctls (seccomp_unotify(2),
 // include/uapi/linux/seccomp.h).
 //
-// A Listener owns the descriptor; no other process may hold a copy (kernel-facts 3). An attacker controls the
-// arguments inside a notification, never `id`, `thread` or `call`. All functions may be called by any thread.
+// A Listener owns the descriptor; no other process may hold a copy (docs/dev/kernel-facts.md 3). An attacker
+// controls the arguments inside a notification, never `id`, `thread` or `call`. All functions may be called
+// by any thread.
 #pragma once
 
 #include <sys/types.h>
@@ -15,21 +16,21 @@
 
 namespace callgate::kernel {
 
-/// One stopped system call.
+/// A stopped system call.
 struct Notification {
     std::uint64_t id = 0;
     pid_t thread = 0;  // thread id of the caller
     std::uint32_t call = 0;
     std::array<std::uint64_t, 6> arguments{};
 
-    /// An int argument: the kernel ignores the high half (kernel-facts 40).
+    /// An int argument: the kernel ignores the high half (docs/dev/kernel-facts.md 40).
     [[nodiscard]] int integer(int index) const {
         return static_cast<int>(static_cast<std::uint32_t>(arguments[static_cast<std::size_t>(index)]));
     }
 };
 
-/// What the kernel is told. `value` counts only with `error` 0; `error` is a positive errno (512: restart,
-/// see kernel-facts 10b).
+/// The answer to the kernel. `value` counts only with `error` 0; `error` is a positive errno (512: restart,
+/// see docs/dev/kernel-facts.md 10b).
 struct Answer {
     bool let_continue = false;
     std::int64_t value = 0;
@@ -53,13 +54,13 @@ public:
     virtual bool finished() = 0;
     /// Whether a notification is waiting to be received.
     virtual bool pending() = 0;
-    /// SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP on or off; false where the kernel has it not (before 6.6).
+    /// Sets SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP; false if the kernel lacks it (before 6.6).
     virtual bool wake_synchronously(bool on) = 0;
 };
 
 class Listener final : public NotificationSource {
 public:
-    /// Before anything else is called.
+    /// Call this first.
     void open(UniqueFd fd) { fd_ = std::move(fd); }
     Result<Notification> receive() override;
     Result<void> answer(std::uint64_t id, const Answer& answer) override;

@@ -23,11 +23,11 @@ struct CloseFile {
     void operator()(FILE* file) const { std::fclose(file); }
 };
 
-/// How many bytes from `address` on the thread itself could touch, at most `size`.
+/// The number of bytes from `address` on that the thread itself could touch, at most `size`.
 Result<std::size_t> reachable(pid_t thread, std::uint64_t address, std::size_t size, Access access) {
     const std::unique_ptr<FILE, CloseFile> maps(std::fopen(ProcPath(thread, "maps").text, "re"));
     if (!maps) return errno_code(errno == EACCES ? EPERM : errno == ENOENT ? ESRCH : errno);
-    std::uint64_t end = address;  // what is reachable ends here so far
+    std::uint64_t end = address;  // end of the reachable bytes so far
     char line[512];
     bool at_line = true;  // long names take several pieces
     while (std::fgets(line, sizeof line, maps.get()) != nullptr) {
@@ -62,7 +62,7 @@ bool refused(ssize_t result) { return result < 0 && (errno == EPERM || errno == 
 }  // namespace
 
 bool memory_calls_are_refused() {
-    // Of no bytes: the kernel has nothing to object to.
+    // A zero-byte read fails only if seccomp blocks the call.
     static const bool found = refused(::process_vm_readv(::getpid(), nullptr, 0, nullptr, 0, 0)) ||
                               refused(::process_vm_writev(::getpid(), nullptr, 0, nullptr, 0, 0));
     return found;

@@ -9,7 +9,8 @@ PendingCall::~PendingCall() {
 bool PendingCall::send(const Answer& answer) {
     NotificationSource* source = std::exchange(source_, nullptr);
     if (source == nullptr) return false;
-    // The kernel may be interrupted only before it took the answer, so trying again cannot answer twice.
+    // The ioctl can be interrupted only before the kernel took the answer, so a repetition cannot answer
+    // twice.
     for (;;) {
         const auto sent = source->answer(notification_.id, answer);
         if (sent) return true;

@@ -1,6 +1,4 @@
-// One stopped call and the duty to answer it: exactly once; destroyed unanswered, it denies.
-//
-// Used by one thread at a time; may be moved to another.
+// A stopped call and the duty to answer it exactly once. If it is destroyed unanswered, it denies.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +26,7 @@ public:
         return source_ != nullptr && (!check_enabled("still-waiting") || source_->waiting(notification_.id));
     }
     [[nodiscard]] bool answered() const { return source_ == nullptr; }
-    /// Whether the answer was that the kernel is to go on with the call itself.
+    /// Whether the answer was to continue the call in the kernel.
     [[nodiscard]] bool continued() const { return continued_; }
 
     /// Each returns whether the answer reached the caller (false: it died or was interrupted).
@@ -38,13 +36,13 @@ public:
     }
     bool fail(int error) { return send({.error = error}); }
     bool succeed(std::int64_t value) { return send({.value = value}); }
-    /// Makes the kernel restart the call, or end it with EINTR, as a signal would. Only while one is pending
-    /// (kernel-facts 10b).
+    /// Makes the kernel restart the call, or end it with EINTR, as a signal would. Only while a signal is
+    /// pending (docs/dev/kernel-facts.md 10b).
     bool interrupt() { return send({.error = restart_call}); }
 
-    /// Hands `fd` over and answers with its number there. The descriptor is closed before the answer, so that
-    /// the caller never sees a second holder (kernel-facts 13). An ADDFD that fails is answered with its
-    /// errno, which is returned through `error` (0 otherwise).
+    /// Installs `fd` in the caller and answers with its number there. The descriptor is closed before the
+    /// answer, so that the caller never sees a second holder (docs/dev/kernel-facts.md 13). If ADDFD fails,
+    /// the call is answered with its errno, which is returned through `error` (0 otherwise).
     bool hand_over(UniqueFd fd, bool close_on_exec, int& error);
 
 private:

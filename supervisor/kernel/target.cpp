@@ -21,7 +21,7 @@ namespace {
 
 constexpr unsigned pidfd_thread = O_EXCL;  // PIDFD_THREAD, Linux 6.9
 
-/// A small /proc file in one read.
+/// Reads a small /proc file at once.
 template <std::size_t Size>
 Result<std::string_view> read_small(const char* path, char (&buffer)[Size]) {
     UniqueFd fd(::open(path, O_RDONLY | O_CLOEXEC));
@@ -72,10 +72,10 @@ Result<ThreadHandle> thread_handle(pid_t thread) {
     ThreadHandle handle{UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, thread, pidfd_thread)))};
     if (handle.fd) return handle;
     if (errno != EINVAL) return errno_code();
-    // Before 6.9 only leaders have one.
+    // Before Linux 6.9 only thread group leaders have a pidfd.
     handle.fd.reset(static_cast<int>(::syscall(SYS_pidfd_open, thread, 0)));
     if (handle.fd) return handle;
-    // Another thread's leader stands for it, while they share the table.
+    // The leader stands for another thread while they share the table.
     const auto found = status(thread);
     if (!found) return found.error();
     constexpr int kcmp_files = 2;
@@ -125,8 +125,8 @@ Result<Status> status(pid_t thread) {
 
 Result<Identity> identity(pid_t thread) {
     char buffer[1024];
-    // Of the task: in /proc/PID/stat the kernel sums up the times of all threads, which takes as long as
-    // there are.
+    // Reads the task's own file: for /proc/PID/stat the kernel sums up the times of all threads, which is
+    // slow for many.
     char path[64];
     std::snprintf(path, sizeof path, "/proc/%d/task/%d/stat", static_cast<int>(thread),
                   static_cast<int>(thread));
@@ -136,7 +136,7 @@ Result<Identity> identity(pid_t thread) {
     if (end == std::string_view::npos) return errno_code(ESRCH);
     Identity found;
     found.process = thread;
-    // After the name: state ppid pgrp session tty_nr ...; starttime is the 20th of them.
+    // Fields after the name: state ppid pgrp session tty_nr ...; starttime is the 20th of them.
     std::size_t at = end + 2;
     for (int index = 0; index <= 19 && at < text->size(); ++index) {
         const std::size_t stop = std::min(text->find(' ', at), text->size());
@@ -183,7 +183,7 @@ bool descends_from(pid_t process, pid_t ancestor) {
         if (current == ancestor) return true;
         const auto found = identity(current);
         if (!found && current == process) return false;
-        // Where one on the way has just ended, its children have another parent by now.
+        // If an ancestor has just ended, its children have another parent by now.
         current = found ? found->parent : process;
     }
     return false;

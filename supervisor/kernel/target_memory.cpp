@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t page = 4096;
 
-/// One process_vm_readv: the number of bytes that could be read, at least 1.
+/// A single process_vm_readv: returns the number of bytes that could be read, at least 1.
 Result<std::size_t> read_some(pid_t thread, std::uint64_t address, void* into, std::size_t size) {
     if (memory_calls_are_refused()) return read_memory_file(thread, address, into, size);
     const iovec local{into, size};
@@ -25,7 +25,7 @@ Result<std::size_t> read_some(pid_t thread, std::uint64_t address, void* into, s
     return static_cast<std::size_t>(got);
 }
 
-/// One process_vm_writev, the same.
+/// The same with process_vm_writev.
 Result<std::size_t> write_some(pid_t thread, std::uint64_t address, const void* from, std::size_t size) {
     if (memory_calls_are_refused()) return write_memory_file(thread, address, from, size);
     const iovec local{const_cast<void*>(from), size};
@@ -36,7 +36,7 @@ Result<std::size_t> write_some(pid_t thread, std::uint64_t address, const void* 
     return static_cast<std::size_t>(put);
 }
 
-/// Place after place: the number of bytes up to the first that `move_some` does not move.
+/// Moves place after place. Returns the number of bytes before the first that `move_some` does not move.
 template <class Bytes, class MoveSome>
 std::size_t move_scattered(std::span<const iovec> places, Bytes bytes, MoveSome move_some) {
     std::size_t done = 0;
@@ -81,8 +81,8 @@ Result<void> read_string(pid_t thread, std::uint64_t address, std::size_t limit,
     limit = std::min(limit, sizeof buffer);
     std::size_t length = 0;
     while (length < limit) {
-        // Most paths are short: the first read stops at the end of the page or after 256 bytes, so that it
-        // costs little and does not fail where the next page is missing.
+        // Most paths are short, so the first read stops at the end of the page or after 256 bytes. It costs
+        // little and does not fail if the next page is missing.
         const std::uint64_t to_page_end = page - (address + length) % page;
         const std::size_t want = std::min({static_cast<std::size_t>(to_page_end), limit - length,
                                            length == 0 ? std::size_t{256} : sizeof buffer});

@@ -1,9 +1,9 @@
-// Reading the memory of a stopped thread, once, into copies of our own.
+// Reads the memory of a stopped thread, once, into copies of our own.
 //
-// An attacker controls every byte, may change it at any time, unmap it, or let it end at a page boundary:
-// nothing is read twice, and what was read is what is judged and used. process_vm_readv(2) fails where the
-// real call would (PROT_NONE, unmapped), and reads short at an unmapped page, so strings are read page by
-// page (kernel-facts 22).
+// An attacker controls every byte, may change it at any time, unmap it, or let it end at a page boundary. So
+// nothing is read twice, and the copy is decided and used. A read by process_vm_readv(2) fails for addresses
+// at which the real call would fail (PROT_NONE, unmapped). It is short at an unmapped page, so strings are
+// read page by page (docs/dev/kernel-facts.md 22).
 #pragma once
 
 #include <sys/types.h>
@@ -18,12 +18,12 @@
 
 namespace callgate::kernel {
 
-/// Fills `into` from `address` of thread `thread`. EFAULT where any byte is not readable; ESRCH, EPERM
+/// Fills `into` from `address` of thread `thread`. EFAULT if any byte is not readable; ESRCH, EPERM
 /// otherwise.
 [[nodiscard]] Result<void> read_memory(pid_t thread, std::uint64_t address, std::span<std::byte> into);
 
-/// Fills `into` from several places one after the other, in one go: the number of bytes up to the first that
-/// cannot be read. At most UIO_MAXIOV places.
+/// Fills `into` from several places, one after the other, with one call. Returns the number of bytes before
+/// the first that cannot be read. At most UIO_MAXIOV places.
 [[nodiscard]] std::size_t read_scattered(pid_t thread, std::span<const iovec> places,
                                          std::span<std::byte> into);
 
@@ -36,21 +36,21 @@ template <class T>
     return object;
 }
 
-/// A path as getname(9) reads it: at most PATH_MAX bytes with the NUL. EFAULT, or ENAMETOOLONG where no NUL
+/// A path as getname(9) reads it: at most PATH_MAX bytes with the NUL. EFAULT, or ENAMETOOLONG if no NUL
 /// comes. The empty string is returned as such. `into` keeps its capacity.
 [[nodiscard]] Result<void> read_path(pid_t thread, std::uint64_t address, std::string& into);
 
-/// The same for any string of the caller's that the kernel reads at most `limit` bytes of, its NUL included
-/// (at most PATH_MAX). ENAMETOOLONG where those have no NUL; EFAULT where they end before in memory that
-/// cannot be read.
+/// The same for a string of which the kernel reads at most `limit` bytes, its NUL included (at most
+/// PATH_MAX). ENAMETOOLONG if those have no NUL; EFAULT if memory that cannot be read comes first.
 [[nodiscard]] Result<void> read_string(pid_t thread, std::uint64_t address, std::size_t limit,
                                        std::string& into);
 
-/// Spreads `from` over several places in one go: the number of bytes up to the first that cannot be written.
+/// Spreads `from` over several places with one call. Returns the number of bytes before the first that cannot
+/// be written.
 [[nodiscard]] std::size_t write_scattered(pid_t thread, std::span<const iovec> places,
                                           std::span<const std::byte> from);
 
-/// Writes `from` to `address` of thread `thread`, as a call's result. EFAULT.
+/// Writes `from` to `address` of thread `thread`, as a call's result. Error: EFAULT.
 [[nodiscard]] Result<void> write_memory(pid_t thread, std::uint64_t address, std::span<const std::byte> from);
 
 }  // namespace callgate::kernel

@@ -34,7 +34,7 @@ Result<Tracer> Tracer::seize(pid_t thread) {
     constexpr long options = PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
     if (::ptrace(PTRACE_SEIZE, thread, nullptr, as_argument(options)) != 0) return errno_code();
     Tracer tracer(thread);
-    // It fails only where the thread is dying, which `wait` finds out.
+    // It fails only if the thread is dying, which `wait` finds out.
     ::ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
     return tracer;
 }
@@ -47,12 +47,12 @@ Tracer::~Tracer() { kill(); }
 Tracer::Stop Tracer::wait() {
     for (;;) {
         int status = 0;
-        // A thread that is no leader executes under its process's number, and a leader whose sibling executes
-        // is gone without a word: so not for one number, but for whatever this thread holds.
+        // Waits for every child of this thread, not for one number. A thread that is no leader executes under
+        // its process's number, and a leader whose sibling executes disappears without an event.
         const pid_t found = ::waitpid(-1, &status, __WALL | __WNOTHREAD);
         if (found < 0 && errno == EINTR) continue;
         if (found > 0 && found != thread_ && event_of(status) != PTRACE_EVENT_EXEC && found != stopped_) {
-            continue;  // an orphan of the tree that came to us: it is reaped, and no more
+            continue;  // an orphan of the tree that became our child: only reaped
         }
         if (found < 0 || !WIFSTOPPED(status)) {
             thread_ = stopped_ = 0;
@@ -63,7 +63,7 @@ Tracer::Stop Tracer::wait() {
             case PTRACE_EVENT_EXEC:
                 return Stop::executed;
             case PTRACE_EVENT_STOP:
-                // Also where the process is being stopped: the execve is over, and `let_go` leaves it
+                // This includes a process that is being stopped: the execve is over, and `let_go` leaves it
                 // stopped.
                 return Stop::returned;
             default:  // about to receive a signal: it shall
@@ -90,13 +90,13 @@ bool Tracer::held() const {
 void Tracer::let_go() {
     if (thread_ == 0) return;
     const bool gone = ::ptrace(PTRACE_DETACH, stopped_, nullptr, nullptr) != 0;
-    if (gone) return kill();  // it is dying; its end is ours to collect
+    if (gone) return kill();  // it is dying, and we must reap it
     thread_ = stopped_ = 0;
 }
 
 void Tracer::kill() {
     if (thread_ == 0) return;
-    // Held, its number belongs to nobody else.
+    // While it is held, its number cannot be reused.
     ::kill(stopped_ != 0 ? stopped_ : thread_, SIGKILL);
     await_death();
 }

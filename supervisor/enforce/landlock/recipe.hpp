@@ -1,7 +1,7 @@
 // From a plan to the parts of a Landlock ruleset. Pure: no kernel call, no descriptor.
 //
-// Runs in the supervisor, before the fork or beside it; the agent turns the parts into a ruleset
-// (agent/landlock.hpp). An attacker controls nothing here: rule set and plan are the user's. landlock(7).
+// It runs in the supervisor; the agent turns the parts into a ruleset (agent/landlock.hpp). An attacker
+// controls nothing here: rule set and plan belong to the user. See landlock(7).
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,21 @@
 
 namespace callgate::enforce {
 
-/// LANDLOCK_ACCESS_FS_* for operations, limited to what `abi` knows; file rights only where `directory` is
-/// false.
+/// The LANDLOCK_ACCESS_FS_* rights for operations, limited to those that `abi` knows, and without `directory`
+/// to file rights.
 [[nodiscard]] std::uint64_t landlock_access(rules::OperationSet operations, bool directory, int abi);
 
-/// Landlock knows single ports only: beyond this many for one operation, whole ranges stay contested.
+/// Bound on port rules for one operation: Landlock knows single ports only. Further ranges stay contested.
 inline constexpr std::uint32_t max_port_rules = 1024;
 
 struct PortSplit {
     std::vector<rules::PortRange> held, left_out;
 };
-/// Which of the ranges become Landlock rules, in order while they fit.
+/// Splits the ranges: those that become Landlock rules, in order while they fit, and the rest.
 [[nodiscard]] PortSplit split_ports(const std::vector<rules::PortRange>& ranges);
 
-/// The parts for a plan, computed beforehand, so that the ruleset can be made between fork and exec while the
-/// supervisor does other things. Borrows the plan's paths.
+/// The parts for a plan, computed beforehand. So the agent can make the ruleset between fork and exec, while
+/// the supervisor continues. Borrows the plan's paths.
 class RulesetRecipe {
 public:
     explicit RulesetRecipe(const rules::Plan& plan);

@@ -1,8 +1,8 @@
-// Puts a program of classic BPF together; used by filter.cpp alone.
+// Assembles a program of classic BPF; private to the seccomp compiler.
 //
-// Classic BPF only jumps forward. So the program is put together from its end: whatever a jump leads to is
-// already there and its distance known, and where one is beyond the 8 bits of a conditional jump, a copy of
-// the return or an unconditional jump is put in between.
+// Classic BPF only jumps forward, so the program is assembled from its end. Every jump target is then already
+// there and its distance known. If it is beyond the 8 bits of a conditional jump, a trampoline is inserted: a
+// copy of the return, or an unconditional jump.
 #pragma once
 
 #include <linux/filter.h>
@@ -26,10 +26,10 @@ public:
             if (known == value) return place;
         return returns_.emplace_back(value, put(BPF_STMT(BPF_RET | BPF_K, value))).second;
     }
-    /// Falls through to what was put before it.
+    /// Falls through to the instruction that was added before it.
     Place statement(std::uint16_t code, std::uint32_t k) { return put(BPF_STMT(code, k)); }
     Place jump(std::uint16_t condition, std::uint32_t k, Place yes, Place no) {
-        // Both may need a step in between, and a step makes the other farther: decide with room for both.
+        // Either branch may need a trampoline, which moves the other farther away; leave room for both.
         yes = near(yes, 2);
         no = near(no, 1);
         return put(BPF_JUMP(static_cast<std::uint16_t>(BPF_JMP | BPF_K | condition), k, distance(yes),

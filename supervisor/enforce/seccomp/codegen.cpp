@@ -37,10 +37,10 @@ std::uint32_t word(std::uint64_t value, Half half) {
 
 bool always_ends(const Decisions& cases) { return cases.back().tests.empty(); }
 
-// Cases that begin with the same test; a case that always holds is the last that anything comes to.
+// Cases that begin with the same test. A case that always holds ends the list.
 struct Group {
-    const ArgumentTest* test = nullptr;  // null: that case
-    Decisions rest;                      // what there is to decide where it holds
+    const ArgumentTest* test = nullptr;  // null: always holds
+    Decisions rest;                      // the decisions if it holds
 };
 
 std::vector<Group> by_first_test(const Decisions& cases) {
@@ -75,25 +75,25 @@ Decisions shortest(std::span<const FilterRule* const> rules) {
     return cases;
 }
 
-// Loads one word, masked; what it is compared by was put right before, at `compared`.
-Decider::Entry Decider::put_load(const Word& word, Place compared, Load load) {
+// Adds the masked load of one word. Its comparison was added just before, at `compared`.
+CodeGenerator::Entry CodeGenerator::put_load(const Word& word, Place compared, Load load) {
     if (load == Load::left_out) return {compared, word, compared};
     if (word.mask != 0xFFFFFFFFU) assembler_.statement(BPF_ALU | BPF_AND | BPF_K, word.mask);
     return {assembler_.statement(BPF_LD | BPF_W | BPF_ABS, word.offset), word, compared};
 }
 
 // A comparison of one word, with its load.
-struct Decider::Jump {
-    Decider& decider;
+struct CodeGenerator::Jump {
+    CodeGenerator& generator;
     const Word& held;
     Load load;
 
     Entry operator()(std::uint16_t condition, std::uint32_t k, Place then, Place otherwise) const {
-        return decider.put_load(held, decider.assembler_.jump(condition, k, then, otherwise), load);
+        return generator.put_load(held, generator.assembler_.jump(condition, k, then, otherwise), load);
     }
 };
 
-Decider::Entry Decider::compare_low(const ArgumentTest& test, const Entry& yes, const Entry& no, Load load) {
+CodeGenerator::Entry CodeGenerator::compare_low(const ArgumentTest& test, const Entry& yes, const Entry& no, Load load) {
     const std::uint32_t value = word(test.value, Half::low);
     const Word held{argument_offset(test.argument, Half::low), word(test.mask, Half::low)};
     const Place holds = yes.with(held), fails = no.with(held);
@@ -111,7 +111,7 @@ Decider::Entry Decider::compare_low(const ArgumentTest& test, const Entry& yes, 
     return jump(BPF_JEQ, 0, fails, holds);
 }
 
-Decider::Entry Decider::compare(const ArgumentTest& test, const Entry& yes, const Entry& no, Load load) {
+CodeGenerator::Entry CodeGenerator::compare(const ArgumentTest& test, const Entry& yes, const Entry& no, Load load) {
     if (test.argument > 5) throw std::invalid_argument("a call has six arguments");
     if (test.low) return compare_low(test, yes, no, load);
     const Place equal = compare_low(test, yes, no, Load::wanted).place;
@@ -132,8 +132,8 @@ Decider::Entry Decider::compare(const ArgumentTest& test, const Entry& yes, cons
     return jump(BPF_JEQ, 0, equal, holds);
 }
 
-// Where a test holds: what begins with the same test is decided without it.
-Decider::Entry Decider::within(Decisions cases, const Entry& otherwise) {
+// If a test holds, cases that begin with the same test are decided without repeating it.
+CodeGenerator::Entry CodeGenerator::within(Decisions cases, const Entry& otherwise) {
     if (cases.front().tests.empty()) return {assembler_.returns(cases.front().then), {}, 0};
     if (!always_ends(cases)) return among(cases, otherwise);
     const auto known =
@@ -144,7 +144,7 @@ Decider::Entry Decider::within(Decisions cases, const Entry& otherwise) {
     return entry;
 }
 
-Decider::Entry Decider::among(const Decisions& cases, const Entry& otherwise) {
+CodeGenerator::Entry CodeGenerator::among(const Decisions& cases, const Entry& otherwise) {
     std::vector<Group> groups = by_first_test(cases);
     Entry entry = otherwise;
     for (std::size_t i = groups.size(); i-- > 0;) {
@@ -154,7 +154,7 @@ Decider::Entry Decider::among(const Decisions& cases, const Entry& otherwise) {
             entry = holds;
             continue;
         }
-        // Nobody comes but from the test before it, which has loaded the word.
+        // Only the previous test jumps here, and it has loaded the word.
         const bool loaded =
             i > 0 && looks_at_same_word(*groups[i - 1].test, *group.test) && always_ends(groups[i - 1].rest);
         entry = compare(*group.test, holds, entry, loaded ? Load::left_out : Load::wanted);
@@ -162,7 +162,7 @@ Decider::Entry Decider::among(const Decisions& cases, const Entry& otherwise) {
     return entry;
 }
 
-Assembler::Place Decider::decide(const Decisions& cases) {
+Assembler::Place CodeGenerator::decide(const Decisions& cases) {
     const Entry allowed{assembler_.returns(SECCOMP_RET_ALLOW), {}, 0};
     return cases.empty() ? allowed.place : among(cases, allowed).place;
 }

@@ -1,4 +1,4 @@
-// What a filter decides about one call by its arguments, as instructions; used by filter.cpp alone.
+// Generates the instructions that decide one call by its arguments; private to the seccomp compiler.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace callgate::enforce {
 
-/// A rule without its call: SECCOMP_RET_* where all tests hold.
+/// A rule without its call: the SECCOMP_RET_* value if all tests hold.
 struct Case {
     std::vector<ArgumentTest> tests;
     std::uint32_t then = 0;
@@ -19,27 +19,29 @@ struct Case {
     bool operator==(const Case&) const = default;
 };
 
-/// The first whose tests all hold; where there is none, the call is allowed.
+/// The first case whose tests all hold decides. If there is none, the call is allowed.
 using Decisions = std::vector<Case>;
 
-/// The cases of rules, without what nothing comes to, and without what allows as the end does.
+/// The cases of rules, without unreachable ones and without a final run of cases that allow.
 [[nodiscard]] Decisions shortest(std::span<const FilterRule* const> rules);
 
-class Decider {
+class CodeGenerator {
 public:
-    explicit Decider(Assembler& assembler) : assembler_(assembler) {}
-    /// Where the decision begins. Throws std::invalid_argument for an argument that no call has.
+    explicit CodeGenerator(Assembler& assembler) : assembler_(assembler) {}
+    /// Generates the decision and returns its first instruction. Throws std::invalid_argument for an argument
+    /// number that no call has.
     [[nodiscard]] Assembler::Place decide(const Decisions& cases);
 
 private:
     using Place = Assembler::Place;
 
-    // What the accumulator holds: one word of an argument, of which some bits count.
+    // The contents of the accumulator: some bits of one word of an argument.
     struct Word {
         std::uint32_t offset = 0, mask = 0;
         bool operator==(const Word&) const = default;
     };
-    // Where something begins, and where it begins for whoever has loaded already what it looks at first.
+    // The entry points of a piece of code. The second one (`loaded`) skips the first load, for jumps from
+    // code that has loaded the same word.
     struct Entry {
         Place place = 0;
         Word word{};
@@ -47,7 +49,7 @@ private:
 
         [[nodiscard]] Place with(const Word& held) const { return held == word ? loaded : place; }
     };
-    // Whether anybody comes who has loaded something else.
+    // Whether the load is needed: some jump may come with another word loaded.
     enum class Load : std::uint8_t { wanted, left_out };
     struct Jump;
 

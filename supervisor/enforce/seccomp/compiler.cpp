@@ -23,13 +23,13 @@ constexpr std::uint32_t no_call = 0xFFFFFFFFU;
 
 using Place = Assembler::Place;
 
-// Numbers from `first` up to the next span's, about which the same is decided.
+// Call numbers from `first` up to the next span's, which share one list of decisions.
 struct Span {
     std::uint32_t first = 0;
     std::size_t decisions = 0;  // an index
 };
 
-// All numbers as spans, and what there is to decide; what is decided of many calls is there once.
+// All numbers as spans, and the lists of decisions. Each distinct list is stored once.
 class Calls {
 public:
     explicit Calls(const FilterSpec& spec) {
@@ -37,7 +37,7 @@ public:
         for (const FilterRule& rule : spec.rules) sorted.push_back(&rule);
         std::stable_sort(sorted.begin(), sorted.end(),
                          [](const FilterRule* a, const FilterRule* b) { return a->call < b->call; });
-        std::uint64_t next = 0;  // beyond the last that was decided
+        std::uint64_t next = 0;  // the first number not covered yet
         for (std::size_t first = 0, last = 0; first < sorted.size(); first = last) {
             const std::uint32_t call = sorted[first]->call;
             while (last < sorted.size() && sorted[last]->call == call) ++last;
@@ -66,15 +66,16 @@ private:
     }
 
     std::vector<Span> spans_;
-    std::vector<Decisions> decisions_{{}};  // the first decides nothing: allowed
+    std::vector<Decisions> decisions_{{}};  // the first list is empty: allowed
 };
 
-// Finds a call's decisions: first by halves, then, in a stretch where few single numbers stand out from one
-// background, by these one after the other. That needs half of what halves alone do.
+// Generates the search for a call's decisions: a binary search over stretches. A stretch has one background
+// list and few single numbers that differ; these are tested one after the other. That takes half the tests of
+// a binary search alone.
 class Search {
 public:
     Search(Assembler& assembler, const Calls& calls)
-        : assembler_(assembler), decider_(assembler), calls_(calls), places_(calls.decisions().size()) {
+        : assembler_(assembler), generator_(assembler), calls_(calls), places_(calls.decisions().size()) {
         for (std::size_t first = 0; first < spans().size(); first = stretches_.back().last)
             stretches_.push_back(stretch(first));
     }
@@ -84,7 +85,7 @@ private:
     static constexpr std::size_t max_single = 4;
 
     struct Stretch {
-        std::size_t first = 0, last = 0;  // of the spans, without the last
+        std::size_t first = 0, last = 0;  // indices of spans; `last` is excluded
         std::size_t background = 0;       // decisions
     };
 
@@ -100,7 +101,7 @@ private:
         }
         return {first, last, background};
     }
-    // The longer of the two that begin here.
+    // The longer of the two possible stretches from here.
     [[nodiscard]] Stretch stretch(std::size_t first) const {
         const Stretch one = stretch_on(spans()[first].decisions, first);
         if (first + 1 == spans().size()) return one;
@@ -110,9 +111,9 @@ private:
 
     Place decided(std::size_t decisions) {
         const Decisions& cases = calls_.decisions()[decisions];
-        // A return is nowhere for good: there are copies of it.
-        if (cases.empty() || cases.front().tests.empty()) return decider_.decide(cases);
-        if (!places_[decisions]) places_[decisions] = decider_.decide(cases);
+        // A return has no fixed place, because the assembler copies it.
+        if (cases.empty() || cases.front().tests.empty()) return generator_.decide(cases);
+        if (!places_[decisions]) places_[decisions] = generator_.decide(cases);
         return *places_[decisions];
     }
     Place within(const Stretch& stretch) {
@@ -133,7 +134,7 @@ private:
     }
 
     Assembler& assembler_;
-    Decider decider_;
+    CodeGenerator generator_;
     const Calls& calls_;
     std::vector<std::optional<Place>> places_;
     std::vector<Stretch> stretches_;
@@ -143,7 +144,8 @@ std::uint32_t foreign_architecture() {
     return check_enabled("foreign-architecture") ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ALLOW;
 }
 
-// Numbers that no table knows. syscall(-1) has the x32 bit but is only a call that does not exist.
+// Handles numbers above the newest call. syscall(-1) has the x32 bit set, but is only a call that does not
+// exist.
 Place beyond_newest(Assembler& assembler, std::uint32_t architecture) {
     const Place unknown = assembler.returns(SECCOMP_RET_ERRNO | ENOSYS);
     if (architecture != AUDIT_ARCH_X86_64) return unknown;

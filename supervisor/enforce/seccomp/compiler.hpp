@@ -1,11 +1,12 @@
-// The seccomp program: a list of decisions for each call, compiled to classic BPF.
+// The seccomp compiler: turns a list of decisions for each call into classic BPF.
 //
-// A call that no rule names is allowed, and the kernel's bitmap then answers it without running the program
-// (so nothing may look at arguments of frequent calls). Foreign architectures and x32 kill the process; other
-// numbers above `newest_call`, -1 among them, answer ENOSYS. Own code rather than libseccomp's generator:
-// allow-lists of arguments, tests of the number itself and low-word comparisons cannot be said there
-// (kernel-facts 2, 40). Pure: no descriptor, no kernel call. An attacker controls the number and all 64 bits
-// of every argument.
+// A call without a rule is allowed, and the kernel's bitmap then answers it without running the program. So
+// nothing may test arguments of frequent calls. Foreign architectures and x32 kill the process. Other numbers
+// above `newest_call`, -1 among them, answer ENOSYS.
+//
+// This is own code instead of libseccomp's generator, which cannot express allow-lists of arguments, tests of
+// the number itself and low-word comparisons (docs/dev/kernel-facts.md 2, 40). Pure: no descriptor, no kernel
+// call. An attacker controls the number and all 64 bits of every argument.
 #pragma once
 
 #include <linux/filter.h>
@@ -15,8 +16,8 @@
 
 namespace callgate::enforce {
 
-/// One test of one argument, of which only the bits of `mask` count; comparisons are unsigned. `low` compares
-/// the low 32 bits only (int arguments: kernel-facts 40).
+/// A test of one argument, of which only the bits of `mask` count. Comparisons are unsigned. `low` compares
+/// the low 32 bits only (int arguments: docs/dev/kernel-facts.md 40).
 struct ArgumentTest {
     enum class Compare : std::uint8_t { masked_equal, masked_not_equal, greater, non_zero };
     std::uint8_t argument = 0;  // 0..5
@@ -36,7 +37,7 @@ struct Disposition {
     bool operator==(const Disposition&) const = default;
 };
 
-/// For one call: where all tests hold (none: always), this is what happens. The first rule that holds wins.
+/// A rule for one call: `then` happens if all tests hold (no tests: always). The first rule that holds wins.
 struct FilterRule {
     std::uint32_t call = 0;
     std::vector<ArgumentTest> tests;
@@ -50,7 +51,7 @@ struct FilterSpec {
     std::vector<FilterRule> rules;   // any order of calls, ranges apart; order within one call counts
 };
 
-/// Compiles; throws std::length_error beyond BPF_MAXINSNS (4096).
+/// Compiles the specification. Throws std::length_error beyond BPF_MAXINSNS (4096).
 [[nodiscard]] std::vector<sock_filter> compile(const FilterSpec& spec);
 
 /// Runs the program on one call as the kernel would, for tests and `explain`: the SECCOMP_RET_* value.

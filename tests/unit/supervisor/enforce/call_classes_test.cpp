@@ -171,7 +171,7 @@ TEST_CASE("numbers that no call has are refused") {
     CHECK(enforce::simulate(program, native, newest_call + 1, none) == (SECCOMP_RET_ERRNO | ENOSYS));
 }
 
-TEST_CASE("each mediated call is trapped where everything is contested, and costs nothing where nothing is") {
+TEST_CASE("each mediated call is notified where everything is contested, and costs nothing where nothing is") {
     const auto hard = enforce::compile(filter_spec(hard_plan()));
     const auto easy = enforce::compile(filter_spec(easy_plan()));
     for (const CallEntry& entry : call_table()) {

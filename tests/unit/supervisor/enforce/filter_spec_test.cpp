@@ -71,7 +71,7 @@ TEST_CASE("every mediated call has one entry, a name and a handler") {
     CHECK(enforce::find_call(100'000) == nullptr);
 }
 
-TEST_CASE("read-only opens are trapped only where reads are contested") {
+TEST_CASE("read-only opens are notified only where reads are contested") {
     const Filter writes(plan_with({Operation::modify, Operation::create}));
     CHECK(writes(SYS_openat, 0, 0, O_RDONLY | O_CLOEXEC) == allowed);
     CHECK(writes(SYS_openat, 0, 0, O_RDONLY | O_DIRECTORY) == allowed);
@@ -90,7 +90,7 @@ TEST_CASE("read-only opens are trapped only where reads are contested") {
     CHECK(reads(SYS_mkdir) == allowed);
 }
 
-TEST_CASE("what nothing contests is not trapped") {
+TEST_CASE("what nothing contests is not notified") {
     const Filter filter(plan_with({}));
     for (const long call : {SYS_openat, SYS_openat2, SYS_mkdir, SYS_rename, SYS_execve, SYS_connect, SYS_bind,
                             SYS_kill, SYS_read, SYS_write, SYS_futex, SYS_clone}) {
@@ -155,7 +155,7 @@ TEST_CASE("doors that nothing mediates are closed") {
 }
 
 TEST_CASE(
-    "of ioctls only those that set a file's attributes are trapped, and only where metadata is limited") {
+    "of ioctls only those that set a file's attributes are notified, and only where metadata is limited") {
     const Filter limited(plan_with(Operation::metadata));
     CHECK(limited(SYS_ioctl, 3, FS_IOC_SETFLAGS) == notified);
     CHECK(limited(SYS_ioctl, 3, garbage | FS_IOC_FSSETXATTR) == notified);
@@ -197,7 +197,7 @@ TEST_CASE("limits and priorities are judged for other processes only") {
     CHECK(filter(SYS_kill, 5) == allowed);
 }
 
-TEST_CASE("each trapped call names why") {
+TEST_CASE("each notified call names why") {
     rules::Plan plan = plan_with(Operation::read);
     plan.contests.push_back({Operation::read, {"secrets"}, "a rule may match"});
     bool seen = false;
