@@ -11,7 +11,7 @@ struct Range {
     std::uint32_t first, last;
 };
 
-// What a terminal obeys or does not show: controls, bidirectional marks, zero-width and tag characters.
+// Characters that a terminal obeys or hides: controls, bidirectional marks, zero-width and tag characters.
 constexpr std::array<Range, 13> hidden{{{0x00, 0x1f},
                                         {0x7f, 0x9f},
                                         {0xad, 0xad},
@@ -118,8 +118,8 @@ std::string Diagnostic::text() const {
 
 void Findings::error(int line, int column, std::string message) {
     ++errors_;
-    if (errors_ > most + 1) return;
-    if (errors_ > most) message = "more than " + std::to_string(most) + " errors; the rest is not shown";
+    if (errors_ > max_errors + 1) return;
+    if (errors_ > max_errors) message = "more than " + std::to_string(max_errors) + " errors; the rest is not shown";
     out_.push_back({Diagnostic::Severity::error, at(line, column), std::move(message)});
 }
 

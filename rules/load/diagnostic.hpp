@@ -1,6 +1,6 @@
-// One finding about a rule file, and how it is shown.
+// Findings about rule files, and their text.
 //
-// An attacker may have written every byte of a message's quoted part: `text` lets no control, bidirectional
+// An attacker may have written every byte of a message's quoted part. `text` lets no control, bidirectional
 // or other invisible character through, so that a finding can be printed on a terminal.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace callgate::rules {
 
-/// One finding about a file. `file` "" where it is about options.
+/// A finding about a file; `source.file` is "" for a finding about options.
 struct Diagnostic {
     enum class Severity { error, warning };
     Severity severity = Severity::error;
@@ -29,14 +29,14 @@ struct Diagnostic {
 /// `text` in double quotes, cut in the middle where it is longer than 80 bytes. Not yet printable.
 [[nodiscard]] std::string in_quotes(std::string_view text);
 
-/// Length of the well-formed UTF-8 sequence at `offset`, 0 where there is none.
+/// Length of the well-formed UTF-8 sequence at `offset`, 0 if there is none.
 [[nodiscard]] std::size_t utf8_length(std::string_view text, std::size_t offset);
 
-/// Collects the findings of one file. Holds at most `most` errors: a hostile file of a megabyte could
-/// otherwise make hundreds of thousands.
+/// Collects the findings of one file, at most `max_errors` errors: a hostile file of a megabyte could
+/// otherwise cause hundreds of thousands.
 class Findings {
 public:
-    static constexpr std::size_t most = 1000;
+    static constexpr std::size_t max_errors = 1000;
 
     Findings(std::string file, std::vector<Diagnostic>& out) : file_(std::move(file)), out_(out) {}
 

@@ -6,7 +6,7 @@
 namespace callgate::rules {
 namespace {
 
-/// Each part with its length before it, so that no two lists of parts give the same bytes.
+/// Writes each part after its length, so that no two lists of parts give the same bytes.
 void put(std::string& into, std::string_view part) {
     into += std::to_string(part.size()) + ':' + std::string(part);
 }

@@ -9,8 +9,8 @@
 
 namespace callgate::rules {
 
-/// Over the files' text (without comments, blanks and order of keys) and what options add. Variables are not
-/// put in, nor are built-in rules part of it: both name places that differ from run to run.
+/// Covers the files' text (without comments, blanks and order of keys) and the additions of options.
+/// Variables stay unexpanded and built-in rules are left out: both name places that differ from run to run.
 [[nodiscard]] std::string digest(const RuleFiles& files, const RuleSources& sources);
 
 }  // namespace callgate::rules

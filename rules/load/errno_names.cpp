@@ -7,7 +7,7 @@
 namespace callgate::rules {
 namespace {
 
-// Not among them: what programs answer by asking again (EINTR, EAGAIN), and the kernel's restart codes.
+// Left out are EINTR and EAGAIN, after which programs try again, and the kernel's restart codes.
 constexpr std::array<std::string_view, 26> words{
     "EACCES",       "EPERM",          "ENOENT",    "EROFS",      "ECONNREFUSED",  "ENETUNREACH",
     "EHOSTUNREACH", "ENETDOWN",       "ETIMEDOUT", "ECONNRESET", "EADDRNOTAVAIL", "EADDRINUSE",

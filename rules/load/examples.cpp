@@ -11,7 +11,7 @@ bool is_path_text(std::string_view text) {
     return text.starts_with('/') || text.starts_with('~') || text.starts_with("${");
 }
 
-/// A name with variables put in, as the kernel would resolve it.
+/// Expands variables, and resolves the name as the kernel would.
 std::optional<std::string> resolve_path(std::string_view text, PatternMaker& patterns, std::string& error) {
     std::optional<std::string> path = patterns.expand_literal(text, true, error);
     if (!path) return std::nullopt;

@@ -1,4 +1,4 @@
-// Examples: the rule set's own tests, "OPERATION OBJECT [by PROGRAM]".
+// Examples are the rule set's own tests: "OPERATION OBJECT [by PROGRAM]".
 #pragma once
 
 #include <functional>
@@ -12,18 +12,18 @@
 
 namespace callgate::rules {
 
-/// What an example needs besides the rules.
+/// Input of an example besides the rules.
 struct ExampleContext {
     PatternMaker& patterns;
-    /// Addresses that stand for a host name, the same that the rules were given.
+    /// Returns the addresses of a host name, the same ones that the rules were given.
     std::function<std::vector<IpAddress>(const std::string& host)> resolve;
 };
 
-/// One line as the requests that it stands for: a host name is as many as it has addresses. Owns the bytes
-/// that requests view.
+/// The requests of an example line: a host name gives one request for each of its addresses. Owns the bytes
+/// that the requests view.
 class ExampleLine {
 public:
-    /// Nothing where the line cannot be read: `error` says why.
+    /// Returns nothing if the line cannot be read; `error` then holds the reason.
     static std::optional<ExampleLine> parse(std::string_view line, const ExampleContext& context,
                                             std::string& error);
 
@@ -37,7 +37,7 @@ private:
     std::vector<std::string> arguments_;
 };
 
-/// Evaluates each example; a finding at the line of each whose verdict is another, with the rule that
+/// Evaluates each example. A wrong verdict becomes a finding at the example's line, with the rule that
 /// decided.
 void run_examples(const std::vector<ParsedExample>& examples, const RuleSet& rules,
                   const ExampleContext& context, Findings& findings);

@@ -11,7 +11,7 @@ bool is_unix_pattern(const std::string& pattern) {
            pattern.starts_with("${") || pattern.starts_with("**/");
 }
 
-/// What the pattern says, for this rule's kind of object.
+/// Reads the pattern as a condition for this rule's kind of object.
 std::optional<Conditions> read_pattern(const Rule& rule, const std::string& pattern, PatternMaker& patterns,
                                        std::string& error) {
     Conditions conditions;
@@ -44,8 +44,8 @@ bool take(std::vector<T>& from, std::vector<T>& into) {
     return true;
 }
 
-/// All conditions of one exception must hold, so a second exception fits into the first only where both speak
-/// of the same single thing: then it is one more element of a list.
+/// Joins a second exception into the first. All conditions of one exception must hold, so both must consist
+/// of the same single condition. The second then becomes one more element of its list.
 bool join(Conditions added, Conditions& into) {
     const bool plain =
         into.program.empty() && !into.argv && into.port == added.port && into.protocol == added.protocol;

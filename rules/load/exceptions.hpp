@@ -1,4 +1,4 @@
-// `--except RULE=PATTERN`: an exception for one run, what a footer offers where a deny rule decided.
+// `--except RULE=PATTERN`: an exception for one run. The footer of a run offers it after a denial by a rule.
 #pragma once
 
 #include <string>

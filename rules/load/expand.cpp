@@ -11,28 +11,29 @@
 namespace callgate::rules {
 namespace {
 
-/// One component of a remainder.
+/// A component of a branch's remainder.
 struct Step {
     std::string text;   // as written
-    std::string plain;  // where it is literal, after a '/'
+    std::string plain;  // with a '/' before it, if it is literal
     bool literal = false;
     bool any_depth = false;  // "**" alone
     std::optional<Glob> glob;
 
-    /// `name` stands after a '/'.
+    /// `name` includes the '/' before it.
     [[nodiscard]] bool matches(std::string_view name) const {
         if (any_depth) return true;
         return literal ? name == plain : glob->remainder_matches(0, name);
     }
 };
 
-/// Which steps may come next, one bit each; the bit behind the last step means that the pattern is met.
+/// The steps that may come next, one bit each. The bit behind the last step means that the pattern has
+/// matched.
 using Positions = std::uint64_t;
 constexpr std::size_t max_steps = 62;
 
 constexpr Positions bit(std::size_t index) { return Positions{1} << index; }
 
-/// Steps of "/a/*/**/b". Nothing where a component cannot be told from its neighbours ("a**b" crosses them).
+/// The steps of "/a/*/**/b". Returns nothing if a component crosses its neighbours ("a**b").
 std::optional<std::vector<Step>> split(std::string_view remainder) {
     std::vector<Step> steps;
     while (!remainder.empty()) {
@@ -60,7 +61,7 @@ std::optional<std::vector<Step>> split(std::string_view remainder) {
 class Walk {
 public:
     explicit Walk(std::vector<Step> steps) : steps_(std::move(steps)) {
-        // A trailing "/**" stays: what matches before it is the head of a hierarchy.
+        // A trailing "/**" stays: a match before it is the head of a hierarchy.
         if (!steps_.empty() && steps_.back().any_depth) {
             steps_.pop_back();
             tail_ = "/**";
@@ -70,12 +71,12 @@ public:
     [[nodiscard]] const std::string& tail() const { return tail_; }
     [[nodiscard]] Positions start() const { return closure(bit(0)); }
     [[nodiscard]] bool met(Positions positions) const { return (positions & bit(steps_.size())) != 0; }
-    /// Whether something beneath may still match that is not covered already.
+    /// Whether an object beneath may match that is not covered yet.
     [[nodiscard]] bool goes_on(Positions positions) const {
         return !(met(positions) && !tail_.empty()) && (positions & (bit(steps_.size()) - 1)) != 0;
     }
 
-    /// The children that `after` could say something of, in their order.
+    /// The children that could advance the walk, in their order.
     [[nodiscard]] std::vector<std::uint32_t> candidates(Positions positions,
                                                         const Expander::Listing& listing) const;
     [[nodiscard]] Positions after(Positions positions, std::string_view name) const {
@@ -87,12 +88,12 @@ public:
         return closure(next);
     }
 
-    /// What may still follow beneath a directory.
+    /// The patterns that remain beneath a directory.
     [[nodiscard]] std::vector<std::string> remaining(Positions positions) const {
         std::vector<std::string> texts;
         for (std::size_t index = 0; index < steps_.size(); ++index) {
             if ((positions & bit(index)) == 0) continue;
-            // The position behind a "**" says no more than the "**" itself.
+            // The position behind a "**" adds nothing to the "**" itself.
             if (index > 0 && steps_[index - 1].any_depth && (positions & bit(index - 1)) != 0) continue;
             std::string text;
             for (std::size_t at = index; at < steps_.size(); ++at) text += '/' + steps_[at].text;
@@ -102,7 +103,7 @@ public:
     }
 
 private:
-    /// "**" stands for no component, too.
+    /// "**" also stands for no component.
     [[nodiscard]] Positions closure(Positions positions) const {
         for (std::size_t index = 0; index < steps_.size(); ++index)
             if ((positions & bit(index)) != 0 && steps_[index].any_depth) positions |= bit(index + 1);
@@ -135,8 +136,7 @@ std::vector<std::uint32_t> Walk::candidates(Positions positions, const Expander:
     return found;
 }
 
-/// A directory that a walk has come to. A walk's visits stand in one list, so that each knows the one above
-/// it.
+/// A directory on a walk. All visits stand in one list, and each knows the index of its parent's visit.
 struct Visit {
     Node* node = nullptr;
     std::size_t above = 0;
@@ -149,11 +149,11 @@ public:
     Search(const FileTree& tree, const std::string& head, const Walk& walk)
         : tree_(tree), head_(head), walk_(walk) {}
 
-    /// Breadth first, so that what is left where the count is reached lies as deep as it can.
+    /// Walks breadth first, so that the directories left over at the bound lie as deep as possible.
     void run(Node& start, Expansion& into);
 
     [[nodiscard]] std::size_t compared() const { return count_; }
-    /// Where the walk stopped: directories, and what may follow beneath them.
+    /// The directories at which the walk stopped, and the positions there.
     [[nodiscard]] std::vector<std::pair<std::string, Positions>> kept() const;
 
 private:
@@ -177,7 +177,7 @@ std::string Search::path(std::size_t visit) const {
     return child(path(visits_[visit].above), visits_[visit].node->name);
 }
 
-/// Whether the directory's entries are known and still within the bounds.
+/// Whether the directory's entries are known and within the bounds.
 bool Search::read(std::size_t visit) {
     Node& node = *visits_[visit].node;
     if (visits_[visit].level == Expander::max_levels || count_ >= Expander::max_entries) return false;
@@ -217,8 +217,8 @@ void Search::run(Node& start, Expansion& into) {
 }
 
 std::vector<std::pair<std::string, Positions>> Search::kept() const {
-    // Too many: the deepest give way to the directories above them. Coarser, still sound: the pattern holds
-    // there as it was written.
+    // If there are too many, the parents replace the deepest ones. That is coarser and still sound: the
+    // pattern holds there as it was written.
     std::set<std::size_t> kept(stopped_.begin(), stopped_.end());
     while (kept.size() > Expander::max_kept) {
         std::size_t deepest = 0;
@@ -235,7 +235,7 @@ std::vector<std::pair<std::string, Positions>> Search::kept() const {
 
 void add(const std::string& pattern, Expansion& into) {
     std::string error;
-    // The parts were compiled before; quoting keeps them so.
+    // The parts were compiled before, and quoting keeps them valid.
     if (std::optional<Glob> glob = Glob::compile(pattern, GlobKind::path, error))
         into.globs.push_back(std::move(*glob));
 }

@@ -1,8 +1,8 @@
 // `expand`: path globs become the paths that exist at start, so that the hierarchies around them stay static.
 //
-// Sound: what was not walked (too deep, too many entries, unreadable) keeps the glob beneath itself. An
-// attacker may have filled the tree: the walk is bounded, without recursion, and never follows a symbolic
-// link.
+// Soundness: the glob stays in force beneath every directory that was not walked (too deep, too many entries,
+// unreadable). An attacker may have filled the tree: the walk is bounded, without recursion, and never
+// follows a symbolic link.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@ namespace callgate::rules {
 
 struct Expansion {
     std::vector<Glob> globs;
-    /// Existing objects that matched, for whoever wants their canonical names.
+    /// Existing objects that matched; the caller may resolve their canonical names.
     std::vector<std::string> found;
-    /// Directories that keep the glob beneath themselves.
+    /// Directories beneath which the glob stays in force.
     std::vector<std::string> kept;
 };
 
@@ -31,27 +31,27 @@ class Expander {
 public:
     static constexpr std::size_t max_levels = 6;
     static constexpr std::size_t max_entries = 20'000;
-    /// Entries that are compared with patterns, all patterns together; patterns beyond that stay as they are.
+    /// Bound on entries compared with patterns, over all patterns. Later patterns stay unexpanded.
     static constexpr std::size_t max_compared = 4'000'000;
-    /// Beyond that many kept directories for one branch, their parents keep the glob in their place.
+    /// Bound on kept directories for one branch. Beyond it their parents keep the glob.
     static constexpr std::size_t max_kept = 256;
 
     explicit Expander(const FileTree& tree) : tree_(tree) {}
 
     [[nodiscard]] Expansion expand(const Glob& glob);
 
-    /// A directory or file of the tree, read when a walk first comes to it and then kept: many patterns walk
-    /// the same directories.
+    /// A directory or file of the tree. It is read once, on the first visit: many patterns walk the same
+    /// directories.
     struct Listing;
     struct Node {
         std::string name;        // after a '/'
-        bool directory = false;  // and no symbolic link
+        bool directory = false;  // never a symbolic link
         bool read = false;
-        std::unique_ptr<Listing> listing;  // null where it was not read or cannot be
+        std::unique_ptr<Listing> listing;  // null: not read yet, or unreadable
     };
     struct Listing {
         std::vector<Node> children;
-        // Indices of children: all by their name, and those that are directories.
+        // Indices of children: all of them by name, and the directories.
         std::unordered_map<std::string_view, std::uint32_t> by_name;
         std::vector<std::uint32_t> directories;
 

@@ -8,7 +8,7 @@
 namespace callgate::rules {
 namespace {
 
-/// Reads the text for nlohmann's lexer and tells how far it has come.
+/// Feeds the text to nlohmann's lexer and records the position.
 class CountingIterator {
 public:
     using iterator_category = std::input_iterator_tag;
@@ -50,7 +50,7 @@ public:
         }
     }
 
-    /// Over blanks, comments and separators to the next token. The lexer has accepted them already.
+    /// Skips blanks, comments and separators up to the next token. The lexer has accepted them already.
     void skip_to_token() {
         while (offset_ < text_.size()) {
             if (std::string_view(" \t\r\n,:").find(text_[offset_]) != std::string_view::npos)
@@ -74,8 +74,8 @@ private:
     int line_ = 1;
 };
 
-/// Builds the tree from the parser's events. Tokens are found again in the text: the events carry no
-/// positions.
+/// Builds the tree from the parser's events. The events carry no positions, so tokens are located again in
+/// the text.
 class Builder : public nlohmann::json_sax<nlohmann::json> {
 public:
     Builder(std::string_view text, Findings& findings)
@@ -107,7 +107,7 @@ private:
     };
 
     JsonNode& place(JsonNode::Kind kind);
-    /// The node, and the key that it belongs to, end behind what has been read.
+    /// Ends the node, and its key, at the current position.
     void end_value(std::uint32_t node);
     void put_text(JsonNode& node, std::string_view text);
     [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(document.nodes.size()); }
@@ -211,7 +211,8 @@ bool Builder::key(string_t& value) {
 
 bool Builder::parse_error(std::size_t position, const std::string&,
                           const nlohmann::detail::exception& error) {
-    // "[json.exception...] parse error at line 3, column 5: MESSAGE": the position is told by us.
+    // The text is "[json.exception...] parse error at line 3, column 5: MESSAGE". Our own position replaces
+    // that one.
     std::string message = error.what();
     if (const std::size_t column = message.find(", column "); column != std::string::npos)
         message = message.substr(std::min(message.find(": ", column), message.size() - 2) + 2);
@@ -224,8 +225,8 @@ bool Builder::parse_error(std::size_t position, const std::string&,
     return false;
 }
 
-/// Where the first byte stands that is NUL or not UTF-8. The parser takes a NUL for the end of the text, and
-/// does not look at bytes in comments.
+/// Reports the first byte that is NUL or not UTF-8. The parser takes a NUL for the end of the text, and does
+/// not check bytes in comments.
 bool check_bytes(std::string_view text, Findings& findings) {
     for (std::size_t offset = 0; offset < text.size();) {
         const std::size_t length = utf8_length(text, offset);
@@ -277,7 +278,7 @@ std::optional<JsonDocument> parse_json(std::string_view text, Findings& findings
 
 namespace {
 
-/// Lengths rather than escapes: no two texts give the same bytes, and nothing has to be encoded.
+/// Writes lengths instead of escapes: no two texts give the same bytes, and nothing has to be encoded.
 void put_text(std::string& into, char kind, std::string_view text) {
     into += kind;
     into += std::to_string(text.size());

@@ -1,11 +1,11 @@
 // JSON text as a tree in which every key and value knows its line and column.
 //
-// The text may be hostile. Bounded before anything is built: size, bytes that are not UTF-8, NUL. Bounded
-// while reading, without recursion: nesting. So the tree is at most `deepest` deep and proportional to the
-// text.
+// The text may be hostile. Size, NUL bytes and bytes that are not UTF-8 are checked before anything is built;
+// the reader bounds nesting and does not recurse. So the tree is at most `max_nesting` deep and proportional
+// to the text.
 //
-// A tree is one flat list of nodes without pointers, so that the trees of shipped profiles are made when
-// callgate is built (cmake/embed.cpp) and cost nothing at its start.
+// A tree is one flat list of nodes without pointers. So the trees of shipped profiles are made when callgate
+// is built (cmake/embed.cpp) and cost nothing at start-up.
 #pragma once
 
 #include <cstddef>
@@ -24,19 +24,18 @@ namespace callgate::rules {
 inline constexpr std::size_t max_text = 1024 * 1024;
 inline constexpr std::size_t max_nesting = 64;
 
-/// A key or a value. They stand in the order of the text: a container before what it holds, a key before its
-/// value.
+/// A key or a value, in the order of the text: a container before its contents, a key before its value.
 struct JsonNode {
     enum class Kind : std::uint8_t { null, boolean, number, string, array, object, key };
     Kind kind = Kind::null;
     bool boolean = false;
     std::uint32_t line = 1, column = 1;  // both from 1; columns count bytes
     std::uint32_t text = 0, length = 0;  // in JsonTree::texts: a key, a string, or a number as it was written
-    std::uint32_t next = 0;              // index behind this node and all that it holds
+    std::uint32_t next = 0;              // index behind this node and its contents
     bool operator==(const JsonNode&) const = default;
 };
 
-/// What nodes and texts are in, owned by somebody else. The root is the first node.
+/// A view of nodes and texts that another object owns. The root is the first node.
 struct JsonTree {
     std::span<const JsonNode> nodes;
     std::string_view texts;
@@ -44,7 +43,7 @@ struct JsonTree {
 
 struct JsonMember;
 
-/// What a container holds, in order: every `Item` knows the index of the next.
+/// The contents of a container, in order: every `Item` knows the index of the next.
 template <typename Item>
 class JsonRange {
 public:
@@ -78,7 +77,7 @@ private:
     std::uint32_t first_, end_;
 };
 
-/// A value within a tree, which outlives it.
+/// A value within a tree; the tree must outlive it.
 class JsonValue {
 public:
     using Kind = JsonNode::Kind;
@@ -90,9 +89,9 @@ public:
     [[nodiscard]] int column() const { return static_cast<int>(node().column); }
     /// A string's value, or a number as it was written.
     [[nodiscard]] std::string_view text() const { return tree_->texts.substr(node().text, node().length); }
-    /// Of an array; of anything else nothing.
+    /// The elements of an array; empty for other kinds.
     [[nodiscard]] JsonRange<JsonValue> items() const;
-    /// Of an object; of anything else nothing.
+    /// The members of an object; empty for other kinds.
     [[nodiscard]] JsonRange<JsonMember> members() const;
     [[nodiscard]] std::optional<JsonMember> member(std::string_view key) const;
 
@@ -132,10 +131,10 @@ struct JsonDocument {
 };
 
 /// Reads one JSON text (comments `//` and `/* */` allowed). Syntax errors, duplicate keys and strings that
-/// hold a NUL go to `findings`. Nothing is returned where the text could not be read to its end.
+/// hold a NUL go to `findings`. Returns nothing if the text could not be read to its end.
 [[nodiscard]] std::optional<JsonDocument> parse_json(std::string_view text, Findings& findings);
 
-/// The tree without comments, blanks and order of keys: what a hash of a rule file is made of.
+/// The tree without comments, blanks and order of keys, as the input of a rule file's hash.
 [[nodiscard]] std::string canonical_json(const JsonTree& tree);
 
 /// "a list", "the number 3", "the string \"x\"": for messages.

@@ -1,8 +1,8 @@
-// What a rule set took from the machine when it was loaded.
+// Facts about the host that a rule set depended on when it was loaded.
 //
-// A run has it on record, so that its decisions can be judged again as they were, whatever exists by then and
-// wherever names lead. Read back from a log it is a stranger's: patterns are compiled anew, and what is none
-// is as if it had not been there.
+// A run records them, so that `audit replay` can evaluate its decisions again after files and names have
+// changed. Read back from a log the facts are untrusted: patterns are compiled anew, and an invalid one is
+// ignored.
 #pragma once
 
 #include <map>
@@ -14,20 +14,20 @@
 
 namespace callgate::rules {
 
-struct Surroundings {
-    /// What a pattern of a rule with `expand` became.
+struct LoadSnapshot {
+    /// The paths that a pattern of a rule with `expand` became.
     struct Expanded {
         std::string pattern;
-        bool followed = false;           // links to what was found count too: of rules that deny or kill
+        bool followed = false;           // also resolved links to the found objects (deny, kill)
         std::vector<std::string> paths;  // as patterns
     };
     std::vector<Expanded> expanded;
     std::map<std::string, std::vector<IpAddress>> hosts;
-    /// Where names led that the paths of rules and of rule options begin with, if elsewhere: symbolic links,
-    /// and what was not written as the kernel has it. Nothing where that is not known.
+    /// Targets of the names at the start of rule paths and rule options, if they led elsewhere. Such names
+    /// are symbolic links, and names that were not in the kernel's form. Absent if unknown.
     std::optional<std::map<std::string, std::string>> links;
 
-    /// Where `path` led: itself where it was no such name. Nothing where that is not known.
+    /// The target of `path`: `path` itself if it is not in `links`, nothing if `links` is unknown.
     [[nodiscard]] std::optional<std::string> led(const std::string& path) const {
         if (!links) return std::nullopt;
         const auto known = links->find(path);

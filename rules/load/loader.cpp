@@ -1,5 +1,5 @@
-// From sources to one rule set. The order: read every file, merge, expand, resolve hosts, compile, refuse
-// what cannot be enforced, and only then examples and warnings.
+// Turns sources into one rule set. The order: read every file, merge, expand, resolve hosts, compile, reject
+// what cannot be enforced, and only then run examples and warnings.
 #include "rules/load/loader.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace callgate::rules {
 namespace {
 
-/// Names that are looked up at start, one after the other.
+/// Bound on names that are looked up at start, one after the other.
 constexpr std::size_t max_hosts = 256;
 
 class Loading {
@@ -73,7 +73,7 @@ void Loading::read_parts() {
 }
 
 void Loading::take_settings(const RuleFile& file, bool user_rules) {
-    // Accepted rules add answers, never a default.
+    // The user's accepted rules add answers, never a default.
     if (file.fallback && !user_rules) fallback_ = std::max(fallback_.value_or(Action::allow), *file.fallback);
     result_.limits = result_.limits.tighter(file.limits);
     for (const std::string& name : file.environment.pass) {
@@ -84,11 +84,11 @@ void Loading::take_settings(const RuleFile& file, bool user_rules) {
     if (result_.description.empty()) result_.description = file.parsed.description;
 }
 
-/// What an earlier load made of the pattern, where it is known.
+/// The expansion of an earlier load, if known.
 std::optional<std::vector<Glob>> Loading::expanded_then(const Glob& glob, bool follow) const {
-    if (context_.then == nullptr) return std::nullopt;
-    const auto& all = context_.then->expanded;
-    const auto known = std::find_if(all.begin(), all.end(), [&](const Surroundings::Expanded& one) {
+    if (context_.earlier == nullptr) return std::nullopt;
+    const auto& all = context_.earlier->expanded;
+    const auto known = std::find_if(all.begin(), all.end(), [&](const LoadSnapshot::Expanded& one) {
         return one.followed == follow && one.pattern == glob.text();
     });
     if (known == all.end()) return std::nullopt;
@@ -108,19 +108,19 @@ std::vector<Glob> Loading::expand_now(const Glob& glob, bool follow, std::vector
     for (const std::string& path : expansion.found)
         if (const std::string real = patterns_.canonical(path); follow && real != path)
             expansion.globs.push_back(Glob::beneath(real));
-    Surroundings::Expanded& taken = result_.surroundings.expanded.emplace_back(
-        Surroundings::Expanded{.pattern = glob.text(), .followed = follow, .paths = {}});
+    LoadSnapshot::Expanded& taken = result_.snapshot.expanded.emplace_back(
+        LoadSnapshot::Expanded{.pattern = glob.text(), .followed = follow, .paths = {}});
     for (const Glob& one : expansion.globs) taken.paths.push_back(one.text());
     return std::move(expansion.globs);
 }
 
-/// False where nothing exists that the rule speaks of: without a path it would speak of everything, so it is
-/// left out.
+/// Returns false if no object exists that the rule's patterns match. The caller then drops the rule: without
+/// a path it would match every object.
 bool Loading::expand(Rule& rule) {
     if (!expander_) return true;
     std::vector<Glob> globs;
     std::vector<std::string> kept;
-    // A link that a stranger made must not lead an allowance elsewhere; a restriction follows it.
+    // A link made by another user must not lead an allowance elsewhere; a restriction follows it.
     const bool follow = rule.action == Action::deny || rule.action == Action::kill;
     for (const Glob& glob : rule.when.path) {
         std::optional<std::vector<Glob>> found = expanded_then(glob, follow);
@@ -139,17 +139,17 @@ bool Loading::expand(Rule& rule) {
     return !rule.when.path.empty();
 }
 
-/// The addresses of a host as they are now. A check asks nobody, since a stranger may have chosen the names:
-/// each name gets an address from a block that is nobody's (RFC 6666), so that rules and examples can be
-/// tried.
+/// The current addresses of a host. A check resolves no name, because an untrusted author may have chosen it.
+/// Instead each name gets an address from a block that nobody uses (RFC 6666), so that rules and examples can
+/// be tried.
 const std::vector<IpAddress>& Loading::addresses(const std::string& host) {
     const auto known = addresses_.find(host);
     if (known != addresses_.end()) return known->second;
     std::vector<IpAddress>& found = addresses_[host];
     if (!context_.check) {
-        if (context_.then != nullptr) {
-            const auto then = context_.then->hosts.find(host);
-            if (then != context_.then->hosts.end()) return found = then->second;
+        if (context_.earlier != nullptr) {
+            const auto then = context_.earlier->hosts.find(host);
+            if (then != context_.earlier->hosts.end()) return found = then->second;
         }
         if (context_.resolve && addresses_.size() <= max_hosts) found = context_.resolve(host);
         return found;
@@ -263,8 +263,8 @@ LoadedRules Loading::run() {
     compile();
     if (result_.ok() && context_.check) check();
     result_.sha256 = digest(files_, sources_);
-    result_.surroundings.hosts = std::move(addresses_);
-    result_.surroundings.links = patterns_.take_links();
+    result_.snapshot.hosts = std::move(addresses_);
+    result_.snapshot.links = patterns_.take_links();
     if (!result_.ok()) result_.rules = nullptr;
     return std::move(result_);
 }

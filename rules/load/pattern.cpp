@@ -116,9 +116,9 @@ std::optional<std::string> PatternMaker::expand_literal(std::string_view text, b
     return substitute(text, tilde, false, error);
 }
 
-/// Makes an existing path canonical; true where nothing is there.
+/// Makes an existing path canonical; returns true if nothing exists there.
 bool PatternMaker::look(std::string& path) {
-    if (auto then = context_.then != nullptr ? context_.then->led(path) : std::nullopt) {
+    if (auto then = context_.earlier != nullptr ? context_.earlier->led(path) : std::nullopt) {
         path = std::move(*then);
         return false;
     }
@@ -156,8 +156,8 @@ PatternMaker::Place PatternMaker::place(std::string_view path) {
     return look_at(path, parent, above);
 }
 
-/// Looked at once, whatever the number of patterns beneath it: hundreds of patterns share a few directories,
-/// and most of what they name does not exist.
+/// Each directory is looked up once: hundreds of patterns share a few directories, and most of the named
+/// objects do not exist.
 const PatternMaker::Place& PatternMaker::parent_place(std::string_view directory) {
     const auto known = parents_.find(directory);
     if (known != parents_.end()) return known->second;

@@ -1,6 +1,7 @@
-// Patterns as rule files write them: variables put in, and the canonical name beside the written one.
+// Patterns as rule files write them: variables are expanded, and the canonical name stands beside the written
+// one.
 //
-// A variable's value is a name of this machine, never pattern text: its bytes are quoted, so that a work
+// A variable's value is a name on this host, never pattern text. Its bytes are quoted, so that a work
 // directory called "a[b]*" means itself.
 #pragma once
 
@@ -18,12 +19,12 @@
 
 namespace callgate::rules {
 
-/// `literal` with every byte that means something in a pattern quoted by a backslash.
+/// `literal` with a backslash before every byte that is special in a pattern.
 [[nodiscard]] std::string quote_glob(std::string_view literal);
 
 class PatternMaker {
 public:
-    /// Alternatives of all patterns together: a megabyte of braces would otherwise fill the memory.
+    /// Bound on alternatives of all patterns together: a megabyte of braces would otherwise fill the memory.
     static constexpr std::size_t max_alternatives = 30'000;
 
     explicit PatternMaker(const LoadContext& context);
@@ -38,25 +39,25 @@ public:
     [[nodiscard]] std::optional<std::string> expand_literal(std::string_view text, bool tilde,
                                                             std::string& error) const;
 
-    /// The canonical form of an absolute path whose last components may not exist.
+    /// The canonical form of an absolute path; its last components may not exist.
     [[nodiscard]] std::string canonical(const std::string& path);
 
-    /// Names that led elsewhere so far (Surroundings::links).
+    /// Names that led elsewhere so far (LoadSnapshot::links).
     [[nodiscard]] std::map<std::string, std::string> take_links() { return std::move(links_); }
 
 private:
     [[nodiscard]] std::optional<std::string> substitute(std::string_view text, bool tilde, bool quote,
                                                         std::string& error) const;
-    /// A value without final slashes, so that "${tmp}/x" has one; as it is, and quoted.
+    /// A value without final slashes, so that "${tmp}/x" has one slash; plain and quoted.
     struct Variable {
         std::string_view name;
         std::string value, quoted;
     };
     [[nodiscard]] const Variable* variable(std::string_view name, std::string& error) const;
 
-    /// What is known of a path.
+    /// Known facts about a path.
     struct Place {
-        std::optional<std::string> elsewhere;  // its canonical form, where that is another
+        std::optional<std::string> elsewhere;  // its canonical form, if different
         bool absent = false;                   // nothing is there
     };
     struct PathHash {
@@ -68,7 +69,7 @@ private:
     bool look(std::string& path);
     [[nodiscard]] Place look_at(std::string_view path, const Place& parent, std::string_view parent_path);
 
-    /// Counts what a compiled pattern adds.
+    /// Counts the alternatives of a compiled pattern.
     [[nodiscard]] bool within_bounds(const Glob& glob, std::string& error);
 
     const LoadContext& context_;

@@ -1,4 +1,4 @@
-// What the parts of the rule parser share: typed access to the tree, with a finding where the type is wrong.
+// Shared by the parts of the rule parser: typed access to the tree, with a finding if the type is wrong.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace callgate::rules {
 
-/// One file while it is parsed.
+/// State of the parser for one file.
 struct ParseState {
     Findings& findings;
     PatternMaker& patterns;
@@ -23,10 +23,10 @@ struct ParseState {
     }
 };
 
-/// "expected WHAT, not VALUE" at the value.
+/// Reports "expected WHAT, not VALUE" at the value.
 void wrong_type(const ParseState& state, const JsonValue& value, std::string_view what);
 
-/// The text of a string that is not empty; a finding otherwise.
+/// The text of a string that is not empty; otherwise reports a finding.
 [[nodiscard]] std::optional<std::string_view> want_text(const ParseState& state, const JsonValue& value,
                                                         std::string_view what);
 
@@ -41,22 +41,22 @@ void for_each_value(const ParseState& state, const JsonValue& value, std::string
     for (const JsonValue& item : value.items()) each(item);
 }
 
-/// A key that the place does not know: the nearest known word, else all of them.
+/// Reports an unknown key, with the nearest known word, or else all of them.
 void unknown_key(const ParseState& state, const JsonMember& member, KeyPlace place);
 
 /// "unknown KIND \"word\": did you mean \"near\"?", else "expected a, b or c".
 [[nodiscard]] std::string unknown_word(std::string_view kind, std::string_view word,
                                        std::span<const std::string_view> known);
 
-/// The conditions of a rule or an exception whose operations are known. `keys` that are no condition are left
-/// to the caller.
+/// Parses a condition of a rule or an exception whose operations are known. Keys that are no condition are
+/// left to the caller.
 [[nodiscard]] bool is_condition(std::string_view key);
 void parse_condition(const ParseState& state, const JsonMember& member, OperationSet operations,
                      Conditions& into);
-/// What no single condition shows: conditions that exclude each other, protocols that do not fit.
+/// Checks conditions together: those that exclude each other, and protocols that do not fit.
 void check_conditions(const ParseState& state, const JsonValue& object, const Conditions& conditions);
 
-/// One element of `rules`.
+/// Parses an element of `rules`.
 [[nodiscard]] std::optional<ParsedRule> parse_rule(const ParseState& state, const JsonValue& value);
 
 void parse_limits(const ParseState& state, const JsonValue& value, Limits& into);

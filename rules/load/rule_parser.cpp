@@ -1,4 +1,5 @@
-// Rules and the file around them. Conditions are in condition_parser.cpp, limits in settings_parser.cpp.
+// Parses rules and the file around them. Conditions are in condition_parser.cpp, limits in
+// settings_parser.cpp.
 #include "rules/load/rule_parser.hpp"
 
 #include <algorithm>
@@ -42,7 +43,7 @@ OperationSet parse_operation_list(const ParseState& state, const JsonValue& valu
     return operations;
 }
 
-/// The one action key. What follows is judged by its operations, so it is read before the other keys.
+/// Parses the action key. Its operations decide whether other keys are valid, so it is read first.
 bool parse_action_key(const ParseState& state, const JsonValue& object, Rule& rule) {
     std::optional<JsonMember> chosen;
     for (const JsonMember& member : object.members()) {
@@ -118,7 +119,7 @@ void parse_reason(const ParseState& state, const JsonValue& value, Rule& rule) {
     rule.reason = *text;
 }
 
-/// Everything but the action.
+/// Parses every key except the action.
 void parse_member(const ParseState& state, const JsonMember& member, const JsonValue& object,
                   ParsedRule& parsed) {
     Rule& rule = parsed.rule;
@@ -144,8 +145,8 @@ void parse_rule_list(const ParseState& state, const JsonValue& value, ParsedFile
         ++number;
         const std::size_t before = state.findings.errors();
         std::optional<ParsedRule> parsed = parse_rule(state, item);
-        // A rule that lost a condition would say more than it was meant to: what is found out about the rest
-        // must not rest on it.
+        // A rule that lost a condition would match more than its author meant. Findings about other rules
+        // must not depend on it, so it is dropped.
         if (!parsed || state.findings.errors() != before) continue;
         if (parsed->rule.id.empty()) parsed->rule.id = state.findings.file() + '#' + std::to_string(number);
         file.rules.push_back(std::move(*parsed));
@@ -210,10 +211,10 @@ std::optional<ParsedRule> parse_rule(const ParseState& state, const JsonValue& v
     if (!want_object(state, value, "a rule (an object)")) return std::nullopt;
     ParsedRule parsed;
     parsed.rule.source = state.findings.at(value.line(), value.column());
-    const bool judged = parse_action_key(state, value, parsed.rule);
+    const bool has_action = parse_action_key(state, value, parsed.rule);
     for (const JsonMember& member : value.members()) parse_member(state, member, value, parsed);
     check_conditions(state, value, parsed.rule.when);
-    if (!judged) return std::nullopt;
+    if (!has_action) return std::nullopt;
     return parsed;
 }
 

@@ -1,7 +1,8 @@
-// One rule file's text as values: every key, condition and note checked, every error at once with its place.
+// Parses one rule file into values: every key, condition and note is checked, and all errors are reported at
+// once with their places.
 //
-// Nothing is looked up here: `extends` is resolved, `expand` walked and hosts resolved by the loader. An
-// attacker may have written the text.
+// The parser looks nothing up: the loader resolves `extends`, walks `expand` and resolves hosts. An attacker
+// may have written the text.
 #pragma once
 
 #include <optional>
@@ -43,23 +44,24 @@ struct ParsedFile {
     Limits limits;
     Environment environment;
     std::vector<ParsedExample> examples;
-    /// Of the text without comments, blanks and order of keys.
+    /// Hash of the text without comments, blanks and order of keys.
     std::string sha256;
 };
 
 inline constexpr std::size_t max_rules = 10'000;
 
-/// `label` stands in messages and in the default ids "<label>#<n>".
+/// `label` appears in messages and in the default ids "<label>#<n>".
 [[nodiscard]] ParsedFile parse_rules(std::string_view text, const std::string& label, PatternMaker& patterns,
                                      std::vector<Diagnostic>& diagnostics);
-/// The same of a profile whose text was read when callgate was built.
+/// The same for a profile whose text was parsed when callgate was built.
 [[nodiscard]] ParsedFile parse_rules(const ShippedProfile& profile, const std::string& label,
                                      PatternMaker& patterns, std::vector<Diagnostic>& diagnostics);
 
-/// Where a key may stand in a rule file.
+/// The places for keys in a rule file.
 enum class KeyPlace { file, rule, condition, limit, environment, example };
 
-/// The keys that the parser knows in a place: what it suggests from and what the schema must name.
+/// The keys that the parser knows in a place: the words for suggestions, and the names that the schema must
+/// have.
 [[nodiscard]] std::span<const std::string_view> known_keys(KeyPlace place);
 
 /// The number of an errno name ("ENOENT") that a rule may state.

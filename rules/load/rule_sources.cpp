@@ -151,7 +151,7 @@ const RuleFile* RuleFiles::add(const RuleSources::Profile& part) {
 }
 
 const RuleFile* RuleFiles::add(const RuleSources::Text& part) {
-    // Two texts may share a label: each is a file of its own.
+    // Two texts may share a label: each counts as a separate file.
     return include({"text " + std::to_string(files_.size()), part.label, std::nullopt, part.json}, {});
 }
 

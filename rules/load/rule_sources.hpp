@@ -1,6 +1,6 @@
-// The rule files that belong to a run: what the user named and what that extends, each read once.
+// The rule files of a run: those that the user named and those that they extend, each read once.
 //
-// Bounded against hostile files: 1 MiB each, 100 of them, 10,000 rules in all, no cycle.
+// The reader is bounded against hostile files: 1 MiB each, 100 files, 10,000 rules in all, no cycle.
 #pragma once
 
 #include <map>
@@ -13,10 +13,10 @@
 
 namespace callgate::rules {
 
-/// One rule file after parsing, with what it takes over from those that it extends.
+/// A parsed rule file, with the settings that it inherits from those that it extends.
 struct RuleFile {
-    std::string label;                     // in messages: a path, "profile NAME"
-    std::optional<std::string> directory;  // of the file; nothing where relative names mean nothing
+    std::string label;                     // for messages: a path, "profile NAME"
+    std::optional<std::string> directory;  // of the file; nothing if it has none
     ParsedFile parsed;
     std::vector<const RuleFile*> extends;
     /// The file's own default, else the strictest of what it extends.
@@ -30,12 +30,12 @@ public:
     RuleFiles(const LoadContext& context, PatternMaker& patterns, std::vector<Diagnostic>& diagnostics)
         : context_(context), patterns_(patterns), diagnostics_(diagnostics) {}
 
-    /// What the user named. Null where it could not be read: a diagnostic says why.
+    /// Adds a source that the user named. Null after an error, which becomes a diagnostic.
     const RuleFile* add(const RuleSources::File& part);
     const RuleFile* add(const RuleSources::Profile& part);
     const RuleFile* add(const RuleSources::Text& part);
 
-    /// Every file, in the order in which their rules are merged: each before those that it extends.
+    /// Every file in merge order: each before those that it extends.
     [[nodiscard]] const std::vector<std::unique_ptr<RuleFile>>& all() const { return files_; }
     /// Paths that were read (no shipped profile).
     [[nodiscard]] const std::vector<std::string>& paths() const { return paths_; }

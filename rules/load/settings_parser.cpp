@@ -1,4 +1,4 @@
-// `limits` and `environment`.
+// Parses `limits` and `environment`.
 #include <algorithm>
 #include <charconv>
 
@@ -67,7 +67,7 @@ void parse_limit(const ParseState& state, const JsonMember& member, Limits& into
     into = into.tighter(one);
 }
 
-/// A name that an environment can hold and a shell can use.
+/// Whether an environment can hold the name and a shell can use it.
 bool variable_name(std::string_view name) {
     const auto allowed = [](char byte) {
         return (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') ||

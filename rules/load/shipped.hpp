@@ -1,5 +1,5 @@
-// The profiles and the schema that callgate brings along. Their text is read when callgate is built
-// (cmake/embed.cpp), by the parser that also reads the user's files.
+// The profiles and the schema that ship with callgate. The parser that also reads the user's files reads them
+// when callgate is built (cmake/embed.cpp).
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@ struct ShippedProfile {
     std::string_view sha256;       // of canonical_json(tree)
 };
 [[nodiscard]] std::span<const ShippedProfile> shipped_profiles();
-/// Null where there is none of that name.
+/// Null if no profile has that name.
 [[nodiscard]] const ShippedProfile* find_shipped_profile(std::string_view name);
 [[nodiscard]] std::string_view rules_schema();
 

@@ -42,12 +42,12 @@ Verdict Warnings::decide(Operation operation, const std::string& path) const {
 }
 
 void Warnings::check_never_decides(const Rule& rule) {
-    // Each is compared with each: a stranger's ten thousand rules must not cost minutes.
+    // Every pair is compared: ten thousand rules of an untrusted author must not take minutes.
     constexpr std::size_t max_compared = 1000;
     if (rules_.rules().size() > max_compared) return;
     for (const Rule& other : rules_.rules()) {
         if (&other == &rule) continue;
-        // Of two equal actions the first names the verdict; a second one in another file is no mistake.
+        // For equal actions the first rule names the verdict; a repetition in another file is no mistake.
         const bool wins = other.action > rule.action || (other.action == rule.action && &other < &rule &&
                                                          other.source.file == rule.source.file);
         if (wins && covers_rule(other, rule))
@@ -65,8 +65,8 @@ void Warnings::check_pattern(const Rule& rule, const Glob& glob) {
             return add(rule, "the pattern " + in_quotes(glob.text()) +
                                  " matches nothing: paths have at most 4095 bytes");
         const bool beneath = !branch.literal && !branch.hierarchy;
-        if (beneath && context_.machine.tree != nullptr && branch.head != "/" &&
-            context_.machine.tree->kind(branch.head) == FileTree::Kind::file)
+        if (beneath && context_.host.tree != nullptr && branch.head != "/" &&
+            context_.host.tree->kind(branch.head) == FileTree::Kind::file)
             add(rule, "the pattern " + in_quotes(glob.text()) +
                           " matches nothing: " + in_quotes(branch.head) + " is not a directory");
     }
@@ -84,7 +84,7 @@ void Warnings::check_patterns(const Rule& rule) {
 void Warnings::check_execute(const Rule& rule) {
     if (!rule.operations.contains(Operation::execute)) return;
     if (rule.action == Action::allow || rule.action == Action::ask) {
-        if (context_.machine.landlock_abi == 0)
+        if (context_.host.landlock_abi == 0)
             add(rule, "needs Landlock to hold executions, which this kernel lacks");
         return;
     }
@@ -100,12 +100,12 @@ void Warnings::check_execute(const Rule& rule) {
 
 void Warnings::check_links(const Rule& rule) {
     const bool restricts = rule.action == Action::deny || rule.action == Action::kill;
-    if (!restricts || rule.built_in || !context_.machine.link_count) return;
+    if (!restricts || rule.built_in || !context_.host.link_count) return;
     for (const Glob& glob : rule.when.path) {
         for (const Glob::Branch& branch : glob.branches()) {
-            if (!branch.literal || context_.machine.tree == nullptr) continue;
-            if (context_.machine.tree->kind(branch.head) != FileTree::Kind::file) continue;
-            const unsigned long links = context_.machine.link_count(branch.head);
+            if (!branch.literal || context_.host.tree == nullptr) continue;
+            if (context_.host.tree->kind(branch.head) != FileTree::Kind::file) continue;
+            const unsigned long links = context_.host.link_count(branch.head);
             if (links > 1)
                 add(rule, in_quotes(branch.head) + " has " + std::to_string(links) +
                               " hard links: the others are not covered");
@@ -127,10 +127,11 @@ void Warnings::check_rule(const Rule& rule) {
             "depends on arguments, which is no protection: another process of the run may rewrite them");
 }
 
-/// Patterns of the base profile that keep secrets from being read; an allow rule that reaches one is too
-/// wide.
+/// Checks allow rules against the patterns of the base profile that protect secrets. A rule that allows one
+/// of those paths is too wide.
 void Warnings::check_secrets() {
-    // Where base is extended its denials stand; what it expands at start is not there to be denied by name.
+    // If base is extended, its denials are in force; patterns that it expands at start need not be checked by
+    // name.
     const auto all = rules_.rules();
     if (std::any_of(all.begin(), all.end(),
                     [](const Rule& rule) { return rule.source.file == "profile base"; }))
@@ -156,7 +157,7 @@ void Warnings::check_secrets() {
     }
 }
 
-/// Whether anything could start at all: something executable, and libraries for what is linked dynamically.
+/// Warns if no program could start: a program needs execution, and libraries if it is linked dynamically.
 void Warnings::check_start() {
     if (rules_.fallback() == Action::allow) return;
     const auto all = rules_.rules();
@@ -164,16 +165,16 @@ void Warnings::check_start() {
         return rule.action <= Action::ask && rule.operations.contains(Operation::execute);
     });
     const std::string file = context_.named.empty() ? "" : *context_.named.begin();
-    const auto say = [&](const std::string& message) {
+    const auto warn = [&](const std::string& message) {
         out_.push_back({Diagnostic::Severity::warning, {file, 0, 0}, message});
     };
-    if (!executes) return say("no program could start: nothing may be executed; extend \"base\", or use -x");
+    if (!executes) return warn("no program could start: nothing may be executed; extend \"base\", or use -x");
     for (const std::string directory : {"/usr/lib", "/lib", "/lib64"}) {
         const Verdict verdict =
             decide(Operation::read, context_.patterns.canonical(directory) + "/ld-linux.so.2");
         if (verdict.action == Action::allow || verdict.action == Action::ask) return;
     }
-    say("no dynamically linked program could start: /usr/lib may not be read; extend \"base\"");
+    warn("no dynamically linked program could start: /usr/lib may not be read; extend \"base\"");
 }
 
 void Warnings::collect() {
@@ -196,14 +197,15 @@ bool covers_block(const Cidr& wide, const Cidr& narrow) {
 template <typename T, typename Covers>
 bool covers_list(const std::vector<T>& wide, const std::vector<T>& narrow, Covers covers) {
     if (wide.empty()) return true;
-    // Each is compared with each: not worth it for lists that only a machine writes.
+    // Every pair is compared, which is not worth it for generated lists.
     if (wide.size() * narrow.size() > 10'000) return false;
     return !narrow.empty() && std::all_of(narrow.begin(), narrow.end(), [&](const T& one) {
         return std::any_of(wide.begin(), wide.end(), [&](const T& other) { return covers(other, one); });
     });
 }
 
-/// Not stated: deny and kill speak of all protocols, allow and ask of TCP and connected unix sockets.
+/// If no protocol is stated, deny and kill cover all protocols; allow and ask cover TCP and connected unix
+/// sockets.
 bool covers_protocols(const Rule& wide, const Rule& narrow) {
     const Protocols& one = wide.when.protocol;
     const Protocols& other = narrow.when.protocol;
@@ -224,7 +226,7 @@ std::string sample_path(const Glob::Branch& branch) {
         const std::string_view component = rest.substr(0, rest.find('/'));
         rest.remove_prefix(component.size());
         if (component == "**") {
-            // Only at the end does "**" need a name of its own.
+            // "**" needs a name only at the end.
             if (rest.empty()) path += "/sample";
             continue;
         }
@@ -233,7 +235,7 @@ std::string sample_path(const Glob::Branch& branch) {
             if (component[at] == '*') {
                 path += at > 0 && component[at - 1] == '*' ? "" : "sample";
             } else if (component[at] == '[') {
-                // The first byte of a class, or one that is in no negated class of a shipped pattern.
+                // Takes the first byte of a class, or one that is in no negated class of a shipped pattern.
                 const bool negated = component.substr(at + 1, 1) == "!" || component.substr(at + 1, 1) == "^";
                 path += negated ? '~' : component[std::min(at + 1, component.size() - 1)];
                 at = std::min(component.find(']', at + 2), component.size() - 1);

@@ -1,4 +1,4 @@
-// What `callgate check` warns of: rules that do less, or more, than they seem to.
+// Warnings of `callgate check`: rules that do less, or more, than they seem to.
 #pragma once
 
 #include <set>
@@ -13,20 +13,20 @@
 namespace callgate::rules {
 
 struct WarningContext {
-    const LoadContext& machine;
+    const LoadContext& host;
     PatternMaker& patterns;
-    /// Files that the user named: what shipped profiles say among themselves is not the user's concern.
+    /// Files that the user named: warnings about shipped profiles alone do not concern the user.
     const std::set<std::string>& named;
 };
 
 void collect_warnings(const RuleSet& rules, const WarningContext& context, std::vector<Diagnostic>& out);
 
-/// A path that the branch matches, for questions such as "is what this pattern protects readable?". Wildcards
-/// become one plain name, so that it is an example, not the worst case.
+/// A path that the branch matches, to ask for example whether a protected file is readable. Wildcards become
+/// one plain name, so it is an example, not the worst case.
 [[nodiscard]] std::string sample_path(const Glob::Branch& branch);
 
-/// Whether everything that `narrow` matches is matched by `wide` (conservative: false where unsure).
-/// Exceptions of `narrow` do not matter, `wide` must have none.
+/// Whether `wide` matches every object that `narrow` matches (conservative: false if unsure). Exceptions of
+/// `narrow` do not matter; `wide` must have none.
 [[nodiscard]] bool covers_rule(const Rule& wide, const Rule& narrow);
 
 }  // namespace callgate::rules

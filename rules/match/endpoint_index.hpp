@@ -1,8 +1,8 @@
-// Which rules could match an internet endpoint, found by its address or its port.
+// Finds the rules that could match an internet endpoint, by its address or its port.
 //
-// Private to rules/rule_set. It only narrows down: whoever asks still tests each rule in full. Rules that
-// name hosts or addresses are stored under each of their blocks, and every prefix length that occurs is
-// looked up once; rules that name few ports under each port; all others are offered always. Filled once, then
+// Private to rules/match/rule_set. The index only narrows down: callers still test each rule in full. Rules
+// with hosts or addresses are stored under each of their blocks, and every occurring prefix length is looked
+// up once. Rules with few ports are stored under each port. All others are always offered. Filled once, then
 // only read.
 #pragma once
 
@@ -18,7 +18,7 @@ class EndpointIndex {
 public:
     void add(std::uint32_t rule, const Conditions& when);
 
-    /// Calls `visit(rule)` for every rule that could match; for one rule perhaps more than once.
+    /// Calls `visit(rule)` for every rule that could match, perhaps more than once for a rule.
     template <typename Visit>
     void search(const Endpoint& endpoint, Visit visit) const {
         for (const std::uint32_t rule : always_) visit(rule);

@@ -10,7 +10,7 @@ void HeadIndex::add(std::uint32_t rule, const Glob& glob) {
         const Glob::Branch& branch = branches[index];
         const Entry entry{rule, index, &glob};
         if (glob.kind() == GlobKind::text && !branch.literal) {
-            // `matches` looks at every branch by itself.
+            // `matches` tests every branch itself.
             if (texts_.empty() || texts_.back().glob != &glob) texts_.push_back(entry);
         } else {
             pending_.push_back({branch.head, branch.literal, entry});
@@ -18,7 +18,7 @@ void HeadIndex::add(std::uint32_t rule, const Glob& glob) {
     }
 }
 
-/// Every head gets a number; its branches then come to stand together, in the order in which they were added.
+/// Every head gets a number. Its branches are then stored together, in the order of `add`.
 void HeadIndex::freeze() {
     places_.assign(std::bit_ceil(pending_.size() * 2 + 2), 0);
     heads_.reserve(pending_.size());
@@ -26,7 +26,7 @@ void HeadIndex::freeze() {
     number.reserve(pending_.size());
     for (const Pending& one : pending_) {
         number.push_back(number_of(one.head));
-        // Counts, until all are known.
+        // These are counts until all heads are known.
         Head& head = heads_[number.back()];
         ++head.end;
         if (one.literal) ++head.beneath;
@@ -47,7 +47,7 @@ void HeadIndex::freeze() {
     pending_ = {};
 }
 
-/// Of a head that is new, the next one.
+/// The head's number; a new head gets the next one.
 std::uint32_t HeadIndex::number_of(std::string_view head) {
     const std::uint64_t hash = hash_of(head);
     for (std::size_t place = first_place(hash);; place = (place + 1) & (places_.size() - 1)) {

@@ -1,8 +1,8 @@
-// Which branches of which globs could match a name, found by their literal heads.
+// Finds the glob branches that could match a name, by their literal heads.
 //
-// Private to rules/rule_set. A name is hashed once, component by component, and every directory on the way is
-// looked up; so the cost of a search is the length of the name and the branches that share a head with it,
-// not the number of rules. An attacker controls the name, never what is stored. Filled once, then only read.
+// Private to rules/match/rule_set. A name is hashed once, component by component, and every directory on the
+// way is looked up. So a search costs the length of the name and the branches that share a head with it, not
+// the number of rules. An attacker controls the name, never the stored heads. Filled once, then only read.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ namespace callgate::rules {
 
 class HeadIndex {
 public:
-    /// One branch of `glob`, found on the way to a name that it could match.
+    /// A branch of `glob` that could match a name.
     struct Entry {
         std::uint32_t rule = 0;
         std::uint32_t branch = 0;
-        /// Outlives the index.
+        /// Must outlive the index.
         const Glob* glob = nullptr;
     };
 
@@ -28,8 +28,8 @@ public:
     void add(std::uint32_t rule, const Glob& glob);
     void freeze();
 
-    /// Calls `visit(rule)` for every branch that matches `name`: a path, or a text without a leading '/'.
-    /// `worth(rule)` may spare the match of a branch.
+    /// Calls `visit(rule)` for every branch that matches `name`: a path, or a text without a leading '/'. If
+    /// `worth(rule)` is false, the branch is not matched.
     template <typename Worth, typename Visit>
     void search(std::string_view name, Worth worth, Visit visit) const {
         const auto offer = [&](const Entry& entry, std::string_view rest) {
@@ -56,8 +56,9 @@ public:
 private:
     struct Head {
         std::uint64_t hash = 0;
-        std::string_view text;  // a branch's own, which outlives the index
-        // In `entries_`: literal branches, then those that also match beneath their head, then the end.
+        std::string_view text;  // belongs to a branch, which outlives the index
+        // Indices into `entries_`: literal branches, then branches that also match beneath their head, then
+        // the end.
         std::uint32_t exact = 0, beneath = 0, end = 0;
     };
     struct Pending {
@@ -75,7 +76,7 @@ private:
         for (const char byte : text) hash = mix(hash, byte);
         return hash;
     }
-    /// The low bits of the hash alone depend on the last bytes most.
+    /// Mixes in the high bits: the low bits alone depend mostly on the last bytes.
     [[nodiscard]] std::size_t first_place(std::uint64_t hash) const {
         return static_cast<std::size_t>(hash ^ hash >> 32) & (places_.size() - 1);
     }
@@ -93,10 +94,10 @@ private:
     std::vector<Pending> pending_;  // until `freeze`
     std::vector<Entry> entries_;
     std::vector<Head> heads_;
-    // By hash, with open addressing: one more than the number of a head, or 0. A power of two, at most half
+    // Hash table with open addressing: head number plus one, or 0. Its size is a power of two, at most half
     // full.
     std::vector<std::uint32_t> places_;
-    std::vector<Entry> texts_;  // globs of texts with wildcards: these have no head
+    std::vector<Entry> texts_;  // text globs with wildcards have no head
 };
 
 }  // namespace callgate::rules

@@ -1,5 +1,5 @@
-// Rules that speak of an object and yet have no say in a request: what `explain` tells besides the rules that
-// decide. Pure.
+// Rules that name an object but do not match a request, because of one condition. `explain` shows them beside
+// the rules that decide. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace callgate::rules {
 
-/// What keeps the rule from matching, though everything else of it does.
+/// The single reason for which the rule does not match.
 enum class Obstacle : std::uint8_t {
-    exception,  // the request is what its exception leaves out
-    program,    // another program asks
-    arguments,  // other arguments, or none are known
-    protocol,   // another protocol than the rule's, stated or not
+    exception,  // its exception matches the request
+    program,    // the program is different
+    arguments,  // the arguments are different or unknown
+    protocol,   // the protocol is not one of the rule's
 };
 
 struct NearMiss {
@@ -23,7 +23,7 @@ struct NearMiss {
     Obstacle obstacle = Obstacle::exception;
 };
 
-/// In file order; a rule that misses by more than one thing is none.
+/// In file order. A rule that misses for two reasons or more is left out.
 [[nodiscard]] std::vector<NearMiss> near_misses(const RuleSet& rules, const Request& request,
                                                 Operation operation);
 

@@ -15,7 +15,7 @@ bool names_endpoints(const Conditions& conditions) {
     return !conditions.host.empty() || !conditions.address.empty() || !conditions.port.empty();
 }
 
-/// Whether the rule's or exception's own protocols, once stated, hold the object's. Files have none.
+/// Whether the stated protocols of the rule or exception include the object's. Files have none.
 bool states_protocol(const Protocols& stated, const Object& object) {
     if (const auto* endpoint = std::get_if<Endpoint>(&object)) {
         return endpoint->protocol == Protocol::tcp ? stated.tcp : stated.udp;
@@ -59,7 +59,7 @@ bool object_holds(const Conditions& conditions, const Object& object) {
 bool arguments_match(std::span<const Glob> patterns, std::span<const std::string> arguments) {
     std::size_t pattern = 0;
     std::size_t argument = 0;
-    // Where to go on when the elements after the last "**" do not fit: one argument later.
+    // On a mismatch after the last "**", matching resumes here, one argument later.
     std::optional<std::size_t> after_star;
     std::size_t retry = 0;
     while (argument < arguments.size()) {
@@ -104,7 +104,7 @@ bool may_decide(const Rule& rule, const Object& object, Action fallback) {
     const auto* file = std::get_if<FileObject>(&object);
     if (file == nullptr || !file->unlinked || !check_enabled("nameless")) return true;
     if (rule.action == Action::allow) return false;
-    // A person's yes must not allow what the rule set denies.
+    // A person's answer must not allow an object that the rule set denies.
     return rule.action != Action::ask || fallback == Action::allow;
 }
 

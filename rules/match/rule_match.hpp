@@ -1,6 +1,7 @@
 // Whether one rule matches one request: the meaning of conditions, exceptions and protocols, rule by rule.
 //
-// Private to rules/rule_set, which finds by index what is tested here in full. Pure; allocates nothing.
+// Private to rules/match/rule_set, whose index finds the candidates for this full test. Pure; allocates
+// nothing.
 #pragma once
 
 #include "rules/model/request.hpp"
@@ -8,28 +9,27 @@
 
 namespace callgate::rules {
 
-/// All conditions that are present hold for `operation`. Each kind of object knows its own: a file `path`, an
-/// endpoint `host`, `address` and `port`, a unix socket `unix`; a condition of another kind cannot hold. But
-/// one that states both `path` and `unix` speaks of files by the one and of unix sockets by the other.
+/// Whether all present conditions hold for `operation`. A file can satisfy `path`, an endpoint `host`,
+/// `address` and `port`, a unix socket `unix`. A condition of another kind fails. With both `path` and
+/// `unix`, the first applies to files and the second to unix sockets.
 [[nodiscard]] bool conditions_hold(const Conditions& conditions, const Request& request, Operation operation);
 
-/// As `conditions_hold`, but for those that an index has tested already: `path`, or `unix`.
+/// Like `conditions_hold`, without the conditions that an index has tested already: `path`, or `unix`.
 [[nodiscard]] bool other_conditions_hold(const Conditions& conditions, const Request& request,
                                          Operation operation);
 
-/// Whether the rule speaks of the object's protocol: what it states, else TCP and connected unix sockets for
-/// allow and ask, everything for deny and kill.
+/// Whether the rule covers the object's protocol. If no protocol is stated, allow and ask cover TCP and
+/// connected unix sockets; deny and kill cover everything.
 [[nodiscard]] bool covers_protocol(const Rule& rule, const Object& object);
 
-/// Whether the rule is there at all for objects like this one: a file without a name is not allowed by a
-/// rule.
+/// Whether the rule can decide about such an object: no rule allows a file without a name.
 [[nodiscard]] bool may_decide(const Rule& rule, const Object& object, Action fallback);
 
 /// The whole test: operation, conditions, protocol, name, exception.
 [[nodiscard]] bool rule_matches(const Rule& rule, const Request& request, Operation operation,
                                 Action fallback);
 
-/// Element by element; "**" alone stands for any number of elements.
+/// Matches element by element; "**" alone stands for any number of elements.
 [[nodiscard]] bool arguments_match(std::span<const Glob> patterns, std::span<const std::string> arguments);
 
 }  // namespace callgate::rules

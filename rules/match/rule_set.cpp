@@ -14,7 +14,7 @@ namespace callgate::rules {
 
 namespace {
 
-/// Rules in order of strictness, then of file: the greater wins. Zero is no rule at all.
+/// Ranks rules by strictness, then by file order: the greater wins. Zero means no rule.
 using Rank = std::uint64_t;
 
 constexpr Rank rank_of(Action action) { return (static_cast<Rank>(action) + 1) << 32; }
@@ -36,7 +36,7 @@ OperationSet operations_of(const Object& object) {
     return std::holds_alternative<FileObject>(object) ? file_operations : network_operations;
 }
 
-/// Patterns are made ready to match, so that no evaluation has to.
+/// Prepares all patterns for matching, so that no evaluation has to.
 void prepare(const Conditions& conditions) {
     for (const auto* globs : {&conditions.path, &conditions.unix_socket, &conditions.program})
         for (const Glob& glob : *globs) glob.prepare();
@@ -44,21 +44,21 @@ void prepare(const Conditions& conditions) {
     for (const Glob& glob : *conditions.argv) glob.prepare();
 }
 
-/// What evaluation looks up: pointers into the rules.
+/// The index for evaluation: pointers into the rules.
 class Index {
 public:
     explicit Index(std::span<const Rule> rules);
 
-    /// What is needed of every rule on the way of a search, densely.
+    /// The fields of each rule that a search reads, packed densely.
     struct Digest {
         OperationSet operations;
         Action action = Action::deny;
-        /// No condition but those that the name index tests.
+        /// True if the name index tests all conditions of the rule.
         bool only_name = false;
     };
     std::vector<Digest> digests;
     HeadIndex files, sockets;
-    /// Rules for every file, for every unix socket.
+    /// Rules without a name condition: for every file, for every unix socket.
     std::vector<std::uint32_t> all_files, all_sockets;
     EndpointIndex endpoints;
 
@@ -155,7 +155,7 @@ Verdict RuleSet::Contents::verdict(Rank rank, Operation operation) const {
     return verdict;
 }
 
-/// One evaluation: the strictest rule of each operation, as far as it has been found.
+/// State of one evaluation: the strictest rule found so far for each operation.
 class RuleSet::Contents::Search {
 public:
     Search(const Contents& all, const Request& request)
@@ -171,7 +171,7 @@ public:
         });
     }
 
-    /// The strictest verdict over the operations; of equals that of the first operation.
+    /// The strictest verdict over the operations; for equal ones that of the first operation.
     [[nodiscard]] Verdict strictest() const {
         Rank strictest = 0;
         Operation about = Operation::read;
@@ -203,7 +203,7 @@ private:
         return wins;
     }
 
-    /// For a rule whose `path` or `unix` is absent or known to match.
+    /// Considers a rule whose `path` or `unix` is absent or known to match.
     void offer_named(std::uint32_t number) {
         const Rule& rule = all_.rules[number];
         if (!may_decide(rule, request_.object, all_.fallback) || !covers_protocol(rule, request_.object))
@@ -215,7 +215,7 @@ private:
         });
     }
 
-    /// Lets the rule win wherever it is stricter and `matches(operation)`.
+    /// Lets the rule win for each operation for which it is stricter and `matches(operation)`.
     template <typename Matches>
     void offer(std::uint32_t number, Matches matches) {
         const Index::Digest& digest = index_.digests[number];
@@ -242,8 +242,8 @@ void RuleSet::prepare() const { static_cast<void>(contents_->indexed()); }
 
 Verdict RuleSet::evaluate(const Request& request) const {
     if (request.operations.empty() || !operations_of(request.object).contains_all(request.operations)) {
-        // Nothing asked, or asked of an object that knows no such operation: a decoder's mistake must not
-        // allow.
+        // The request names no operation, or one that this kind of object lacks. A decoder's mistake must not
+        // allow anything.
         Verdict refused;
         refused.error = EACCES;
         return refused;

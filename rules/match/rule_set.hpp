@@ -1,9 +1,9 @@
 // A rule set compiled for evaluation: immutable, shared by all threads without a lock.
 //
-// `evaluate` is the one evaluator (architecture.md, invariant 6). It is pure, does not allocate, and its
-// cost depends on the depth of the path and the rules that share a literal head with it, not on the number
-// of rules: rules are indexed by the literal head of their patterns. The index is made when it is first
-// needed, since the plan of a run needs none: a start makes it while the agent arms itself (`prepare`).
+// `evaluate` is the one evaluator (docs/dev/architecture.md, invariant 6). It is pure and does not allocate.
+// Rules are indexed by the literal heads of their patterns. So its cost depends on the depth of the path and
+// the rules that share a head with it, not on the number of rules. The index is made on first use, because
+// making the plan needs none: a start makes it while the agent confines itself (`prepare`).
 #pragma once
 
 #include <memory>
@@ -25,12 +25,12 @@ public:
     RuleSet& operator=(RuleSet&&) noexcept;
     ~RuleSet();
 
-    /// Makes what `evaluate` looks up, so that no call waits for it. Any thread, more than once.
+    /// Makes the index, so that no call waits for it. Any thread, more than once.
     void prepare() const;
 
-    /// The strictest verdict over the request's operations. kill > deny > ask > allow > default; of several
-    /// rules of the winning action the first in file order names it. A default of `ask` means deny for
-    /// execute (decided_by fallback). Any thread.
+    /// The strictest verdict over the request's operations: kill > deny > ask > allow > default. If several
+    /// rules have the winning action, the first in file order names the verdict. A default of `ask` means
+    /// deny for execute (decided_by fallback). Any thread.
     [[nodiscard]] Verdict evaluate(const Request& request) const;
 
     /// Every rule that matches the request for `operation`, in file order (for `explain`).
@@ -38,7 +38,7 @@ public:
 
     [[nodiscard]] std::span<const Rule> rules() const;
     [[nodiscard]] Action fallback() const;
-    /// Whether any request at all may be given the verdict `ask`.
+    /// Whether any request can get the verdict `ask`.
     [[nodiscard]] bool may_ask() const;
 
     /// Whether some rule has a `program` condition, so that requests must name theirs.

@@ -20,7 +20,7 @@ std::string quoted(std::string_view text) {
     return '"' + std::string(text.substr(0, shown)) + (text.size() > shown ? "..." : "") + '"';
 }
 
-/// Decimal, without sign or leading zeros, at most `limit`.
+/// Parses a decimal number without sign or leading zeros, at most `limit`.
 std::optional<unsigned> parse_decimal(std::string_view text, unsigned limit) {
     if (text.empty() || text.size() > 5 || (text.size() > 1 && text.front() == '0')) return std::nullopt;
     unsigned value = 0;
@@ -29,7 +29,7 @@ std::optional<unsigned> parse_decimal(std::string_view text, unsigned limit) {
     return value;
 }
 
-/// The address exactly as written, an IPv4-mapped one still as IPv6.
+/// The address exactly as written: an IPv4-mapped one stays IPv6.
 std::optional<IpAddress> parse_written(std::string_view text, std::string& error) {
     if (text.find('%') != std::string_view::npos) {
         error = "an address with a scope id cannot be matched: write " +
@@ -93,7 +93,7 @@ struct Split {
     std::optional<std::string_view> port;
 };
 
-/// Parts HOST[:PORT], where more than one colon without brackets is an IPv6 address alone.
+/// Splits HOST[:PORT]. More than one colon without brackets means a bare IPv6 address.
 std::optional<Split> split_port(std::string_view text, std::string& error) {
     if (text.starts_with('[')) {
         const std::size_t close = text.find(']');

@@ -1,8 +1,8 @@
 // Addresses, ports and host names as people write them, and back to text.
 //
-// Pure text work: nothing is resolved here. An attacker may have written the text (a stranger's rule set), so
-// every length is bounded and anything that could be read in two ways (scope ids, octal or short IPv4 forms,
-// look-alike letters) is refused with a message that says what to write.
+// This is pure text work: nothing is resolved. An attacker may have written the text (a downloaded rule set),
+// so every length is bounded. Text that could be read in two ways is refused: scope ids, octal or short IPv4
+// forms, look-alike letters. The message then says what to write.
 #pragma once
 
 #include <optional>
@@ -16,27 +16,27 @@
 
 namespace callgate::rules {
 
-/// From bytes in network order. The IPv4-mapped form of an IPv6 address becomes IPv4.
+/// The address of bytes in network order. The IPv4-mapped form of an IPv6 address becomes IPv4.
 [[nodiscard]] IpAddress make_ipv4(std::span<const std::uint8_t, 4> bytes);
 [[nodiscard]] IpAddress make_ipv6(std::span<const std::uint8_t, 16> bytes);
 
-/// "192.0.2.1", "2001:db8::1", "::ffff:192.0.2.1" (becomes IPv4). No brackets, no scope id, four full decimal
-/// numbers. On failure nothing is returned and `error` says why.
+/// Parses "192.0.2.1", "2001:db8::1", "::ffff:192.0.2.1" (becomes IPv4). No brackets, no scope id, four full
+/// decimal numbers. On failure nothing is returned and `error` says why.
 [[nodiscard]] std::optional<IpAddress> parse_address(std::string_view text, std::string& error);
 
-/// An address, or "ADDRESS/PREFIX" without bits beyond the prefix. An IPv4-mapped block of at least 96 bits
-/// becomes an IPv4 block.
+/// Parses an address, or "ADDRESS/PREFIX" without bits beyond the prefix. An IPv4-mapped block of at least 96
+/// bits becomes an IPv4 block.
 [[nodiscard]] std::optional<Cidr> parse_cidr(std::string_view text, std::string& error);
 
-/// "443" or "8000-8999" (both ends belong to it), decimal without leading zeros.
+/// Parses "443" or "8000-8999" (both ends included), decimal without leading zeros.
 [[nodiscard]] std::optional<PortRange> parse_ports(std::string_view text, std::string& error);
 
-/// "name" or "*.suffix"; ASCII letters are folded to lower case and one final dot is dropped. `text` of the
-/// result keeps the "*.". Names that are not ASCII are refused: they must be written in their xn-- form. So
-/// are names that a resolver would take for an address ("127.1", "0x7f000001").
+/// Parses "name" or "*.suffix". ASCII letters are folded to lower case and one final dot is dropped; `text`
+/// of the result keeps the "*.". Names that are not ASCII are refused: they must be written in their xn--
+/// form. So are names that a resolver would take for an address ("127.1", "0x7f000001").
 [[nodiscard]] std::optional<HostPattern> parse_host(std::string_view text, std::string& error);
 
-/// HOST[:PORT][/tcp|/udp] as options and examples name the other end; HOST is a name, "*.suffix", an address,
+/// HOST[:PORT][/tcp|/udp] as options and examples name the other end. HOST is a name, "*.suffix", an address,
 /// a CIDR block or an IPv6 address in brackets. A bare IPv6 address takes no port.
 struct Destination {
     std::variant<HostPattern, Cidr> host;

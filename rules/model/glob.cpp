@@ -12,12 +12,13 @@ struct Glob::Compiled {
     GlobKind kind = GlobKind::path;
     bool can_match = true;
     std::vector<Branch> branches;
-    /// One for each branch, of those that are literal or a hierarchy without tokens. Many patterns are never
-    /// matched: they stand for others that they are expanded to, or nothing is asked about their heads.
+    /// The program of each branch; those of literal branches and whole hierarchies have no tokens. Many
+    /// patterns are never matched: their expansion replaces them, or no request touches their heads. So
+    /// programs are made on demand.
     MadeOnce<std::vector<GlobProgram>> programs;
 
     void add_text(const GlobElements& elements);
-    /// `head` is written as the kernel would write it, or empty; `elements` are what follows it.
+    /// `head` is empty or in the kernel's form; `elements` follow it.
     void add_path(std::string_view head, const GlobElements& elements);
     void add_head(std::string_view head, bool hierarchy);
     [[nodiscard]] std::vector<GlobProgram> make_programs() const;
@@ -42,7 +43,7 @@ std::string literal_bytes(GlobComponent elements) {
     return bytes;
 }
 
-/// The components of a path pattern; empty ones and repeated `**` are left out.
+/// The components of a path pattern, without empty ones and repeated `**`.
 std::vector<GlobComponent> split_components(const std::vector<GlobElement>& elements) {
     const auto is_slash = [](const GlobElement& element) {
         return element.kind == Kind::byte && element.byte == '/';
@@ -59,8 +60,7 @@ std::vector<GlobComponent> split_components(const std::vector<GlobElement>& elem
     return components;
 }
 
-/// What follows `head` in `path`: "" where they are equal. Nothing where `path` is neither `head` nor beneath
-/// it.
+/// The part of `path` after `head`, "" if they are equal. Nothing if `path` is neither `head` nor beneath it.
 std::optional<std::string_view> rest_beneath(std::string_view path, std::string_view head) {
     if (head == "/") {
         if (!path.starts_with('/')) return std::nullopt;
@@ -123,7 +123,7 @@ void Glob::Compiled::add_head(std::string_view head, bool hierarchy) {
     if (hierarchy) branch.remainder = "/**";
 }
 
-/// The remainders say all that is needed: equal ones were read as equal elements.
+/// Remainders identify the rest of a branch: equal ones come from equal elements.
 std::vector<GlobProgram> Glob::Compiled::make_programs() const {
     std::vector<GlobProgram> all;
     all.reserve(branches.size());
@@ -142,16 +142,16 @@ std::vector<GlobProgram> Glob::Compiled::make_programs() const {
 
 namespace {
 
-/// Whether the kernel would not keep the component: empty, "." or "..".
+/// Whether the component is absent from resolved paths: empty, "." or "..".
 bool is_dropped(std::string_view component) {
     return component.size() <= 2 &&
            std::all_of(component.begin(), component.end(), [](char byte) { return byte == '.'; });
 }
 
-/// Whether `path` is absolute, holds no byte of a pattern, and is written as the kernel would write it.
+/// Whether `path` is absolute, holds no wildcard byte, and is in the kernel's form.
 bool is_plain_path(std::string_view path) {
     if (path.size() < 2 || path.front() != '/' || path.size() > max_pattern) return false;
-    std::size_t first = 1;  // of the component at hand
+    std::size_t first = 1;  // of the current component
     for (std::size_t at = 1; at < path.size(); ++at) {
         if (is_wildcard(path[at]) || path[at] == '\0') return false;
         if (path[at] != '/') continue;
@@ -161,7 +161,7 @@ bool is_plain_path(std::string_view path) {
     return !is_dropped(path.substr(first));
 }
 
-/// How much of a pattern without braces is a plain path, up to a '/' that follows it: nothing where unsure.
+/// The length of the plain path at the start of a pattern without braces, up to a '/'. Nothing if unsure.
 std::size_t plain_head(std::string_view pattern) {
     const auto wild = std::find_if(pattern.begin(), pattern.end(), is_wildcard);
     if (wild == pattern.end()) return 0;
@@ -172,7 +172,7 @@ std::size_t plain_head(std::string_view pattern) {
 }  // namespace
 
 std::optional<Glob> Glob::compile(std::string_view pattern, GlobKind kind, std::string& error) {
-    // Most patterns are one path, or all beneath one: they need no program.
+    // Most patterns are one path or one hierarchy, and need no program.
     const bool hierarchy = pattern.ends_with("/**");
     const std::string_view head = hierarchy ? pattern.substr(0, pattern.size() - 3) : pattern;
     if (kind == GlobKind::path && is_plain_path(head)) {

@@ -14,8 +14,8 @@ constexpr std::size_t word_bits = 64;
 constexpr std::size_t max_states = max_pattern + word_bits;
 }  // namespace
 
-/// The states that are alive: state i means that the tokens from i on are still to be matched. One word holds
-/// the states of nearly every pattern.
+/// The states that are alive: in state i, the tokens from i on remain to be matched. One word holds the
+/// states of nearly every pattern.
 class GlobProgram::FewStates {
 public:
     explicit FewStates(std::size_t /*tokens*/) {}
@@ -34,7 +34,7 @@ private:
     std::uint64_t bits_ = 0;
 };
 
-/// The same for as many states as the longest pattern has.
+/// The same with room for the states of the longest pattern.
 class GlobProgram::ManyStates {
 public:
     explicit ManyStates(std::size_t tokens) : words_(tokens / word_bits + 1) { clear(); }
@@ -62,7 +62,7 @@ public:
 
 private:
     std::size_t words_;
-    std::array<std::uint64_t, max_states / word_bits + 1> bits_;  // only `words_` of them are ever touched
+    std::array<std::uint64_t, max_states / word_bits + 1> bits_;  // only the first `words_` are used
 };
 
 GlobProgram GlobProgram::for_text(const GlobElements& elements) {
@@ -83,7 +83,7 @@ GlobProgram GlobProgram::for_components(std::span<const GlobComponent> component
     bool after_double_star = false;
     for (const GlobComponent component : components) {
         if (is_double_star(component)) {
-            after_double_star = true;  // several in a row are one
+            after_double_star = true;  // several in a row count as one
             continue;
         }
         program.add(Kind::byte, '/');
@@ -128,7 +128,7 @@ void GlobProgram::finish() {
     add(Kind::end);
 }
 
-/// Makes a state alive, and those that are reached from it without a byte.
+/// Makes a state alive, and the states that it reaches without a byte.
 template <typename States>
 void GlobProgram::enter(std::size_t index, States& states) const {
     while (true) {
@@ -173,7 +173,7 @@ void GlobProgram::step(const States& from, char byte, States& to) const {
                 enter(index, to);
                 break;
             case Kind::directories:
-                to.set(index);  // not `enter`: what follows begins only after a '/'
+                to.set(index);  // not `enter`: the next token begins only after a '/'
                 if (byte == '/') enter(index + 1, to);
                 break;
             case Kind::tail:
@@ -228,7 +228,7 @@ bool GlobProgram::covers(std::string_view text) const {
         };
         if (!alive.test(end)) return false;
         if (lives(1, Kind::any_sequence) || lives(2, Kind::tail)) return true;
-        // "/**/*": whatever follows, its last component is matched by the star.
+        // For "/**/*" the star matches the last component of any continuation.
         return lives(2, Kind::directories) && tokens_[end - 1].kind == Kind::star;
     });
 }

@@ -1,8 +1,8 @@
 // The wildcard part of one glob branch as a small nondeterministic automaton.
 //
-// Private to rules/glob. A branch has no braces and no literal head any more; for paths the text is what
-// follows the head: "" for the head itself, else "/" and more. The states are a bitset on the stack, so that
-// whatever text an attacker chooses costs at most pattern length x text length and allocates nothing.
+// Private to rules/model/glob. A branch has no braces and no literal head any more. For paths the matched
+// text is the part after the head: "" for the head itself, else "/" and more. The states are a bitset on the
+// stack. So any text of an attacker costs at most pattern length x text length and allocates nothing.
 #pragma once
 
 #include <array>
@@ -20,29 +20,29 @@ namespace callgate::rules {
 
 using ByteSet = std::bitset<256>;
 
-/// The longest pattern; it bounds the states of a program.
+/// The longest pattern; this bounds the states of a program.
 inline constexpr std::size_t max_pattern = 4096;
 
-/// One thing that a pattern says, as it was read.
+/// An element of a pattern, as it was read.
 struct GlobElement {
     enum class Kind : std::uint8_t { byte, any, set, star, double_star };
     Kind kind = Kind::byte;
     char byte = 0;
-    std::uint16_t set = 0;  // which of the pattern's
+    std::uint16_t set = 0;  // index into GlobElements::sets
 };
 struct GlobElements {
     std::vector<GlobElement> list;
     std::vector<ByteSet> sets;
 };
-/// Some of the elements that follow each other.
+/// A contiguous run of elements.
 using GlobComponent = std::span<const GlobElement>;
 
 [[nodiscard]] inline bool is_double_star(GlobComponent component) {
     return component.size() == 1 && component[0].kind == GlobElement::Kind::double_star;
 }
 
-/// The alternatives of a pattern, its braces multiplied out. Nothing, and why in `error`, where there are
-/// more than 256, they are too long altogether, or a brace is not closed.
+/// The alternatives of a pattern, its braces multiplied out. On failure returns nothing and puts the reason
+/// into `error`: more than 256 alternatives, too many bytes, or an unclosed brace.
 [[nodiscard]] std::optional<std::vector<std::string>> expand_braces(std::string_view pattern,
                                                                     std::string& error);
 
@@ -50,10 +50,10 @@ using GlobComponent = std::span<const GlobElement>;
 [[nodiscard]] std::optional<GlobElements> parse_elements(std::string_view pattern, GlobKind kind,
                                                          std::string& error);
 
-/// Appends elements as a pattern again, quoted where needed: equal elements give equal text.
+/// Appends elements as pattern text, quoted if needed: equal elements give equal text.
 void append_pattern_text(GlobComponent elements, std::span<const ByteSet> sets, std::string& text);
 
-/// Whether the byte means something in a pattern.
+/// Whether the byte is special in a pattern.
 [[nodiscard]] inline bool is_wildcard(char byte) {
     static constexpr auto table = [] {
         std::array<bool, 256> marked{};
@@ -63,22 +63,22 @@ void append_pattern_text(GlobComponent elements, std::span<const ByteSet> sets, 
     return table[static_cast<unsigned char>(byte)];
 }
 
-/// `bytes` quoted, so that as a pattern it matches only itself.
+/// `bytes` quoted: as a pattern the result matches only `bytes`.
 [[nodiscard]] std::string quote_pattern(std::string_view bytes);
 
 class GlobProgram {
 public:
     GlobProgram() = default;
-    /// For text: a star crosses everything.
+    /// A program for text: a star crosses every byte.
     static GlobProgram for_text(const GlobElements& elements);
-    /// For the components of a path that follow its head. A component that is `**` alone stands for any
+    /// A program for the components of a path after its head. A component that is `**` alone stands for any
     /// number of components, also none.
     static GlobProgram for_components(std::span<const GlobComponent> components, std::vector<ByteSet> sets);
 
     [[nodiscard]] bool matches(std::string_view text) const;
-    /// Whether `text`, or some text that goes on with '/' after it, could match (true where unsure).
+    /// Whether `text`, or some text that continues it with '/', could match (true if unsure).
     [[nodiscard]] bool may_match_beneath(std::string_view text) const;
-    /// Whether `text` and every text that goes on with '/' after it matches (false where unsure).
+    /// Whether `text` and every text that continues it with '/' matches (false if unsure).
     [[nodiscard]] bool covers(std::string_view text) const;
 
 private:
@@ -89,8 +89,8 @@ private:
         set,
         star,          // bytes but '/'
         any_sequence,  // bytes
-        directories,   // nothing, or bytes that end in '/'
-        tail,          // nothing, or '/' and what follows
+        directories,   // no bytes, or bytes that end in '/'
+        tail,          // no bytes, or '/' and any bytes
         end
     };
     struct Token {
@@ -104,7 +104,7 @@ private:
     void add(Kind kind, char byte = 0) { tokens_.push_back({kind, byte, 0}); }
     void add(GlobComponent elements, bool path);
     void finish();
-    /// Lets `look(alive)` see what is alive after `text`; false where nothing is.
+    /// Calls `look(alive)` with the states after `text`; returns false if none is alive.
     template <typename Look>
     bool run(std::string_view text, Look look) const;
     template <typename States, typename Look>
@@ -116,7 +116,7 @@ private:
 
     std::vector<Token> tokens_;
     std::vector<ByteSet> sets_;
-    /// Every match ends in these bytes: most texts are refused by them alone.
+    /// Every match ends in these bytes. Most texts fail this test alone.
     std::string suffix_;
 };
 

@@ -1,5 +1,5 @@
-// The text of a pattern: braces, classes, quoting. Reading it is the one place that sees what a stranger
-// wrote.
+// The text of a pattern: braces, classes, quoting. Only this file reads patterns that an attacker may have
+// written.
 #include <algorithm>
 #include <array>
 
@@ -10,11 +10,11 @@ namespace callgate::rules {
 namespace {
 
 constexpr std::size_t max_alternatives = 256;
-// Of all alternatives together, so that a short pattern cannot ask for much memory.
+// Bound on the bytes of all alternatives, so that a short pattern cannot ask for much memory.
 constexpr std::size_t max_expanded_bytes = 16384;
 constexpr int max_braces = 16;
 
-/// The position after the class that opens at `position`, or npos where it is not closed.
+/// The position after the class that opens at `position`, or npos if it is not closed.
 std::size_t end_of_class(std::string_view pattern, std::size_t position) {
     ++position;
     if (position < pattern.size() && (pattern[position] == '!' || pattern[position] == '^')) ++position;
@@ -43,7 +43,7 @@ private:
         return false;
     }
 
-    /// Up to the end, or within braces up to the ',' or '}' that ends one alternative.
+    /// Parses up to the end, or within braces up to the ',' or '}' that ends one alternative.
     bool sequence(Texts& all, int depth) {
         all.assign(1, "");
         while (position_ < pattern_.size()) {
@@ -73,7 +73,7 @@ private:
         return true;
     }
 
-    /// Everything up to the next byte that means something to braces, quotes and classes as they are.
+    /// Copies everything up to the next byte that is special for braces; quotes and classes stay as they are.
     bool plain_text(std::string& text, int depth) {
         const std::size_t first = position_;
         while (position_ < pattern_.size()) {
@@ -98,7 +98,7 @@ private:
         for (const std::string& after : alternatives) bytes += after.size() * all.size();
         if (bytes > max_expanded_bytes) return fail("braces expand to more than 16 KiB");
         if (alternatives.size() == 1) {
-            // In place: a long run of "{a}" must not copy everything each time.
+            // The result grows in place: a long run of "{a}" must not copy everything each time.
             for (std::string& text : all) text += alternatives.front();
             return true;
         }
@@ -117,7 +117,7 @@ private:
     std::size_t position_ = 0;
 };
 
-/// The class between `[` and `]`, both given away.
+/// The class between `[` and `]`, without the brackets.
 std::optional<ByteSet> parse_class(std::string_view text, GlobKind kind, std::string& error) {
     const bool negated = text.starts_with('!') || text.starts_with('^');
     if (negated) text.remove_prefix(1);

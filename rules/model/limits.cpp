@@ -14,7 +14,7 @@ std::optional<T> tighter_of(const std::optional<T>& left, const std::optional<T>
     return left ? left : right;
 }
 
-/// Splits digits from what follows them. Nothing where there is no digit or the number overflows.
+/// Splits leading digits from the rest. Nothing if there is no digit or the number overflows.
 std::optional<std::uint64_t> take_number(std::string_view& text) {
     std::uint64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -23,8 +23,7 @@ std::optional<std::uint64_t> take_number(std::string_view& text) {
     return value;
 }
 
-/// Thousandths from the digits after a point: "5" is 500. Digits beyond the third are below a millisecond's
-/// thousandth and only checked.
+/// Thousandths from the digits after a point: "5" is 500. Digits beyond the third are checked and ignored.
 std::optional<std::uint64_t> take_thousandths(std::string_view& text) {
     std::uint64_t value = 0;
     std::uint64_t place = 100;
@@ -83,7 +82,7 @@ std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) {
         thousandths = *taken;
     }
     const std::optional<std::uint64_t> unit = milliseconds_of(text);
-    // A thousand years: far below what clocks overflow at when it is added to now.
+    // A thousand years: adding that to the current time cannot overflow a clock.
     constexpr std::uint64_t longest = 1000ULL * 366 * 24 * 3'600'000;
     if (!unit || *whole > longest / *unit) return std::nullopt;
     return std::chrono::milliseconds(static_cast<std::int64_t>(*whole * *unit + thousandths * *unit / 1000));

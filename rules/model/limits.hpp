@@ -25,9 +25,9 @@ struct Environment {
     std::map<std::string, std::string> set;
 };
 
-/// "512M" → bytes (K, M, G, T powers of 1024; bare: bytes). Nothing on nonsense or overflow.
+/// Parses "512M" into bytes (K, M, G, T powers of 1024; bare: bytes). Nothing on nonsense or overflow.
 [[nodiscard]] std::optional<std::uint64_t> parse_size(std::string_view text);
-/// "1500ms", "30s", "2m", "1h"; a bare number is seconds, fractions allowed ("0.5").
+/// Parses "1500ms", "30s", "2m", "1h". A bare number is seconds, fractions allowed ("0.5").
 [[nodiscard]] std::optional<std::chrono::milliseconds> parse_duration(std::string_view text);
 
 }  // namespace callgate::rules

@@ -1,8 +1,8 @@
 // The operations that a rule can name, and sets of them.
 //
-// A system call is decoded into a set of operations on one object; a rule names operations. `write`
-// in a rule set is only a name for modify + create + delete + metadata and never exists here.
-// Pure values: no descriptors, no clock.
+// A system call is decoded into a set of operations on one object; a rule names operations. `write` in a rule
+// set is only a name for modify + create + delete + metadata and never exists here. Pure values: no
+// descriptors, no clock.
 #pragma once
 
 #include <bit>
@@ -84,13 +84,13 @@ inline constexpr OperationSet file_operations =
     write_operations | OperationSet{Operation::read, Operation::execute};
 inline constexpr OperationSet network_operations{Operation::connect, Operation::bind};
 
-/// The word of rule sets and logs: "read", "modify", "create", "delete", "metadata", ...
+/// The word in rule sets and logs: "read", "modify", "create", "delete", "metadata", ...
 [[nodiscard]] std::string_view name(Operation operation);
 
 /// Every operation of the set, in declaration order, joined by commas; all four of `write` become "write".
 [[nodiscard]] std::string names(OperationSet set);
 
-/// The inverse of `name`; "write" gives `write_operations`. Nothing for any other word.
+/// The inverse of `name`; "write" gives `write_operations`. Nothing for an unknown word.
 [[nodiscard]] std::optional<OperationSet> parse_operations(std::string_view word);
 
 }  // namespace callgate::rules

@@ -1,8 +1,8 @@
-// What is asked: a set of operations on one resolved object, and who asks.
+// A request: a set of operations on one resolved object, and the program that asks.
 //
-// Everything here is a view: the decoder owns the bytes and keeps them alive while the request is
-// evaluated and recorded. An attacker controls the bytes (names are arbitrary except NUL), never the
-// lengths of the views.
+// Everything here is a view: the decoder owns the bytes and keeps them alive while the request is evaluated
+// and recorded. An attacker controls the bytes (names are arbitrary except NUL), never the lengths of the
+// views.
 #pragma once
 
 #include <array>
@@ -16,8 +16,8 @@
 
 namespace callgate::rules {
 
-/// An IPv4 or IPv6 address in network byte order. IPv4-mapped IPv6 is normalised to IPv4 by whoever
-/// makes one; an IPv4 address uses the first four bytes.
+/// An IPv4 or IPv6 address in network byte order; an IPv4 address uses the first four bytes. Makers of an
+/// address normalise IPv4-mapped IPv6 to IPv4.
 struct IpAddress {
     std::array<std::uint8_t, 16> bytes{};
     bool v6 = false;
@@ -31,11 +31,11 @@ enum class UnixType : std::uint8_t { stream, datagram, seqpacket };
 /// trailing slash (except "/" itself).
 struct FileObject {
     std::string_view path;
-    /// True where the object has no name left (`st_nlink` 0): only the default, where it is allow, allows it.
+    /// True if the object has no name left (`st_nlink` 0): no rule allows it, only a default of allow does.
     bool unlinked = false;
 };
 
-/// One end of an internet connection. `port` in host byte order.
+/// An end of an internet connection. `port` is in host byte order.
 struct Endpoint {
     IpAddress address;
     std::uint16_t port = 0;

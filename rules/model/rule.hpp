@@ -1,5 +1,5 @@
-// One rule as it was written, after its variables were put in: the value that the parser makes and
-// that the rule set, the plan, `check` and `explain` read.
+// A rule as it was written, with its variables expanded. The parser makes it; rule set, plan, `check` and
+// `explain` read it.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace callgate::rules {
 
-/// Where a rule stands. `file` is a path, "profile NAME", "option --read", or "built-in".
+/// The place of a rule. `file` is a path, "profile NAME", "option --read", or "built-in".
 struct Source {
     std::string file;
     int line = 0;
@@ -41,8 +41,8 @@ struct HostPattern {
     bool operator==(const HostPattern&) const = default;
 };
 
-/// Protocols named by a rule. All false: not stated (see rules.md: allow and ask then cover TCP and unix
-/// stream and seqpacket, deny and kill everything).
+/// Protocols named by a rule. All false means not stated: allow and ask then cover TCP and unix stream and
+/// seqpacket, deny and kill cover everything (docs/rules.md, Datagrams).
 struct Protocols {
     bool tcp = false, udp = false, stream = false, datagram = false;
     [[nodiscard]] bool stated() const { return tcp || udp || stream || datagram; }
@@ -69,9 +69,9 @@ struct Rule {
     Conditions when;
     std::optional<Conditions> except;
     std::string reason;
-    /// errno number for a denial, where the rule states one.
+    /// errno number for a denial, if the rule states one.
     std::optional<int> error;
-    /// Invariant 9: not removable, shown by `plan`.
+    /// A rule that protects callgate (invariant 9): it cannot be removed, and `plan` shows it.
     bool built_in = false;
     Source source;
 };

@@ -1,4 +1,4 @@
-// What was decided, and by what.
+// A decision and its origin.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@ enum class Action : std::uint8_t { allow, ask, deny, kill };
 
 enum class DecidedBy : std::uint8_t { rule, fallback, grant, person, program, timeout, failure };
 
-/// The words of `audit.md`: "allow", ... and "rule", "default" (for fallback), "grant", ...
+/// The words of the log (docs/audit.md): "allow", ... and "rule", "default" (for fallback), "grant", ...
 [[nodiscard]] std::string_view name(Action action);
 [[nodiscard]] std::string_view name(DecidedBy decided_by);
 
 struct Rule;
 
-/// One decision. Views point into the rule set, which outlives every verdict.
+/// A decision. Views point into the rule set, which outlives every verdict.
 struct Verdict {
     Action action = Action::deny;
     DecidedBy decided_by = DecidedBy::fallback;
-    /// The rule that named the verdict; null where the default decided.
+    /// The rule that named the verdict; null if the default decided.
     const Rule* rule = nullptr;
     /// The operation of the request that this verdict is about: the strictest one.
     Operation operation = Operation::read;
@@ -33,7 +33,7 @@ struct Verdict {
 
     /// The rule's id, or "default".
     [[nodiscard]] std::string_view rule_name() const;
-    /// The rule's reason; empty where it has none.
+    /// The rule's reason; may be empty.
     [[nodiscard]] std::string_view reason() const;
 };
 

@@ -52,7 +52,7 @@ void BranchPattern::take_apart() {
         const std::string text = full_.substr(start + 1, end - start - 1);
         Component component{.offset = start, .any_number = text == "**", .glob = std::nullopt};
         std::string error;
-        // A "**" within a component crosses directories: what follows it cannot be taken apart.
+        // A "**" within a component crosses directories, so the rest of the pattern cannot be split.
         if (!component.any_number && text.find("**") == std::string::npos)
             component.glob = Glob::compile(text, GlobKind::text, error);
         components_.push_back(std::move(component));
@@ -60,7 +60,7 @@ void BranchPattern::take_apart() {
     }
 }
 
-/// "**" also stands for no component at all.
+/// Adds the states behind each "**", which also stands for no component.
 std::uint64_t BranchPattern::closure(std::uint64_t states) const {
     for (std::size_t index = 0; index < components_.size(); ++index)
         if (components_[index].any_number && (states >> index & 1) != 0) states |= 1ULL << (index + 1);

@@ -1,9 +1,9 @@
-// What is left of a rule's patterns beneath a name: the remainders that moves are compared by.
+// The remainders of a rule's patterns beneath a name, which the rename check compares.
 //
-// Private to rules/plan/rename_check.cpp. A remainder is the rest of a pattern after a directory was taken off its front: ""
-// (the directory itself matches), "/config", "/**" (everything beneath), "/**/.env". Two names with the same
-// remainders are treated alike by the pattern, whatever lies beneath them. Views point into the compiled
-// patterns.
+// Private to rules/plan/rename_check.cpp. A remainder is the rest of a pattern after a directory was taken
+// off its front: "" (the directory itself matches), "/config", "/**" (everything beneath), "/**/.env". If two
+// names have the same remainders, the pattern treats all objects beneath them alike. Views point into the
+// compiled patterns.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace callgate::rules {
 
-/// `literal` bytes of `text` stand for themselves, the rest is a pattern.
+/// The first `literal` bytes of `text` stand for themselves, the rest is a pattern.
 struct PatternRemainder {
     std::string_view text;
     std::size_t literal = 0;
@@ -25,13 +25,13 @@ struct PatternRemainder {
 class PatternRemainders {
 public:
     void add(PatternRemainder remainder) { all_.push_back(remainder); }
-    /// Something may be left, but what cannot be said: it covers nothing and nothing covers it.
+    /// Records an unknown remainder: it covers nothing and nothing covers it.
     void add_unsure() { unsure_ = true; }
-    /// Sorts; to be called once, after the last `add`.
+    /// Sorts. Call it once, after the last `add`.
     void finish();
 
     [[nodiscard]] bool empty() const { return all_.empty() && !unsure_; }
-    /// Whether whatever `other` matches is surely matched by this as well.
+    /// Whether this surely matches every name that `other` matches.
     [[nodiscard]] bool cover(const PatternRemainders& other) const;
 
 private:
@@ -40,18 +40,18 @@ private:
     bool everything_ = false;
 };
 
-/// One branch of a path glob, taken apart into components.
+/// A branch of a path glob, split into components.
 class BranchPattern {
 public:
     explicit BranchPattern(const Glob::Branch& branch);
-    /// Adds what is left beneath `directory`, which is absolute and resolved.
+    /// Adds the remainders beneath `directory`, which is absolute and resolved.
     void remainders(std::string_view directory, PatternRemainders& into) const;
 
 private:
     struct Component {
         std::size_t offset = 0;    // of its '/' in full_
         bool any_number = false;   // "**"
-        std::optional<Glob> glob;  // nothing: cannot be taken apart
+        std::optional<Glob> glob;  // nothing: cannot be split
     };
     void take_apart();
     [[nodiscard]] std::uint64_t closure(std::uint64_t states) const;

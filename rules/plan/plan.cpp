@@ -19,13 +19,13 @@ bool covers_everything(const Conditions& when) {
                                             [](const Glob& glob) { return glob.covers_hierarchy("/"); });
 }
 
-/// What the kernel must not be left to decide alone, whatever is recorded: what it cannot say or hold.
+/// Reasons why the kernel must not decide an operation on files alone, in each record mode.
 class FileReasons {
 public:
     FileReasons(const RuleSet& rules, const PathPlan& paths, int abi, bool told)
         : rules_(rules), paths_(paths), abi_(abi), told_(told) {}
 
-    /// `unix_mixed`: some unix sockets may be reached and others not, by name.
+    /// `unix_mixed`: the rules allow some unix sockets and not others, by name.
     [[nodiscard]] Reasons contested(Operation operation, bool unix_mixed) const;
     [[nodiscard]] Reasons minimal(Operation operation, bool unix_mixed) const;
 
@@ -43,7 +43,7 @@ private:
     bool told_;
 };
 
-/// Whether there is nothing to decide, and nothing that Landlock would refuse.
+/// Whether the rules allow everything and Landlock refuses nothing.
 bool FileReasons::whole(Operation operation) const {
     const bool held = !held_by_path.contains(operation) || paths_.held_at("/").contains(operation);
     return held && wholly_allowed(rules_, operation);
@@ -92,7 +92,7 @@ void FileReasons::older_abi(Operation operation, Reasons& reasons) const {
 }
 
 Reasons FileReasons::minimal(Operation operation, bool unix_mixed) const {
-    if (operation == Operation::metadata) return contested(operation, false);  // mediated by nobody else
+    if (operation == Operation::metadata) return contested(operation, false);  // the kernel enforces none of it
     Reasons reasons(told_);
     older_abi(operation, reasons);
     if (!whole(operation)) {
@@ -108,7 +108,7 @@ void FileReasons::verdicts(Operation operation, Reasons& reasons) const {
         if (!rule.operations.contains(operation) || !decides_files(rule)) continue;
         if (rule.action == Action::ask) reasons.add(rule.id, [&] { return "rule " + rule.id + " asks"; });
         if (rule.action == Action::kill) reasons.add(rule.id, [&] { return "rule " + rule.id + " kills"; });
-        // EACCES is what Landlock itself answers.
+        // Landlock itself answers EACCES, so that errno needs no notification.
         if (rule.action == Action::deny && rule.error && *rule.error != EACCES)
             reasons.add(rule.id, [&] { return "rule " + rule.id + " states an errno"; });
     }
@@ -128,12 +128,12 @@ void FileReasons::losses(Operation operation, Reasons& reasons) const {
             if (operation == Operation::read && grant.notify_only_read)
                 reasons.add(id, [&] { return "execution beneath " + grant.path + " opens it to reading"; });
             if (operation == Operation::execute && grant.notify_only_execute)
-                reasons.add(id, [&] { return "the trap alone holds execution at " + grant.path; });
+                reasons.add(id, [&] { return "execution is notify-only at " + grant.path; });
         }
 }
 
-/// Landlock compares what it holds itself when something moves (REFER). Whatever else a name decides, a
-/// rename could free, so then every rename must be judged.
+/// Landlock compares its own rights if an object moves (REFER). A rename could free every other right that a
+/// name decides, so each rename must then be decided by callgate.
 void FileReasons::renames(bool unix_mixed, Reasons& reasons) const {
     for (const Operation other : {Operation::read, Operation::modify, Operation::execute})
         reasons.add_all(minimal(other, false), "a rename could free what is decided call by call");
@@ -264,7 +264,7 @@ Plan make_plan(const RuleSet& rules, const PlanInput& input) {
     plan.udp = rules.opens_udp();
     plan.unix_datagram = rules.opens_unix_datagram();
     hold_what_abi_holds(plan);
-    const bool losses = input.reasons || input.record == RecordMode::minimal;  // nobody else reads them
+    const bool losses = input.reasons || input.record == RecordMode::minimal;  // only then read
     PathPlan paths = plan_paths(rules, input.landlock_abi >= 1 ? input.tree : nullptr, losses);
     const NetworkPlan connect = plan_network(rules, Operation::connect, input.landlock_abi, input.reasons);
     const NetworkPlan bind = plan_network(rules, Operation::bind, input.landlock_abi, input.reasons);

@@ -1,12 +1,14 @@
-// A rule set sorted into tiers: what Landlock and the filter hold alone, and what is contested.
+// The plan: which rules Landlock and the filter enforce alone, and which calls are contested (decided one by
+// one).
 //
-// Pure: what it must know of the machine comes in as values (ABI, the tree of files at start). What an
-// older Landlock ABI cannot hold is contested instead, never dropped.
+// Pure: facts about the host come in as values (ABI, the tree of files at start). If an older Landlock ABI
+// cannot enforce something, its calls are contested; nothing is dropped.
 //
-// Soundness. A grant is made only for a hierarchy in which no deny, ask or kill rule (nor an allow that
-// depends on `program`, nor a built-in rule) can decide for that operation. So whatever the kernel does
-// under the grants alone is allowed by the rules: continuing a call can only land there. Landlock attaches
-// grants to inodes: moving a granted directory keeps its grant, so `rename` and `link` are never continued.
+// Soundness. A hierarchy gets a grant for an operation only if no other rule can decide that operation inside
+// it. Such rules are deny, ask and kill rules, built-in rules, and an allow that depends on `program`. So the
+// rules allow everything that the kernel permits under the grants alone: a continued call can only land
+// there. Landlock attaches grants to inodes, so a moved directory keeps its grant; `rename` and `link` are
+// therefore never continued.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +24,7 @@
 
 namespace callgate::rules {
 
-/// What the plan asks about files as they are at start.
+/// The file tree at start, as the plan sees it.
 class FileTree {
 public:
     enum class Kind { absent, file, directory };
@@ -32,11 +34,12 @@ public:
         bool symbolic_link = false;
     };
     virtual ~FileTree() = default;
-    /// The kind of the object at an absolute path, not following a final symbolic link (a link: `file`).
+    /// The kind of the object at an absolute path. A final symbolic link is not followed and counts as a
+    /// `file`.
     [[nodiscard]] virtual Kind kind(const std::string& path) const = 0;
-    /// Of a `file`: whether it may be a symbolic link (true where unsure).
+    /// Whether a `file` may be a symbolic link (true if unsure).
     [[nodiscard]] virtual bool may_be_link(const std::string& /*path*/) const { return true; }
-    /// The entries of a directory; nothing where it cannot be read or has more than `limit`.
+    /// The entries of a directory; nothing if it cannot be read or has more than `limit`.
     [[nodiscard]] virtual std::optional<std::vector<Entry>> entries(const std::string& directory,
                                                                     std::size_t limit) const = 0;
 };
@@ -44,32 +47,35 @@ public:
 enum class RecordMode : std::uint8_t { minimal, contested, all };
 
 struct PlanInput {
-    /// 1..7 and beyond. What is not held by this ABI is contested.
+    /// Landlock ABI, 0 without Landlock. Operations that this ABI cannot enforce are contested.
     int landlock_abi = 0;
     RecordMode record = RecordMode::contested;
     const FileTree* tree = nullptr;
-    /// False: the plan does not say why. `contests` are then without `because` and `why`, and there are no
-    /// `tiers`; nothing else differs, and a run is spared a thousand sentences that nobody reads.
+    /// False: the plan gives no reasons. `contests` then lack `because` and `why`, and `tiers` is empty;
+    /// nothing else differs. This saves a run a thousand sentences that nobody reads.
     bool reasons = true;
 };
 
-/// Operations that Landlock allows at and beneath `path` (a directory), or on `path` itself (a file). Whoever
-/// opens `path` must follow no symbolic link in any component: what became a link since is left out.
+/// Operations that Landlock allows at and beneath `path` (a directory), or on `path` itself (a file). Code
+/// that opens `path` must follow no symbolic link in any component: a path that has become a link since is
+/// left out.
 struct Grant {
     std::string path;
     bool directory = false;
     OperationSet operations;
-    /// Ids of the rules that it rests on ("default" where the default allows).
+    /// Ids of the rules behind the grant ("default" if the default allows).
     std::vector<std::string> rules;
-    /// EXECUTE needs READ_FILE: reads beneath are granted by Landlock although a rule contests some of them.
+    /// Notify-only for reading: EXECUTE needs READ_FILE, so Landlock permits reads here although a rule
+    /// contests some.
     bool notify_only_read = false;
-    /// Landlock lets everything execute here (`operations` has no execute), and the notify alone decides.
+    /// Notify-only for execution: Landlock permits it here (`operations` lacks it), and callgate decides each
+    /// call.
     bool notify_only_execute = false;
 };
 
 enum class Tier : std::uint8_t { filter, landlock, contested };
 
-/// Where one rule landed, and why (for `callgate plan`).
+/// The tier of one rule, and why (for `callgate plan`).
 struct RuleTier {
     const Rule* rule = nullptr;
     Tier tier = Tier::contested;
@@ -79,7 +85,7 @@ struct RuleTier {
 /// Why requests of one operation are notified.
 struct Contest {
     Operation operation = Operation::read;
-    /// Ids of rules, "default", "record", or "landlock" (what this ABI cannot hold).
+    /// Ids of rules, "default", "record", or "landlock" (an operation that this ABI cannot enforce).
     std::vector<std::string> because;
     std::string why;
 };
@@ -90,30 +96,30 @@ struct Plan {
     std::vector<Grant> grants;
     /// TCP ports that are allowed to every host (Landlock from ABI 4).
     std::vector<PortRange> connect_ports, bind_ports;
-    /// Every TCP connect or bind is allowed: the right is then not handled by Landlock.
+    /// Every TCP connect or bind is allowed. Landlock then does not handle the right.
     bool all_connect = false, all_bind = false;
-    /// What Landlock then holds of TCP is what the rules say: no host, address or program decides, nothing
-    /// asks.
+    /// The port rules of Landlock equal the rules for TCP: no host, address or program decides, nothing asks.
     bool connect_exact = false, bind_exact = false;
-    /// Operations for which some request may be contested or must be recorded: their calls are notified.
+    /// Operations whose calls are notified, because some request may be contested or must be recorded.
     OperationSet notified;
     std::vector<Contest> contests;
     std::vector<RuleTier> tiers;
-    /// Some hierarchy is notify-only: no read-only open is continued.
+    /// Some hierarchy is notify-only for reading: no read-only open is continued.
     bool notify_only = false;
-    /// Something that Landlock lets execute may not be: an execve that is continued reads its path again and
-    /// could land there, so each is judged twice, before and on what then runs, wherever its path pointed.
+    /// Landlock permits some execution that the rules may deny. The kernel reads the path of a continued
+    /// execve again and could land there. So each execve is decided twice: before it, and on the program that
+    /// then runs.
     bool notify_only_execute = false;
-    /// Sockets that can be made at all.
+    /// Kinds of datagram sockets that can be created.
     bool udp = false, unix_datagram = false;
-    /// `minimal` only: no rule could allow a unix socket's connect or bind, so the filter must refuse
-    /// socket(AF_UNIX) (EACCES; socketpair stays), and connect is untrapped on the strength of that.
+    /// `minimal` only: no rule could allow connect or bind of a unix socket. The filter must then refuse
+    /// socket(AF_UNIX) with EACCES (socketpair stays), because connect is not notified.
     bool unix_closed = false;
-    /// What this ABI holds. Where `refer` is not held (before 2) the kernel refuses every rename and link
-    /// across directories: they are answered on behalf. Where truncation is not held (before 3), an open with
-    /// O_TRUNC, an openat2 (its flags lie in memory) and truncate must not be continued, whatever
-    /// `StaticGrants` says of modify. TCP from 4, ioctls on devices from 5, abstract sockets of and signals
-    /// to strangers from 6.
+    /// Rights that this ABI enforces. Before ABI 2 (`refer`) the kernel refuses every rename and link across
+    /// directories, so they are answered on behalf. Before ABI 3 (`truncation`) three calls must not be
+    /// continued, even if `StaticGrants` allows modify. These are an open with O_TRUNC, an openat2 (its flags
+    /// lie in memory) and truncate. TCP comes with ABI 4, device ioctls with 5; with 6, abstract sockets of
+    /// outside processes and signals to them.
     bool refer_held = false, truncation_held = false, tcp_held = false, ioctl_held = false;
     bool abstract_held = false, signals_held = false;
 
@@ -122,30 +128,28 @@ struct Plan {
 
 [[nodiscard]] Plan make_plan(const RuleSet& rules, const PlanInput& input);
 
-/// Rules that this version cannot enforce, each with the reason (a sentence without a full stop): to be
+/// Rules that this version cannot enforce, each with the reason (a sentence without a full stop). They are
 /// reported as errors, never ignored.
 [[nodiscard]] std::vector<std::pair<const Rule*, std::string>> unenforceable(const RuleSet& rules);
 
-/// Which operations the grants allow by path, for the way of a call: immutable but for `forget`.
+/// The operations that the grants allow by path, for the handling of a call. Immutable except for `forget`.
 class StaticGrants {
 public:
     explicit StaticGrants(const Plan& plan);
     StaticGrants(StaticGrants&&) noexcept;
     ~StaticGrants();
-    /// Whether Landlock alone allows all of `operations` (never metadata, connect, bind) on the object at
-    /// `path`, created, removed or renamed names included (for create and remove the grant must be on a
-    /// directory strictly above). Any thread, no allocation, cost of the depth of `path`.
+    /// Whether Landlock alone allows all of `operations` on the object at `path`; never metadata, connect or
+    /// bind. The object may be a created, removed or renamed name: for create and remove the grant must be on
+    /// a directory strictly above. Any thread, no allocation; the cost depends on the depth of `path`.
     [[nodiscard]] bool allow(OperationSet operations, std::string_view path) const;
-    /// Whether Landlock lets the object at `path` execute, be it that the notify alone decides there. Any
-    /// thread.
+    /// Whether Landlock permits executing the object at `path`, even if notify-only. Any thread.
     [[nodiscard]] bool let_execute(std::string_view path) const;
-    /// Grants at or beneath `path` no longer stand for what lies at that name: it was removed, renamed or
-    /// replaced, and a file's grant goes with the old file. To be called before each such act, of files too.
-    /// Any thread.
+    /// Forgets the grants at and beneath `path`, because that name gets a different object: it is removed,
+    /// renamed or replaced. A file's grant goes with the old file. Call it before each such act, for files
+    /// too. Any thread.
     enum class Departure : std::uint8_t { removed, moved };
     void forget(std::string_view path, Departure how = Departure::moved) const;
-    /// Whether a Landlock grant may be attached to what lies at or beneath `path`, and so would travel with
-    /// it.
+    /// Whether a Landlock grant may be attached to an object at or beneath `path`, and would move with it.
     [[nodiscard]] bool may_carry(std::string_view path) const;
 
 private:

@@ -1,5 +1,5 @@
-// Audit mode's plan: Landlock and the filter hold what is enforced, which is little, and every call is
-// notified that the observed rules could decide.
+// Audit mode's plan: Landlock and the filter enforce little, and every call is notified that the observed
+// rules could decide.
 #include "rules/plan/plan_audit.hpp"
 
 #include <algorithm>

@@ -1,19 +1,20 @@
-// The plan of a run that is only observed.
+// The plan of a run in audit mode.
 #pragma once
 
 #include "rules/plan/plan.hpp"
 
 namespace callgate::rules {
 
-/// Audit mode. `enforced` is what still holds (invariant 9, everything else allowed): Landlock and the filter
-/// are given that alone, so a call that is continued can land nowhere else. Trapped is besides whatever
-/// `observed`, the plan of the user's rules, would have notified; datagram sockets can be made.
+/// Makes the plan for audit mode. Landlock and the filter enforce `enforced` alone (invariant 9, everything
+/// else allowed), so a continued call can land nowhere else. All calls are notified that `observed`, the plan
+/// of the user's rules, would have notified. Datagram sockets can be created.
 [[nodiscard]] Plan make_audit_plan(const RuleSet& enforced, const Plan& observed, const PlanInput& input);
-/// For the plan of the observed rules: what `minimal` leaves to the kernel alone must be seen here.
+/// The input for the plan of the observed rules: calls that `minimal` leaves to the kernel must be notified
+/// here.
 [[nodiscard]] PlanInput observing(PlanInput input);
 
-/// Whether a run under `rules` would let such an object come to be: the socket of a datagram address cannot
-/// be made unless a rule opens them, whatever the default says of its address.
+/// Whether such an object could exist in a run under `rules`. A datagram socket cannot be created unless a
+/// rule opens its kind, even if the default allows its address.
 [[nodiscard]] bool lets_exist(const RuleSet& rules, const Object& object);
 
 }  // namespace callgate::rules

@@ -1,5 +1,5 @@
-// What the walk over the files found, put together: grants that others make good are left out, and each that
-// is kept says what holds at its path.
+// Merges the results of the walk over the files. Grants that others imply are left out, and each kept grant
+// lists all operations that hold at its path.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -16,7 +16,8 @@ bool at_or_beneath(std::string_view path, std::string_view directory) {
 
 namespace {
 
-/// How many bytes both begin with. Paths of one place have much in common: eight bytes at a time.
+/// The length of the common prefix. Neighbouring paths share long prefixes, so eight bytes are compared at a
+/// time.
 std::size_t common_length(std::string_view left, std::string_view right) {
     const std::size_t shorter = std::min(left.size(), right.size());
     std::size_t at = 0;
@@ -48,7 +49,7 @@ OperationSet PathPlan::held_at(std::string_view path) const {
 PathPlan merge_grants(GrantsByPath grants, std::vector<Loss> losses) {
     PathPlan plan;
     struct Above {
-        std::size_t index;  // of a kept directory grant that holds the current path
+        std::size_t index;  // of a kept directory grant above the current path
         bool lets_execute;  // it, or one above it
     };
     std::vector<Above> above;

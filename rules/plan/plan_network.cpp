@@ -1,4 +1,4 @@
-// What Landlock can hold of connect and bind: TCP ports that are allowed to every host, and nothing else.
+// Landlock's part of connect and bind: TCP ports that are allowed to every host, and nothing else.
 #include <algorithm>
 #include <bitset>
 
@@ -39,7 +39,7 @@ bool concerns(const Rule& rule, Operation operation, Class which) {
     return true;
 }
 
-/// Whether of the class everything (of the rule's ports) is matched, whoever asks.
+/// Whether the rule matches every address on its ports, for every program.
 bool every_host(const Rule& rule) {
     return rule.when.host.empty() && rule.when.address.empty() && rule.when.unix_socket.empty() &&
            !names_asker(rule.when) && !rule.except;
@@ -69,7 +69,7 @@ std::vector<PortRange> ranges_of(const Ports& ports) {
     return ranges;
 }
 
-/// The narrow ranges first, as many as Landlock is given.
+/// Keeps the narrowest ranges, up to the number of ports that Landlock is given.
 void keep_few(std::vector<PortRange>& ranges, Ports& ports) {
     std::stable_sort(ranges.begin(), ranges.end(), [](const PortRange& left, const PortRange& right) {
         return left.last - left.first < right.last - right.first;
@@ -116,7 +116,7 @@ bool Network::whole(Class which) const {
     return allowed;
 }
 
-/// Whether anything of the class could be allowed, now or by an answer.
+/// Whether some object of the class could be allowed, now or by an answer.
 bool Network::open(Class which) const {
     if (rules_.fallback() != Action::deny) return true;
     return std::any_of(rules_.rules().begin(), rules_.rules().end(), [&](const Rule& rule) {

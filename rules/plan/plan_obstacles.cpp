@@ -11,7 +11,7 @@ std::size_t depth(std::string_view path) {
     return path == "/" ? 0 : static_cast<std::size_t>(std::count(path.begin(), path.end(), '/'));
 }
 
-/// How many components a branch says before its first "**": at that depth it can match anywhere beneath.
+/// The number of components before a branch's first "**": from that depth on it can match anywhere.
 std::size_t depth_of_wildcard(const Glob::Branch& branch) {
     const std::size_t wildcard = branch.remainder.find("**");
     if (wildcard == std::string::npos) return std::string::npos;
@@ -24,7 +24,7 @@ std::string_view head_of(const Obstacle& obstacle) {
     return obstacle.branch == nullptr ? std::string_view("/") : std::string_view(obstacle.branch->head);
 }
 
-/// Whether the rule's own exception surely frees the whole hierarchy (or the one file).
+/// Whether the rule's own exception surely covers the whole hierarchy (or the one file).
 bool freed(const Obstacle& obstacle, std::string_view path, bool hierarchy) {
     if (obstacle.exception || !obstacle.rule->except) return false;
     const Conditions& except = *obstacle.rule->except;

@@ -1,7 +1,7 @@
-// One pattern that keeps Landlock from holding a hierarchy, and how far it reaches seen from a directory.
+// Patterns that keep Landlock from enforcing a hierarchy, and how far each reaches from a directory.
 //
-// Private to rules/plan*.cpp. Answers are on the safe side: an obstacle is only left out where it surely
-// cannot match at or beneath the directory.
+// Private to rules/plan. Answers are conservative: an obstacle is only left out if it surely cannot match at
+// or beneath the directory.
 #pragma once
 
 #include <cstdint>
@@ -24,14 +24,13 @@ struct Obstacle {
 };
 using Obstacles = std::vector<const Obstacle*>;
 
-/// `itself`: the directory alone; `inside`: some of what lies beneath; `everywhere`: splitting leaves
-/// nothing.
+/// `itself`: the directory alone; `inside`: some objects beneath it; `everywhere`: splitting leaves nothing.
 enum class Reach { none, itself, inside, everywhere };
 
 void add_obstacles(std::vector<Obstacle>& all, const Rule& rule, OperationSet operations,
                    const std::vector<Glob>& globs, bool exception);
 
-/// Obstacles found by their literal heads: most of hundreds have nothing to do with one path.
+/// Finds obstacles by their literal heads: of hundreds, few concern one path.
 class ObstacleIndex {
 public:
     ObstacleIndex() = default;
@@ -39,7 +38,7 @@ public:
     ObstacleIndex(ObstacleIndex&&) = default;
     ObstacleIndex& operator=(ObstacleIndex&&) = default;
 
-    /// Adds those for some of `operations` that could reach what lies at, above or beneath `path`, in order.
+    /// Adds the obstacles for some of `operations` that could match at, above or beneath `path`, in order.
     void near(std::string_view path, OperationSet operations, Obstacles& into) const;
 
 private:
@@ -48,9 +47,9 @@ private:
 };
 [[nodiscard]] Reach reach(const Obstacle& obstacle, std::string_view directory);
 [[nodiscard]] bool hits_file(const Obstacle& obstacle, std::string_view path);
-/// Whether nothing at all is allowed there, whoever asks: then nothing is lost.
+/// Whether nothing there is allowed for any program. No permission is then lost.
 [[nodiscard]] bool surely_shut(const Obstacle& obstacle, std::string_view path, bool hierarchy);
-/// Whether the allowing rule's own exception takes all of it out, whoever asks: another rule may allow it.
+/// Whether the allowing rule's own exception covers all of it, for every program. Another rule may allow it.
 [[nodiscard]] bool surely_excepted(const Obstacle& obstacle, std::string_view path, bool hierarchy);
 
 }  // namespace callgate::rules::planning

@@ -1,6 +1,6 @@
-// The inside of make_plan: paths and ports, each worked out by itself and put together in plan.cpp.
+// The parts of make_plan: paths and ports are planned separately and combined in plan.cpp.
 //
-// Private to rules/plan*.cpp. Pure values; pointers point into the rule set of the call.
+// Private to rules/plan. Pure values; pointers point into the rule set of the call.
 #pragma once
 
 #include <map>
@@ -14,58 +14,57 @@
 
 namespace callgate::rules::planning {
 
-/// What Landlock can hold by path.
+/// Operations that Landlock can enforce by path.
 inline constexpr OperationSet held_by_path{Operation::read, Operation::modify, Operation::create,
                                            Operation::remove, Operation::execute};
-/// Of those, what a grant on the file itself gives, and what only one on its directory does.
+/// The operations that a grant on the file itself gives, and those that only a grant on its directory gives.
 inline constexpr OperationSet held_by_file{Operation::read, Operation::modify, Operation::execute};
 inline constexpr OperationSet held_by_parent{Operation::create, Operation::remove};
 
 /// Whether `path` is `directory` or lies beneath it; both absolute, without a final slash except "/".
 [[nodiscard]] bool at_or_beneath(std::string_view path, std::string_view directory);
-/// '/' sorts before every other byte, so that what lies beneath a directory directly follows it.
+/// Sorts '/' before every other byte, so that the objects beneath a directory directly follow it.
 struct PathOrder {
     [[nodiscard]] bool operator()(std::string_view left, std::string_view right) const;
 };
 [[nodiscard]] bool names_asker(const Conditions& conditions);
 [[nodiscard]] bool names_endpoints(const Conditions& conditions);
-/// Whether the rule can match files, or unix sockets, at all (as rule_match.cpp has it); no path then means
-/// all.
+/// Whether the rule can match files, or unix sockets, as in rule_match.cpp. No path then means every path.
 [[nodiscard]] bool decides_files(const Rule& rule);
 [[nodiscard]] bool decides_sockets(const Rule& rule);
 [[nodiscard]] inline bool restricts(const Rule& rule) { return rule.action != Action::allow; }
 /// "a", "a and b", "a, b and 3 more"
 [[nodiscard]] std::string listed(const std::vector<std::string>& words);
 
-/// Something that the rules may allow and no grant holds: it is decided call by call.
+/// An operation that the rules may allow and no grant covers: its calls are decided one by one.
 struct Loss {
     std::string path;
     OperationSet operations;
     const Rule* allow = nullptr;  // null: the default
-    std::string by;               // id of the rule that may restrict it; "" where the reason is another
+    std::string by;               // id of the rule that may restrict it; "" for another reason
     std::string why;              // follows "is decided call by call: "
 };
 
 struct PathPlan {
     std::vector<Grant> grants;  // sorted, each directory before what lies beneath it
-    std::vector<Loss> losses;   // those that no other grant makes good
-    /// What the grants hold at `path` and, of a directory, beneath it.
+    std::vector<Loss> losses;   // those that no other grant covers
+    /// The operations that the grants allow at `path` and, if it is a directory, beneath it.
     [[nodiscard]] OperationSet held_at(std::string_view path) const;
 };
 using GrantsByPath = std::map<std::string, Grant, PathOrder>;
 [[nodiscard]] PathPlan merge_grants(GrantsByPath grants, std::vector<Loss> losses);
-/// `losses`: whether they are wanted; else none is told.
+/// `losses`: whether losses are collected.
 [[nodiscard]] PathPlan plan_paths(const RuleSet& rules, const FileTree* tree, bool losses);
 
-/// Whether everything is allowed for `operation`, at any path, by whoever asks.
+/// Whether `operation` is allowed at every path for every program.
 [[nodiscard]] bool wholly_allowed(const RuleSet& rules, Operation operation);
 
-/// Why an operation is notified, as it is gathered; where nobody asks why, only that it is.
+/// Collects the reasons for which an operation is notified. Without `told` only the fact is kept.
 class Reasons {
 public:
     explicit Reasons(bool told) : told_(told) {}
 
-    /// `sentence` is a text, or a function that gives it and is called only where the reasons are told.
+    /// `sentence` is a text, or a function that returns it and is called only if reasons are kept.
     template <typename Sentence>
     void add(std::string_view id, const Sentence& sentence) {
         any_ = true;
@@ -75,13 +74,13 @@ public:
         else
             put(id, sentence);
     }
-    /// Whatever is the reason for `others` is one here, for that.
+    /// Adds the ids of `others`, with `sentence` as the reason.
     void add_all(const Reasons& others, std::string_view sentence);
     [[nodiscard]] bool empty() const { return !any_; }
     [[nodiscard]] bool told() const { return told_; }
     [[nodiscard]] const std::vector<std::string>& because() const { return because_; }
     [[nodiscard]] const std::vector<std::string>& why() const { return why_; }
-    /// Both, one after the other.
+    /// Both lists, one after the other.
     [[nodiscard]] Reasons joined(const Reasons& other) const;
 
 private:
@@ -93,14 +92,14 @@ private:
     std::unordered_set<std::string> seen_;
 };
 
-/// One network operation.
+/// The plan of one network operation.
 struct NetworkPlan {
     explicit NetworkPlan(bool told) : contested(told), minimal(told), minimal_unix(told) {}
     std::vector<PortRange> ports;
     bool all = false, exact = false;
     /// No rule could allow it on any unix socket.
     bool unix_shut = false;
-    /// Why it is contested when every decision goes on record, and what remains with `minimal`.
+    /// Reasons if every decision is recorded (`contested`), and those that remain with `minimal`.
     Reasons contested, minimal, minimal_unix;  // minimal_unix: of unix sockets, unless they are closed
 };
 [[nodiscard]] NetworkPlan plan_network(const RuleSet& rules, Operation operation, int abi, bool reasons);

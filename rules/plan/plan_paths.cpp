@@ -1,12 +1,13 @@
-// Which hierarchies and files Landlock can hold: the walk that splits a hierarchy around what is restricted.
+// Finds the hierarchies and files that Landlock can enforce, by a walk that splits a hierarchy around
+// restrictions.
 //
-// Sound by construction: a path is granted an operation only where no pattern of a restricting rule (nor of
-// the allowing rule's own exception) can match at or beneath it. Every bound that is reached only makes more
-// of it contested.
+// Sound by construction: a path is granted an operation only if no restricting pattern can match at or
+// beneath it. Restricting are the patterns of deny, ask and kill rules, and the exceptions of the allowing
+// rule. Every bound that is reached only makes more calls contested.
 //
-// Execution cannot be performed on behalf: where it may be allowed and no static grant holds it, Landlock
-// must let it through all the same and the notify alone decides (`Grant::notify_only_execute`). That costs every
-// execve of the run, so it is done only where something may be executed that no static grant covers.
+// Execution cannot be performed on behalf. If it may be allowed where no static grant covers it, Landlock
+// must permit it, and the notification alone decides (`Grant::notify_only_execute`). That costs every execve
+// of the run, so it is done only if something may be executed that no static grant covers.
 #include <algorithm>
 #include <type_traits>
 #include <unordered_map>
@@ -42,7 +43,7 @@ public:
     }
 
     void candidates();
-    /// What was found is given away.
+    /// Returns the merged result and leaves the walker empty.
     [[nodiscard]] PathPlan merge() { return merge_grants(std::move(grants_), std::move(losses_)); }
 
 private:
@@ -60,7 +61,7 @@ private:
     void contest_head(const std::string& head, bool hierarchy);
     const std::vector<FileTree::Entry>* children(const std::string& path, int level);
     [[nodiscard]] bool stays_as_it_is(const std::string& directory, int level);
-    /// `why` is a text, or a function that gives it and is called only where losses are told.
+    /// `why` is a text, or a function that returns it and is called only if losses are collected.
     template <typename Why>
     void lose(std::string_view path, OperationSet operations, std::string_view by, const Why& why) {
         if (!tells_losses_) return;
@@ -78,10 +79,10 @@ private:
     const FileTree& tree_;
     const bool tells_losses_;
     ObstacleIndex restrictions_;
-    ObstacleIndex receiving_;         // no obstacles: where something may be created
+    ObstacleIndex receiving_;         // not obstacles: the patterns of rules that allow create
     ObstacleIndex exceptions_;        // of allowing_
     const Rule* allowing_ = nullptr;  // null: the default
-    bool asker_may_create_ = false;   // who asks decides about some creation
+    bool asker_may_create_ = false;   // some rule about create depends on the program
     GrantsByPath grants_;
     std::vector<Loss> losses_;
     std::unordered_map<std::string, std::optional<std::vector<FileTree::Entry>>> listings_;
@@ -90,7 +91,7 @@ private:
 void Walker::candidates() {
     if (rules_.fallback() == Action::allow) {
         start("/", held_by_path, true);
-        return;  // what single rules allow besides is allowed anyhow
+        return;  // allow rules add nothing to this
     }
     for (const Rule& rule : rules_.rules()) {
         if (!rule.operations.intersects(held_by_path) || !decides_files(rule)) continue;
@@ -120,13 +121,13 @@ void Walker::allow(const Rule& rule) {
         for (const Glob::Branch& one : glob.branches()) branch(rule, operations, one);
 }
 
-/// Whether it allows is known only when somebody asks.
+/// Handles a rule whose verdict depends on the program or its arguments.
 void Walker::by_asker(const Rule& rule, OperationSet operations, std::string_view why) {
     lose("/", operations, "", why);
     if (operations.contains(Operation::execute)) contest_heads(rule);
 }
 
-/// A rule that may allow an execution, once it is known who asks or what is answered.
+/// Handles a rule that may allow an execution, depending on the program, its arguments or an answer.
 void Walker::contest_heads(const Rule& rule) {
     if (rule.when.path.empty()) contest_head("/", true);
     for (const Glob& glob : rule.when.path)
@@ -142,7 +143,8 @@ void Walker::branch(const Rule& rule, OperationSet operations, const Glob::Branc
 
 void Walker::start(const std::string& path, OperationSet operations, bool hierarchy) {
     const FileTree::Kind kind = tree_.kind(path);
-    // What does not exist and cannot be made in the run answers ENOENT by itself.
+    // If the path does not exist and cannot be created in the run, the kernel answers ENOENT without
+    // callgate.
     if (kind == FileTree::Kind::absent) {
         if (tells_losses_ && can_appear(path))
             lose(path, operations, "", [&] { return path + " does not exist yet"; });
@@ -156,7 +158,7 @@ void Walker::start(const std::string& path, OperationSet operations, bool hierar
     lose(path, operations, "", [&] { return path + " is a directory: Landlock could only allow all of it"; });
 }
 
-/// Whether anybody may make it in the run.
+/// Whether some program may create it in the run.
 bool Walker::can_appear(const std::string& path) const {
     if (asker_may_create_) return true;
     const Request request{
@@ -164,8 +166,8 @@ bool Walker::can_appear(const std::string& path) const {
     return rules_.evaluate(request).action <= Action::ask;
 }
 
-/// Whether all that could be executed directly in the directory is known now: its entries can be listed and
-/// the rules allow nobody to make one there.
+/// Whether the executable entries of the directory are all known now. Its entries can then be listed, and no
+/// rule allows anybody to create one.
 bool Walker::stays_as_it_is(const std::string& directory, int level) {
     if (rules_.fallback() == Action::allow || children(directory, level) == nullptr) return false;
     Obstacles receiving;
@@ -184,7 +186,7 @@ void Walker::directory(const std::string& path, OperationSet operations, const O
     for (const Obstacle* one : obstacles) {
         OperationSet concerned = one->operations & operations;
         const Reach where = reach(*one, path);
-        // Whether the directory itself may be made or removed is its parent's matter, and none is executed.
+        // Creating or removing the directory itself depends on its parent, and a directory is never executed.
         if (where == Reach::itself) concerned = concerned - held_by_parent - Operation::execute;
         if (where == Reach::none || concerned.empty()) continue;
         if (by == nullptr) by = one->rule;
@@ -206,10 +208,9 @@ void Walker::directory(const std::string& path, OperationSet operations, const O
     if (!rest.empty()) split(path, rest, obstacles, level);
 }
 
-/// The entries of a directory that is to be split; null where it is not.
+/// The entries of a directory to split; null if it is not split.
 const std::vector<FileTree::Entry>* Walker::children(const std::string& path, int level) {
-    // Processes come and go: a grant on one would soon be a grant on nothing, under a name that is used
-    // again.
+    // Processes come and go: a grant on one would soon name nothing, or another process.
     return at_or_beneath(path, "/proc") || level >= level_limit ? nullptr : entries(path);
 }
 
@@ -282,13 +283,13 @@ Grant& Walker::grant_at(const std::string& path, bool directory) {
     return grant;
 }
 
-/// Landlock lets everything there execute, and the notify alone decides.
+/// Makes execution there notify-only: Landlock permits it, and callgate decides each call.
 void Walker::contest_execution(const std::string& path, bool directory) {
     const bool fits = grants_.size() < grants_limit || grants_.contains(path);
     grant_at(fits ? path : "/", !fits || directory).notify_only_execute = true;
 }
 
-/// The same for what an allowing pattern may match at (`hierarchy`: and beneath) its literal head.
+/// The same for the literal head of an allowing pattern, and (`hierarchy`) everything beneath it.
 void Walker::contest_head(const std::string& head, bool hierarchy) {
     const FileTree::Kind kind = tree_.kind(head);
     const bool directory = kind == FileTree::Kind::directory;

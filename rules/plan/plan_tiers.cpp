@@ -9,7 +9,7 @@ namespace callgate::rules::planning {
 
 namespace {
 
-/// What is asked of each rule, gathered once: a rule set may have a thousand.
+/// Facts about all rules, gathered once: a rule set may have a thousand.
 struct Gathered {
     const Plan& plan;
     bool by_default = false;
@@ -30,7 +30,7 @@ RuleTier allowed_paths(const Rule& rule, const Gathered& gathered) {
     if (!rule.operations.intersects(held_by_path)) {
         if (plan.notified.contains(Operation::metadata))
             return {&rule, Tier::contested, "no part of the kernel holds metadata"};
-        return {&rule, Tier::filter, "nothing limits metadata, so its calls are not trapped"};
+        return {&rule, Tier::filter, "nothing limits metadata, so its calls are not notified"};
     }
     std::vector<std::string> lost;
     if (const auto losses = gathered.lost.find(&rule); losses != gathered.lost.end())
@@ -58,9 +58,9 @@ RuleTier restricted_paths(const Rule& rule, const Gathered& gathered) {
     if (rule.action == Action::ask) return {&rule, Tier::contested, "a person decides call by call"};
     if (plan.record == RecordMode::minimal)
         return {&rule, Tier::contested,
-                "nothing of it is granted, but its calls are trapped for other reasons"};
+                "nothing of it is granted, but its calls are notified for other reasons"};
     return {&rule, Tier::contested,
-            "nothing of it is granted; its calls are trapped so that the denial is on record"};
+            "nothing of it is granted; its calls are notified so that the denial is on record"};
 }
 
 bool unix_only(const Rule& rule) {
@@ -84,7 +84,7 @@ RuleTier network(const Rule& rule, const Plan& plan) {
         rule.operations.contains(Operation::connect) ? Operation::connect : Operation::bind;
     const Contest* contest = plan.contest(operation);
     return {&rule, Tier::contested,
-            "the call is trapped" + (contest == nullptr ? std::string() : ": " + contest->why)};
+            "the call is notified" + (contest == nullptr ? std::string() : ": " + contest->why)};
 }
 
 RuleTier tier_of(const Rule& rule, const Gathered& gathered) {

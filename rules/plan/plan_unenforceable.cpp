@@ -1,4 +1,4 @@
-// What this version cannot enforce and therefore refuses.
+// Rules that this version cannot enforce and therefore refuses.
 #include <algorithm>
 
 #include "rules/plan/plan.hpp"

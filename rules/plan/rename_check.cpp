@@ -16,7 +16,7 @@ constexpr OperationSet of_file{Operation::read, Operation::modify, Operation::re
                                Operation::execute};
 constexpr OperationSet of_socket = of_file | OperationSet{Operation::connect};
 constexpr OperationSet of_directory = file_operations | network_operations;
-constexpr OperationSet planting{Operation::create, Operation::modify};
+constexpr OperationSet carrying_in{Operation::create, Operation::modify};
 
 OperationSet concerning(MovedKind kind) {
     switch (kind) {
@@ -30,7 +30,7 @@ OperationSet concerning(MovedKind kind) {
     return of_directory;
 }
 
-/// The path patterns of some conditions; none: every path.
+/// The path patterns of some conditions. An empty list matches every path.
 struct Patterns {
     const std::vector<Glob>* globs = nullptr;
     std::vector<BranchPattern> branches;
@@ -46,12 +46,12 @@ struct Patterns {
             for (const Glob::Branch& branch : glob.branches())
                 if (branch.head.starts_with('/')) add(branch);
     }
-    std::string head;  // what all branches have in common, so that most rules are left out at once
+    std::string head;  // common to all branches, so that most rules are skipped at once
 
     [[nodiscard]] bool touch(std::string_view path) const {
         return globs->empty() || planning::at_or_beneath(path, head) || planning::at_or_beneath(head, path);
     }
-    /// Of a file only whether it matches counts; of a directory everything beneath.
+    /// For a file, only a match counts; for a directory, everything beneath it.
     [[nodiscard]] PatternRemainders beneath(std::string_view path, MovedKind kind) const;
 };
 
@@ -69,13 +69,14 @@ PatternRemainders Patterns::beneath(std::string_view path, MovedKind kind) const
     return remainders;
 }
 
-/// A rule as far as it decides by a name.
+/// The part of a rule that depends on a name.
 struct NamedRule {
     const Rule* rule;
     OperationSet operations;
     Patterns when;
     std::optional<Patterns> except;
-    /// Something else must hold as well, so it covers for no other rule; the same for its exception.
+    /// True if other conditions must hold as well, so that it covers no other rule; the same for its
+    /// exception.
     bool conditional = false, except_conditional = false;
 };
 
@@ -84,7 +85,7 @@ bool more_than_path(const Conditions& conditions) {
            conditions.protocol.stated();
 }
 
-/// What a rule says of one name.
+/// The remainders of a rule beneath one name.
 struct Said {
     PatternRemainders when, except;
 };
@@ -93,7 +94,7 @@ Said said_of(const NamedRule& rule, std::string_view path, MovedKind kind) {
     Said said{rule.when.beneath(path, kind), {}};
     if (!rule.except) return said;
     said.except = rule.except->beneath(path, kind);
-    // Where the exception surely takes all of it, the rule says nothing.
+    // If the exception surely covers all of it, the rule has no effect here.
     if (!rule.except_conditional && said.except.cover(said.when)) said.when = {};
     return said;
 }
@@ -112,12 +113,12 @@ struct RenameCheck::Rules {
     const StaticGrants& grants;
 
     Rules(const RuleSet& rules, const StaticGrants& static_grants) : set(rules), grants(static_grants) {}
-    /// Made when something moves first: most runs move nothing.
+    /// Made on the first move: most runs move nothing.
     [[nodiscard]] const std::vector<NamedRule>& named() const {
         std::call_once(made_, [this] { make(); });
         return named_;
     }
-    /// The first thing that is freed where what is at `from` is called `to`.
+    /// The first operation that becomes freer if the object at `old_path` gets the name `new_path`.
     [[nodiscard]] Finding freed(const MoveRequest& move, OperationSet operations) const;
 
 private:
@@ -130,7 +131,7 @@ private:
 
 namespace {
 
-/// One comparison of two names: what each rule says of them.
+/// A comparison of two names: the remainders of each rule beneath both.
 class Comparison {
 public:
     Comparison(const std::vector<NamedRule>& rules, Action fallback, const MoveRequest& move)
@@ -166,7 +167,7 @@ private:
     std::vector<Sides> sides_;
 };
 
-/// Whether other rules of such an action surely say the same on that side.
+/// Whether other rules with an action in this range surely cover `what` on that side.
 bool Comparison::covered(const PatternRemainders& what, Side side, Operation operation, Action least,
                          Action most) const {
     return std::any_of(sides_.begin(), sides_.end(), [&](const Sides& other) {
@@ -178,7 +179,7 @@ bool Comparison::covered(const PatternRemainders& what, Side side, Operation ope
     });
 }
 
-/// Whether anything at or beneath the new name could get a weaker verdict at all.
+/// Whether some object at or beneath the new name could get a weaker verdict.
 bool Comparison::open(Operation operation, Action weaker_than) const {
     if (fallback(operation) < weaker_than) return true;
     return std::any_of(sides_.begin(), sides_.end(), [&](const Sides& other) {
@@ -247,10 +248,10 @@ RenameCheck::RenameCheck(const RuleSet& rules, const StaticGrants& grants)
 RenameCheck::RenameCheck(RenameCheck&&) noexcept = default;
 RenameCheck::~RenameCheck() = default;
 
-MoveVerdict RenameCheck::judge(const MoveRequest& request) const {
-    if (!check_enabled("moving-never-widens")) return {};
+MoveVerdict RenameCheck::evaluate(const MoveRequest& request) const {
+    if (!check_enabled("rename-check")) return {};
     Finding finding = rules_->freed(request, concerning(request.kind));
-    if (!finding.found() && check_enabled("travelling-grants") &&
+    if (!finding.found() && check_enabled("moved-grants") &&
         rules_->grants.may_carry(request.old_path)) {
         const MoveRequest back{request.new_path, request.old_path, request.kind};
         finding = rules_->freed(back, concerning(request.kind) & planning::held_by_path);
@@ -269,13 +270,13 @@ MoveVerdict RenameCheck::judge(const MoveRequest& request) const {
 }
 
 bool RenameCheck::may_carry_in(std::string_view old_path, std::string_view new_path) const {
-    return check_enabled("planted-entries") &&
-           rules_->freed({new_path, old_path, MovedKind::directory}, planting).found();
+    return check_enabled("carried-in-entries") &&
+           rules_->freed({new_path, old_path, MovedKind::directory}, carrying_in).found();
 }
 
-Verdict RenameCheck::planted(std::string_view new_path_of_entry, bool directory,
+Verdict RenameCheck::evaluate_entry(std::string_view new_path_of_entry, bool directory,
                            std::string_view program) const {
-    return rules_->set.evaluate({.operations = directory ? OperationSet(Operation::create) : planting,
+    return rules_->set.evaluate({.operations = directory ? OperationSet(Operation::create) : carrying_in,
                                  .object = FileObject{new_path_of_entry},
                                  .program = program,
                                  .arguments = {}});

@@ -1,14 +1,14 @@
-// "Moving never widens" and "nothing is planted" (rules.md): what a rename, exchange or link may do besides
-// its `delete` and `create`, which the caller evaluates by themselves.
+// The rename check: whether a rename, exchange or link may give an object, or its entries, more permissions.
+// The caller evaluates `delete` and `create` separately (docs/rules.md, "Renames and links").
 //
-// A name decides what may be done to an object, so giving an object another name can free it. Compared are
-// the remainders of all rules beneath both names: what is left of a pattern after the name. `**/.env` leaves
-// the same remainder everywhere, so such a move is fine; a literal deny beneath the old name is lost at the new
-// one, so it is refused. The comparison does not depend on who asks: what one program moves, another may
-// open.
+// A name decides the operations on an object, so a new name can free it. The check compares the remainders of
+// all rules beneath both names: the part of a pattern after the name. `**/.env` leaves the same remainder
+// everywhere, so such a move is allowed. A literal deny beneath the old name is lost at the new one, so that
+// move is refused. The comparison does not depend on the asking program: one program may open what another
+// one moved.
 //
-// A static grant lies on an inode and travels with it. So what may carry a grant is also not moved to where
-// less is allowed: the kernel would allow there what the rules deny.
+// A static grant is attached to an inode and moves with it. At a name where less is allowed, the kernel would
+// permit what the rules deny. So an object that may carry a grant is not moved there.
 //
 // An attacker controls both names (any bytes but NUL). Pure; any thread; the cost is that of the rules whose
 // literal heads touch one of the names.
@@ -25,7 +25,7 @@ namespace callgate::rules {
 
 enum class MovedKind : std::uint8_t { file, directory, socket };
 
-/// Both names absolute and resolved. For RENAME_EXCHANGE each object is judged in its own direction.
+/// Both names are absolute and resolved. For RENAME_EXCHANGE, each object is checked in its own direction.
 struct MoveRequest {
     std::string_view old_path, new_path;
     MovedKind kind = MovedKind::file;
@@ -34,15 +34,15 @@ struct MoveRequest {
 struct MoveVerdict {
     enum class Because : std::uint8_t {
         nothing,
-        restriction_lost,   // a deny, ask or kill that holds at or beneath the old name does not at the new
+        restriction_lost,   // a deny, ask or kill at or beneath the old name does not match at the new
                             // one
-        allowance_gained,   // an allow (or ask) holds at or beneath the new name that did not at the old one
-        grant_would_move  // a static grant lies on it, and less is allowed at the new name
+        allowance_gained,   // an allow or ask at or beneath the new name did not match at the old one
+        grant_would_move  // it carries a static grant, and less is allowed at the new name
     };
     bool allowed = true;
     Because because = Because::nothing;
-    /// Where not allowed: deny, naming the rule and operation that decided. `error` is the rule's own, else
-    /// EXDEV: programs then copy instead, which is judged by itself.
+    /// If not allowed: a denial with the rule and operation that decided. `error` is the rule's own, else
+    /// EXDEV: programs then copy instead, and the copy is decided by itself.
     Verdict verdict;
 };
 
@@ -53,14 +53,15 @@ public:
     RenameCheck(RenameCheck&&) noexcept;
     ~RenameCheck();
 
-    [[nodiscard]] MoveVerdict judge(const MoveRequest& request) const;
+    [[nodiscard]] MoveVerdict evaluate(const MoveRequest& request) const;
 
-    /// Whether the entries of a directory must be walked (10,000 at most, else refuse) and each given to
-    /// `planted`: create or modify is more restricted beneath the new name than beneath the old one.
+    /// Whether the entries of a moved directory must be checked, because create or modify is more restricted
+    /// beneath the new name. The caller then gives each entry (10,000 at most, else it refuses) to
+    /// `evaluate_entry`.
     [[nodiscard]] bool may_carry_in(std::string_view old_path, std::string_view new_path) const;
 
-    /// The verdict on one entry beneath a moved directory, by the name it would get.
-    [[nodiscard]] Verdict planted(std::string_view new_path_of_entry, bool directory,
+    /// The verdict on one entry of a moved directory, under its new name.
+    [[nodiscard]] Verdict evaluate_entry(std::string_view new_path_of_entry, bool directory,
                                   std::string_view program) const;
 
 private:

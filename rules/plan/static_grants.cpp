@@ -1,7 +1,7 @@
-// The grants of a plan by path: a table of path prefixes, built once, read by every receiving thread.
+// The grants of a plan by path: a table of path prefixes, built once, read by every worker thread.
 //
-// An attacker chooses the path that is looked up. Its hash only finds a slot; what counts is the comparison
-// of the bytes, and the table is filled from the plan alone, so no chosen path can make a look-up slow.
+// An attacker chooses the path that is looked up. Its hash only selects a slot, and the bytes are then
+// compared. The table is filled from the plan alone, so no chosen path can make a look-up slow.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr OperationSet of_object{Operation::read, Operation::modify, Operation::execute};
 
-// FNV-1a: the hash of every prefix comes out on the way.
+// FNV-1a: computing the hash of a path yields the hash of every prefix.
 constexpr std::uint64_t hash_start = 14695981039346656037ULL;
 constexpr std::uint64_t add_byte(std::uint64_t hash, char byte) {
     return (hash ^ static_cast<unsigned char>(byte)) * 1099511628211ULL;
@@ -41,12 +41,12 @@ struct StaticGrants::Table {
     std::vector<std::uint32_t> slots;  // index + 1, 0: free; a power of two of them
     std::size_t longest = 0;
     std::unique_ptr<std::atomic<bool>[]> forgotten;
-    mutable std::atomic<bool> travelled = false;
+    mutable std::atomic<bool> grant_moved = false;
 
     explicit Table(const Plan& plan);
     void insert(std::uint32_t index);
     [[nodiscard]] const Entry* at(std::string_view prefix, std::uint64_t hash, bool above) const;
-    /// Until `enough(entry, above)` says so: the grants on `path` (`above` false) and on what lies above it.
+    /// Visits the grants on `path` (`above` false) and on its ancestors until `enough(entry, above)` is true.
     template <typename Enough>
     bool any(std::string_view path, Enough enough) const;
     template <typename Visit>
@@ -74,8 +74,8 @@ void StaticGrants::Table::insert(std::uint32_t index) {
     slots[slot] = index + 1;
 }
 
-/// The grant at exactly `prefix`, where it still stands: for what lies strictly beneath it (`above`), or for
-/// the object itself.
+/// The grant at exactly `prefix`, unless forgotten: for objects strictly beneath it (`above`), or for the
+/// object itself.
 const StaticGrants::Table::Entry* StaticGrants::Table::at(std::string_view prefix, std::uint64_t hash,
                                                           bool above) const {
     for (std::size_t slot = hash & (slots.size() - 1); slots[slot] != 0;
@@ -139,15 +139,15 @@ void StaticGrants::forget(std::string_view path, Departure how) const {
     if (!check_enabled("forgotten-grants")) return;
     table_->beneath(path, [this, how](std::size_t index) {
         const bool first = !table_->forgotten[index].exchange(true, std::memory_order_acq_rel);
-        // A file that moved takes with it only what could be done to that very file before.
+        // A moved file takes along only permissions on that very file.
         if (first && how == Departure::moved && table_->entries[index].directory)
-            table_->travelled.store(true, std::memory_order_release);
+            table_->grant_moved.store(true, std::memory_order_release);
     });
 }
 
 bool StaticGrants::may_carry(std::string_view path) const {
-    // Where a grant went that once moved is not followed: from then on anything may carry one.
-    if (table_->travelled.load(std::memory_order_acquire)) return true;
+    // The new place of a moved grant is not tracked: after the first move, any object may carry one.
+    if (table_->grant_moved.load(std::memory_order_acquire)) return true;
     bool found = false;
     table_->beneath(path, [&found](std::size_t) { found = true; });
     return found;

@@ -99,7 +99,7 @@ int replay(const Arguments& arguments, const audit::LogChoice& log, const Places
         rules::LoadContext context = host_context(places, start.workdir, start.temporary_directory, tree);
         if (!start.home.empty()) context.home = start.home;
         if (!start.config.empty()) context.config = start.config;
-        context.then = &start.surroundings;
+        context.earlier = &start.surroundings;
         CompiledRules compiled =
             compile_rules(arguments, places, context,
                           {.own_files = {}, .warnings = false, .reasons = false, .built_in = false});

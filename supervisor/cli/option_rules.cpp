@@ -32,7 +32,7 @@ struct Paths {
 
     [[nodiscard]] std::string resolved(const std::string& path) const {
         std::string written = written_out(path, context.home);
-        if (auto then = context.then != nullptr ? context.then->led(written) : std::nullopt) return *then;
+        if (auto then = context.earlier != nullptr ? context.earlier->led(written) : std::nullopt) return *then;
         std::string real = absolute(path, context.home);
         if (real != written) links.emplace(std::move(written), real);
         return real;

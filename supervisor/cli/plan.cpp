@@ -45,8 +45,8 @@ std::string grants_text(const rules::Plan& plan) {
         text += "  " + cell(rules::names(grant.operations), 20) +
                 cell(grant.path + (grant.directory ? (grant.path == "/" ? "**" : "/**") : ""), 36) +
                 terminal_safe(joined(grant.rules)) +
-                (grant.notify_only_execute ? " (lets execute, which is trapped)" : "") +
-                (grant.notify_only_read ? " (reads are trapped)" : "") + "\n";
+                (grant.notify_only_execute ? " (execute: notify-only)" : "") +
+                (grant.notify_only_read ? " (read: notify-only)" : "") + "\n";
     const auto ports = [&text](std::string_view operation, bool all,
                                const std::vector<rules::PortRange>& list) {
         if (all) text += "  " + cell(std::string(operation), 20) + "every TCP port\n";
@@ -76,8 +76,8 @@ std::string contests_text(const rules::Plan& plan) {
         text += "  Every read is performed by callgate: something that may be executed may not be read.\n";
     if (plan.notify_only_execute)
         text +=
-            "  Every execve is judged twice, before and on what then runs: where the trap alone holds "
-            "execution, a path that is read again could lead.\n";
+            "  Every execve is decided twice, before it and on the program that then runs: execution is "
+            "notify-only somewhere, and the kernel reads the path a second time.\n";
     text += "\nSockets: TCP and unix streams" +
             std::string(plan.unix_closed ? " (unix ones only in pairs)" : "") + (plan.udp ? ", UDP" : "") +
             (plan.unix_datagram ? ", unix datagrams" : "") + "\n";
@@ -110,8 +110,8 @@ void write_grant(JsonWriter& json, const rules::Grant& grant) {
         .member("directory", grant.directory)
         .member("operations", rules::names(grant.operations))
         .member("rules", grant.rules)
-        .member("trap_only_read", grant.notify_only_read)
-        .member("trap_only_execute", grant.notify_only_execute)
+        .member("notify_only_read", grant.notify_only_read)
+        .member("notify_only_execute", grant.notify_only_execute)
         .end_object();
 }
 
@@ -122,7 +122,7 @@ void write_tier(JsonWriter& json, const rules::RuleTier& one) {
 }
 
 void write_calls(JsonWriter& json, const rules::Plan& plan) {
-    json.list("trapped_calls", enforce::notified_calls(plan), [&](const enforce::NotifiedCall& call) {
+    json.list("notified_calls", enforce::notified_calls(plan), [&](const enforce::NotifiedCall& call) {
         json.begin_object()
             .member("call", call.name)
             .member("operations", rules::names(call.operations))
@@ -154,8 +154,8 @@ void write_plan(JsonWriter& json, const rules::Plan& plan, const CompiledRules& 
             .end_object();
     });
     write_calls(json, plan);
-    json.member("trap_only", plan.notify_only)
-        .member("trap_only_execute", plan.notify_only_execute)
+    json.member("notify_only", plan.notify_only)
+        .member("notify_only_execute", plan.notify_only_execute)
         .member("udp", plan.udp)
         .member("unix_datagram", plan.unix_datagram)
         .end_object();

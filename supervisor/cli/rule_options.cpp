@@ -221,7 +221,7 @@ CompiledRules compile_rules(const Arguments& arguments, const Places& places,
     compiled.choice = read_rule_options(arguments, context);
     load_with_built_in(compiled, places, context, options);
     say_diagnostics(compiled.loaded, options.warnings);
-    if (compiled.loaded.surroundings.links) compiled.loaded.surroundings.links->merge(compiled.choice.links);
+    if (compiled.loaded.snapshot.links) compiled.loaded.snapshot.links->merge(compiled.choice.links);
     std::vector<std::string>& degraded = compiled.loaded.degraded;
     if (compiled.choice.host_static &&
         std::find(degraded.begin(), degraded.end(), "host-static") == degraded.end())

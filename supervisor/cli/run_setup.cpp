@@ -259,7 +259,7 @@ void RunSetup::set_rules(const Arguments& arguments) {
     config.plan = std::move(compiled.plan);
     config.profiles = std::move(compiled.choice.profiles);
     config.rules_sha256 = std::move(compiled.loaded.sha256);
-    config.surroundings = std::move(compiled.loaded.surroundings);
+    config.surroundings = std::move(compiled.loaded.snapshot);
     config.config_home = places_.config;
     config.degraded = std::move(compiled.loaded.degraded);
     if (config.keep_capabilities) config.degraded.emplace_back("capabilities");

@@ -60,7 +60,7 @@ struct SessionConfig {
     rules::Plan plan;
     std::vector<std::string> profiles;  // names, for run.start
     std::string rules_sha256;
-    rules::Surroundings surroundings;  // what the rules took from the machine
+    rules::LoadSnapshot surroundings;  // what the rules took from the machine
     std::string config_home;           // what ${config} stands for
     std::vector<std::string> degraded;
     rules::Limits limits;  // already merged with the options

@@ -18,7 +18,7 @@ WAYS = ["fork", "vfork", "spawn", "thread", "double", "at", "empty", "fd", "nofo
 
 
 class Yard:
-    """A tree in which everything may be made and executed, except beneath `denied`: so the trap alone holds execution."""
+    """A tree in which everything may be made and executed, except beneath `denied`: so execution is notify-only."""
 
     def __init__(self, box: harness.Box) -> None:
         self.box, self.root = box, box.tree / "yard"
@@ -460,11 +460,11 @@ def test_a_denial_that_landlock_can_hold_makes_no_call_wait_twice(yard):
     file = yard.box.rules_file(rules)
     shown = subprocess.run([str(yard.box.stage.callgate), "plan", "--json", "-R", str(file)], capture_output=True, text=True,
                            cwd=yard.box.tree, env=yard.box.environment(), check=True, **yard.box.user.popen_identity())
-    assert json.loads(shown.stdout)["trap_only_execute"] is False
+    assert json.loads(shown.stdout)["notify_only_execute"] is False
     assert words(yard.exec("fork", yard.denied / "seen", rules=rules)) == "errno EPERM"
     twin = yard.exec("fork", yard.allowed / "seen", rules=rules)
     assert words(twin) == "exit 7" and not twin.decisions(operation="execute"), twin.describe()
     contested = yard.box.rules_file(yard.rules())
     shown = subprocess.run([str(yard.box.stage.callgate), "plan", "-R", str(contested)], capture_output=True, text=True,
                            cwd=yard.box.tree, env=yard.box.environment(), check=True, **yard.box.user.popen_identity())
-    assert "judged twice" in shown.stdout
+    assert "decided twice" in shown.stdout

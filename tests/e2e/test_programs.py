@@ -69,5 +69,5 @@ def test_the_contested_variant_leaves_no_hierarchy_to_landlock(box):
     """The purpose of the second variant: without this it could silently be the first again."""
     rules = str(box.rules_file(CONTESTED))
     shipped, contested = granted(box, ["-p", "agent"]), granted(box, ["-p", "agent", "-R", rules])
-    assert any("/** " in line and "(reads are trapped)" not in line for line in shipped), shipped
-    assert [line for line in contested if "/** " in line and "(reads are trapped)" not in line] == []
+    assert any("/** " in line and "(read: notify-only)" not in line for line in shipped), shipped
+    assert [line for line in contested if "/** " in line and "(read: notify-only)" not in line] == []

@@ -77,7 +77,7 @@ void read_operations(RecordedRequest& request, const json& ours) {
 }
 
 /// What was no address then is none now: the host is as if it had not been on record.
-void read_hosts(rules::Surroundings& surroundings, const json& hosts) {
+void read_hosts(rules::LoadSnapshot& surroundings, const json& hosts) {
     if (!hosts.is_array()) return;
     for (const json& host : hosts) {
         std::vector<rules::IpAddress> addresses;
@@ -90,7 +90,7 @@ void read_hosts(rules::Surroundings& surroundings, const json& hosts) {
     }
 }
 
-void read_links(rules::Surroundings& surroundings, const json& links) {
+void read_links(rules::LoadSnapshot& surroundings, const json& links) {
     if (!links.is_array()) return;
     std::map<std::string, std::string>& known = surroundings.links.emplace();
     for (const json& one : links) known[text(member(one, "name"))] = text(member(one, "target"));

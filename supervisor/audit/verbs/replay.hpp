@@ -41,7 +41,7 @@ struct RecordedRequest {
     // Of run.start:
     bool starts_run = false;
     std::string workdir, temporary_directory, home, config, rules_sha256;
-    rules::Surroundings surroundings;
+    rules::LoadSnapshot surroundings;
 };
 /// Nothing, and why in `problem`, where the line is no record. Other records have no `was`.
 [[nodiscard]] std::optional<RecordedRequest> parse_request(std::string_view line, std::string& problem);

@@ -35,7 +35,7 @@ void append_strings(Buffer& out, std::string_view name, std::span<const std::str
     append_array(out, name, values, [&out](const std::string& one) { append_json_string(out, one); });
 }
 
-std::size_t size_of(const rules::Surroundings::Expanded& one) {
+std::size_t size_of(const rules::LoadSnapshot::Expanded& one) {
     std::size_t size = one.pattern.size();
     for (const std::string& path : one.paths) size += path.size();
     return size;
@@ -57,16 +57,16 @@ void append_links(Buffer& out, const std::map<std::string, std::string>& links) 
 }
 
 /// What is left out, because it is long or no text, is taken from the machine again when the log is replayed.
-void append_surroundings(Buffer& out, const rules::Surroundings& taken) {
-    std::vector<const rules::Surroundings::Expanded*> kept;
+void append_surroundings(Buffer& out, const rules::LoadSnapshot& taken) {
+    std::vector<const rules::LoadSnapshot::Expanded*> kept;
     std::size_t left = max_expanded_bytes;
-    for (const rules::Surroundings::Expanded& one : taken.expanded) {
+    for (const rules::LoadSnapshot::Expanded& one : taken.expanded) {
         const std::size_t size = size_of(one);
         if (size > left || !is_utf8(one.pattern) || !std::ranges::all_of(one.paths, is_utf8)) continue;
         left -= size;
         kept.push_back(&one);
     }
-    append_array(out, "expanded", kept, [&out](const rules::Surroundings::Expanded* one) {
+    append_array(out, "expanded", kept, [&out](const rules::LoadSnapshot::Expanded* one) {
         out << R"({"pattern":)";
         append_json_string(out, one->pattern);
         out << R"(,"followed":)" << (one->followed ? "true" : "false");

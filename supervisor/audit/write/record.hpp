@@ -151,7 +151,7 @@ struct Checkpoint {
 struct RunStart {
     std::vector<std::string> command;  // secrets are taken out when it is recorded
     std::string workdir, temporary_directory, home, config, rules_sha256, mode, kernel, host;
-    rules::Surroundings surroundings;
+    rules::LoadSnapshot surroundings;
     int landlock_abi = 0;
     std::vector<std::string> degraded;
     std::vector<std::string> profiles;

@@ -40,7 +40,7 @@ public:
             UniqueFd below(::openat(::dirfd(entries.get()), entry->d_name,
                                     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
             if (!below && errno != ENOTDIR && errno != ELOOP) return refused_move(EXDEV);
-            worst = stricter(worst, moves_.planted(path, below.valid(), context_.caller.executable));
+            worst = stricter(worst, moves_.evaluate_entry(path, below.valid(), context_.caller.executable));
             if (below) worst = stricter(worst, judge(std::move(below), path, depth + 1));
             if (worst.action >= rules::Action::deny) return worst;
         }

@@ -122,7 +122,7 @@ struct Rename {
 
     Verdict judge_direction(const rules::RenameCheck& moves, const Place& from, const Place& to,
                             const struct stat& status, CarriedEntries carried) {
-        const auto moved = moves.judge({from.path, to.path, kind_of(status)});
+        const auto moved = moves.evaluate({from.path, to.path, kind_of(status)});
         if (!moved.allowed) return moved.verdict;
         Verdict verdict;
         verdict.action = rules::Action::allow;
@@ -234,7 +234,7 @@ Verdict judge_link(FileCall& context, const Basis& basis, const Object& object, 
     const bool named = object.status.st_nlink != 0 && !object.unnamed;
     if (verdict.action > rules::Action::ask || !named) return verdict;
     if (object.unlinked && check_enabled("unlinked-link")) return refused_move(EXDEV);
-    const auto moved = basis.moves.judge({object.path, place.path, kind_of(object.status)});
+    const auto moved = basis.moves.evaluate({object.path, place.path, kind_of(object.status)});
     subject.widens = !moved.allowed && moved.verdict.action == rules::Action::ask;
     return with_grants_gained(context, moved.allowed ? verdict : stricter(verdict, moved.verdict),
                               object.path, place.path, subject.widens);

@@ -50,8 +50,8 @@ CASES = [
     *(Case(f"race.{operation}.{racer}", Race(operation, racer, verbs=VERBS.get(operation, ("read", "write"))),
            ABI if f"{operation}.{racer}" in WITH_ABI else frozenset())
       for operation, all_racers in RACES.items() for racer in all_racers),
-    # Landlock lets everything be read here, because it lets it be executed: the trap alone holds reads.
-    Case("race.trap_only.thread", Race("openat", "thread", more=executable)),
+    # Landlock lets everything be read here, because it lets it be executed: reads are notify-only.
+    Case("race.notify_only.thread", Race("openat", "thread", more=executable)),
     # Landlock's grants belong to directories, and would go with them.
     Case("race.carried.thread", CarriedRace("openat", "thread")),
     Case("race.carried_twice.thread", CarriedRace("openat", "thread", by_way=True)),

@@ -1,4 +1,4 @@
-"""Programs that may not run where everything else may: so the trap alone holds execution."""
+"""Programs that may not run where everything else may: so execution is notify-only."""
 from __future__ import annotations
 
 import dataclasses

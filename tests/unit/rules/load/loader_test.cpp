@@ -196,7 +196,7 @@ TEST_CASE(
     const LoadedRules now = load(sources, context);
     CHECK(decide(now, Operation::read, "/home/u/work/later/.env") == Action::deny);
     CHECK(connect(now, "192.0.2.1", 443) == Action::ask);
-    context.then = &first.surroundings;
+    context.earlier = &first.snapshot;
     const LoadedRules again = load(sources, context);
     CHECK(again.sha256 == first.sha256);
     CHECK(decide(again, Operation::read, "/home/u/work/.env") == Action::deny);
@@ -205,9 +205,9 @@ TEST_CASE(
     CHECK(connect(again, "192.0.2.2", 443) == Action::ask);
 
     // A stranger's log: what is no pattern is as if it had not been there.
-    Surroundings broken = first.surroundings;
+    LoadSnapshot broken = first.snapshot;
     broken.expanded.front().paths = {"/home/u/work/[unclosed"};
-    context.then = &broken;
+    context.earlier = &broken;
     CHECK(decide(load(sources, context), Operation::read, "/home/u/work/later/.env") == Action::deny);
 }
 

@@ -223,7 +223,7 @@ TEST_CASE("a megabyte of errors gives a bounded list") {
     for (int index = 0; index < 9000; ++index) text += index == 0 ? "{\"x\":0}" : ",{\"x\":0}";
     std::vector<Diagnostic> out;
     parse(text + "]}", out);
-    CHECK(out.size() == Findings::most + 1);
+    CHECK(out.size() == Findings::max_errors + 1);
     CHECK(has(out.back().message, "the rest is not shown"));
 }
 

@@ -98,7 +98,7 @@ TEST_CASE("profiles can be given together") {
     CHECK(loaded.environment.set.at("TMPDIR") == machine.tmp);
 }
 
-TEST_CASE("the agent profile keeps system directories static and no hierarchy trap-only") {
+TEST_CASE("the agent profile keeps system directories static and no hierarchy notify-only") {
     const TestMachine machine = debian();
     const LoadedRules loaded = load_profile(machine, "agent", false);
     REQUIRE_MESSAGE(loaded.rules != nullptr, findings(loaded));

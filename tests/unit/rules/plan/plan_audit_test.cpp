@@ -15,7 +15,7 @@ Plan audited(const RuleSet& observed, const RuleSet& enforced, const FileTree& t
 
 }  // namespace
 
-TEST_CASE("in audit mode the kernel holds what is enforced, and what the rules would decide is trapped") {
+TEST_CASE("in audit mode the kernel holds what is enforced, and what the rules would decide is notified") {
     const MemoryTree tree{"/w/a", "/home/u/.ssh/id", "/state/callgate/log"};
     const RuleSet observed({rule("work", Action::allow, Operation::read, {"/w/**"})}, Action::deny);
     const RuleSet enforced({rule("own", Action::deny, read_write, {"/state/callgate/**"})}, Action::allow);
@@ -37,7 +37,7 @@ TEST_CASE("in audit mode the kernel holds what is enforced, and what the rules w
 }
 
 TEST_CASE(
-    "in audit mode only what the rules do not open of datagrams is trapped under rules that allow all") {
+    "in audit mode only what the rules do not open of datagrams is notified under rules that allow all") {
     const MemoryTree tree{"/w/a"};
     const RuleSet all({}, Action::allow);
     const Plan plan = audited(all, all, tree);

@@ -103,7 +103,7 @@ inline std::string decisions(const Plan& plan) {
     for (const Contest& contest : plan.contests) text += std::string(name(contest.operation)) + ';';
     for (const Grant& grant : plan.grants)
         text += grant.path + (grant.directory ? "/ " : " ") + names(grant.operations) +
-                (grant.notify_only_read ? " trap-only;" : ";");
+                (grant.notify_only_read ? " notify-only;" : ";");
     for (const auto* ports : {&plan.connect_ports, &plan.bind_ports}) {
         for (const PortRange& range : *ports)
             text += std::to_string(range.first) + '-' + std::to_string(range.last) + ' ';

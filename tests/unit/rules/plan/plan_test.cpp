@@ -270,7 +270,7 @@ TEST_SUITE("plan") {
         CHECK(granted(made, "/w/b") == "read,create,delete");
     }
 
-    TEST_CASE("execution without static reading is trap-only") {
+    TEST_CASE("execution without static reading is notify-only") {
         const MemoryTree tree{"/usr/bin/ls", "/opt/"};
         SUBCASE("reading is not allowed at all") {
             const RuleSet rules({rule("run", Action::allow, Operation::execute, {"/usr/**"})}, Action::deny);
@@ -299,7 +299,7 @@ TEST_SUITE("plan") {
         CHECK(plan(rules, tree).grants.empty());
     }
 
-    TEST_CASE("no Landlock and no file tree mean no grants and everything trapped") {
+    TEST_CASE("no Landlock and no file tree mean no grants and everything notified") {
         const MemoryTree tree{"/w/"};
         const RuleSet rules({}, Action::allow);
         CHECK(plan(rules, tree, 0).grants.empty());
@@ -310,7 +310,7 @@ TEST_SUITE("plan") {
         CHECK(blind.notified.contains(Operation::read));
     }
 
-    TEST_CASE("nothing is trapped where nothing contests") {
+    TEST_CASE("nothing is notified where nothing contests") {
         const MemoryTree tree{"/w/a"};
         const RuleSet rules({}, Action::allow);
         const Plan made = plan(rules, tree);
@@ -368,7 +368,7 @@ TEST_SUITE("plan, minimal records") {
         CHECK_FALSE(plan(rules, tree).unix_closed);
     }
 
-    TEST_CASE("what is not static is trapped") {
+    TEST_CASE("what is not static is notified") {
         const MemoryTree tree{"/w/a", "/w/b/"};
         const Rule work = rule("work", Action::allow, read_write, {"/w/**"});
         const auto notified = [&](Rule other, Action fallback = Action::deny) {
@@ -394,7 +394,7 @@ TEST_SUITE("plan, minimal records") {
         CHECK_FALSE(notified(hidden).contains(Operation::read));
     }
 
-    TEST_CASE("a file that may appear in an allowed directory is trapped") {
+    TEST_CASE("a file that may appear in an allowed directory is notified") {
         const MemoryTree tree{"/w/"};
         const RuleSet rules(
             {rule("make", Action::allow, OperationSet{Operation::create, Operation::remove}, {"/w/**"}),
@@ -406,7 +406,7 @@ TEST_SUITE("plan, minimal records") {
         CHECK(why(made, "one") == "/w/one does not exist yet");
     }
 
-    TEST_CASE("renames are trapped where Landlock would not compare what they free") {
+    TEST_CASE("renames are notified where Landlock would not compare what they free") {
         const MemoryTree tree{"/w/a", "/w/b", "/v/x"};
         const auto notified = [&](std::vector<Rule> rules) {
             return plan(RuleSet(std::move(rules), Action::deny), tree, 7, RecordMode::minimal).notified;
@@ -425,13 +425,13 @@ TEST_SUITE("plan, minimal records") {
                   .contains(Operation::create));
     }
 
-    TEST_CASE("trap-only reading is trapped") {
+    TEST_CASE("notify-only reading is notified") {
         const MemoryTree tree{"/usr/bin/ls"};
         const RuleSet rules({rule("run", Action::allow, Operation::execute, {"/usr/**"})}, Action::deny);
         CHECK(plan(rules, tree, 7, RecordMode::minimal).notified.contains(Operation::read));
     }
 
-    TEST_CASE("connect is trapped where unix sockets are neither all allowed nor closed") {
+    TEST_CASE("connect is notified where unix sockets are neither all allowed nor closed") {
         const MemoryTree tree;
         const auto notified = [&](std::vector<Rule> rules, Action fallback = Action::deny) {
             return plan(RuleSet(std::move(rules), fallback), tree, 7, RecordMode::minimal).notified;
@@ -448,7 +448,7 @@ TEST_SUITE("plan, minimal records") {
                   .contains(Operation::connect));
     }
 
-    TEST_CASE("TCP is trapped where Landlock's ports are not what the rules say") {
+    TEST_CASE("TCP is notified where Landlock's ports are not what the rules say") {
         const MemoryTree tree;
         const auto notified = [&](std::vector<Rule> rules) {
             return plan(RuleSet(std::move(rules), Action::deny), tree, 7, RecordMode::minimal)
@@ -652,7 +652,7 @@ TEST_SUITE("plan, execution") {
         CHECK(notify_only(plan(RuleSet({tools, no}, Action::deny), tree, 7)).empty());
     }
 
-    TEST_CASE("where something may be made, the trap alone holds execution") {
+    TEST_CASE("where something may be made, execution is notify-only") {
         const MemoryTree tree{"/w/secret/tool", "/w/build/tool", "/w/run"};
         const OperationSet all = read_write | OperationSet{Operation::execute};
         const Rule work = rule("work", Action::allow, all, {"/w/**"});
@@ -674,7 +674,7 @@ TEST_SUITE("plan, execution") {
         CHECK_FALSE(readable.notify_only);
     }
 
-    TEST_CASE("a pattern that may match anywhere beneath is held by the trap alone") {
+    TEST_CASE("a pattern that may match anywhere beneath is notify-only") {
         const MemoryTree tree{"/usr/bin/git", "/opt/x/run"};
         const Rule system = rule("system", Action::allow, read_execute, {"/usr/**"});
         const RuleSet denied({system, rule("no", Action::deny, Operation::execute, {"**/git"})},
@@ -719,14 +719,14 @@ TEST_SUITE("plan, execution") {
         CHECK(granted(most, "/usr/bin/git").empty());
     }
 
-    TEST_CASE("a default of allow lets everything be made, so a denial is held by the trap alone") {
+    TEST_CASE("a default of allow lets everything be made, so a denial is notify-only") {
         const MemoryTree tree{"/usr/bin/gdb", "/usr/bin/cat"};
         const Rule no = rule("no", Action::deny, Operation::execute, {"/usr/bin/gdb"});
         CHECK(notify_only(plan(RuleSet({no}, Action::allow), tree)) == Paths{"/"});
         CHECK(notify_only(plan(RuleSet({}, Action::allow), tree)).empty());
     }
 
-    TEST_CASE("a directory that cannot be listed is held by the trap alone, with the mode minimal too") {
+    TEST_CASE("a directory that cannot be listed is notify-only, with the mode minimal too") {
         MemoryTree tree{"/usr/lib/libc.so"};
         for (int number = 0; number < 300; ++number) tree.add("/usr/bin/program" + std::to_string(number));
         const Rule system = rule("system", Action::allow, read_execute, {"/usr/**"});

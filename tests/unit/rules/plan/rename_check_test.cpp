@@ -17,14 +17,14 @@ namespace {
 struct Bench {
     RuleSet rules;
     StaticGrants grants;
-    RenameCheck judge;
+    RenameCheck check;
     Bench(RuleSet set, const FileTree& tree)
-        : rules(std::move(set)), grants(plan(rules, tree)), judge(rules, grants) {}
+        : rules(std::move(set)), grants(plan(rules, tree)), check(rules, grants) {}
     explicit Bench(std::vector<Rule> all, Action fallback = Action::deny)
         : Bench(RuleSet(std::move(all), fallback), MemoryTree()) {}
 
     [[nodiscard]] MoveVerdict move(std::string_view from, std::string_view to, MovedKind kind) const {
-        return judge.judge({from, to, kind});
+        return check.evaluate({from, to, kind});
     }
     [[nodiscard]] bool file(std::string_view from, std::string_view to) const {
         return move(from, to, MovedKind::file).allowed;
@@ -55,8 +55,8 @@ TEST_SUITE("moves") {
         CHECK(bench.file("/w/.git/index.lock", "/w/.git/index"));
         CHECK(bench.file("/w/.git/objects/tmp_obj", "/w/.git/objects/ab/cdef"));
         CHECK(bench.directory("/tmp/x", "/tmp/y"));
-        CHECK_FALSE(bench.judge.may_carry_in("/w/node_modules/.left-pad-x1", "/w/node_modules/left-pad"));
-        CHECK_FALSE(bench.judge.may_carry_in("/w/a", "/w/b/c/d"));
+        CHECK_FALSE(bench.check.may_carry_in("/w/node_modules/.left-pad-x1", "/w/node_modules/left-pad"));
+        CHECK_FALSE(bench.check.may_carry_in("/w/a", "/w/b/c/d"));
     }
 
     TEST_CASE("a literal deny beneath the old name would be lost") {
@@ -198,22 +198,22 @@ TEST_SUITE("moves") {
 
     TEST_CASE("a directory is walked only where create or modify is more restricted at the new name") {
         const Bench bench(work_directory());
-        CHECK(bench.judge.may_carry_in("/w/x", "/w/.git"));
-        CHECK(bench.judge.may_carry_in("/w/x", "/w/.git/hooks"));
-        CHECK(bench.judge.may_carry_in("/w/x", "/etc/x"));
-        CHECK(bench.judge.may_carry_in("/tmp/x", "/w/x"));  // secrets may be beneath
-        CHECK_FALSE(bench.judge.may_carry_in("/w/x", "/w/.gitlab"));
-        CHECK(bench.judge.planted("/w/.git/config", false, "").action == Action::deny);
-        CHECK(bench.judge.planted("/w/.git/config", false, "").rule_name() == "hooks");
-        CHECK(bench.judge.planted("/w/.git/HEAD", false, "").action == Action::allow);
-        CHECK(bench.judge.planted("/w/.git/hooks", true, "").action == Action::deny);
-        CHECK(bench.judge.planted("/w/.git/objects", true, "").action == Action::allow);
+        CHECK(bench.check.may_carry_in("/w/x", "/w/.git"));
+        CHECK(bench.check.may_carry_in("/w/x", "/w/.git/hooks"));
+        CHECK(bench.check.may_carry_in("/w/x", "/etc/x"));
+        CHECK(bench.check.may_carry_in("/tmp/x", "/w/x"));  // secrets may be beneath
+        CHECK_FALSE(bench.check.may_carry_in("/w/x", "/w/.gitlab"));
+        CHECK(bench.check.evaluate_entry("/w/.git/config", false, "").action == Action::deny);
+        CHECK(bench.check.evaluate_entry("/w/.git/config", false, "").rule_name() == "hooks");
+        CHECK(bench.check.evaluate_entry("/w/.git/HEAD", false, "").action == Action::allow);
+        CHECK(bench.check.evaluate_entry("/w/.git/hooks", true, "").action == Action::deny);
+        CHECK(bench.check.evaluate_entry("/w/.git/objects", true, "").action == Action::allow);
     }
 
-    TEST_CASE("a file is planted where it could be made but not modified") {
+    TEST_CASE("a file is carried in where it could be made but not modified") {
         const Bench bench({rule("drop", Action::allow, Operation::create, {"/d/**"})});
-        CHECK(bench.judge.planted("/d/x", false, "").action == Action::deny);
-        CHECK(bench.judge.planted("/d/x", true, "").action == Action::allow);
+        CHECK(bench.check.evaluate_entry("/d/x", false, "").action == Action::deny);
+        CHECK(bench.check.evaluate_entry("/d/x", true, "").action == Action::allow);
     }
 
     TEST_CASE("a residue is what is left of a pattern beneath a name") {
@@ -298,20 +298,20 @@ TEST_SUITE("moves") {
             const std::string place = random.path(2) + "/x";
             REQUIRE(bench.directory(place + "/one", place + "/two"));
             REQUIRE(bench.file(place + "/one", place + "/two"));
-            REQUIRE_FALSE(bench.judge.may_carry_in(place + "/one", place + "/two"));
+            REQUIRE_FALSE(bench.check.may_carry_in(place + "/one", place + "/two"));
         }
     }
 
-    TEST_CASE("no entry that the walk need not see is planted") {
+    TEST_CASE("the walk is skipped only if no entry would be carried in") {
         for (unsigned seed = 0; seed < 2000; ++seed) {
             Random random(seed);
             const Bench bench(random.rules(), MemoryTree());
             const std::string from = random.path(4), to = random.path(4);
-            if (bench.judge.may_carry_in(from, to)) continue;
+            if (bench.check.may_carry_in(from, to)) continue;
             for (int sample = 0; sample < 20; ++sample) {
                 const std::string beneath = random.path(3);
-                const bool before = bench.judge.planted(from + beneath, false, "").action == Action::allow;
-                const bool after = bench.judge.planted(to + beneath, false, "").action == Action::allow;
+                const bool before = bench.check.evaluate_entry(from + beneath, false, "").action == Action::allow;
+                const bool after = bench.check.evaluate_entry(to + beneath, false, "").action == Action::allow;
                 REQUIRE_MESSAGE((after || !before), "seed ", seed, ": ", from, beneath, " -> ", to, beneath);
             }
         }
