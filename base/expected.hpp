@@ -10,9 +10,14 @@
 
 namespace callgate {
 
-/// What went wrong, as a person reads it: without the program's name and without a full stop.
-struct Problem {
+/// The text of a Problem. This base class keeps a string from converting to a Problem, so that an
+/// Expected<std::string> can tell its value from its error.
+struct ProblemText {
     std::string text;
+};
+
+/// What went wrong, as a person reads it: without the program's name and without a full stop.
+struct Problem : ProblemText {
 
     /// For test output.
     template <class Stream>
