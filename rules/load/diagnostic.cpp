@@ -1,5 +1,6 @@
 #include "rules/load/diagnostic.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -45,6 +46,25 @@ std::string escape(const char* format, std::uint32_t value) {
     std::array<char, 16> buffer{};
     const int length = std::snprintf(buffer.data(), buffer.size(), format, value);
     return {buffer.data(), static_cast<std::size_t>(length)};
+}
+
+/// Edit distance with transpositions (optimal string alignment).
+std::size_t distance(std::string_view left, std::string_view right) {
+    std::vector<std::vector<std::size_t>> cost(left.size() + 1, std::vector<std::size_t>(right.size() + 1));
+    for (std::size_t row = 0; row <= left.size(); ++row) cost[row][0] = row;
+    for (std::size_t column = 0; column <= right.size(); ++column) cost[0][column] = column;
+    for (std::size_t row = 1; row <= left.size(); ++row) {
+        for (std::size_t column = 1; column <= right.size(); ++column) {
+            const std::size_t change = left[row - 1] == right[column - 1] ? 0 : 1;
+            std::size_t best = std::min(
+                {cost[row - 1][column] + 1, cost[row][column - 1] + 1, cost[row - 1][column - 1] + change});
+            const bool swapped = row > 1 && column > 1 && left[row - 1] == right[column - 2] &&
+                                 left[row - 2] == right[column - 1];
+            if (swapped) best = std::min(best, cost[row - 2][column - 2] + 1);
+            cost[row][column] = best;
+        }
+    }
+    return cost[left.size()][right.size()];
 }
 
 }  // namespace
@@ -97,9 +117,9 @@ std::string printable(std::string_view text) {
 }
 
 std::string in_quotes(std::string_view text) {
-    constexpr std::size_t longest = 80;
+    constexpr std::size_t max_shown = 80;
     constexpr std::size_t half = 36;
-    if (text.size() <= longest) return '"' + std::string(text) + '"';
+    if (text.size() <= max_shown) return '"' + std::string(text) + '"';
     return '"' + std::string(text.substr(0, half)) + "..." + std::string(text.substr(text.size() - half)) +
            "\" (" + std::to_string(text.size()) + " bytes)";
 }
@@ -119,12 +139,28 @@ std::string Diagnostic::text() const {
 void Findings::error(int line, int column, std::string message) {
     ++errors_;
     if (errors_ > max_errors + 1) return;
-    if (errors_ > max_errors) message = "more than " + std::to_string(max_errors) + " errors; the rest is not shown";
+    if (errors_ > max_errors)
+        message = "more than " + std::to_string(max_errors) + " errors; the rest is not shown";
     out_.push_back({Diagnostic::Severity::error, at(line, column), std::move(message)});
 }
 
 void Findings::warning(int line, int column, std::string message) {
     out_.push_back({Diagnostic::Severity::warning, at(line, column), std::move(message)});
+}
+
+std::optional<std::string> nearest(std::string_view word, std::span<const std::string_view> known) {
+    // A hostile key may be a megabyte long; no known word is.
+    constexpr std::size_t max_word = 64;
+    if (word.size() > max_word) return std::nullopt;
+    std::optional<std::string> best;
+    std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
+    for (std::string_view candidate : known) {
+        const std::size_t found = distance(word, candidate);
+        if (found >= best_distance || found >= candidate.size()) continue;
+        best_distance = found;
+        best = candidate;
+    }
+    return best;
 }
 
 }  // namespace callgate::rules

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +33,10 @@ struct Diagnostic {
 
 /// Length of the well-formed UTF-8 sequence at `offset`, 0 if there is none.
 [[nodiscard]] std::size_t utf8_length(std::string_view text, std::size_t offset);
+
+/// The nearest word by edit distance (at most a third of its length, at least 1), or nothing.
+[[nodiscard]] std::optional<std::string> nearest(std::string_view word,
+                                                 std::span<const std::string_view> known);
 
 /// Collects the findings of one file, at most `max_errors` errors: a hostile file of a megabyte could
 /// otherwise cause hundreds of thousands.

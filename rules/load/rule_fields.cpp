@@ -1,7 +1,8 @@
-// Keys of rule files and typed access to values.
+// Keys and errno names of rule files, and typed access to values.
 #include "rules/load/rule_fields.hpp"
 
 #include <array>
+#include <cerrno>
 
 namespace callgate::rules {
 namespace {
@@ -17,6 +18,19 @@ constexpr std::array<std::string_view, 8> limit_keys{"memory", "processes",  "cp
                                                      "idle",   "open_files", "disk", "file_size"};
 constexpr std::array<std::string_view, 2> environment_keys{"pass", "set"};
 constexpr std::array<std::string_view, 4> example_keys{"allow", "ask", "deny", "kill"};
+
+// Left out are EINTR and EAGAIN, after which programs try again, and the kernel's restart codes.
+constexpr std::array<std::string_view, 26> errno_words{
+    "EACCES",       "EPERM",          "ENOENT",    "EROFS",      "ECONNREFUSED",  "ENETUNREACH",
+    "EHOSTUNREACH", "ENETDOWN",       "ETIMEDOUT", "ECONNRESET", "EADDRNOTAVAIL", "EADDRINUSE",
+    "ENOTDIR",      "EISDIR",         "EEXIST",    "ENODEV",     "ENXIO",         "EBUSY",
+    "EIO",          "ENOSPC",         "EDQUOT",    "EFBIG",      "EINVAL",        "ENOSYS",
+    "EOPNOTSUPP",   "EPROTONOSUPPORT"};
+constexpr std::array<int, errno_words.size()> errno_numbers{
+    EACCES,     EPERM,          ENOENT,        EROFS,      ECONNREFUSED, ENETUNREACH, EHOSTUNREACH, ENETDOWN,
+    ETIMEDOUT,  ECONNRESET,     EADDRNOTAVAIL, EADDRINUSE, ENOTDIR,      EISDIR,      EEXIST,       ENODEV,
+    ENXIO,      EBUSY,          EIO,           ENOSPC,     EDQUOT,       EFBIG,       EINVAL,       ENOSYS,
+    EOPNOTSUPP, EPROTONOSUPPORT};
 
 }  // namespace
 
@@ -70,6 +84,14 @@ std::string unknown_word(std::string_view kind, std::string_view word,
 
 void unknown_key(const ParseState& state, const JsonMember& member, KeyPlace place) {
     state.error(member, unknown_word("key", member.key, known_keys(place)));
+}
+
+std::span<const std::string_view> errno_names() { return errno_words; }
+
+std::optional<int> errno_number(std::string_view name) {
+    for (std::size_t index = 0; index < errno_words.size(); ++index)
+        if (errno_words[index] == name) return errno_numbers[index];
+    return std::nullopt;
 }
 
 }  // namespace callgate::rules

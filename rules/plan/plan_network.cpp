@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t port_count = 65536;
 // Landlock takes ports one by one, so a wide range that is not everything stays contested.
-constexpr std::size_t held_ports_limit = 1024;
+constexpr std::size_t max_held_ports = 1024;
 using Ports = std::bitset<port_count>;
 
 enum class Class { tcp, udp, unix_stream, unix_datagram };
@@ -77,7 +77,7 @@ void keep_few(std::vector<PortRange>& ranges, Ports& ports) {
     std::size_t total = 0;
     std::erase_if(ranges, [&](const PortRange& range) {
         const std::size_t width = static_cast<std::size_t>(range.last - range.first) + 1;
-        if (total + width <= held_ports_limit) {
+        if (total + width <= max_held_ports) {
             total += width;
             return false;
         }

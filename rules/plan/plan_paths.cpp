@@ -18,10 +18,10 @@ namespace callgate::rules::planning {
 
 namespace {
 
-constexpr std::size_t entries_limit = 256;   // of one directory that is split
-constexpr std::size_t grants_limit = 2000;   // of a plan: Landlock keeps one kernel object for each
-constexpr std::size_t listings_limit = 512;  // directories that are read at start
-constexpr int level_limit = 16;              // directories split beneath one another
+constexpr std::size_t max_entries = 256;   // of one directory that is split
+constexpr std::size_t max_grants = 2000;   // of a plan: Landlock keeps one kernel object for each
+constexpr std::size_t max_listings = 512;  // directories that are read at start
+constexpr int max_levels = 16;             // directories split beneath one another
 
 class Walker {
 public:
@@ -211,7 +211,7 @@ void Walker::directory(const std::string& path, OperationSet operations, const O
 /// The entries of a directory to split; null if it is not split.
 const std::vector<FileTree::Entry>* Walker::children(const std::string& path, int level) {
     // Processes come and go: a grant on one would soon name nothing, or another process.
-    return at_or_beneath(path, "/proc") || level >= level_limit ? nullptr : entries(path);
+    return at_or_beneath(path, "/proc") || level >= max_levels ? nullptr : entries(path);
 }
 
 void Walker::split(const std::string& path, OperationSet operations, const Obstacles& obstacles, int level) {
@@ -266,8 +266,8 @@ void Walker::file(const std::string& path, OperationSet operations, const Obstac
 
 void Walker::grant(const std::string& path, bool directory, OperationSet operations) {
     if (operations.empty()) return;
-    if (grants_.size() >= grants_limit && !grants_.contains(path)) {
-        lose(path, operations, "", [] { return "more than " + std::to_string(grants_limit) + " grants"; });
+    if (grants_.size() >= max_grants && !grants_.contains(path)) {
+        lose(path, operations, "", [] { return "more than " + std::to_string(max_grants) + " grants"; });
         if (operations.contains(Operation::execute)) contest_execution("/", true);
         return;
     }
@@ -285,7 +285,7 @@ Grant& Walker::grant_at(const std::string& path, bool directory) {
 
 /// Makes execution there notify-only: Landlock permits it, and callgate decides each call.
 void Walker::contest_execution(const std::string& path, bool directory) {
-    const bool fits = grants_.size() < grants_limit || grants_.contains(path);
+    const bool fits = grants_.size() < max_grants || grants_.contains(path);
     grant_at(fits ? path : "/", !fits || directory).notify_only_execute = true;
 }
 
@@ -304,8 +304,8 @@ void Walker::contest_head(const std::string& head, bool hierarchy) {
 const std::vector<FileTree::Entry>* Walker::entries(const std::string& path) {
     auto found = listings_.find(path);
     if (found == listings_.end()) {
-        if (listings_.size() >= listings_limit || grants_.size() >= grants_limit) return nullptr;
-        found = listings_.emplace(path, tree_.entries(path, entries_limit)).first;
+        if (listings_.size() >= max_listings || grants_.size() >= max_grants) return nullptr;
+        found = listings_.emplace(path, tree_.entries(path, max_entries)).first;
     }
     return found->second ? &*found->second : nullptr;
 }

@@ -1,4 +1,4 @@
-// The tier of each rule in plain words, for `callgate plan`.
+// The tier of each rule in plain words, for `callgate plan`, and the rules that this version cannot enforce.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -112,3 +112,17 @@ std::vector<RuleTier> tiers_of(const RuleSet& rules, const Plan& plan, const std
 }
 
 }  // namespace callgate::rules::planning
+
+namespace callgate::rules {
+
+std::vector<std::pair<const Rule*, std::string>> unenforceable(const RuleSet& rules) {
+    std::vector<std::pair<const Rule*, std::string>> found;
+    for (const Rule& rule : rules.rules()) {
+        const auto& hosts = rule.when.host;
+        if (std::any_of(hosts.begin(), hosts.end(), [](const HostPattern& host) { return host.suffix; }))
+            found.emplace_back(&rule, "this version cannot know which addresses belong to a `*.suffix`");
+    }
+    return found;
+}
+
+}  // namespace callgate::rules
