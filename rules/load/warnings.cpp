@@ -121,7 +121,8 @@ void Warnings::check_rule(const Rule& rule) {
     check_links(rule);
     if (rule.action == Action::allow && !rule.when.program.empty())
         add(rule,
-            "depends on the asking program, which is no protection: whoever may run it may act in its name");
+            "depends on the asking program, which is no protection: any process that may run it can act in "
+            "its name");
     if (rule.action == Action::allow && rule.when.argv)
         add(rule,
             "depends on arguments, which is no protection: another process of the run may rewrite them");

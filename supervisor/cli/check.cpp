@@ -1,4 +1,4 @@
-// `callgate check`: rule sets of anybody, validated and tried on their own examples. Nothing runs.
+// `callgate check`: validates any rule set and runs its examples. It starts no program.
 #include <cstdlib>
 
 #include "base/escape.hpp"
@@ -50,7 +50,7 @@ void write_result(JsonWriter& json, const std::string& file, const rules::Loaded
     json.end_object();
 }
 
-/// A file that cannot be read at all is wrong use; what it says is a finding.
+/// An unreadable file is a usage error; wrong contents are findings.
 void require_readable(const std::string& file) {
     constexpr std::size_t size_irrelevant = 0;
     const auto text = read_regular_file(file, size_irrelevant);

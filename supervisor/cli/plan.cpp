@@ -1,4 +1,4 @@
-// `callgate plan`: what the kernel decides alone, what is contested, and why.
+// `callgate plan`: the rules that the kernel enforces alone, the contested calls, and the reasons.
 #include <cstring>
 
 #include "base/escape.hpp"
@@ -32,7 +32,7 @@ std::string joined(const std::vector<std::string>& words) {
     return text;
 }
 
-/// One cell of a table, and at least one space after it.
+/// A cell of a table, padded with at least one space.
 std::string cell(std::string text, std::size_t width) {
     text = terminal_safe(text);
     text.append(text.size() < width ? width - text.size() : 1, ' ');

@@ -65,7 +65,8 @@ void set_default(RuleChoice& choice, const Arguments& arguments) {
                   suggestion(*value, words));
 }
 
-/// Who can open the terminal that answers could draw over a prompt, or read its keys.
+/// Denies the terminal on which the user answers. A program that opens it could draw over a prompt or read
+/// its keys.
 rules::Rule closed_terminal(const std::string& path) {
     rules::Rule rule;
     rule.id = "callgate-terminal";
@@ -78,7 +79,8 @@ rules::Rule closed_terminal(const std::string& path) {
     return rule;
 }
 
-/// Built-in rules must name every rule file; `extends` shows some of them only by loading.
+/// Loads with built-in rules, which must name every rule file. Files of `extends` are known only after
+/// loading.
 void load_with_built_in(CompiledRules& compiled, const Places& places, const rules::LoadContext& context,
                         const CompileOptions& options) {
     if (!options.built_in) {
@@ -86,7 +88,7 @@ void load_with_built_in(CompiledRules& compiled, const Places& places, const rul
         return;
     }
     std::vector<std::string> known = compiled.choice.files;
-    bool asked_on_terminal = !options.terminal.empty();  // most rules ask
+    bool asked_on_terminal = !options.terminal.empty();  // the usual result
     for (int round = 0; round < 3; ++round) {
         std::vector<std::string> files;
         for (const std::string& file : known)
@@ -106,8 +108,8 @@ void load_with_built_in(CompiledRules& compiled, const Places& places, const rul
     }
 }
 
-/// Of the errors about a variable that is not known the first, which says how many others there are: where
-/// there is no home directory every second pattern is wrong.
+/// The error texts. Of errors about unknown variables only the first is kept, with the number of others:
+/// without a home directory every second pattern is wrong.
 std::vector<std::string> error_texts(const rules::LoadedRules& loaded) {
     std::vector<std::string> texts;
     std::optional<std::size_t> first;

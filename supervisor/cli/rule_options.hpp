@@ -1,7 +1,7 @@
-// The rule options of `run`, `explain` and `plan`, understood and loaded.
+// Reads the rule options of `run`, `explain` and `plan`, and loads the rules.
 //
-// What the user types here is trusted (it is the user's own rule set); rule files may be a stranger's and are
-// bounded by the loader.
+// Options are trusted, because the user types them. Rule files may come from others, so the loader bounds
+// them.
 #pragma once
 
 #include <map>
@@ -15,32 +15,31 @@
 
 namespace callgate::cli {
 
-/// What the rule options name.
+/// The sources that the rule options name.
 struct RuleChoice {
     rules::RuleSources sources;                // without built-in rules
     std::vector<std::string> profiles;         // names
     std::vector<std::string> files;            // -R files and the user's accepted rules
-    std::map<std::string, std::string> links;  // paths of options that lead elsewhere than they are written
+    std::map<std::string, std::string> links;  // paths of options, with different targets
     bool host_static = false;  // a --connect named a host: its addresses are those of the start
 };
 
-/// Throws Failure: unknown profile (with the nearest), a rule file that cannot be read, a bad address or
-/// port.
+/// Throws Failure: an unknown profile (with the nearest), an unreadable rule file, a bad address or port.
 [[nodiscard]] RuleChoice read_rule_options(const Arguments& arguments, const rules::LoadContext& context);
 
-/// The part of it that -r, -w, -x, -d, -c and --bind make.
+/// Adds the rules of -r, -w, -x, -d, -c and --bind.
 void add_option_rules(RuleChoice& choice, const Arguments& arguments, const rules::LoadContext& context);
 
 [[nodiscard]] rules::RecordMode read_record_mode(const Arguments& arguments);
 
-/// Absolute and canonical. Throws Failure where it is no directory, or where `refuse_wide` and it is the
-/// home, "/" or above the home without having been named by --workdir.
+/// The work directory, absolute and canonical. Throws Failure if it is no directory. With `refuse_wide` it
+/// also throws for "/", the home and directories above the home, unless --workdir names them.
 [[nodiscard]] std::string choose_workdir(const Arguments& arguments, const Places& places, bool refuse_wide);
 
-/// Whether callgate run would refuse this work directory unless it were named.
+/// Whether callgate run refuses this work directory unless it is named.
 [[nodiscard]] bool is_wide(const std::string& workdir, const Places& places);
 
-/// `path` as the user means it: "~/" is the home, a relative one begins at the current directory.
+/// `path` in full: "~/" is the home, a relative path begins at the current directory.
 [[nodiscard]] std::string written_out(const std::string& path, const std::string& home);
 /// The same, canonical.
 [[nodiscard]] std::string absolute(const std::string& path, const std::string& home);
@@ -52,20 +51,20 @@ struct CompiledRules {
 };
 
 struct CompileOptions {
-    std::vector<std::string> own_files;  // the log's, the key's; "" is none
-    bool warnings = false;               // about the rules, said one by one
+    std::vector<std::string> own_files;  // of the log and the key; "": none
+    bool warnings = false;               // print the warnings of the rules
     bool reasons = true;                 // PlanInput::reasons
-    bool built_in = true;                // with callgate's own rules
-    std::string terminal{};              // where the person is asked, "" none: closed to the run
-    bool terminal_if_asked = false;      // only where the rules ask anything
+    bool built_in = true;                // add callgate's own rules
+    std::string terminal{};              // the user answers here, so the run may not open it; "": none
+    bool terminal_if_asked = false;      // only if some rule asks
 };
 
-/// Loads, adds the built-in rules and makes the plan. Errors of rule files are said one by one, then Failure
-/// is thrown.
+/// Loads the rules, adds the built-in ones and makes the plan. Prints the errors of rule files, then throws
+/// Failure.
 [[nodiscard]] CompiledRules compile_rules(const Arguments& arguments, const Places& places,
                                           const rules::LoadContext& context, const CompileOptions& options);
 
-/// The machine's files, with the run's private directory as if it were there (for verbs that run nothing).
+/// The host's files, plus the run's private directory, for verbs that run nothing.
 class TreeWithTmp : public RealFileTree {
 public:
     explicit TreeWithTmp(std::string tmp) : tmp_(std::move(tmp)) {}

@@ -1,4 +1,4 @@
-// A supervisor small enough for tests: starts a guardian, shakes hands, gathers events.
+// A small supervisor for tests: starts a guardian, shakes hands, collects events.
 //
 // Every wait ends after half a minute by throwing, so that a broken guardian fails a test instead of hanging
 // it.
@@ -66,7 +66,7 @@ inline void wait_readable(int fd) {
     if (::poll(&waiting, 1, 30'000) <= 0) throw std::runtime_error("nothing happened for half a minute");
 }
 
-/// Everything that a run is given, early and late.
+/// All settings of a run, early and late ones.
 struct LaunchParts : GuardianConfig, CommandSpec {
     LaunchParts() : GuardianConfig(SignalState::current()) {}
     const RulesetParts* landlock = nullptr;
@@ -81,7 +81,7 @@ inline LaunchParts launch(std::vector<std::string> command) {
     return launch;
 }
 
-/// Quiet: a shell says on stderr which of its children were killed.
+/// Silent: a shell reports killed children on stderr.
 inline LaunchParts shell(const std::string& script) {
     return launch({"/bin/sh", "-c", "exec 2> /dev/null; " + script});
 }
@@ -116,7 +116,7 @@ public:
             if (event.kind == Event::Kind::ended) throw std::runtime_error("ended before what was awaited");
         }
     }
-    /// Waits for `confined`, takes the listener where there is one, and lets the command go.
+    /// Waits for `confined`, takes the listener if there is one, and lets the command go.
     Event start() {
         const Event confined = until(Event::Kind::confined);
         command_ = confined.pid;
@@ -132,7 +132,7 @@ public:
         if (::write(guardian_.orders.get(), &order, sizeof order) != sizeof order)
             throw std::runtime_error("order");
     }
-    /// Runs to the end; the guardian's own wait status.
+    /// Runs to the end and returns the guardian's wait status.
     int finish() {
         until(Event::Kind::ended);
         return reap();
@@ -174,13 +174,13 @@ private:
     }
 
     Guardian guardian_;
-    std::optional<Event> first_;  // where the guardian could not begin
+    std::optional<Event> first_;  // if the guardian could not begin
     std::vector<Event> seen_;
     pid_t command_ = -1;
     bool reaped_ = false;
 };
 
-/// All at once: the events of a command that needs nothing on the way.
+/// The events of a command that runs without interaction.
 inline std::vector<Event::Kind> run_to_end(GuardedRun& run) {
     run.start();
     run.finish();

@@ -37,7 +37,7 @@ std::string status_line(LaunchParts& launch, const std::string& field) {
     return line_of(contents(directory / "status"), field + ":");
 }
 
-// Descriptors of 0..2 and a signal's disposition are put back whatever a test does.
+// Restores descriptors 0..2 and a signal's disposition at the end of a test.
 class SavedDescriptor {
 public:
     explicit SavedDescriptor(int fd) : fd_(fd), saved_(::fcntl(fd, F_DUPFD_CLOEXEC, 100)) {}
@@ -305,8 +305,7 @@ TEST_CASE("the listener is in nobody's hands but the taker's, and answers decide
     REQUIRE(::ioctl(run.listener.get(), SECCOMP_IOCTL_NOTIF_RECV, &request) == 0);
     CHECK(static_cast<pid_t>(request.pid) == run.command());
     for (const pid_t pid : {run.command(), run.guardian().pid}) {
-        // The guardian is not dumpable: a user may not even look, and nobody of that user may take what it
-        // holds.
+        // The guardian is not dumpable: other processes of the user can neither see nor take its descriptors.
         if (pid == run.guardian().pid && ::geteuid() != 0) continue;
         const std::string list = "ls -l /proc/" + std::to_string(pid) + "/fd > " + (directory / "fds");
         CHECK(std::system(list.c_str()) == 0);

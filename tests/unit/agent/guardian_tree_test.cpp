@@ -15,7 +15,7 @@ using K = Event::Kind;
 
 namespace {
 
-// Leaves its parent, its session and ignores what asks it politely to end.
+// Leaves its parent and its session, and ignores polite signals.
 std::string daemon(const TemporaryDirectory& directory) {
     return "(setsid sh -c 'trap \"\" TERM HUP INT; echo $$ > " + (directory / "daemon") +
            "; while :; do sleep 0.05; done' &) ; while [ ! -s " + (directory / "daemon") +
@@ -25,7 +25,7 @@ std::string daemon(const TemporaryDirectory& directory) {
 bool gone(pid_t pid) { return ::kill(pid, 0) != 0 && errno == ESRCH; }
 bool gone(const std::string& pid_file) { return gone(std::stoi(contents(pid_file))); }
 
-// For as long as it lives, orphans fall to this process.
+// Makes this process the parent of orphans while the object lives.
 class Subreaper {
 public:
     Subreaper() { ::prctl(PR_SET_CHILD_SUBREAPER, 1UL, 0UL, 0UL, 0UL); }
@@ -34,8 +34,8 @@ public:
     ~Subreaper() { ::prctl(PR_SET_CHILD_SUBREAPER, 0UL, 0UL, 0UL, 0UL); }
 };
 
-// A supervisor of its own process: starts the guardian, lets the command go, reports the guardian's pid, and
-// waits. The command itself says when it runs.
+// A supervisor in a separate process: starts the guardian, lets the command go, reports the guardian's pid,
+// and waits. The command itself shows when it runs.
 struct FakeSupervisor {
     pid_t pid = -1, guardian = -1;
 };
@@ -45,7 +45,7 @@ FakeSupervisor start_fake_supervisor(const LaunchParts& launch, bool go) {
     if (::pipe(told) != 0) throw std::runtime_error("pipe");
     FakeSupervisor fake;
     fake.pid = ::fork();
-    if (fake.pid < 0) throw std::runtime_error("fork");  // to kill(2), -1 is everybody
+    if (fake.pid < 0) throw std::runtime_error("fork");  // for kill(2), -1 means every process
     if (fake.pid == 0) {
         auto started = start_guardian(launch);
         Event event;  // `ready`, then `confined`
@@ -185,7 +185,7 @@ TEST_CASE("when the supervisor is killed the tree ends, its directory goes, and 
     launch.lost_report = &*text;
     const FakeSupervisor fake = start_fake_supervisor(launch, true);
     wait_for_file(directory / "command");
-    REQUIRE(text->set("{\"outcome\":\"supervisor_lost\"}\n"));  // known only now
+    REQUIRE(text->set("{\"outcome\":\"supervisor_lost\"}\n"));  // the text is set after the fork
     lose(fake);
     CHECK(gone(directory / "daemon"));
     CHECK(gone(directory / "command"));

@@ -7,7 +7,7 @@ namespace {
 thread_local std::size_t count = 0;
 }
 
-// A file of its own: where the compiler sees both sides inlined it takes malloc for a mismatch of delete.
+// A separate file: if the compiler inlines both sides, it takes malloc for a mismatch of delete.
 void* operator new(std::size_t size) {
     ++count;
     if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;

@@ -1,4 +1,4 @@
-// Counts what the test program allocates, for tests of code that must not.
+// Counts allocations of the test program, for tests of code that must not allocate.
 #pragma once
 
 #include <cstddef>

@@ -13,7 +13,7 @@ using Because = MoveVerdict::Because;
 
 namespace {
 
-/// A judge with what it needs to live.
+/// A rename check with the objects that it borrows.
 struct Bench {
     RuleSet rules;
     StaticGrants grants;
@@ -75,7 +75,7 @@ TEST_SUITE("moves") {
         CHECK(bench.directory("/w/.git/objects", "/w/objects"));
     }
 
-    TEST_CASE("a denied file keeps its residue only under a denied name") {
+    TEST_CASE("a denied file keeps its remainder only under a denied name") {
         const Bench bench(work_directory());
         CHECK_FALSE(bench.file("/w/.env", "/w/env"));
         CHECK(bench.file("/w/.env", "/w/d/.env"));
@@ -92,7 +92,7 @@ TEST_SUITE("moves") {
         CHECK(verdict.because == Because::allowance_gained);
         CHECK(verdict.verdict.rule_name() == "work");
         CHECK_FALSE(bench.file("/etc/passwd", "/tmp/p"));
-        // Beneath /w it could be executed.
+        // The rules allow execution beneath /w.
         CHECK_FALSE(bench.directory("/tmp/x", "/w/x"));
         CHECK_FALSE(bench.file("/tmp/x", "/w/x"));
         CHECK(bench.directory("/w/x", "/tmp/y") == false);  // the secrets beneath /w would be free there
@@ -189,7 +189,7 @@ TEST_SUITE("moves") {
         CHECK_FALSE(verdict.allowed);
         CHECK(verdict.because == Because::grant_would_move);
         CHECK(verdict.verdict.rule_name() == "secret");
-        // What was made in the run carries none, as long as nothing that did has moved.
+        // An object that the run created carries no grant, until a granted object has moved.
         CHECK(bench.directory("/w/new", "/w/secret/new"));
         CHECK(bench.directory("/w/a", "/w/b"));
         bench.grants.forget("/w/a");
@@ -216,7 +216,7 @@ TEST_SUITE("moves") {
         CHECK(bench.check.evaluate_entry("/d/x", true, "").action == Action::allow);
     }
 
-    TEST_CASE("a residue is what is left of a pattern beneath a name") {
+    TEST_CASE("a remainder is the rest of a pattern beneath a name") {
         std::deque<BranchPattern> kept;  // remainders are views of it
         const auto left = [&kept](const std::string& pattern, std::string_view directory) {
             const BranchPattern& branch = kept.emplace_back(glob(pattern).branches().front());

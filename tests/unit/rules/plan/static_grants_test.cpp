@@ -189,7 +189,7 @@ TEST_SUITE("static grants") {
             };
             for (const auto& [path, entry] : tree.all()) {
                 if (entry.symbolic_link) continue;
-                // What is there, and what may be made there.
+                // Checks existing objects, and names that may be created.
                 const std::string asked_path = !entry.directory ? path : path == "/" ? "/new" : path + "/new";
                 if (entry.directory && !allowed(Operation::create, asked_path)) continue;
                 ++asked;
@@ -228,7 +228,7 @@ TEST_SUITE("static grants") {
                             (paths.empty() || std::any_of(paths.begin(), paths.end(), beneath)))
                             free = free - other.operations;
                     }
-                    // Beneath what the notify alone holds, no further grant of execution is made.
+                    // No further grant of execution is made beneath a notify-only path.
                     if (made.notify_only_execute && free.contains(Operation::execute)) {
                         REQUIRE_MESSAGE(grants.let_execute(branch.head + "/anything/x"), "seed ", seed, " ",
                                         glob.text());

@@ -65,7 +65,7 @@ using Program = std::vector<sock_filter>;
 using Answers = std::set<std::uint32_t>;
 Answers errno_answer(int error) { return {SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(error)}; }
 
-/// What the filter answers for the samples of arguments.
+/// The filter's answers for the samples of arguments.
 Answers answers(const Program& program, std::uint32_t number) {
     Answers seen;
     for (const auto& arguments : samples) seen.insert(enforce::simulate(program, native, number, arguments));
@@ -79,7 +79,7 @@ std::array<std::uint64_t, 6> arguments_of(const Refusal& refusal) {
         const enforce::ArgumentTest& test = refusal.tests[index];
         using Compare = enforce::ArgumentTest::Compare;
         if (test.compare == Compare::masked_equal) arguments[test.argument] |= test.value;
-        // One bit of the mask: never all of them, which would be -1.
+        // Sets a single bit of the mask: all bits would be -1.
         if (test.compare == Compare::masked_not_equal && test.value == 0) {
             arguments[test.argument] |= test.mask & (~test.mask + 1);
         }
@@ -183,7 +183,7 @@ TEST_CASE("each mediated call is notified where everything is contested, and cos
                 notified || enforce::simulate(hard, native, entry.number, arguments) == SECCOMP_RET_USER_NOTIF;
         }
         CHECK(notified);
-        if (entry.scope == Scope::ipc_object) continue;  // nothing else keeps the user's others apart
+        if (entry.scope == Scope::ipc_object) continue;  // only notification separates them from the user's other objects
         const std::uint64_t oneself[6] = {entry.name == "ioprio_set" ? 1U : 0U, 0, 0, 0, 0, 0};
         CHECK(enforce::simulate(easy, native, entry.number, oneself) == SECCOMP_RET_ALLOW);
     }

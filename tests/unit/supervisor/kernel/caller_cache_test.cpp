@@ -44,7 +44,7 @@ TEST_CASE("a caller in another user namespace is told from one in ours") {
     kernel::CallerCache cache;
     std::string executable;
     const Child here(false);
-    CHECK(cache.elsewhere(here.pid));  // nobody has looked at it
+    CHECK(cache.elsewhere(here.pid));  // not looked up yet
     static_cast<void>(cache.look_up(here.pid, executable));
     CHECK_FALSE(cache.elsewhere(here.pid));
     CHECK_FALSE(executable.empty());

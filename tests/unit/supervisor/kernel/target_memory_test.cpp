@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t page = 4096;
 
-/// | page that can be read | page that cannot |: text is put so that it ends where the second begins.
+/// Two pages, of which only the first can be read. Text is placed so that it ends with the first page.
 class Edge {
 public:
     Edge()
@@ -30,7 +30,7 @@ public:
     Edge(const Edge&) = delete;
     Edge& operator=(const Edge&) = delete;
 
-    /// The address of `text`, whose last byte is the last that can be read.
+    /// The address of `text`, which ends with the last readable byte.
     std::uint64_t put(std::string_view text) {
         char* at = memory_ + page - text.size();
         std::memcpy(at, text.data(), text.size());
@@ -43,7 +43,7 @@ private:
 
 std::string terminated(std::size_t length) { return std::string(length, 'n') + '\0'; }
 
-/// 0 where it could be read.
+/// 0 if it could be read.
 int error_of(const Result<void>& result) { return result ? 0 : result.error().value(); }
 
 }  // namespace
@@ -56,7 +56,7 @@ TEST_CASE("a string is read up to its end at the edge of memory, and no further 
     CHECK(error_of(read_string(::getpid(), edge.put(terminated(0)), 256, text)) == 0);
     CHECK(text.empty());
     CHECK(error_of(read_string(::getpid(), edge.put(terminated(256)), 256, text)) == ENAMETOOLONG);
-    // 256 bytes without an end, and then nothing: the kernel never looks at the byte that is missing.
+    // 256 bytes without NUL, then unreadable memory: the kernel never reads the missing byte.
     CHECK(error_of(read_string(::getpid(), edge.put(std::string(256, 'n')), 256, text)) == ENAMETOOLONG);
     CHECK(error_of(read_string(::getpid(), edge.put(std::string(255, 'n')), 256, text)) == EFAULT);
     CHECK(error_of(read_string(::getpid(), 8, 256, text)) == EFAULT);
@@ -78,7 +78,7 @@ TEST_CASE("by its file the same memory is read and written as by the calls for t
     std::array<char, 16> into{};
     const auto to_edge = read_memory_file(::getpid(), at, into.data(), into.size());
     REQUIRE(to_edge);
-    CHECK(*to_edge == 10);  // the page that follows is there, but cannot be read
+    CHECK(*to_edge == 10);  // the next page exists but cannot be read
     CHECK(std::string_view(into.data(), 10) == "0123456789");
     CHECK(read_memory_file(::getpid(), at + 10, into.data(), 1).error().value() == EFAULT);
     CHECK(read_memory_file(::getpid(), 8, into.data(), 1).error().value() == EFAULT);
@@ -87,7 +87,7 @@ TEST_CASE("by its file the same memory is read and written as by the calls for t
     CHECK(*write_memory_file(::getpid(), at + 8, "abcd", 4) == 2);
     CHECK(write_memory_file(::getpid(), at + 10, "x", 1).error().value() == EFAULT);
     CHECK(std::string_view(reinterpret_cast<const char*>(at), 10) == "01234567ab");
-    // What a program may only read stays as it is, although the file would force it.
+    // Read-only memory stays unchanged, although the file could force a write.
     static const char constant[] = "constant";
     CHECK(write_memory_file(::getpid(), reinterpret_cast<std::uint64_t>(constant), "x", 1).error().value() ==
           EFAULT);

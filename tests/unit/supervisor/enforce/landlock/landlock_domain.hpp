@@ -1,4 +1,4 @@
-// Children in Landlock domains made from plans, for tests.
+// Children in Landlock domains of plans, for tests.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -32,7 +32,7 @@ inline rules::Grant grant(std::string path, bool directory, rules::OperationSet 
     return grant;
 }
 
-// What a child without capabilities returns; below zero: the signal that killed it.
+// The result of a child without capabilities; below zero: the signal that killed it.
 inline int in_child(const std::function<int()>& body) {
     const pid_t child = ::fork();
     if (child == 0) ::_exit(body());

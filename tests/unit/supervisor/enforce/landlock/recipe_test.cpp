@@ -128,9 +128,9 @@ TEST_CASE(
     TemporaryDirectory directory;
     ::mkdir((directory / "a").c_str(), 0700);
     std::ofstream(directory / "file") << "x\n";
-    // Without capabilities too, so that the domain alone can be what keeps it closed.
+    // The child drops its capabilities, so that only the domain can refuse.
     const pid_t pid = ::fork();
-    REQUIRE(pid >= 0);  // to kill(2), -1 is everybody
+    REQUIRE(pid >= 0);  // for kill(2), -1 means every process
     if (pid == 0) {
         if (!drop_capabilities()) ::_exit(1);
         for (;;) ::pause();

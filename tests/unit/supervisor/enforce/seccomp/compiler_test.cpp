@@ -51,7 +51,7 @@ std::uint32_t value_of(const Disposition& then) {
     return 0;
 }
 
-// What the header promises, read straight off the specification.
+// The answer that the header promises, taken directly from the specification.
 std::uint32_t expected(const FilterSpec& spec, std::uint32_t architecture, std::uint32_t call,
                        const std::uint64_t (&arguments)[6]) {
     if (architecture != spec.architecture) return SECCOMP_RET_KILL_PROCESS;
@@ -150,7 +150,7 @@ void check_against_specification(Dice& dice, const FilterSpec& spec, int rounds)
 
 constexpr std::uint64_t none[6] = {};
 
-// What a child saw of three calls under the filter, as bits of its exit status.
+// The results of three calls of a child under the filter, as bits of its exit status.
 int child_under(const std::vector<sock_filter>& program) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -271,7 +271,7 @@ TEST_CASE("the kernel loads a compiled filter and obeys it, garbage in high halv
     spec.rules.push_back({SYS_getpriority, {}, {Kind::refuse, ENOTTY}});
     spec.rules.push_back({SYS_getpgid, {{.argument = 0, .value = 7}}, {Kind::refuse, EXDEV}});
     CHECK(child_under(compile(spec)) == 31);
-    // The same calls without those rules are allowed: what was seen above was the filter's doing.
+    // Control: the same calls are allowed without those rules.
     spec.rules.clear();
     CHECK((child_under(compile(spec)) & 7) == 4);
 }
