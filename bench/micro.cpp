@@ -16,9 +16,8 @@ namespace {
 using namespace callgate;
 
 rules::Glob glob(const std::string& pattern) {
-    std::string error;
-    auto compiled = rules::Glob::compile(pattern, rules::GlobKind::path, error);
-    if (!compiled) throw std::invalid_argument(pattern + ": " + error);
+    auto compiled = rules::Glob::compile(pattern, rules::GlobKind::path);
+    if (!compiled) throw std::invalid_argument(pattern + ": " + compiled.error().text);
     return *compiled;
 }
 

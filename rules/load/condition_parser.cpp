@@ -2,8 +2,8 @@
 #include <array>
 #include <charconv>
 
-#include "rules/model/address.hpp"
 #include "rules/load/rule_fields.hpp"
+#include "rules/model/address.hpp"
 
 namespace callgate::rules {
 namespace {
@@ -22,9 +22,8 @@ void parse_patterns(const ParseState& state, const JsonValue& value, bool unix_s
     for_each_value(state, value, what, [&](const JsonValue& one) {
         const std::optional<std::string_view> text = want_text(state, one, what);
         if (!text) return;
-        std::string error;
-        if (!state.patterns.make(*text, unix_socket, into, error))
-            state.error(one, "pattern " + in_quotes(*text) + ": " + error);
+        const Expected<void> made = state.patterns.make(*text, unix_socket, into);
+        if (!made) state.error(one, "pattern " + in_quotes(*text) + ": " + made.error().text);
     });
 }
 
@@ -46,9 +45,8 @@ void parse_hosts(const ParseState& state, const JsonValue& value, Conditions& in
     for_each_value(state, value, what, [&](const JsonValue& one) {
         const std::optional<std::string_view> text = want_text(state, one, what);
         if (!text) return;
-        std::string error;
-        std::optional<HostPattern> host = parse_host(*text, error);
-        if (!host) return state.error(one, "host " + in_quotes(*text) + ": " + error);
+        Expected<HostPattern> host = parse_host(*text);
+        if (!host) return state.error(one, "host " + in_quotes(*text) + ": " + host.error().text);
         if (host->suffix)
             return state.error(one,
                                "host " + in_quotes(*text) +
@@ -63,9 +61,8 @@ void parse_addresses(const ParseState& state, const JsonValue& value, Conditions
     for_each_value(state, value, what, [&](const JsonValue& one) {
         const std::optional<std::string_view> text = want_text(state, one, what);
         if (!text) return;
-        std::string error;
-        const std::optional<Cidr> block = parse_cidr(*text, error);
-        if (!block) return state.error(one, "address " + in_quotes(*text) + ": " + error);
+        const Expected<Cidr> block = parse_cidr(*text);
+        if (!block) return state.error(one, "address " + in_quotes(*text) + ": " + block.error().text);
         into.address.push_back(*block);
     });
 }
@@ -75,11 +72,10 @@ void parse_port_list(const ParseState& state, const JsonValue& value, Conditions
     for_each_value(state, value, what, [&](const JsonValue& one) {
         const bool number = one.kind() == JsonValue::Kind::number;
         if (!number && one.kind() != JsonValue::Kind::string) return wrong_type(state, one, what);
-        std::string error;
-        const std::optional<PortRange> ports = parse_ports(one.text(), error);
+        const Expected<PortRange> ports = parse_ports(one.text());
         if (!ports)
-            return state.error(one,
-                               "port " + (number ? describe(one) : in_quotes(one.text())) + ": " + error);
+            return state.error(
+                one, "port " + (number ? describe(one) : in_quotes(one.text())) + ": " + ports.error().text);
         into.port.push_back(*ports);
     });
 }
@@ -112,12 +108,11 @@ void parse_argv(const ParseState& state, const JsonValue& value, Conditions& int
             wrong_type(state, one, "a pattern of one argument");
             continue;
         }
-        std::string error;
-        std::optional<Glob> glob = Glob::compile(one.text(), GlobKind::text, error);
+        Expected<Glob> glob = Glob::compile(one.text(), GlobKind::text);
         if (glob)
             into.argv->push_back(std::move(*glob));
         else
-            state.error(one, "pattern " + in_quotes(one.text()) + ": " + error);
+            state.error(one, "pattern " + in_quotes(one.text()) + ": " + glob.error().text);
     }
 }
 

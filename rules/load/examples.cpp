@@ -12,36 +12,37 @@ bool is_path_text(std::string_view text) {
 }
 
 /// Expands variables, and resolves the name as the kernel would.
-std::optional<std::string> resolve_path(std::string_view text, PatternMaker& patterns, std::string& error) {
-    std::optional<std::string> path = patterns.expand_literal(text, true, error);
-    if (!path) return std::nullopt;
+Expected<std::string> resolve_path(std::string_view text, PatternMaker& patterns) {
+    Expected<std::string> path = patterns.expand_literal(text, true);
+    if (!path) return path;
     while (path->size() > 1 && path->ends_with('/')) path->pop_back();
-    if (!path->starts_with('/')) {
-        error = in_quotes(text) + " is not an absolute path";
-        return std::nullopt;
-    }
+    if (!path->starts_with('/')) return Problem{in_quotes(text) + " is not an absolute path"};
     return patterns.canonical(*path);
 }
 
-std::optional<std::vector<Endpoint>> resolve_endpoints(std::string_view text, const ExampleContext& context,
-                                                       std::string& error) {
-    const std::optional<Destination> destination = parse_destination(text, error);
-    if (!destination) return std::nullopt;
-    std::vector<IpAddress> addresses;
-    if (const auto* block = std::get_if<Cidr>(&destination->host)) {
-        if (block->prefix != (block->address.v6 ? 128 : 32)) error = "expected one address, not a block";
-        addresses.push_back(block->address);
-    } else {
-        const auto& host = std::get<HostPattern>(destination->host);
-        if (host.suffix) error = "expected one host, not a pattern";
-        addresses = context.resolve(host.text);
-        if (addresses.empty()) error = in_quotes(host.text) + " has no address here";
+Expected<std::vector<IpAddress>> resolve_addresses(const Destination& destination,
+                                                   const ExampleContext& context) {
+    if (const auto* block = std::get_if<Cidr>(&destination.host)) {
+        if (block->prefix != (block->address.v6 ? 128 : 32))
+            return Problem{"expected one address, not a block"};
+        return std::vector<IpAddress>{block->address};
     }
-    if (destination->port && destination->port->first != destination->port->last) error = "expected one port";
-    if (!destination->port) error = "expected a port: HOST:PORT";
-    if (!error.empty()) return std::nullopt;
+    const auto& host = std::get<HostPattern>(destination.host);
+    if (host.suffix) return Problem{"expected one host, not a pattern"};
+    std::vector<IpAddress> addresses = context.resolve(host.text);
+    if (addresses.empty()) return Problem{in_quotes(host.text) + " has no address here"};
+    return addresses;
+}
+
+Expected<std::vector<Endpoint>> resolve_endpoints(std::string_view text, const ExampleContext& context) {
+    const Expected<Destination> destination = parse_destination(text);
+    if (!destination) return destination.error();
+    if (!destination->port) return Problem{"expected a port: HOST:PORT"};
+    if (destination->port->first != destination->port->last) return Problem{"expected one port"};
+    const Expected<std::vector<IpAddress>> addresses = resolve_addresses(*destination, context);
+    if (!addresses) return addresses.error();
     std::vector<Endpoint> endpoints;
-    for (const IpAddress& address : addresses)
+    for (const IpAddress& address : *addresses)
         endpoints.push_back(
             {address, destination->port->first, destination->protocol.value_or(Protocol::tcp)});
     return endpoints;
@@ -60,37 +61,34 @@ std::string describe_decision(const Verdict& verdict) {
 
 }  // namespace
 
-std::optional<ExampleLine> ExampleLine::parse(std::string_view line, const ExampleContext& context,
-                                              std::string& error) {
+Expected<ExampleLine> ExampleLine::parse(std::string_view line, const ExampleContext& context) {
     ExampleLine example;
     const std::size_t space = line.find(' ');
     const std::optional<OperationSet> operations = parse_operations(line.substr(0, space));
-    if (!operations || space == std::string_view::npos) {
-        error = operations ? std::string(expected_line)
-                           : "unknown operation " + in_quotes(line.substr(0, space)) + ": " +
-                                 std::string(expected_line);
-        return std::nullopt;
-    }
+    if (!operations)
+        return Problem{"unknown operation " + in_quotes(line.substr(0, space)) + ": " +
+                       std::string(expected_line)};
+    if (space == std::string_view::npos) return Problem{std::string(expected_line)};
     example.operations_ = *operations;
     std::string_view object = line.substr(space + 1);
     if (const std::size_t by = object.rfind(" by ");
         by != std::string_view::npos && is_path_text(object.substr(by + 4))) {
-        std::optional<std::string> program = resolve_path(object.substr(by + 4), context.patterns, error);
-        if (!program) return std::nullopt;
+        Expected<std::string> program = resolve_path(object.substr(by + 4), context.patterns);
+        if (!program) return program.error();
         example.program_ = std::move(*program);
         object = object.substr(0, by);
     }
     if (operations->intersects(network_operations) && !object.starts_with('@') && !is_path_text(object)) {
-        std::optional<std::vector<Endpoint>> endpoints = resolve_endpoints(object, context, error);
-        if (!endpoints) return std::nullopt;
+        Expected<std::vector<Endpoint>> endpoints = resolve_endpoints(object, context);
+        if (!endpoints) return endpoints.error();
         example.endpoints_ = std::move(*endpoints);
         return example;
     }
     if (operations->intersects(network_operations)) example.unix_type_ = UnixType::stream;
-    std::optional<std::string> path = object.starts_with('@') && example.unix_type_
-                                          ? std::optional(std::string(object))
-                                          : resolve_path(object, context.patterns, error);
-    if (!path) return std::nullopt;
+    const bool abstract = object.starts_with('@') && example.unix_type_;
+    Expected<std::string> path =
+        abstract ? Expected<std::string>(std::string(object)) : resolve_path(object, context.patterns);
+    if (!path) return path.error();
     example.path_ = std::move(*path);
     if (operations->contains(Operation::execute)) example.arguments_.push_back(example.path_);
     return example;
@@ -111,10 +109,10 @@ std::vector<Request> ExampleLine::requests() const {
 void run_examples(const std::vector<ParsedExample>& examples, const RuleSet& rules,
                   const ExampleContext& context, Findings& findings) {
     for (const ParsedExample& example : examples) {
-        std::string error;
-        const std::optional<ExampleLine> line = ExampleLine::parse(example.text, context, error);
+        const Expected<ExampleLine> line = ExampleLine::parse(example.text, context);
         if (!line) {
-            findings.error(example.line, example.column, "example " + in_quotes(example.text) + ": " + error);
+            findings.error(example.line, example.column,
+                           "example " + in_quotes(example.text) + ": " + line.error().text);
             continue;
         }
         for (const Request& request : line->requests()) {

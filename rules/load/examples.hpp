@@ -23,9 +23,7 @@ struct ExampleContext {
 /// that the requests view.
 class ExampleLine {
 public:
-    /// Returns nothing if the line cannot be read; `error` then holds the reason.
-    static std::optional<ExampleLine> parse(std::string_view line, const ExampleContext& context,
-                                            std::string& error);
+    static Expected<ExampleLine> parse(std::string_view line, const ExampleContext& context);
 
     [[nodiscard]] std::vector<Request> requests() const;
 

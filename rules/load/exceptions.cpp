@@ -1,7 +1,7 @@
 #include "rules/load/exceptions.hpp"
 
-#include "rules/model/address.hpp"
 #include "rules/load/rule_fields.hpp"
+#include "rules/model/address.hpp"
 
 namespace callgate::rules {
 namespace {
@@ -12,25 +12,22 @@ bool is_unix_pattern(const std::string& pattern) {
 }
 
 /// Reads the pattern as a condition for this rule's kind of object.
-std::optional<Conditions> read_pattern(const Rule& rule, const std::string& pattern, PatternMaker& patterns,
-                                       std::string& error) {
+Expected<Conditions> read_pattern(const Rule& rule, const std::string& pattern, PatternMaker& patterns) {
     Conditions conditions;
     const bool files = rule.operations.intersects(file_operations);
     if (files || is_unix_pattern(pattern)) {
-        if (!patterns.make(pattern, !files, files ? conditions.path : conditions.unix_socket, error))
-            return std::nullopt;
+        std::vector<Glob>& into = files ? conditions.path : conditions.unix_socket;
+        if (const Expected<void> made = patterns.make(pattern, !files, into); !made) return made.error();
         return conditions;
     }
-    const std::optional<Destination> destination = parse_destination(pattern, error);
-    if (!destination) return std::nullopt;
+    const Expected<Destination> destination = parse_destination(pattern);
+    if (!destination) return destination.error();
     if (const auto* block = std::get_if<Cidr>(&destination->host))
         conditions.address.push_back(*block);
     else
         conditions.host.push_back(std::get<HostPattern>(destination->host));
-    if (!conditions.host.empty() && conditions.host.front().suffix) {
-        error = "this version cannot yet enforce \"*.suffix\"; expected a full name";
-        return std::nullopt;
-    }
+    if (!conditions.host.empty() && conditions.host.front().suffix)
+        return Problem{"this version cannot yet enforce \"*.suffix\"; expected a full name"};
     if (destination->port) conditions.port.push_back(*destination->port);
     conditions.protocol.tcp = destination->protocol == Protocol::tcp;
     conditions.protocol.udp = destination->protocol == Protocol::udp;
@@ -55,32 +52,27 @@ bool join(Conditions added, Conditions& into) {
 
 }  // namespace
 
-bool add_exception(std::vector<Rule>& rules, const std::string& id, const std::string& pattern,
-                   PatternMaker& patterns, std::string& error) {
+Expected<void> add_exception(std::vector<Rule>& rules, const std::string& id, const std::string& pattern,
+                             PatternMaker& patterns) {
     bool found = false;
     std::vector<std::string_view> ids;
     for (Rule& rule : rules) {
         ids.push_back(rule.id);
         if (rule.id != id) continue;
         found = true;
-        if (rule.built_in) {
-            error = "the built-in rule " + in_quotes(id) + " has no exceptions";
-            return false;
-        }
-        std::optional<Conditions> added = read_pattern(rule, pattern, patterns, error);
-        if (!added) return false;
+        if (rule.built_in) return Problem{"the built-in rule " + in_quotes(id) + " has no exceptions"};
+        Expected<Conditions> added = read_pattern(rule, pattern, patterns);
+        if (!added) return added.error();
         if (!rule.except) {
-            rule.except = std::move(added);
+            rule.except = std::move(*added);
         } else if (!join(std::move(*added), *rule.except)) {
-            error = "rule " + in_quotes(id) +
-                    " has an exception of another kind already: expected it in a rule file";
-            return false;
+            return Problem{"rule " + in_quotes(id) +
+                           " has an exception of another kind already: expected it in a rule file"};
         }
     }
-    if (found) return true;
+    if (found) return {};
     const std::optional<std::string> near = nearest(id, ids);
-    error = "there is no rule " + in_quotes(id) + (near ? ": did you mean \"" + *near + "\"?" : "");
-    return false;
+    return Problem{"there is no rule " + in_quotes(id) + (near ? ": did you mean \"" + *near + "\"?" : "")};
 }
 
 }  // namespace callgate::rules

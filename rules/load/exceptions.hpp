@@ -9,8 +9,8 @@
 
 namespace callgate::rules {
 
-/// Adds the exception to every rule of that id. On failure says why.
-[[nodiscard]] bool add_exception(std::vector<Rule>& rules, const std::string& id, const std::string& pattern,
-                                 PatternMaker& patterns, std::string& error);
+/// Adds the exception to every rule of that id.
+[[nodiscard]] Expected<void> add_exception(std::vector<Rule>& rules, const std::string& id,
+                                           const std::string& pattern, PatternMaker& patterns);
 
 }  // namespace callgate::rules

@@ -45,9 +45,9 @@ std::optional<std::vector<Step>> split(std::string_view remainder) {
         step.any_depth = step.text == "**";
         if (!step.any_depth) {
             if (step.text.find("**") != std::string::npos) return std::nullopt;
-            std::string error;
-            step.glob = Glob::compile('/' + step.text, GlobKind::path, error);
-            if (!step.glob || step.glob->branches().size() != 1) return std::nullopt;
+            Expected<Glob> glob = Glob::compile('/' + step.text, GlobKind::path);
+            if (!glob || glob->branches().size() != 1) return std::nullopt;
+            step.glob = std::move(*glob);
             const Glob::Branch& branch = step.glob->branches().front();
             step.literal = branch.literal;
             if (branch.literal) step.plain = branch.head;
@@ -234,10 +234,8 @@ std::vector<std::pair<std::string, Positions>> Search::kept() const {
 }
 
 void add(const std::string& pattern, Expansion& into) {
-    std::string error;
     // The parts were compiled before, and quoting keeps them valid.
-    if (std::optional<Glob> glob = Glob::compile(pattern, GlobKind::path, error))
-        into.globs.push_back(std::move(*glob));
+    if (Expected<Glob> glob = Glob::compile(pattern, GlobKind::path)) into.globs.push_back(std::move(*glob));
 }
 
 }  // namespace

@@ -94,8 +94,7 @@ std::optional<std::vector<Glob>> Loading::expanded_then(const Glob& glob, bool f
     if (known == all.end()) return std::nullopt;
     std::vector<Glob> globs;
     for (const std::string& path : known->paths) {
-        std::string problem;
-        auto found = Glob::compile(path, GlobKind::path, problem);
+        auto found = Glob::compile(path, GlobKind::path);
         if (!found) return std::nullopt;
         globs.push_back(std::move(*found));
     }
@@ -220,9 +219,8 @@ void Loading::merge_rules() {
     rules_.insert(rules_.end(), sources_.option_rules.begin(), sources_.option_rules.end());
     expands.resize(rules_.size(), false);
     for (const auto& [id, pattern] : sources_.exceptions) {
-        std::string why;
-        if (!add_exception(rules_, id, pattern, patterns_, why))
-            error({}, "--except " + id + '=' + pattern + ": " + why);
+        if (const Expected<void> added = add_exception(rules_, id, pattern, patterns_); !added)
+            error({}, "--except " + id + '=' + pattern + ": " + added.error().text);
     }
     std::size_t kept = 0;
     for (std::size_t index = 0; index < rules_.size(); ++index) {

@@ -16,12 +16,13 @@
 #include <variant>
 #include <vector>
 
+#include "base/expected.hpp"
 #include "rules/load/diagnostic.hpp"
+#include "rules/load/load_snapshot.hpp"
+#include "rules/load/shipped.hpp"
+#include "rules/match/rule_set.hpp"
 #include "rules/model/limits.hpp"
 #include "rules/plan/plan.hpp"
-#include "rules/match/rule_set.hpp"
-#include "rules/load/shipped.hpp"
-#include "rules/load/load_snapshot.hpp"
 
 namespace callgate::rules {
 
@@ -29,11 +30,8 @@ namespace callgate::rules {
 struct LoadContext {
     /// Values of ${workdir}, ${home}, ${tmp}, ${config}: absolute and resolved.
     std::string workdir, home, tmp, config;
-    /// Reads a whole file, at most `limit` bytes; an error message otherwise (a directory, a FIFO, too large,
-    /// absent).
-    std::function<std::variant<std::string, std::string /*error*/>(const std::string& path,
-                                                                   std::size_t limit)>
-        read_file;  // index 0: text, index 1: error
+    /// Reads a whole file, at most `limit` bytes. Errors: a directory, a FIFO, too large, absent.
+    std::function<Expected<std::string>(const std::string& path, std::size_t limit)> read_file;
     /// The files at start, for `expand`.
     const FileTree* tree = nullptr;
     /// Returns the canonical form of a literal path head (symbolic links resolved), or the path itself if it
@@ -89,9 +87,5 @@ struct LoadedRules {
 };
 
 [[nodiscard]] LoadedRules load(const RuleSources& sources, const LoadContext& context);
-
-/// The nearest word by edit distance (at most a third of its length, at least 1), or nothing.
-[[nodiscard]] std::optional<std::string> nearest(std::string_view word,
-                                                 std::span<const std::string_view> known);
 
 }  // namespace callgate::rules

@@ -44,7 +44,7 @@ PatternMaker::PatternMaker(const LoadContext& context)
     for (Variable& one : variables_) one.quoted = quote_glob(one.value);
 }
 
-const PatternMaker::Variable* PatternMaker::variable(std::string_view name, std::string& error) const {
+Expected<const PatternMaker::Variable*> PatternMaker::variable(std::string_view name) const {
     const std::array<const std::string*, 4> given{&context_.workdir, &context_.home, &context_.tmp,
                                                   &context_.config};
     std::array<std::string_view, 4> names;
@@ -52,14 +52,13 @@ const PatternMaker::Variable* PatternMaker::variable(std::string_view name, std:
         names[index] = variables_[index].name;
         if (names[index] != name) continue;
         if (!given[index]->empty()) return &variables_[index];
-        error = "${" + std::string(name) + "} is not known here";
-        if (name == "home" || name == "config") error += " (set HOME)";
-        return nullptr;
+        const bool of_home = name == "home" || name == "config";
+        return Problem{"${" + std::string(name) + "} is not known here" + (of_home ? " (set HOME)" : "")};
     }
-    error = "unknown variable ${" + std::string(name.substr(0, 40)) + "}: ";
     const std::optional<std::string> near = nearest(name, names);
-    error += near ? "did you mean ${" + *near + "}?" : "expected ${workdir}, ${home}, ${tmp} or ${config}";
-    return nullptr;
+    return Problem{
+        "unknown variable ${" + std::string(name.substr(0, 40)) + "}: " +
+        (near ? "did you mean ${" + *near + "}?" : "expected ${workdir}, ${home}, ${tmp} or ${config}")};
 }
 
 namespace {
@@ -73,22 +72,20 @@ bool is_quoted(std::string_view text, std::size_t first, std::size_t at) {
 
 }  // namespace
 
-std::optional<std::string> PatternMaker::substitute(std::string_view text, bool tilde, bool quote,
-                                                    std::string& error) const {
+Expected<std::string> PatternMaker::substitute(std::string_view text, bool tilde, bool quote) const {
     std::string result;
     result.reserve(text.size() + context_.home.size() + context_.workdir.size());
-    const auto put = [&](std::string_view name) {
-        const Variable* found = variable(name, error);
-        if (found != nullptr) result += quote ? found->quoted : found->value;
-        return found != nullptr;
+    const auto put = [&](std::string_view name) -> Expected<void> {
+        const Expected<const Variable*> found = variable(name);
+        if (!found) return found.error();
+        result += quote ? (*found)->quoted : (*found)->value;
+        return {};
     };
     std::size_t at = 0;
     if (tilde && text.starts_with('~')) {
-        if (text.size() > 1 && text[1] != '/') {
-            error = "homes of other users are not known: expected \"~/\"";
-            return std::nullopt;
-        }
-        if (!put("home")) return std::nullopt;
+        if (text.size() > 1 && text[1] != '/')
+            return Problem{"homes of other users are not known: expected \"~/\""};
+        if (const Expected<void> done = put("home"); !done) return done.error();
         at = 1;
     }
     while (true) {
@@ -102,18 +99,15 @@ std::optional<std::string> PatternMaker::substitute(std::string_view text, bool 
             continue;
         }
         const std::size_t end = text.find('}', begin);
-        if (end == std::string_view::npos) {
-            error = "a \"${\" is not closed by \"}\"";
-            return std::nullopt;
-        }
-        if (!put(text.substr(begin + 2, end - begin - 2))) return std::nullopt;
+        if (end == std::string_view::npos) return Problem{"a \"${\" is not closed by \"}\""};
+        if (const Expected<void> done = put(text.substr(begin + 2, end - begin - 2)); !done)
+            return done.error();
         at = end + 1;
     }
 }
 
-std::optional<std::string> PatternMaker::expand_literal(std::string_view text, bool tilde,
-                                                        std::string& error) const {
-    return substitute(text, tilde, false, error);
+Expected<std::string> PatternMaker::expand_literal(std::string_view text, bool tilde) const {
+    return substitute(text, tilde, false);
 }
 
 /// Makes an existing path canonical; returns true if nothing exists there.
@@ -169,46 +163,42 @@ std::string PatternMaker::canonical(const std::string& path) {
     return place(path).elsewhere.value_or(path);
 }
 
-bool PatternMaker::within_bounds(const Glob& glob, std::string& error) {
+Expected<void> PatternMaker::count_alternatives(const Glob& glob) {
     alternatives_ += glob.branches().size();
-    if (alternatives_ <= max_alternatives) return true;
-    error = "the patterns together have more than " + std::to_string(max_alternatives) + " alternatives";
-    return false;
+    if (alternatives_ <= max_alternatives) return {};
+    return Problem{"the patterns together have more than " + std::to_string(max_alternatives) +
+                   " alternatives"};
 }
 
-bool PatternMaker::make(std::string_view pattern, bool unix_socket, std::vector<Glob>& into,
-                        std::string& error) {
-    if (alternatives_ > max_alternatives) {
-        error = "too many patterns";
-        return false;
-    }
+Expected<void> PatternMaker::make(std::string_view pattern, bool unix_socket, std::vector<Glob>& into) {
+    if (alternatives_ > max_alternatives) return Problem{"too many patterns"};
     if (unix_socket && pattern.starts_with('@')) {
-        std::optional<Glob> glob = Glob::compile(pattern, GlobKind::text, error);
-        if (!glob || !within_bounds(*glob, error)) return false;
+        Expected<Glob> glob = Glob::compile(pattern, GlobKind::text);
+        if (!glob) return glob.error();
+        if (const Expected<void> counted = count_alternatives(*glob); !counted) return counted;
         into.push_back(std::move(*glob));
-        return true;
+        return {};
     }
-    if (!begins_well(pattern)) {
-        error = expected_start;
-        if (unix_socket) error += ", or with \"@\" for the abstract namespace";
-        return false;
-    }
-    std::optional<std::string> text = substitute(pattern, true, true, error);
-    if (!text) return false;
+    if (!begins_well(pattern))
+        return Problem{std::string(expected_start) +
+                       (unix_socket ? ", or with \"@\" for the abstract namespace" : "")};
+    Expected<std::string> text = substitute(pattern, true, true);
+    if (!text) return text.error();
     if (text->empty()) *text = "/";
-    std::optional<Glob> glob = Glob::compile(*text, GlobKind::path, error);
-    if (!glob || !within_bounds(*glob, error)) return false;
+    const Expected<Glob> glob = Glob::compile(*text, GlobKind::path);
+    if (!glob) return glob.error();
+    if (const Expected<void> counted = count_alternatives(*glob); !counted) return counted;
     into.push_back(*glob);
     for (const Glob::Branch& branch : glob->branches()) {
         if (!context_.canonical) break;
         const std::optional<std::string> resolved = place(branch.head).elsewhere;
         if (!resolved || *resolved == branch.head) continue;
         const std::string beside = (*resolved == "/" ? "" : quote_glob(*resolved)) + branch.remainder;
-        std::optional<Glob> other = Glob::compile(beside.empty() ? "/" : beside, GlobKind::path, error);
-        if (!other) return false;
+        Expected<Glob> other = Glob::compile(beside.empty() ? "/" : beside, GlobKind::path);
+        if (!other) return other.error();
         into.push_back(std::move(*other));
     }
-    return true;
+    return {};
 }
 
 }  // namespace callgate::rules

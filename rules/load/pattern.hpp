@@ -14,8 +14,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "rules/model/glob.hpp"
+#include "base/expected.hpp"
 #include "rules/load/loader.hpp"
+#include "rules/model/glob.hpp"
 
 namespace callgate::rules {
 
@@ -31,13 +32,11 @@ public:
 
     /// A pattern of `path`, `program` or `unix`: must begin with '/', "~", "${...}" or "**/" ('@' where
     /// `unix_socket`). Appends the glob, and one more for each literal head that passes through a symbolic
-    /// link. On failure false is returned and `error` says why.
-    [[nodiscard]] bool make(std::string_view pattern, bool unix_socket, std::vector<Glob>& into,
-                            std::string& error);
+    /// link.
+    [[nodiscard]] Expected<void> make(std::string_view pattern, bool unix_socket, std::vector<Glob>& into);
 
     /// A name or a value with variables put in; no wildcard means anything. "~" only where `tilde`.
-    [[nodiscard]] std::optional<std::string> expand_literal(std::string_view text, bool tilde,
-                                                            std::string& error) const;
+    [[nodiscard]] Expected<std::string> expand_literal(std::string_view text, bool tilde) const;
 
     /// The canonical form of an absolute path; its last components may not exist.
     [[nodiscard]] std::string canonical(const std::string& path);
@@ -46,14 +45,13 @@ public:
     [[nodiscard]] std::map<std::string, std::string> take_links() { return std::move(links_); }
 
 private:
-    [[nodiscard]] std::optional<std::string> substitute(std::string_view text, bool tilde, bool quote,
-                                                        std::string& error) const;
+    [[nodiscard]] Expected<std::string> substitute(std::string_view text, bool tilde, bool quote) const;
     /// A value without final slashes, so that "${tmp}/x" has one slash; plain and quoted.
     struct Variable {
         std::string_view name;
         std::string value, quoted;
     };
-    [[nodiscard]] const Variable* variable(std::string_view name, std::string& error) const;
+    [[nodiscard]] Expected<const Variable*> variable(std::string_view name) const;
 
     /// Known facts about a path.
     struct Place {
@@ -70,7 +68,7 @@ private:
     [[nodiscard]] Place look_at(std::string_view path, const Place& parent, std::string_view parent_path);
 
     /// Counts the alternatives of a compiled pattern.
-    [[nodiscard]] bool within_bounds(const Glob& glob, std::string& error);
+    [[nodiscard]] Expected<void> count_alternatives(const Glob& glob);
 
     const LoadContext& context_;
     std::size_t alternatives_ = 0;

@@ -49,13 +49,13 @@ void RuleFiles::error(const Source& at, std::string message) {
 
 std::optional<RuleFiles::Found> RuleFiles::find_file(const std::string& path, const Source& asked) {
     const std::string normal = std::filesystem::path(path).lexically_normal().string();
-    const std::variant<std::string, std::string> read = context_.read_file(normal, max_text);
-    if (read.index() == 1) {
-        error(asked, "cannot read " + in_quotes(normal) + ": " + std::get<1>(read));
+    Expected<std::string> read = context_.read_file(normal, max_text);
+    if (!read) {
+        error(asked, "cannot read " + in_quotes(normal) + ": " + read.error().text);
         return std::nullopt;
     }
     const std::string key = normal.starts_with('/') ? patterns_.canonical(normal) : normal;
-    return Found{key, normal, parent_of(normal), std::get<0>(read)};
+    return Found{key, normal, parent_of(normal), std::move(*read)};
 }
 
 std::optional<RuleFiles::Found> RuleFiles::find_profile(const std::string& name, const Source& asked) {
@@ -65,10 +65,9 @@ std::optional<RuleFiles::Found> RuleFiles::find_profile(const std::string& name,
     const bool looked_for = is_profile_name(name) && !context_.config.empty();
     const std::string path = context_.config + "/profiles/" + name + ".json";
     if (looked_for) {
-        std::variant<std::string, std::string> read = context_.read_file(path, max_text);
-        if (read.index() == 0)
-            return Found{patterns_.canonical(path), path, parent_of(path), std::get<0>(read)};
-        error(asked, unknown_word("profile", name, names) + " (" + path + ": " + std::get<1>(read) + ")");
+        Expected<std::string> read = context_.read_file(path, max_text);
+        if (read) return Found{patterns_.canonical(path), path, parent_of(path), std::move(*read)};
+        error(asked, unknown_word("profile", name, names) + " (" + path + ": " + read.error().text + ")");
     } else {
         error(asked, unknown_word("profile", name, names));
     }
@@ -78,10 +77,9 @@ std::optional<RuleFiles::Found> RuleFiles::find_profile(const std::string& name,
 std::optional<RuleFiles::Found> RuleFiles::find_extended(const std::string& name, const RuleFile& from,
                                                          const Source& asked) {
     if (!is_file_name(name)) return find_profile(name, asked);
-    std::string problem;
-    std::optional<std::string> path = patterns_.expand_literal(name, true, problem);
+    Expected<std::string> path = patterns_.expand_literal(name, true);
     if (!path) {
-        error(asked, in_quotes(name) + ": " + problem);
+        error(asked, in_quotes(name) + ": " + path.error().text);
         return std::nullopt;
     }
     if (!path->starts_with('/')) {

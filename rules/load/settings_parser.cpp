@@ -100,12 +100,11 @@ void parse_set(const ParseState& state, const JsonValue& value, Environment& int
             wrong_type(state, member.value, "a text");
             continue;
         }
-        std::string error;
-        std::optional<std::string> text = state.patterns.expand_literal(member.value.text(), false, error);
+        Expected<std::string> text = state.patterns.expand_literal(member.value.text(), false);
         if (text)
             into.set[std::string(member.key)] = std::move(*text);
         else
-            state.error(member.value, in_quotes(member.value.text()) + ": " + error);
+            state.error(member.value, in_quotes(member.value.text()) + ": " + text.error().text);
     }
 }
 

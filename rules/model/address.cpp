@@ -30,21 +30,17 @@ std::optional<unsigned> parse_decimal(std::string_view text, unsigned limit) {
 }
 
 /// The address exactly as written: an IPv4-mapped one stays IPv6.
-std::optional<IpAddress> parse_written(std::string_view text, std::string& error) {
-    if (text.find('%') != std::string_view::npos) {
-        error = "an address with a scope id cannot be matched: write " +
-                quoted(text.substr(0, text.find('%'))) + " without it";
-        return std::nullopt;
-    }
+Expected<IpAddress> parse_written(std::string_view text) {
+    if (text.find('%') != std::string_view::npos)
+        return Problem{"an address with a scope id cannot be matched: write " +
+                       quoted(text.substr(0, text.find('%'))) + " without it"};
     std::array<char, INET6_ADDRSTRLEN + 1> buffer{};
     IpAddress address;
     address.v6 = text.find(':') != std::string_view::npos;
     const bool fits = text.size() < buffer.size() && text.find('\0') == std::string_view::npos;
     if (fits) std::copy(text.begin(), text.end(), buffer.begin());
-    if (!fits || inet_pton(address.v6 ? AF_INET6 : AF_INET, buffer.data(), address.bytes.data()) != 1) {
-        error = quoted(text) + " is not an IPv4 or IPv6 address";
-        return std::nullopt;
-    }
+    if (!fits || inet_pton(address.v6 ? AF_INET6 : AF_INET, buffer.data(), address.bytes.data()) != 1)
+        return Problem{quoted(text) + " is not an IPv4 or IPv6 address"};
     return address;
 }
 
@@ -94,14 +90,12 @@ struct Split {
 };
 
 /// Splits HOST[:PORT]. More than one colon without brackets means a bare IPv6 address.
-std::optional<Split> split_port(std::string_view text, std::string& error) {
+Expected<Split> split_port(std::string_view text) {
     if (text.starts_with('[')) {
         const std::size_t close = text.find(']');
         const std::string_view after = close == std::string_view::npos ? "" : text.substr(close + 1);
-        if (close == std::string_view::npos || (!after.empty() && after.front() != ':')) {
-            error = quoted(text) + " should be [ADDRESS] or [ADDRESS]:PORT";
-            return std::nullopt;
-        }
+        if (close == std::string_view::npos || (!after.empty() && after.front() != ':'))
+            return Problem{quoted(text) + " should be [ADDRESS] or [ADDRESS]:PORT"};
         Split split{text.substr(1, close - 1), std::nullopt};
         if (!after.empty()) split.port = after.substr(1);
         return split;
@@ -133,54 +127,47 @@ IpAddress make_ipv6(std::span<const std::uint8_t, 16> bytes) {
     return is_mapped(address) ? make_ipv4(bytes.last<4>()) : address;
 }
 
-std::optional<IpAddress> parse_address(std::string_view text, std::string& error) {
-    const std::optional<IpAddress> written = parse_written(text, error);
-    return written && written->v6 ? make_ipv6(written->bytes) : written;
+Expected<IpAddress> parse_address(std::string_view text) {
+    Expected<IpAddress> written = parse_written(text);
+    if (written && written->v6) return make_ipv6(written->bytes);
+    return written;
 }
 
-std::optional<Cidr> parse_cidr(std::string_view text, std::string& error) {
+Expected<Cidr> parse_cidr(std::string_view text) {
     const std::size_t slash = text.find('/');
-    const std::optional<IpAddress> written = parse_written(text.substr(0, slash), error);
-    if (!written) return std::nullopt;
+    const Expected<IpAddress> written = parse_written(text.substr(0, slash));
+    if (!written) return written.error();
     const unsigned width = written->v6 ? 128 : 32;
     std::optional<unsigned> prefix = width;
     if (slash != std::string_view::npos) prefix = parse_decimal(text.substr(slash + 1), width);
-    if (!prefix) {
-        error = quoted(text) + " should end in /0 to /" + std::to_string(width);
-        return std::nullopt;
-    }
+    if (!prefix) return Problem{quoted(text) + " should end in /0 to /" + std::to_string(width)};
     const IpAddress network = masked(*written, *prefix);
-    if (network != *written) {
-        error = quoted(text) + " has bits set beyond its prefix: write " +
-                rules::text(Cidr{network, static_cast<int>(*prefix)}) +
-                " for the whole block, or the address alone";
-        return std::nullopt;
-    }
+    if (network != *written)
+        return Problem{quoted(text) + " has bits set beyond its prefix: write " +
+                       rules::text(Cidr{network, static_cast<int>(*prefix)}) +
+                       " for the whole block, or the address alone"};
     if (is_mapped(network) && *prefix >= mapped_bits) {
         return Cidr{make_ipv6(network.bytes), static_cast<int>(*prefix) - mapped_bits};
     }
     return Cidr{network, static_cast<int>(*prefix)};
 }
 
-std::optional<PortRange> parse_ports(std::string_view text, std::string& error) {
+Expected<PortRange> parse_ports(std::string_view text) {
     const std::size_t dash = text.find('-');
     const std::optional<unsigned> first = parse_decimal(text.substr(0, dash), 65535);
     const std::optional<unsigned> last =
         dash == std::string_view::npos ? first : parse_decimal(text.substr(dash + 1), 65535);
-    if (!first || !last || *first > *last) {
-        error = quoted(text) + " is not a port (0 to 65535) or a range like 8000-8999";
-        return std::nullopt;
-    }
+    if (!first || !last || *first > *last)
+        return Problem{quoted(text) + " is not a port (0 to 65535) or a range like 8000-8999"};
     return PortRange{static_cast<std::uint16_t>(*first), static_cast<std::uint16_t>(*last)};
 }
 
-std::optional<HostPattern> parse_host(std::string_view text, std::string& error) {
+Expected<HostPattern> parse_host(std::string_view text) {
     if (std::any_of(text.begin(), text.end(),
-                    [](char byte) { return static_cast<unsigned char>(byte) >= 0x80; })) {
-        error = quoted(text) +
-                " is not ASCII: write the host's xn-- form (letters that look alike would pass unseen)";
-        return std::nullopt;
-    }
+                    [](char byte) { return static_cast<unsigned char>(byte) >= 0x80; }))
+        return Problem{
+            quoted(text) +
+            " is not ASCII: write the host's xn-- form (letters that look alike would pass unseen)"};
     HostPattern pattern;
     pattern.text.assign(text.substr(0, 512));
     for (char& byte : pattern.text) {
@@ -190,38 +177,37 @@ std::optional<HostPattern> parse_host(std::string_view text, std::string& error)
     pattern.suffix = pattern.text.starts_with("*.");
     const std::string_view name = std::string_view(pattern.text).substr(pattern.suffix ? 2 : 0);
     if (!valid_name(name)) {
-        error = quoted(text) + " is not a host name or *.suffix";
-        if (text == "*") error += " (leave `host` out to match every host)";
-        return std::nullopt;
+        const bool any = text == "*";
+        return Problem{quoted(text) + " is not a host name or *.suffix" +
+                       (any ? " (leave `host` out to match every host)" : "")};
     }
-    if (ends_in_number(name)) {
-        error = quoted(text) + " would be taken for an address: write it in full as `address`";
-        return std::nullopt;
-    }
+    if (ends_in_number(name))
+        return Problem{quoted(text) + " would be taken for an address: write it in full as `address`"};
     return pattern;
 }
 
-std::optional<Destination> parse_destination(std::string_view text, std::string& error) {
+Expected<Destination> parse_destination(std::string_view text) {
     Destination destination{HostPattern{}, std::nullopt, std::nullopt};
     const std::string_view whole = text;
     if (text.ends_with("/udp") || text.ends_with("/tcp")) {
         destination.protocol = text.ends_with("/udp") ? Protocol::udp : Protocol::tcp;
         text.remove_suffix(4);
     }
-    const std::optional<Split> split = split_port(text, error);
-    if (!split) return std::nullopt;
+    const Expected<Split> split = split_port(text);
+    if (!split) return split.error();
     if (split->port) {
-        destination.port = parse_ports(*split->port, error);
-        if (!destination.port) return std::nullopt;
+        const Expected<PortRange> ports = parse_ports(*split->port);
+        if (!ports) return ports.error();
+        destination.port = *ports;
     }
     if (whole.starts_with('[') || looks_like_address(split->host)) {
-        const std::optional<Cidr> block = parse_cidr(split->host, error);
-        if (!block) return std::nullopt;
+        const Expected<Cidr> block = parse_cidr(split->host);
+        if (!block) return block.error();
         destination.host = *block;
         return destination;
     }
-    std::optional<HostPattern> host = parse_host(split->host, error);
-    if (!host) return std::nullopt;
+    Expected<HostPattern> host = parse_host(split->host);
+    if (!host) return host.error();
     destination.host = std::move(*host);
     return destination;
 }

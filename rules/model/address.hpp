@@ -11,6 +11,7 @@
 #include <string_view>
 #include <variant>
 
+#include "base/expected.hpp"
 #include "rules/model/request.hpp"
 #include "rules/model/rule.hpp"
 
@@ -21,20 +22,20 @@ namespace callgate::rules {
 [[nodiscard]] IpAddress make_ipv6(std::span<const std::uint8_t, 16> bytes);
 
 /// Parses "192.0.2.1", "2001:db8::1", "::ffff:192.0.2.1" (becomes IPv4). No brackets, no scope id, four full
-/// decimal numbers. On failure nothing is returned and `error` says why.
-[[nodiscard]] std::optional<IpAddress> parse_address(std::string_view text, std::string& error);
+/// decimal numbers. The error says what to write.
+[[nodiscard]] Expected<IpAddress> parse_address(std::string_view text);
 
 /// Parses an address, or "ADDRESS/PREFIX" without bits beyond the prefix. An IPv4-mapped block of at least 96
 /// bits becomes an IPv4 block.
-[[nodiscard]] std::optional<Cidr> parse_cidr(std::string_view text, std::string& error);
+[[nodiscard]] Expected<Cidr> parse_cidr(std::string_view text);
 
 /// Parses "443" or "8000-8999" (both ends included), decimal without leading zeros.
-[[nodiscard]] std::optional<PortRange> parse_ports(std::string_view text, std::string& error);
+[[nodiscard]] Expected<PortRange> parse_ports(std::string_view text);
 
 /// Parses "name" or "*.suffix". ASCII letters are folded to lower case and one final dot is dropped; `text`
 /// of the result keeps the "*.". Names that are not ASCII are refused: they must be written in their xn--
 /// form. So are names that a resolver would take for an address ("127.1", "0x7f000001").
-[[nodiscard]] std::optional<HostPattern> parse_host(std::string_view text, std::string& error);
+[[nodiscard]] Expected<HostPattern> parse_host(std::string_view text);
 
 /// HOST[:PORT][/tcp|/udp] as options and examples name the other end. HOST is a name, "*.suffix", an address,
 /// a CIDR block or an IPv6 address in brackets. A bare IPv6 address takes no port.
@@ -43,7 +44,7 @@ struct Destination {
     std::optional<PortRange> port;
     std::optional<Protocol> protocol;
 };
-[[nodiscard]] std::optional<Destination> parse_destination(std::string_view text, std::string& error);
+[[nodiscard]] Expected<Destination> parse_destination(std::string_view text);
 
 /// "192.0.2.1", "2001:db8::1".
 [[nodiscard]] std::string text(const IpAddress& address);

@@ -129,9 +129,8 @@ std::vector<GlobProgram> Glob::Compiled::make_programs() const {
     all.reserve(branches.size());
     for (const Branch& branch : branches) {
         GlobProgram& program = all.emplace_back();
-        std::string error;
         if (branch.literal || branch.hierarchy) continue;
-        const GlobElements elements = parse_elements(branch.remainder, kind, error).value();
+        const GlobElements elements = parse_elements(branch.remainder, kind).value();
         if (kind == GlobKind::text)
             program = GlobProgram::for_text(elements);
         else
@@ -171,7 +170,7 @@ std::size_t plain_head(std::string_view pattern) {
 
 }  // namespace
 
-std::optional<Glob> Glob::compile(std::string_view pattern, GlobKind kind, std::string& error) {
+Expected<Glob> Glob::compile(std::string_view pattern, GlobKind kind) {
     // Most patterns are one path or one hierarchy, and need no program.
     const bool hierarchy = pattern.ends_with("/**");
     const std::string_view head = hierarchy ? pattern.substr(0, pattern.size() - 3) : pattern;
@@ -183,16 +182,11 @@ std::optional<Glob> Glob::compile(std::string_view pattern, GlobKind kind, std::
         glob.compiled_ = std::move(plain);
         return glob;
     }
-    if (pattern.size() > max_pattern) {
-        error = "a pattern is longer than 4096 bytes";
-        return std::nullopt;
-    }
-    if (kind == GlobKind::path && pattern.find('\0') != std::string_view::npos) {
-        error = "a path cannot hold a NUL byte";
-        return std::nullopt;
-    }
-    const std::optional<std::vector<std::string>> alternatives = expand_braces(pattern, error);
-    if (!alternatives) return std::nullopt;
+    if (pattern.size() > max_pattern) return Problem{"a pattern is longer than 4096 bytes"};
+    if (kind == GlobKind::path && pattern.find('\0') != std::string_view::npos)
+        return Problem{"a path cannot hold a NUL byte"};
+    const Expected<std::vector<std::string>> alternatives = expand_braces(pattern);
+    if (!alternatives) return alternatives.error();
     auto compiled = std::make_shared<Compiled>();
     compiled->text = pattern;
     compiled->kind = kind;
@@ -201,14 +195,11 @@ std::optional<Glob> Glob::compile(std::string_view pattern, GlobKind kind, std::
     for (const std::string& alternative : *alternatives) {
         const bool anchored =
             alternative.starts_with('/') || alternative.starts_with("**/") || alternative == "**";
-        if (kind == GlobKind::path && !anchored) {
-            error = "a path pattern begins with `/` or `**/`";
-            return std::nullopt;
-        }
+        if (kind == GlobKind::path && !anchored) return Problem{"a path pattern begins with `/` or `**/`"};
         const std::size_t head = kind == GlobKind::path ? plain_head(alternative) : 0;
-        const std::optional<GlobElements> elements =
-            parse_elements(std::string_view(alternative).substr(head), kind, error);
-        if (!elements) return std::nullopt;
+        const Expected<GlobElements> elements =
+            parse_elements(std::string_view(alternative).substr(head), kind);
+        if (!elements) return elements.error();
         if (kind == GlobKind::text)
             compiled->add_text(*elements);
         else

@@ -19,6 +19,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/expected.hpp"
+
 namespace callgate::rules {
 
 /// The use of a pattern: in a `path` a star stops at '/', in `text` (argv, abstract names) it does not.
@@ -26,9 +28,9 @@ enum class GlobKind { path, text };
 
 class Glob {
 public:
-    /// Compiles a pattern. On a syntax error (unclosed class or brace, more than 256 alternatives, trailing
-    /// backslash) returns nothing and puts the reason into `error`.
-    static std::optional<Glob> compile(std::string_view pattern, GlobKind kind, std::string& error);
+    /// Compiles a pattern. Errors: an unclosed class or brace, more than 256 alternatives, a trailing
+    /// backslash.
+    static Expected<Glob> compile(std::string_view pattern, GlobKind kind);
     /// A glob that matches exactly `path`, even if it holds wildcard bytes.
     static Glob literal(std::string_view path);
     /// A glob that matches `directory` and everything beneath it.

@@ -41,14 +41,12 @@ using GlobComponent = std::span<const GlobElement>;
     return component.size() == 1 && component[0].kind == GlobElement::Kind::double_star;
 }
 
-/// The alternatives of a pattern, its braces multiplied out. On failure returns nothing and puts the reason
-/// into `error`: more than 256 alternatives, too many bytes, or an unclosed brace.
-[[nodiscard]] std::optional<std::vector<std::string>> expand_braces(std::string_view pattern,
-                                                                    std::string& error);
+/// The alternatives of a pattern, its braces multiplied out. Errors: more than 256 alternatives, too many
+/// bytes, or an unclosed brace.
+[[nodiscard]] Expected<std::vector<std::string>> expand_braces(std::string_view pattern);
 
 /// The elements of a pattern without braces. In a path a class never holds '/'.
-[[nodiscard]] std::optional<GlobElements> parse_elements(std::string_view pattern, GlobKind kind,
-                                                         std::string& error);
+[[nodiscard]] Expected<GlobElements> parse_elements(std::string_view pattern, GlobKind kind);
 
 /// Appends elements as pattern text, quoted if needed: equal elements give equal text.
 void append_pattern_text(GlobComponent elements, std::span<const ByteSet> sets, std::string& text);

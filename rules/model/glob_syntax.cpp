@@ -27,11 +27,11 @@ std::size_t end_of_class(std::string_view pattern, std::size_t position) {
 
 class BraceExpander {
 public:
-    BraceExpander(std::string_view pattern, std::string& error) : pattern_(pattern), error_(error) {}
+    explicit BraceExpander(std::string_view pattern) : pattern_(pattern) {}
 
-    std::optional<std::vector<std::string>> expand() {
+    Expected<std::vector<std::string>> expand() {
         std::vector<std::string> all;
-        if (!sequence(all, 0)) return std::nullopt;
+        if (!sequence(all, 0)) return Problem{std::string(problem_)};
         return all;
     }
 
@@ -39,7 +39,7 @@ private:
     using Texts = std::vector<std::string>;
 
     bool fail(std::string_view why) {
-        error_ = why;
+        problem_ = why;
         return false;
     }
 
@@ -113,12 +113,12 @@ private:
 
     static constexpr std::string_view too_many = "braces expand to more than 256 alternatives";
     std::string_view pattern_;
-    std::string& error_;
+    std::string_view problem_;
     std::size_t position_ = 0;
 };
 
 /// The class between `[` and `]`, without the brackets.
-std::optional<ByteSet> parse_class(std::string_view text, GlobKind kind, std::string& error) {
+Expected<ByteSet> parse_class(std::string_view text, GlobKind kind) {
     const bool negated = text.starts_with('!') || text.starts_with('^');
     if (negated) text.remove_prefix(1);
     ByteSet set;
@@ -128,32 +128,22 @@ std::optional<ByteSet> parse_class(std::string_view text, GlobKind kind, std::st
         return static_cast<unsigned char>(text[position++]);
     };
     while (position < text.size()) {
-        if (text[position] == '[' && position + 1 < text.size() && text[position + 1] == ':') {
-            error = "named classes like [:alpha:] are not known: write a-z";
-            return std::nullopt;
-        }
+        if (text[position] == '[' && position + 1 < text.size() && text[position + 1] == ':')
+            return Problem{"named classes like [:alpha:] are not known: write a-z"};
         const unsigned char first = next();
         unsigned char last = first;
         if (position + 1 < text.size() && text[position] == '-') {
             ++position;
             last = next();
         }
-        if (first > last) {
-            error = "a range in [...] runs backwards";
-            return std::nullopt;
-        }
-        if (kind == GlobKind::path && (first == '/' || last == '/')) {
-            error = "a class in a path cannot hold '/'";
-            return std::nullopt;
-        }
+        if (first > last) return Problem{"a range in [...] runs backwards"};
+        if (kind == GlobKind::path && (first == '/' || last == '/'))
+            return Problem{"a class in a path cannot hold '/'"};
         for (unsigned byte = first; byte <= last; ++byte) set.set(byte);
     }
     if (negated) set.flip();
     if (kind == GlobKind::path) set.reset('/').reset('\0');
-    if (set.none()) {
-        error = "a [...] matches no byte at all";
-        return std::nullopt;
-    }
+    if (set.none()) return Problem{"a [...] matches no byte at all"};
     return set;
 }
 
@@ -182,14 +172,14 @@ void append_quoted(std::string& text, char byte) {
 
 }  // namespace
 
-std::optional<std::vector<std::string>> expand_braces(std::string_view pattern, std::string& error) {
+Expected<std::vector<std::string>> expand_braces(std::string_view pattern) {
     if (std::none_of(pattern.begin(), pattern.end(),
                      [](char byte) { return byte == '{' || byte == '[' || byte == '\\'; }))
         return std::vector<std::string>{std::string(pattern)};
-    return BraceExpander(pattern, error).expand();
+    return BraceExpander(pattern).expand();
 }
 
-std::optional<GlobElements> parse_elements(std::string_view pattern, GlobKind kind, std::string& error) {
+Expected<GlobElements> parse_elements(std::string_view pattern, GlobKind kind) {
     using Kind = GlobElement::Kind;
     GlobElements elements;
     elements.list.reserve(pattern.size());
@@ -203,8 +193,8 @@ std::optional<GlobElements> parse_elements(std::string_view pattern, GlobKind ki
             elements.list.push_back({Kind::any, 0, 0});
         } else if (byte == '[') {
             const std::size_t after = end_of_class(pattern, position);
-            const auto set = parse_class(pattern.substr(position + 1, after - position - 2), kind, error);
-            if (!set) return std::nullopt;
+            const auto set = parse_class(pattern.substr(position + 1, after - position - 2), kind);
+            if (!set) return set.error();
             elements.list.push_back({Kind::set, 0, static_cast<std::uint16_t>(elements.sets.size())});
             elements.sets.push_back(*set);
             position = after - 1;

@@ -6,7 +6,7 @@ namespace callgate::rules {
 
 namespace {
 
-constexpr std::size_t components_limit = 62;  // states are bits of one word
+constexpr std::size_t max_components = 62;  // states are bits of one word
 
 /// The position of the next '/' that is not quoted and not within a class.
 std::size_t next_slash(std::string_view pattern, std::size_t position) {
@@ -30,8 +30,9 @@ std::size_t next_slash(std::string_view pattern, std::size_t position) {
 void PatternRemainders::finish() {
     std::sort(all_.begin(), all_.end());
     all_.erase(std::unique(all_.begin(), all_.end()), all_.end());
-    everything_ = std::any_of(all_.begin(), all_.end(),
-                              [](const PatternRemainder& one) { return one.literal == 0 && one.text == "/**"; });
+    everything_ = std::any_of(all_.begin(), all_.end(), [](const PatternRemainder& one) {
+        return one.literal == 0 && one.text == "/**";
+    });
 }
 
 bool PatternRemainders::cover(const PatternRemainders& other) const {
@@ -51,10 +52,9 @@ void BranchPattern::take_apart() {
         const std::size_t end = next_slash(full_, start + 1);
         const std::string text = full_.substr(start + 1, end - start - 1);
         Component component{.offset = start, .any_number = text == "**", .glob = std::nullopt};
-        std::string error;
         // A "**" within a component crosses directories, so the rest of the pattern cannot be split.
         if (!component.any_number && text.find("**") == std::string::npos)
-            component.glob = Glob::compile(text, GlobKind::text, error);
+            if (Expected<Glob> glob = Glob::compile(text, GlobKind::text)) component.glob = std::move(*glob);
         components_.push_back(std::move(component));
         start = end;
     }
@@ -95,7 +95,7 @@ void BranchPattern::remainders(std::string_view directory, PatternRemainders& in
     if (!directory.starts_with(head)) return;
     std::string_view rest = directory.substr(head.size());
     if (!rest.empty() && rest.front() != '/') return;
-    if (components_.size() > components_limit) return into.add_unsure();
+    if (components_.size() > max_components) return into.add_unsure();
     std::uint64_t states = closure(1);
     while (!rest.empty() && states != 0) {
         const std::size_t end = std::min(rest.find('/', 1), rest.size());

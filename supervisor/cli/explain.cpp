@@ -42,11 +42,10 @@ void read_endpoint(Question& question, const std::string& text, const rules::Loa
     const bool bind = question.operations.contains(Operation::bind);
     const bool bare =
         bind && text.find_first_not_of("0123456789") == text.find('/') && !text.starts_with('/');
-    std::string error;
-    const auto target = rules::parse_destination(bare ? "0.0.0.0:" + text : text, error);
+    const auto target = rules::parse_destination(bare ? "0.0.0.0:" + text : text);
     const std::string expected =
         bind ? "PORT[/udp] or ADDRESS:PORT, such as 8080" : "HOST:PORT[/udp], unix:PATH or @name";
-    if (!target) throw Failure("object " + text + ": " + error + "; expected " + expected);
+    if (!target) throw Failure("object " + text + ": " + target.error().text + "; expected " + expected);
     if (!target->port || target->port->first != target->port->last)
         throw Failure("object " + text + ": one port is needed; expected " + expected);
     rules::Endpoint end;

@@ -1,4 +1,4 @@
-// Rules made by options: -r, -w, -x, -d, -c, --bind.
+// Rules from the options -r, -w, -x, -d, -c, --bind.
 #include <sys/stat.h>
 
 #include "rules/model/address.hpp"
@@ -25,21 +25,22 @@ rules::Rule option_rule(std::string_view option, std::size_t index, rules::Actio
     return rule;
 }
 
-/// Where paths of options lead: of a run that is judged again, where they led then.
+/// Resolves paths of options. For a recorded run, the targets of that time are used.
 struct Paths {
     const rules::LoadContext& context;
     std::map<std::string, std::string>& links;
 
     [[nodiscard]] std::string resolved(const std::string& path) const {
         std::string written = written_out(path, context.home);
-        if (auto then = context.earlier != nullptr ? context.earlier->led(written) : std::nullopt) return *then;
+        if (auto then = context.earlier != nullptr ? context.earlier->led(written) : std::nullopt)
+            return *then;
         std::string real = absolute(path, context.home);
         if (real != written) links.emplace(std::move(written), real);
         return real;
     }
 };
 
-/// A file is itself; a directory, and what does not exist yet, is everything beneath.
+/// A file matches itself. A directory, or a path that does not exist yet, matches everything beneath it.
 rules::Glob path_glob(const Arguments& arguments, std::string_view option, const std::string& path,
                       const Paths& paths_of) {
     if (path.empty())
@@ -74,7 +75,7 @@ void add_denials(std::vector<rules::Rule>& all, const Arguments& arguments, cons
     }
 }
 
-/// "unix:PATH" or "@name".
+/// Reads "unix:PATH" or "@name".
 bool add_unix_socket(rules::Conditions& when, const std::string& text, const Paths& of) {
     if (text.starts_with("@")) {
         when.unix_socket.push_back(rules::Glob::literal(text));
@@ -110,10 +111,10 @@ void add_connections(RuleChoice& choice, const Arguments& arguments, const Paths
         rules::Rule rule = option_rule("connect", index, rules::Action::allow, Operation::connect);
         if (!add_unix_socket(rule.when, targets[index], of)) {
             const std::string what = arguments.origin("connect") + " " + targets[index];
-            std::string error;
-            std::optional<rules::Destination> target = rules::parse_destination(targets[index], error);
+            Expected<rules::Destination> target = rules::parse_destination(targets[index]);
             if (!target)
-                throw Failure(what + ": " + error + "; expected HOST[:PORT][/udp], such as 127.0.0.1:8080");
+                throw Failure(what + ": " + target.error().text +
+                              "; expected HOST[:PORT][/udp], such as 127.0.0.1:8080");
             if (auto* host = std::get_if<rules::HostPattern>(&target->host)) {
                 set_host(rule.when, std::move(*host), what, of.context);
                 choice.host_static = true;
@@ -140,10 +141,9 @@ void add_binds(std::vector<rules::Rule>& all, const Arguments& arguments, const 
         if (text.ends_with("/udp")) protocol = rules::Protocol::udp;
         if (text.ends_with("/tcp")) protocol = rules::Protocol::tcp;
         if (protocol) text.remove_suffix(4);
-        std::string error;
-        const std::optional<rules::PortRange> ports = rules::parse_ports(text, error);
+        const Expected<rules::PortRange> ports = rules::parse_ports(text);
         if (!ports)
-            throw Failure(arguments.origin("bind") + " " + values[index] + ": " + error +
+            throw Failure(arguments.origin("bind") + " " + values[index] + ": " + ports.error().text +
                           "; expected PORT[/udp], such as 8080 or 8000-8999, or unix:PATH or @NAME");
         rule.when.port.push_back(*ports);
         set_protocol(rule.when, protocol);

@@ -12,8 +12,8 @@
 #include <unordered_set>
 
 #include "agent/landlock.hpp"
-#include "base/unique_fd.hpp"
 #include "base/test_switch.hpp"
+#include "base/unique_fd.hpp"
 #include "supervisor/host/host_snapshot.hpp"
 #include "supervisor/host/name_service.hpp"
 
@@ -182,10 +182,11 @@ std::string canonical(const std::string& path) { return finish(Walk{.done = "", 
 
 namespace {
 
-std::variant<std::string, std::string> read_noted_file(const std::string& path, std::size_t limit) {
+Expected<std::string> read_noted_file(const std::string& path, std::size_t limit) {
     auto answer = read_regular_file(path, limit);
     if (HostSnapshot* const facts = noted_facts()) facts->file(path, limit, answer);
-    return answer;
+    if (answer.index() == 1) return Problem{std::get<1>(std::move(answer))};
+    return std::get<0>(std::move(answer));
 }
 
 }  // namespace
@@ -238,7 +239,7 @@ Places find_places() {
 }
 
 rules::LoadContext host_context(const Places& places, const std::string& workdir, const std::string& tmp,
-                                   const rules::FileTree& tree) {
+                                const rules::FileTree& tree) {
     rules::LoadContext context;
     context.workdir = workdir;
     context.home = places.home;

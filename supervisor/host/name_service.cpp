@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include "base/process/held_signals.hpp"
-#include "supervisor/host/host.hpp"
 #include "base/process/spawn.hpp"
+#include "supervisor/host/host.hpp"
 
 namespace callgate {
 
@@ -46,8 +46,8 @@ Question ask(const char* getent, const char* database, const std::string& key) {
     auto pipe = make_pipe();
     if (!pipe) cannot_ask(key, pipe.error());
     const std::array<std::pair<int, int>, 1> output{{{pipe->write.get(), STDOUT_FILENO}}};
-    auto child = spawn(getent, {"getent", database, key}, current_environment(), output,
-                       SignalState::current());
+    auto child =
+        spawn(getent, {"getent", database, key}, current_environment(), output, SignalState::current());
     if (!child) cannot_ask(key, child.error());
     return {std::move(*child), std::move(pipe->read)};
 }
@@ -79,8 +79,7 @@ void for_each_line(std::string_view text, Act act) {
 /// "192.0.2.1  STREAM name", a line for each kind of socket; "fe80::1%eth0" without its scope.
 void add_addresses(std::string_view answer, std::vector<rules::IpAddress>& addresses) {
     for_each_line(answer, [&](std::string_view line) {
-        std::string unused;
-        const auto address = rules::parse_address(line.substr(0, line.find_first_of(" %")), unused);
+        const auto address = rules::parse_address(line.substr(0, line.find_first_of(" %")));
         if (address && std::find(addresses.begin(), addresses.end(), *address) == addresses.end())
             addresses.push_back(*address);
     });

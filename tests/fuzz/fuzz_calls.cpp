@@ -85,9 +85,8 @@ rules::Rule allowed(const char* id, rules::OperationSet operations) {
 }
 
 rules::RuleSet make_rules(const std::string& directory, bool own_network) {
-    std::string error;
-    const auto path = [&error](const std::string& text) {
-        return *rules::Glob::compile(text, rules::GlobKind::path, error);
+    const auto path = [](const std::string& text) {
+        return rules::Glob::compile(text, rules::GlobKind::path).value();
     };
     rules::Rule reading = allowed("reading", rules::Operation::read);
     reading.when.path.push_back(path(directory + "/**"));

@@ -1,11 +1,11 @@
 // A line of a log back to the request that was judged.
 #include <sys/sysmacros.h>
 
-#include "rules/model/address.hpp"
 #include "base/escape.hpp"
-#include "supervisor/audit/verbs/replay.hpp"
 #include "base/json_read.hpp"
 #include "base/number.hpp"
+#include "rules/model/address.hpp"
+#include "supervisor/audit/verbs/replay.hpp"
 
 namespace callgate::audit {
 
@@ -32,8 +32,7 @@ void read_object(RecordedRequest& request, const json& record, const json& ours)
     const json& destination = member(record, "destination");
     const json& whole = member(ours, "object_b64");
     if (const json& ip = member(destination, "ip"); ip.is_string()) {
-        std::string error;
-        if (const auto address = rules::parse_address(text(ip), error)) {
+        if (const auto address = rules::parse_address(text(ip))) {
             const json& port = member(destination, "port");
             const bool udp = text(member(member(record, "network"), "transport")) == "udp";
             request.endpoint = rules::Endpoint{
@@ -81,10 +80,9 @@ void read_hosts(rules::LoadSnapshot& surroundings, const json& hosts) {
     if (!hosts.is_array()) return;
     for (const json& host : hosts) {
         std::vector<rules::IpAddress> addresses;
-        std::string problem;
         const std::vector<std::string> shown = texts(member(host, "addresses"));
         for (const std::string& one : shown)
-            if (const auto address = rules::parse_address(one, problem)) addresses.push_back(*address);
+            if (const auto address = rules::parse_address(one)) addresses.push_back(*address);
         if (addresses.size() == shown.size())
             surroundings.hosts[text(member(host, "name"))] = std::move(addresses);
     }

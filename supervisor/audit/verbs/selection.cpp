@@ -58,11 +58,11 @@ bool take_zone(const char*& at, int& seconds) {
 }
 
 std::optional<rules::Glob> compile(const std::string& pattern, const char* what, std::string& error) {
-    std::string why;
     // Text, not path: people write *.ssh* for anything with .ssh in it.
-    std::optional<rules::Glob> glob = rules::Glob::compile(pattern, rules::GlobKind::text, why);
-    if (!glob) error = std::string(what) + ": " + why;
-    return glob;
+    Expected<rules::Glob> glob = rules::Glob::compile(pattern, rules::GlobKind::text);
+    if (glob) return std::move(*glob);
+    error = std::string(what) + ": " + glob.error().text;
+    return std::nullopt;
 }
 
 /// Replaces a time by its form in records; false, and `error` set, where it is none.

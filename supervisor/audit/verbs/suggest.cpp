@@ -50,11 +50,10 @@ std::optional<HostPort> endpoint(std::string text) {
 bool private_address(const std::string& host) {
     constexpr const char* ranges[] = {"10.0.0.0/8",    "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16",
                                       "100.64.0.0/10", "fc00::/7",      "fe80::/10",      "224.0.0.0/4"};
-    std::string error;
-    const auto address = rules::parse_address(host, error);
+    const auto address = rules::parse_address(host);
     if (!address) return false;
     return std::any_of(std::begin(ranges), std::end(ranges), [&](const char* range) {
-        const auto block = rules::parse_cidr(range, error);
+        const auto block = rules::parse_cidr(range);
         return block && block->contains(*address);
     });
 }

@@ -1,4 +1,4 @@
-// A machine that exists only in a test: files, links, rule files and host names as values.
+// A host for tests: files, links, rule files and host names as values.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace callgate::rules {
 
-/// Directories come into being with what lies in them.
+/// Creates parent directories as needed.
 class MemoryTree : public FileTree {
 public:
     void file(const std::string& path) { put(path, {Kind::file, false}); }
@@ -42,7 +42,7 @@ public:
         return all;
     }
 
-    /// Links followed in every component; what does not exist comes back as it is.
+    /// Follows links in every component. A path that does not exist is returned unchanged.
     [[nodiscard]] std::string canonical(const std::string& path) const {
         for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
             const auto found = links_.find(path.substr(0, end));
@@ -73,7 +73,7 @@ private:
     std::set<std::string> unreadable_;
 };
 
-/// A user at a fresh machine, with what a test adds.
+/// A user on a fresh host, with additions of a test.
 struct TestMachine {
     MemoryTree tree;
     std::map<std::string, std::string> rule_files;
@@ -95,15 +95,11 @@ struct TestMachine {
         context.config = config;
         context.tree = &tree;
         context.check = check;
-        context.read_file = [this](const std::string& path,
-                                   std::size_t limit) -> std::variant<std::string, std::string> {
+        context.read_file = [this](const std::string& path, std::size_t limit) -> Expected<std::string> {
             const auto found = rule_files.find(path);
-            if (found == rule_files.end())
-                return std::variant<std::string, std::string>(std::in_place_index<1>,
-                                                              "No such file or directory");
-            if (found->second.size() > limit)
-                return std::variant<std::string, std::string>(std::in_place_index<1>, "larger than 1 MiB");
-            return std::variant<std::string, std::string>(std::in_place_index<0>, found->second);
+            if (found == rule_files.end()) return Problem{"No such file or directory"};
+            if (found->second.size() > limit) return Problem{"larger than 1 MiB"};
+            return found->second;
         };
         context.canonical = [this](const std::string& path) { return tree.canonical(path); };
         context.resolve = [this](const std::string& host) {
@@ -124,7 +120,7 @@ struct TestMachine {
     }
 };
 
-/// One line for each finding.
+/// The findings, a line for each.
 inline std::string findings(const LoadedRules& loaded) {
     std::string all;
     for (const Diagnostic& one : loaded.diagnostics) all += one.text() + '\n';

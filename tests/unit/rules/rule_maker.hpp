@@ -3,29 +3,26 @@
 
 #include <doctest/doctest.h>
 
-#include "rules/model/address.hpp"
 #include "rules/match/rule_set.hpp"
+#include "rules/model/address.hpp"
 
 namespace callgate::rules::tests {
 
 inline Glob glob(std::string_view pattern, GlobKind kind = GlobKind::path) {
-    std::string error;
-    const auto compiled = Glob::compile(pattern, kind, error);
-    REQUIRE_MESSAGE(compiled.has_value(), pattern << ": " << error);
+    const auto compiled = Glob::compile(pattern, kind);
+    REQUIRE_MESSAGE(compiled.has_value(), pattern << ": " << compiled.error().text);
     return *compiled;
 }
 
 inline IpAddress address(std::string_view text) {
-    std::string error;
-    const auto parsed = parse_address(text, error);
-    REQUIRE_MESSAGE(parsed.has_value(), error);
+    const auto parsed = parse_address(text);
+    REQUIRE_MESSAGE(parsed.has_value(), parsed.error().text);
     return *parsed;
 }
 
 inline Cidr block(std::string_view text) {
-    std::string error;
-    const auto parsed = parse_cidr(text, error);
-    REQUIRE_MESSAGE(parsed.has_value(), error);
+    const auto parsed = parse_cidr(text);
+    REQUIRE_MESSAGE(parsed.has_value(), parsed.error().text);
     return *parsed;
 }
 

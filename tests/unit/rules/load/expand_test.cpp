@@ -1,4 +1,4 @@
-// `expand`: what exists at start, what is left to the glob, and what is never followed.
+// `expand`: existing objects, directories that keep the glob, and links that are never followed.
 #include "rules/load/expand.hpp"
 
 #include <doctest/doctest.h>
@@ -13,9 +13,8 @@ using namespace callgate::rules;
 namespace {
 
 Glob compile(const std::string& pattern) {
-    std::string error;
-    std::optional<Glob> glob = Glob::compile(pattern, GlobKind::path, error);
-    REQUIRE_MESSAGE(glob, error);
+    const auto glob = Glob::compile(pattern, GlobKind::path);
+    REQUIRE_MESSAGE(glob.has_value(), glob.error().text);
     return *glob;
 }
 

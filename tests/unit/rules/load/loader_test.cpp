@@ -23,10 +23,7 @@ RuleSources files(std::initializer_list<const char*> paths) {
     return sources;
 }
 
-IpAddress address(const std::string& text) {
-    std::string error;
-    return parse_address(text, error).value();
-}
+IpAddress address(const std::string& text) { return parse_address(text).value(); }
 
 Action connect(const LoadedRules& loaded, const std::string& host, std::uint16_t port) {
     Request request;
@@ -204,7 +201,7 @@ TEST_CASE(
     CHECK(connect(again, "192.0.2.1", 443) == Action::allow);
     CHECK(connect(again, "192.0.2.2", 443) == Action::ask);
 
-    // A stranger's log: what is no pattern is as if it had not been there.
+    // An untrusted log: an invalid pattern is ignored.
     LoadSnapshot broken = first.snapshot;
     broken.expanded.front().paths = {"/home/u/work/[unclosed"};
     context.earlier = &broken;

@@ -12,7 +12,7 @@ using namespace callgate::rules;
 
 namespace {
 
-/// A machine with merged /usr and a few things that profiles speak of.
+/// A host with merged /usr and some objects that profiles name.
 TestMachine debian() {
     TestMachine machine;
     for (const char* directory :

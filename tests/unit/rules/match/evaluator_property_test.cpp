@@ -1,4 +1,4 @@
-// The indexed evaluator against the meaning of rules written down a second time, rule by rule.
+// Compares the indexed evaluator with a second one, which tests rule by rule.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -83,7 +83,7 @@ public:
         Rule made;
         made.action = static_cast<Action>(below(4));
         made.operations = OperationSet::from_bits(static_cast<int>(below(256)));
-        // One kind of condition most of the time, so that most rules can match something.
+        // Mostly conditions of one kind, so that most rules can match something.
         made.when = conditions();
         if (chance(75)) {
             made.when.unix_socket.clear();
@@ -110,9 +110,8 @@ public:
 
 private:
     static Glob compiled(const std::string& pattern, GlobKind kind) {
-        std::string error;
-        const auto made = Glob::compile(pattern, kind, error);
-        REQUIRE_MESSAGE(made.has_value(), pattern << ": " << error);
+        const auto made = Glob::compile(pattern, kind);
+        REQUIRE_MESSAGE(made.has_value(), pattern << ": " << made.error().text);
         return *made;
     }
     template <typename List, typename Make>
@@ -130,7 +129,7 @@ bool any(const std::vector<Glob>& globs, std::string_view text) {
     return false;
 }
 
-/// Each present condition by itself; those of another kind of object cannot hold.
+/// Tests each present condition by itself; a condition of another kind of object cannot hold.
 bool naive_holds(const Conditions& when, const Request& request, Operation operation) {
     const auto* file = std::get_if<FileObject>(&request.object);
     const auto* to = std::get_if<Endpoint>(&request.object);
@@ -175,21 +174,21 @@ bool naive_matches(const Rule& rule, const Request& request, Operation operation
     return std::get<UnixObject>(request.object).type != UnixType::datagram;
 }
 
-struct Expected {
+struct NaiveVerdict {
     Action action = Action::allow;
     const Rule* rule = nullptr;
 };
 
-Expected naive_evaluate(const RuleSet& rules, const Request& request) {
+NaiveVerdict naive_evaluate(const RuleSet& rules, const Request& request) {
     if (request.operations.empty()) return {Action::deny, nullptr};
     const auto* file = std::get_if<FileObject>(&request.object);
-    std::optional<Expected> strictest;
+    std::optional<NaiveVerdict> strictest;
     for (int index = 0; index < operation_count; ++index) {
         const auto operation = static_cast<Operation>(index);
         if (!request.operations.contains(operation)) continue;
         const bool asks = rules.fallback() == Action::ask;
         const bool refuses = operation == Operation::execute || (file != nullptr && file->unlinked);
-        Expected one{asks && refuses ? Action::deny : rules.fallback(), nullptr};
+        NaiveVerdict one{asks && refuses ? Action::deny : rules.fallback(), nullptr};
         for (const Rule& rule : rules.rules()) {
             if (!naive_matches(rule, request, operation, rules.fallback())) continue;
             if (one.rule == nullptr || rule.action > one.action) one = {rule.action, &rule};
@@ -221,7 +220,7 @@ TEST_CASE("the indexed evaluator says what rule after rule says") {
         for (int question = 0; question < 20; ++question) {
             const Request request = maker.request(bytes, program, arguments);
             const Verdict found = rules.evaluate(request);
-            const Expected expected = naive_evaluate(rules, request);
+            const NaiveVerdict expected = naive_evaluate(rules, request);
             if (found.action != expected.action || found.rule != expected.rule) {
                 FAIL("round " << round << " question " << question << ": " << bytes << " "
                               << name(found.action) << " instead of " << name(expected.action));

@@ -1,4 +1,4 @@
-// What the evaluator looks at does not grow with the number of rules, and it allocates nothing.
+// The evaluator's work does not grow with the number of rules, and it allocates nothing.
 #include <doctest/doctest.h>
 
 #include "rules/match/endpoint_index.hpp"
@@ -13,13 +13,12 @@ using callgate::tests::allocations;
 namespace {
 
 Glob glob(std::string_view pattern, GlobKind kind = GlobKind::path) {
-    std::string error;
-    const auto made = Glob::compile(pattern, kind, error);
-    REQUIRE_MESSAGE(made.has_value(), error);
+    const auto made = Glob::compile(pattern, kind);
+    REQUIRE_MESSAGE(made.has_value(), made.error().text);
     return *made;
 }
 
-/// How many branches are offered for a path when `count` directories each have a rule of their own.
+/// The number of branches that are offered for a path if `count` directories each have their own rule.
 int offered(std::uint32_t count, std::string_view path) {
     std::vector<Glob> globs;
     for (std::uint32_t rule = 0; rule < count; ++rule) {

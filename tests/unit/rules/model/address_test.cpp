@@ -7,48 +7,43 @@ namespace rules = callgate::rules;
 namespace {
 
 std::string address_again(std::string_view text) {
-    std::string error;
-    const auto address = rules::parse_address(text, error);
-    return address ? rules::text(*address) : "error: " + error;
+    const auto address = rules::parse_address(text);
+    return address ? rules::text(*address) : "error: " + address.error().text;
 }
 
 std::string block_again(std::string_view text) {
-    std::string error;
-    const auto block = rules::parse_cidr(text, error);
-    return block ? rules::text(*block) : "error: " + error;
+    const auto block = rules::parse_cidr(text);
+    return block ? rules::text(*block) : "error: " + block.error().text;
 }
 
 bool contains(std::string_view block, std::string_view address) {
-    std::string error;
-    const auto parsed = rules::parse_cidr(block, error);
-    const auto one = rules::parse_address(address, error);
-    REQUIRE_MESSAGE((parsed && one), error);
+    const auto parsed = rules::parse_cidr(block);
+    const auto one = rules::parse_address(address);
+    REQUIRE_MESSAGE(parsed.has_value(), parsed.error().text);
+    REQUIRE_MESSAGE(one.has_value(), one.error().text);
     return parsed->contains(*one);
 }
 
 std::string ports_again(std::string_view text) {
-    std::string error;
-    const auto ports = rules::parse_ports(text, error);
-    CHECK(ports.has_value() == error.empty());
+    const auto ports = rules::parse_ports(text);
+    CHECK(ports.has_value() == ports.error().text.empty());
     return ports ? rules::text(*ports) : "error";
 }
 
 std::string host_again(std::string_view text) {
-    std::string error;
-    const auto host = rules::parse_host(text, error);
-    CHECK(host.has_value() == error.empty());
+    const auto host = rules::parse_host(text);
+    CHECK(host.has_value() == host.error().text.empty());
     return host ? host->text : "error";
 }
 
 std::string host_error(std::string_view text) {
-    std::string error;
-    CHECK_FALSE(rules::parse_host(text, error));
-    return error;
+    const auto host = rules::parse_host(text);
+    CHECK_FALSE(host.has_value());
+    return host.error().text;
 }
 
 std::string destination_again(std::string_view text) {
-    std::string error;
-    const auto destination = rules::parse_destination(text, error);
+    const auto destination = rules::parse_destination(text);
     if (!destination) return "error";
     const auto* host = std::get_if<rules::HostPattern>(&destination->host);
     std::string result = host != nullptr ? host->text : rules::text(std::get<rules::Cidr>(destination->host));
@@ -163,9 +158,8 @@ TEST_CASE("a refused host says what to write") {
 }
 
 TEST_CASE("a suffix pattern says that it is one") {
-    std::string error;
-    CHECK(rules::parse_host("*.example.org", error)->suffix);
-    CHECK_FALSE(rules::parse_host("example.org", error)->suffix);
+    CHECK(rules::parse_host("*.example.org").value().suffix);
+    CHECK_FALSE(rules::parse_host("example.org").value().suffix);
 }
 
 TEST_CASE("destinations of options name host, port and protocol") {
@@ -188,9 +182,8 @@ TEST_CASE("destinations of options name host, port and protocol") {
 }
 
 TEST_CASE("endpoints print so that a port cannot be taken for a part of the address") {
-    std::string error;
-    CHECK(rules::text(rules::Endpoint{*rules::parse_address("203.0.113.4", error), 443}) ==
+    CHECK(rules::text(rules::Endpoint{rules::parse_address("203.0.113.4").value(), 443}) ==
           "203.0.113.4:443");
-    CHECK(rules::text(rules::Endpoint{*rules::parse_address("2001:db8::1", error), 53}) ==
+    CHECK(rules::text(rules::Endpoint{rules::parse_address("2001:db8::1").value(), 53}) ==
           "[2001:db8::1]:53");
 }

@@ -12,9 +12,8 @@ using callgate::rules::GlobKind;
 namespace {
 
 Glob path_glob(std::string_view pattern) {
-    std::string error;
-    const auto glob = Glob::compile(pattern, GlobKind::path, error);
-    REQUIRE_MESSAGE(glob.has_value(), pattern << ": " << error);
+    const auto glob = Glob::compile(pattern, GlobKind::path);
+    REQUIRE_MESSAGE(glob.has_value(), pattern << ": " << glob.error().text);
     return *glob;
 }
 
@@ -23,21 +22,19 @@ bool path_matches(std::string_view pattern, std::string_view path) {
 }
 
 bool text_matches(std::string_view pattern, std::string_view text) {
-    std::string error;
-    const auto glob = Glob::compile(pattern, GlobKind::text, error);
-    REQUIRE_MESSAGE(glob.has_value(), pattern << ": " << error);
+    const auto glob = Glob::compile(pattern, GlobKind::text);
+    REQUIRE_MESSAGE(glob.has_value(), pattern << ": " << glob.error().text);
     return glob->matches(text);
 }
 
 std::string error_of(std::string_view pattern, GlobKind kind = GlobKind::path) {
-    std::string error;
-    const auto glob = Glob::compile(pattern, kind, error);
+    const auto glob = Glob::compile(pattern, kind);
     CHECK_FALSE(glob.has_value());
-    CHECK_FALSE(error.empty());
-    return error;
+    CHECK_FALSE(glob.error().text.empty());
+    return glob.error().text;
 }
 
-/// Head, what kind of branch, and remainder of each branch.
+/// Head, kind and remainder of each branch.
 std::string branches_of(const Glob& glob) {
     std::string text;
     for (const Glob::Branch& branch : glob.branches()) {
@@ -161,12 +158,12 @@ TEST_CASE("branches have the longest literal head") {
     CHECK(branches_of(path_glob("/*.txt")) == "/+/*.txt");
 }
 
-TEST_CASE("equal classes leave equal residues") {
+TEST_CASE("equal classes leave equal remainders") {
     CHECK(branches_of(path_glob("/a/[abc]")) == branches_of(path_glob("/a/[c-ca-b]")));
     CHECK(branches_of(path_glob("/a/[ab]")) != branches_of(path_glob("/a/[abc]")));
 }
 
-TEST_CASE("residues are patterns of the same meaning") {
+TEST_CASE("remainders are patterns of the same meaning") {
     for (const char* pattern : {"/a/[]!^-]*", "/a/\\*?", "/a/x[!a]**y/**", "/a/\\{?,}", "/a/[\\\\-\\]]?"}) {
         const Glob glob = path_glob(pattern);
         const Glob again = path_glob(glob.branches().front().head + glob.branches().front().remainder);

@@ -1,4 +1,4 @@
-// Rules and files made in place, for tests of the plan and of moves.
+// Rules and files for tests of the plan and of the rename check.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "rules/plan/plan.hpp"
 #include "rules/match/rule_set.hpp"
+#include "rules/plan/plan.hpp"
 
 namespace callgate::rules::testing {
 
@@ -51,10 +51,9 @@ private:
 };
 
 inline Glob glob(const std::string& pattern) {
-    std::string error;
     const auto kind = pattern.starts_with('@') ? GlobKind::text : GlobKind::path;
-    std::optional<Glob> compiled = Glob::compile(pattern, kind, error);
-    REQUIRE_MESSAGE(compiled.has_value(), pattern, ": ", error);
+    const auto compiled = Glob::compile(pattern, kind);
+    REQUIRE_MESSAGE(compiled.has_value(), pattern, ": ", compiled.error().text);
     return *compiled;
 }
 
@@ -97,7 +96,7 @@ inline Rule ports(Rule from, std::vector<PortRange> ranges) {
     return from;
 }
 
-/// What a plan decides, without the reasons.
+/// The decisions of a plan, without the reasons.
 inline std::string decisions(const Plan& plan) {
     std::string text = names(plan.notified) + ';';
     for (const Contest& contest : plan.contests) text += std::string(name(contest.operation)) + ';';
@@ -115,7 +114,7 @@ inline std::string decisions(const Plan& plan) {
     return text;
 }
 
-/// Every plan that a test looks at is also made without reasons, and must then decide the same.
+/// Makes each plan a second time without reasons, and checks that it decides the same.
 inline Plan plan(const RuleSet& rules, const FileTree& tree, int abi = 7,
                  RecordMode record = RecordMode::contested) {
     PlanInput input{.landlock_abi = abi, .record = record, .tree = &tree, .reasons = false};

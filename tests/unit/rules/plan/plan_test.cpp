@@ -2,8 +2,8 @@
 
 #include <cerrno>
 
-#include "tests/unit/rules/plan/plan_support.hpp"
 #include "rules/model/limits.hpp"
+#include "tests/unit/rules/plan/plan_support.hpp"
 
 using namespace callgate;
 using namespace callgate::rules;
@@ -60,7 +60,7 @@ TEST_SUITE("plan") {
              rule("listing", Action::deny, OperationSet{Operation::read, Operation::create}, {"/w"})},
             Action::deny);
         const Plan made = plan(rules, tree);
-        CHECK(granted(made, "/w") == "create");  // making /w itself is its parent's matter
+        CHECK(granted(made, "/w") == "create");  // creating /w itself depends on its parent
         CHECK(granted(made, "/w/src") == "read,create");
         CHECK(granted(made, "/w/a") == "read");
     }
@@ -266,7 +266,7 @@ TEST_SUITE("plan") {
         REQUIRE(made.grants.size() == 2);
         CHECK(granted(made, "/w") == "read,create");
         CHECK(made.grants[0].rules == std::vector<std::string>{"one", "two"});
-        // What it inherits is repeated, so that Landlock's REFER sees both of what a rename needs.
+        // Inherited operations are repeated, so that Landlock's REFER sees both rights for a rename.
         CHECK(granted(made, "/w/b") == "read,create,delete");
     }
 
@@ -415,7 +415,7 @@ TEST_SUITE("plan, minimal records") {
         const Rule work = rule("work", Action::allow, read_write, {"/w/**"});
         CHECK_FALSE(notified({work}).contains(Operation::create));
         CHECK(notified({rule("work", Action::allow, moving, {"/w/**"}),
-                       rule("a", Action::allow, Operation::read, {"/w/a"})})
+                        rule("a", Action::allow, Operation::read, {"/w/a"})})
                   .contains(Operation::create));
         CHECK(notified({work, rule("meta", Action::allow, Operation::metadata, {"/v/**"})})
                   .contains(Operation::create));
@@ -442,7 +442,7 @@ TEST_SUITE("plan, minimal records") {
                   .contains(Operation::connect));
         CHECK_FALSE(notified({rule("any", Action::allow, Operation::connect)}).contains(Operation::connect));
         CHECK(notified({rule("any", Action::allow, Operation::connect),
-                       socket("bus", Action::deny, Operation::connect, {"/run/bus"})})
+                        socket("bus", Action::deny, Operation::connect, {"/run/bus"})})
                   .contains(Operation::connect));
         CHECK(notified({socket("bus", Action::deny, Operation::connect, {"/run/bus"})}, Action::allow)
                   .contains(Operation::connect));
@@ -596,19 +596,18 @@ TEST_SUITE("plan, execution") {
     const OperationSet read_execute{Operation::read, Operation::execute};
 
     Rule arguments(Rule from, const std::vector<std::string>& patterns) {
-        std::string error;
         from.when.argv.emplace();
         for (const std::string& pattern : patterns)
-            from.when.argv->push_back(*Glob::compile(pattern, GlobKind::text, error));
+            from.when.argv->push_back(Glob::compile(pattern, GlobKind::text).value());
         return from;
     }
-    /// The paths that Landlock lets execute although the notify alone decides there.
+    /// The paths at which execution is notify-only.
     std::vector<std::string> notify_only(const Plan& made) {
         std::vector<std::string> paths;
         for (const Grant& grant : made.grants)
             if (grant.notify_only_execute) paths.push_back(grant.path);
         CHECK(made.notify_only_execute == !paths.empty());
-        // Whatever else, what is not static there is notified.
+        // Execution that is not static is notified.
         if (!paths.empty()) CHECK(made.notified.contains(Operation::execute));
         return paths;
     }
@@ -701,7 +700,7 @@ TEST_SUITE("plan, execution") {
         CHECK(notify_only(plan(RuleSet({status}, Action::deny), tree)) == Paths{"/usr/bin/git"});
         const Rule shell = by(rule("shell", Action::allow, read_execute, {"/opt/**"}), "/bin/sh");
         CHECK(notify_only(plan(RuleSet({shell}, Action::deny), tree)) == Paths{"/opt"});
-        // What is statically allowed besides needs nothing more.
+        // A static grant of another rule makes it unnecessary.
         CHECK(notify_only(plan(RuleSet({system, status}, Action::deny), tree)).empty());
     }
 

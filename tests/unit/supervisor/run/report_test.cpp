@@ -47,8 +47,7 @@ rules::Rule make_rule(std::string id, Action action, rules::OperationSet operati
     rule.id = std::move(id);
     rule.action = action;
     rule.operations = operations;
-    std::string error;
-    rule.when.path.push_back(*rules::Glob::compile(pattern, rules::GlobKind::path, error));
+    rule.when.path.push_back(rules::Glob::compile(pattern, rules::GlobKind::path).value());
     return rule;
 }
 
@@ -239,8 +238,7 @@ TEST_CASE("a hint for a rule is its exception, with pattern characters quoted") 
     CHECK(hint(denied("/home/u/.ssh/config", &rule)) == "--except secrets=/home/u/.ssh/config");
     const std::string hinted = hint(denied("/home/u/.ssh/a[1]*{b}", &rule));
     CHECK(hinted == R"(--except 'secrets=/home/u/.ssh/a\[1\]\*\{b\}')");
-    std::string error;
-    const auto glob = rules::Glob::compile(R"(/home/u/.ssh/a\[1\]\*\{b\})", rules::GlobKind::path, error);
+    const auto glob = rules::Glob::compile(R"(/home/u/.ssh/a\[1\]\*\{b\})", rules::GlobKind::path);
     REQUIRE(glob);
     CHECK(glob->matches("/home/u/.ssh/a[1]*{b}"));
     CHECK(hint(denied("/home/${workdir}", &rule)).empty());
@@ -286,10 +284,9 @@ TEST_CASE("with the rules, a hint names every option that is needed, and followi
     CHECK(hinted("/own/x", Operation::read).empty());
 
     // What the first hint says, done to the rules: the call is then allowed.
-    std::string error;
     list[1].except.emplace();
     list[1].except->path.push_back(
-        *rules::Glob::compile("/home/u/.ssh/config", rules::GlobKind::path, error));
+        rules::Glob::compile("/home/u/.ssh/config", rules::GlobKind::path).value());
     const rules::RuleSet changed(list, Action::deny);
     const auto after =
         changed.evaluate({Operation::read, rules::FileObject{.path = "/home/u/.ssh/config"}, {}, {}});
