@@ -22,8 +22,8 @@ bool covers_everything(const Conditions& when) {
 /// Reasons why the kernel must not decide an operation on files alone, in each record mode.
 class FileReasons {
 public:
-    FileReasons(const RuleSet& rules, const PathPlan& paths, int abi, bool told)
-        : rules_(rules), paths_(paths), abi_(abi), told_(told) {}
+    FileReasons(const RuleSet& rules, const PathPlan& paths, int abi, bool kept)
+        : rules_(rules), paths_(paths), abi_(abi), kept_(kept) {}
 
     /// `unix_mixed`: the rules allow some unix sockets and not others, by name.
     [[nodiscard]] Reasons contested(Operation operation, bool unix_mixed) const;
@@ -40,7 +40,7 @@ private:
     const RuleSet& rules_;
     const PathPlan& paths_;
     int abi_;
-    bool told_;
+    bool kept_;
 };
 
 /// Whether the rules allow everything and Landlock refuses nothing.
@@ -50,11 +50,11 @@ bool FileReasons::whole(Operation operation) const {
 }
 
 Reasons FileReasons::contested(Operation operation, bool unix_mixed) const {
-    Reasons reasons(told_);
+    Reasons reasons(kept_);
     older_abi(operation, reasons);
     decisions(operation, reasons);
     if (operation != Operation::create) return reasons;
-    Reasons others(told_);
+    Reasons others(kept_);
     for (const Operation other :
          {Operation::read, Operation::modify, Operation::metadata, Operation::execute})
         decisions(other, others);
@@ -93,7 +93,7 @@ void FileReasons::older_abi(Operation operation, Reasons& reasons) const {
 
 Reasons FileReasons::minimal(Operation operation, bool unix_mixed) const {
     if (operation == Operation::metadata) return contested(operation, false);  // the kernel enforces none of it
-    Reasons reasons(told_);
+    Reasons reasons(kept_);
     older_abi(operation, reasons);
     if (!whole(operation)) {
         verdicts(operation, reasons);
@@ -151,7 +151,7 @@ void FileReasons::renames(bool unix_mixed, Reasons& reasons) const {
 }
 
 void add_contest(Plan& plan, Operation operation, const Reasons& reasons) {
-    Reasons all(reasons.told());
+    Reasons all(reasons.kept());
     if (plan.record == RecordMode::all) all.add("record", "every call is recorded");
     all = all.joined(reasons);
     if (all.empty()) return;
@@ -169,8 +169,8 @@ void hold_what_abi_holds(Plan& plan) {
 
 void plan_contests(Plan& plan, const RuleSet& rules, const PathPlan& paths, const NetworkPlan& connect,
                    const NetworkPlan& bind) {
-    const bool told = connect.contested.told();
-    const FileReasons files(rules, paths, plan.landlock_abi, told);
+    const bool kept = connect.contested.kept();
+    const FileReasons files(rules, paths, plan.landlock_abi, kept);
     const bool minimal = plan.record == RecordMode::minimal;
     plan.unix_closed = minimal && connect.unix_shut && bind.unix_shut;
     const bool unix_mixed = !(connect.unix_shut && bind.unix_shut) &&
@@ -183,7 +183,7 @@ void plan_contests(Plan& plan, const RuleSet& rules, const PathPlan& paths, cons
             continue;
         }
         const NetworkPlan& network = operation == Operation::connect ? connect : bind;
-        const Reasons& unix_reasons = plan.unix_closed ? Reasons(told) : network.minimal_unix;
+        const Reasons& unix_reasons = plan.unix_closed ? Reasons(kept) : network.minimal_unix;
         add_contest(plan, operation, minimal ? network.minimal.joined(unix_reasons) : network.contested);
     }
 }

@@ -59,16 +59,16 @@ using GrantsByPath = std::map<std::string, Grant, PathOrder>;
 /// Whether `operation` is allowed at every path for every program.
 [[nodiscard]] bool wholly_allowed(const RuleSet& rules, Operation operation);
 
-/// Collects the reasons for which an operation is notified. Without `told` only the fact is kept.
+/// Collects the reasons for which an operation is notified. Without `kept` only the fact is kept.
 class Reasons {
 public:
-    explicit Reasons(bool told) : told_(told) {}
+    explicit Reasons(bool kept) : kept_(kept) {}
 
     /// `sentence` is a text, or a function that returns it and is called only if reasons are kept.
     template <typename Sentence>
     void add(std::string_view id, const Sentence& sentence) {
         any_ = true;
-        if (!told_) return;
+        if (!kept_) return;
         if constexpr (std::is_invocable_v<Sentence>)
             put(id, sentence());
         else
@@ -77,7 +77,7 @@ public:
     /// Adds the ids of `others`, with `sentence` as the reason.
     void add_all(const Reasons& others, std::string_view sentence);
     [[nodiscard]] bool empty() const { return !any_; }
-    [[nodiscard]] bool told() const { return told_; }
+    [[nodiscard]] bool kept() const { return kept_; }
     [[nodiscard]] const std::vector<std::string>& because() const { return because_; }
     [[nodiscard]] const std::vector<std::string>& why() const { return why_; }
     /// Both lists, one after the other.
@@ -86,7 +86,7 @@ public:
 private:
     void put(std::string_view id, std::string_view sentence);
 
-    bool told_;
+    bool kept_;
     bool any_ = false;
     std::vector<std::string> because_, why_;
     std::unordered_set<std::string> seen_;
@@ -94,7 +94,7 @@ private:
 
 /// The plan of one network operation.
 struct NetworkPlan {
-    explicit NetworkPlan(bool told) : contested(told), minimal(told), minimal_unix(told) {}
+    explicit NetworkPlan(bool kept) : contested(kept), minimal(kept), minimal_unix(kept) {}
     std::vector<PortRange> ports;
     bool all = false, exact = false;
     /// No rule could allow it on any unix socket.

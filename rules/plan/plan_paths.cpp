@@ -25,8 +25,8 @@ constexpr int max_levels = 16;             // directories split beneath one anot
 
 class Walker {
 public:
-    Walker(const RuleSet& rules, const FileTree& tree, bool tells_losses)
-        : rules_(rules), tree_(tree), tells_losses_(tells_losses) {
+    Walker(const RuleSet& rules, const FileTree& tree, bool collects_losses)
+        : rules_(rules), tree_(tree), collects_losses_(collects_losses) {
         std::vector<Obstacle> restrictions, receiving;
         for (const Rule& rule : rules.rules()) {
             const OperationSet operations = rule.operations & held_by_path;
@@ -64,7 +64,7 @@ private:
     /// `why` is a text, or a function that returns it and is called only if losses are collected.
     template <typename Why>
     void lose(std::string_view path, OperationSet operations, std::string_view by, const Why& why) {
-        if (!tells_losses_) return;
+        if (!collects_losses_) return;
         std::string text;
         if constexpr (std::is_invocable_v<Why>)
             text = why();
@@ -77,7 +77,7 @@ private:
 
     const RuleSet& rules_;
     const FileTree& tree_;
-    const bool tells_losses_;
+    const bool collects_losses_;
     ObstacleIndex restrictions_;
     ObstacleIndex receiving_;         // not obstacles: the patterns of rules that allow create
     ObstacleIndex exceptions_;        // of allowing_
@@ -146,7 +146,7 @@ void Walker::start(const std::string& path, OperationSet operations, bool hierar
     // If the path does not exist and cannot be created in the run, the kernel answers ENOENT without
     // callgate.
     if (kind == FileTree::Kind::absent) {
-        if (tells_losses_ && can_appear(path))
+        if (collects_losses_ && can_appear(path))
             lose(path, operations, "", [&] { return path + " does not exist yet"; });
         return;
     }

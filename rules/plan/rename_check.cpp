@@ -86,17 +86,17 @@ bool more_than_path(const Conditions& conditions) {
 }
 
 /// The remainders of a rule beneath one name.
-struct Said {
+struct NameRemainders {
     PatternRemainders when, except;
 };
 
-Said said_of(const NamedRule& rule, std::string_view path, MovedKind kind) {
-    Said said{rule.when.beneath(path, kind), {}};
-    if (!rule.except) return said;
-    said.except = rule.except->beneath(path, kind);
+NameRemainders remainders_of(const NamedRule& rule, std::string_view path, MovedKind kind) {
+    NameRemainders remainders{rule.when.beneath(path, kind), {}};
+    if (!rule.except) return remainders;
+    remainders.except = rule.except->beneath(path, kind);
     // If the exception surely covers all of it, the rule has no effect here.
-    if (!rule.except_conditional && said.except.cover(said.when)) said.when = {};
-    return said;
+    if (!rule.except_conditional && remainders.except.cover(remainders.when)) remainders.when = {};
+    return remainders;
 }
 
 struct Finding {
@@ -138,8 +138,8 @@ public:
         : fallback_(fallback) {
         for (const NamedRule& rule : rules) {
             if (!rule.when.touch(move.old_path) && !rule.when.touch(move.new_path)) continue;
-            Said from = said_of(rule, move.old_path, move.kind);
-            Said to = said_of(rule, move.new_path, move.kind);
+            NameRemainders from = remainders_of(rule, move.old_path, move.kind);
+            NameRemainders to = remainders_of(rule, move.new_path, move.kind);
             if (!from.when.empty() || !to.when.empty())
                 sides_.push_back({&rule, std::move(from), std::move(to)});
         }
@@ -149,9 +149,9 @@ public:
 private:
     struct Sides {
         const NamedRule* rule;
-        Said from, to;
+        NameRemainders from, to;
     };
-    using Side = Said Sides::*;
+    using Side = NameRemainders Sides::*;
 
     [[nodiscard]] Action fallback(Operation operation) const {
         const bool denies = fallback_ == Action::ask && operation == Operation::execute;
@@ -174,8 +174,8 @@ bool Comparison::covered(const PatternRemainders& what, Side side, Operation ope
         const NamedRule& rule = *other.rule;
         if (rule.conditional || !rule.operations.contains(operation)) return false;
         if (rule.rule->action < least || rule.rule->action > most) return false;
-        const Said& said = other.*side;
-        return said.except.empty() && said.when.cover(what);
+        const NameRemainders& remainders = other.*side;
+        return remainders.except.empty() && remainders.when.cover(what);
     });
 }
 
