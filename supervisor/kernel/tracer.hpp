@@ -5,9 +5,9 @@
 // otherwise kills (closed on failure). While the thread's notification is pending, the thread is seized and
 // told to stop. The stop waits until the call was answered, so exactly one follows (docs/dev/kernel-facts.md
 // 31): PTRACE_EVENT_EXEC before the new program's first instruction, or PTRACE_EVENT_STOP on the way back
-// from an execve that failed. If callgate dies, PTRACE_O_EXITKILL makes the kernel kill the held process. A
-// ptrace relation belongs to a thread: all functions of one Tracer are called by the thread that seized, and
-// a thread has at most one.
+// from an execve that failed. If callgate dies, PTRACE_O_EXITKILL makes the kernel kill the held process. The
+// thread that seized calls all functions of a Tracer, because a ptrace relation belongs to a thread. A thread
+// has at most one.
 //
 // An attacker controls when threads of its process die, stop or execute, and may trace its own threads, which
 // makes `seize` fail. It cannot make a stop go unnoticed, and cannot detach us.
