@@ -12,10 +12,9 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "base/clock.hpp"
 #include "supervisor/approval/protocol/connection.hpp"
 #include "supervisor/approval/protocol/runtime_directory.hpp"
-#include "supervisor/approval/terminal/terminal.hpp"
-#include "base/clock.hpp"
 #include "supervisor/kernel/target.hpp"
 
 #ifndef SO_PEERPIDFD
@@ -31,14 +30,14 @@ namespace {
 /// A run that has ended by then needs no socket.
 constexpr auto socket_delay = std::chrono::milliseconds(50);
 
-QuestionQueue::Settings broker_settings(const AskSettings& settings) {
-    QuestionQueue::Settings broker;
-    broker.timeout_ns = std::chrono::nanoseconds(settings.timeout).count();
-    return broker;
+QuestionQueue::Settings queue_settings(const AskSettings& settings) {
+    QuestionQueue::Settings queue;
+    queue.timeout_ns = std::chrono::nanoseconds(settings.timeout).count();
+    return queue;
 }
 
-/// Whether a process may answer: ours, alive, and none of the run. Where the kernel gives a handle on it
-/// (Linux 6.5), its number cannot have become another's meanwhile.
+/// Whether a process may answer: it is of this user, alive, and not of the run. With a handle from the kernel
+/// (Linux 6.5) its number cannot have become another's meanwhile.
 bool may_answer(int fd, const audit::Answerer& who, pid_t guardian) {
     if (who.uid != ::geteuid() || who.pid <= 0) return false;
     int number = -1;
@@ -58,57 +57,48 @@ bool may_answer(int fd, const audit::Answerer& who, pid_t guardian) {
 
 }  // namespace
 
-/// The run's socket: takes connections and makes links of those that may answer.
+/// The run's socket: accepts connections of those who may answer.
 class ApprovalService::Socket {
 public:
-    Socket(ApprovalService& desk, MeetingPoint point)
-        : desk_(desk),
+    Socket(ApprovalService& service, RunSocket point)
+        : service_(service),
           token_(std::move(point.token)),
-          listening_(desk.environment_.loop, point.listening.release()) {
+          listening_(service.run_.loop, point.listening.release()) {
         wait();
     }
-    ~Socket() { leave_meeting_point(desk_.settings_.runtime_directory, desk_.environment_.run); }
+    ~Socket() { remove_run_socket(service_.settings_.runtime_directory, service_.run_.run); }
 
 private:
     void wait() {
         listening_.async_wait(asio::posix::stream_descriptor::wait_read,
                               [this](const boost::system::error_code& error) {
                                   if (error) return;
-                                  take();
+                                  accept();
                                   wait();
                               });
     }
-    void take() {
-        constexpr std::size_t max_links = 64;
+    void accept() {
+        constexpr std::size_t max_connections = 64;
         UniqueFd fd(::accept4(listening_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-        if (!fd || desk_.links_.size() >= max_links) return;
+        if (!fd || service_.connections_.size() >= max_connections) return;
         audit::Answerer who = peer_of(fd.get(), "socket");
-        if (!may_answer(fd.get(), who, desk_.environment_.guardian)) return;
-        desk_.add_link(std::move(fd), std::move(who), token_, rules::DecidedBy::person);
+        if (!may_answer(fd.get(), who, service_.run_.guardian)) return;
+        service_.add_connection(std::move(fd), std::move(who), token_, rules::DecidedBy::person);
     }
 
-    ApprovalService& desk_;
+    ApprovalService& service_;
     std::string token_;
     asio::posix::stream_descriptor listening_;
 };
 
-ApprovalService::ApprovalService(AskSettings settings, Environment environment)
+ApprovalService::ApprovalService(AskSettings settings, RunParts run, ApprovalOwner& owner)
     : settings_(std::move(settings)),
-      environment_(std::move(environment)),
-      journal_(environment_.log),
-      broker_(broker_settings(settings_), journal_,
-              {.now_ns = monotonic_ns,
-               .has_signal =
-                   [](pid_t thread) {
-                       const auto caller = kernel::status(thread);
-                       return caller && caller->pending != 0;
-                   },
-               .resume = [this](ParkedCalls calls) { environment_.resume(std::move(calls)); },
-               .changed = [this] { changed(); },
-               .seek = [this] { return seek(); },
-               .kill = [this] { environment_.kill(); }}),
-      ticks_(environment_.loop),
-      opening_(environment_.loop) {}
+      run_(std::move(run)),
+      owner_(owner),
+      log_(run_.log),
+      questions_(queue_settings(settings_), log_, *this),
+      ticks_(run_.loop),
+      opening_(run_.loop) {}
 
 ApprovalService::~ApprovalService() = default;
 
@@ -116,32 +106,21 @@ void ApprovalService::start() {
     started_ns_ = monotonic_ns();
     if (settings_.who == AskSettings::Who::descriptor) {
         UniqueFd fd(::fcntl(settings_.descriptor, F_DUPFD_CLOEXEC, 3));
-        ::close(settings_.descriptor);  // the command never gets it
+        ::close(settings_.descriptor);  // so the command never gets it
         audit::Answerer who = peer_of(fd.get(), "fd");
         ::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
-        add_link(std::move(fd), std::move(who), "", rules::DecidedBy::program);
-        broker_.open(true);
+        add_connection(std::move(fd), std::move(who), "", rules::DecidedBy::program);
+        questions_.open(true);
     }
     if (settings_.who == AskSettings::Who::socket) {
         open_socket();
         if (!socket_)
             throw std::runtime_error("cannot make the run's socket in " + settings_.runtime_directory);
-        broker_.open(true);
+        questions_.open(true);
     }
-    if (environment_.terminal != nullptr) {
-        broker_.open(true);
-        environment_.terminal->start({.broker = &broker_,
-                                      .run = environment_.run,
-                                      .config = settings_.config_directory,
-                                      .suspend = environment_.suspend,
-                                      .lost =
-                                          [this] {
-                                              asio::post(environment_.loop, [this] {
-                                                  terminal_lost_ = true;
-                                                  weigh_reachability();
-                                              });
-                                          },
-                                      .regained = environment_.regained});
+    if (run_.terminal != nullptr) {
+        questions_.open(true);
+        run_.terminal->start(questions_, *this, run_.run, settings_.config_directory);
     }
     opening_.expires_after(socket_delay);
     opening_.async_wait([this](const boost::system::error_code& error) {
@@ -151,79 +130,91 @@ void ApprovalService::start() {
 
 void ApprovalService::stop() {
     stopped_ = true;
-    if (environment_.terminal != nullptr) environment_.terminal->stop();
-    static_cast<void>(broker_.tick());  // who asked is gone: withdrawn, not denied
-    broker_.open(false);
-    links_.clear();
+    if (run_.terminal != nullptr) run_.terminal->stop();
+    static_cast<void>(questions_.tick());  // the callers are gone, so questions are withdrawn, not denied
+    questions_.open(false);
+    connections_.clear();
     socket_.reset();
 }
 
-/// Any thread: whether somebody waits for the questions of whatever run.
-bool ApprovalService::seek() {
+std::int64_t ApprovalService::now_ns() { return monotonic_ns(); }
+
+bool ApprovalService::has_signal(pid_t thread) {
+    const auto caller = kernel::status(thread);
+    return caller && caller->pending != 0;
+}
+
+/// Any thread. A `callgate approve` waits for the questions of all runs.
+bool ApprovalService::find_approver() {
     if (settings_.who != AskSettings::Who::automatic) return false;
-    asio::post(environment_.loop, [this] { open_socket(); });
+    asio::post(run_.loop, [this] { open_socket(); });
     return approver_waits(settings_.runtime_directory);
 }
 
-/// Where it cannot be had, nobody answers by it.
+/// Any thread.
+void ApprovalService::terminal_lost() {
+    asio::post(run_.loop, [this] {
+        lost_terminal_ = true;
+        update_reachability();
+    });
+}
+
+/// If the socket cannot be made, the other channels stay.
 void ApprovalService::open_socket() {
-    if (socket_ || stopped_ || !make_meeting_place(settings_.runtime_directory)) return;
-    auto point = open_meeting_point(settings_.runtime_directory, environment_.run);
+    if (socket_ || stopped_ || !make_runtime_directory(settings_.runtime_directory)) return;
+    auto point = open_run_socket(settings_.runtime_directory, run_.run);
     if (point) socket_ = std::make_unique<Socket>(*this, std::move(*point));
 }
 
-void ApprovalService::add_link(UniqueFd fd, audit::Answerer who, std::string token, rules::DecidedBy by) {
-    ProtocolSession conversation(broker_, {environment_.run, std::move(token), std::move(who), by},
-                              {.now_ns = monotonic_ns,
-                               .status = [this] { return status(); },
-                               .stop = environment_.stop,
-                               .arrived = [this] { weigh_reachability(); }});
-    auto link = std::make_unique<Connection>(environment_.loop, std::move(fd), std::move(conversation));
-    Connection* const one = link.get();
+void ApprovalService::add_connection(UniqueFd fd, audit::Answerer who, std::string token,
+                                     rules::DecidedBy by) {
+    ProtocolSession session(questions_, {run_.run, std::move(token), std::move(who), by}, *this);
+    auto connection = std::make_unique<Connection>(run_.loop, std::move(fd), std::move(session));
+    Connection* const one = connection.get();
     one->on_close([this, one] { remove(*one); });
-    links_.push_back(std::move(link));
-    one->conversation().show(broker_.questions());
+    connections_.push_back(std::move(connection));
+    one->session().show(questions_.questions());
     one->start();
 }
 
-std::string ApprovalService::status() const {
-    RunStatus status = environment_.status();
+std::string ApprovalService::status_of_run() {
+    RunStatus status = owner_.run_status();
     status.age_ms = (monotonic_ns() - started_ns_) / 1'000'000;
-    for (const auto& one : broker_.questions()) {
+    for (const auto& one : questions_.questions()) {
         ++status.questions;
         status.callers += one.callers;
     }
-    status.grants = broker_.grants().size();
-    return status_message(environment_.run, status);
+    status.grants = questions_.grants().size();
+    return status_message(run_.run, status);
 }
 
-void ApprovalService::remove(Connection& link) {
-    std::erase_if(links_, [&link](const auto& one) { return one.get() == &link; });
-    weigh_reachability();
+void ApprovalService::remove(Connection& connection) {
+    std::erase_if(connections_, [&](const auto& one) { return one.get() == &connection; });
+    update_reachability();
 }
 
-/// A descriptor that is gone answers no more; a socket may be found by somebody any time, but nobody is asked
-/// by `auto` unless somebody is there.
-void ApprovalService::weigh_reachability() {
+/// A descriptor that is gone answers no more. Somebody may find a socket at any time; `auto` counts on one
+/// only while an approver is connected.
+void ApprovalService::update_reachability() {
     if (stopped_) return;
     const bool attached =
-        std::ranges::any_of(links_, [](const auto& one) { return one->conversation().authenticated(); });
-    if (environment_.terminal != nullptr && !terminal_lost_) return;  // it says by itself when it is gone
+        std::ranges::any_of(connections_, [](const auto& one) { return one->session().authenticated(); });
+    if (run_.terminal != nullptr && !lost_terminal_) return;  // it says so when it is gone
     switch (settings_.who) {
         case AskSettings::Who::never:
             return;
         case AskSettings::Who::socket:
-            return broker_.open(true);
+            return questions_.open(true);
         default:
-            return broker_.open(attached);
+            return questions_.open(attached);
     }
 }
 
 /// Any thread.
-void ApprovalService::changed() {
-    if (environment_.terminal != nullptr) environment_.terminal->wake();
+void ApprovalService::questions_changed() {
+    if (run_.terminal != nullptr) run_.terminal->wake();
     if (synchronising_.exchange(true)) return;
-    asio::post(environment_.loop, [this] {
+    asio::post(run_.loop, [this] {
         synchronising_.store(false);
         synchronise();
     });
@@ -231,10 +222,10 @@ void ApprovalService::changed() {
 
 void ApprovalService::synchronise() {
     if (stopped_) return;
-    const auto questions = broker_.questions();
-    for (const auto& link : links_) {
-        link->conversation().show(questions);
-        link->flush();
+    const auto questions = questions_.questions();
+    for (const auto& one : connections_) {
+        one->session().show(questions);
+        one->flush();
     }
     if (!questions.empty() && !ticking_) tick();
 }
@@ -245,7 +236,7 @@ void ApprovalService::tick() {
     ticks_.async_wait([this](const boost::system::error_code& error) {
         ticking_ = false;
         if (error || stopped_) return;
-        if (broker_.tick()) tick();
+        if (questions_.tick()) tick();
     });
 }
 

@@ -1,25 +1,24 @@
-// Where a run's questions meet those who answer: the broker, its channels and its clock, on the event loop.
+// Brings a run's questions to those who answer: the queue, its channels and its clock, on the event loop.
 //
-// Everything here but the broker belongs to the event loop's thread. WorkerPool only park calls with the
-// broker; that something changed reaches the loop as a posted function. The descriptor of `--ask fd:N` and
-// the run's socket are close-on-exec, and the command never gets them.
+// Everything here but the queue belongs to the event loop's thread. Workers only park calls in the queue; a
+// posted function tells the loop that something changed. The descriptor of `--ask fd:N` and the run's socket
+// are close-on-exec, so the command never gets them.
 #pragma once
 
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
-#include "supervisor/approval/questions/question_queue.hpp"
 #include "supervisor/approval/protocol/protocol_session.hpp"
+#include "supervisor/approval/questions/question_queue.hpp"
+#include "supervisor/approval/terminal/terminal.hpp"
 
 namespace callgate::approval {
 
-/// --ask, understood.
+/// The value of --ask and its options.
 struct AskSettings {
     enum class Who : std::uint8_t { never, automatic, terminal, socket, descriptor };
     Who who = Who::never;
@@ -29,55 +28,81 @@ struct AskSettings {
     std::chrono::milliseconds timeout{60'000};
 };
 
-class Connection;
-class Terminal;
-
-class ApprovalService {
+/// The run, as its approval service uses it.
+class ApprovalOwner {
 public:
-    struct Environment {
+    /// Takes answered calls, to decide them again. Any thread.
+    virtual void resume_calls(ParkedCalls calls) = 0;
+    /// An answer ends the run as a rule's kill does. Any thread.
+    virtual void kill_run() = 0;
+    /// `callgate stop`. Event loop.
+    virtual void stop_run() = 0;
+    /// The content of a `status` message; the service adds questions, grants and age. Event loop.
+    [[nodiscard]] virtual RunStatus run_status() = 0;
+    /// Ctrl-Z was typed at a prompt. Any thread.
+    virtual void suspend_command() = 0;
+    /// The terminal is in the foreground again. Any thread.
+    virtual void foreground_regained() = 0;
+
+protected:
+    ~ApprovalOwner() = default;
+};
+
+class Connection;
+
+class ApprovalService final : QueueOwner, SessionOwner, TerminalOwner {
+public:
+    struct RunParts {
         boost::asio::io_context& loop;
         std::string run;
-        audit::Log* log = nullptr;
-        Terminal* terminal = nullptr;    // --ask tty, or auto where there is one
-        std::function<void()> suspend;   // Ctrl-Z at a prompt there
-        std::function<void()> regained;  // the terminal is in the foreground again
-        pid_t guardian = -1;             // whose descendants never answer
-        std::function<void(ParkedCalls)> resume;
-        std::function<void()> kill;  // an answer: ends the run as a rule's kill does
-        std::function<void()> stop;  // `callgate stop`
-        std::function<RunStatus()> status;
+        audit::Log* log = nullptr;     // null: nothing is recorded
+        Terminal* terminal = nullptr;  // --ask tty, or auto with a terminal
+        pid_t guardian = -1;           // its descendants never answer
     };
-    /// Throws std::runtime_error where the channel cannot be had.
-    ApprovalService(AskSettings settings, Environment environment);
+    /// `owner` outlives the service.
+    ApprovalService(AskSettings settings, RunParts run, ApprovalOwner& owner);
     ~ApprovalService();
 
-    [[nodiscard]] QuestionQueue& broker() { return broker_; }
-    /// Event loop: from now on questions reach whoever answers.
+    [[nodiscard]] QuestionQueue& questions() { return questions_; }
+    /// Event loop: questions reach the approvers from now on. Throws std::runtime_error if a channel that
+    /// the user asked for cannot be opened.
     void start();
     /// Event loop, when the run is over.
     void stop();
 
 private:
     class Socket;
-    void changed();
+
+    std::int64_t now_ns() override;
+    bool has_signal(pid_t thread) override;
+    void resume(ParkedCalls calls) override { owner_.resume_calls(std::move(calls)); }
+    void questions_changed() override;
+    bool find_approver() override;
+    void kill_run() override { owner_.kill_run(); }
+    std::string status_of_run() override;
+    void stop_run() override { owner_.stop_run(); }
+    void approver_arrived() override { update_reachability(); }
+    void suspend_command() override { owner_.suspend_command(); }
+    void terminal_lost() override;
+    void foreground_regained() override { owner_.foreground_regained(); }
+
     void synchronise();
     void tick();
-    bool seek();
     void open_socket();
-    void add_link(UniqueFd fd, audit::Answerer who, std::string token, rules::DecidedBy by);
-    void remove(Connection& link);
-    void weigh_reachability();
-    [[nodiscard]] std::string status() const;
+    void add_connection(UniqueFd fd, audit::Answerer who, std::string token, rules::DecidedBy by);
+    void remove(Connection& connection);
+    void update_reachability();
 
     AskSettings settings_;
-    Environment environment_;
-    LogJournal journal_;
-    QuestionQueue broker_;
+    RunParts run_;
+    ApprovalOwner& owner_;
+    AuditApprovalLog log_;
+    QuestionQueue questions_;
     boost::asio::steady_timer ticks_, opening_;
-    bool ticking_ = false, stopped_ = false, terminal_lost_ = false;
+    bool ticking_ = false, stopped_ = false, lost_terminal_ = false;
     std::int64_t started_ns_ = 0;
     std::atomic<bool> synchronising_{false};
-    std::vector<std::unique_ptr<Connection>> links_;
+    std::vector<std::unique_ptr<Connection>> connections_;
     std::unique_ptr<Socket> socket_;
 };
 

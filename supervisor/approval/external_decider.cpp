@@ -11,7 +11,7 @@
 
 namespace callgate::approval {
 
-bool Decider::start(const std::string& program, const std::string& run, const QuestionView& shown) {
+bool ExternalDecider::start(const std::string& program, const std::string& run, const QuestionView& shown) {
     const UniqueFd question(::memfd_create("callgate-question", MFD_CLOEXEC));
     int ends[2] = {-1, -1};
     if (!question || !write_all(question.get(), shown.message + '\n') ||
@@ -39,12 +39,12 @@ bool Decider::start(const std::string& program, const std::string& run, const Qu
     return true;
 }
 
-bool Decider::overdue(std::int64_t now_ns) const {
+bool ExternalDecider::overdue(std::int64_t now_ns) const {
     constexpr std::int64_t second_ns = 1'000'000'000;
     return pid_ > 0 && now_ns > deadline_ns_ + second_ns;
 }
 
-std::optional<ProgramAnswer> Decider::take() {
+std::optional<ProgramAnswer> ExternalDecider::take() {
     char bytes[4096];
     const ssize_t got = ::read(output_.get(), bytes, sizeof bytes);
     if (got > 0 && text_.size() < max_message) {
@@ -58,7 +58,7 @@ std::optional<ProgramAnswer> Decider::take() {
     return parse_program_answer(status == 0 ? text_ : "");
 }
 
-void Decider::end() {
+void ExternalDecider::end() {
     if (pid_ > 0) {
         ::kill(pid_, SIGKILL);
         ::waitpid(pid_, nullptr, 0);

@@ -1,7 +1,8 @@
-// One program that decides one question (`callgate approve --exec`).
+// Runs a program that decides one question (`callgate approve --exec`).
 //
-// It gets the question's message on its stdin and answers on its stdout. What it says is nonsense until it is
-// parsed, more than a message is long is no answer, and its failure is none either. One thread.
+// The program gets the question's message on its stdin and answers on its stdout. Its output counts only once
+// it is parsed. An output longer than a message is no answer, nor is that of a program that fails. One
+// thread.
 #pragma once
 
 #include <sys/types.h>
@@ -15,30 +16,30 @@
 
 namespace callgate::approval {
 
-class Decider {
+class ExternalDecider {
 public:
-    Decider() = default;
-    Decider(const Decider&) = delete;
-    Decider& operator=(const Decider&) = delete;
-    ~Decider() { end(); }
+    ExternalDecider() = default;
+    ExternalDecider(const ExternalDecider&) = delete;
+    ExternalDecider& operator=(const ExternalDecider&) = delete;
+    ~ExternalDecider() { end(); }
 
-    /// Starts `program`, found on PATH, on a question of `run`. False where it could not be forked or given
-    /// the question. Signals that the caller blocks are not blocked in it.
+    /// Starts `program`, found on PATH, on a question of `run`. False if it cannot be forked or cannot get
+    /// the question. The program starts with no signal blocked.
     [[nodiscard]] bool start(const std::string& program, const std::string& run, const QuestionView& shown);
-    /// Whether a question is being decided: this one.
+    /// Whether a question is being decided, and whether it is this one.
     [[nodiscard]] bool busy() const { return id_ != 0; }
     [[nodiscard]] bool decides(const std::string& run, std::uint64_t id) const {
         return id_ == id && run_ == run;
     }
     [[nodiscard]] const std::string& run() const { return run_; }
-    /// What it says comes here; -1: nothing runs.
+    /// The end of its output that is read; -1 if no program runs.
     [[nodiscard]] int descriptor() const { return output_ ? output_.get() : -1; }
     [[nodiscard]] bool overdue(std::int64_t now_ns) const;
 
-    /// When the descriptor can be read: its answer once it has ended, and what is wrong with it (`problem`).
-    /// The question is still its own until `end`.
+    /// To be called when the descriptor can be read. Returns the answer once the program has ended; `problem`
+    /// says what is wrong with it. The question stays the program's until `end`.
     [[nodiscard]] std::optional<ProgramAnswer> take();
-    /// Kills it, where it still runs.
+    /// Kills the program if it still runs.
     void end();
 
 private:

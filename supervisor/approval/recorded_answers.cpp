@@ -10,7 +10,7 @@ using audit::RecordedRequest;
 using Finding = audit::AnswerCheck::Finding;
 using Found = audit::AnswerCheck::Found;
 
-/// Of a log that names more, no call by them can be judged.
+/// Calls by later grants of a log cannot be checked.
 constexpr std::size_t max_given = 1U << 16;
 
 Found contradiction(std::string why) { return {Finding::contradicts, std::move(why)}; }
@@ -19,7 +19,7 @@ std::string number_of(std::string_view what, std::uint64_t number) {
     return std::string(what) + ' ' + std::to_string(number);
 }
 
-/// What a call asks for; an execution is asked about file by file, whatever interprets it.
+/// The subject of the question about a call. An execution is asked about file by file, interpreters apart.
 Subject subject_of(const RecordedRequest& record) {
     Subject subject;
     subject.operations = record.first;
@@ -33,12 +33,12 @@ Subject subject_of(const RecordedRequest& record) {
     return subject;
 }
 
-/// Whether arguments are part of what was asked, and the record does not hold them as they were.
+/// Whether the question was about arguments that the record does not hold as they were.
 bool arguments_hidden(const RecordedRequest& record) {
     return !record.arguments.empty() && !record.arguments_known;
 }
 
-/// That a move widens what may be done is not on record: the key says it.
+/// The record does not say whether a move widens what may be done; the key does.
 bool has_key(Subject& subject, const RecordedRequest& record, std::string_view key) {
     for (const bool widens : {false, true}) {
         subject.widens = widens;
@@ -76,7 +76,7 @@ Found RecordedAnswers::look_at(const RecordedRequest& record) {
     return record.decided_by == "grant" ? by_grant(record) : by_answer(record);
 }
 
-/// Numbers are those of one run.
+/// A new run has new numbers.
 void RecordedAnswers::begin() { *this = RecordedAnswers(max_kept_); }
 
 void RecordedAnswers::forget_oldest() {
@@ -167,7 +167,7 @@ Found RecordedAnswers::revoked(const RecordedRequest& record) {
     return {};
 }
 
-/// The call must be what was asked about; a denial settles whatever the call had become by then.
+/// An allowed call must be the one that was asked about; a denial holds for whatever the call had become.
 Found RecordedAnswers::by_answer(const RecordedRequest& record) {
     const auto found = questions_.find(record.question);
     if (found == questions_.end()) return unknown(record.question);

@@ -1,8 +1,8 @@
 // The questions, answers and grants of a log, followed as the run followed them.
 //
-// A question is made again from its record, and its key computed again; a grant is made again from its
-// answer, and the same matching (grants.hpp) says what it covers. The log is hostile: what is kept of it is
-// bounded by `max_kept` bytes and `Grants::most` grants. One thread.
+// A question is made again from its record, and its key is computed again. A grant is made again from its
+// answer, and the same matching (grants.hpp) says what it covers. The log is hostile: at most `max_kept`
+// bytes of it and `Grants::max_grants` grants are kept. One thread.
 #pragma once
 
 #include <deque>
@@ -18,7 +18,7 @@ namespace callgate::approval {
 
 class RecordedAnswers final : public audit::AnswerCheck {
 public:
-    /// `max_kept`: older questions are forgotten beyond so many bytes; their calls are then undecidable.
+    /// Beyond `max_kept` bytes the oldest questions are forgotten; their calls are then undecidable.
     explicit RecordedAnswers(std::size_t max_kept = 32U << 20) : max_kept_(max_kept) {}
 
     Found look_at(const audit::RecordedRequest& record) override;
@@ -34,7 +34,7 @@ private:
         bool whole = true;  // its record holds all that its key was computed from
         bool withdrawn = false;
         std::vector<Answer> answers;
-        std::set<std::string> callers;  // whom an allow of scope once let go on
+        std::set<std::string> callers;  // those that an allow of scope once let go on
         std::size_t bytes = 0;
     };
     struct History {
@@ -55,7 +55,7 @@ private:
 
     std::size_t max_kept_, kept_ = 0;
     std::map<std::uint64_t, Known> questions_;
-    std::uint64_t forgotten_ = 0;  // the last question that was
+    std::uint64_t forgotten_ = 0;  // the last question that was forgotten
     Grants grants_;
     std::map<std::uint64_t, History> given_;
 };

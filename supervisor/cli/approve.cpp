@@ -1,7 +1,7 @@
-// `callgate approve`: the questions of all runs of this user, answered in this terminal or by a program.
+// `callgate approve`: answers the questions of all runs of this user, in this terminal or by a program.
 //
-// The terminal is the person's own: no target holds it. What was typed before a prompt was drawn never
-// answers it, nor does what is typed in the moment after, nor what is pasted; the end of input denies.
+// The terminal is the person's own, and no target holds it. prompt_engine.hpp decides what answers; the end
+// of input denies.
 #include <poll.h>
 #include <signal.h>
 #include <sys/inotify.h>
@@ -14,15 +14,14 @@
 #include <cstdlib>
 #include <list>
 
+#include "base/clock.hpp"
 #include "base/write_all.hpp"
-#include "supervisor/approval/protocol/client.hpp"
 #include "supervisor/approval/external_decider.hpp"
+#include "supervisor/approval/protocol/client.hpp"
 #include "supervisor/approval/protocol/runtime_directory.hpp"
-#include "supervisor/approval/terminal/prompt.hpp"
-#include "supervisor/approval/terminal/proposal.hpp"
+#include "supervisor/approval/terminal/prompt_engine.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/verbs.hpp"
-#include "base/clock.hpp"
 #include "supervisor/host/host.hpp"
 
 namespace callgate::cli {
@@ -30,12 +29,10 @@ namespace callgate::cli {
 namespace {
 
 using approval::Client;
-using approval::Scope;
+using approval::PromptEngine;
+using approval::PromptStep;
 using approval::QuestionView;
-using approval::Typed;
-
-/// After a prompt was drawn: what is typed in this time was meant for something else.
-constexpr std::int64_t guard_ns = 600'000'000;
+using approval::Scope;
 
 struct Open {
     Client* client = nullptr;
@@ -50,7 +47,8 @@ public:
           program_(arguments.value("exec").value_or("")),
           once_(arguments.has("once")),
           notify_(arguments.has("notify")),
-          terminal_(::isatty(0) != 0 && ::isatty(1) != 0) {
+          terminal_(::isatty(0) != 0 && ::isatty(1) != 0),
+          prompt_(terminal_ ? PromptEngine::Input::lines : PromptEngine::Input::stream, places_.config) {
         if (!arguments.rest().empty()) only_ = arguments.rest().front();
     }
     ~Approver() {
@@ -65,12 +63,12 @@ private:
     void drop(Client& client);
     [[nodiscard]] Open* current();
     void turn_to_another_run();
-    void draw(bool details);
-    void arm();
+    void draw();
+    void show();
     void withdraw(std::uint64_t id, const Client& client, const std::string& why);
     void on_input();
-    void on_line(const std::string& line);
-    void decide(std::string_view verdict, Scope scope);
+    void follow(const PromptStep& step);
+    void decide(rules::Action action, Scope scope);
     void on_decider();
     void notify();
     void wait();
@@ -83,13 +81,9 @@ private:
     UniqueFd presence_, watch_, signals_;
     std::list<Client> clients_;
     std::vector<Open> questions_;
-    std::uint64_t drawn_id_ = 0;
-    std::string drawn_run_, served_run_;
-    bool detailed_ = false;
-    std::int64_t guarded_until_ns_ = 0;
-    approval::TypedLines lines_;
-    std::string input_;
-    approval::Decider decider_;
+    std::string served_run_;
+    PromptEngine prompt_;
+    approval::ExternalDecider decider_;
 };
 
 void Approver::write(std::string_view text) const { static_cast<void>(write_all(1, text)); }
@@ -118,6 +112,7 @@ void Approver::on_message(Client& client, const approval::FromRun& message) {
     } else if (message.type == "count") {
         for (Open& one : questions_)
             if (same(one)) one.shown.count = message.count;
+        if (prompt_.shows(client.run(), message.id)) prompt_.set_count(message.count);
     } else if (message.type == "ack" && !message.applied) {
         say("the answer to question " + std::to_string(message.id) + " of run " + client.run() +
             " did not count: " + message.why);
@@ -125,17 +120,18 @@ void Approver::on_message(Client& client, const approval::FromRun& message) {
 }
 
 void Approver::withdraw(std::uint64_t id, const Client& client, const std::string& why) {
-    if (drawn_id_ == id && drawn_run_ == client.run()) {
+    if (prompt_.shows(client.run(), id)) {
         write("\n");
         say("question " + std::to_string(id) + " of run " + client.run() + ": " + why);
-        drawn_id_ = 0;
+        prompt_.close();
     }
     if (decider_.decides(client.run(), id)) decider_.end();
     std::erase_if(questions_, [&](const Open& one) { return one.client == &client && one.shown.id == id; });
 }
 
 void Approver::drop(Client& client) {
-    if (drawn_run_ == client.run() && drawn_id_ != 0) withdraw(drawn_id_, client, "the run has ended");
+    if (const QuestionView* const shown = prompt_.question(); shown != nullptr && shown->run == client.run())
+        withdraw(shown->id, client, "the run has ended");
     if (decider_.run() == client.run()) decider_.end();
     std::erase_if(questions_, [&](const Open& one) { return one.client == &client; });
     if (!only_.empty()) finished_ = true;
@@ -155,8 +151,12 @@ void Approver::turn_to_another_run() {
 /// A bell, and the number of questions in the title.
 void Approver::notify() { write("\a\x1b]2;callgate: " + std::to_string(questions_.size()) + " waiting\a"); }
 
-void Approver::draw(bool details) {
-    Open* const open = current();
+void Approver::show() {
+    prompt_.open(current()->shown);
+    draw();
+}
+
+void Approver::draw() {
     winsize size{};
     approval::Look look;
     if (::ioctl(1, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) look.columns = size.ws_col;
@@ -164,38 +164,25 @@ void Approver::draw(bool details) {
     const std::string_view term = kind == nullptr ? "" : kind;
     look.plain = !terminal_ || term.empty() || term == "dumb" || term == "linux";
     look.total = questions_.size();
-    look.details = details;
     look.now_ns = monotonic_ns();
-    const approval::Drawn drawn = approval::draw(open->shown, look);
-    detailed_ = details || !drawn.cut;
-    drawn_id_ = open->shown.id;
-    drawn_run_ = open->client->run();
+    const std::string frame = prompt_.draw(look);
     if (terminal_) {
         if (!look.plain && !paste_marked_) {
             write("\x1b[?2004h");
             paste_marked_ = true;
         }
         ::tcflush(0, TCIFLUSH);
-        guarded_until_ns_ = monotonic_ns() + guard_ns;
     }
-    write(drawn.text);
-    if (!terminal_) write("> ");
+    write(frame);
+    prompt_.drawn(monotonic_ns());
 }
 
-/// What was typed while the guard lasted lies half typed in the terminal: it is thrown away. The mark appears
-/// when lines count.
-void Approver::arm() {
-    ::tcflush(0, TCIFLUSH);
-    guarded_until_ns_ = 0;
-    if (drawn_id_ != 0) write(paste_marked_ ? "\r\x1b[K> " : "\r> ");
-}
-
-void Approver::decide(std::string_view verdict, Scope scope) {
+void Approver::decide(rules::Action action, Scope scope) {
     Open* const open = current();
-    static_cast<void>(open->client->send(approval::decision_line(open->shown, verdict, scope)));
-    drawn_id_ = 0;
+    static_cast<void>(open->client->send(approval::decision_line(open->shown, rules::name(action), scope)));
+    prompt_.close();
     // Callers that still wait are counted to us again, under the same number.
-    if (open->shown.count <= 1 || verdict != "allow" || scope != Scope::once) {
+    if (open->shown.count <= 1 || action != rules::Action::allow || scope != Scope::once) {
         questions_.erase(questions_.begin());
     } else {
         --open->shown.count;
@@ -203,65 +190,24 @@ void Approver::decide(std::string_view verdict, Scope scope) {
     if (once_) finished_ = true;
 }
 
-void Approver::on_line(const std::string& line) {
-    Open* const open = current();
-    if (open == nullptr || drawn_id_ == 0) return;
-    static_cast<void>(open->client->send(approval::plain_line("rest", "id", open->shown.id)));
-    switch (approval::understand(line, open->shown, detailed_)) {
-        case Typed::deny:
-            return decide("deny", Scope::once);
-        case Typed::once:
-            return decide("allow", Scope::once);
-        case Typed::object:
-            return decide("allow", Scope::object);
-        case Typed::tree:
-            return decide("allow", Scope::tree);
-        case Typed::deny_run:
-            return decide("deny", open->shown.offers(Scope::object) ? Scope::object : Scope::once);
-        case Typed::kill:
-            return decide("kill", Scope::once);
-        case Typed::propose:
-            if (const auto name = approval::propose(places_.config, open->shown))
-                write("proposed as " + *name + " (callgate rules accept " + *name +
-                      "); the question still waits\n> ");
-            else
-                write("no rule can be proposed: " + name.error().message() + "\n> ");
-            return;
-        case Typed::details:
-            return draw(true);
-        case Typed::again:
-            write("not understood; Enter denies\n> ");
-    }
+void Approver::follow(const PromptStep& step) {
+    // The terminal may hold half a line that was typed while the guard time lasted.
+    if (step.kind == PromptStep::Kind::opened) ::tcflush(0, TCIFLUSH);
+    write(step.text);
+    if (step.began)
+        static_cast<void>(
+            current()->client->send(approval::plain_line("rest", "id", prompt_.question()->id)));
+    if (step.kind == PromptStep::Kind::answer) decide(step.action, step.scope);
+    if (step.kind == PromptStep::Kind::redraw) draw();
 }
 
 void Approver::on_input() {
     char bytes[4096];
     const ssize_t got = ::read(0, bytes, sizeof bytes);
     if (got < 0) return;
-    if (got == 0) {  // the end of input denies what is asked, and nobody is left to answer
-        if (current() != nullptr && drawn_id_ != 0) decide("deny", Scope::once);
-        input_ended_ = finished_ = true;
-        return;
-    }
-    if (terminal_ && monotonic_ns() < guarded_until_ns_) {
-        const auto ignored = lines_.take({bytes, static_cast<std::size_t>(got)});
-        static_cast<void>(ignored);
-        write("(typed too early: ignored)\n");
-        return;
-    }
-    input_.append(bytes, static_cast<std::size_t>(got));
-    for (std::size_t end = input_.find('\n'); end != std::string::npos; end = input_.find('\n')) {
-        const auto line = lines_.take(std::string_view(input_).substr(0, end));
-        input_.erase(0, end + 1);
-        if (line) {
-            on_line(*line);
-        } else {
-            write("(pasted: ignored)\n> ");
-        }
-        if (terminal_) break;  // one line for one prompt
-        if (finished_ || drawn_id_ == 0) break;
-    }
-    if (terminal_) input_.clear();
+    if (got > 0) return follow(prompt_.feed({bytes, static_cast<std::size_t>(got)}, monotonic_ns()));
+    follow(prompt_.end_of_input());
+    input_ended_ = finished_ = true;
 }
 
 /// Its failure, silence or nonsense denies.
@@ -290,15 +236,14 @@ void Approver::wait() {
         all.push_back({one.descriptor(), POLLIN, 0});
         order.push_back(&one);
     }
-    const std::int64_t now = monotonic_ns();
     int timeout = 1000;
-    if (terminal_ && guarded_until_ns_ > now)
-        timeout = static_cast<int>((guarded_until_ns_ - now) / 1'000'000) + 1;
+    if (const auto due = prompt_.due_ns())
+        timeout =
+            static_cast<int>(std::clamp<std::int64_t>((*due - monotonic_ns()) / 1'000'000 + 1, 0, 1000));
     ::poll(all.data(), all.size(), timeout);
-    if (guarded_until_ns_ != 0 && monotonic_ns() >= guarded_until_ns_ && now < guarded_until_ns_) {
-        arm();
-        all[2].revents = 0;
-    }
+    const PromptStep step = prompt_.tick(monotonic_ns());
+    follow(step);
+    if (step.kind == PromptStep::Kind::opened) all[2].revents = 0;  // looked at anew
     if (all[0].revents != 0) {
         finished_ = true;
         return;
@@ -315,7 +260,7 @@ void Approver::wait() {
 }
 
 int Approver::run() {
-    if (const auto made = approval::make_meeting_place(places_.runtime); !made)
+    if (const auto made = approval::make_runtime_directory(places_.runtime); !made)
         throw Failure("cannot use " + places_.runtime + ": " + made.error().message());
     sigset_t set;
     ::sigemptyset(&set);
@@ -330,12 +275,12 @@ int Approver::run() {
     if (!only_.empty() && clients_.empty())
         throw Failure("no run " + only_ + " answers; callgate ps lists those that do");
     while (!finished_) {
-        if (drawn_id_ == 0 && !decider_.busy()) turn_to_another_run();
+        if (prompt_.question() == nullptr && !decider_.busy()) turn_to_another_run();
         Open* const open = current();
         if (open != nullptr && !program_.empty() && !decider_.busy() &&
             !decider_.start(program_, open->client->run(), open->shown))
-            decide("deny", Scope::once);
-        if (open != nullptr && program_.empty() && drawn_id_ == 0) draw(false);
+            decide(rules::Action::deny, Scope::once);
+        if (open != nullptr && program_.empty() && prompt_.question() == nullptr) show();
         if (!finished_) wait();
         if (decider_.overdue(monotonic_ns())) decider_.end();
     }

@@ -102,7 +102,8 @@ Launch::Launch(const SessionConfig& config)
     ::signal(SIGXFSZ, SIG_IGN);  // a log that has reached its limit is an error of write(2)
     ::signal(SIGPIPE, SIG_IGN);
     const int abi = agent::kernel_landlock_abi();
-    if (abi == 1) cross_directory_rename = std::make_unique<calls::CrossDirectoryRename>(config.keep_capabilities);
+    if (abi == 1)
+        cross_directory_rename = std::make_unique<calls::CrossDirectoryRename>(config.keep_capabilities);
     if (check_enabled("base-domain"))
         require(agent::enter_base_domain(abi), "cannot enter the base Landlock domain");
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -127,7 +128,7 @@ void Launch::fork_guardian(const SessionConfig& config) {
     guarding.created_ipc = &made.objects();
     guarding.temporary_directory = temporary_directory_ = config.temporary_directory;
     guarding.await_dismissal = true;
-    guarding.supervisor_files = approval::meeting_point_files(config.ask.runtime_directory, config.run);
+    guarding.supervisor_files = approval::run_socket_files(config.ask.runtime_directory, config.run);
     guarding.report = &report;
     guarding.lost_report = lost_report_ ? &*lost_report_ : nullptr;
     guardian = require(agent::start_guardian(guarding), "cannot start the guardian process");
@@ -139,7 +140,8 @@ constexpr const char* untold = "cannot tell the agent process what to do";
 
 }  // namespace
 
-CompiledPolicy::CompiledPolicy(const rules::Plan& plan) : landlock(plan), filter(enforce::compile(enforce::filter_spec(plan))) {}
+CompiledPolicy::CompiledPolicy(const rules::Plan& plan)
+    : landlock(plan), filter(enforce::compile(enforce::filter_spec(plan))) {}
 
 void Launch::tell_domain(const SessionConfig& config, const enforce::RulesetRecipe& landlock) {
     static_cast<void>(expect(agent::Event::Kind::ready, config));
@@ -214,7 +216,8 @@ UniqueFd Launch::take_listener(const SessionConfig& config) {
     const agent::Event confined = expect(agent::Event::Kind::confined, config);
     agent = confined.pid;
     if (!guardian.handover)
-        return require(kernel::take_listener(confined.pid, confined.value), "cannot take the seccomp listener");
+        return require(kernel::take_listener(confined.pid, confined.value),
+                       "cannot take the seccomp listener");
     const UniqueFd socket = std::move(guardian.handover);
     return require(agent::receive_descriptor(socket), "cannot receive the seccomp listener");
 }

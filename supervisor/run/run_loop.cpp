@@ -6,9 +6,9 @@
 #include <chrono>
 #include <utility>
 
-#include "supervisor/approval/terminal/terminal.hpp"
 #include "base/process/held_signals.hpp"
 #include "base/process/open_files.hpp"
+#include "supervisor/approval/terminal/terminal.hpp"
 
 namespace callgate {
 
@@ -46,8 +46,14 @@ RunLoop::~RunLoop() {
 void RunLoop::use(audit::Log* log) {
     deciding_.log = log;
     if (log != nullptr) sync_.emplace(loop_, *log);
-    desk_.emplace(given_.config.ask, desk_environment(log));
-    if (given_.config.ask.who != approval::AskSettings::Who::never) deciding_.questions = &desk_->broker();
+    desk_.emplace(given_.config.ask,
+                  approval::ApprovalService::RunParts{.loop = loop_.context(),
+                                                      .run = given_.config.run,
+                                                      .log = log,
+                                                      .terminal = given_.config.terminal.get(),
+                                                      .guardian = given_.begun.guardian.pid},
+                  static_cast<approval::ApprovalOwner&>(*this));
+    if (given_.config.ask.who != approval::AskSettings::Who::never) deciding_.questions = &desk_->questions();
     // A person's terminal is taken only where the command is about to begin.
     if (!given_.config.terminal) desk_->start();
 }
@@ -82,19 +88,17 @@ calls::FileNeeds RunLoop::file_needs() {
             .keep_capabilities = config.keep_capabilities};
 }
 
-approval::ApprovalService::Environment RunLoop::desk_environment(audit::Log* log) {
-    return {.loop = loop_.context(),
-            .run = given_.config.run,
-            .log = log,
-            .terminal = given_.config.terminal.get(),
-            .suspend = [this] { loop_.suspend_command(); },
-            .regained = [this] { loop_.give_keys_to_command(); },
-            .guardian = given_.begun.guardian.pid,
-            .resume = [this](auto calls) { receivers_.resume(std::move(calls)); },
-            .kill = deciding_.kill_tree,
-            .stop = [] { ::kill(::getpid(), SIGTERM); },
-            .status = given_.status};
-}
+void RunLoop::resume_calls(approval::ParkedCalls calls) { receivers_.resume(std::move(calls)); }
+
+void RunLoop::kill_run() { deciding_.kill_tree(); }
+
+void RunLoop::stop_run() { ::kill(::getpid(), SIGTERM); }
+
+approval::RunStatus RunLoop::run_status() { return given_.status(); }
+
+void RunLoop::suspend_command() { loop_.suspend_command(); }
+
+void RunLoop::foreground_regained() { loop_.give_keys_to_command(); }
 
 std::optional<EventLoop::Settings::Relay> RunLoop::relay() const {
     approval::Terminal* const terminal = given_.config.terminal.get();

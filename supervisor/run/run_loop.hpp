@@ -11,18 +11,18 @@
 
 #include "rules/plan/rename_check.hpp"
 #include "supervisor/approval/approval_service.hpp"
-#include "supervisor/run/launch.hpp"
 #include "supervisor/decide/observe.hpp"
-#include "supervisor/run/event_loop.hpp"
 #include "supervisor/kernel/listener.hpp"
+#include "supervisor/receive/worker_pool.hpp"
+#include "supervisor/run/event_loop.hpp"
+#include "supervisor/run/launch.hpp"
 #include "supervisor/run/limits/tree_limits.hpp"
 #include "supervisor/run/log_sync.hpp"
-#include "supervisor/receive/worker_pool.hpp"
 #include "supervisor/run/run.hpp"
 
 namespace callgate {
 
-class RunLoop {
+class RunLoop final : approval::ApprovalOwner {
 public:
     struct Surroundings {
         const SessionConfig& config;
@@ -40,8 +40,8 @@ public:
 
     /// Where decisions are recorded; null: nowhere. Before the listener is taken. It outlives this.
     void use(audit::Log* log);
-    /// Takes the listener as soon as the agent is confined. The command has not begun. `groups` (null: no limit
-    /// is one of the whole tree) outlive this. Throws std::exception.
+    /// Takes the listener as soon as the agent is confined. The command has not begun. `groups` (null: no
+    /// limit is one of the whole tree) outlive this. Throws std::exception.
     void take_listener(limits::ControlGroups* groups);
     /// Lets the command begin, and returns when nothing of its tree is left and nobody answers any more.
     /// `command_ended` is called when the command itself has ended.
@@ -52,7 +52,12 @@ public:
 private:
     [[nodiscard]] calls::DecideNeeds decide_needs();
     [[nodiscard]] calls::FileNeeds file_needs();
-    [[nodiscard]] approval::ApprovalService::Environment desk_environment(audit::Log* log);
+    void resume_calls(approval::ParkedCalls calls) override;
+    void kill_run() override;
+    void stop_run() override;
+    approval::RunStatus run_status() override;
+    void suspend_command() override;
+    void foreground_regained() override;
     [[nodiscard]] std::optional<EventLoop::Settings::Relay> relay() const;
     void note_tree_limits(RunOutcome& outcome);
 

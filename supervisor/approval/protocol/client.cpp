@@ -5,16 +5,18 @@
 
 #include <array>
 
-#include "supervisor/approval/protocol/runtime_directory.hpp"
 #include "base/clock.hpp"
+#include "supervisor/approval/protocol/runtime_directory.hpp"
 
 namespace callgate::approval {
 
 Result<Client> Client::open(const std::string& directory, const std::string& run) {
     auto fd = connect_to(directory, run);
     if (!fd) return fd.error();
+    const auto token = read_token(directory, run);
+    if (!token) return token.error();
     Client client(std::move(*fd), run);
-    if (!client.send(auth_line(token_of(directory, run)))) return errno_code(ECONNREFUSED);
+    if (!client.send(auth_line(*token))) return errno_code(ECONNREFUSED);
     return client;
 }
 

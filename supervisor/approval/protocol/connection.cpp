@@ -10,8 +10,8 @@ namespace callgate::approval {
 
 namespace asio = boost::asio;
 
-Connection::Connection(asio::io_context& loop, UniqueFd fd, ProtocolSession conversation)
-    : stream_(loop, fd.release()), conversation_(std::move(conversation)) {}
+Connection::Connection(asio::io_context& loop, UniqueFd fd, ProtocolSession session)
+    : stream_(loop, fd.release()), session_(std::move(session)) {}
 
 void Connection::start() {
     read();
@@ -24,14 +24,14 @@ void Connection::read() {
         [this, alive = std::weak_ptr(alive_)](const boost::system::error_code& error, std::size_t got) {
             if (alive.expired()) return;
             if (error) return close();
-            if (!conversation_.receive({input_.data(), got})) closing_ = true;
+            if (!session_.receive({input_.data(), got})) closing_ = true;
             flush();
             if (!closing_ && !gone_) read();
         });
 }
 
 void Connection::flush() {
-    output_ += conversation_.take_output();
+    output_ += session_.take_output();
     if (output_.size() > max_output) return close();
     if (!writing_.empty() || gone_) return;
     if (output_.empty()) {
@@ -53,7 +53,7 @@ void Connection::write() {
         });
 }
 
-/// The owner takes this away, so it learns of it when nothing of it runs.
+/// The owner destroys this object, so it is told when no function of it runs.
 void Connection::close() {
     if (std::exchange(gone_, true)) return;
     boost::system::error_code ignored;

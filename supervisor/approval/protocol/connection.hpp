@@ -1,8 +1,8 @@
-// One approver's descriptor: bytes between it and its conversation.
+// The descriptor of one approver, and the bytes between it and its protocol session.
 //
-// The peer may stop reading, send without end, or go away: what waits for it is bounded, and then it is
-// closed. Belongs to the event loop's thread; `closed` is called once, from the loop, never from within a
-// function of this class.
+// The peer may stop reading, send without end, or go away. Output that waits for it is bounded; beyond the
+// bound the connection is closed. It belongs to the event loop's thread. The loop calls `closed` once, never
+// from within a function of this class.
 #pragma once
 
 #include <array>
@@ -17,15 +17,15 @@ namespace callgate::approval {
 
 class Connection {
 public:
-    /// The most that waits for a peer that does not read.
+    /// Bytes that wait for a peer that does not read.
     static constexpr std::size_t max_output = 8 << 20;
 
-    Connection(boost::asio::io_context& loop, UniqueFd fd, ProtocolSession conversation);
+    Connection(boost::asio::io_context& loop, UniqueFd fd, ProtocolSession session);
     void on_close(std::function<void()> closed) { closed_ = std::move(closed); }
     void start();
-    /// After the conversation has more to say.
+    /// To be called when the session has more output.
     void flush();
-    [[nodiscard]] ProtocolSession& conversation() { return conversation_; }
+    [[nodiscard]] ProtocolSession& session() { return session_; }
 
 private:
     void read();
@@ -33,7 +33,7 @@ private:
     void close();
 
     boost::asio::posix::stream_descriptor stream_;
-    ProtocolSession conversation_;
+    ProtocolSession session_;
     std::function<void()> closed_;
     std::array<char, 16384> input_;
     std::string output_, writing_;
@@ -41,7 +41,7 @@ private:
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
-/// Who is at the other end of a connected unix socket; its pid is 0 where it is not known.
+/// The process at the other end of a connected unix socket; its pid is 0 if it is not known.
 [[nodiscard]] audit::Answerer peer_of(int fd, std::string channel);
 
 }  // namespace callgate::approval

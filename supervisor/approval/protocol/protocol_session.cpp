@@ -14,8 +14,8 @@ bool same_token(std::string_view given, std::string_view wanted) {
 
 }  // namespace
 
-ProtocolSession::ProtocolSession(QuestionQueue& broker, Settings settings, Environment environment)
-    : broker_(broker), settings_(std::move(settings)), environment_(std::move(environment)) {
+ProtocolSession::ProtocolSession(QuestionQueue& questions, Settings settings, SessionOwner& owner)
+    : questions_(questions), settings_(std::move(settings)), owner_(owner) {
     authenticated_ = settings_.token.empty();
     output_ = hello_message(settings_.run, !authenticated_);
 }
@@ -46,32 +46,33 @@ bool ProtocolSession::handle(std::string_view line) {
             return false;
         }
         authenticated_ = true;
-        environment_.arrived();
-        show(broker_.questions());
+        owner_.approver_arrived();
+        show(questions_.questions());
         return true;
     }
     if (const auto* decision = std::get_if<DecisionMessage>(&message)) {
         decide(*decision);
     } else if (const auto* rest = std::get_if<RestMessage>(&message)) {
-        broker_.rest(rest->id);
+        questions_.rest(rest->id);
     } else if (std::holds_alternative<StatusMessage>(message)) {
-        output_ += environment_.status();
+        output_ += owner_.status_of_run();
     } else if (std::holds_alternative<GrantsMessage>(message)) {
-        output_ += grants_message(broker_.grants());
+        output_ += grants_message(questions_.grants());
     } else if (const auto* revoke = std::get_if<RevokeMessage>(&message)) {
-        const auto applied = broker_.revoke(revoke->grant, settings_.who);
-        output_ += ack_message(revoke->grant, applied == QuestionQueue::Applied::yes,
-                               applied == QuestionQueue::Applied::unknown_question ? "no such grant" : why(applied));
+        const auto applied = questions_.revoke(revoke->grant, settings_.who);
+        output_ +=
+            ack_message(revoke->grant, applied == QuestionQueue::Applied::yes,
+                        applied == QuestionQueue::Applied::unknown_question ? "no such grant" : why(applied));
     } else if (std::holds_alternative<StopMessage>(message)) {
         output_ += ack_message(0, true, "");
-        environment_.stop();
+        owner_.stop_run();
     } else if (const auto* nonsense = std::get_if<Nonsense>(&message)) {
         output_ += ack_message(0, false, nonsense->why);
     }
     return true;
 }
 
-/// Every acknowledgement comes before the question is seen to be gone.
+/// An acknowledgement comes before the message that the question is gone.
 void ProtocolSession::decide(const DecisionMessage& decision) {
     Reply reply = decision.reply;
     reply.by = settings_.by;
@@ -82,15 +83,15 @@ void ProtocolSession::decide(const DecisionMessage& decision) {
         reply.by = rules::DecidedBy::failure;
         reply.reason = "the answer was not understood: " + decision.wrong;
     }
-    const auto applied = broker_.answer(decision.id, decision.key, reply);
+    const auto applied = questions_.answer(decision.id, decision.key, reply);
     const bool good = applied == QuestionQueue::Applied::yes && decision.wrong.empty();
-    const auto questions = broker_.questions();
+    const auto questions = questions_.questions();
     if (std::ranges::none_of(questions, [&](const auto& one) { return one.question->id == decision.id; }))
         shown_.erase(decision.id);
     output_ += ack_message(decision.id, good,
                            applied != QuestionQueue::Applied::yes ? why(applied)
-                           : decision.wrong.empty()        ? ""
-                                                           : decision.wrong + ": denied");
+                           : decision.wrong.empty()               ? ""
+                                                                  : decision.wrong + ": denied");
 }
 
 void ProtocolSession::show(const std::vector<QuestionQueue::Open>& questions) {
@@ -105,10 +106,10 @@ void ProtocolSession::show(const std::vector<QuestionQueue::Open>& questions) {
         const Counts counts{one.count, one.callers};
         const auto [known, is_new] = shown_.try_emplace(one.question->id, counts);
         if (is_new) {
-            output_ += ask_message(one, environment_.now_ns());
+            output_ += ask_message(one, owner_.now_ns());
         } else if (known->second != counts) {
             known->second = counts;
-            output_ += count_message(one, environment_.now_ns());
+            output_ += count_message(one, owner_.now_ns());
         }
     }
 }

@@ -30,7 +30,7 @@ std::string path_of(const std::string& directory, const std::string& run, std::s
     return directory + '/' + run + std::string(suffix);
 }
 
-/// Beneath our own descriptor of the directory: the whole path may be longer than a socket's name can be.
+/// Goes by our own descriptor of the directory, as the whole path may be longer than a socket's name can be.
 struct Address {
     sockaddr_un name{};
     socklen_t length = 0;
@@ -45,7 +45,7 @@ result<Address> address_of(int directory, const std::string& name) {
     return address;
 }
 
-/// Opened, and looked at: a directory, ours, nobody else's to write.
+/// Opens a directory, and checks that it is this user's and that no other user can write to it.
 result<UniqueFd> open_private(const std::string& directory) {
     UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!fd) return error_now();
@@ -74,7 +74,7 @@ result<std::string> make_token(int directory, const std::string& run) {
 
 }  // namespace
 
-result<void> make_meeting_place(const std::string& directory) {
+result<void> make_runtime_directory(const std::string& directory) {
     if (directory.empty()) return error_now(ENOENT);
     if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) return error_now();
     const auto opened = open_private(directory);
@@ -82,18 +82,18 @@ result<void> make_meeting_place(const std::string& directory) {
     return {};
 }
 
-result<MeetingPoint> open_meeting_point(const std::string& directory, const std::string& run) {
+result<RunSocket> open_run_socket(const std::string& directory, const std::string& run) {
     const auto place = open_private(directory);
     if (!place) return place.error();
-    // It gets its name when it listens: who finds it and is refused may remove it.
+    // It gets its name once it listens: a client that finds it and is refused removes it.
     const std::string name = run + std::string(socket_suffix);
     const std::string early = '.' + name;
     const auto address = address_of(place->get(), early);
     if (!address) return address.error();
-    MeetingPoint point;
+    RunSocket point;
     point.listening.reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!point.listening) return error_now();
-    // The token first: whoever finds the socket can read it.
+    // The token comes first: a client that finds the socket reads it.
     auto token = make_token(place->get(), run);
     if (!token) return token.error();
     point.token = std::move(*token);
@@ -103,17 +103,17 @@ result<MeetingPoint> open_meeting_point(const std::string& directory, const std:
         ::listen(point.listening.get(), backlog) != 0 ||
         ::renameat(place->get(), early.c_str(), place->get(), name.c_str()) != 0) {
         const int error = errno;
-        leave_meeting_point(directory, run);
+        remove_run_socket(directory, run);
         return error_now(error);
     }
     return point;
 }
 
-void leave_meeting_point(const std::string& directory, const std::string& run) {
-    for (const std::string& path : meeting_point_files(directory, run)) ::unlink(path.c_str());
+void remove_run_socket(const std::string& directory, const std::string& run) {
+    for (const std::string& path : run_socket_files(directory, run)) ::unlink(path.c_str());
 }
 
-std::vector<std::string> meeting_point_files(const std::string& directory, const std::string& run) {
+std::vector<std::string> run_socket_files(const std::string& directory, const std::string& run) {
     return {path_of(directory, '.' + run, socket_suffix), path_of(directory, run, socket_suffix),
             path_of(directory, run, ".token")};
 }
@@ -140,7 +140,7 @@ result<UniqueFd> connect_to(const std::string& directory, const std::string& run
     if (!fd) return error_now();
     if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address->name), address->length) != 0) {
         const int error = errno;
-        if (error == ECONNREFUSED) leave_meeting_point(directory, run);  // its supervisor was killed
+        if (error == ECONNREFUSED) remove_run_socket(directory, run);  // its supervisor was killed
         return error_now(error);
     }
     return fd;
@@ -159,11 +159,13 @@ bool approver_waits(const std::string& directory) {
     return file && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
-std::string token_of(const std::string& directory, const std::string& run) {
+result<std::string> read_token(const std::string& directory, const std::string& run) {
     const UniqueFd file(::open(path_of(directory, run, ".token").c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+    if (!file) return error_now();
     std::array<char, 64> text{};
-    const ssize_t got = file ? ::read(file.get(), text.data(), text.size()) : 0;
-    return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
+    const ssize_t got = ::read(file.get(), text.data(), text.size());
+    if (got < 0) return error_now();
+    return std::string(text.data(), static_cast<std::size_t>(got));
 }
 
 }  // namespace callgate::approval

@@ -1,8 +1,8 @@
-// The directory in which runs and those who answer find each other: one socket and one token for each run.
+// The directory in which runs and approvers find each other, with one socket and one token for each run.
 //
-// Private to the user: 0700, ours, no link (checked on the opened directory); the target is kept out by the
-// built-in rules, whose `runtime` this is. Strangers of the same user are not: who can read the token may
-// answer (docs/threat-model.md).
+// It is private to the user: mode 0700, the user's own, and no link (checked on the opened directory). The
+// built-in rules keep the target out; it is their `runtime`. Outside processes of the same user are not kept
+// out: a process that can read the token may answer (docs/threat-model.md).
 #pragma once
 
 #include <boost/system/result.hpp>
@@ -13,31 +13,31 @@
 
 namespace callgate::approval {
 
-/// Makes the directory where it is absent. EPERM where it is not ours alone.
-[[nodiscard]] boost::system::result<void> make_meeting_place(const std::string& directory);
+/// Makes the directory if it is absent. EPERM if another user could use it.
+[[nodiscard]] boost::system::result<void> make_runtime_directory(const std::string& directory);
 
-/// A run's socket, listening, and its token on file; both are removed again by `leave`.
-struct MeetingPoint {
+/// A run's socket, listening, and its token on file. `remove_run_socket` removes both.
+struct RunSocket {
     UniqueFd listening;
     std::string token;
 };
-[[nodiscard]] boost::system::result<MeetingPoint> open_meeting_point(const std::string& directory,
-                                                                     const std::string& run);
-void leave_meeting_point(const std::string& directory, const std::string& run);
-/// The names that `leave` removes, for who must do it in place of a lost supervisor.
-[[nodiscard]] std::vector<std::string> meeting_point_files(const std::string& directory,
-                                                           const std::string& run);
+[[nodiscard]] boost::system::result<RunSocket> open_run_socket(const std::string& directory,
+                                                               const std::string& run);
+void remove_run_socket(const std::string& directory, const std::string& run);
+/// The names that `remove_run_socket` removes, for a guardian that has lost its supervisor.
+[[nodiscard]] std::vector<std::string> run_socket_files(const std::string& directory, const std::string& run);
 
 /// The runs that have a socket there, sorted.
 [[nodiscard]] std::vector<std::string> runs_at(const std::string& directory);
-/// Connects to a run's socket. ECONNREFUSED where the run is gone; what it left is then removed.
+/// Connects to a run's socket. ECONNREFUSED if the run is gone; its files are then removed.
 [[nodiscard]] boost::system::result<UniqueFd> connect_to(const std::string& directory,
                                                          const std::string& run);
-/// Held by one that waits for the questions of all runs, those to come too; let go of by closing it.
+/// Announces an approver of all runs, also of those to come, until the descriptor is closed.
 [[nodiscard]] boost::system::result<UniqueFd> announce_approver(const std::string& directory);
-/// Whether somebody does.
+/// Whether an approver is announced.
 [[nodiscard]] bool approver_waits(const std::string& directory);
-/// "" where there is none.
-[[nodiscard]] std::string token_of(const std::string& directory, const std::string& run);
+/// The token of a run, as its file holds it.
+[[nodiscard]] boost::system::result<std::string> read_token(const std::string& directory,
+                                                            const std::string& run);
 
 }  // namespace callgate::approval

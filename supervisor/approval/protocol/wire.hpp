@@ -1,8 +1,8 @@
 // The protocol's messages (docs/approvals.md, docs/approval.schema.json): JSON, one object a line.
 //
-// What goes out holds bytes that the target chose: hidden characters are escaped, what is not UTF-8 is given
-// in base64 besides. What comes in is hostile until it has authenticated itself, and nonsense after: it is
-// parsed into a closed set of messages, or into none.
+// Outgoing messages hold bytes that the target chose. Hidden characters are escaped, and text that is not UTF-8
+// is given in base64 too. Incoming messages are hostile until their sender has authenticated itself, and may be
+// nonsense afterwards. Each is parsed into one of a closed set of messages, or rejected.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@
 
 namespace callgate::approval {
 
-/// No line that comes in is longer.
+/// The longest line that is read.
 inline constexpr std::size_t max_message = 64 << 10;
 
-/// What a run says of itself.
+/// The state of a run, for `callgate ps`.
 struct RunStatus {
     std::vector<std::string> command;
     std::string workdir;
@@ -31,7 +31,7 @@ struct RunStatus {
 [[nodiscard]] std::string ask_message(const QuestionQueue::Open& open, std::int64_t now_ns);
 [[nodiscard]] std::string count_message(const QuestionQueue::Open& open, std::int64_t now_ns);
 [[nodiscard]] std::string withdrawn_message(std::uint64_t id, std::string_view why);
-/// `id` 0: the answer was to nothing that could be understood.
+/// `id` is 0 if the answer names no question.
 [[nodiscard]] std::string ack_message(std::uint64_t id, bool applied, std::string_view why);
 [[nodiscard]] std::string error_message(std::string_view why);
 [[nodiscard]] std::string grants_message(const std::vector<Grant>& grants);
@@ -39,7 +39,7 @@ struct RunStatus {
 struct AuthMessage {
     std::string token;
 };
-/// `wrong` says what cannot be taken from it: it then denies.
+/// `wrong` says what is not understood; the decision then denies.
 struct DecisionMessage {
     std::uint64_t id = 0;
     std::string key;
@@ -62,7 +62,7 @@ using Message = std::variant<Nonsense, AuthMessage, DecisionMessage, RestMessage
                              GrantsMessage, RevokeMessage, StopMessage>;
 [[nodiscard]] Message parse_message(std::string_view line);
 
-/// Words for what became of an answer.
+/// Words for the effect of an answer; "" if it was applied.
 [[nodiscard]] std::string_view why(QuestionQueue::Applied applied);
 
 }  // namespace callgate::approval

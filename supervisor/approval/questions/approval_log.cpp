@@ -2,7 +2,7 @@
 
 namespace callgate::approval {
 
-bool LogJournal::shown(const Question& question) {
+bool AuditApprovalLog::shown(const Question& question) {
     const std::string object = question.subject.object.text();
     return write(
         audit::PromptShown{.question = question.id,
@@ -24,7 +24,7 @@ bool LogJournal::shown(const Question& question) {
                            .start_time = question.start_time});
 }
 
-bool LogJournal::answered(const Question& question, const Answered& answered) {
+bool AuditApprovalLog::answered(const Question& question, const Answered& answered) {
     const std::string object =
         answered.reply.scope == Scope::tree ? question.directory_of_tree() : question.subject.object.text();
     return write(audit::PromptAnswered{.question = question.id,
@@ -40,11 +40,11 @@ bool LogJournal::answered(const Question& question, const Answered& answered) {
                                        .reason = answered.reply.reason});
 }
 
-bool LogJournal::withdrawn(const Question& question, std::string_view why) {
+bool AuditApprovalLog::withdrawn(const Question& question, std::string_view why) {
     return write(audit::PromptWithdrawn{question.id, question.key, why});
 }
 
-bool LogJournal::revoked(std::uint64_t grant, const audit::Answerer& who) {
+bool AuditApprovalLog::revoked(std::uint64_t grant, const audit::Answerer& who) {
     return write(audit::GrantRevoked{grant, who});
 }
 

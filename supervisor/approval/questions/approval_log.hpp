@@ -1,4 +1,5 @@
-// Where questions and answers go on record, before anybody sees the one or any call gets the other.
+// The records of questions and answers. A record is written before a question is shown, and before a call
+// gets its answer.
 #pragma once
 
 #include "supervisor/approval/questions/grants.hpp"
@@ -13,8 +14,8 @@ struct Answered {
     std::uint64_t callers = 0;
 };
 
-/// The seam over the audit log. Each returns false where it could not be written: a question is then not
-/// asked, and an answer denies. Called with the broker's lock held; any thread.
+/// The seam over the audit log. Each function returns false if the record could not be written: a question is
+/// then not asked, and an answer denies. Any thread, with the queue's lock held.
 class ApprovalLog {
 public:
     virtual ~ApprovalLog() = default;
@@ -24,10 +25,10 @@ public:
     [[nodiscard]] virtual bool revoked(std::uint64_t grant, const audit::Answerer& who) = 0;
 };
 
-/// Writes to the run's log; with `--no-audit` there is none, and nothing is written.
-class LogJournal final : public ApprovalLog {
+/// Writes to the run's log; null with `--no-audit`, and nothing is written.
+class AuditApprovalLog final : public ApprovalLog {
 public:
-    explicit LogJournal(audit::Log* log) : log_(log) {}
+    explicit AuditApprovalLog(audit::Log* log) : log_(log) {}
     bool shown(const Question& question) override;
     bool answered(const Question& question, const Answered& answered) override;
     bool withdrawn(const Question& question, std::string_view why) override;

@@ -69,7 +69,7 @@ std::uint64_t Grants::add(const Question& question, const Reply& reply, std::int
 }
 
 bool Grants::restore(Grant grant) {
-    if (all_.size() == most || grant.number <= last_) return false;
+    if (all_.size() == max_grants || grant.number <= last_) return false;
     last_ = grant.number;
     all_.push_back(std::move(grant));
     return true;

@@ -1,8 +1,8 @@
-// What was allowed, or denied, for the rest of a run.
+// Answers for the rest of a run: allowed, or denied.
 //
 // A grant answers only what the rules ask about: the caller looks here after the rules said `ask`. It covers
-// what was shown when it was given and nothing more: these operations, this object (or what lies beneath its
-// directory), by this program. Not thread-safe: the broker's lock guards it.
+// what was shown when it was given and nothing more: these operations, this object (or the tree beneath its
+// directory), by this program. Not thread-safe: the queue's lock guards it.
 #pragma once
 
 #include <cstdint>
@@ -18,38 +18,39 @@ struct Grant {
     std::uint64_t question = 0;
     rules::Action action = rules::Action::allow;  // allow or deny
     Scope scope = Scope::object;
-    Subject subject;  // of a tree: the object is the directory
+    Subject subject;  // Scope::tree: the object is the directory
     audit::Answerer who;
     std::int64_t given_ns = 0;
     std::uint64_t used = 0;
 
     [[nodiscard]] bool covers(const Subject& asked) const;
-    /// Whether it covers, or may, something at `path` or beneath it; and whether all that is there.
+    /// Whether it may cover something at `path` or beneath it.
     [[nodiscard]] bool touches(std::string_view path) const;
+    /// Whether it covers everything at `path` and beneath it.
     [[nodiscard]] bool holds(std::string_view path) const;
-    /// "read /home/u/x", "everything beneath /home/u/x": not yet safe for a terminal.
+    /// "read /home/u/x", "read everything beneath /home/u/x"; not yet safe for a terminal.
     [[nodiscard]] std::string text() const;
 };
 
-/// What an answer grants, still without a number.
+/// The grant that an answer gives, still without a number.
 [[nodiscard]] Grant grant_of(const Question& question, const Reply& reply);
 
 class Grants {
 public:
-    /// More are not kept: the answer then counts once.
-    static constexpr std::size_t most = 256;
+    /// Beyond so many grants an answer counts once.
+    static constexpr std::size_t max_grants = 256;
 
-    /// The number of the new grant, 0 where there are too many.
+    /// The number of the new grant, 0 if there are too many.
     std::uint64_t add(const Question& question, const Reply& reply, std::int64_t now_ns);
-    /// Takes over a grant that was given before, with its number. False: that number is not a later one than
-    /// the last, or there are too many.
+    /// Takes over a grant that was given before, with its number. False if that number is not higher than the
+    /// last, or if there are too many.
     bool restore(Grant grant);
-    /// The grant that decides; a denying one before an allowing one.
+    /// The grant that decides, or null; a denying one comes before an allowing one.
     [[nodiscard]] const Grant* deciding(const Subject& asked) const;
     /// The same, counted as a use of it.
     [[nodiscard]] const Grant* find(const Subject& asked);
-    /// Whether what is at `old_path`, or beneath it, could be used by a grant at `new_path` that does not
-    /// cover it where it is.
+    /// Whether an allowing grant at `new_path` does not cover the object at `old_path`: a move would widen
+    /// what the object can be used for.
     [[nodiscard]] bool gained_by_move(std::string_view old_path, std::string_view new_path) const;
     bool revoke(std::uint64_t number);
     [[nodiscard]] const std::vector<Grant>& all() const { return all_; }

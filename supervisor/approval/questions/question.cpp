@@ -71,8 +71,8 @@ std::string AskedObject::text() const {
            (endpoint.protocol == rules::Protocol::udp ? "/udp" : "");
 }
 
-/// A grant must say for whom it is, and a tree must be a small one: not home, nor what lies above it, nor a
-/// directory directly beneath the root.
+/// A grant is for a known program. A tree must be a small one: not home, no directory above home, and none
+/// directly beneath the root.
 bool Question::offers(Scope scope) const {
     if (scope == Scope::once) return true;
     if (subject.program.empty() || subject.widens) return false;

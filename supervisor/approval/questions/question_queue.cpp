@@ -7,8 +7,8 @@ namespace callgate::approval {
 namespace {
 
 constexpr std::int64_t minute_ns = 60'000'000'000;
-constexpr std::int64_t longest_rest_ns = 10 * minute_ns;
-/// A call that was interrupted by a signal usually comes again at once: its question waits for it.
+constexpr std::int64_t max_rest_ns = 10 * minute_ns;
+/// A call that a signal interrupted usually comes again at once, so its question waits for it.
 constexpr std::int64_t desertion_ns = 150'000'000;
 constexpr std::size_t looks_per_tick = 256;
 
@@ -34,8 +34,8 @@ void QuestionQueue::open(bool reachable) {
         reply.reason = "nobody is there to answer any more";
         while (!questions_.empty()) settle(questions_.begin(), reply, denied);
     }
-    if (!denied.empty()) environment_.resume(std::move(denied));
-    environment_.changed();
+    if (!denied.empty()) owner_.resume(std::move(denied));
+    owner_.questions_changed();
 }
 
 std::optional<QuestionQueue::Granted> QuestionQueue::granted(const Subject& asked) {
@@ -46,7 +46,7 @@ std::optional<QuestionQueue::Granted> QuestionQueue::granted(const Subject& aske
 }
 
 bool QuestionQueue::while_granted(const Subject& asked, rules::Action action,
-                           const std::function<void(const Granted&)>& record) const {
+                                  const std::function<void(const Granted&)>& record) const {
     const std::lock_guard guard(lock_);
     const Grant* const grant = grants_.deciding(asked);
     if (grant == nullptr || grant->action != action) return false;
@@ -72,19 +72,19 @@ QuestionQueue::Admission QuestionQueue::park(Asked& asked, ParkedCall& call) {
     return Admission::parked;
 }
 
-/// Somebody may be found to be there, or nobody, while the lock is not held; `open` knows better.
-void QuestionQueue::find_reach() {
+/// The lock is not held while the owner looks; a call of `open` meanwhile knows better.
+void QuestionQueue::find_out_reachability() {
     {
         const std::lock_guard guard(lock_);
         if (reachable_) return;
     }
-    const bool found = environment_.seek();
+    const bool found = owner_.find_approver();
     const std::lock_guard guard(lock_);
     if (!reachable_) reachable_ = found;
 }
 
 QuestionQueue::Admission QuestionQueue::join(std::string_view key, ParkedCall& call) {
-    find_reach();
+    find_out_reachability();
     {
         const std::lock_guard guard(lock_);
         if (!reachable_.value_or(false)) return Admission::nobody;
@@ -92,7 +92,7 @@ QuestionQueue::Admission QuestionQueue::join(std::string_view key, ParkedCall& c
         if (known == questions_.end()) return Admission::unknown;
         if (const Admission how = park(*known, call); how != Admission::parked) return how;
     }
-    environment_.changed();
+    owner_.questions_changed();
     return Admission::parked;
 }
 
@@ -113,10 +113,10 @@ QuestionQueue::Admission QuestionQueue::ask(Question question, ParkedCall& call)
         } else {
             if (questions_.size() == settings_.open_questions || parked_ == settings_.calls)
                 return Admission::too_many;
-            const std::int64_t now = environment_.now_ns();
+            const std::int64_t now = owner_.now_ns();
             if (too_often(question.rule, now)) return Admission::too_often;
             question.id = ++last_id_;
-            if (!journal_.shown(question)) return Admission::unrecorded;
+            if (!log_.shown(question)) return Admission::unrecorded;
             Asked& asked = questions_.emplace_back();
             asked.question = std::make_shared<const Question>(std::move(question));
             asked.asked_ns = now;
@@ -124,7 +124,7 @@ QuestionQueue::Admission QuestionQueue::ask(Question question, ParkedCall& call)
             static_cast<void>(park(asked, call));
         }
     }
-    environment_.changed();
+    owner_.questions_changed();
     return Admission::parked;
 }
 
@@ -137,23 +137,24 @@ std::vector<QuestionQueue::Open> QuestionQueue::questions() const {
     return all;
 }
 
-void QuestionQueue::give(ParkedCalls& from, ParkedCalls::iterator call, const Approval& approval, ParkedCalls& out) {
+void QuestionQueue::give(ParkedCalls& from, ParkedCalls::iterator call, const Approval& approval,
+                         ParkedCalls& out) {
     call->approvals.push_back(approval);
     out.splice(out.end(), from, call);
     --parked_;
 }
 
-/// On record first; what cannot be recorded denies. False: it could not be.
+/// Records the answer first. False: it could not be recorded, so it denies.
 bool QuestionQueue::settle(Questions::iterator asked, const Reply& wanted, ParkedCalls& out) {
     Reply reply = wanted;
     const Question& question = *asked->question;
-    const std::int64_t now = environment_.now_ns();
+    const std::int64_t now = owner_.now_ns();
     std::uint64_t grant = 0;
     if (reply.scope != Scope::once && reply.action != rules::Action::kill) {
         grant = grants_.add(question, reply, now);
         if (grant == 0) reply.scope = Scope::once;
     }
-    const bool recorded = journal_.answered(question, {reply, grant, now - asked->asked_ns, asked->count});
+    const bool recorded = log_.answered(question, {reply, grant, now - asked->asked_ns, asked->count});
     if (!recorded) {
         if (grant != 0) static_cast<void>(grants_.revoke(grant));
         grant = 0;
@@ -193,14 +194,14 @@ QuestionQueue::Applied QuestionQueue::answer(std::uint64_t id, std::string_view 
                                                               : "the answer was wider than what was offered";
         }
         kills = reply.action == rules::Action::kill;
-        // Somebody is there: what was queued behind this question has its whole time from now on.
-        const std::int64_t deadline = environment_.now_ns() + settings_.timeout_ns;
+        // An approver is there: the questions behind this one have their whole time from now on.
+        const std::int64_t deadline = owner_.now_ns() + settings_.timeout_ns;
         for (Asked& other : questions_) other.deadline_ns = std::max(other.deadline_ns, deadline);
         if (!settle(asked, reply, out)) applied = Applied::unrecorded;
     }
-    if (kills && applied == Applied::yes) environment_.kill();
-    if (!out.empty()) environment_.resume(std::move(out));
-    environment_.changed();
+    if (kills && applied == Applied::yes) owner_.kill_run();
+    if (!out.empty()) owner_.resume(std::move(out));
+    owner_.questions_changed();
     return applied;
 }
 
@@ -209,7 +210,7 @@ void QuestionQueue::rest(std::uint64_t id) {
     for (Asked& one : questions_) {
         if (one.question->id != id || one.rested) continue;
         one.rested = true;
-        one.deadline_ns = std::max(one.deadline_ns, environment_.now_ns() + longest_rest_ns);
+        one.deadline_ns = std::max(one.deadline_ns, owner_.now_ns() + max_rest_ns);
     }
 }
 
@@ -221,22 +222,22 @@ std::vector<Grant> QuestionQueue::grants() const {
 QuestionQueue::Applied QuestionQueue::revoke(std::uint64_t grant, const audit::Answerer& who) {
     const std::lock_guard guard(lock_);
     if (!grants_.revoke(grant)) return Applied::unknown_question;
-    return journal_.revoked(grant, who) ? Applied::yes : Applied::unrecorded;
+    return log_.revoked(grant, who) ? Applied::yes : Applied::unrecorded;
 }
 
-/// Some of the callers at each tick, all in turn. A caller that is gone is dropped: its answer would reach
-/// nobody.
-void QuestionQueue::look_at_callers(Asked& asked, std::size_t most) {
-    for (std::size_t looked = 0; looked < most && !asked.calls.empty(); ++looked) {
+/// Looks at some of the callers at each tick, at all in turn. A caller that is gone is dropped: an answer
+/// would not reach it.
+void QuestionQueue::look_at_callers(Asked& asked, std::size_t max_looks) {
+    for (std::size_t looked = 0; looked < max_looks && !asked.calls.empty(); ++looked) {
         if (asked.next_look == asked.calls.end()) {
             if (looked > 0) return;
             asked.next_look = asked.calls.begin();
         }
         const auto one = asked.next_look++;
         if (one->call.waiting()) {
-            if (!environment_.has_signal(one->call.notification().thread)) continue;
+            if (!owner_.has_signal(one->call.notification().thread)) continue;
             static_cast<void>(one->call.interrupt());
-            if (asked.calls.size() == 1) asked.deserted_ns = environment_.now_ns();
+            if (asked.calls.size() == 1) asked.deserted_ns = owner_.now_ns();
         }
         asked.calls.erase(one);
         --parked_;
@@ -249,19 +250,19 @@ bool QuestionQueue::tick() {
     bool more = false;
     {
         const std::lock_guard guard(lock_);
-        const std::int64_t now = environment_.now_ns();
-        const std::size_t most = looks_per_tick / std::max<std::size_t>(questions_.size(), 1);
+        const std::int64_t now = owner_.now_ns();
+        const std::size_t max_looks = looks_per_tick / std::max<std::size_t>(questions_.size(), 1);
         Reply late;
         late.by = rules::DecidedBy::timeout;
         for (auto next = questions_.begin(); next != questions_.end();) {
             const auto asked = next++;
             const std::size_t before = asked->calls.size();
-            look_at_callers(*asked, most);
+            look_at_callers(*asked, max_looks);
             changed = changed || asked->calls.size() != before;
             if (asked->calls.empty() &&
                 (asked->deserted_ns == 0 || now - asked->deserted_ns > desertion_ns)) {
-                // Withdrawn whether or not it can be recorded: nobody waits.
-                static_cast<void>(journal_.withdrawn(*asked->question, "nobody waits for it any more"));
+                // No caller waits, so it is withdrawn whether or not that can be recorded.
+                static_cast<void>(log_.withdrawn(*asked->question, "nobody waits for it any more"));
                 questions_.erase(asked);
                 changed = true;
             } else if (now >= asked->deadline_ns) {
@@ -271,8 +272,8 @@ bool QuestionQueue::tick() {
         }
         more = !questions_.empty();
     }
-    if (!denied.empty()) environment_.resume(std::move(denied));
-    if (changed) environment_.changed();
+    if (!denied.empty()) owner_.resume(std::move(denied));
+    if (changed) owner_.questions_changed();
     return more;
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 using namespace json_read;
 
-/// `KEY`, or where it is not UTF-8 the bytes of `KEY_b64`.
+/// The text of `KEY`, or the bytes of `KEY_b64` if they are given.
 std::string bytes(const json& value, const std::string& key) {
     const std::string encoded = text(member(value, (key + "_b64").c_str()));
     return encoded.empty() ? text(member(value, key.c_str())) : decode_base64(encoded).value_or("");

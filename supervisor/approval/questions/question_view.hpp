@@ -1,7 +1,6 @@
-// A question as the one who answers has it: read from the protocol's `ask` message.
+// A question as an approver has it, read from the protocol's `ask` message.
 //
-// Its texts are the target's choice: `prompt.hpp` makes them safe for a terminal, `proposal.hpp` for a rule
-// file.
+// The target chooses its texts: `prompt.hpp` makes them safe for a terminal, `proposal.hpp` for a rule file.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +23,10 @@ struct QuestionView {
     std::string object;  // path, address with port, or name: bytes
     std::string host;
     std::string second_path;
-    std::string source;  // of a hard link
+    std::string source;  // hard links only
     bool exists = false, directory = false;
     std::optional<std::uint64_t> size;
-    std::vector<std::string> arguments;  // of an execute
+    std::vector<std::string> arguments;  // execute only
     std::string asked_as;
     pid_t process = 0;
     std::string program;
@@ -37,15 +36,15 @@ struct QuestionView {
     std::vector<Scope> scopes;
     std::string tree;
     std::uint64_t count = 0;
-    std::int64_t deadline_ns = 0;  // by the reader's clock
+    std::int64_t deadline_ns = 0;  // by the client's clock
     std::string message;           // the whole `ask`, as it came
 
     [[nodiscard]] bool offers(Scope scope) const;
 };
 
-/// One message of a supervisor, as far as a client needs it.
+/// A message of a supervisor, as far as a client needs it.
 struct FromRun {
-    std::string type;  // "hello", "ask", ...; "" where it is none
+    std::string type;  // "hello", "ask", ...; "" if it is no message
     std::string run;
     bool token_required = false;
     std::uint64_t id = 0;
@@ -61,8 +60,8 @@ struct FromRun {
 /// `{"v":1,"type":"decision",...}` with its newline.
 [[nodiscard]] std::string decision_line(const QuestionView& shown, std::string_view verdict, Scope scope,
                                         std::string_view reason = {});
-/// What a deciding program answers: `{"verdict":"allow","scope":"once","reason":"..."}`. Whatever cannot be
-/// understood denies, and `problem` says why.
+/// The answer of a deciding program: `{"verdict":"allow","scope":"once","reason":"..."}`. An answer that is
+/// not understood denies, and `problem` says why.
 struct ProgramAnswer {
     std::string verdict = "deny";
     Scope scope = Scope::once;

@@ -15,7 +15,7 @@ namespace callgate::approval {
 
 namespace {
 
-/// /dev/tty stands for another device: fstat would not tell which.
+/// The device that /dev/tty stands for; fstat does not say it.
 std::optional<unsigned> device_of(int fd) {
     unsigned device = 0;
     if (::ioctl(fd, TIOCGDEV, &device) != 0) return std::nullopt;

@@ -1,7 +1,7 @@
-// The terminal that callgate was started on: who holds it, its size, its name, and raw mode.
+// The terminal that callgate was started on: its holder, its size, its name, and raw mode.
 //
-// Whoever answers sits there. It may be shared: with a shell, when callgate is in the background, and with
-// the other commands of a pipe. So its modes are read anew each time that it is taken. Not thread-safe.
+// The person who answers sits there. It may be shared: with a shell when callgate is in the background, and
+// with the other commands of a pipe. So its modes are read anew each time it is taken. Not thread-safe.
 #pragma once
 
 #include <sys/ioctl.h>
@@ -15,27 +15,27 @@ namespace callgate::approval {
 
 class PersonTerminal {
 public:
-    /// The controlling terminal. Throws std::runtime_error where there is none.
+    /// Opens the controlling terminal. Throws std::runtime_error if there is none.
     PersonTerminal();
 
     [[nodiscard]] int descriptor() const { return fd_.get(); }
-    /// "/dev/pts/N", "/dev/tty1". Throws std::runtime_error where it has none.
+    /// "/dev/pts/N", "/dev/tty1". Throws std::runtime_error if it has no name.
     [[nodiscard]] std::string name() const;
     /// Whether `fd` is this terminal, by whatever name it was opened.
     [[nodiscard]] bool is(int fd) const;
     /// Whether callgate's own process group is the one that may read (tcgetpgrp(3)).
     [[nodiscard]] bool foreground() const;
-    /// Whether another command may be reading its keys, or writing to it: stdin or stdout is no file.
+    /// Whether another command may read its keys or write to it: stdin or stdout is a pipe or a socket.
     [[nodiscard]] bool in_pipe() const { return in_pipe_; }
     /// Its modes when it was last taken.
     [[nodiscard]] const termios& usual() const { return usual_; }
-    /// All zero where it cannot be told.
+    /// All zero if the kernel does not say.
     [[nodiscard]] winsize size() const;
 
-    /// Raw mode: what is done with bytes is the task of the run's own terminal. In a pipe output is left as
-    /// it is, as the other commands may write, too. To be called by a thread that blocks SIGTTOU.
+    /// Sets raw mode, because the run's own terminal processes the bytes. In a pipe the output modes stay, as
+    /// the other commands may write too. To be called by a thread that blocks SIGTTOU.
     void take();
-    /// Its modes as they were before `take`.
+    /// Sets the modes as they were before `take`.
     void give_back();
     [[nodiscard]] bool taken() const { return taken_; }
 

@@ -36,7 +36,7 @@ public:
         const std::string corner = look_.plain ? "+ " : "┗ ";
         std::string line;
         std::size_t begin = 0;
-        while (begin < keys.size()) {  // between two spaces a line may end
+        while (begin < keys.size()) {  // a line may end between two keys
             std::size_t end = std::min(keys.find("   ", begin), keys.size());
             const std::string part = keys.substr(begin, end - begin);
             if (!line.empty() && line.size() + 3 + part.size() > width_ - 2) {
@@ -75,7 +75,7 @@ std::string state_of(const QuestionView& shown) {
     return shown.size ? "   (" + std::to_string(*shown.size) + " bytes)" : "";
 }
 
-/// Words that are not one by their looks are in quotes: where one ends is not the target's choice.
+/// Quotes a word that does not look like one word: the target must not choose where an argument seems to end.
 std::string quoted(const std::string& word) {
     std::string text = ascii_safe(word);
     if (!text.empty() && text.find_first_of(" '\"") == std::string::npos) return text;
@@ -164,7 +164,7 @@ Drawn draw(const QuestionView& shown, const Look& look) {
         ascii_safe(shown.rule) + (shown.reason.empty() ? "" : "   reason: " + ascii_safe(shown.reason)),
         look.details);
     if (shown.offers(Scope::tree)) frame.field("beneath", ascii_safe(shown.tree), look.details);
-    // What hides something is known only now; the frame is drawn from the same values again.
+    // The fields say only now whether something is hidden, and the keys depend on it.
     Drawn drawn = frame.done();
     Frame feet(look);
     feet.foot(keys(shown, drawn.cut));

@@ -1,9 +1,9 @@
-// The prompt: a question as lines of a terminal, and what a typed line answers.
+// The prompt: a question as lines of a terminal, and the meaning of a typed line.
 //
-// Everything in a question is the target's choice. Bytes outside printable ASCII are shown as \xNN, one by
-// one: so nothing looks like something else, turns direction, moves the cursor or draws a frame. What is too
-// long is cut in the middle with the number of hidden bytes, and then nothing wider than a denial is taken
-// before the details were shown.
+// The target chooses everything in a question. Each byte outside printable ASCII is shown as \xNN. So nothing
+// looks like something else, turns direction, moves the cursor or draws a frame. A field that is too long is
+// cut in the middle, with the number of hidden bytes. Then only a denial is taken before the details were
+// shown.
 #pragma once
 
 #include <cstdint>
@@ -28,21 +28,21 @@ struct Drawn {
 };
 [[nodiscard]] Drawn draw(const QuestionView& shown, const Look& look);
 
-/// Printable ASCII; everything else as \xNN, and a backslash doubled.
+/// Printable ASCII stays, other bytes become \xNN, and a backslash is doubled.
 [[nodiscard]] std::string ascii_safe(std::string_view bytes);
-/// At most `width` columns; what is left out of the middle is counted: "…[+N bytes]…" in ASCII.
+/// At most `width` columns; "..[+N bytes].." stands for what is left out of the middle.
 [[nodiscard]] std::string shortened(const std::string& text, std::size_t width, bool& cut);
 
-/// What a line means. Letters never change their meaning.
+/// The meaning of a line. Letters never change their meaning.
 enum class Typed : std::uint8_t { deny, once, object, tree, deny_run, propose, details, kill, again };
-/// `detailed`: the details were shown, or nothing was hidden.
+/// `detailed` says that the details were shown, or that nothing was hidden.
 [[nodiscard]] Typed understand(std::string_view line, const QuestionView& shown, bool detailed);
 
-/// Lines as a terminal gives them. What was pasted is no answer: from its beginning to its end nothing
-/// counts, whatever lines it holds.
+/// Lines as a terminal gives them. A paste is no answer: nothing from its beginning to its end counts,
+/// whatever lines it holds.
 class TypedLines {
 public:
-    /// The line without what was pasted; nothing where it was part of a paste.
+    /// The line, or nothing if a part of it was pasted.
     [[nodiscard]] std::optional<std::string> take(std::string_view line);
 
 private:

@@ -35,7 +35,7 @@ void PromptKeys::key(char one, std::vector<std::string>& lines, std::string& ech
         line_ += one;
         echo += one;
     } else {
-        line_ += '?';  // no letter of ours
+        line_ += '?';  // it is no letter that answers
         echo += '?';
     }
 }

@@ -1,9 +1,8 @@
-// Keys at a prompt, from a terminal in raw mode: one letter and Enter, with nothing that was meant for
-// something else.
+// Keys at a prompt, from a terminal in raw mode: one letter and Enter.
 //
-// What comes in the guard time after the prompt was drawn is discarded; so is what is pasted, and what a
-// terminal says by itself (late replies, focus, mouse). A lone Esc, Ctrl-C and the end of input deny;
-// Ctrl-Z suspends. No descriptor, no clock: bytes and times are given.
+// Bytes that come in the guard time after the prompt was drawn are discarded. So are a paste and what a
+// terminal sends by itself (late replies, focus, mouse). A lone Esc, Ctrl-C and the end of input deny; Ctrl-Z
+// suspends. No descriptor and no clock: the caller gives bytes and times.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +16,20 @@ namespace callgate::approval {
 class PromptKeys {
 public:
     static constexpr std::int64_t guard_ns = 600'000'000;
-    /// A key's sequence comes at once; an Esc that nothing follows is a key.
+    /// The bytes of a key come together, so an Esc that nothing follows in this time is a key.
     static constexpr std::int64_t escape_ns = 50'000'000;
 
     /// A prompt was drawn.
     void begin(std::int64_t now_ns);
-    /// Lines that were typed; a denial is an empty one. What is to be echoed is appended to `echo`.
+    /// Returns the lines that were typed; an empty one denies. Appends to `echo` what the terminal shows.
     [[nodiscard]] std::vector<std::string> feed(std::string_view bytes, std::int64_t now_ns,
                                                 std::string& echo);
     /// Whether an Esc has waited long enough to be a key: it denies.
     [[nodiscard]] bool escaped(std::int64_t now_ns);
     [[nodiscard]] bool waits_for_escape() const { return state_ == State::escape; }
-    [[nodiscard]] std::int64_t guarded_until_ns() const { return guarded_until_ns_; }
-    /// Ctrl-Z was typed, since this was last asked. It counts in the guard time, too: it answers nothing.
+    /// The time at which the Esc that waits is a key.
+    [[nodiscard]] std::int64_t escape_due_ns() const { return escape_at_ns_ + escape_ns; }
+    /// Whether Ctrl-Z was typed since the last call. It counts in the guard time too, as it answers nothing.
     [[nodiscard]] bool take_suspend() { return std::exchange(suspend_, false); }
     /// A key was pressed since the prompt was drawn.
     [[nodiscard]] bool touched() const { return touched_; }

@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "base/directory.hpp"
-#include "rules/load/pattern.hpp"
 #include "base/escape.hpp"
+#include "rules/load/pattern.hpp"
 #include "supervisor/host/host.hpp"
 
 namespace callgate::approval {
@@ -38,10 +38,9 @@ std::string endpoint_conditions(const QuestionView& shown) {
     if (colon == std::string::npos) return "";
     std::string address = text.substr(0, colon);
     if (address.starts_with('[')) address = address.substr(1, address.size() - 2);
-    const std::string where = shown.host.empty() ? "\"address\": " + json_string(address)
-                                                 : "\"host\": " + json_string(shown.host);
-    return where + ", \"port\": " + text.substr(colon + 1) +
-           ", \"protocol\": " + json_string(protocol);
+    const std::string where =
+        shown.host.empty() ? "\"address\": " + json_string(address) : "\"host\": " + json_string(shown.host);
+    return where + ", \"port\": " + text.substr(colon + 1) + ", \"protocol\": " + json_string(protocol);
 }
 
 std::string object_conditions(const QuestionView& shown) {
@@ -54,14 +53,14 @@ std::string object_conditions(const QuestionView& shown) {
 
 std::string pending_directory(const std::string& config) { return config + "/pending"; }
 
-/// A name of ours and nothing else: it becomes a path.
+/// Whether it is a name that callgate gives: it becomes a path.
 bool is_name(std::string_view name) {
     return !name.empty() && std::ranges::all_of(name, [](char one) {
         return (one >= 'a' && one <= 'z') || (one >= '0' && one <= '9') || one == '-';
     });
 }
 
-/// Where the text of a JSON value with comments ends a string or comment that begins at `at`; else `at`.
+/// The end of the string or comment that begins at `at` in JSON with comments; else `at`.
 std::size_t skip(const std::string& text, std::size_t at) {
     if (text[at] == '"') {
         for (++at; at < text.size() && text[at] != '"'; ++at)
@@ -74,8 +73,8 @@ std::size_t skip(const std::string& text, std::size_t at) {
 }
 
 struct List {
-    std::size_t end = 0;   // of its "]"
-    std::size_t last = 0;  // behind the last thing in it that is no comment; its "[" where it is empty
+    std::size_t end = 0;   // its "]"
+    std::size_t last = 0;  // behind the last thing in it that is no comment, or behind its "["
     bool empty = true, comma = false;
 };
 
@@ -115,14 +114,14 @@ std::optional<List> find_rules(const std::string& text) {
 
 }  // namespace
 
-std::string proposed_rule(const QuestionView& shown) {
+Result<std::string> proposed_rule(const QuestionView& shown) {
     const auto sayable = [](std::string_view text) { return is_utf8(text); };
     if (!sayable(shown.object) || !sayable(shown.second_path) || !sayable(shown.program) ||
         !std::ranges::all_of(shown.arguments, sayable)) {
-        return "";
+        return errno_code(EILSEQ);
     }
     const std::string object = object_conditions(shown);
-    if (object.empty()) return "";
+    if (object.empty()) return errno_code(EINVAL);
     std::string rule = "{\"id\": \"accepted-" + shown.run + '-' + std::to_string(shown.id) +
                        "\", \"allow\": " + json_words(shown.operations) + ", " + object;
     if (!shown.arguments.empty()) {
@@ -130,17 +129,16 @@ std::string proposed_rule(const QuestionView& shown) {
         for (const std::string& one : shown.arguments) patterns.push_back(rules::quote_glob(one));
         rule += ", \"argv\": " + json_list(patterns);
     }
-    if (!shown.program.empty())
-        rule += ", \"program\": " + json_string(rules::quote_glob(shown.program));
+    if (!shown.program.empty()) rule += ", \"program\": " + json_string(rules::quote_glob(shown.program));
     return rule + "}";
 }
 
 Result<std::string> propose(const std::string& config, const QuestionView& shown) {
-    const std::string rule = proposed_rule(shown);
-    if (rule.empty()) return errno_code(EILSEQ);
+    const Result<std::string> rule = proposed_rule(shown);
+    if (!rule) return rule.error();
     if (config.empty()) return errno_code(ENOENT);
     for (std::size_t end = config.find('/', 1); end != std::string::npos; end = config.find('/', end + 1))
-        (void)::mkdir(config.substr(0, end).c_str(), 0700);  // a failure shows in the last one
+        (void)::mkdir(config.substr(0, end).c_str(), 0700);  // the last mkdir or open reports a failure
     (void)::mkdir(config.c_str(), 0700);
     (void)::mkdir(pending_directory(config).c_str(), 0700);
     const std::string name = shown.run + '-' + std::to_string(shown.id);
@@ -148,12 +146,12 @@ Result<std::string> propose(const std::string& config, const QuestionView& shown
     const UniqueFd file(::open((pending_directory(config) + '/' + name).c_str(),
                                O_WRONLY | O_CREAT | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!file) return errno_code();
-    // Somebody may have put something else there; of a FIFO or a stranger's file nothing is waited for.
+    // Another process may have put something else there: a FIFO, or another user's file.
     struct stat status {};
     if (::fstat(file.get(), &status) != 0) return errno_code();
     if (!S_ISREG(status.st_mode) || status.st_uid != ::geteuid()) return errno_code(EPERM);
     if (::ftruncate(file.get(), 0) != 0) return errno_code();
-    const std::string line = rule + '\n';
+    const std::string line = *rule + '\n';
     if (::write(file.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
         return errno_code(EIO);
     return name;
@@ -166,8 +164,8 @@ std::vector<Pending> pending_rules(const std::string& config) {
     if (!entries) return all;
     while (const dirent* const entry = ::readdir(entries.get())) {
         if (!is_name(entry->d_name)) continue;
-        constexpr std::size_t longest = 1U << 20;
-        auto text = read_regular_file(directory + '/' + entry->d_name, longest);
+        constexpr std::size_t max_proposal = 1U << 20;
+        auto text = read_regular_file(directory + '/' + entry->d_name, max_proposal);
         if (text.index() != 0) continue;
         std::string rule = std::get<0>(text);
         while (!rule.empty() && rule.back() == '\n') rule.pop_back();
@@ -184,7 +182,7 @@ bool drop_pending(const std::string& config, const std::string& name) {
 std::optional<std::string> with_rule(const std::string& text, const std::string& rule) {
     const auto list = find_rules(text);
     if (!list) return std::nullopt;
-    // Comments behind the last rule stay behind it, before the new one.
+    // Comments behind the last rule stay between it and the new one.
     std::string result = text.substr(0, list->last);
     if (!list->empty && !list->comma) result += ',';
     std::string between = text.substr(list->last, list->end - list->last);

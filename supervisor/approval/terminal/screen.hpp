@@ -1,8 +1,7 @@
-// What a program has told its terminal, as far as a prompt must put it back: the alternate screen, and the
-// modes that change what keys send or what is seen.
+// The state of a terminal that a prompt must put back: the alternate screen, and the modes of keys and cursor.
 //
-// Fed with every byte that goes to the person's terminal. Everything in it is the target's choice; it only
-// sets flags of a fixed list.
+// It reads every byte that goes to the person's terminal. The target chooses all of them; they only set flags of
+// a fixed list.
 #pragma once
 
 #include <array>
@@ -16,9 +15,9 @@ public:
     void feed(std::string_view bytes);
 
     [[nodiscard]] bool alternate() const;
-    /// Turns off what would get in the way of a prompt.
+    /// Turns off the modes that would disturb a prompt.
     [[nodiscard]] static std::string calm();
-    /// Puts back what the program had chosen.
+    /// Sets the modes that the program had chosen.
     [[nodiscard]] std::string restore() const;
 
 private:
@@ -49,7 +48,7 @@ private:
 
     State state_ = State::text;
     std::string parameters_;
-    std::array<bool, modes.size()> changed_{};  // from the usual
+    std::array<bool, modes.size()> changed_{};  // not as usual
     bool keypad_ = false;
 };
 

@@ -1,4 +1,5 @@
-// Prompts between the bytes that a terminal relays.
+#include "supervisor/approval/terminal/terminal_prompt.hpp"
+
 #include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -7,27 +8,34 @@
 #include <array>
 #include <charconv>
 
-#include "supervisor/approval/terminal/prompt.hpp"
-#include "supervisor/approval/terminal/proposal.hpp"
-#include "supervisor/approval/terminal/terminal.hpp"
-#include "supervisor/approval/protocol/wire.hpp"
 #include "base/clock.hpp"
+#include "supervisor/approval/protocol/wire.hpp"
 
 namespace callgate::approval {
 
 namespace {
 
-constexpr std::int64_t silence_ns = 300'000'000;
-constexpr std::int64_t position_ns = 200'000'000;  // until a terminal has said where its cursor is
+constexpr std::int64_t millisecond_ns = 1'000'000;
+constexpr std::int64_t silence_ns = 300 * millisecond_ns;
+constexpr std::int64_t position_ns = 200 * millisecond_ns;  // until a terminal has said where its cursor is
+
+std::string_view terminal_kind() {
+    const char* const term = ::getenv("TERM");
+    return term == nullptr ? "" : term;
+}
+
+bool has_alternate_screen() {
+    const std::string_view kind = terminal_kind();
+    return !(kind.empty() || kind == "dumb" || kind.starts_with("linux") || kind.starts_with("vt"));
+}
 
 /// Terminals with one screen that are more than a printer.
 bool says_position() {
-    const char* const term = ::getenv("TERM");
-    const std::string_view kind = term == nullptr ? "" : term;
+    const std::string_view kind = terminal_kind();
     return kind.starts_with("linux") || kind.starts_with("vt");
 }
 
-/// "ESC [ ROW ; COLUMN R" somewhere in `typed`, which is taken out of it.
+/// Takes "ESC [ ROW ; COLUMN R" out of `typed`. False: it is not in there.
 bool take_position(std::string& typed, int& row, int& column) {
     for (std::size_t at = typed.find("\x1b["); at != std::string::npos; at = typed.find("\x1b[", at + 1)) {
         const char* const end = typed.data() + typed.size();
@@ -43,185 +51,158 @@ bool take_position(std::string& typed, int& row, int& column) {
 
 }  // namespace
 
-void Terminal::look_for_questions() {
-    if (ended_) return;
-    const auto open = environment_.broker->questions();
+TerminalPrompt::TerminalPrompt(PersonTerminal& person, CommandTerminal& command, Relay& relay,
+                               const JobControl& jobs, QuestionQueue& questions, std::string run,
+                               std::string config)
+    : person_(person),
+      command_(command),
+      relay_(relay),
+      jobs_(jobs),
+      questions_(questions),
+      run_(std::move(run)),
+      engine_(PromptEngine::Input::keys, std::move(config)),
+      one_screen_(!has_alternate_screen()) {}
+
+void TerminalPrompt::update() {
+    const auto open = questions_.questions();
+    if (const QuestionView* const shown = engine_.question()) {
+        if (std::ranges::any_of(open, [&](const auto& one) { return one.question->id == shown->id; })) return;
+        engine_.close();
+    }
+    waiting_ = !open_ && !open.empty();
+    if (open.empty()) return end();
     const std::int64_t now = monotonic_ns();
-    if (prompting_ && shown_) {
-        const bool still =
-            std::ranges::any_of(open, [&](const auto& one) { return one.question->id == shown_->id; });
-        if (still) return;
-        shown_.reset();
-    }
-    looking_ = false;
-    if (open.empty()) {
-        if (prompting_) end_prompt();
-        return;
-    }
-    looking_ = !prompting_;
-    // A shell, or another job, has the terminal.
-    if (!prompting_ && !person_.foreground()) return tell_in_background(open.front().question->id);
-    // The person may be typing, for the command: not into a prompt.
-    if (!prompting_ && now - last_key_ns_ < silence_ns) return;
-    looking_ = false;
+    // In the background a shell, or another job, has the terminal.
+    if (!open_ && !person_.foreground()) return tell_in_background(open.front().question->id);
+    if (!open_ && now - last_key_ns_ < silence_ns) return;
+    waiting_ = false;
     std::string line = ask_message(open.front(), now);
     line.pop_back();
     auto message = parse_from_run(line, now);
     if (!message.ask) return;
-    message.ask->run = environment_.run;
-    shown_ = std::move(message.ask);
-    if (!prompting_) begin_prompt();
-    draw(false);
+    message.ask->run = run_;
+    engine_.open(std::move(*message.ask));
+    if (!open_) begin();
+    draw();
 }
 
-void Terminal::tell_in_background(std::uint64_t question) {
+void TerminalPrompt::tell_in_background(std::uint64_t question) {
     if (std::exchange(told_, question) == question) return;
-    show("\r\ncallgate: run " + environment_.run +
-         " asks a question: bring it to the foreground (fg), or answer it with: callgate approve " +
-         environment_.run + "\r\n");
+    relay_.show("\r\ncallgate: run " + run_ +
+                " asks a question: bring it to the foreground (fg), or answer it with: callgate approve " +
+                run_ + "\r\n");
 }
 
-/// What else comes meanwhile was typed for the command.
-std::optional<Terminal::Position> Terminal::ask_position() {
-    show("\x1b[6n");
+/// Other bytes that come meanwhile were typed for the command.
+std::optional<TerminalPrompt::Position> TerminalPrompt::ask_position() {
+    relay_.show("\x1b[6n");
     std::string typed;
     const std::int64_t end = monotonic_ns() + position_ns;
     Position found;
     bool known = false;
     for (std::int64_t now = monotonic_ns(); !known && now < end; now = monotonic_ns()) {
         pollfd ready{person_.descriptor(), POLLIN, 0};
-        if (::poll(&ready, 1, static_cast<int>((end - now) / 1'000'000) + 1) <= 0) continue;
-        std::array<char, 256> bytes;
-        const ssize_t got = ::read(person_.descriptor(), bytes.data(), bytes.size());
-        if (got <= 0) break;
-        typed.append(bytes.data(), static_cast<std::size_t>(got));
+        if (::poll(&ready, 1, static_cast<int>((end - now) / millisecond_ns) + 1) <= 0) continue;
+        const std::string more = relay_.read_keys();
+        if (more.empty()) break;
+        typed += more;
         known = take_position(typed, found.row, found.column);
     }
-    if (keys_taken_) input_ += typed;
+    if (jobs_.keys_are_the_commands()) relay_.pass_keys(typed);
     return known ? std::optional(found) : std::nullopt;
 }
 
-void Terminal::show_prompt(std::string_view text) {
-    prompt_lines_ += static_cast<int>(std::ranges::count(text, '\n'));
-    show(text);
+void TerminalPrompt::show(std::string_view text) {
+    lines_ += static_cast<int>(std::ranges::count(text, '\n'));
+    relay_.show(text);
 }
 
-/// Where the lines of the prompt did not fit beneath the cursor, everything above was moved up by them.
-void Terminal::erase_prompt() {
-    if (!prompt_at_) return show("\r\n");
+/// Lines that did not fit below the cursor have moved everything above up.
+void TerminalPrompt::erase() {
+    if (!cursor_at_) return relay_.show("\r\n");
     const int rows = std::max<int>(person_.size().ws_row, 1);
-    const int moved = std::max(prompt_at_->row + prompt_lines_ - rows, 0);
-    const int row = prompt_at_->row - moved;
-    show(row > 0 ? "\x1b[" + std::to_string(row) + ';' + std::to_string(prompt_at_->column) + "H\x1b[J"
-                 : std::string("\x1b[H\x1b[J"));
+    const int moved = std::max(cursor_at_->row + lines_ - rows, 0);
+    const int row = cursor_at_->row - moved;
+    relay_.show(row > 0 ? "\x1b[" + std::to_string(row) + ';' + std::to_string(cursor_at_->column) + "H\x1b[J"
+                        : std::string("\x1b[H\x1b[J"));
 }
 
-void Terminal::begin_prompt() {
-    prompting_ = true;
-    on_alternate_ = screen_.alternate();
-    if (!keys_taken_) person_.take();
-    prompt_lines_ = 0;
-    prompt_at_ = plain_ && says_position() ? ask_position() : std::nullopt;
-    show(Screen::calm());
-    if (plain_) {
-        show_prompt("\r\n");
+void TerminalPrompt::begin() {
+    open_ = true;
+    relay_.hold();
+    on_alternate_ = relay_.screen().alternate();
+    if (!jobs_.keys_are_the_commands()) person_.take();
+    lines_ = 0;
+    cursor_at_ = one_screen_ && says_position() ? ask_position() : std::nullopt;
+    relay_.show(Screen::calm());
+    if (one_screen_) {
+        show("\r\n");
     } else {
-        show(on_alternate_ ? "\x1b[?2004h" : "\x1b[?1049h\x1b[?2004h");
+        relay_.show(on_alternate_ ? "\x1b[?2004h" : "\x1b[?1049h\x1b[?2004h");
     }
 }
 
-void Terminal::draw(bool details) {
+void TerminalPrompt::draw() {
     Look look;
     if (const winsize size = person_.size(); size.ws_col > 0) look.columns = size.ws_col;
-    look.total = std::max<std::size_t>(environment_.broker->questions().size(), 1);
-    look.details = details;
-    look.plain = plain_;
+    look.total = std::max<std::size_t>(questions_.questions().size(), 1);
+    look.plain = one_screen_;
     look.now_ns = monotonic_ns();
-    const Drawn drawn = approval::draw(*shown_, look);
-    detailed_ = details || !drawn.cut;
-    std::string text = plain_ ? "\r\n" : "\x1b[r\x1b[2J\x1b[H";
-    for (const char one : drawn.text) {
-        if (one == '\n') text += '\r';
-        text += one;
-    }
-    show_prompt(text);
+    show((one_screen_ ? "\r\n" : "\x1b[r\x1b[2J\x1b[H") + engine_.draw(look));
     ::tcflush(person_.descriptor(), TCIFLUSH);
-    keys_.begin(monotonic_ns());
-    confined_at_ns_ = keys_.guarded_until_ns();
+    engine_.drawn(monotonic_ns());
 }
 
-/// The mark appears when keys count: who types before it sees nothing of it.
-void Terminal::ask_for_key(std::string_view before) {
-    confined_at_ns_ = 0;
-    show_prompt(std::string(before) + "> ");
+void TerminalPrompt::resized() {
+    if (engine_.question() != nullptr) draw();
 }
 
-/// Then the screen is what it was: the terminal's own, where it has two; else the prompt is erased, and the
-/// command is told to draw again.
-void Terminal::end_prompt() {
-    prompting_ = false;
-    confined_at_ns_ = 0;
-    shown_.reset();
-    if (plain_) {
-        erase_prompt();
+void TerminalPrompt::end() {
+    if (!std::exchange(open_, false)) return;
+    engine_.close();
+    if (one_screen_) {
+        erase();
     } else {
-        show(on_alternate_ ? "\x1b[?2004l\x1b[2J\x1b[H" : "\x1b[?2004l\x1b[?1049l");
+        relay_.show(on_alternate_ ? "\x1b[?2004l\x1b[2J\x1b[H" : "\x1b[?2004l\x1b[?1049l");
     }
-    show(screen_.restore());
-    if (!keys_taken_) person_.give_back();
-    screen_.feed(held_);
-    show(std::exchange(held_, {}));
-    if (plain_ || on_alternate_) {
-        pass_size(1);
-        pass_size();
-    }
+    relay_.show(relay_.screen().restore());
+    if (!jobs_.keys_are_the_commands()) person_.give_back();
+    relay_.release();
+    if (one_screen_ || on_alternate_) command_.redraw();
 }
 
-void Terminal::on_keys(std::string_view typed) {
-    std::string echo;
-    const bool fresh = !keys_.touched();
-    const auto lines = keys_.feed(typed, monotonic_ns(), echo);
-    show_prompt(echo);
-    if (keys_.take_suspend()) return environment_.suspend();
-    if (fresh && keys_.touched() && shown_) environment_.broker->rest(shown_->id);
-    if (!lines.empty()) on_line(lines.front());  // one line for one prompt
+bool TerminalPrompt::feed(std::string_view typed) { return follow(engine_.feed(typed, monotonic_ns())); }
+
+void TerminalPrompt::tick() {
+    if (open_) follow(engine_.tick(monotonic_ns()));
 }
 
-void Terminal::answer(rules::Action action, Scope scope) {
+int TerminalPrompt::timeout_ms(int most) const {
+    constexpr int look_again_ms = 50;  // for silence, or for the foreground
+    if (waiting_) most = std::min(most, look_again_ms);
+    const auto due = engine_.due_ns();
+    if (!due) return most;
+    const std::int64_t left = std::max<std::int64_t>(*due - monotonic_ns(), 0) / millisecond_ns + 1;
+    return static_cast<int>(std::min<std::int64_t>(left, most));
+}
+
+bool TerminalPrompt::follow(const PromptStep& step) {
+    show(step.text);
+    if (step.began) questions_.rest(engine_.question()->id);
+    if (step.kind == PromptStep::Kind::answer) answer(step);
+    if (step.kind == PromptStep::Kind::redraw) draw();
+    return step.kind == PromptStep::Kind::suspend;
+}
+
+void TerminalPrompt::answer(const PromptStep& step) {
     Reply reply;
-    reply.action = action;
-    reply.scope = scope;
+    reply.action = step.action;
+    reply.scope = step.scope;
     reply.who = {::getuid(), ::getpid(), "tty"};
-    static_cast<void>(environment_.broker->answer(shown_->id, shown_->key, std::move(reply)));
-    shown_.reset();
-    look_for_questions();
-}
-
-void Terminal::on_line(const std::string& line) {
-    if (!shown_) return;
-    switch (understand(line, *shown_, detailed_)) {
-        case Typed::deny:
-            return answer(rules::Action::deny, Scope::once);
-        case Typed::once:
-            return answer(rules::Action::allow, Scope::once);
-        case Typed::object:
-            return answer(rules::Action::allow, Scope::object);
-        case Typed::tree:
-            return answer(rules::Action::allow, Scope::tree);
-        case Typed::deny_run:
-            return answer(rules::Action::deny, shown_->offers(Scope::object) ? Scope::object : Scope::once);
-        case Typed::kill:
-            return answer(rules::Action::kill, Scope::once);
-        case Typed::details:
-            return draw(true);
-        case Typed::propose:
-            if (const auto name = propose(environment_.config, *shown_))
-                return ask_for_key("proposed as " + *name + "; the question still waits\r\n");
-            else
-                return ask_for_key("no rule can be proposed: " + name.error().message() + "\r\n");
-        case Typed::again:
-            return ask_for_key("not understood; Enter denies\r\n");
-    }
+    const QuestionView& shown = *engine_.question();
+    static_cast<void>(questions_.answer(shown.id, shown.key, std::move(reply)));
+    engine_.close();
+    update();
 }
 
 }  // namespace callgate::approval

@@ -17,28 +17,24 @@ namespace {
 
 constexpr std::int64_t second = fakes::HandClock::second;
 
-/// A broker with a clock that is moved by hand.
-struct Bench {
-    explicit Bench(QuestionQueue::Settings settings = {})
-        : broker(settings, journal,
-                 {.now_ns = [this] { return now; },
-                  .has_signal = [this](pid_t thread) { return signalled.contains(thread); },
-                  .resume =
-                      [this](ParkedCalls calls) {
-                          for (const ParkedCall& call : calls) {
-                              resumed.push_back(call.call.notification().id);
-                              last = call.approvals.back();
-                          }
-                          held.splice(held.end(), calls);
-                      },
-                  .changed = [] {},
-                  .seek = [] { return false; },
-                  .kill = [this] { ++kills; }}) {
-        broker.open(true);
+/// A queue with a clock that is moved by hand.
+struct Bench final : QueueOwner {
+    explicit Bench(QuestionQueue::Settings settings = {}) : queue(settings, log, *this) { queue.open(true); }
+    std::int64_t now_ns() override { return now; }
+    bool has_signal(pid_t thread) override { return signalled.contains(thread); }
+    void resume(ParkedCalls calls) override {
+        for (const ParkedCall& call : calls) {
+            resumed.push_back(call.call.notification().id);
+            last = call.approvals.back();
+        }
+        held.splice(held.end(), calls);
     }
+    void questions_changed() override {}
+    bool find_approver() override { return false; }
+    void kill_run() override { ++kills; }
 
     fakes::NotificationSource source;
-    fakes::ApprovalLog journal;
+    fakes::ApprovalLog log;
     fakes::HandClock clock;
     std::int64_t& now = clock.now_ns;
     std::set<pid_t> signalled;
@@ -47,7 +43,7 @@ struct Bench {
     ParkedCalls held;
     int kills = 0;
     std::uint64_t callers = 0;
-    QuestionQueue broker;
+    QuestionQueue queue;
 
     static Subject subject(const std::string& path, rules::OperationSet operations = rules::Operation::modify,
                            const std::string& program = "/usr/bin/tool") {
@@ -57,7 +53,7 @@ struct Bench {
         subject.program = program;
         return subject;
     }
-    /// One more caller asks for `path`.
+    /// Another caller asks for `path`.
     Admission ask(const std::string& path, const std::string& rule = "default") {
         Question question;
         question.subject = subject(path);
@@ -67,15 +63,15 @@ struct Bench {
         question.home = "/home/u";
         const std::uint64_t id = ++callers;
         ParkedCall call{kernel::PendingCall(source, {.id = id, .thread = static_cast<pid_t>(id)}), now, {}};
-        Admission how = broker.join(question.key, call);
-        if (how == Admission::unknown) how = broker.ask(std::move(question), call);
+        Admission how = queue.join(question.key, call);
+        if (how == Admission::unknown) how = queue.ask(std::move(question), call);
         return how;
     }
     Applied answer(std::size_t index, rules::Action action, Scope scope = Scope::once) {
-        const auto open = broker.questions().at(index);
-        return broker.answer(open.question->id, open.question->key, {.action = action, .scope = scope});
+        const auto open = queue.questions().at(index);
+        return queue.answer(open.question->id, open.question->key, {.action = action, .scope = scope});
     }
-    [[nodiscard]] const std::string& last_line() const { return journal.lines.back(); }
+    [[nodiscard]] const std::string& last_line() const { return log.lines.back(); }
 };
 
 }  // namespace
@@ -84,13 +80,13 @@ TEST_CASE("what is allowed once lets the caller go on that waits longest") {
     Bench bench;
     CHECK(bench.ask("/a") == Admission::parked);
     CHECK(bench.ask("/a") == Admission::parked);
-    REQUIRE(bench.broker.questions().size() == 1);
-    CHECK(bench.broker.questions()[0].count == 2);
+    REQUIRE(bench.queue.questions().size() == 1);
+    CHECK(bench.queue.questions()[0].count == 2);
     CHECK(bench.answer(0, rules::Action::allow) == Applied::yes);
     CHECK(bench.resumed == std::vector<std::uint64_t>{1});
-    CHECK(bench.broker.questions()[0].callers == 1);
+    CHECK(bench.queue.questions()[0].callers == 1);
     CHECK(bench.source.answers.empty());
-    CHECK(bench.journal.lines == std::vector<std::string>{"shown /a", "answered /a allow once by person x2"});
+    CHECK(bench.log.lines == std::vector<std::string>{"shown /a", "answered /a allow once by person x2"});
 }
 
 TEST_CASE("a denial is for all that wait") {
@@ -99,16 +95,15 @@ TEST_CASE("a denial is for all that wait") {
     CHECK(bench.answer(0, rules::Action::deny) == Applied::yes);
     CHECK(bench.resumed.size() == 5);
     CHECK(bench.last.action == rules::Action::deny);
-    CHECK(bench.broker.questions().empty());
+    CHECK(bench.queue.questions().empty());
 }
 
 TEST_CASE("an answer needs the question's key, and denies without it") {
     Bench bench;
     CHECK(bench.ask("/a") == Admission::parked);
-    CHECK(bench.broker.answer(1, "sha256:other", {.action = rules::Action::allow}) ==
-          Applied::other_question);
+    CHECK(bench.queue.answer(1, "sha256:other", {.action = rules::Action::allow}) == Applied::other_question);
     CHECK(bench.last.action == rules::Action::deny);
-    CHECK(bench.broker.answer(1, "sha256:other", {.action = rules::Action::allow}) ==
+    CHECK(bench.queue.answer(1, "sha256:other", {.action = rules::Action::allow}) ==
           Applied::unknown_question);
 }
 
@@ -117,14 +112,14 @@ TEST_CASE("nothing wider than what is offered can be answered") {
     CHECK(bench.ask("/home/u/x") == Admission::parked);  // its directory is home
     CHECK(bench.answer(0, rules::Action::allow, Scope::tree) == Applied::not_offered);
     CHECK(bench.last.action == rules::Action::deny);
-    CHECK(bench.broker.grants().empty());
+    CHECK(bench.queue.grants().empty());
 }
 
 TEST_CASE("a grant covers the operations, the object and the program that were shown") {
     Bench bench;
     CHECK(bench.ask("/home/u/p/x") == Admission::parked);
     CHECK(bench.answer(0, rules::Action::allow, Scope::object) == Applied::yes);
-    const auto granted = [&](const Subject& subject) { return bench.broker.granted(subject).has_value(); };
+    const auto granted = [&](const Subject& subject) { return bench.queue.granted(subject).has_value(); };
     CHECK(granted(Bench::subject("/home/u/p/x")));
     CHECK_FALSE(granted(Bench::subject("/home/u/p/y")));
     CHECK_FALSE(granted(Bench::subject("/home/u/p/x", rules::Operation::remove)));
@@ -139,15 +134,15 @@ TEST_CASE("a grant of a directory covers what lies beneath it, by components") {
     Bench bench;
     CHECK(bench.ask("/home/u/p/x") == Admission::parked);
     CHECK(bench.answer(0, rules::Action::allow, Scope::tree) == Applied::yes);
-    const auto granted = [&](const Subject& subject) { return bench.broker.granted(subject).has_value(); };
+    const auto granted = [&](const Subject& subject) { return bench.queue.granted(subject).has_value(); };
     CHECK(granted(Bench::subject("/home/u/p/deep/y")));
     CHECK_FALSE(granted(Bench::subject("/home/u/pq")));
     CHECK_FALSE(granted(Bench::subject("/home/u")));
-    const auto revoked = bench.broker.grants();
+    const auto revoked = bench.queue.grants();
     REQUIRE(revoked.size() == 1);
-    CHECK(bench.broker.revoke(revoked[0].number, {}) == Applied::yes);
+    CHECK(bench.queue.revoke(revoked[0].number, {}) == Applied::yes);
     CHECK_FALSE(granted(Bench::subject("/home/u/p/x")));
-    CHECK(bench.broker.revoke(revoked[0].number, {}) == Applied::unknown_question);
+    CHECK(bench.queue.revoke(revoked[0].number, {}) == Applied::unknown_question);
     CHECK(bench.last_line() == "revoked 1");
 }
 
@@ -157,8 +152,8 @@ TEST_CASE("of two grants the one that denies counts") {
     CHECK(bench.answer(0, rules::Action::allow, Scope::tree) == Applied::yes);
     CHECK(bench.ask("/home/u/p/y") == Admission::parked);
     CHECK(bench.answer(0, rules::Action::deny, Scope::object) == Applied::yes);
-    CHECK(bench.broker.granted(Bench::subject("/home/u/p/y"))->action == rules::Action::deny);
-    CHECK(bench.broker.granted(Bench::subject("/home/u/p/x"))->action == rules::Action::allow);
+    CHECK(bench.queue.granted(Bench::subject("/home/u/p/y"))->action == rules::Action::deny);
+    CHECK(bench.queue.granted(Bench::subject("/home/u/p/x"))->action == rules::Action::allow);
 }
 
 TEST_CASE("a use of a grant is put on record only while it still decides") {
@@ -166,46 +161,46 @@ TEST_CASE("a use of a grant is put on record only while it still decides") {
     CHECK(bench.ask("/tree/a/file") == Admission::parked);
     CHECK(bench.answer(0, rules::Action::allow, Scope::object) == Applied::yes);
     const Subject asked = Bench::subject("/tree/a/file");
-    const auto granted = bench.broker.granted(asked);
+    const auto granted = bench.queue.granted(asked);
     REQUIRE(granted);
     std::uint64_t recorded = 0;
     const auto record = [&](const QuestionQueue::Granted& now) { recorded = now.grant; };
-    CHECK(bench.broker.while_granted(asked, rules::Action::allow, record));
+    CHECK(bench.queue.while_granted(asked, rules::Action::allow, record));
     CHECK(recorded == granted->grant);
     recorded = 0;
-    CHECK_FALSE(bench.broker.while_granted(asked, rules::Action::deny, record));
-    CHECK(bench.broker.revoke(granted->grant, {}) == Applied::yes);
-    CHECK_FALSE(bench.broker.while_granted(asked, rules::Action::allow, record));
+    CHECK_FALSE(bench.queue.while_granted(asked, rules::Action::deny, record));
+    CHECK(bench.queue.revoke(granted->grant, {}) == Applied::yes);
+    CHECK_FALSE(bench.queue.while_granted(asked, rules::Action::allow, record));
     CHECK(recorded == 0);
 }
 
 TEST_CASE("what gets a name that a grant covers, and had none, gains by it") {
     Bench bench;
     CHECK(bench.ask("/tree/a/file") == Admission::parked);
-    CHECK_FALSE(bench.broker.gained_by_move("/tree/b/x", "/tree/a/x"));
+    CHECK_FALSE(bench.queue.gained_by_move("/tree/b/x", "/tree/a/x"));
     CHECK(bench.answer(0, rules::Action::allow, Scope::tree) == Applied::yes);
-    CHECK(bench.broker.gained_by_move("/tree/b/x", "/tree/a/x"));
-    CHECK(bench.broker.gained_by_move("/tree/b", "/tree/a"));
-    CHECK(bench.broker.gained_by_move("/tree/b", "/tree"));  // with the directory beneath it
-    CHECK_FALSE(bench.broker.gained_by_move("/tree/a/x", "/tree/a/deep/x"));
-    CHECK_FALSE(bench.broker.gained_by_move("/tree/b/x", "/tree/ab"));
+    CHECK(bench.queue.gained_by_move("/tree/b/x", "/tree/a/x"));
+    CHECK(bench.queue.gained_by_move("/tree/b", "/tree/a"));
+    CHECK(bench.queue.gained_by_move("/tree/b", "/tree"));  // with the directory beneath it
+    CHECK_FALSE(bench.queue.gained_by_move("/tree/a/x", "/tree/a/deep/x"));
+    CHECK_FALSE(bench.queue.gained_by_move("/tree/b/x", "/tree/ab"));
     CHECK(bench.ask("/tree/c/file") == Admission::parked);
     CHECK(bench.answer(0, rules::Action::allow, Scope::object) == Applied::yes);
-    CHECK(bench.broker.gained_by_move("/tree/a/x", "/tree/c/file"));
-    CHECK(bench.broker.gained_by_move("/tree/a", "/tree/c"));
-    CHECK_FALSE(bench.broker.gained_by_move("/tree/a/x", "/tree/c/other"));
+    CHECK(bench.queue.gained_by_move("/tree/a/x", "/tree/c/file"));
+    CHECK(bench.queue.gained_by_move("/tree/a", "/tree/c"));
+    CHECK_FALSE(bench.queue.gained_by_move("/tree/a/x", "/tree/c/other"));
     CHECK(bench.ask("/tree/d/file") == Admission::parked);
     CHECK(bench.answer(0, rules::Action::deny, Scope::object) == Applied::yes);
-    CHECK_FALSE(bench.broker.gained_by_move("/tree/b/x", "/tree/d/file"));
+    CHECK_FALSE(bench.queue.gained_by_move("/tree/b/x", "/tree/d/file"));
 }
 
 TEST_CASE("grants are limited in number; one that cannot be kept counts once") {
     Bench bench({.new_per_minute = 1000});
-    for (std::size_t n = 0; n < Grants::most + 1; ++n) {
+    for (std::size_t n = 0; n < Grants::max_grants + 1; ++n) {
         CHECK(bench.ask("/home/u/p/" + std::to_string(n)) == Admission::parked);
         CHECK(bench.answer(0, rules::Action::allow, Scope::object) == Applied::yes);
     }
-    CHECK(bench.broker.grants().size() == Grants::most);
+    CHECK(bench.queue.grants().size() == Grants::max_grants);
     CHECK(bench.last.grant == 0);
     CHECK(bench.last_line() == "answered /home/u/p/256 allow once by person x1");
 }
@@ -214,10 +209,10 @@ TEST_CASE("what nobody answers is denied in time, on record") {
     Bench bench;
     CHECK(bench.ask("/a") == Admission::parked);
     bench.now += 59 * second;
-    CHECK(bench.broker.tick());
+    CHECK(bench.queue.tick());
     CHECK(bench.resumed.empty());
     bench.now += 2 * second;
-    CHECK_FALSE(bench.broker.tick());
+    CHECK_FALSE(bench.queue.tick());
     CHECK(bench.resumed.size() == 1);
     CHECK(bench.last.by == rules::DecidedBy::timeout);
     CHECK(bench.last_line() == "answered /a deny once by timeout x1");
@@ -230,14 +225,14 @@ TEST_CASE("who answers has the whole time for the next question, and rest once b
     bench.now += 50 * second;
     CHECK(bench.answer(0, rules::Action::deny) == Applied::yes);
     bench.now += 50 * second;
-    CHECK(bench.broker.tick());
+    CHECK(bench.queue.tick());
     CHECK(bench.resumed.size() == 1);
-    bench.broker.rest(bench.broker.questions()[0].question->id);
+    bench.queue.rest(bench.queue.questions()[0].question->id);
     bench.now += 500 * second;
-    CHECK(bench.broker.tick());
-    bench.broker.rest(bench.broker.questions()[0].question->id);  // no second time
+    CHECK(bench.queue.tick());
+    bench.queue.rest(bench.queue.questions()[0].question->id);  // no second time
     bench.now += 101 * second;
-    CHECK_FALSE(bench.broker.tick());
+    CHECK_FALSE(bench.queue.tick());
 }
 
 TEST_CASE("a question is withdrawn at the next tick when its caller is gone") {
@@ -245,10 +240,10 @@ TEST_CASE("a question is withdrawn at the next tick when its caller is gone") {
     CHECK(bench.ask("/a") == Admission::parked);
     CHECK(bench.ask("/a") == Admission::parked);
     bench.source.gone = {1};
-    CHECK(bench.broker.tick());
-    CHECK(bench.broker.questions()[0].callers == 1);
+    CHECK(bench.queue.tick());
+    CHECK(bench.queue.questions()[0].callers == 1);
     bench.source.gone = {1, 2};
-    CHECK_FALSE(bench.broker.tick());
+    CHECK_FALSE(bench.queue.tick());
     CHECK(bench.last_line() == "withdrawn /a");
     CHECK(bench.resumed.empty());
 }
@@ -257,15 +252,15 @@ TEST_CASE("a caller with a signal is interrupted, and its question waits for it 
     Bench bench;
     CHECK(bench.ask("/a") == Admission::parked);
     bench.signalled = {1};
-    CHECK(bench.broker.tick());
+    CHECK(bench.queue.tick());
     CHECK(bench.source.answer_to(1).value().error == 512);
     bench.signalled.clear();
     CHECK(bench.ask("/a") == Admission::parked);
-    CHECK(bench.journal.lines.size() == 1);
+    CHECK(bench.log.lines.size() == 1);
     bench.signalled = {2};
-    CHECK(bench.broker.tick());
+    CHECK(bench.queue.tick());
     bench.now += second;
-    CHECK_FALSE(bench.broker.tick());
+    CHECK_FALSE(bench.queue.tick());
     CHECK(bench.last_line() == "withdrawn /a");
 }
 
@@ -286,7 +281,7 @@ TEST_CASE("parked calls are limited, and thousands of equal ones are one questio
     Bench bench({.calls = 10'000});
     for (int n = 0; n < 10'000; ++n) CHECK(bench.ask("/a") == Admission::parked);
     CHECK(bench.ask("/a") == Admission::too_many);
-    CHECK(bench.broker.questions()[0].count == 10'000);
+    CHECK(bench.queue.questions()[0].count == 10'000);
     CHECK(bench.answer(0, rules::Action::allow, Scope::object) == Applied::yes);
     CHECK(bench.resumed.size() == 10'000);
     CHECK(bench.ask("/a") == Admission::parked);
@@ -294,20 +289,20 @@ TEST_CASE("parked calls are limited, and thousands of equal ones are one questio
 
 TEST_CASE("what cannot be recorded is not asked, and an answer that cannot be denies") {
     Bench bench;
-    bench.journal.writable = false;
+    bench.log.writable = false;
     CHECK(bench.ask("/a") == Admission::unrecorded);
-    bench.journal.writable = true;
+    bench.log.writable = true;
     CHECK(bench.ask("/home/u/p/x") == Admission::parked);
-    bench.journal.writable = false;
+    bench.log.writable = false;
     CHECK(bench.answer(0, rules::Action::allow, Scope::object) == Applied::unrecorded);
     CHECK(bench.last.action == rules::Action::deny);
-    CHECK(bench.broker.grants().empty());
+    CHECK(bench.queue.grants().empty());
 }
 
 TEST_CASE("when nobody can answer any more, what waits is denied and nothing is asked") {
     Bench bench;
     CHECK(bench.ask("/a") == Admission::parked);
-    bench.broker.open(false);
+    bench.queue.open(false);
     CHECK(bench.resumed.size() == 1);
     CHECK(bench.last.action == rules::Action::deny);
     CHECK(bench.ask("/a") == Admission::nobody);
@@ -316,10 +311,10 @@ TEST_CASE("when nobody can answer any more, what waits is denied and nothing is 
 TEST_CASE("an answer of kill ends the run, once it is on record") {
     Bench bench;
     CHECK(bench.ask("/a") == Admission::parked);
-    bench.journal.writable = false;
+    bench.log.writable = false;
     CHECK(bench.answer(0, rules::Action::kill) == Applied::unrecorded);
     CHECK(bench.kills == 0);
-    bench.journal.writable = true;
+    bench.log.writable = true;
     CHECK(bench.ask("/a") == Admission::parked);
     CHECK(bench.answer(0, rules::Action::kill) == Applied::yes);
     CHECK(bench.kills == 1);

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "rules/load/loader.hpp"
-#include "supervisor/approval/terminal/proposal.hpp"
 #include "supervisor/approval/protocol/wire.hpp"
+#include "supervisor/approval/terminal/proposal.hpp"
 
 using namespace callgate;
 using namespace callgate::approval;
@@ -31,10 +31,10 @@ Question question_of(const std::string& path) {
     return question;
 }
 
-/// As it reaches who answers: through the protocol.
+/// A question as it reaches an approver, through the protocol.
 QuestionView shown_of(Question question, std::uint64_t count = 1) {
     const QuestionQueue::Open open{std::make_shared<const Question>(std::move(question)), count, count,
-                            58'000'000'000};
+                                   58'000'000'000};
     std::string line = ask_message(open, 0);
     line.pop_back();
     auto message = parse_from_run(line, 0);
@@ -205,17 +205,17 @@ TEST_CASE("what a deciding program says is understood or denies") {
 
 TEST_CASE("a proposed rule names exactly what was shown") {
     Question question = question_of("/home/u/p/a[b]*");
-    CHECK(proposed_rule(shown_of(std::move(question))) ==
+    CHECK(proposed_rule(shown_of(std::move(question))).value() ==
           R"({"id": "accepted-k3f9ab-7", "allow": ["read", "create"], "path": "/home/u/p/a\\[b\\]\\*", )"
           R"("program": "/usr/bin/python3.11"})");
-    CHECK(proposed_rule(shown_of(question_of("/w/\xff"))).empty());
+    CHECK(proposed_rule(shown_of(question_of("/w/\xff"))).error() == errno_code(EILSEQ));
     Question connect = question_of("/");
     connect.operation = rules::Operation::connect;
     connect.subject.operations = rules::Operation::connect;
     connect.subject.object =
         AskedObject(rules::Endpoint{{{203, 0, 113, 4}, false}, 443, rules::Protocol::tcp});
     CHECK(
-        proposed_rule(shown_of(std::move(connect))) ==
+        proposed_rule(shown_of(std::move(connect))).value() ==
         R"({"id": "accepted-k3f9ab-7", "allow": "connect", "address": "203.0.113.4", "port": 443, "protocol": )"
         R"("tcp", "program": "/usr/bin/python3.11"})");
 }

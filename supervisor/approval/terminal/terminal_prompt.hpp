@@ -1,0 +1,72 @@
+// Prompts of `--ask tty`: where and when a question is drawn on the person's terminal, and what is put back.
+//
+// A prompt waits until no key was pressed for 300 ms, because the person may be typing for the command. It is
+// drawn on the alternate screen, and the screen is afterwards what it was. A terminal with one screen, or
+// one whose alternate screen the command uses, is erased, and the command is told to draw again. The command
+// cannot write meanwhile (Relay::hold). The relaying thread only.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "supervisor/approval/questions/question_queue.hpp"
+#include "supervisor/approval/terminal/job_control.hpp"
+#include "supervisor/approval/terminal/prompt_engine.hpp"
+#include "supervisor/approval/terminal/relay.hpp"
+
+namespace callgate::approval {
+
+class TerminalPrompt {
+public:
+    /// `config` is the directory for proposed rules. All references outlive this.
+    TerminalPrompt(PersonTerminal& person, CommandTerminal& command, Relay& relay, const JobControl& jobs,
+                   QuestionQueue& questions, std::string run, std::string config);
+
+    /// A prompt is on the screen, and what is typed is for it.
+    [[nodiscard]] bool open() const { return open_; }
+    /// Looks for questions: opens a prompt, goes on with the next question, or ends the prompt.
+    void update();
+    /// Takes what was typed at the prompt. True: Ctrl-Z.
+    [[nodiscard]] bool feed(std::string_view typed);
+    /// A key was pressed for the command.
+    void note_key(std::int64_t now_ns) { last_key_ns_ = now_ns; }
+    /// The person's terminal has another size.
+    void resized();
+    /// Does what is due; `timeout_ms` says when, `most` at the latest.
+    void tick();
+    [[nodiscard]] int timeout_ms(int most) const;
+    /// Gives the screen back. Questions that are open come again with `update`.
+    void end();
+
+private:
+    struct Position {
+        int row = 0, column = 0;
+    };
+    void begin();
+    void draw();
+    void show(std::string_view text);
+    void erase();
+    void tell_in_background(std::uint64_t question);
+    [[nodiscard]] std::optional<Position> ask_position();
+    bool follow(const PromptStep& step);
+    void answer(const PromptStep& step);
+
+    PersonTerminal& person_;
+    CommandTerminal& command_;
+    Relay& relay_;
+    const JobControl& jobs_;
+    QuestionQueue& questions_;
+    std::string run_;
+    PromptEngine engine_;
+    bool open_ = false;
+    bool waiting_ = false;  // a question waits until it can be drawn
+    std::int64_t last_key_ns_ = 0;
+    std::uint64_t told_ = 0;             // the question that was announced in the background
+    bool one_screen_ = false;            // a printer, or a terminal without an alternate screen
+    bool on_alternate_ = false;          // the command uses the alternate screen
+    std::optional<Position> cursor_at_;  // where the cursor was, if the terminal with one screen says so
+    int lines_ = 0;                      // how far it has moved down since
+};
+
+}  // namespace callgate::approval
