@@ -140,7 +140,8 @@ void Approver::drop(Client& client) {
 
 Open* Approver::current() { return questions_.empty() ? nullptr : &questions_.front(); }
 
-/// A run that asks much never keeps the others' questions waiting until they are denied.
+/// Runs take turns, so that one that asks much does not keep the questions of others waiting until they are
+/// denied.
 void Approver::turn_to_another_run() {
     const auto other =
         std::ranges::find_if(questions_, [&](const Open& one) { return one.client->run() != served_run_; });
@@ -148,7 +149,7 @@ void Approver::turn_to_another_run() {
     if (!questions_.empty()) served_run_ = questions_.front().client->run();
 }
 
-/// A bell, and the number of questions in the title.
+/// Rings the bell, and puts the number of questions into the title.
 void Approver::notify() { write("\a\x1b]2;callgate: " + std::to_string(questions_.size()) + " waiting\a"); }
 
 void Approver::show() {
@@ -181,7 +182,7 @@ void Approver::decide(rules::Action action, Scope scope) {
     Open* const open = current();
     static_cast<void>(open->client->send(approval::decision_line(open->shown, rules::name(action), scope)));
     prompt_.close();
-    // Callers that still wait are counted to us again, under the same number.
+    // The run counts callers that still wait again, under the same number.
     if (open->shown.count <= 1 || action != rules::Action::allow || scope != Scope::once) {
         questions_.erase(questions_.begin());
     } else {
@@ -210,7 +211,7 @@ void Approver::on_input() {
     input_ended_ = finished_ = true;
 }
 
-/// Its failure, silence or nonsense denies.
+/// A program that fails, is silent or answers nonsense denies.
 void Approver::on_decider() {
     const auto answer = decider_.take();
     if (!answer) return;
@@ -225,7 +226,7 @@ void Approver::on_decider() {
     decider_.end();
 }
 
-/// Whatever comes first: runs, messages, a line, a program's answer, a signal, time.
+/// Waits for runs, messages, a line, a program's answer, a signal, or time.
 void Approver::wait() {
     std::vector<pollfd> all = {{signals_.get(), POLLIN, 0}, {watch_.get(), POLLIN, 0}};
     const bool reads = program_.empty() && !input_ended_;

@@ -1,4 +1,4 @@
-// What a user gave on the command line and in CALLGATE_* variables, parsed but not yet understood.
+// The options and words of the command line and of CALLGATE_* variables, parsed but not yet interpreted.
 #pragma once
 
 #include <map>
@@ -24,11 +24,11 @@ public:
     [[nodiscard]] std::optional<std::string> value(std::string_view name) const;
     /// All values, in order.
     [[nodiscard]] const std::vector<std::string>& values(std::string_view name) const;
-    /// What is no option: the command and its arguments, or the verb's own arguments.
+    /// The words that are no options: the command and its arguments, or the verb's own arguments.
     [[nodiscard]] const std::vector<std::string>& rest() const { return rest_; }
-    /// Whether both say the same of all options but these.
+    /// Whether both give the same options, apart from these.
     [[nodiscard]] bool same_but(std::span<const std::string_view> names, const Arguments& other) const;
-    /// "--timeout" or "CALLGATE_TIMEOUT": where the value came from, for messages.
+    /// The source of a value for messages: "--timeout" or "CALLGATE_TIMEOUT".
     [[nodiscard]] std::string origin(std::string_view name) const;
 
     void set(std::string_view name, std::vector<std::string> values, bool from_environment);
@@ -40,13 +40,13 @@ private:
     std::vector<std::string> rest_;
 };
 
-/// The value of a variable, or nothing; injected so that tests need no environment.
+/// The value of a variable, or nothing; a parameter, so that tests need no environment.
 using Environment = std::optional<std::string> (*)(const std::string& name);
 [[nodiscard]] std::optional<std::string> process_environment(const std::string& name);
 
-/// Parses what follows the verb. An option beats its variable; a variable of a repeatable option holds one
-/// value per line. Throws Failure: an unknown option (with the nearest), a missing or empty value, an option
-/// that this version has not, a wrong number of arguments.
+/// Parses the words after the verb. An option beats its variable; a variable of a repeatable option holds one
+/// value per line. Throws Failure for an unknown option (with the nearest), a missing or empty value, or a wrong
+/// number of arguments.
 [[nodiscard]] Arguments parse(const VerbSpec& verb, std::vector<std::string> words,
                               Environment environment = process_environment);
 

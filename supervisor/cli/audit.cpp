@@ -4,11 +4,12 @@
 #include <ostream>
 #include <sstream>
 
+#include "base/number.hpp"
 #include "supervisor/approval/recorded_answers.hpp"
+#include "supervisor/audit/report/report.hpp"
 #include "supervisor/audit/verbs/export.hpp"
 #include "supervisor/audit/verbs/prune.hpp"
 #include "supervisor/audit/verbs/replay.hpp"
-#include "supervisor/audit/report/report.hpp"
 #include "supervisor/audit/verbs/show.hpp"
 #include "supervisor/audit/verbs/suggest.hpp"
 #include "supervisor/audit/verbs/verify.hpp"
@@ -17,7 +18,6 @@
 #include "supervisor/cli/suggest_into.hpp"
 #include "supervisor/cli/verbs.hpp"
 #include "supervisor/host/host.hpp"
-#include "base/number.hpp"
 
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ namespace callgate::cli {
 
 namespace {
 
-/// As std::cout, whose header would have every start of callgate initialise all standard streams (0.1 ms).
+/// Stands in for std::cout: its header would make every start initialise all standard streams (0.1 ms).
 std::ostream& standard_output() {
     static __gnu_cxx::stdio_sync_filebuf<char> buffer(stdout);
     static std::ostream stream(&buffer);
@@ -53,8 +53,8 @@ std::size_t read_lines(const Arguments& arguments) {
     return *lines;
 }
 
-/// Options that only another verb of `audit` has are wrong use, not ignored. A variable that is there for
-/// other commands is.
+/// An option that belongs to another verb of `audit` is wrong use. A variable is ignored, because it may be
+/// there for other commands.
 void refuse_options(const Arguments& arguments, std::string_view verb,
                     std::initializer_list<std::string_view> names) {
     for (const std::string_view name : names)
@@ -92,8 +92,7 @@ int replay(const Arguments& arguments, const audit::LogChoice& log, const Places
     if (!arguments.has("rules") && !arguments.has("profile") && !arguments.has("rules-json"))
         throw Failure(
             "callgate audit replay needs the rules to judge the log by; give --rules FILE or --profile NAME");
-    // What callgate keeps for itself is no matter of the rules: its records are passed over, and it is left
-    // out.
+    // The built-in rules are left out, and records of them are skipped: replay compares the user's rules.
     const auto rules_for = [&](const audit::RecordedRequest& start) {
         const TreeWithTmp tree(start.temporary_directory);
         rules::LoadContext context = host_context(places, start.workdir, start.temporary_directory, tree);

@@ -1,5 +1,5 @@
-// `callgate completion`: scripts made from the option table. They hold only words of ours, never what a user
-// typed.
+// `callgate completion` makes scripts from the option table. They hold only callgate's own words, never what
+// a user typed.
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/verbs.hpp"
 
@@ -7,7 +7,7 @@ namespace callgate::cli {
 
 namespace {
 
-/// Whether the next word is its value: one that may be left out is given with '=' only.
+/// Whether the next word is its value. A value that may be left out is given with '=' only.
 bool takes_word(const OptionSpec& option) {
     return option.arity == Arity::one || option.arity == Arity::many;
 }
@@ -63,7 +63,7 @@ std::string bash_values(const VerbSpec& verb) {
     return text;
 }
 
-/// Where a command begins, its own completion takes over.
+/// The completion of the command itself takes over where the command begins.
 constexpr std::string_view bash_command = R"(    if [[ $verb == run ]]; then
         local at=2 one
         while (( at < COMP_CWORD )); do
@@ -113,7 +113,7 @@ std::string bash() {
     return text + "    esac\n}\ncomplete -o bashdefault -o default -F _callgate callgate\n";
 }
 
-/// Within single quotes, in brackets of zsh's _arguments.
+/// Escapes text for single quotes and for the brackets of zsh's _arguments.
 std::string zsh_text(std::string_view text) {
     std::string out;
     for (const char one : text) {

@@ -7,7 +7,7 @@ namespace callgate::cli {
 
 namespace {
 
-/// A name that cannot be that of a run: the directory is only spoken of.
+/// The private directory of a run that does not exist; "RUN" is no run's name.
 std::string spoken_directory() { return private_directory_name("RUN"); }
 
 std::string source_text(const rules::Source& source) {
@@ -59,8 +59,7 @@ std::string subject(const rules::Conditions& when) {
 }
 
 std::string describe(const rules::Rule& rule) {
-    constexpr std::size_t shown =
-        60;  // bytes of the subject: a rule of twenty patterns is named, not recited
+    constexpr std::size_t shown = 60;  // bytes of the subject; a rule of twenty patterns is cut
     std::string what = subject(rule.when);
     if (what.size() > shown) what = what.substr(0, shown) + "...";
     std::string text = rule.id + ": " + std::string(rules::name(rule.action)) + " " +

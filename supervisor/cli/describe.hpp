@@ -1,4 +1,4 @@
-// What `explain`, `plan` and `check` share: the rules as a run here would have them, and rules as text.
+// The rules as a run here would have them, and rules as text: for `explain`, `plan` and `check`.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace callgate::cli {
 
-/// The surroundings of a run that does not take place.
+/// The rules of a run, compiled without starting it.
 class Inspection {
 public:
-    /// Throws Failure. Says on stderr where `run` would refuse the work directory.
+    /// Throws Failure. Prints a note on stderr if `run` would refuse the work directory.
     explicit Inspection(const Arguments& arguments);
-    /// As a run with this work directory and private directory had it; "": as above. Says nothing.
+    /// Uses the work directory and private directory of a past run; "" as above. Prints nothing.
     Inspection(const Arguments& arguments, const std::string& workdir, const std::string& tmp);
     Inspection(const Inspection&) = delete;
     Inspection& operator=(const Inspection&) = delete;
@@ -31,7 +31,7 @@ private:
 /// "secrets: deny read,write ~/.ssh/** (profile base:12): credentials"
 [[nodiscard]] std::string describe(const rules::Rule& rule);
 
-/// What a rule is about: its patterns, hosts, ports, in the order of the conditions.
+/// The subject of a rule: its patterns, hosts and ports, in the order of the conditions.
 [[nodiscard]] std::string subject(const rules::Conditions& when);
 
 /// {"id":…,"action":…,"operations":…,"subject":…,"source":…,"reason":…,"built_in":…}

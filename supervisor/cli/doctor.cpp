@@ -1,4 +1,4 @@
-// `callgate doctor`: what this machine offers, what is missing, and what follows.
+// `callgate doctor` shows what this host offers, what is missing, and the consequences.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,11 +22,11 @@ struct Findings {
     ListenerTrial trial;
     std::vector<Feature> features;
     std::string state;          // the state directory
-    std::string state_trouble;  // "" where logs can be written
-    std::string obstacle;       // "" where a run works
+    std::string state_trouble;  // "" if logs can be written
+    std::string obstacle;       // "" if a run works
 };
 
-/// Nothing is made: where the directory is not there yet, the nearest one above it must be writable.
+/// Makes nothing: if the directory does not exist yet, the nearest one above it must be writable.
 std::string find_state_trouble(const std::string& state) {
     if (state.empty()) return "HOME and XDG_STATE_HOME are not set";
     std::string at = state;
@@ -86,7 +86,7 @@ std::string as_text(const Findings& findings) {
         return "  " + name + terminal_safe(value) + "\n";
     };
     const Platform& platform = findings.platform;
-    std::string text = "Machine:\n" + row("kernel", "Linux " + platform.kernel);
+    std::string text = "Host:\n" + row("kernel", "Linux " + platform.kernel);
     text += row("Landlock ABI", std::to_string(platform.landlock_abi));
     text += row("seccomp", platform.container.filtered
                                ? "a filter is around this process (a container's profile?)"

@@ -83,7 +83,7 @@ void read_object(Question& question, const std::string& text, const rules::LoadC
     question.object = rules::UnixObject{.name = question.name};
 }
 
-/// A program as a shell would find it: in PATH where its name has no slash.
+/// Finds a program as a shell does: in PATH if its name has no slash.
 std::string find_program(const std::string& name, const std::string& home) {
     const char* path = std::getenv("PATH");
     const std::vector<std::string> environment = {std::string("PATH=") + (path == nullptr ? "" : path)};
@@ -92,7 +92,7 @@ std::string find_program(const std::string& name, const std::string& home) {
     return absolute(name, home);
 }
 
-/// Fills `question` in place: its object looks at its own bytes.
+/// Fills `question` in place, because its object refers to its own bytes.
 void read_question(Question& question, const Arguments& arguments, const rules::LoadContext& context) {
     const std::vector<std::string>& words = arguments.rest();
     const std::string usage = "; usage: callgate explain [OPTIONS] OPERATION OBJECT [by PROGRAM]";
@@ -111,7 +111,7 @@ int explain(const Arguments& arguments) {
     const Inspection inspection(arguments);
     Question question;
     read_question(question, arguments, inspection.context());
-    const CompiledRules compiled = inspection.compile();  // the answer looks at its rules
+    const CompiledRules compiled = inspection.compile();  // the answer refers to its rules
     const Answer answer = answer_question(question, compiled);
     print(arguments.has("json") ? as_json(question, answer) + "\n" : as_text(question, answer));
     return 0;

@@ -45,8 +45,7 @@ std::string find_file(const Arguments& arguments) {
     return path;
 }
 
-/// Of several runs in one file the last that has such a record. `of` names the decision where record
-/// `sequence` is a second one about it.
+/// Finds the record; if the file has several runs, that of the last run that has one.
 std::optional<Found> find_record(const std::string& path, std::uint64_t sequence) {
     auto reader = audit::Reader::open(path);
     if (!reader) throw Failure(path + ": " + reader.error().message());
@@ -91,7 +90,7 @@ void fill(Question& question, const audit::RecordedRequest& request, bool second
     }
 }
 
-/// What the record says: the decision then.
+/// The decision that is on record, as text.
 std::string record_text(const Found& found, bool same_rules, const std::string& why_undecidable) {
     const audit::Entry& entry = found.entry;
     std::string text = "record " + std::to_string(entry.sequence) + " of run " + entry.run + ", " +

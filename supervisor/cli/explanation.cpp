@@ -16,7 +16,7 @@ namespace {
 using rules::Action;
 using rules::Operation;
 
-/// The socket of a datagram address cannot be made unless a rule opens them, whatever the default says.
+/// Datagram sockets are closed unless a rule opens them, whatever the default says.
 void close_datagrams(Answer& answer, const Question& question, const rules::RuleSet& rules) {
     if (rules::lets_exist(rules, question.object)) return;
     answer.kernel = true;
@@ -27,7 +27,7 @@ void close_datagrams(Answer& answer, const Question& question, const rules::Rule
     answer.verdict.rule = nullptr;
 }
 
-/// Where the decision falls: what is not notified, the kernel holds alone.
+/// Says who decides: callgate, or the kernel alone if the call is not notified.
 void find_tier(Answer& answer, const Question& question, const rules::Plan& plan) {
     if (!answer.tier.empty()) return;
     const bool allowed = answer.verdict.action == Action::allow;
@@ -71,7 +71,7 @@ std::string why_lost(const rules::Rule& loser, const rules::Verdict& verdict, Op
 
 void find_losers(Answer& answer, const Question& question, const rules::RuleSet& rules) {
     const rules::Request request = question.request();
-    // Those that speak of the operation that decides say why best: they come first.
+    // Rules for the deciding operation come first, because they explain the verdict best.
     std::vector<Operation> order{answer.verdict.operation};
     for (const Operation one : question.operations)
         if (one != answer.verdict.operation) order.push_back(one);
@@ -100,7 +100,7 @@ std::string source_of(const rules::Rule& rule) {
                                  : rule.source.file + ":" + std::to_string(rule.source.line);
 }
 
-/// A rule that would deny what is allowed, as it stands in a rule set.
+/// A rule that would deny what is allowed, as text for a rule set.
 std::string denying_rule(const Question& question) {
     return json_text([&](JsonWriter& rule) {
         rule.begin_object().list("deny", question.operations,

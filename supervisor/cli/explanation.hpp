@@ -1,8 +1,8 @@
-// What a rule set says of one request, and why: for `callgate explain`.
+// The verdict of a rule set about a request, and its reasons, for `callgate explain`.
 //
-// The verdict is the evaluator's and the tier is the plan's, as in a run; the rest tells what else spoke of
-// the object, and what would have to change. Objects and programs may be a stranger's bytes (from a log): the
-// texts made here are safe for a terminal.
+// The verdict is the evaluator's and the tier is the plan's, as in a run. The rest names the other rules
+// about the object, and what would have to change. Objects and programs may be bytes that a target chose
+// (from a log), so the texts made here are safe for a terminal.
 #pragma once
 
 #include <string>
@@ -14,10 +14,10 @@
 
 namespace callgate::cli {
 
-/// One request, and the bytes that it looks at: not to be moved once `object` is set.
+/// A request with the bytes that it refers to. It must not be moved once `object` is set.
 struct Question {
     rules::OperationSet operations;
-    std::string name;   // of a file or a unix socket
+    std::string name;   // the path of a file, or the name of a unix socket
     std::string shown;  // the object as text
     std::string note;   // what a name stood for
     std::string program;
@@ -42,18 +42,18 @@ struct Answer {
     std::string tier;  // why it is decided there
     std::vector<Loser> lost;
     std::vector<rules::NearMiss> near;
-    std::string hint;    // the options of callgate run that would allow it; "" none
+    std::string hint;    // the options of callgate run that would allow it, or ""
     std::string change;  // what would have to change for another verdict
 };
 
-/// The answer looks at the rules of `compiled`.
+/// The answer refers to the rules of `compiled`.
 [[nodiscard]] Answer answer_question(const Question& question, const CompiledRules& compiled);
 
 [[nodiscard]] std::string as_text(const Question& question, const Answer& answer);
-/// One JSON object without a newline.
+/// As a JSON object, without a newline.
 [[nodiscard]] std::string as_json(const Question& question, const Answer& answer);
 
-/// The verdict's word, coloured where stdout is a terminal.
+/// The verdict's word, in colour if stdout is a terminal.
 [[nodiscard]] std::string coloured(rules::Action action);
 
 /// `callgate explain --from-log SEQ [LOG]`: explains what is on record under the rules that are given.

@@ -54,8 +54,7 @@ std::string as_text(const Question& question, const Answer& answer) {
     for (const Loser& one : answer.lost) line("lost", describe(*one.rule) + " -- " + one.why);
     for (const rules::NearMiss& one : answer.near)
         line("near", describe(*one.rule) + " -- " + std::string(why(one.obstacle, question.arguments_known)));
-    if (verdict.action == rules::Action::ask)
-        line("note", "a run asks you (callgate approve), and denies it where nobody answers");
+    if (verdict.action == rules::Action::ask) line("note", "a run asks you, and denies it if nobody answers");
     line("change", answer.change);
     return text;
 }

@@ -8,7 +8,7 @@ namespace callgate::cli {
 namespace {
 
 constexpr std::size_t width = 80;
-constexpr std::size_t text_column = 28;  // where what an option does begins
+constexpr std::size_t text_column = 28;  // where the descriptions begin
 
 /// Breaks `text` at spaces, so that each line fits; `indent` stands before every line but the first. A
 /// newline in `text` stays.
@@ -80,8 +80,8 @@ std::string help(const VerbSpec& verb) {
 std::string help() {
     std::string text =
         "Usage: callgate VERB ...\n\n"
-        "Runs a command under rules. What they leave open is decided call by call, while\n"
-        "the call waits in the kernel; every decision is on record first.\n\n"
+        "Runs a command under rules. Contested calls wait in the kernel until callgate has\n"
+        "decided them, and each decision is recorded first.\n\n"
         "Verbs:\n";
     for (const VerbSpec& verb : verbs()) {
         std::string line = "  " + std::string(verb.name);

@@ -1,5 +1,5 @@
-// Every verb and option as data: the parser, the help texts, the completions and the environment variables
-// are all made from these tables, so that they cannot disagree.
+// Every verb and option as data. The parser, the help texts, the completions and the environment variables
+// are made from these tables, so they cannot disagree.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ enum class Arity : std::uint8_t {
 };
 
 struct OptionSpec {
-    std::string_view name;  // "timeout": --timeout, CALLGATE_TIMEOUT
-    char letter = 0;        // 't': -t; 0 none
+    std::string_view name;  // "timeout" for --timeout and CALLGATE_TIMEOUT
+    char letter = 0;        // 't' for -t; 0 if it has none
     Arity arity = Arity::flag;
     std::string_view value{};  // "DURATION"; "" for a flag
     std::string_view help{};
-    /// Words that the value can be, separated by spaces (for completion); "FILE" and "DIR" complete paths.
+    /// The possible values, separated by spaces (for completion); "FILE" and "DIR" complete paths.
     std::string_view words{};
 };
 
@@ -39,12 +39,12 @@ struct VerbSpec {
     std::string_view name;
     std::string_view usage;     // after "callgate NAME "
     std::string_view summary;   // one line of `callgate --help`
-    std::string_view text;      // what else a user must know; may be ""
+    std::string_view text;      // more for the user; may be ""
     std::string_view examples;  // whole lines
     std::span<const OptionGroup> groups;
-    /// What follows the options is a command with options of its own.
+    /// A command with options of its own follows the options.
     bool command = false;
-    std::size_t least = 0, most = 0;  // positional arguments, where it is not a command
+    std::size_t least = 0, most = 0;  // positional arguments, if no command follows
     int (*run)(const Arguments&) = nullptr;
 };
 

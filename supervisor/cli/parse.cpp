@@ -1,5 +1,5 @@
-// Words to Arguments, by getopt_long(3) over the table of options. (A library that keeps options as objects
-// initialises the streams of libstdc++ with it, at the cost of 0.1 ms of every start.)
+// Turns words into Arguments, with getopt_long(3) over the table of options. A library that keeps options as
+// objects would initialise the streams of libstdc++, which costs every start 0.1 ms.
 #include <getopt.h>
 
 #include <algorithm>
@@ -71,7 +71,7 @@ bool is_on(const std::string& value) {
     return value == "1" || value == "true" || value == "yes" || value == "on";
 }
 
-/// "--markdown" alone is "--markdown=-": the next word is never its value.
+/// Turns "--markdown" into "--markdown=-": the next word is never its value.
 void complete_optional(const VerbSpec& verb, std::vector<std::string>& words) {
     for (std::string& word : words) {
         if (word == "--") return;
@@ -103,21 +103,22 @@ void take_from_environment(Arguments& arguments, const OptionSpec& option, Envir
     arguments.set(option.name, std::move(values), true);
 }
 
-/// What the words say, in their order.
-struct Said {
-    std::map<const OptionSpec*, std::vector<std::string>> options;  // a flag: what followed "=", or "true"
+/// The options and the other words, in their order.
+struct Parsed {
+    std::map<const OptionSpec*, std::vector<std::string>>
+        options;  // a flag has the text after "=", or "true"
     std::vector<std::string> rest;
 };
 
-/// getopt_long keeps its place in global variables: one at a time, on one thread.
-class Reading {
+/// Reads the words. getopt_long keeps its place in global variables, so one parser exists at a time.
+class Parser {
 public:
-    Reading(const VerbSpec& verb, std::vector<std::string>& words) : verb_(verb), known_(options(verb)) {
+    Parser(const VerbSpec& verb, std::vector<std::string>& words) : verb_(verb), known_(options(verb)) {
         pointers_.push_back(program_.data());
         for (std::string& word : words) pointers_.push_back(word.data());
         pointers_.push_back(nullptr);
-        // Nothing is moved about. What follows a command's name is the command's; elsewhere options may stand
-        // behind an argument.
+        // Words keep their order. Options after a command's name are the command's; elsewhere options may
+        // stand behind an argument.
         letters_ = verb.command ? "+:" : "-:";
         for (const OptionSpec* option : known_) {
             names_.emplace_back(option->name);
@@ -133,7 +134,7 @@ public:
         table_.push_back({});
     }
 
-    Said read() {
+    Parsed read() {
         const int count = static_cast<int>(pointers_.size()) - 1;
         ::opterr = 0;
         ::optind = 0;
@@ -145,17 +146,17 @@ public:
             take(found, word);
         }
         for (int index = ::optind; index < count; ++index)
-            said_.rest.emplace_back(pointers_[static_cast<std::size_t>(index)]);
-        return std::move(said_);
+            parsed_.rest.emplace_back(pointers_[static_cast<std::size_t>(index)]);
+        return std::move(parsed_);
     }
 
 private:
-    static constexpr int argument = 1, first_long = 256;  // below: a letter
+    static constexpr int argument = 1, first_long = 256;  // smaller values are letters
 
-    /// `word` is where the option stands.
+    /// `word` is the word that holds the option.
     void take(int found, const std::string& word) {
         if (found == argument) {
-            said_.rest.emplace_back(::optarg);
+            parsed_.rest.emplace_back(::optarg);
             return;
         }
         const bool is_long = word.starts_with("--");
@@ -163,16 +164,16 @@ private:
         if (found == ':') fail_value(option(::optopt), word);
         const OptionSpec& spec = option(found);
         const std::string name = "--" + std::string(spec.name);
-        // getopt_long takes an abbreviation, which another version could find ambiguous.
+        // getopt_long accepts an abbreviation, which may be ambiguous in another version.
         if (is_long && word.substr(0, word.find('=')) != name) fail_unknown(verb_, word);
-        // It may have been meant to take the next word, which may be the command.
+        // The user may have meant the next word, and that may be the command.
         if (is_long && word == name + "=")
             throw Failure("option " + name + " has an empty value; expected " +
                           std::string(spec.arity == Arity::flag ? "true or false" : spec.value));
         const std::string value = ::optarg == nullptr ? "true" : ::optarg;
         if (spec.arity == Arity::flag && !is_on(value) && !is_off(value))
             throw Failure("option " + word + ": expected true or false after the \"=\"");
-        said_.options[&spec].push_back(value);
+        parsed_.options[&spec].push_back(value);
     }
 
     const OptionSpec& option(int found) const {
@@ -188,7 +189,7 @@ private:
     std::vector<char*> pointers_;
     std::vector<std::string> names_;
     std::vector<::option> table_;
-    Said said_;
+    Parsed parsed_;
 };
 
 void check_count(const VerbSpec& verb, std::size_t count) {
@@ -201,18 +202,18 @@ void check_count(const VerbSpec& verb, std::size_t count) {
 
 Arguments parse(const VerbSpec& verb, std::vector<std::string> words, Environment environment) {
     complete_optional(verb, words);
-    Said said = Reading(verb, words).read();
+    Parsed parsed = Parser(verb, words).read();
     Arguments arguments;
     for (const OptionSpec* option : options(verb)) {
-        const auto given = said.options.find(option);
-        if (given == said.options.end())
+        const auto given = parsed.options.find(option);
+        if (given == parsed.options.end())
             take_from_environment(arguments, *option, environment);
         else if (option->arity != Arity::flag)
             arguments.set(option->name, std::move(given->second), false);
         else if (!is_off(given->second.back()))
             arguments.set(option->name, {}, false);
     }
-    arguments.set_rest(std::move(said.rest));
+    arguments.set_rest(std::move(parsed.rest));
     if (arguments.has("help")) return arguments;
     check_count(verb, arguments.rest().size());
     return arguments;

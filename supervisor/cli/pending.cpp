@@ -1,11 +1,11 @@
-// `callgate rules`: what answers proposed, shown and taken over into the user's own rule set.
+// `callgate rules` lists the rules that answers proposed, and adds them to the user's own rule set.
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "supervisor/approval/terminal/proposal.hpp"
 #include "base/escape.hpp"
+#include "supervisor/approval/terminal/proposal.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/rule_text.hpp"
@@ -39,10 +39,11 @@ int accept(const Places& places, const std::string& name) {
         if (text.index() != 0) throw Failure(file + " " + std::get<1>(text));
         before = std::get<0>(text);
         after = approval::with_rule(before, pending.rule);
-        if (!after) throw Failure(file + " has no list of rules that one could be put into");
+        if (!after) throw Failure(file + " has no list of rules to add one to");
     }
-    if (const std::string error = error_in_rules(places, *after, file); !error.empty())
-        throw Failure("the rule set would not be good any more: " + error + "; nothing was changed");
+    if (const auto good = check_rules(places, *after, file); !good)
+        throw Failure("the rule set would not be valid any more: " + good.error().text +
+                      "; nothing was changed");
     replace_rule_file(file, *after);
     static_cast<void>(approval::drop_pending(places.config, name));
     print(terminal_safe(file) + "\n" + difference(before, *after));

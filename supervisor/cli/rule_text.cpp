@@ -7,11 +7,11 @@
 #include <cstring>
 #include <vector>
 
-#include "rules/load/loader.hpp"
 #include "base/escape.hpp"
+#include "base/process/replace_file.hpp"
+#include "rules/load/loader.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/rule_options.hpp"
-#include "base/process/replace_file.hpp"
 
 namespace callgate::cli {
 
@@ -32,7 +32,7 @@ std::string difference(const std::string& before, const std::string& after) {
     while (tail < common - head &&
            old_lines[old_lines.size() - 1 - tail] == new_lines[new_lines.size() - 1 - tail])
         ++tail;
-    // Between them the longest common part of both stays, as far as that is worth its square.
+    // Lines between them that both have stay, unless the table for that would be too large.
     const std::size_t rows = old_lines.size() - tail - head, columns = new_lines.size() - tail - head;
     constexpr std::size_t max_cells = 1U << 22;
     const bool small = rows * columns <= max_cells;
@@ -60,7 +60,7 @@ std::string difference(const std::string& before, const std::string& after) {
     return text;
 }
 
-std::string error_in_rules(const Places& places, const std::string& text, const std::string& file) {
+Expected<void> check_rules(const Places& places, const std::string& text, const std::string& file) {
     const std::string tmp = private_directory_name("RUN");
     const TreeWithTmp tree(tmp);
     rules::LoadContext context = host_context(places, absolute(".", places.home), tmp, tree);
@@ -68,8 +68,8 @@ std::string error_in_rules(const Places& places, const std::string& text, const 
     sources.parts.emplace_back(rules::RuleSources::Text{text, file});
     const rules::LoadedRules loaded = rules::load(sources, context);
     for (const rules::Diagnostic& one : loaded.diagnostics)
-        if (one.severity == rules::Diagnostic::Severity::error) return one.text();
-    return "";
+        if (one.severity == rules::Diagnostic::Severity::error) return Problem{one.text()};
+    return {};
 }
 
 void replace_rule_file(const std::string& file, const std::string& text) {

@@ -1,8 +1,8 @@
 #include "supervisor/cli/suggest_into.hpp"
 
+#include "base/escape.hpp"
 #include "rules/load/loader.hpp"
 #include "supervisor/approval/terminal/proposal.hpp"
-#include "base/escape.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/rule_text.hpp"
@@ -15,8 +15,8 @@ int suggest_into(const std::string& name, audit::SuggestOptions options, const P
     auto text = read_regular_file(file, max_rule_file);
     if (text.index() != 0) throw Failure(file + " " + std::get<1>(text));
     const std::string before = std::get<0>(text);
-    if (const std::string error = error_in_rules(places, before, file); !error.empty())
-        throw Failure(error + "; nothing was changed");
+    if (const auto good = check_rules(places, before, file); !good)
+        throw Failure(good.error().text + "; nothing was changed");
     options.taken = before;
     options.rules_for = [&](const std::string& workdir, const std::string& tmp) {
         const TreeWithTmp tree(tmp);
@@ -30,12 +30,12 @@ int suggest_into(const std::string& name, audit::SuggestOptions options, const P
     std::string after = before;
     for (const std::string& rule : found.rules) {
         const std::optional<std::string> more = approval::with_rule(after, rule);
-        if (!more)
-            throw Failure(file + " has no list of rules that one could be put into; nothing was changed");
+        if (!more) throw Failure(file + " has no list of rules to add one to; nothing was changed");
         after = *more;
     }
-    if (const std::string error = error_in_rules(places, after, file); !error.empty())
-        throw Failure("the rule set would not be good any more: " + error + "; nothing was changed");
+    if (const auto good = check_rules(places, after, file); !good)
+        throw Failure("the rule set would not be valid any more: " + good.error().text +
+                      "; nothing was changed");
     if (found.rules.empty()) {
         print("// nothing to add: " + terminal_safe(file) + " allows what was seen\n");
     } else {

@@ -1,4 +1,4 @@
-// `callgate audit suggest --into FILE`: additions to a rule set that is there.
+// `callgate audit suggest --into FILE` adds rules to a rule set that exists.
 #pragma once
 
 #include <iosfwd>
@@ -9,8 +9,8 @@
 
 namespace callgate::cli {
 
-/// Adds what logs saw and the rule set in the file `name` does not allow yet; everything that stands there
-/// stays as it is, comments too. Prints the difference. Returns the exit status; throws Failure where the
+/// Adds rules for what logs saw and the rule set in the file `name` does not allow yet. Everything in the
+/// file stays as it is, comments too. Prints the difference. Returns the exit status; throws Failure if the
 /// file is no rule set or cannot be written.
 [[nodiscard]] int suggest_into(const std::string& name, audit::SuggestOptions options, const Places& places,
                                std::ostream& errors);

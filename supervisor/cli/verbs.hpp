@@ -1,4 +1,4 @@
-// The verbs: each gets its parsed arguments and returns callgate's exit status; wrong use throws Failure.
+// The verbs. Each gets its parsed arguments and returns callgate's exit status; wrong use throws Failure.
 #pragma once
 
 #include "supervisor/cli/arguments.hpp"
@@ -29,7 +29,7 @@ namespace callgate::cli {
 /// The help of the program.
 [[nodiscard]] std::string help();
 
-/// The whole program: `words` is what follows its name. Catches everything; returns the exit status.
+/// The whole program; `words` follow its name. Catches everything; returns the exit status.
 [[nodiscard]] int dispatch(std::vector<std::string> words) noexcept;
 
 }  // namespace callgate::cli

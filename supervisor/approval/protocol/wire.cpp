@@ -11,7 +11,7 @@ namespace {
 
 using namespace json_read;
 
-/// One message: `{"v":1,"type":TYPE,…}` and a newline.
+/// A message: `{"v":1,"type":TYPE,…}` and a newline.
 class Line {
 public:
     explicit Line(std::string_view type) { json_.begin_object().member("v", 1).member("type", type); }

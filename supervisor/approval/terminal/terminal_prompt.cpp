@@ -73,7 +73,7 @@ void TerminalPrompt::update() {
     if (open.empty()) return end();
     const std::int64_t now = monotonic_ns();
     // In the background a shell, or another job, has the terminal.
-    if (!open_ && !person_.foreground()) return tell_in_background(open.front().question->id);
+    if (!open_ && !person_.foreground()) return announce_in_background(open.front().question->id);
     if (!open_ && now - last_key_ns_ < silence_ns) return;
     waiting_ = false;
     std::string line = ask_message(open.front(), now);
@@ -86,8 +86,8 @@ void TerminalPrompt::update() {
     draw();
 }
 
-void TerminalPrompt::tell_in_background(std::uint64_t question) {
-    if (std::exchange(told_, question) == question) return;
+void TerminalPrompt::announce_in_background(std::uint64_t question) {
+    if (std::exchange(announced_, question) == question) return;
     relay_.show("\r\ncallgate: run " + run_ +
                 " asks a question: bring it to the foreground (fg), or answer it with: callgate approve " +
                 run_ + "\r\n");

@@ -47,7 +47,7 @@ private:
     void draw();
     void show(std::string_view text);
     void erase();
-    void tell_in_background(std::uint64_t question);
+    void announce_in_background(std::uint64_t question);
     [[nodiscard]] std::optional<Position> ask_position();
     bool follow(const PromptStep& step);
     void answer(const PromptStep& step);
@@ -62,7 +62,7 @@ private:
     bool open_ = false;
     bool waiting_ = false;  // a question waits until it can be drawn
     std::int64_t last_key_ns_ = 0;
-    std::uint64_t told_ = 0;             // the question that was announced in the background
+    std::uint64_t announced_ = 0;        // the question that was announced in the background
     bool one_screen_ = false;            // a printer, or a terminal without an alternate screen
     bool on_alternate_ = false;          // the command uses the alternate screen
     std::optional<Position> cursor_at_;  // where the cursor was, if the terminal with one screen says so

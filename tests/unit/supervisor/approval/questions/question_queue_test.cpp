@@ -76,7 +76,7 @@ struct Bench final : QueueOwner {
 
 }  // namespace
 
-TEST_CASE("what is allowed once lets the caller go on that waits longest") {
+TEST_CASE("an answer for once lets the caller go on that waits longest") {
     Bench bench;
     CHECK(bench.ask("/a") == Admission::parked);
     CHECK(bench.ask("/a") == Admission::parked);
@@ -89,7 +89,7 @@ TEST_CASE("what is allowed once lets the caller go on that waits longest") {
     CHECK(bench.log.lines == std::vector<std::string>{"shown /a", "answered /a allow once by person x2"});
 }
 
-TEST_CASE("a denial is for all that wait") {
+TEST_CASE("a denial is for all callers that wait") {
     Bench bench;
     for (int n = 0; n < 5; ++n) CHECK(bench.ask("/a") == Admission::parked);
     CHECK(bench.answer(0, rules::Action::deny) == Applied::yes);
@@ -146,7 +146,7 @@ TEST_CASE("a grant of a directory covers what lies beneath it, by components") {
     CHECK(bench.last_line() == "revoked 1");
 }
 
-TEST_CASE("of two grants the one that denies counts") {
+TEST_CASE("a denying grant comes before an allowing one") {
     Bench bench;
     CHECK(bench.ask("/home/u/p/x") == Admission::parked);
     CHECK(bench.answer(0, rules::Action::allow, Scope::tree) == Applied::yes);
@@ -156,7 +156,7 @@ TEST_CASE("of two grants the one that denies counts") {
     CHECK(bench.queue.granted(Bench::subject("/home/u/p/x"))->action == rules::Action::allow);
 }
 
-TEST_CASE("a use of a grant is put on record only while it still decides") {
+TEST_CASE("a use of a grant is recorded only while the grant still decides") {
     Bench bench;
     CHECK(bench.ask("/tree/a/file") == Admission::parked);
     CHECK(bench.answer(0, rules::Action::allow, Scope::object) == Applied::yes);
@@ -174,7 +174,7 @@ TEST_CASE("a use of a grant is put on record only while it still decides") {
     CHECK(recorded == 0);
 }
 
-TEST_CASE("what gets a name that a grant covers, and had none, gains by it") {
+TEST_CASE("an object that moves to a granted name gains by it") {
     Bench bench;
     CHECK(bench.ask("/tree/a/file") == Admission::parked);
     CHECK_FALSE(bench.queue.gained_by_move("/tree/b/x", "/tree/a/x"));
@@ -205,7 +205,7 @@ TEST_CASE("grants are limited in number; one that cannot be kept counts once") {
     CHECK(bench.last_line() == "answered /home/u/p/256 allow once by person x1");
 }
 
-TEST_CASE("what nobody answers is denied in time, on record") {
+TEST_CASE("a question without an answer is denied in time, on record") {
     Bench bench;
     CHECK(bench.ask("/a") == Admission::parked);
     bench.now += 59 * second;
@@ -218,7 +218,7 @@ TEST_CASE("what nobody answers is denied in time, on record") {
     CHECK(bench.last_line() == "answered /a deny once by timeout x1");
 }
 
-TEST_CASE("who answers has the whole time for the next question, and rest once begun") {
+TEST_CASE("an approver has the whole time for the next question, and a rest once begun") {
     Bench bench;
     CHECK(bench.ask("/a") == Admission::parked);
     CHECK(bench.ask("/b") == Admission::parked);
@@ -264,7 +264,7 @@ TEST_CASE("a caller with a signal is interrupted, and its question waits for it 
     CHECK(bench.last_line() == "withdrawn /a");
 }
 
-TEST_CASE("questions are limited in number and rate, whoever asks; equal ones join all the same") {
+TEST_CASE("questions are limited in number and rate for all programs; equal ones still join") {
     Bench bench({.open_questions = 3, .new_per_minute = 4});
     for (const char* path : {"/a", "/b", "/c"}) CHECK(bench.ask(path) == Admission::parked);
     CHECK(bench.ask("/d") == Admission::too_many);
@@ -287,7 +287,7 @@ TEST_CASE("parked calls are limited, and thousands of equal ones are one questio
     CHECK(bench.ask("/a") == Admission::parked);
 }
 
-TEST_CASE("what cannot be recorded is not asked, and an answer that cannot be denies") {
+TEST_CASE("a question that cannot be recorded is not asked, and such an answer denies") {
     Bench bench;
     bench.log.writable = false;
     CHECK(bench.ask("/a") == Admission::unrecorded);
@@ -299,7 +299,7 @@ TEST_CASE("what cannot be recorded is not asked, and an answer that cannot be de
     CHECK(bench.queue.grants().empty());
 }
 
-TEST_CASE("when nobody can answer any more, what waits is denied and nothing is asked") {
+TEST_CASE("without an approver questions that wait are denied, and no new one is asked") {
     Bench bench;
     CHECK(bench.ask("/a") == Admission::parked);
     bench.queue.open(false);

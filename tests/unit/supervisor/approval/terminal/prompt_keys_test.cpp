@@ -24,7 +24,7 @@ using Lines = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("what is typed in the guard time is no key") {
+TEST_CASE("bytes in the guard time are no keys") {
     Keys keys;
     CHECK(keys.at(later - 1, "a\r").empty());
     CHECK_FALSE(keys.keys.touched());
@@ -43,7 +43,7 @@ TEST_CASE("a line can be corrected, and Ctrl-C or the end of input denies") {
     CHECK(keys.at(later, "\xd0\xb0\r") == Lines{"??"});
 }
 
-TEST_CASE("what a terminal says by itself and what is pasted is no key, in whatever pieces it comes") {
+TEST_CASE("replies of a terminal and pastes are no keys, in whatever pieces they come") {
     const std::string noise[] = {"\x1b[?62;1;2c",
                                  "\x1b[<0;10;10M",
                                  "\x1b]11;rgb:0/0/0\a",
@@ -62,7 +62,7 @@ TEST_CASE("what a terminal says by itself and what is pasted is no key, in whate
     }
 }
 
-TEST_CASE("a lone Esc is a key after a moment; one of the guard time is not") {
+TEST_CASE("a lone Esc is a key after a moment, but not in the guard time") {
     Keys keys;
     CHECK(keys.at(later, "\x1b").empty());
     CHECK_FALSE(keys.keys.escaped(later + PromptKeys::escape_ns - 1));

@@ -70,7 +70,7 @@ TEST_CASE("a prompt says who wants what, by which rule, and what can be answered
           "propose a rule   v details   k kill\n");
 }
 
-TEST_CASE("nothing that the target wrote reaches the terminal but as printable ASCII") {
+TEST_CASE("bytes of the target reach the terminal only as printable ASCII") {
     const std::string hostile =
         "/w/\x1b[2J\x1b]0;owned\a\r\n┏ callgate\xe2\x80\xae"
         "gpj\xe2\x80\x8b\xd0\xb0\xff\x9b"
@@ -91,7 +91,7 @@ TEST_CASE("nothing that the target wrote reaches the terminal but as printable A
     }
 }
 
-TEST_CASE("where an argument ends is seen, and a link shows what it is of") {
+TEST_CASE("the end of each argument is visible, and a link shows its target") {
     Question question = question_of("/home/u/project/new");
     question.operation = rules::Operation::execute;
     question.subject.arguments = {"git", "one two", "", "it's", "a\"b", "\xff"};
@@ -104,7 +104,7 @@ TEST_CASE("where an argument ends is seen, and a link shows what it is of") {
     CHECK(text.find("link to    /home/u/letters/a\\x1b\n") != std::string::npos);
 }
 
-TEST_CASE("what is too long is cut in the middle, counted, and must be looked at before it is allowed") {
+TEST_CASE("a long name is cut in the middle, counted, and cannot be allowed before it was shown") {
     const std::string path = "/w/" + std::string(4092, 'x');
     const QuestionView shown = shown_of(question_of(path));
     const Drawn drawn = draw(shown, {.columns = 80, .plain = true, .now_ns = 0});
@@ -152,7 +152,7 @@ TEST_CASE("a letter and Enter answers; Enter, Esc and nonsense never allow") {
     CHECK(understand("t", at_home, true) == Typed::again);  // it was not offered
 }
 
-TEST_CASE("what is pasted is no answer, whatever lines it holds") {
+TEST_CASE("a paste is no answer, whatever lines it holds") {
     TypedLines lines;
     CHECK(lines.take("a") == "a");
     CHECK_FALSE(lines.take("\x1b[200~a\x1b[201~").has_value());
@@ -176,7 +176,7 @@ TEST_CASE("bytes of any kind come through the protocol unchanged") {
     CHECK(shown.offers(Scope::tree) == false);  // /w is directly beneath the root
 }
 
-TEST_CASE("messages that come in are one of few, or nonsense") {
+TEST_CASE("incoming messages are one of few, or nonsense") {
     CHECK(std::holds_alternative<Nonsense>(parse_message("")));
     CHECK(std::holds_alternative<Nonsense>(parse_message("{\"v\":2,\"type\":\"auth\"}")));
     CHECK(std::holds_alternative<Nonsense>(parse_message(std::string(60000, '['))));
@@ -192,7 +192,7 @@ TEST_CASE("messages that come in are one of few, or nonsense") {
     CHECK(std::get<DecisionMessage>(wrong).reply.action == rules::Action::deny);
 }
 
-TEST_CASE("what a deciding program says is understood or denies") {
+TEST_CASE("the answer of a deciding program is understood, or denies") {
     CHECK(parse_program_answer(R"({"verdict":"allow","scope":"tree","reason":"fine"})").scope == Scope::tree);
     CHECK(parse_program_answer(R"({"verdict":"allow"})").verdict == "allow");
     for (const char* text :
@@ -220,7 +220,7 @@ TEST_CASE("a proposed rule names exactly what was shown") {
         R"("tcp", "program": "/usr/bin/python3.11"})");
 }
 
-TEST_CASE("a rule is put behind the last one; comments and order stay as they are") {
+TEST_CASE("a rule is added behind the last one; comments and order stay as they are") {
     const std::string rule = "{\"id\": \"new\"}";
     CHECK(with_rule("{\n  // mine: [\"rules\"]\n  \"version\": 1, \"limits\": {\"rules\": [1]},\n  "
                     "\"rules\": [\n    {\"id\": \"a\"}, // "
