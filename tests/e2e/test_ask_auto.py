@@ -248,12 +248,13 @@ def test_a_prompt_follows_the_size(room):
 
 
 def test_when_the_terminal_goes_another_approver_is_asked(room):
-    line, log = room.box.command(["/bin/bash", "--norc", "-c", f"trap '' HUP; while [ -e {room.free}/file ]; do sleep 0.02; done; "
+    line, log = room.box.command(["/bin/bash", "--norc", "-c", f"trap '' HUP; > {room.free}/begun; while [ -e {room.free}/file ]; do sleep 0.02; done; "
                                   f"cat {room.file} > {room.free}/read"], room.rules(), ["--grace", "60s"])
     outer = Outer(room.box, ["/bin/bash", "--norc", "-c", "trap '' HUP; " + shlex.join(line) + " & wait"])
     person = Person(room.box)
     harness.until(lambda: (room.box.root / "runtime/callgate").exists() and
                   list((room.box.root / "runtime/callgate").glob("[!.]*.sock")), "the run's socket")
+    harness.until((room.free / "begun").exists, "the command, which now survives the terminal's end")
     outer.close()
     (room.free / "file").unlink()
     person.asked()
