@@ -1,5 +1,5 @@
 #!/bin/bash
-# ./dev fuzz [SECONDS] [NAME]...: libFuzzer on whatever reads a stranger's bytes, family by family (tests/fuzz/families).
+# ./dev fuzz [SECONDS] [NAME]...: libFuzzer on every parser of untrusted bytes, family by family (tests/fuzz/families).
 #
 # SECONDS (300) is for all of them together. Starts from the inputs that are kept in tests/fuzz/corpus; what is found
 # on the way goes to build-fuzz/corpus, and an input that fails to build-fuzz/findings: mend what it shows, and keep

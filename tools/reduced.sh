@@ -1,5 +1,5 @@
 #!/bin/bash
-# Says which counts a plain test run reduces against --soak. They are read where the tests state them, as
+# Prints which counts a plain test run reduces against --soak. It reads them where the tests state them, as
 # `NAME = 200 if SOAK else 20`, so that this list cannot drift from them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
