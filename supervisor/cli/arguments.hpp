@@ -26,8 +26,6 @@ public:
     [[nodiscard]] const std::vector<std::string>& values(std::string_view name) const;
     /// The words that are no options: the command and its arguments, or the verb's own arguments.
     [[nodiscard]] const std::vector<std::string>& rest() const { return rest_; }
-    /// Whether both give the same options, apart from these.
-    [[nodiscard]] bool same_but(std::span<const std::string_view> names, const Arguments& other) const;
     /// The source of a value for messages: "--timeout" or "CALLGATE_TIMEOUT".
     [[nodiscard]] std::string origin(std::string_view name) const;
 

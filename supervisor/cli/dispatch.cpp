@@ -38,7 +38,7 @@ int dispatch_words(std::vector<std::string> words) {
         print(verb == nullptr ? help() : help(*verb));
         return 0;
     }
-    if (word == jobs::ahead_word) return run_ahead(std::move(words));
+    if (word == jobs::warm_word) return run_warm();
     const VerbSpec* verb = find_verb(word);
     if (verb == nullptr) fail_unknown_verb(word);
     const Arguments arguments = parse(*verb, std::move(words));

@@ -22,15 +22,6 @@ const std::vector<std::string>& Arguments::values(std::string_view name) const {
     return found == values_.end() ? none : found->second;
 }
 
-bool Arguments::same_but(std::span<const std::string_view> names, const Arguments& other) const {
-    const auto without = [names](auto values) {
-        for (const std::string_view name : names) values.erase(name);
-        return values;
-    };
-    return without(values_) == without(other.values_) &&
-           without(from_environment_) == without(other.from_environment_);
-}
-
 std::string Arguments::origin(std::string_view name) const {
     const auto found = from_environment_.find(name);
     return found == from_environment_.end() ? "--" + std::string(name) : found->second;

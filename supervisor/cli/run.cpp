@@ -6,11 +6,11 @@
 
 #include "agent/landlock.hpp"
 #include "agent/report_target.hpp"
+#include "base/process/held_signals.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/run_options.hpp"
 #include "supervisor/cli/run_setup.hpp"
 #include "supervisor/cli/verbs.hpp"
-#include "base/process/held_signals.hpp"
 #include "supervisor/run/report.hpp"
 
 namespace callgate::cli {
@@ -55,8 +55,12 @@ void report_failure(const Arguments& arguments, const SessionConfig& config, con
 
 }  // namespace
 
-int run(const Arguments& arguments) {
+int run(const Arguments& arguments) { return run_with(arguments, {}); }
+
+int run_with(const Arguments& arguments, const RunNotices& notices) {
     SessionConfig config;
+    config.begun = notices.started;
+    config.ended = notices.exited;
     config.command = arguments.rest();
     hold_signals();
     try {

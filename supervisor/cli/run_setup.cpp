@@ -9,20 +9,16 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <tuple>
 
 #include "rules/plan/plan_audit.hpp"
 #include "supervisor/cli/environment.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/run_options.hpp"
-#include "supervisor/host/host_snapshot.hpp"
 
 namespace callgate::cli {
 
 namespace {
-
-constexpr std::size_t max_key = 65536;
 
 /// Six characters of [a-z0-9].
 std::string random_name() {
@@ -160,79 +156,13 @@ void RunSetup::prepare(const Arguments& arguments) {
     if (!begun_->forked()) begun_->fork_guardian(config_);
     begun_->arm(config_);
     // The agent opens meanwhile what its ruleset names.
-    prepare_rules();
-}
-
-void RunSetup::prepare_rules() {
     config_.rules->prepare();
     if (config_.enforced) config_.enforced->prepare();
 }
 
-void RunSetup::work_out(const Arguments& arguments, HostSnapshot& facts) {
-    note_facts(&facts);
-    choose(arguments);
-    set_rules(arguments);
-    prepare_rules();
-    note_objects(arguments, facts);
-    note_facts(nullptr);
-    armour_.emplace(config_.plan);
-}
-
-void RunSetup::begin(HostSnapshot& facts) {
-    config_.run = random_name();
-    begun_ = begin_run(config_);
-    if (!begun_->forked()) begun_->fork_guardian(config_);
-    begun_->arm(config_, armour_.value());
-    facts.object(config_.temporary_directory);  // the guardian has made it by now
-}
-
-void RunSetup::make_ready() {
-    session_ = make_session(*begun_, config_);
-    callgate::make_ready(*session_);
-}
-
 void RunSetup::run() {
-    if (!session_) session_ = make_session(*begun_, config_);
+    session_ = make_session(*begun_, config_);
     run_session(*session_);
-}
-
-/// Of the private directory nothing is known yet. The agent's ruleset and its working directory hold each of
-/// them as long as the run waits, so that the same number is then the same object.
-void RunSetup::note_objects(const Arguments& arguments, HostSnapshot& facts) const {
-    facts.object(config_.workdir);
-    facts.object(config_.directory);
-    for (const rules::Grant& grant : config_.plan.grants)
-        if (grant.path != config_.temporary_directory) facts.object(grant.path);
-    if (!places_.config.empty()) facts.object(places_.config + "/rules.json");
-    facts.object(places_.binary);
-    facts.object(user_runtime_directory());
-    if (const auto key = arguments.value("sign-key"))
-        facts.file(*key, max_key, read_regular_file(*key, max_key));
-}
-
-void RunSetup::set_limits(const Arguments& arguments) {
-    read_limits(arguments, config_);
-    config_.limits = config_.limits.tighter(limits_);
-}
-
-bool RunSetup::cover(HostSnapshot& facts, ChangeWatch& watch) {
-    tree_->cover(watch);
-    return facts.cover(watch);
-}
-
-bool RunSetup::still_true(const Arguments& arguments, const HostSnapshot& facts, bool quiet) const {
-    if (!facts.still_true(quiet) || !tree_->still_true(quiet)) return false;
-    if (config_.audit.kind == AuditTarget::Kind::directory &&
-        ::access(config_.audit.path.c_str(), W_OK | X_OK) != 0)
-        return false;
-    if (quiet) return true;  // what follows rests on those facts, and on what no other process changes
-    const Places places = find_places();
-    const auto directories = [](const Places& all) {
-        return std::tie(all.home, all.config, all.state, all.runtime, all.binary);
-    };
-    return directories(places) == directories(places_) &&
-           choose_workdir(arguments, places, true) == config_.workdir &&
-           start_directory(arguments, places, config_.workdir) == config_.directory;
 }
 
 void RunSetup::set_rules(const Arguments& arguments) {
@@ -252,8 +182,7 @@ void RunSetup::set_rules(const Arguments& arguments) {
                        .terminal = config.terminal ? config.terminal->outer_name() : "",
                        .terminal_if_asked = config.perhaps_terminal});
     if (config.perhaps_terminal && !compiled.loaded.rules->may_ask()) config.terminal.reset();
-    limits_ = compiled.loaded.limits;
-    config.limits = config.limits.tighter(limits_);
+    config.limits = config.limits.tighter(compiled.loaded.limits);
     config.rules = compiled.loaded.rules;
     if (config.mode == Mode::audit) observe_rules(compiled, tree, config);
     config.plan = std::move(compiled.plan);
@@ -267,10 +196,9 @@ void RunSetup::set_rules(const Arguments& arguments) {
     environment_ = std::move(compiled.loaded.environment);
 }
 
-void RunSetup::set_environment(const Arguments& arguments, std::span<const std::string> variables) {
+void RunSetup::set_environment(const Arguments& arguments) {
     SessionConfig& config = config_;
-    std::vector<std::string> current = current_environment();
-    current.insert(current.end(), variables.begin(), variables.end());
+    const std::vector<std::string> current = current_environment();
     EnvironmentChoice choice{.current = current,
                              .rules = environment_,
                              .keep = arguments.has("keep-env"),

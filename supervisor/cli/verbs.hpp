@@ -1,11 +1,19 @@
 // The verbs. Each gets its parsed arguments and returns callgate's exit status; wrong use throws Failure.
 #pragma once
 
+#include <functional>
+
 #include "supervisor/cli/arguments.hpp"
 
 namespace callgate::cli {
 
 [[nodiscard]] int run(const Arguments& arguments);
+/// Called on the main thread of a run; each may be null.
+struct RunNotices {
+    std::function<void()> started;    // the command begins
+    std::function<void(int)> exited;  // the exit status; only the processes of callgate itself are left
+};
+[[nodiscard]] int run_with(const Arguments& arguments, const RunNotices& notices);
 [[nodiscard]] int check(const Arguments& arguments);
 [[nodiscard]] int explain(const Arguments& arguments);
 [[nodiscard]] int plan(const Arguments& arguments);
@@ -19,9 +27,8 @@ namespace callgate::cli {
 [[nodiscard]] int revoke(const Arguments& arguments);
 [[nodiscard]] int rules_verb(const Arguments& arguments);
 [[nodiscard]] int exec(const Arguments& arguments);
-/// `callgate run` for a job that is still to come (jobs::ahead_word, which is no verb of the user's): `words`
-/// are its options.
-[[nodiscard]] int run_ahead(std::vector<std::string> words);
+/// `callgate run` for a job that is still to come: jobs::warm_word, which is no verb of the user's.
+[[nodiscard]] int run_warm();
 [[nodiscard]] int completion(const Arguments& arguments);
 
 /// The help of one verb, at most 80 columns wide.

@@ -133,48 +133,10 @@ void RealFileTree::look_into(Place& directory, std::string_view path, std::size_
 }
 
 void RealFileTree::look_at(const std::string& path, Place& found) {
-    found.looked_at = true;
     struct stat status {};
     if (::lstat(path.c_str(), &status) != 0) return;
     found.kind = S_ISDIR(status.st_mode) ? Kind::directory : Kind::file;
     found.link = S_ISLNK(status.st_mode);
-}
-
-bool RealFileTree::Listing::same(const Listing& other) const {
-    return std::ranges::equal(by_name, other.by_name, [&](std::uint32_t one, std::uint32_t another) {
-        const Entry &ours = entries[one], &theirs = other.entries[another];
-        return ours.name == theirs.name && ours.directory == theirs.directory &&
-               ours.symbolic_link == theirs.symbolic_link;
-    });
-}
-
-bool RealFileTree::still_true(const std::string& path, const Place& place) {
-    if (place.forgotten) return false;
-    if (place.looked_at) {
-        Place now;
-        look_at(path, now);
-        if (now.kind != place.kind || now.link != place.link) return false;
-    }
-    if (place.refused_at && read_directory(path, *place.refused_at, INT_MAX)) return false;
-    if (!place.listing) return true;
-    auto now = read_directory(path, place.listing->entries.size(), INT_MAX);
-    return now && place.listing->same(make_listing(std::move(*now)));
-}
-
-void RealFileTree::cover(ChangeWatch& watch) {
-    uncovered_.clear();
-    for (const auto& one : places_) {
-        const auto& [path, place] = one;
-        const bool name = !place.looked_at || watch.covers_name(path);
-        const bool names = !(place.listing || place.refused_at) || watch.covers_names_in(path);
-        if (!name || !names || place.forgotten) uncovered_.push_back(&one);
-    }
-}
-
-bool RealFileTree::still_true(bool quiet) const {
-    const auto is_true = [](const Places::value_type& one) { return still_true(one.first, one.second); };
-    return quiet ? std::ranges::all_of(uncovered_, [&](const auto* one) { return is_true(*one); })
-                 : std::ranges::all_of(places_, is_true);
 }
 
 RealFileTree::Listing RealFileTree::make_listing(std::vector<Entry> entries) {
@@ -196,12 +158,7 @@ std::optional<std::vector<rules::FileTree::Entry>> RealFileTree::entries(const s
     }
     constexpr std::size_t max_kept = 1000;
     auto read = read_directory(directory, limit, INT_MAX);
-    if (!read)
-        place.refused_at = std::max(limit, place.refused_at.value_or(0));
-    else if (read->size() <= max_kept)
-        place.listing = make_listing(*read);
-    else
-        place.forgotten = true;
+    if (read && read->size() <= max_kept) place.listing = make_listing(*read);
     return read;
 }
 

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "rules/plan/plan.hpp"
-#include "supervisor/host/change_watch.hpp"
 
 namespace callgate {
 
@@ -25,11 +24,6 @@ public:
     [[nodiscard]] bool may_be_link(const std::string& path) const override;
     [[nodiscard]] std::optional<std::vector<Entry>> entries(const std::string& directory,
                                                             std::size_t limit) const override;
-    /// From here on `watch` is asked about what it can cover.
-    void cover(ChangeWatch& watch);
-    /// Whether this machine would say the same again. False where that cannot be told: large directories are
-    /// not kept. `quiet`: of what is covered nothing has changed since it was still true.
-    [[nodiscard]] bool still_true(bool quiet = false) const;
 
 private:
     struct PathHash {
@@ -41,28 +35,22 @@ private:
         std::vector<Entry> entries;
         std::vector<std::uint32_t> by_name;
         [[nodiscard]] const Entry* find(std::string_view name) const;
-        [[nodiscard]] bool same(const Listing& other) const;
     };
     /// What is known of a path.
     struct Place {
         Kind kind = Kind::absent;
         bool link = false;
-        unsigned asked = 0;      // how often for something in it
-        bool looked_at = false;  // by itself, not in a listing
+        unsigned asked = 0;  // how often for something in it
         std::optional<Listing> listing;
-        std::optional<std::size_t> refused_at;  // it could not be listed, or has more entries
-        bool forgotten = false;                 // it was listed, and the listing is not kept
     };
     static Listing make_listing(std::vector<Entry> entries);
     static void look_at(const std::string& path, Place& found);
-    static bool still_true(const std::string& path, const Place& place);
     Place& look(std::string_view path) const;
     void look_into(Place& directory, std::string_view path, std::size_t slash, Place& found) const;
 
     using Places = std::unordered_map<std::string, Place, PathHash, std::equal_to<>>;
 
     mutable Places places_;
-    std::vector<const Places::value_type*> uncovered_;
 };
 
 }  // namespace callgate

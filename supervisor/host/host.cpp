@@ -14,7 +14,6 @@
 #include "agent/landlock.hpp"
 #include "base/test_switch.hpp"
 #include "base/unique_fd.hpp"
-#include "supervisor/host/host_snapshot.hpp"
 #include "supervisor/host/name_service.hpp"
 
 namespace callgate {
@@ -46,11 +45,6 @@ unsigned long link_count(const std::string& path) {
     return ::lstat(path.c_str(), &status) == 0 && !S_ISDIR(status.st_mode) ? status.st_nlink : 0;
 }
 
-std::vector<rules::IpAddress> resolve_host(const std::string& host) {
-    if (HostSnapshot* const facts = noted_facts()) facts->passing();
-    return addresses_of(host);
-}
-
 /// What canonical() still has to walk, and what it has walked.
 struct Walk {
     std::string done;     // absolute without a final slash; "" is the root
@@ -77,8 +71,6 @@ bool follow(Walk& walk, const std::string& at) {
     char target[4096];
     const ssize_t length = ::readlink(at.c_str(), target, sizeof target);
     if (length < 0 && walk.plain != nullptr) walk.plain->insert(at);
-    if (HostSnapshot* const facts = noted_facts())
-        facts->link(at, {target, length > 0 ? static_cast<std::size_t>(length) : 0});
     if (length <= 0 || length == static_cast<ssize_t>(sizeof target) || ++walk.links > link_limit)
         return false;
     walk.pending.insert(0, std::string(target, static_cast<std::size_t>(length)) + "/");
@@ -180,17 +172,6 @@ std::vector<std::string> current_environment() {
 
 std::string canonical(const std::string& path) { return finish(Walk{.done = "", .pending = path}); }
 
-namespace {
-
-Expected<std::string> read_noted_file(const std::string& path, std::size_t limit) {
-    auto answer = read_regular_file(path, limit);
-    if (HostSnapshot* const facts = noted_facts()) facts->file(path, limit, answer);
-    if (answer.index() == 1) return Problem{std::get<1>(std::move(answer))};
-    return std::get<0>(std::move(answer));
-}
-
-}  // namespace
-
 std::variant<std::string, std::string> read_regular_file(const std::string& path, std::size_t limit) {
     using Answer = std::variant<std::string, std::string>;
     const auto failed = [](std::string message) {
@@ -245,10 +226,10 @@ rules::LoadContext host_context(const Places& places, const std::string& workdir
     context.home = places.home;
     context.tmp = tmp;
     context.config = places.config;
-    context.read_file = read_noted_file;
+    context.read_file = read_regular_file;
     context.tree = &tree;
     context.canonical = places.canonical ? places.canonical : CachedCanonical{};
-    context.resolve = resolve_host;
+    context.resolve = addresses_of;
     context.link_count = link_count;
     context.landlock_abi = agent::kernel_landlock_abi();
     return context;

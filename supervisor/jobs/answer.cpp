@@ -135,7 +135,7 @@ std::string_view whole_characters(std::string_view bytes) {
     return bytes;
 }
 
-std::string answer(const Result& result, bool compat) {
+std::string answer(const JobResult& result, bool compat) {
     const std::size_t size = result.output.bytes.size() + result.error.bytes.size() + result.report.size();
     return line_of(size + 256, [&](JsonWriter& line) {
         if (!result.id.empty()) line.key("id").raw(result.id);

@@ -13,7 +13,7 @@
 namespace callgate::jobs {
 
 /// With a newline. Where `result.why` is set, `error` says it, and there is no exit code.
-[[nodiscard]] std::string answer(const Result& result, bool compat);
+[[nodiscard]] std::string answer(const JobResult& result, bool compat);
 /// To a request that was no job.
 [[nodiscard]] std::string answer(const Fault& fault, Form form);
 /// To a request to cancel.

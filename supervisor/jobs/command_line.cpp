@@ -89,7 +89,6 @@ CommandLine command_line(const Job& job, const Settings& settings,
     add_rules(job, words, line);
     words.add("report", "fd:" + std::to_string(report_descriptor));
     if (!job.script.empty()) words.add("pass-fd", std::to_string(script_descriptor));
-    line.frame = words.words;
     add_limits(words, settings.limits.tighter(job.limits));
     words.duration("grace", job.grace ? job.grace : settings.grace);
     line.environment = passed_on(environment);

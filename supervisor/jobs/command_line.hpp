@@ -32,9 +32,7 @@ struct Settings {
 };
 
 struct CommandLine {
-    /// What is known of the next job if it is like this one: without its command, limits and variables.
-    std::vector<std::string> frame;
-    std::vector<std::string> words;        // all of it, as after `callgate run`
+    std::vector<std::string> words;        // as after `callgate run`
     std::vector<std::string> environment;  // "NAME=value": what is passed on
     std::vector<std::string> variables;    // of the job, besides those
     std::string rules;                     // to be read from `rules_descriptor`; "" nothing

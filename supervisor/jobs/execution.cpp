@@ -10,8 +10,8 @@
 #include <boost/asio/write.hpp>
 
 #include "agent/landlock.hpp"
-#include "supervisor/jobs/job_message.hpp"
 #include "base/json_read.hpp"
+#include "supervisor/jobs/job_message.hpp"
 #include "supervisor/run/report.hpp"
 
 namespace callgate::jobs {
@@ -58,7 +58,7 @@ Execution::Execution(const Surroundings& surroundings, Job job)
       news_(surroundings.loop),
       patience_(surroundings.loop) {}
 
-void Execution::start(std::function<void(Result)> done) {
+void Execution::start(std::function<void(JobResult)> done) {
     done_ = std::move(done);
     std::string why = conflict(job_, surroundings_.settings);
     why.empty() ? launch() : refuse(std::move(why));
@@ -66,47 +66,37 @@ void Execution::start(std::function<void(Result)> done) {
 
 void Execution::refuse(std::string why) {
     asio::post(surroundings_.loop, [self = shared_from_this(), why = std::move(why)] {
-        Result result;
+        JobResult result;
         result.id = self->job_.id;
         result.why = why;
         self->done_(std::move(result));
     });
 }
 
-/// A run that waits for such a job does it, if it still can; else a new one.
+/// The run that waits takes the job, if there is one; else a new run is started.
 void Execution::launch() {
     const CommandLine line = command_line(job_, surroundings_.settings, surroundings_.environment);
-    Ahead* const ahead = surroundings_.ahead;
-    if (ahead != nullptr) kind_ = Ahead::kind(job_, line);
-    if (!kind_) return launch_new(line);
-    const bool given =
-        ahead->give(*kind_, line, [=, self = shared_from_this()](std::optional<RunProcess> run) {
-            if (run) return self->attach(std::move(*run));  // it says when its command begins
-            self->launch_new(line);
-            ahead->begun(*self->kind_);
-        });
-    if (given) return;
-    launch_new(line);
-    ahead->begun(*kind_);
+    const Connections connections{.input = !job_.input.empty(),
+                                  .merged = job_.merge_stderr,
+                                  .script = job_.script,
+                                  .rules = line.rules};
+    WarmRun* const warm = surroundings_.warm;
+    if (warm != nullptr)
+        if (auto run = warm->give(line, connections)) return attach(std::move(*run));
+    launch_new(line, connections);
+    if (warm != nullptr) warm->start();
 }
 
-void Execution::launch_new(const CommandLine& line) {
+void Execution::launch_new(const CommandLine& line, const Connections& connections) {
     std::vector<std::string> environment = line.environment;
     environment.insert(environment.end(), line.variables.begin(), line.variables.end());
-    auto made = start_run("run", line.words, environment,
-                          {.input = !job_.input.empty(),
-                           .merged = job_.merge_stderr,
-                           .script = job_.script,
-                           .rules = line.rules},
-                          surroundings_.signals);
+    auto made = start_run("run", line.words, environment, connections, surroundings_.signals);
     if (auto* const why = std::get_if<std::string>(&made)) return refuse(std::move(*why));
     attach(std::get<RunProcess>(std::move(made)));
 }
 
 void Execution::attach(RunProcess run) {
     child_ = std::move(run.child);
-    zygote_ = std::move(run.zygote);
-    for (const int number : std::exchange(early_signals_, {})) signal(number);
     const std::uint64_t most =
         std::min(job_.max_output.value_or(max_output), surroundings_.settings.max_output);
     const auto open = [this](std::unique_ptr<Stream>& stream, UniqueFd end, std::uint64_t bound) {
@@ -167,19 +157,18 @@ void Execution::await_news() {
 void Execution::told_news() {
     char told[2]{};
     const ssize_t got = reaped_ ? 0 : ::recv(news_.native_handle(), told, sizeof told, MSG_DONTWAIT);
-    if (got == 1 && told[0] == jobs::begun) {
-        surroundings_.ahead->begun(*kind_);
+    if (got == 1 && told[0] == jobs::started) {
+        surroundings_.warm->start();
         return await_news();
     }
-    // Else its process ends without having said so.
-    if (got == sizeof told && told[0] == jobs::ended) run_ended(static_cast<unsigned char>(told[1]));
+    // Else the process ends without having said so.
+    if (got == sizeof told && told[0] == jobs::exited) run_ended(static_cast<unsigned char>(told[1]));
 }
 
-/// Its report is written and nothing else is left of it: only its own exit, which somebody else waits for.
+/// The report is written and nothing else is left of the run but its process, which WarmRun reaps.
 void Execution::run_ended(int exit_status) {
     status_ = W_EXITCODE(exit_status, 0);
-    surroundings_.ahead->reap({child_.pid, UniqueFd(ended_.release())});
-    zygote_.reset();  // its directory is gone
+    surroundings_.warm->reap({child_.pid, UniqueFd(ended_.release())});
     reaped_ = true;
     report_->finish();
     stream_closed();
@@ -214,7 +203,7 @@ void Execution::stream_closed() {
 }
 
 void Execution::finish() {
-    Result result;
+    JobResult result;
     result.id = job_.id;
     result.merged = job_.merge_stderr;
     result.output = output_->take();
@@ -222,10 +211,10 @@ void Execution::finish() {
     result.report = report_->take().bytes;
     judge(result);
     done_(std::move(result));
-    if (kind_) surroundings_.ahead->ended(*kind_);
+    if (surroundings_.warm != nullptr) surroundings_.warm->start();
 }
 
-void Execution::judge(Result& result) const {
+void Execution::judge(JobResult& result) const {
     result.exit_status = WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_);
     const json_read::json report = json_read::parse_object(result.report);
     const std::string outcome = json_read::text(json_read::member(report, "outcome"));
@@ -241,8 +230,7 @@ void Execution::judge(Result& result) const {
 
 void Execution::signal(int number) {
     cancelled_ = true;
-    if (child_.pid <= 0) return early_signals_.push_back(number);
-    if (!reaped_) ::kill(child_.pid, number);  // unreaped, the number is nobody else's
+    if (!reaped_ && child_.pid > 0) ::kill(child_.pid, number);  // unreaped, the number is nobody else's
 }
 
 /// A SIGTERM that is not the first to end the run ends the tree; a second one alone could be lost in the

@@ -12,14 +12,14 @@
 #include <string>
 #include <vector>
 
-#include "supervisor/jobs/warm_run.hpp"
 #include "supervisor/jobs/command_line.hpp"
 #include "supervisor/jobs/run_process.hpp"
 #include "supervisor/jobs/stream.hpp"
+#include "supervisor/jobs/warm_run.hpp"
 
 namespace callgate::jobs {
 
-struct Result {
+struct JobResult {
     std::string id;
     std::string why;  // not "": nothing ran
     Captured output, error;
@@ -34,7 +34,7 @@ struct Surroundings {
     const Settings& settings;
     const std::vector<std::string>& environment;
     const SignalState& signals;
-    Ahead* ahead = nullptr;  // null: no run is started ahead
+    WarmRun* warm = nullptr;  // null: no run is started before its job
 };
 
 /// Used by the loop's thread; keeps itself until `done` was called.
@@ -42,7 +42,7 @@ class Execution : public std::enable_shared_from_this<Execution> {
 public:
     Execution(const Surroundings& surroundings, Job job);
     /// `done` is called once, later, whatever happens.
-    void start(std::function<void(Result)> done);
+    void start(std::function<void(JobResult)> done);
     /// The signal goes to the run, which passes it on to the command or ends the tree (cli.md).
     void signal(int number);
     /// Ends the tree at once.
@@ -50,7 +50,7 @@ public:
 
 private:
     void launch();
-    void launch_new(const CommandLine& line);
+    void launch_new(const CommandLine& line, const Connections& connections);
     void attach(RunProcess run);
     void refuse(std::string why);
     void feed(UniqueFd end);
@@ -62,15 +62,12 @@ private:
     void child_ended();
     void stream_closed();
     void finish();
-    void judge(Result& result) const;
+    void judge(JobResult& result) const;
 
     const Surroundings& surroundings_;
     Job job_;
-    std::function<void(Result)> done_;
+    std::function<void(JobResult)> done_;
     Child child_;
-    std::shared_ptr<Zygote> zygote_;   // whose run it is, if any
-    std::optional<Ahead::Kind> kind_;  // what a run for it can have waited for
-    std::vector<int> early_signals_;   // for a run that is not there yet
     boost::asio::posix::stream_descriptor input_, ended_, news_;
     std::unique_ptr<Stream> output_, error_, report_;
     boost::asio::steady_timer patience_;

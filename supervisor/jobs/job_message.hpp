@@ -1,48 +1,59 @@
-// What is said over a socket between the server and a run that waits for its job: that it is there, its job,
-// and what becomes of it.
+// The messages between `callgate exec --serve` and a run that waits for its job (warm_run.hpp): one that
+// gives the run its job, and two short ones in which the run says how far it is.
 //
-// Both ends are ours; what the words hold is the job's, so none of them is believed to end where it should.
+// Both ends are callgate's own. The job's sender chose every byte of its words, so a word ends only where its
+// length says.
 #pragma once
-
-#include <sys/types.h>
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
 
 namespace callgate::jobs {
 
-/// In place of a verb: `callgate` is then a zygote, which is asked for runs over `job_descriptor`, a
-/// SOCK_SEQPACKET (run_request.hpp). In such a request it is the number of the run's own.
-inline constexpr std::string_view ahead_word = "run-ahead";
+/// In place of a verb, this word makes `callgate` wait for a job at `job_descriptor`, a SOCK_SEQPACKET.
+inline constexpr std::string_view warm_word = "run-warm";
 inline constexpr int job_descriptor = 6;
-/// Longer ones are not sent: they must fit into a socket's buffer at once (socket(7), SO_SNDBUF).
+/// A message must fit into a socket's buffer at once (socket(7), SO_SNDBUF).
 inline constexpr std::size_t max_message = 100'000;
-/// The first word of a run, with its process: it is there, and waits for its job.
-struct Born {
-    static constexpr char word = 'b';
-    char what = word;
-    pid_t process = -1;
-};
-/// The answer to a job: from now on it is this job's run. Anything else, or none, means that it has not begun
-/// anything.
-inline constexpr char taken = 'y';
-/// The command begins: what else the server has to do need not wait any longer.
-inline constexpr char begun = 'g';
-/// Later, when nothing of the run is left but this process and its guardian's, which exit, followed by the
-/// exit status: that takes its time, and need not be waited for.
-inline constexpr char ended = 'e';
+
+/// The run sends this when its command begins: other work of the server need not wait any longer.
+inline constexpr char started = 's';
+/// The run sends this, followed by its exit status, when only its own process and its guardian's are left.
+/// Both then exit; that takes time, and nobody needs to wait for it.
+inline constexpr char exited = 'e';
 
 struct JobMessage {
     std::vector<std::string> words;      // as after `callgate run`
-    std::vector<std::string> variables;  // "NAME=value", besides callgate's own
+    std::vector<std::string> variables;  // "NAME=value", added to callgate's own environment
 };
 
-/// Nothing where it is too long, or a word holds a NUL.
-[[nodiscard]] std::optional<std::string> pack(const JobMessage& words);
-/// Nothing where it is no message of `pack`.
+/// Nothing where the message is too long, or a word holds a NUL.
+[[nodiscard]] std::optional<std::string> pack(const JobMessage& job);
+/// Nothing where `pack` cannot have made this message.
 [[nodiscard]] std::optional<JobMessage> unpack(std::string_view message);
+
+/// An open descriptor, and the number that it is to have in the run.
+using Connected = std::vector<std::pair<UniqueFd, int>>;
+struct ReceivedJob {
+    JobMessage job;
+    Connected connected;
+};
+
+/// Sends a packed job. `descriptors` holds, for each of at most 8, its number here and its number in the run.
+/// Never waits. Errors: errno of sendmsg(2); EINVAL for none or too many descriptors.
+[[nodiscard]] Result<void> send_job(int socket, const std::string& packed,
+                                    std::span<const std::pair<int, int>> descriptors);
+/// Waits for a job. Its descriptors are close-on-exec and above every number that a run is connected by.
+/// Errors: errno of recvmsg(2); ECONNRESET where the sender is gone; EBADMSG for any other message;
+/// EMFILE where this process may not open so many descriptors.
+[[nodiscard]] Result<ReceivedJob> receive_job(int socket);
 
 }  // namespace callgate::jobs

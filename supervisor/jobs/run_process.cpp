@@ -5,8 +5,6 @@
 
 #include "supervisor/jobs/command_line.hpp"
 #include "supervisor/jobs/language.hpp"
-#include "supervisor/jobs/job_message.hpp"
-#include "supervisor/jobs/run_request.hpp"
 
 namespace callgate::jobs {
 
@@ -47,7 +45,6 @@ struct Ends {
         give(report.write, report_descriptor);
         give(script, script_descriptor);
         give(rules, rules_descriptor);
-        if (wanted.job != nullptr) give(*wanted.job, job_descriptor);
         return all;
     }
 };
@@ -58,7 +55,6 @@ RunProcess our_ends(Ends ends) {
             std::move(ends.output.read),
             std::move(ends.error.read),
             std::move(ends.report.read),
-            {},
             {}};
 }
 
@@ -72,8 +68,7 @@ std::vector<std::string> own_words(std::string_view verb, const std::vector<std:
 
 std::variant<RunProcess, std::string> start_run(std::string_view verb, const std::vector<std::string>& words,
                                                 const std::vector<std::string>& environment,
-                                                const Connections& connections,
-                                                const SignalState& signals) {
+                                                const Connections& connections, const SignalState& signals) {
     Ends ends;
     if (const error_code error = ends.make(connections))
         return "cannot start the job: " + error.message() +
@@ -90,9 +85,10 @@ std::variant<RunProcess, std::string> start_run(std::string_view verb, const std
     return run;
 }
 
-std::optional<RunProcess> ask_for_run(int socket, const Connections& connections) {
+std::optional<RunProcess> connect_run(const Connections& connections,
+                                      const std::function<bool(std::span<const std::pair<int, int>>)>& send) {
     Ends ends;
-    if (ends.make(connections) || !send_run_request(socket, ends.numbers(connections))) return std::nullopt;
+    if (ends.make(connections) || !send(ends.numbers(connections))) return std::nullopt;
     return our_ends(std::move(ends));
 }
 

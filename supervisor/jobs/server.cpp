@@ -8,9 +8,9 @@
 #include <array>
 #include <boost/asio/post.hpp>
 
-#include "supervisor/jobs/answer.hpp"
-#include "supervisor/host/host.hpp"
 #include "base/process/signal_descriptor.hpp"
+#include "supervisor/host/host.hpp"
+#include "supervisor/jobs/answer.hpp"
 
 namespace callgate::jobs {
 
@@ -47,7 +47,7 @@ private:
     void cancel(const Cancel& request);
     void start_waiting();
     void start(Job job);
-    void ended(Result result);
+    void ended(JobResult result);
     void refuse_waiting(const std::string& why);
     void say(std::function<std::string()> text, std::size_t size = 0) { answers_.add(std::move(text), size); }
     void say(Fault fault) {
@@ -62,7 +62,7 @@ private:
     std::vector<std::string> environment_ = current_environment();
     asio::io_context loop_{1};
     asio::posix::stream_descriptor signals_;
-    Ahead ahead_{loop_, inherited_, environment_};
+    WarmRun warm_{loop_, inherited_, environment_};
     Surroundings surroundings_{loop_, settings_, environment_, inherited_};
     Answers answers_;
     Requests requests_;
@@ -111,11 +111,11 @@ End Server::run_one(Request request) {
 
 End Server::serve() {
     watch_signals();
-    surroundings_.ahead = &ahead_;
+    surroundings_.warm = &warm_;
     answers_.start();
     requests_.start();
     loop_.run();
-    ahead_.end();
+    warm_.end();
     return answers_.finish(answer_patience) && !unread_ ? End::good : End::unwritten;
 }
 
@@ -196,14 +196,14 @@ void Server::start(Job job) {
     const std::string id = job.id;
     auto execution = std::make_shared<Execution>(surroundings_, std::move(job));
     running_.emplace(id, execution);
-    execution->start([this](Result result) { ended(std::move(result)); });
+    execution->start([this](JobResult result) { ended(std::move(result)); });
 }
 
-void Server::ended(Result result) {
+void Server::ended(JobResult result) {
     running_.erase(result.id);
     nothing_ran_ = !result.why.empty();
     const std::size_t size = result.output.bytes.size() + result.error.bytes.size() + result.report.size();
-    say([result = std::make_shared<Result>(std::move(result)),
+    say([result = std::make_shared<JobResult>(std::move(result)),
          compat = settings_.compat] { return answer(*result, compat); },
         size);
     start_waiting();

@@ -1,10 +1,10 @@
 #include "supervisor/jobs/warm_run.hpp"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "supervisor/jobs/job_message.hpp"
@@ -15,197 +15,109 @@ namespace {
 
 using boost::asio::posix::stream_descriptor;
 
-/// So many runs in a row may end without having had a job: whatever ends them would end the next, too.
-constexpr int max_untaken = 3;
-/// Something else may have changed, once: after so many jobs it is tried again.
-constexpr int max_late = 32;
-/// One has its run at work while another's waits; more where jobs last.
-constexpr std::size_t max_zygotes = 4;
+/// After so many failures in a row no run is started until the next job.
+constexpr int max_failures = 3;
 
-}  // namespace
-
-struct Ahead::Waiting {
-    Waiting(boost::asio::io_context& loop, Kind asked, RunProcess started, UniqueFd end)
-        : kind(std::move(asked)), run(std::move(started)), socket(loop, end.release()) {}
-
-    enum class Said : std::uint8_t { born, taken, nothing_more };
-    /// What it says next, which is there. Its child is known once it is born; where there is no descriptor
-    /// for that one, it is of no use.
-    Said hear() {
-        Born said{};
-        const ssize_t got = ::recv(socket.native_handle(), &said, sizeof said, MSG_DONTWAIT);
-        if (got == 1 && said.what == taken) return Said::taken;
-        if (got != sizeof said || said.what != Born::word) return Said::nothing_more;
-        run.child = {said.process, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, said.process, 0U)))};
-        return run.child.pidfd ? Said::born : Said::nothing_more;
-    }
-    [[nodiscard]] bool is_born() const { return run.child.pid > 0; }
-
-    Kind kind;
-    RunProcess run;  // its zygote is known
-    stream_descriptor socket;
+struct SocketPair {
+    UniqueFd server, run;
 };
 
-std::optional<Ahead::Kind> Ahead::kind(const Job& job, const CommandLine& line) {
-    if (!job.script.empty() || !line.rules.empty()) return std::nullopt;
-    return Kind{line.frame, !job.input.empty(), job.merge_stderr};
-}
-
-bool Ahead::give(const Kind& kind, const CommandLine& line,
-                 std::function<void(std::optional<RunProcess>)> answer) {
-    if (!waiting_) return false;
-    missed_ = !(waiting_->kind == kind);
-    if (missed_) return false;
-    const std::optional<std::string> message = pack({line.words, line.variables});
-    if (!message) return false;
-    const bool same = waiting_->run.zygote->inherited() == Inherited::current();
-    if (!same || ::send(waiting_->socket.native_handle(), message->data(), message->size(),
-                        MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
-        let_go();
-        if (!same) dismiss_all();
-        return false;
-    }
-    untaken_ = 0;
-    const std::shared_ptr<Waiting> told = std::move(waiting_);
-    told->socket.cancel();  // nobody watches for its end any more
-    await_answer(told, std::move(answer));
-    return true;
-}
-
-/// It may still say that it is there, before.
-void Ahead::await_answer(const std::shared_ptr<Waiting>& run,
-                         std::function<void(std::optional<RunProcess>)> answer) {
-    run->socket.async_wait(stream_descriptor::wait_read,
-                           [this, run, answer = std::move(answer)](const boost::system::error_code&) mutable {
-                               const Waiting::Said said = run->hear();
-                               if (said == Waiting::Said::born) return await_answer(run, std::move(answer));
-                               if (said == Waiting::Said::taken) {
-                                   if (late_ > 0) --late_;
-                                   run->run.news.reset(run->socket.release());
-                                   return answer(std::move(run->run));
-                               }
-                               late_ = max_late;
-                               dismiss_all();  // they looked at the same machine
-                               if (run->is_born()) reap(std::move(run->run.child), run->run.zygote);
-                               answer(std::nullopt);
-                           });
-}
-
-/// Two in a row are alike, or nothing speaks against it yet.
-void Ahead::begun(const Kind& kind) {
-    likely_ = last_ == kind || !missed_;
-    last_ = kind;
-    if (late_ == 0) expect(kind);
-}
-
-void Ahead::ended(const Kind& kind) {
-    if (late_ > 0 && last_ == kind) expect(kind);
-}
-
-void Ahead::expect(const Kind& kind) {
-    if (over_ || !likely_ || (waiting_ && waiting_->kind == kind)) return;
-    let_go();
-    untaken_ = 0;
-    start(kind);
-}
-
-/// None where all are at work, or there are too few descriptors: the next job says so, if it needs them.
-void Ahead::start(const Kind& kind) {
-    auto sockets = make_sockets();
-    if (!sockets) return;
-    const Connections connections{.input = kind.input, .merged = kind.merged, .job = &sockets->theirs};
-    for (std::size_t attempt = 0; attempt <= max_zygotes; ++attempt) {
-        const std::shared_ptr<Zygote> zygote = free_zygote(kind);
-        if (!zygote) return;
-        if (auto run = zygote->ask(connections)) {
-            run->zygote = zygote;
-            waiting_ = std::make_shared<Waiting>(loop_, kind, std::move(*run), std::move(sockets->ours));
-            return watch(waiting_);
-        }
-        dismiss(zygote);  // it has ended: what it had worked out was not true any more
-    }
-}
-
-/// One whose last run is over; its own processes hold it as long.
-std::shared_ptr<Zygote> Ahead::free_zygote(const Kind& kind) {
-    if (!(zygotes_kind_ == kind)) dismiss_all();
-    zygotes_kind_ = kind;
-    const auto free = std::ranges::find_if(zygotes_, [](const auto& one) { return one.use_count() == 1; });
-    if (free != zygotes_.end()) return *free;
-    if (zygotes_.size() == max_zygotes) return nullptr;
-    std::shared_ptr<Zygote> made = Zygote::start(kind.frame, environment_, signals_);
-    if (made) zygotes_.push_back(made);
+/// Connected sockets for messages that stay whole. Both are close-on-exec and at least `first_descriptor`.
+std::optional<SocketPair> make_sockets() {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return std::nullopt;
+    const UniqueFd low[2] = {UniqueFd(ends[0]), UniqueFd(ends[1])};
+    SocketPair made{UniqueFd(::fcntl(low[0].get(), F_DUPFD_CLOEXEC, first_descriptor)),
+                    UniqueFd(::fcntl(low[1].get(), F_DUPFD_CLOEXEC, first_descriptor))};
+    if (!made.server || !made.run) return std::nullopt;
     return made;
 }
 
-void Ahead::dismiss(const std::shared_ptr<Zygote>& zygote) {
-    if (std::erase(zygotes_, zygote) > 0) reap(zygote->dismiss());
+}  // namespace
+
+struct WarmRun::Waiting {
+    Waiting(boost::asio::io_context& loop, Inherited of_server, Child child, UniqueFd end)
+        : inherited(std::move(of_server)),
+          process(child.pid),
+          ended(loop, child.pidfd.release()),
+          socket(std::move(end)) {}
+
+    Inherited inherited;  // of the server, before the run was started
+    pid_t process;
+    stream_descriptor ended;  // the pidfd
+    UniqueFd socket;
+};
+
+void WarmRun::start() {
+    failures_ = 0;
+    if (!waiting_ && !over_) launch();
 }
 
-void Ahead::dismiss_all() {
-    for (const auto& zygote : std::exchange(zygotes_, {})) reap(zygote->dismiss());
+void WarmRun::launch() {
+    Inherited inherited = Inherited::current();  // before the run inherits anything
+    auto sockets = make_sockets();
+    if (!sockets) return;
+    const std::array descriptors{std::pair(sockets->run.get(), job_descriptor)};
+    auto child = spawn(own_program, own_words(warm_word, {}), environment_, descriptors, signals_);
+    if (!child) return;
+    waiting_ =
+        std::make_shared<Waiting>(loop_, std::move(inherited), std::move(*child), std::move(sockets->server));
+    watch_end();
 }
 
-/// After that it says nothing before it is told something: what comes is its end.
-void Ahead::watch(const std::shared_ptr<Waiting>& run) {
-    run->socket.async_wait(stream_descriptor::wait_read, [this, run](const boost::system::error_code& error) {
-        if (error || waiting_ != run) return;
-        if (run->hear() == Waiting::Said::born) return watch(run);
-        died();
+/// A run that dies while it waits is replaced.
+void WarmRun::watch_end() {
+    waiting_->ended.async_wait(stream_descriptor::wait_read,
+                               [this, run = waiting_](const boost::system::error_code& error) {
+                                   if (error || waiting_ != run) return;
+                                   waiting_.reset();
+                                   callgate::reap(run->process);
+                                   if (!over_ && ++failures_ < max_failures) launch();
+                               });
+}
+
+std::optional<RunProcess> WarmRun::give(const CommandLine& line, const Connections& connections) {
+    if (!waiting_) return std::nullopt;
+    const std::optional<std::string> packed = pack({line.words, line.variables});
+    if (!packed) return std::nullopt;
+    if (!(waiting_->inherited == Inherited::current())) {
+        stop();
+        return std::nullopt;
+    }
+    std::optional<RunProcess> run = connect_run(connections, [&](auto descriptors) {
+        return send_job(waiting_->socket.get(), *packed, descriptors).has_value();
     });
+    if (!run) {
+        stop();
+        return std::nullopt;
+    }
+    run->child = {waiting_->process, UniqueFd(waiting_->ended.release())};
+    run->news = std::move(waiting_->socket);
+    waiting_.reset();
+    return run;
 }
 
-/// Its directory may be left, by which the zygote's next run could not begin.
-void Ahead::died() {
-    const std::shared_ptr<Waiting> dead = waiting_;
-    let_go();
-    dismiss(dead->run.zygote);
-    if (!over_ && ++untaken_ < max_untaken) return start(dead->kind);
-    dismiss_all();
-}
-
-/// It sees the end of its socket. Whether it was forked at all is told there.
-void Ahead::let_go() {
+/// The run has begun nothing, so SIGKILL leaves nothing behind.
+void WarmRun::stop() {
     if (!waiting_) return;
-    const std::shared_ptr<Waiting> run = std::move(waiting_);
-    run->socket.cancel();
-    if (run->is_born()) {
-        run->socket.close();
-        return reap(std::move(run->run.child), run->run.zygote);
-    }
-    ::shutdown(run->socket.native_handle(), SHUT_WR);
-    unready_.push_back(run);
-    await_birth(run);
+    const std::shared_ptr<Waiting> run = std::exchange(waiting_, nullptr);
+    ::kill(run->process, SIGKILL);
+    reap({run->process, UniqueFd(run->ended.release())});
 }
 
-void Ahead::await_birth(const std::shared_ptr<Waiting>& run) {
-    run->socket.async_wait(stream_descriptor::wait_read, [this, run](const boost::system::error_code& error) {
-        if (error || std::erase(unready_, run) == 0) return;
-        if (run->hear() == Waiting::Said::born) reap(std::move(run->run.child), run->run.zygote);
-    });
-}
-
-void Ahead::reap(Child child, std::shared_ptr<Zygote> zygote) {
-    going_.insert(child.pid);
-    if (!child.pidfd) return;
+void WarmRun::reap(Child child) {
+    unreaped_.insert(child.pid);
     auto ended = std::make_shared<stream_descriptor>(loop_, child.pidfd.release());
-    ended->async_wait(
-        stream_descriptor::wait_read,
-        [this, ended, pid = child.pid, zygote = std::move(zygote)](const boost::system::error_code& error) {
-            if (error || going_.erase(pid) == 0) return;
-            callgate::reap(pid);
-        });
+    ended->async_wait(stream_descriptor::wait_read,
+                      [this, ended, pid = child.pid](const boost::system::error_code& error) {
+                          if (!error && unreaped_.erase(pid) > 0) callgate::reap(pid);
+                      });
 }
 
-void Ahead::end() {
+void WarmRun::end() {
     over_ = true;
-    let_go();
-    dismiss_all();
-    for (const auto& run : std::exchange(unready_, {})) {
-        run->socket.wait(stream_descriptor::wait_read);
-        if (run->hear() == Waiting::Said::born) going_.insert(run->run.child.pid);
-    }
-    for (const pid_t child : std::exchange(going_, {})) callgate::reap(child);
+    stop();
+    for (const pid_t child : std::exchange(unreaped_, {})) callgate::reap(child);
 }
 
 }  // namespace callgate::jobs

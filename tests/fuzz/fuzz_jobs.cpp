@@ -43,7 +43,7 @@ void check_job(const jobs::Job& job) {
 
 /// The same bytes as a job's output.
 void check_output(std::string_view bytes) {
-    jobs::Result result;
+    jobs::JobResult result;
     result.output.bytes = bytes.substr(0, bytes.size() / 2);
     result.output.total = bytes.size() / 2;
     result.error.bytes = bytes.substr(bytes.size() / 2);

@@ -5,12 +5,10 @@
 
 #include "base/escape.hpp"
 #include "supervisor/cli/environment.hpp"
-#include "supervisor/jobs/warm_run.hpp"
 #include "supervisor/jobs/answer.hpp"
 #include "supervisor/jobs/command_line.hpp"
 #include "supervisor/jobs/job.hpp"
 #include "supervisor/jobs/language.hpp"
-#include "supervisor/jobs/job_message.hpp"
 
 namespace {
 
@@ -114,14 +112,20 @@ TEST_CASE("a job becomes options of run; values of variables do not stand among 
         "env":{"A":"x\ny","B":null},"profiles":"python","read":["/r"],"deny":["/d"]})");
     const jobs::CommandLine line =
         jobs::command_line(read, {}, {"PATH=/bin", "CALLGATE_STATUS=fd:1", "A=old"});
-    const Words frame = {"--quiet",   "--workdir=/w", "--cwd=/c",     "--profile=python",
-                         "--deny=/d", "--read=/r",    "--report=fd:3"};
-    CHECK(line.frame == frame);
-    Words whole = frame;
-    for (const char* const more :
-         {"--timeout=1500ms", "--memory=1048576", "--grace=3000ms", "--env=B", "--", "x"})
-        whole.emplace_back(more);
-    CHECK(line.words == whole);
+    const Words words = {"--quiet",
+                         "--workdir=/w",
+                         "--cwd=/c",
+                         "--profile=python",
+                         "--deny=/d",
+                         "--read=/r",
+                         "--report=fd:3",
+                         "--timeout=1500ms",
+                         "--memory=1048576",
+                         "--grace=3000ms",
+                         "--env=B",
+                         "--",
+                         "x"};
+    CHECK(line.words == words);
     CHECK(line.environment == Words{"PATH=/bin", "A=old"});
     CHECK(line.variables == Words{"CALLGATE_SETENV_A=x\ny"});
     Words current = line.environment;
@@ -154,45 +158,6 @@ TEST_CASE("rules that no argument can hold are read from a descriptor") {
     CHECK(has(line.words, "--rules=/proc/self/fd/5"));
 }
 
-TEST_CASE("a run that waits is told every byte of its job, or nothing") {
-    const jobs::JobMessage words{{"--timeout=1ms", "--", "bash", "-c", "", "a\n\xff"}, {"A=", "B=\n"}};
-    const auto message = jobs::pack(words);
-    REQUIRE(message);
-    const auto read = jobs::unpack(*message);
-    REQUIRE(read);
-    CHECK(read->words == words.words);
-    CHECK(read->variables == words.variables);
-    CHECK_FALSE(jobs::pack({{std::string(jobs::max_message, 'x')}, {}}));
-    CHECK_FALSE(jobs::pack({{std::string("a\0b", 3)}, {}}));
-    using namespace std::string_view_literals;
-    for (const std::string_view wrong :
-         {""sv, "1"sv, "1\0"sv, "1\0a"sv, "2\0a\0"sv, "-1\0a\0"sv, "x\0a\0"sv, "\0"sv})
-        CHECK_FALSE(jobs::unpack(wrong));
-    for (std::size_t end = 0; end < message->size(); ++end)
-        if (const auto part = jobs::unpack(std::string_view(*message).substr(0, end)))
-            CHECK(part->words.size() == words.words.size());
-}
-
-TEST_CASE("only jobs that are alike but for command, limits and variables are of one kind") {
-    const auto kind = [](const char* text) {
-        const jobs::Job read = job(text);
-        return jobs::Ahead::kind(read, jobs::command_line(read, {}, {"PATH=/bin"}));
-    };
-    const auto plain = kind(R"({"code":"a"})");
-    REQUIRE(plain);
-    for (const char* const like : {R"({"code":"b","language":"bash"})", R"({"command":["x"],"timeout":1})",
-                                   R"({"code":"a","env":{"A":"1","B":null},"memory":"1M","grace":1})"})
-        CHECK(kind(like) == plain);
-    for (const char* const unlike :
-         {R"({"code":"a","workdir":"/w"})", R"({"code":"a","cwd":"/w"})", R"({"code":"a","stdin":"x"})",
-          R"({"code":"a","merge_stderr":true})", R"({"code":"a","profiles":"base"})",
-          R"({"code":"a","rules":{"version":1}})", R"({"code":"a","deny":["/x"]})"})
-        CHECK(kind(unlike) != plain);
-    CHECK_FALSE(kind(json{{"code", std::string(200000, ' ')}}.dump().c_str()));
-    CHECK_FALSE(
-        kind(json{{"code", "a"}, {"rules", {{"description", std::string(200000, 'd')}}}}.dump().c_str()));
-}
-
 TEST_CASE("what is no UTF-8 is replaced part by part, as other decoders do") {
     const std::string mark = "\uFFFD";
     CHECK(text_of("h\xC3\xA4 \xE2\x82\xAC \xF0\x9F\x8E\x82") == "h\xC3\xA4 \xE2\x82\xAC \xF0\x9F\x8E\x82");
@@ -206,7 +171,7 @@ TEST_CASE("what is no UTF-8 is replaced part by part, as other decoders do") {
 }
 
 TEST_CASE("an answer is one line that shows nothing on a terminal but itself") {
-    jobs::Result result;
+    jobs::JobResult result;
     result.id = "\"a\"";
     result.output = {"x\n\x1b[2J\u202e\xff{\"id\":2}\n", 18};
     result.output.total = result.output.bytes.size();

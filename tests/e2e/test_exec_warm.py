@@ -1,5 +1,5 @@
-"""The run that `callgate exec --serve` has before its job. It does the next job of that kind and nothing else, and knows
-nothing of other jobs. It sees the host as it is now, and ends with its server. Zygotes fork such runs."""
+"""The run that `callgate exec --serve` starts before its job: it does the next job and no other, knows nothing of other jobs,
+works out each job's rules from the machine as it is then, and ends with its server."""
 from __future__ import annotations
 
 import datetime
@@ -9,8 +9,6 @@ import resource
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,69 +16,71 @@ import pytest
 import harness
 from jobs import Server, bash, ended
 
-POLLS = {"7", "73", "271"}  # poll(2), ppoll(2) of arm64, of x86
-WHO = "echo $PPID $$ $(cut -d' ' -f6 /proc/$$/stat) $TMPDIR"
+RECEIVES = {"47", "212"}  # recvmsg(2) of x86, of arm64
+SUPERVISOR = "cut -d' ' -f6 /proc/$$/stat"  # leads the session of its command
+WHO = f"echo $PPID $$ $({SUPERVISOR}) $TMPDIR"
 
 
-def idle(server: Server) -> Iterator[tuple[int, list[int]]]:
-    """A process that waits for a message, with its descendants."""
+def runs_for_later(server: Server) -> list[int]:
+    """Children of the server that were started before their job, whether that has come or not."""
+    found = []
     for child in harness.children(server.process.pid):
         try:
             words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
-            waits = Path(f"/proc/{child}/syscall").read_text().split()[0] in POLLS
         except OSError:
             continue
-        if words[1:2] == [b"run-ahead"] and waits:
-            yield child, harness.descendants(child)
+        if words[1:2] == [b"run-warm"]:
+            found.append(child)
+    return found
 
 
-def waiting(server: Server) -> list[int]:
-    """The run that waits: supervisor, guardian, agent; nothing where there is none."""
-    return next(([child, *others] for child, others in idle(server) if len(others) == 2), [])
+def is_waiting(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/syscall").read_text().split()[0] in RECEIVES and not harness.children(pid)
+    except OSError:
+        return False
 
 
-def zygotes(server: Server) -> list[int]:
-    """Whether the process has forked a run already, or is about to."""
-    return [child for child, others in idle(server) if not others]
+def waiting(server: Server) -> int | None:
+    """The run that waits for its job, if there is one."""
+    return next(filter(is_waiting, runs_for_later(server)), None)
 
 
-def ready(server: Server) -> list[int]:
+def ready(server: Server) -> int:
     return harness.until(lambda: waiting(server), "a run waits")
 
 
 def who(answer: dict) -> dict[str, str]:
-    """The processes of a job that ran WHO, its session (which its supervisor leads), and its directory."""
+    """For the answer of a job that ran WHO: guardian, command, session (the supervisor's number), private directory."""
     names = ["guardian", "command", "session", "tmp"]
     return dict(zip(names, answer["output"].split(), strict=True))
 
 
-def by_the_one_that_waits(server: Server, job: dict) -> tuple[bool, str]:
-    """Whether it did this job, and what else that wrote."""
-    family = ready(server)
-    answer = server.do({**job, "code": f"echo $PPID; {job['code']}"})
+def by_the_run_that_waits(server: Server, job: dict) -> tuple[bool, str]:
+    """Whether that run did this job, and what the job wrote."""
+    run = ready(server)
+    answer = server.do({**job, "code": f"{SUPERVISOR}; {job['code']}"})
     assert answer["exit_code"] == 0, answer
-    guardian, _, rest = answer["output"].partition("\n")
-    return int(guardian) == family[1], rest
+    supervisor, _, rest = answer["output"].partition("\n")
+    return int(supervisor) == run, rest
 
 
 def taken(server: Server, job: dict) -> str:
-    """The output of a job that a waiting run did. A few are tried: a user that is added in this moment changes /etc, which
-    the rules depend on."""
-    for attempt in range(5):
-        done, text = by_the_one_that_waits(server, {**job, "id": f"{job['id']}, {attempt}"})
-        if done:
-            return text
-    raise AssertionError(f"not by a run that waited: {job}")
+    """What a job wrote that the run that waits must have done."""
+    done, text = by_the_run_that_waits(server, job)
+    assert done, f"not by the run that waited: {job}"
+    return text
 
 
 def refused(server: Server, job: dict) -> str:
-    done, text = by_the_one_that_waits(server, job)
+    """What a job wrote that the run that waits must not have done."""
+    done, text = by_the_run_that_waits(server, job)
     assert not done, job
     return text
 
 
 def serve(box: harness.Box) -> Server:
-    """A server whose runs have their directories in a place of their own."""
+    """A server whose runs have their private directories where no others are."""
     return Server(box, env=box.environment({"TMPDIR": str(box.directory(box.root / "tmp"))}))
 
 
@@ -97,27 +97,38 @@ def server(box):
 def test_the_run_that_waits_does_the_next_job(server):
     server.do(bash(0, WHO))
     for key in range(1, 6):
-        family = ready(server)
-        made = taken(server, bash(key, "echo $$ $(cut -d' ' -f6 /proc/$$/stat)"))
-        assert waiting(server) != family and len(made.split()) == 2
+        run = ready(server)
+        assert len(taken(server, bash(key, WHO)).split()) == 4 and waiting(server) != run
+
+
+def test_a_run_waits_also_when_the_server_hears_of_begin_and_end_at_once(server):
+    """The server is stopped once the run has its job, and goes on when all of the run has ended."""
+    server.do(bash(0, "true"))
+    for key in range(1, 9):
+        run = ready(server)
+        server.send(bash(key, "true"))
+        harness.until(lambda: not is_waiting(run), "the run has its job")
+        server.process.send_signal(signal.SIGSTOP)
+        harness.until(lambda: not harness.alive(run), "the run has ended")
+        server.process.send_signal(signal.SIGCONT)
+        assert server.answer(key)["exit_code"] == 0
 
 
 def test_each_job_has_a_run_of_its_own(box):
-    """No guardian, session, run or log serves two, and nothing is found in a private directory; each log begins when its
-    job came."""
+    """No guardian, session, run, log or private directory serves two, and nothing is found in a private directory; each log
+    begins when its job came."""
     server = Server(box, audit=True)
     seen, came = [], []
     for key in range(4):
         if key > 0:
-            ready(server)
-            time.sleep(0.01)  # what waits is older than its job
+            ready(server)  # it is older than its job
         came.append(datetime.datetime.now(datetime.timezone.utc))
         seen.append(server.do(bash(key, WHO)))
         kept = "stat -c %a $TMPDIR; ls -A $TMPDIR; echo kept > $TMPDIR/kept; mkdir $TMPDIR/directory"
         assert taken(server, bash(f"{key}: a directory", kept)) == "700\n"
     assert server.close() == (0, b"")
     assert not any(harness.alive(int(who(one)["session"])) for one in seen), "they end before their server does"
-    for name in ("guardian", "command", "session"):
+    for name in ("guardian", "command", "session", "tmp"):
         assert len({who(one)[name] for one in seen}) == 4, (name, seen)
     assert len({one["report"]["run"] for one in seen}) == 4
     logs = [one["report"]["audit"]["file"] for one in seen]
@@ -146,7 +157,7 @@ def memory(pid: int) -> bytes:
     return b"\n".join(found)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root reads the memory of the guardian")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root reads the memory of a supervisor")
 def test_it_holds_nothing_of_another_job(server):
     os.mkfifo(server.box.tree / "fifo")
     server.box.own(server.box.tree / "fifo")
@@ -158,37 +169,29 @@ def test_it_holds_nothing_of_another_job(server):
                  "env": {"SECRET": secrets["env"]}})
     harness.until(begun.read_bytes, "the job begins")
     server.do({**bash("another", "true"), "stdin": "x"})
-    family = ready(server)
-    harness.until(lambda: zygotes(server), "a zygote waits")
-    for pid in [*family, *zygotes(server)]:
-        held = memory(pid)
-        assert len(held) > 10_000 and [name for name, text in secrets.items() if text.encode() in held] == [], pid
+    run = ready(server)
+    held = memory(run)
+    assert len(held) > 10_000 and [name for name, text in secrets.items() if text.encode() in held] == []
     running = [one for one in harness.descendants(server.process.pid)
                if Path(f"/proc/{one}/cmdline").read_bytes().startswith(b"bash\0")]
     assert secrets["code"].encode() in memory(running[0]) and secrets["env"].encode() in memory(running[0]), "the control"
 
     def objects(pids: list[int]) -> set[str]:
-        links = set()
-        for one in (one for pid in pids for one in Path(f"/proc/{pid}/fd").iterdir()):
-            links.add(os.readlink(one))
+        links = {os.readlink(one) for pid in pids for one in Path(f"/proc/{pid}/fd").iterdir()}
         return {one for one in links if one.startswith(("pipe:", "socket:", "/memfd:"))}
-    assert objects(family) and objects(running) and not objects(family + zygotes(server)) & objects(running)
-    assert objects(family) & objects([server.process.pid]), "the control: the server holds the other ends"
+    assert len(objects([run])) == 1 and not objects([run]) & objects(running), "its socket alone"
+    assert objects(running) & objects([server.process.pid]), "the control: the server holds the other ends"
     harness.as_user(server.box.user, lambda: (server.box.tree / "fifo").write_text("over\n"))
     assert server.answer("running")["exit_code"] == 0
 
 
-@pytest.mark.parametrize("which", ["supervisor", "guardian", "agent"])
-def test_one_that_dies_is_replaced(server, which):
+def test_one_that_dies_is_replaced(server):
     server.do(bash(0, WHO))
     before = ready(server)
-    made = directories(server.box)
-    os.kill(before[("supervisor", "guardian", "agent").index(which)], signal.SIGKILL)
-    after = harness.until(lambda: (found := waiting(server)) and not set(found) & set(before) and found, "another waits")
-    harness.until(lambda: not any(harness.alive(pid) for pid in before), "nothing of it is left")
-    if which != "guardian":  # which is what would have removed it
-        harness.until(lambda: len(directories(server.box) & made) < len(made), "its directory is gone")
-    assert taken(server, bash(1, "echo done")) == "done\n"
+    os.kill(before, signal.SIGKILL)
+    harness.until(lambda: (found := waiting(server)) and found != before, "another waits")
+    harness.until(lambda: not Path(f"/proc/{before}").exists(), "it is reaped")
+    assert directories(server.box) == set() and taken(server, bash(1, "echo done")) == "done\n"
 
 
 def test_one_that_cannot_live_is_not_started_for_ever(server):
@@ -200,8 +203,8 @@ def test_one_that_cannot_live_is_not_started_for_ever(server):
         harness.until(lambda: found.append(waiting(server)) or found[-1] or not harness.children(server.process.pid), "one waits, or none comes")
         if not found[-1]:
             break
-        os.kill(found[-1][0], signal.SIGKILL)
-        harness.until(lambda: not harness.alive(found[-1][0]), "it ends")
+        os.kill(found[-1], signal.SIGKILL)
+        harness.until(lambda: not harness.alive(found[-1]), "it ends")
         killed += 1
         assert killed < 20
     assert killed >= 2 and server.do(bash(1, "echo done"))["output"] == "done\n"
@@ -213,9 +216,8 @@ def test_it_goes_with_its_server(box, how):
     server = serve(box)
     for key in range(4):
         server.do(bash(key, WHO))
-        family = ready(server)
-    harness.until(lambda: len(zygotes(server)) == 2 and len(directories(box)) == 1, "nothing else is at work")
-    family += zygotes(server)
+        run = ready(server)
+    harness.until(lambda: harness.children(server.process.pid) == [run] and directories(box) == set(), "nothing else is at work")
     if how == "end of stdin":
         assert server.close() == (0, b"")
     elif how == "SIGTERM":
@@ -226,9 +228,8 @@ def test_it_goes_with_its_server(box, how):
     else:
         harness.kill_group_of(server.process.pid)
     if how in ("end of stdin", "SIGTERM"):
-        assert not any(harness.alive(pid) for pid in family) and directories(box) == set(), "at once"
-    harness.until(lambda: not any(harness.alive(pid) for pid in family), "all of it ends")
-    harness.until(lambda: directories(box) == set(), "its directory is removed")
+        assert not harness.alive(run), "at once"
+    harness.until(lambda: not harness.alive(run), "it ends")
 
 
 def work_done(pids: list[int]) -> dict[int, list[str]]:
@@ -241,35 +242,50 @@ def work_done(pids: list[int]) -> dict[int, list[str]]:
     return found
 
 
-def test_an_idle_server_does_nothing(server):
-    server.do(bash(0, WHO))
-    pids = [server.process.pid, *ready(server)]
+def test_an_idle_server_does_nothing(box, server):
+    """Another server does jobs meanwhile: the idle one is looked at for as long as that takes."""
+    with ended(Server(box)) as busy:
+        server.do(bash(0, WHO))
+        pids = [server.process.pid, ready(server)]
+        harness.until(lambda: harness.children(server.process.pid) == pids[1:], "the job's run is reaped")
+        looks = [work_done(pids)]
+        harness.until(lambda: looks.append(work_done(pids)) or len(looks) > 20 and looks[-1] == looks[-20], "it comes to rest")
+        before = {"idle": work_done(pids), "busy": work_done([busy.process.pid])}
+        for key in range(40):
+            busy.do(bash(key, "true"))
+        assert work_done(pids) == before["idle"] and len(before["idle"]) >= 3
+        assert work_done([busy.process.pid]) != before["busy"], "the control"
 
-    def settled() -> bool:
-        before = work_done(pids)
-        time.sleep(0.2)
-        return work_done(pids) == before
 
-    harness.until(settled, "the server has done what it began")
-    before = work_done(pids)
-    time.sleep(1)
-    assert work_done(pids) == before and len(before) >= 5
-
-
-def test_it_does_no_job_of_another_kind(server):
-    """Rules, places and outputs of a job are its own. Its limits and variables may come late."""
+def test_it_does_a_job_of_any_kind(server):
+    """Rules, places, inputs and outputs come with the job, as limits and variables do."""
     box = server.box
     for name in ("one", "other"):
         box.file(box.root / name / "file", name.encode())
+    one = str(box.root / "one")
     server.do(bash(0, "true"))
-    taken(server, bash(1, "true", env={"A": "1"}, timeout=30, memory="1G", max_output=1000))
-    for key, more in enumerate(({"workdir": str(box.root / "one")}, {"cwd": "/usr"}, {"profiles": ["python"]}, {"deny": ["/usr/share"]},
-                                {"read": [str(box.root / "other")]}, {"merge_stderr": True}, {"stdin": "x"},
-                                {"rules": {"version": 1, "extends": ["agent"], "rules": []}})):
-        refused(server, bash(f"unlike {key}", "true", **more))
-        server.do(bash(f"like {key}", "true"))
-        server.do(bash(f"again {key}", "true"))
-    taken(server, bash("same", "true"))
+    assert taken(server, bash("workdir", "pwd", workdir=one)) == f"{one}\n"
+    assert taken(server, bash("cwd", "pwd", cwd="/usr")) == "/usr\n"
+    read = f"cat {one}/file 2>/dev/null || echo denied"
+    assert taken(server, bash("deny", read, read=[one], deny=[f"{one}/file"])) == "denied\n"
+    assert taken(server, bash("no deny", read, read=[one])) == "one", "the control"
+    assert taken(server, bash("read", f"cat {box.root}/other/file", read=[str(box.root / "other")])) == "other"
+    assert taken(server, bash("merge", "echo error >&2", merge_stderr=True)) == "error\n"
+    assert taken(server, bash("stdin", "cat", stdin="text")) == "text"
+    assert taken(server, bash("profiles", "echo done", profiles=["python"])) == "done\n"
+    deny = {"id": "file", "deny": "read", "path": f"{one}/file"}
+    for count in (1, 2000):  # rules that an argument holds, and rules that come by a descriptor
+        rules = {"version": 1, "extends": ["agent"], "rules": [{**deny, "id": f"file-{n}"} for n in range(count)]}
+        assert taken(server, bash(f"{count} rules", f"cat {one}/file 2>&1 | grep -c denied", rules=rules, read=[one])) == "1\n"
+    assert taken(server, bash("long code", "echo done\n" + "#" * 90_000)) == "done\n"
+    assert taken(server, bash("code by a descriptor", "echo done\n" + "#" * 200_000)) == "done\n"
+
+
+def test_a_job_that_is_too_long_for_its_message_has_a_new_run(server):
+    server.do(bash(0, "true"))
+    run = ready(server)
+    assert refused(server, bash(1, "echo ${#A}", env={"A": "x" * 120_000})) == "120000\n"
+    assert waiting(server) == run and taken(server, bash(2, "echo done")) == "done\n", "it waits for the next"
 
 
 def test_limits_and_variables_come_with_the_job(server):
@@ -315,98 +331,94 @@ def accept_rules(box: harness.Box) -> None:
         {"id": "accepted", "deny": "read", "path": str(box.tree / "file")}]}).encode())
 
 
-# A job's rules, its place before, the change, and its place afterwards.
+def make_secret(box: harness.Box) -> None:
+    box.file(box.tree / ".env", b"secret\n")
+
+
+def make_ordinary_file(box: harness.Box) -> None:
+    box.file(box.tree / "env", b"ordinary\n")
+
+
+def make_rule_object(box: harness.Box) -> None:
+    box.file(box.tree / "later" / "file", b"closed\n")
+
+
+def make_other_object(box: harness.Box) -> None:
+    box.file(box.tree / "other" / "file", b"open\n")
+
+
+# What a job reads, what it finds before, what happens, what it finds then. Each object that a rule closes has as its control
+# one of another name, which the same change makes readable.
 CHANGES = {
     "a rule file": ("tree/file", "old\n", change_rules, "", ["-R", "{root}/own.json"]),
     "the work directory": ("tree/file", "old\n", replace_work_directory, "new\n", ["--workdir", "{root}/tree"]),
     "a granted directory": ("granted/file", "old\n", replace_granted_directory, "new\n", ["-r", "{root}/granted"]),
     "a link that a rule follows": ("second/file", "", turn_link, "second\n", ["-r", "{root}/link"]),
     "rules that the user accepted": ("tree/file", "old\n", accept_rules, "", []),
+    "a .env": ("tree/.env", "", make_secret, "", []),
+    "a .env, the control": ("tree/env", "", make_ordinary_file, "ordinary\n", []),
+    "the object of a rule": ("tree/later/file", "", make_rule_object, "", ["-R", "{root}/later.json"]),
+    "the object of a rule, the control": ("tree/other/file", "", make_other_object, "open\n", ["-R", "{root}/later.json"]),
 }
 
 
-@pytest.mark.parametrize("jobs", [1, 4], ids=["a first run", "a later run of its zygote"])
 @pytest.mark.parametrize("what", CHANGES)
-def test_what_changed_meanwhile_holds_for_the_next_job(box, what, jobs):
-    """A zygote's first run has looked at the machine itself; the zygote is told what changes for those after it."""
+def test_what_changed_meanwhile_holds_for_the_next_job(box, what):
+    """The run that waits was started before the change, and works out its rules after it."""
     name, before, change, after, options = CHANGES[what]
     if change in (change_rules, accept_rules):
         box.replays.leave_out("the test changes the rules of its jobs")
     for path, text in (("tree/file", "old\n"), ("granted/file", "old\n"), ("first/file", "first\n"), ("second/file", "second\n")):
         box.file(box.root / path, text.encode())
     box.file(box.root / "own.json", b'{"version": 1, "extends": ["agent"], "rules": []}')
+    box.file(box.root / "later.json", json.dumps({"version": 1, "extends": ["agent"], "rules": [
+        {"id": "later", "deny": "read", "path": f"{box.tree}/later/**"}]}).encode())
     (box.root / "link").symlink_to(box.root / "first")
-    server = Server(box, *[one.format(root=box.root) for one in options])
-    code = f"cat {box.root / name} 2>&1 | grep -v denied"
-    server.do(bash("begin", code))
-    for key in range(jobs):
-        assert taken(server, bash(key, f"{code}; true")) == before, "the control: nothing has changed"
-    ready(server)
-    change(box)
-    assert refused(server, bash("changed", f"{code}; true")) == after
-    assert taken(server, bash("again", f"{code}; true")) == after, "as it is now"
+    with ended(Server(box, *[one.format(root=box.root) for one in options])) as server:
+        code = f"cat {box.root / name} 2>/dev/null; true"
+        server.do(bash("begin", code))
+        for key in range(2):
+            assert taken(server, bash(key, code)) == before, "the control: nothing has changed"
+        ready(server)
+        change(box)
+        assert taken(server, bash("changed", code)) == after
+        assert taken(server, bash("again", code)) == after, "as it is now"
 
 
-def test_jobs_of_one_kind_need_few_zygotes(server):
-    server.do(bash("begin", "true"))
-    for key in range(30):
-        taken(server, bash(key, "true"))
-    known = set(zygotes(server))
-    for key in range(30, 40):
-        taken(server, bash(key, "true"))
-    assert set(zygotes(server)) == known and len(known) == 2
+def test_hooks_of_a_repository_that_a_job_made_are_closed_to_the_next(box):
+    """No rule is about a directory that is not there; once it is, later jobs may not write its hooks."""
+    with ended(Server(box)) as server:
+        server.do(bash("begin", "true"))
+        write = "(echo code > .git/hooks/pre-commit) 2> denied && echo written || echo denied; (echo note > .git/note) && echo written"
+        assert taken(server, bash("before", "ls -A")) == ""
+        box.directory(box.directory(box.tree / ".git") / "hooks")
+        assert taken(server, bash("after", write)) == "denied\nwritten\n", "with its control"
+        assert not (box.tree / ".git/hooks/pre-commit").exists()
 
 
 def test_jobs_that_last_leave_runs_for_others(server):
-    """Each long job has its zygote's directory; there are as many as are needed, up to a bound."""
     for key in range(6):
         server.do(bash(f"before {key}", "true"))
         server.send(bash(key, f": > begun-{key}; while [ ! -e over ]; do sleep 0.05; done; ls -A $TMPDIR"))
         harness.until((server.box.tree / f"begun-{key}").exists, "it begins")
-    assert server.do(bash("beside", "echo done"))["output"] == "done\n"
-    assert len(zygotes(server)) <= 4
+    assert taken(server, bash("beside", "echo done")) == "done\n"
     server.box.file(server.box.tree / "over", b"")
     assert [server.answer(key)["output"] for key in range(6)] == [""] * 6
     assert taken(server, bash("after", "echo done")) == "done\n"
 
 
-def test_a_zygote_that_dies_is_replaced(server):
-    for key in range(3):
-        server.do(bash(key, WHO))
-        ready(server)
-    gone = harness.until(lambda: zygotes(server), "a zygote waits")
-    for pid in gone:
-        os.kill(pid, signal.SIGKILL)
-    for key in range(3, 8):
-        assert server.do(bash(key, "echo done"))["output"] == "done\n"
-    assert taken(server, bash(8, "echo done")) == "done\n"
-    harness.until(lambda: not any(harness.alive(pid) for pid in gone), "they are reaped")
-
-
-def test_a_directory_planted_under_a_known_name_is_nobody_s(server):
-    """Each job knows the name that a later one's private directory would have."""
-    box = server.box
-    names = set()
-    for key in range(4):
-        ready(server) if key else None
-        names.add(who(server.do(bash(key, WHO)))["tmp"])
-    ready(server)
-    planted = [Path(name) for name in names if not Path(name).exists()]
-    for path in planted:
-        box.directory(path)
-        box.file(path / "planted", b"")
-    assert planted
-    for key in range(4, 12):
-        answer = server.do(bash(key, "echo $TMPDIR; ls -A $TMPDIR"))
-        assert answer["exit_code"] == 0 and answer["output"].splitlines()[0] not in map(str, planted), answer
-        assert len(answer["output"].splitlines()) == 1, "it is empty"
-    assert taken(server, bash("after", "echo done")) == "done\n"
-    assert all(os.listdir(path) == ["planted"] for path in planted)
+def test_at_most_one_waits(server):
+    """Jobs that come together have runs of their own, and leave one that waits."""
+    for turn in range(3):
+        server.send(*[bash(f"{turn}: {key}", "true") for key in range(8)])
+        assert all(server.answer(f"{turn}: {key}")["exit_code"] == 0 for key in range(8))
+        run = ready(server)
+        harness.until(lambda: harness.children(server.process.pid) == [run], "one is left")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may lower the score of another process")
 def test_who_supervises_a_job_is_out_of_its_reach(box):
-    """The rules let it write in /proc; they were worked out in another process than the one that supervises."""
+    """The rules let it write in /proc; those that close callgate's own process name the one that supervises."""
     server = Server(box, "-w", "/proc")
     code = ('for pid in $$ $PPID $(cut -d" " -f6 /proc/$$/stat); do (echo 1 > /proc/$pid/oom_score_adj) 2> denied && echo written'
             ' || echo denied; done')
@@ -415,11 +427,10 @@ def test_who_supervises_a_job_is_out_of_its_reach(box):
         ready(server)
 
 
-def test_jobs_that_change_what_was_looked_at_have_one_all_the_same(server):
+def test_jobs_that_change_their_work_directory_have_a_run_that_waits(server):
     """Rules about files in the work directory are worked out for the files that are there."""
     for key in range(3):
         server.do(bash(key, f": > made-{key}"))
-        ready(server)
     for key in range(3, 8):
         assert taken(server, bash(key, f": > made-{key}; echo done")) == "done\n"
 
@@ -434,11 +445,12 @@ def test_a_work_directory_that_vanished_is_named(server):
     assert str(place) in answer["error"] and "exit_code" not in answer, answer
 
 
-def test_names_of_hosts_are_looked_up_for_each_job(box):
-    server = Server(box, "-c", "localhost:9")
-    for key in range(3):
-        server.do(bash(key, WHO))
-        harness.until(lambda: harness.children(server.process.pid) == [], "what was started ahead has ended")
+def test_a_job_with_names_of_hosts_is_done_by_the_run_that_waits(box):
+    """Names are looked up once the job is there: before, the run asks nobody."""
+    with ended(Server(box, "-c", "localhost:9")) as server:
+        server.do(bash(0, WHO))
+        assert harness.children(ready(server)) == [], "no getent"
+        assert taken(server, bash(1, "echo done")) == "done\n"
 
 
 def test_what_a_process_inherits_is_that_of_the_server_now(server):
@@ -496,13 +508,12 @@ def test_it_is_out_of_reach_of_jobs(server):
              "        except OSError as error: print('denied')\n")
     box = server.box
     box.file(box.tree / "attack.py", reach.encode())
-    family = ready(server)
-    reached = [*family, *harness.until(lambda: zygotes(server), "a zygote waits")]
-    box.file(box.tree / "pids.new", " ".join(map(str, reached)).encode())
+    run = ready(server)
+    box.file(box.tree / "pids.new", str(run).encode())
     (box.tree / "pids.new").rename(box.tree / "pids")
     answer = server.answer("attacker")
-    assert answer["output"] == "denied\n" * 4 * len(reached) and len(reached) >= 4, answer
-    assert waiting(server) == family
+    assert answer["output"] == "denied\n" * 4, answer
+    assert waiting(server) == run
     with subprocess.Popen(["/bin/sleep", "1000"], **box.user.popen_identity()) as bare:
         box.file(box.tree / "pids", str(bare.pid).encode())
         control = box.run(["/usr/bin/python3", "attack.py"], supervised=False)
@@ -513,20 +524,20 @@ def test_it_is_no_run_yet(box):
     """`callgate ps` shows what runs."""
     server = Server(box, "--ask", "socket")
     server.do(bash(0, WHO))
-    family = ready(server)
+    run = ready(server)
 
     def listed() -> list[str]:
         shown = box.run([str(box.callgate), "ps"], supervised=False)
         assert shown.code == 0, shown.describe()
         return [line.split()[1] for line in shown.text.splitlines()[1:]]
-    assert str(family[0]) not in listed()
+    assert str(run) not in listed()
     server.send(bash(1, ": > begun; sleep 1000"))
     harness.until((box.tree / "begun").exists, "the job begins")
-    assert str(family[0]) in listed(), "the control"
+    assert str(run) in listed(), "the control"
     server.send({"cancel": 1, "now": True})
     assert server.answer(1)["report"]["outcome"] == "cancelled"
 
 
 def test_it_is_nothing_for_a_user_to_start(box):
-    wrong = box.run([str(box.callgate), "run-ahead", "--no-audit"], supervised=False)
+    wrong = box.run([str(box.callgate), "run-warm"], supervised=False)
     assert wrong.code == 125 and b"callgate run" in wrong.err and wrong.out == b"", wrong.describe()
