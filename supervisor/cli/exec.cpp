@@ -2,18 +2,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
+#include "base/number.hpp"
 #include "rules/model/limits.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/platform.hpp"
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/run_options.hpp"
 #include "supervisor/cli/verbs.hpp"
-#include "supervisor/jobs/requests.hpp"
+#include "supervisor/jobs/request_reader.hpp"
 #include "supervisor/jobs/server.hpp"
-#include "base/number.hpp"
 
 namespace callgate::cli {
 
@@ -21,12 +19,12 @@ namespace {
 
 constexpr std::size_t default_jobs = 64, max_jobs = 1000;
 
-/// What is not handed on as it is: exec's own, and what a job may say too.
+/// Options that are not handed on as they are: exec's own, and those that a job may have too.
 constexpr std::string_view kept[] = {"serve",        "compat",    "jobs",  "max-output", "timeout",
                                      "idle-timeout", "cpu",       "grace", "memory",     "open-files",
                                      "processes",    "file-size", "disk",  "help"};
 
-/// With these the command line says what is allowed.
+/// Options that allow something.
 constexpr std::string_view policies[] = {"profile", "rules",   "rules-json", "read",   "write",
                                          "execute", "connect", "bind",       "except", "default"};
 
@@ -64,7 +62,7 @@ std::size_t read_jobs(const Arguments& arguments) {
     return *count;
 }
 
-/// Descriptors and terminals belong to one run, and are not handed on.
+/// Descriptors and terminals belong to one run, so they cannot be handed on.
 void refuse_what_one_run_needs(const Arguments& arguments) {
     const std::string ask = arguments.value("ask").value_or("");
     if (ask == "tty" || ask.starts_with("fd:"))
@@ -80,7 +78,7 @@ void refuse_what_one_run_needs(const Arguments& arguments) {
                       "directory), or give --no-audit");
 }
 
-/// The values are understood once here, so that a wrong one is said at once and not by every job.
+/// Parses every value once here, so that a wrong one fails at once and not in every job.
 jobs::Settings read_settings(const Arguments& arguments) {
     refuse_what_one_run_needs(arguments);
     const Places places = find_places();
@@ -111,12 +109,11 @@ int status_of(jobs::End end) {
 int exec(const Arguments& arguments) {
     if (const std::string why = obstacle(probe_platform()); !why.empty()) throw Failure(why);
     const jobs::Settings settings = read_settings(arguments);
-    const std::size_t most = read_jobs(arguments);
-    if (arguments.has("serve")) return status_of(jobs::serve(settings, most));
-    std::string text;
-    if (!jobs::read_whole(STDIN_FILENO, jobs::max_job, text))
-        throw Failure(std::string("cannot read the job from standard input: ") + std::strerror(errno));
-    return status_of(jobs::run_one(text, settings));
+    const std::size_t max_at_once = read_jobs(arguments);
+    if (arguments.has("serve")) return status_of(jobs::serve(settings, max_at_once));
+    const auto text = jobs::read_whole(STDIN_FILENO, jobs::max_job);
+    if (!text) throw Failure("cannot read the job from standard input: " + text.error().message());
+    return status_of(jobs::run_one(*text, settings));
 }
 
 }  // namespace callgate::cli

@@ -52,10 +52,10 @@ struct DirectoryRecord {
 };
 constexpr std::size_t name_offset = offsetof(DirectoryRecord, type) + 1;
 
-/// The entries of a directory; readdir(3) would allocate its buffer each time. Nothing where it cannot be
-/// read, has more than `most` entries, or does not end within `max_reads` readings of 32 KiB.
-std::optional<std::vector<rules::FileTree::Entry>> read_directory(const std::string& path, std::size_t most,
-                                                                  int max_reads) {
+/// The entries of a directory; readdir(3) would allocate its buffer each time. Returns nothing if it cannot
+/// be read, has more than `max_entries`, or does not end within `max_reads` readings of 32 KiB.
+std::optional<std::vector<rules::FileTree::Entry>> read_directory(const std::string& path,
+                                                                  std::size_t max_entries, int max_reads) {
     const UniqueFd directory = open_without_links(path, O_RDONLY | O_DIRECTORY);
     if (!directory) return std::nullopt;
     std::array<char, 32768> buffer;
@@ -72,7 +72,7 @@ std::optional<std::vector<rules::FileTree::Entry>> read_directory(const std::str
             const char* const name = buffer.data() + at + name_offset;
             at += record.length;
             if (std::strcmp(name, ".") == 0 || std::strcmp(name, "..") == 0) continue;
-            if (all.size() == most) return std::nullopt;
+            if (all.size() == max_entries) return std::nullopt;
             all.push_back(make_entry(directory.get(), name, record.type));
         }
     }
@@ -86,7 +86,7 @@ bool RealFileTree::may_be_link(const std::string& path) const { return look(path
 
 namespace {
 
-/// Any order serves those who look for a name: most are told apart by their length.
+/// Any order serves the search for a name; the length tells most names apart.
 bool before(std::string_view one, std::string_view other) {
     return one.size() != other.size() ? one.size() < other.size() : one < other;
 }
@@ -100,7 +100,7 @@ const RealFileTree::Entry* RealFileTree::Listing::find(std::string_view name) co
     return found == by_name.end() || entries[*found].name != name ? nullptr : &entries[*found];
 }
 
-/// Only what lies in a real directory is looked at, so no link is followed on the way.
+/// Looks only at entries of real directories, so it follows no link on the way.
 RealFileTree::Place& RealFileTree::look(std::string_view path) const {
     if (const auto known = places_.find(path); known != places_.end()) return known->second;
     Place place;
@@ -114,7 +114,7 @@ RealFileTree::Place& RealFileTree::look(std::string_view path) const {
     return places_.emplace(path, std::move(place)).first->second;
 }
 
-/// A directory that is asked for often is read as a whole, unless it is large.
+/// Reads a directory as a whole once it is asked for often, unless it is large.
 void RealFileTree::look_into(Place& directory, std::string_view path, std::size_t slash, Place& found) const {
     constexpr unsigned often = 8;
     if (++directory.asked == often && !directory.listing) {

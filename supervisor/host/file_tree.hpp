@@ -1,7 +1,7 @@
-// The files of this machine as the rules ask about them (FileTree): read with openat2(2) and getdents64(2).
+// The files of this machine as the rules ask about them (FileTree), read with openat2(2) and getdents64(2).
 //
-// Whoever made those files chooses names and kinds, and may change them meanwhile: a plan that rests on what
-// is gone by then is caught where Landlock's grants are made (agent/landlock).
+// An attacker may choose names and kinds, and may change them at any time. If a plan rests on a file that is
+// gone by then, making Landlock's grants finds out (agent/landlock).
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace callgate {
 
-/// The file tree of this machine, never following links. What it has said of a path it says again: rules are
-/// about the files as they are at start, and hundreds of patterns share a few directories. One thread only.
+/// Never follows links. Repeats its first answer about a path: rules are about the files as they are at
+/// start, and hundreds of patterns share a few directories. One thread only.
 class RealFileTree : public rules::FileTree {
 public:
     [[nodiscard]] Kind kind(const std::string& path) const override;
@@ -30,17 +30,17 @@ private:
         using is_transparent = void;
         std::size_t operator()(std::string_view path) const { return std::hash<std::string_view>()(path); }
     };
-    /// All entries of a directory, and their indices in order of their names' lengths, then bytes.
+    /// All entries of a directory, and their indices by the length of their names, then by bytes.
     struct Listing {
         std::vector<Entry> entries;
         std::vector<std::uint32_t> by_name;
         [[nodiscard]] const Entry* find(std::string_view name) const;
     };
-    /// What is known of a path.
+    /// The answers about one path.
     struct Place {
         Kind kind = Kind::absent;
         bool link = false;
-        unsigned asked = 0;  // how often for something in it
+        unsigned asked = 0;  // how often for an entry of it
         std::optional<Listing> listing;
     };
     static Listing make_listing(std::vector<Entry> entries);

@@ -26,7 +26,8 @@ std::string absolute_variable(const char* variable) {
     return value != nullptr && value[0] == '/' ? value : "";
 }
 
-/// Whether lstat(2) shows a directory of this user at `path` (never through a link that a stranger planted).
+/// Whether lstat(2) shows a directory of this user at `path`. A link that another user planted is not
+/// followed.
 bool is_our_directory(const std::string& path) {
     struct stat status {};
     return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
@@ -45,7 +46,7 @@ unsigned long link_count(const std::string& path) {
     return ::lstat(path.c_str(), &status) == 0 && !S_ISDIR(status.st_mode) ? status.st_nlink : 0;
 }
 
-/// What canonical() still has to walk, and what it has walked.
+/// The walk of canonical() along a path.
 struct Walk {
     std::string done;     // absolute without a final slash; "" is the root
     std::string pending;  // components, separated by slashes
@@ -61,17 +62,17 @@ struct Walk {
     }
 };
 
-constexpr int link_limit = 40;  // as the kernel's MAXSYMLINKS
+constexpr int max_links = 40;  // as the kernel's MAXSYMLINKS
 
-/// Follows the link at `at`, if there is one; procfs is left alone, because its links answer for whoever
-/// asks.
+/// Follows the link at `at`, if there is one. Links of procfs are kept: their targets depend on the process
+/// that asks.
 bool follow(Walk& walk, const std::string& at) {
     if (walk.done == "/proc" || walk.done.starts_with("/proc/")) return false;
     if (walk.plain != nullptr && walk.plain->contains(at)) return false;
     char target[4096];
     const ssize_t length = ::readlink(at.c_str(), target, sizeof target);
     if (length < 0 && walk.plain != nullptr) walk.plain->insert(at);
-    if (length <= 0 || length == static_cast<ssize_t>(sizeof target) || ++walk.links > link_limit)
+    if (length <= 0 || length == static_cast<ssize_t>(sizeof target) || ++walk.links > max_links)
         return false;
     walk.pending.insert(0, std::string(target, static_cast<std::size_t>(length)) + "/");
     if (target[0] == '/') walk.done.clear();
@@ -151,7 +152,7 @@ void add_directories(std::vector<rules::Rule>& all, const Places& places) {
     all.push_back(std::move(sockets));
 }
 
-/// The file, and where it is a link also the link's own name: replacing that one replaces the rules too.
+/// Adds the file and, if it is a link, the link's own name: replacing the link replaces the rules, too.
 void add_file(rules::Rule& rule, const std::string& file) {
     const std::string resolved = canonical(file);
     rule.when.path.push_back(rules::Glob::literal(resolved));
@@ -186,7 +187,7 @@ std::variant<std::string, std::string> read_regular_file(const std::string& path
     if (!S_ISREG(status.st_mode)) return failed(kind_message(status.st_mode));
     const std::string too_large = "is larger than " + std::to_string(limit) + " bytes";
     if (static_cast<std::uint64_t>(status.st_size) > limit) return failed(too_large);
-    // One byte more than the limit: the file may grow, and those of procfs state no size.
+    // The buffer has one byte more than the limit: a file may grow, and files of procfs state no size.
     std::string text;
     text.resize(std::min(limit, std::max<std::size_t>(static_cast<std::size_t>(status.st_size), 4096)) + 1);
     std::size_t filled = 0;
@@ -239,7 +240,7 @@ std::vector<rules::Rule> built_in_rules(const Places& places, const std::vector<
                                         const std::vector<std::string>& own_files) {
     std::vector<rules::Rule> all;
     add_directories(all, places);
-    // What later runs will trust: besides the files that were loaded, the profiles and rules that could be.
+    // Later runs trust the files that were loaded, and every profile and rule that could be.
     rules::Rule trusted =
         built_in_rule("callgate-rules", rules::write_operations, "rules of this and later runs");
     if (!places.config.empty()) trusted.when.path.push_back(rules::Glob::beneath(places.config));

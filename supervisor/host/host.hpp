@@ -1,4 +1,4 @@
-// What the rules must know of this machine and user: files as they are at start, places, names.
+// Tells the rules about this machine and user: files as they are at start, directories, names.
 //
 // The pure layers (rules/) take these as values and functions; tests inject others.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace callgate {
 
-/// Directories of cli.md, *Places*. Each absolute and canonical where it exists.
+/// The directories of docs/cli.md, *Places*. Each is absolute, and canonical where it exists.
 struct Places {
     std::string home;    // HOME, else the passwd entry; "" where neither is known
     std::string config;  // $XDG_CONFIG_HOME/callgate, else ~/.config/callgate
@@ -21,30 +21,33 @@ struct Places {
     std::string
         runtime;  // $XDG_RUNTIME_DIR/callgate, else /run/user/UID/callgate if ours, else /tmp/callgate-UID
     std::string binary;  // this program
-    /// `canonical`, with what it has learned about this machine while these places were found.
+    /// `canonical`, which remembers the names that it has seen while these directories were looked up.
     std::function<std::string(const std::string&)> canonical = nullptr;
 };
 [[nodiscard]] Places find_places();
-/// Where this user's files of one boot are, if the machine keeps such a place: `find_places` looks there.
+/// The directory for this user's files of one boot, whether it exists or not. `find_places` looks there.
 [[nodiscard]] std::string user_runtime_directory();
 
 /// callgate's own environment, "NAME=value".
 [[nodiscard]] std::vector<std::string> current_environment();
 
-/// `path` (absolute) without symbolic links, "." and ".."; what does not exist is kept as it is written, and
-/// a link to it is followed. Beneath /proc nothing is followed: those links answer for the process that asks.
+/// `path` (absolute) without symbolic links, "." and "..". Names that do not exist stay as they are, and
+/// links to them are followed. No link beneath /proc is followed: its target depends on the process that
+/// asks.
 [[nodiscard]] std::string canonical(const std::string& path);
 
-/// LoadContext::read_file: regular files only, never waits for a FIFO or a device. Index 1: why not.
+/// LoadContext::read_file. Reads regular files only, and never waits for a FIFO or a device. Index 1 says why
+/// a file cannot be read.
 [[nodiscard]] std::variant<std::string, std::string> read_regular_file(const std::string& path,
                                                                        std::size_t limit);
 
-/// A LoadContext whose functions read this machine. `tree` must outlive it.
+/// Makes a LoadContext whose functions read this machine. `tree` must outlive it.
 [[nodiscard]] rules::LoadContext host_context(const Places& places, const std::string& workdir,
-                                                 const std::string& tmp, const rules::FileTree& tree);
+                                              const std::string& tmp, const rules::FileTree& tree);
 
-/// Rules of invariant 9 for these places and the rule files that were loaded: no read, write, connect on
-/// state, runtime and pending-rule directories, no write on rule files and binary.
+/// Makes the rules of invariant 9 for these directories and the rule files that were loaded. They deny reads,
+/// writes and connects in the state, runtime and pending-rule directories, and writes to rule files and
+/// binary.
 [[nodiscard]] std::vector<rules::Rule> built_in_rules(const Places& places,
                                                       const std::vector<std::string>& rule_files,
                                                       const std::vector<std::string>& own_files);

@@ -19,11 +19,11 @@ namespace callgate {
 
 namespace {
 
-/// Never by PATH, which may name a directory where agents write.
+/// getent is never looked up by PATH, which may name a directory where agents write.
 constexpr std::array<const char*, 3> places_of_getent{"/usr/bin/getent", "/bin/getent",
                                                       "/run/current-system/sw/bin/getent"};
 
-/// Nothing that a name service says of one name is longer.
+/// The longest answer about one name.
 constexpr std::size_t max_answer = std::size_t{1} << 20U;
 
 const char* find_getent() {
@@ -32,7 +32,7 @@ const char* find_getent() {
     return nullptr;
 }
 
-/// One that runs, and what it will say.
+/// A getent that runs, and the pipe with its answer.
 struct Question {
     Child child;
     UniqueFd answer;
@@ -52,7 +52,7 @@ Question ask(const char* getent, const char* database, const std::string& key) {
     return {std::move(*child), std::move(pipe->read)};
 }
 
-/// Waits for it.
+/// Waits for the end of the question.
 std::string answer_of(Question question) {
     std::string text;
     std::array<char, 4096> block{};
@@ -62,7 +62,7 @@ std::string answer_of(Question question) {
         if (got <= 0) break;
         text.append(block.data(), static_cast<std::size_t>(got));
     }
-    question.answer.reset();  // who still writes has nobody to write to
+    question.answer.reset();  // a process that still writes gets EPIPE
     reap(question.child.pid);
     return text;
 }
@@ -125,9 +125,10 @@ std::vector<rules::IpAddress> addresses_of(const std::string& host) {
             "the host " + host +
             " is looked up by getent, which is not here (Debian: libc-bin); install it, or "
             "give addresses instead of names");
-    if (host.starts_with('-')) return {};  // an option, to getent; the name of no host
+    if (host.starts_with('-')) return {};  // getent would take it for an option; no host has such a name
     const SignalsLetThrough anybody_may_end_it;
-    // Each by itself: asked for both, getent leaves out what this machine has no address of (AI_ADDRCONFIG).
+    // Each family is asked for alone: for both, getent leaves out families without an address here
+    // (AI_ADDRCONFIG).
     Question six = ask(getent, "ahostsv6", host), four = ask(getent, "ahostsv4", host);
     std::vector<rules::IpAddress> addresses;
     add_addresses(answer_of(std::move(six)), addresses);

@@ -8,7 +8,7 @@ namespace callgate::jobs {
 
 namespace {
 
-/// Rules beyond this are read from a descriptor: one argument holds 128 KiB (execve(2)).
+/// Longer rules are read from a descriptor: one argument holds 128 KiB (execve(2)).
 constexpr std::size_t max_rules = 100'000;
 constexpr std::string_view test_switches = "CALLGATE_TEST_";
 
@@ -38,8 +38,7 @@ void add_limits(Words& words, const rules::Limits& limits) {
     words.number("file-size", limits.file_size);
 }
 
-/// Every option of a run is stated in words: what variables say of options that exec has not would be
-/// strange.
+/// A run gets each option as a word. A variable could set options that `callgate exec` does not have.
 bool is_passed(const std::string& variable) {
     return !variable.starts_with("CALLGATE_") || variable.starts_with(test_switches);
 }

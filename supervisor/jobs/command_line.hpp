@@ -1,8 +1,7 @@
-// A job as a command line of `callgate run`: the one way to run anything.
+// A job as a command line of `callgate run`, which is the only way to run anything.
 //
-// What the command line of `callgate exec` says of the rules holds for every job; a job that brings rules of
-// its own is then refused, so that it is never a question whose policy it is. Denials and limits of both
-// hold.
+// Rules on the command line of `callgate exec` hold for every job. A job that brings rules of its own is then
+// refused, so that there is never a question whose policy holds. Denials and limits of both hold.
 #pragma once
 
 #include <string>
@@ -13,19 +12,20 @@
 
 namespace callgate::jobs {
 
-/// Where the run writes its report, and reads rules that are too long for an argument.
+/// The run writes its report to `report_descriptor`, and reads rules that no argument can hold from
+/// `rules_descriptor`.
 inline constexpr int report_descriptor = 3, rules_descriptor = 5;
 
-/// CALLGATE_SETENV_NAME=value sets NAME for the command of a run, whatever the value holds.
+/// CALLGATE_SETENV_NAME=value sets NAME for the command of a run, whatever bytes the value holds.
 inline constexpr std::string_view variable_prefix = "CALLGATE_SETENV_";
 
-/// What `callgate exec` was told for all of its jobs.
+/// The command line of `callgate exec`: it holds for all of its jobs.
 struct Settings {
-    std::vector<std::string> options;  // of `callgate run`, but for what follows
+    std::vector<std::string> options;  // of `callgate run`, without those that follow
     rules::Limits limits;
     std::optional<std::chrono::milliseconds> grace;
     std::uint64_t max_output = default_output;
-    /// An option that says what is allowed: "--profile"; "" where there is none.
+    /// The first option that allows something, such as "--profile"; "" where there is none.
     std::string policy;
     bool workdir = false, cwd = false;  // are among the options
     bool compat = false;
@@ -33,18 +33,18 @@ struct Settings {
 
 struct CommandLine {
     std::vector<std::string> words;        // as after `callgate run`
-    std::vector<std::string> environment;  // "NAME=value": what is passed on
-    std::vector<std::string> variables;    // of the job, besides those
+    std::vector<std::string> environment;  // "NAME=value", from callgate's own
+    std::vector<std::string> variables;    // "NAME=value", added for the job
     std::string rules;                     // to be read from `rules_descriptor`; "" nothing
 };
 
-/// Why the settings do not let this job say what it says; "" where they do.
+/// Why the settings do not allow a member of this job; "" where they allow all.
 [[nodiscard]] std::string conflict(const Job& job, const Settings& settings);
 
-/// What of callgate's own environment a run gets.
+/// The part of callgate's own environment that a run gets.
 [[nodiscard]] std::vector<std::string> passed_on(const std::vector<std::string>& environment);
 
-/// `environment` is callgate's own. Values of a job's variables go that way, not among the words: those any
+/// `environment` is callgate's own. Values of a job's variables become variables and not words, which every
 /// user of the machine can read.
 [[nodiscard]] CommandLine command_line(const Job& job, const Settings& settings,
                                        const std::vector<std::string>& environment);

@@ -22,10 +22,10 @@ namespace asio = boost::asio;
 
 /// A report holds at most the arguments of the command and 256 denials, escaped.
 constexpr std::uint64_t max_report = std::uint64_t{32} << 20U;
-/// What a run that was killed leaves is ended by its guardian, which then writes the report.
+/// When a run is killed, its guardian ends the tree and writes the report within this time.
 constexpr std::chrono::seconds guardian_patience{30};
 
-/// A run that was killed before it could write one has a report all the same.
+/// The report of a run that was killed before it or its guardian could write one.
 std::string report_without_run(const Job& job, bool cancelled, int status) {
     RunFacts facts;
     facts.mode = "enforce";
@@ -40,8 +40,8 @@ std::string report_without_run(const Job& job, bool cancelled, int status) {
     return RunReport().json(facts, outcome, 0, "");
 }
 
-/// What callgate said on stderr, without its prefix.
-std::string said(std::string text) {
+/// callgate's message on stderr, without its prefix.
+std::string message_on(std::string text) {
     constexpr std::string_view prefix = "callgate: ";
     if (text.starts_with(prefix)) text.erase(0, prefix.size());
     while (text.ends_with('\n')) text.pop_back();
@@ -50,22 +50,22 @@ std::string said(std::string text) {
 
 }  // namespace
 
-Execution::Execution(const Surroundings& surroundings, Job job)
-    : surroundings_(surroundings),
+Execution::Execution(const JobContext& context, Job job)
+    : context_(context),
       job_(std::move(job)),
-      input_(surroundings.loop),
-      ended_(surroundings.loop),
-      news_(surroundings.loop),
-      patience_(surroundings.loop) {}
+      input_(context.loop),
+      ended_(context.loop),
+      news_(context.loop),
+      patience_(context.loop) {}
 
 void Execution::start(std::function<void(JobResult)> done) {
     done_ = std::move(done);
-    std::string why = conflict(job_, surroundings_.settings);
+    std::string why = conflict(job_, context_.settings);
     why.empty() ? launch() : refuse(std::move(why));
 }
 
 void Execution::refuse(std::string why) {
-    asio::post(surroundings_.loop, [self = shared_from_this(), why = std::move(why)] {
+    asio::post(context_.loop, [self = shared_from_this(), why = std::move(why)] {
         JobResult result;
         result.id = self->job_.id;
         result.why = why;
@@ -75,12 +75,12 @@ void Execution::refuse(std::string why) {
 
 /// The run that waits takes the job, if there is one; else a new run is started.
 void Execution::launch() {
-    const CommandLine line = command_line(job_, surroundings_.settings, surroundings_.environment);
+    const CommandLine line = command_line(job_, context_.settings, context_.environment);
     const Connections connections{.input = !job_.input.empty(),
                                   .merged = job_.merge_stderr,
                                   .script = job_.script,
                                   .rules = line.rules};
-    WarmRun* const warm = surroundings_.warm;
+    WarmRun* const warm = context_.warm;
     if (warm != nullptr)
         if (auto run = warm->give(line, connections)) return attach(std::move(*run));
     launch_new(line, connections);
@@ -90,27 +90,27 @@ void Execution::launch() {
 void Execution::launch_new(const CommandLine& line, const Connections& connections) {
     std::vector<std::string> environment = line.environment;
     environment.insert(environment.end(), line.variables.begin(), line.variables.end());
-    auto made = start_run("run", line.words, environment, connections, surroundings_.signals);
+    auto made = start_run("run", line.words, environment, connections, context_.signals);
     if (auto* const why = std::get_if<std::string>(&made)) return refuse(std::move(*why));
     attach(std::get<RunProcess>(std::move(made)));
 }
 
 void Execution::attach(RunProcess run) {
     child_ = std::move(run.child);
-    const std::uint64_t most =
-        std::min(job_.max_output.value_or(max_output), surroundings_.settings.max_output);
+    const std::uint64_t max_kept =
+        std::min(job_.max_output.value_or(max_output), context_.settings.max_output);
     const auto open = [this](std::unique_ptr<Stream>& stream, UniqueFd end, std::uint64_t bound) {
         if (!end) return;
-        stream = std::make_unique<Stream>(surroundings_.loop, std::move(end), bound);
+        stream = std::make_unique<Stream>(context_.loop, std::move(end), bound);
         ++open_streams_;
         stream->start([self = shared_from_this()] {
             --self->open_streams_;
             self->stream_closed();
         });
     };
-    open(output_, std::move(run.output), most);
-    open(error_, std::move(run.error), most);
-    report_ = std::make_unique<Stream>(surroundings_.loop, std::move(run.report), max_report);
+    open(output_, std::move(run.output), max_kept);
+    open(error_, std::move(run.error), max_kept);
+    report_ = std::make_unique<Stream>(context_.loop, std::move(run.report), max_report);
     report_open_ = true;
     report_->start([self = shared_from_this()] {
         self->report_open_ = false;
@@ -121,7 +121,7 @@ void Execution::attach(RunProcess run) {
     watch_news(std::move(run.news));
 }
 
-/// A job that does not read its stdin leaves the rest unwritten.
+/// If the job does not read its stdin, the rest is never written.
 void Execution::feed(UniqueFd end) {
     if (!end) return;
     input_.assign(end.release());
@@ -150,25 +150,26 @@ void Execution::watch_news(UniqueFd news) {
 void Execution::await_news() {
     news_.async_wait(asio::posix::stream_descriptor::wait_read,
                      [self = shared_from_this()](const boost::system::error_code& error) {
-                         if (!error) self->told_news();
+                         if (!error) self->receive_news();
                      });
 }
 
-void Execution::told_news() {
-    char told[2]{};
-    const ssize_t got = reaped_ ? 0 : ::recv(news_.native_handle(), told, sizeof told, MSG_DONTWAIT);
-    if (got == 1 && told[0] == jobs::started) {
-        surroundings_.warm->start();
+void Execution::receive_news() {
+    char message[2]{};
+    const ssize_t got = reaped_ ? 0 : ::recv(news_.native_handle(), message, sizeof message, MSG_DONTWAIT);
+    if (got == 1 && message[0] == jobs::started) {
+        context_.warm->start();
         return await_news();
     }
-    // Else the process ends without having said so.
-    if (got == sizeof told && told[0] == jobs::exited) run_ended(static_cast<unsigned char>(told[1]));
+    // Anything else is the end of the process, which `child_ended` handles.
+    if (got == sizeof message && message[0] == jobs::exited)
+        run_ended(static_cast<unsigned char>(message[1]));
 }
 
 /// The report is written and nothing else is left of the run but its process, which WarmRun reaps.
 void Execution::run_ended(int exit_status) {
     status_ = W_EXITCODE(exit_status, 0);
-    surroundings_.warm->reap({child_.pid, UniqueFd(ended_.release())});
+    context_.warm->reap({child_.pid, UniqueFd(ended_.release())});
     reaped_ = true;
     report_->finish();
     stream_closed();
@@ -187,8 +188,8 @@ void Execution::child_ended() {
     stream_closed();
 }
 
-/// The end of the report is the end of the run and of its guardian: then nothing of the tree is left that
-/// could write, whoever holds the pipes.
+/// When the report ends, run and guardian have ended. Nothing of the tree is left that could write, even if
+/// another process holds the pipes.
 void Execution::stream_closed() {
     if (!reaped_ || report_open_) return;
     patience_.cancel();
@@ -199,7 +200,7 @@ void Execution::stream_closed() {
         if (error_) error_->finish();
         return;
     }
-    asio::post(surroundings_.loop, [self = shared_from_this()] { self->finish(); });
+    asio::post(context_.loop, [self = shared_from_this()] { self->finish(); });
 }
 
 void Execution::finish() {
@@ -209,19 +210,19 @@ void Execution::finish() {
     result.output = output_->take();
     if (error_) result.error = error_->take();
     result.report = report_->take().bytes;
-    judge(result);
+    classify(result);
     done_(std::move(result));
-    if (surroundings_.warm != nullptr) surroundings_.warm->start();
+    if (context_.warm != nullptr) context_.warm->start();
 }
 
-void Execution::judge(JobResult& result) const {
+void Execution::classify(JobResult& result) const {
     result.exit_status = WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_);
     const json_read::json report = json_read::parse_object(result.report);
     const std::string outcome = json_read::text(json_read::member(report, "outcome"));
     if (outcome == "setup_error" && result.output.total == 0) {
         result.why = json_read::text(json_read::member(report, "error"));
     } else if (outcome.empty() && WIFEXITED(status_) && result.exit_status == 125) {
-        result.why = said(result.merged ? result.output.bytes : result.error.bytes);
+        result.why = message_on(result.merged ? result.output.bytes : result.error.bytes);
         result.report.clear();
     } else if (outcome.empty() || (cancelled_ && WIFSIGNALED(status_))) {
         result.report = report_without_run(job_, cancelled_, status_);
@@ -230,11 +231,11 @@ void Execution::judge(JobResult& result) const {
 
 void Execution::signal(int number) {
     cancelled_ = true;
-    if (!reaped_ && child_.pid > 0) ::kill(child_.pid, number);  // unreaped, the number is nobody else's
+    if (!reaped_ && child_.pid > 0)
+        ::kill(child_.pid, number);  // until it is reaped, no other process has the number
 }
 
-/// A SIGTERM that is not the first to end the run ends the tree; a second one alone could be lost in the
-/// first.
+/// A second signal that ends runs ends the tree at once. Two of the same number could merge into one.
 void Execution::end_now() {
     signal(SIGHUP);
     signal(SIGTERM);

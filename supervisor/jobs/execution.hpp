@@ -1,7 +1,7 @@
-// One job under way: its `callgate run`, the pipes to it, and what comes of it.
+// Runs one job: a `callgate run`, the pipes to it, and the result.
 //
-// Owns the child until it is reaped and every pipe to it. Nothing that the job does is waited for once its
-// run has ended: not an open pipe, not what is left in stdin.
+// Owns the child until it is reaped, and every pipe to it. Once the run has ended, nothing of the job is
+// waited for: neither an open pipe nor the rest of stdin.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -28,8 +28,8 @@ struct JobResult {
     bool merged = false;
 };
 
-/// What all executions share; outlives them.
-struct Surroundings {
+/// All executions share this, and it outlives them.
+struct JobContext {
     boost::asio::io_context& loop;
     const Settings& settings;
     const std::vector<std::string>& environment;
@@ -37,13 +37,13 @@ struct Surroundings {
     WarmRun* warm = nullptr;  // null: no run is started before its job
 };
 
-/// Used by the loop's thread; keeps itself until `done` was called.
+/// Used by the loop's thread. Keeps itself alive until `done` was called.
 class Execution : public std::enable_shared_from_this<Execution> {
 public:
-    Execution(const Surroundings& surroundings, Job job);
-    /// `done` is called once, later, whatever happens.
+    Execution(const JobContext& context, Job job);
+    /// Calls `done` once, later, whatever happens.
     void start(std::function<void(JobResult)> done);
-    /// The signal goes to the run, which passes it on to the command or ends the tree (cli.md).
+    /// Sends the signal to the run, which passes it on to the command or ends the tree (docs/cli.md).
     void signal(int number);
     /// Ends the tree at once.
     void end_now();
@@ -57,14 +57,14 @@ private:
     void watch_child();
     void watch_news(UniqueFd news);
     void await_news();
-    void told_news();
+    void receive_news();
     void run_ended(int exit_status);
     void child_ended();
     void stream_closed();
     void finish();
-    void judge(JobResult& result) const;
+    void classify(JobResult& result) const;
 
-    const Surroundings& surroundings_;
+    const JobContext& context_;
     Job job_;
     std::function<void(JobResult)> done_;
     Child child_;

@@ -14,8 +14,8 @@ namespace callgate::jobs {
 
 namespace {
 
-/// A file of this process's own in /proc, as far as one page of it goes; "" where it cannot be read. It is
-/// opened once: each reading from the beginning has what holds then.
+/// The first page of a file in this process's /proc directory; "" where it cannot be read. The file is opened
+/// once, and each reading from its beginning shows the present state.
 class OwnFile {
 public:
     explicit OwnFile(const char* path) : file_(::open(path, O_RDONLY | O_CLOEXEC)) {}
@@ -29,7 +29,7 @@ private:
     UniqueFd file_;
 };
 
-/// For as many processors as the kernel's answer names; "" where they are more than 8192.
+/// The mask of processors; "" where there are more than 8192.
 std::string allowed_processors() {
     std::array<char, 1024> mask;
     const long got = ::syscall(SYS_sched_getaffinity, 0, mask.size(), mask.data());

@@ -1,4 +1,4 @@
-// What a process gets from the one that starts it and that others can change at any time: control group,
+// Properties that a process inherits when it starts, and that others can change at any time: control group,
 // limits, priorities, processors. A run that was started before such a change must not do a job after it.
 #pragma once
 
@@ -10,7 +10,7 @@
 namespace callgate::jobs {
 
 struct Inherited {
-    /// Of the calling process; always by the same thread.
+    /// Reads those of the calling process. Always called by the same thread.
     [[nodiscard]] static Inherited current();
     [[nodiscard]] bool operator==(const Inherited& other) const;
 

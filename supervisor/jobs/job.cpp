@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 
-#include "rules/load/loader.hpp"
 #include "base/escape.hpp"
+#include "rules/load/loader.hpp"
 #include "supervisor/jobs/language.hpp"
-#include "supervisor/jobs/request_text.hpp"
+#include "supervisor/jobs/strict_json.hpp"
 
 namespace callgate::jobs {
 
@@ -19,7 +19,7 @@ constexpr std::size_t max_id = 256;
 constexpr std::int64_t longest_ms = std::int64_t{10} * 366 * 24 * 3600 * 1000;
 
 [[noreturn]] void expected(const std::string& member, std::string_view what, const json& value) {
-    throw Wrong{member + ": expected " + std::string(what) + "; it is " + described(value)};
+    throw InvalidRequest{member + ": expected " + std::string(what) + "; it is " + described(value)};
 }
 
 std::string listed(std::span<const std::string_view> words) {
@@ -37,13 +37,14 @@ std::string near(std::string_view word, std::span<const std::string_view> known)
 std::string text(const std::string& member, const json& value, std::string_view what) {
     if (!value.is_string()) expected(member, what, value);
     std::string read = value.get<std::string>();
-    if (read.find('\0') != std::string::npos) throw Wrong{member + ": holds a NUL character (U+0000)"};
+    if (read.find('\0') != std::string::npos)
+        throw InvalidRequest{member + ": holds a NUL character (U+0000)"};
     return read;
 }
 
 std::string path(const std::string& member, const json& value) {
     std::string read = text(member, value, "a path");
-    if (read.empty()) throw Wrong{member + ": expected a path; it is empty"};
+    if (read.empty()) throw InvalidRequest{member + ": expected a path; it is empty"};
     return read;
 }
 
@@ -101,7 +102,7 @@ std::string id(const json& value) {
 std::vector<std::string> command(const json& value) {
     std::vector<std::string> all = texts("command", value, "texts");
     if (all.empty() || all[0].empty())
-        throw Wrong{"command: expected a program and its arguments; it names none"};
+        throw InvalidRequest{"command: expected a program and its arguments; it names none"};
     return all;
 }
 
@@ -114,7 +115,7 @@ std::vector<std::string> profiles(const json& value) {
     std::vector<std::string> all =
         value.is_string() ? std::vector{text("profiles", value, "")} : texts("profiles", value, "names");
     if (all.empty() || std::ranges::find(all, "") != all.end())
-        throw Wrong{"profiles: expected names such as [\"python\"]"};
+        throw InvalidRequest{"profiles: expected names such as [\"python\"]"};
     return all;
 }
 
@@ -123,7 +124,7 @@ void add_environment(Job& job, const json& value) {
     for (const auto& [name, one] : value.items()) {
         const std::string where = "env." + name;
         if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos)
-            throw Wrong{"env: " + json_string(name) + " cannot be a variable's name"};
+            throw InvalidRequest{"env: " + json_string(name) + " cannot be a variable's name"};
         if (one.is_null())
             job.environment.emplace_back(name, std::nullopt);
         else
@@ -135,7 +136,7 @@ void add_environment(Job& job, const json& value) {
 void add_allowances(Job& job, std::string_view option, const json& value) {
     const std::string member(option);
     for (std::string& one : texts(member, value, "texts")) {
-        if (one.empty()) throw Wrong{member + ": holds an empty text"};
+        if (one.empty()) throw InvalidRequest{member + ": holds an empty text"};
         job.allowances.emplace_back(option, std::move(one));
     }
 }
@@ -143,7 +144,7 @@ void add_allowances(Job& job, std::string_view option, const json& value) {
 std::string decoded(const std::string& member, const json& value) {
     std::optional<std::string> bytes;
     if (value.is_string()) bytes = decode_base64(value.get_ref<const std::string&>());
-    if (!bytes) throw Wrong{member + ": expected base64"};
+    if (!bytes) throw InvalidRequest{member + ": expected base64"};
     return std::move(*bytes);
 }
 
@@ -201,19 +202,20 @@ constexpr auto member_names = [] {
 
 void exclude(const json& object, const char* one, const char* other) {
     if (object.contains(one) && object.contains(other))
-        throw Wrong{std::string(one) + ": " + other + " is given, too; leave out one of them"};
+        throw InvalidRequest{std::string(one) + ": " + other + " is given, too; leave out one of them"};
 }
 
 void read_code(Job& job, const json& object) {
     exclude(object, "command", "code");
     exclude(object, "command", "language");
     if (object.contains("command")) return;
-    if (!object.contains("code")) throw Wrong{"code: is missing; expected the code to run, or a command"};
+    if (!object.contains("code"))
+        throw InvalidRequest{"code: is missing; expected the code to run, or a command"};
     std::string language = "python";
     if (object.contains("language")) language = text("language", object["language"], "a text");
     if (std::ranges::find(languages(), language) == languages().end())
-        throw Wrong{"language: " + json_string(language) + " is unknown" +
-                    near(language, languages())};
+        throw InvalidRequest{"language: " + json_string(language) + " is unknown" +
+                             near(language, languages())};
     Program made = program(language, text("code", object["code"], "a text"));
     job.command = std::move(made.command);
     job.script = std::move(made.script);
@@ -224,7 +226,7 @@ Job read_job(const json& object) {
     for (const auto& [name, value] : object.items()) {
         const auto* const found = std::ranges::find(members, name, &Member::name);
         if (found == std::end(members))
-            throw Wrong{"unknown member " + json_string(name) + near(name, member_names)};
+            throw InvalidRequest{"unknown member " + json_string(name) + near(name, member_names)};
         found->read(job, value);
     }
     exclude(object, "workdir", "scratch");
@@ -242,7 +244,7 @@ Cancel read_cancel(const json& object) {
         else if (name == "now")
             cancel.now = truth("now", value);
         else
-            throw Wrong{"unknown member " + json_string(name) + near(name, known)};
+            throw InvalidRequest{"unknown member " + json_string(name) + near(name, known)};
     }
     return cancel;
 }
@@ -254,15 +256,16 @@ std::span<const std::string_view> known_members() { return member_names; }
 Request parse_request(std::string_view text, Form form) {
     Fault fault;
     try {
-        if (text.size() > max_job) throw Wrong{"the job is longer than 256 MiB"};
-        const json object = parse_text(text);
+        if (text.size() > max_job) throw InvalidRequest{"the job is longer than 256 MiB"};
+        const json object = parse_strictly(text);
         if (object.contains("id")) fault.id = id(object["id"]);
         if (form == Form::served && object.contains("cancel")) return read_cancel(object);
         Job job = read_job(object);
         if (form == Form::served && job.id.empty())
-            throw Wrong{"id: is missing; expected a text or a whole number, which the answer repeats"};
+            throw InvalidRequest{
+                "id: is missing; expected a text or a whole number, which the answer repeats"};
         return job;
-    } catch (const Wrong& wrong) {
+    } catch (const InvalidRequest& wrong) {
         fault.why = wrong.why;
     }
     return fault;

@@ -1,8 +1,7 @@
-// A job as whoever starts one describes it: one JSON object (docs/executors.md, docs/exec.schema.json).
+// A job is described by one JSON object (docs/executors.md, docs/exec.schema.json).
 //
-// What comes in is nobody's friend: every member is checked by type and range before anything is started,
-// unknown ones are refused with the nearest known word, duplicates too. Text within bounds parses in time
-// proportional to it.
+// The object is not trusted. Every member is checked by type and range before anything starts; unknown and
+// duplicate members are refused. Text within bounds parses in time proportional to its length.
 #pragma once
 
 #include <chrono>
@@ -20,17 +19,17 @@
 
 namespace callgate::jobs {
 
-/// No job is longer, in bytes of its text.
+/// The text of a job has at most this many bytes.
 inline constexpr std::size_t max_job = std::size_t{256} << 20U;
-/// What is kept of each stream where nothing else is said, and at most.
+/// So many bytes of each output are kept, by default and at most.
 inline constexpr std::uint64_t default_output = std::uint64_t{10} << 20U,
                                max_output = std::uint64_t{256} << 20U;
 
 struct Job {
-    /// As JSON, so that a number comes back as a number: `7`, `"a"`; "" where there is none.
+    /// The id as JSON, so that a number comes back as a number: `7`, `"a"`; "" where there is none.
     std::string id;
     std::vector<std::string> command;  // argv
-    /// Code that is too long for an argument: the command reads it from `script_descriptor`.
+    /// Code that is too long for an argument; the command reads it from `script_descriptor`.
     std::string script;
     std::string workdir, cwd;  // "" where it is not stated
     rules::Limits limits;
@@ -40,19 +39,19 @@ struct Job {
     /// Options of `callgate run` that say what is allowed or denied: {"read", "/srv"}.
     std::vector<std::pair<std::string_view, std::string>> allowances;
     std::string input;
-    /// A variable without a value is the caller's, passed on.
+    /// A variable without a value passes on the caller's.
     std::vector<std::pair<std::string, std::optional<std::string>>> environment;
     std::optional<std::uint64_t> max_output;
     bool merge_stderr = false;  // what is written to both comes as one, in order
 };
 
-/// The job with this id is to end. `now`: without the time that SIGTERM leaves.
+/// Ends the job with this id. `now` leaves it no time after SIGTERM.
 struct Cancel {
     std::string id;
     bool now = false;
 };
 
-/// What is no job: `why` names the member, what was expected, and the nearest known word.
+/// An invalid request: `why` names the member, the expected value, and the nearest known word.
 struct Fault {
     std::string id;  // where one could be read
     std::string why;
@@ -67,7 +66,7 @@ enum class Form : std::uint8_t {
 
 [[nodiscard]] Request parse_request(std::string_view text, Form form);
 
-/// The members that a job can have; what is suggested from, and what the schema must name.
+/// The members that a job can have. Suggestions come from here, and the schema must name each.
 [[nodiscard]] std::span<const std::string_view> known_members();
 
 }  // namespace callgate::jobs

@@ -1,8 +1,7 @@
-// The messages between `callgate exec --serve` and a run that waits for its job (warm_run.hpp): one that
-// gives the run its job, and two short ones in which the run says how far it is.
+// The messages between `callgate exec --serve` and a run that waits for its job (warm_run.hpp). One message
+// gives the run its job; in two short ones the run reports how far it is.
 //
-// Both ends are callgate's own. The job's sender chose every byte of its words, so a word ends only where its
-// length says.
+// Both ends are callgate's own, but the sender of a job chose every byte of its words.
 #pragma once
 
 #include <cstddef>
@@ -35,9 +34,9 @@ struct JobMessage {
     std::vector<std::string> variables;  // "NAME=value", added to callgate's own environment
 };
 
-/// Nothing where the message is too long, or a word holds a NUL.
+/// Returns nothing if the message is too long, or a word holds a NUL.
 [[nodiscard]] std::optional<std::string> pack(const JobMessage& job);
-/// Nothing where `pack` cannot have made this message.
+/// Returns nothing if `pack` cannot have made this message.
 [[nodiscard]] std::optional<JobMessage> unpack(std::string_view message);
 
 /// An open descriptor, and the number that it is to have in the run.

@@ -8,7 +8,7 @@
 
 namespace callgate::jobs {
 
-/// Where a command finds code that is too long for an argument (MAX_ARG_STRLEN, execve(2)).
+/// A command reads code from this descriptor if no argument can hold it (MAX_ARG_STRLEN, execve(2)).
 inline constexpr int script_descriptor = 4;
 
 struct Program {

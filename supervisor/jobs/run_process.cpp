@@ -12,7 +12,7 @@ namespace {
 
 using boost::system::error_code;
 
-/// Both sides of what connects a run with us.
+/// Both ends of everything that connects a run with the server.
 struct Ends {
     Pipe input, output, error, report;
     UniqueFd script, rules;
@@ -49,7 +49,7 @@ struct Ends {
     }
 };
 
-RunProcess our_ends(Ends ends) {
+RunProcess server_ends(Ends ends) {
     return {{},
             std::move(ends.input.write),
             std::move(ends.output.read),
@@ -80,7 +80,7 @@ std::variant<RunProcess, std::string> start_run(std::string_view verb, const std
                    ? "the job's command, rules and variables are too long for this system: " + reason
                    : "cannot start the job: " + reason;
     }
-    RunProcess run = our_ends(std::move(ends));
+    RunProcess run = server_ends(std::move(ends));
     run.child = std::move(*child);
     return run;
 }
@@ -89,7 +89,7 @@ std::optional<RunProcess> connect_run(const Connections& connections,
                                       const std::function<bool(std::span<const std::pair<int, int>>)>& send) {
     Ends ends;
     if (ends.make(connections) || !send(ends.numbers(connections))) return std::nullopt;
-    return our_ends(std::move(ends));
+    return server_ends(std::move(ends));
 }
 
 }  // namespace callgate::jobs

@@ -1,4 +1,4 @@
-// A `callgate run` of its own for one job, with the pipes to it.
+// Starts a `callgate run` for one job, with the pipes to it.
 #pragma once
 
 #include <functional>
@@ -31,19 +31,19 @@ struct Connections {
     std::string_view rules{};   // from `rules_descriptor`
 };
 
-/// `words` follow the program's name. Index 1: why not, for a person. As spawn.
+/// `words` follow the verb. Index 1 says why there is none. Call it as `spawn`.
 [[nodiscard]] std::variant<RunProcess, std::string> start_run(std::string_view verb,
                                                               const std::vector<std::string>& words,
                                                               const std::vector<std::string>& environment,
                                                               const Connections& connections,
                                                               const SignalState& signals);
 
-/// Makes the pipes, and passes their other ends to `send`: for each the number here and in the run. The child
-/// is not known yet. Nothing where there are too few descriptors, or `send` returns false.
+/// Makes the pipes, and passes the run's ends to `send`: for each the number here and the number in the run.
+/// The child is not set. Returns nothing if there are too few descriptors, or `send` returns false.
 [[nodiscard]] std::optional<RunProcess> connect_run(
     const Connections& connections, const std::function<bool(std::span<const std::pair<int, int>>)>& send);
 
-/// The words of callgate once more.
+/// The arguments of another callgate process.
 [[nodiscard]] std::vector<std::string> own_words(std::string_view verb,
                                                  const std::vector<std::string>& words);
 

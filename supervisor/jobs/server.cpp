@@ -10,7 +10,7 @@
 
 #include "base/process/signal_descriptor.hpp"
 #include "supervisor/host/host.hpp"
-#include "supervisor/jobs/answer.hpp"
+#include "supervisor/jobs/answer_text.hpp"
 
 namespace callgate::jobs {
 
@@ -20,7 +20,7 @@ namespace asio = boost::asio;
 
 /// No job is started while so many bytes of answers wait for their reader.
 constexpr std::size_t max_backlog = std::size_t{256} << 20U;
-/// For a reader who does not take the last answers.
+/// The server waits so long for a reader that does not read the last answers.
 constexpr std::chrono::seconds answer_patience{10};
 
 int open_ending_signals() {
@@ -30,7 +30,7 @@ int open_ending_signals() {
 
 class Server {
 public:
-    Server(const Settings& settings, Form form, std::size_t most);
+    Server(const Settings& settings, Form form, std::size_t max_jobs);
     End run_one(Request request);
     End serve();
 
@@ -49,9 +49,9 @@ private:
     void start(Job job);
     void ended(JobResult result);
     void refuse_waiting(const std::string& why);
-    void say(std::function<std::string()> text, std::size_t size = 0) { answers_.add(std::move(text), size); }
-    void say(Fault fault) {
-        say([fault = std::move(fault), form = form_] { return answer(fault, form); });
+    void send(std::function<std::string()> text, std::size_t size = 0) { writer_.add(std::move(text), size); }
+    void send(Fault fault) {
+        send([fault = std::move(fault), form = form_] { return answer_text(fault, form); });
     }
     void stop_if_done();
 
@@ -63,24 +63,24 @@ private:
     asio::io_context loop_{1};
     asio::posix::stream_descriptor signals_;
     WarmRun warm_{loop_, inherited_, environment_};
-    Surroundings surroundings_{loop_, settings_, environment_, inherited_};
-    Answers answers_;
-    Requests requests_;
+    JobContext context_{loop_, settings_, environment_, inherited_};
+    AnswerWriter writer_;
+    RequestReader reader_;
     std::map<std::string, std::shared_ptr<Execution>> running_;
     std::deque<Waiting> waiting_;
     std::string ending_;  // why no job is started any more
     bool input_ended_ = false, unread_ = false, nothing_ran_ = false;
 };
 
-Server::Server(const Settings& settings, Form form, std::size_t most)
+Server::Server(const Settings& settings, Form form, std::size_t max_jobs)
     : settings_(settings),
       form_(form),
-      max_(most),
+      max_(max_jobs),
       signals_(loop_, open_ending_signals()),
-      answers_(
+      writer_(
           STDOUT_FILENO, [this] { asio::post(loop_, [this] { start_waiting(); }); },
           [this] { asio::post(loop_, [this] { reader_gone(); }); }),
-      requests_(
+      reader_(
           loop_, STDIN_FILENO,
           [this](Request request, std::size_t size) {
               asio::post(loop_, [this, request = std::move(request), size]() mutable {
@@ -96,27 +96,27 @@ Server::Server(const Settings& settings, Form form, std::size_t most)
 
 End Server::run_one(Request request) {
     watch_signals();
-    answers_.start();
+    writer_.start();
     input_ended_ = true;
     if (auto* const fault = std::get_if<Fault>(&request)) {
         nothing_ran_ = true;
-        say(std::move(*fault));
+        send(std::move(*fault));
     } else {
         start(std::get<Job>(std::move(request)));
         loop_.run();
     }
-    if (!answers_.finish(answer_patience) || unread_) return End::unwritten;
+    if (!writer_.finish(answer_patience) || unread_) return End::unwritten;
     return nothing_ran_ ? End::no_job : End::good;
 }
 
 End Server::serve() {
     watch_signals();
-    surroundings_.warm = &warm_;
-    answers_.start();
-    requests_.start();
+    context_.warm = &warm_;
+    writer_.start();
+    reader_.start();
     loop_.run();
     warm_.end();
-    return answers_.finish(answer_patience) && !unread_ ? End::good : End::unwritten;
+    return writer_.finish(answer_patience) && !unread_ ? End::good : End::unwritten;
 }
 
 void Server::watch_signals() {
@@ -148,10 +148,10 @@ void Server::reader_gone() {
 
 void Server::receive(Request request, std::size_t size) {
     if (auto* const job = std::get_if<Job>(&request)) return receive_job(std::move(*job), size);
-    requests_.taken(size);
+    reader_.accepted(size);
     if (const auto* const request_to_cancel = std::get_if<Cancel>(&request))
         return cancel(*request_to_cancel);
-    say(std::get<Fault>(std::move(request)));
+    send(std::get<Fault>(std::move(request)));
 }
 
 void Server::receive_job(Job job, std::size_t size) {
@@ -161,8 +161,8 @@ void Server::receive_job(Job job, std::size_t size) {
                        });
     if (why.empty() && known) why = "id: a job with this id has not ended yet";
     if (!why.empty()) {
-        requests_.taken(size);
-        return say(Fault{job.id, why});
+        reader_.accepted(size);
+        return send(Fault{job.id, why});
     }
     waiting_.push_back({std::move(job), size});
     start_waiting();
@@ -173,28 +173,28 @@ void Server::cancel(const Cancel& request) {
         std::ranges::find_if(waiting_, [&request](const Waiting& one) { return one.job.id == request.id; });
     const auto running = running_.find(request.id);
     const bool found = waiting != waiting_.end() || running != running_.end();
-    say([request, found] { return answer(request, found); });
+    send([request, found] { return answer_text(request, found); });
     if (running != running_.end())
         request.now ? running->second->end_now() : running->second->signal(SIGTERM);
     if (waiting == waiting_.end()) return;
-    requests_.taken(waiting->size);
+    reader_.accepted(waiting->size);
     waiting_.erase(waiting);
-    say(Fault{request.id, "cancelled before it began"});
+    send(Fault{request.id, "cancelled before it began"});
     stop_if_done();
 }
 
 void Server::start_waiting() {
-    while (running_.size() < max_ && !waiting_.empty() && answers_.backlog() < max_backlog) {
+    while (running_.size() < max_ && !waiting_.empty() && writer_.backlog() < max_backlog) {
         Waiting next = std::move(waiting_.front());
         waiting_.pop_front();
-        requests_.taken(next.size);
+        reader_.accepted(next.size);
         start(std::move(next.job));
     }
 }
 
 void Server::start(Job job) {
     const std::string id = job.id;
-    auto execution = std::make_shared<Execution>(surroundings_, std::move(job));
+    auto execution = std::make_shared<Execution>(context_, std::move(job));
     running_.emplace(id, execution);
     execution->start([this](JobResult result) { ended(std::move(result)); });
 }
@@ -203,9 +203,9 @@ void Server::ended(JobResult result) {
     running_.erase(result.id);
     nothing_ran_ = !result.why.empty();
     const std::size_t size = result.output.bytes.size() + result.error.bytes.size() + result.report.size();
-    say([result = std::make_shared<JobResult>(std::move(result)),
-         compat = settings_.compat] { return answer(*result, compat); },
-        size);
+    send([result = std::make_shared<JobResult>(std::move(result)),
+          compat = settings_.compat] { return answer_text(*result, compat); },
+         size);
     start_waiting();
     stop_if_done();
 }
@@ -213,8 +213,8 @@ void Server::ended(JobResult result) {
 void Server::refuse_waiting(const std::string& why) {
     if (ending_.empty()) ending_ = why;
     for (Waiting& one : waiting_) {
-        requests_.taken(one.size);
-        say(Fault{one.job.id, why});
+        reader_.accepted(one.size);
+        send(Fault{one.job.id, why});
     }
     waiting_.clear();
 }
@@ -226,13 +226,13 @@ void Server::stop_if_done() {
 }  // namespace
 
 End run_one(const std::string& text, const Settings& settings) {
-    // Never taken down: its threads last as long as the process.
+    // The server is never destroyed: its threads last as long as the process.
     auto* const server = new Server(settings, Form::once, 1);
     return server->run_one(parse_request(text, Form::once));
 }
 
-End serve(const Settings& settings, std::size_t most) {
-    auto* const server = new Server(settings, Form::served, most);
+End serve(const Settings& settings, std::size_t max_jobs) {
+    auto* const server = new Server(settings, Form::served, max_jobs);
     return server->serve();
 }
 

@@ -1,8 +1,8 @@
-// Jobs from stdin, answers to stdout: one of each, or many at once (`callgate exec`, `--serve`).
+// Reads jobs from stdin and writes answers to stdout: one of each, or many at once (`callgate exec`,
+// `--serve`).
 //
-// Owns the executions. Everything happens on the caller's thread, but for reading and writing what is large
-// or must wait for others, which have a thread each: no job waits for another, for a large request, or for
-// whoever reads.
+// Owns the executions. Everything happens on the caller's thread, except that reader and writer each have a
+// thread for large texts and for waiting. So no job waits for another, for a large request, or for a reader.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -13,22 +13,22 @@
 #include <memory>
 #include <string>
 
-#include "supervisor/jobs/answers.hpp"
+#include "supervisor/jobs/answer_writer.hpp"
 #include "supervisor/jobs/execution.hpp"
-#include "supervisor/jobs/requests.hpp"
+#include "supervisor/jobs/request_reader.hpp"
 
 namespace callgate::jobs {
 
 enum class End : std::uint8_t {
     good,       // every job was answered
     no_job,     // of one job: nothing ran
-    unwritten,  // nobody was there to read the answers
+    unwritten,  // nobody read the answers
 };
 
-/// Called on the main thread, before there is any other, at most one of them once per process. SIGTERM,
-/// SIGINT and SIGHUP end the jobs. Throws std::exception where the loop cannot be made.
+/// Call one of the two, once per process, on the main thread and before there is any other. SIGTERM, SIGINT
+/// and SIGHUP end the jobs. Throws std::exception if the loop cannot be made.
 [[nodiscard]] End run_one(const std::string& text, const Settings& settings);
-/// Until the end of stdin and of all jobs; at most `most` run at a time.
-[[nodiscard]] End serve(const Settings& settings, std::size_t most);
+/// Returns at the end of stdin and of all jobs. At most `max_jobs` run at a time.
+[[nodiscard]] End serve(const Settings& settings, std::size_t max_jobs);
 
 }  // namespace callgate::jobs

@@ -10,8 +10,8 @@
 namespace callgate::jobs {
 
 namespace {
-/// A pipe holds at most 1 MiB (pipe-max-size, pipe(7)), where root has not raised that: what is written
-/// meanwhile by who outlived the run need not be waited for.
+/// A pipe holds at most 1 MiB, unless root has raised that (pipe-max-size, pipe(7)). Bytes that a process
+/// writes after the run need not be waited for.
 constexpr int max_reads = 64;
 }  // namespace
 
@@ -29,7 +29,7 @@ void Stream::read() {
                                 });
 }
 
-/// A read that is under way may hold bytes already: its end comes first, then the rest.
+/// A read that is under way may hold bytes already, so it ends first; then the rest is read.
 void Stream::finish() {
     if (!descriptor_.is_open() || std::exchange(finishing_, true)) return;
     descriptor_.cancel();

@@ -1,4 +1,4 @@
-// The reading end of a pipe that others write to: what comes is kept up to a bound, the rest counted.
+// Reads a pipe that others write to: keeps bytes up to a bound and counts the rest.
 //
 // An attacker controls every byte, how many there are, and whether the other end is ever closed.
 #pragma once
@@ -16,18 +16,18 @@ namespace callgate::jobs {
 
 struct Captured {
     std::string bytes;
-    std::uint64_t total = 0;  // what was written, kept or not
+    std::uint64_t total = 0;  // bytes that were written, kept or not
     [[nodiscard]] bool cut() const { return total > bytes.size(); }
 };
 
-/// Used by the loop's thread. Must outlive its last `closed` call, which comes exactly once after `start`.
+/// Used by the loop's thread. Must outlive the call of `closed`, which comes exactly once after `start`.
 class Stream {
 public:
-    Stream(boost::asio::io_context& loop, UniqueFd end, std::uint64_t most)
-        : descriptor_(loop, end.release()), max_(most) {}
+    Stream(boost::asio::io_context& loop, UniqueFd end, std::uint64_t max_kept)
+        : descriptor_(loop, end.release()), max_(max_kept) {}
     void start(std::function<void()> closed);
-    /// Nobody is left who should write: takes what is in the pipe, then closes it although others may hold
-    /// its other end.
+    /// Call this when no writer should be left. Takes the rest of the pipe and closes it, although others may
+    /// hold its other end.
     void finish();
     [[nodiscard]] Captured take() { return std::move(captured_); }
 

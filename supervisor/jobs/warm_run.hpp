@@ -1,10 +1,9 @@
-// A run that is started before its job: a `callgate` process that is loaded and waits, so that the next job
-// need not wait for that.
+// Starts a `callgate` process before its job, so that the next job need not wait for that.
 //
-// Until its job comes it reads no rule and looks at no file: what the rules mean on this machine is worked
-// out for each job, from what is there then. It is a new process for one job, so nothing of another job is in
-// its descriptors, its environment or its memory. One message gives it the job and the job's descriptors;
-// from there on it is a `callgate run` like any other. At most one waits. It ends with the server.
+// Until its job comes, the process reads no rule and looks at no file. Each job's rules are worked out from
+// the machine as it is then. Each process serves one job, so nothing of another job is in its descriptors,
+// its environment or its memory. One message gives it the job with the job's descriptors, and makes it a
+// `callgate run` like any other. At most one process waits, and it ends with the server.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -28,11 +27,10 @@ public:
             const std::vector<std::string>& environment)
         : loop_(loop), signals_(signals), environment_(passed_on(environment)) {}
 
-    /// Starts a run for the next job, unless one waits. Where that fails there is none: the next job starts
-    /// its own.
+    /// Starts a run for the next job, unless one waits. If that fails, the next job starts its own.
     void start();
-    /// Gives the job to the run that waits, and returns that run. Nothing where none waits, where the job is
-    /// too long for one message, or where the server itself has changed in what its children inherit.
+    /// Gives the job to the run that waits, and returns that run. Returns nothing if no run waits, if the job
+    /// is too long for one message, or if the server's children would now inherit something else.
     [[nodiscard]] std::optional<RunProcess> give(const CommandLine& line, const Connections& connections);
     /// Reaps a run that has ended, once its process has exited.
     void reap(Child child);

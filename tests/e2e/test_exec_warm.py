@@ -1,5 +1,5 @@
-"""The run that `callgate exec --serve` starts before its job: it does the next job and no other, knows nothing of other jobs,
-works out each job's rules from the machine as it is then, and ends with its server."""
+"""The run that `callgate exec --serve` starts before its job. It does one job and knows nothing of others. The job's rules are
+those of the machine as it is when the job comes. The run ends with its server."""
 from __future__ import annotations
 
 import datetime
@@ -66,14 +66,14 @@ def by_the_run_that_waits(server: Server, job: dict) -> tuple[bool, str]:
 
 
 def taken(server: Server, job: dict) -> str:
-    """What a job wrote that the run that waits must have done."""
+    """Gives the job to the run that waits, and returns its output. Fails if another run did it."""
     done, text = by_the_run_that_waits(server, job)
     assert done, f"not by the run that waited: {job}"
     return text
 
 
 def refused(server: Server, job: dict) -> str:
-    """What a job wrote that the run that waits must not have done."""
+    """Returns the output of a job that the run that waits must not do."""
     done, text = by_the_run_that_waits(server, job)
     assert not done, job
     return text
@@ -347,7 +347,7 @@ def make_other_object(box: harness.Box) -> None:
     box.file(box.tree / "other" / "file", b"open\n")
 
 
-# What a job reads, what it finds before, what happens, what it finds then. Each object that a rule closes has as its control
+# For each change: the file that a job reads, its text before, the change, its text afterwards, options. Each object that a rule closes has as its control
 # one of another name, which the same change makes readable.
 CHANGES = {
     "a rule file": ("tree/file", "old\n", change_rules, "", ["-R", "{root}/own.json"]),

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/escape.hpp"
-#include "supervisor/jobs/answer.hpp"
+#include "supervisor/jobs/answer_text.hpp"
 #include "supervisor/jobs/command_line.hpp"
 
 using namespace callgate;
@@ -38,7 +38,7 @@ void check_job(const jobs::Job& job) {
     jobs::Settings strict;
     strict.policy = "--profile";
     if (const std::string why = jobs::conflict(job, strict); !why.empty())
-        check_line(jobs::answer(jobs::Fault{job.id, why}, jobs::Form::served));
+        check_line(jobs::answer_text(jobs::Fault{job.id, why}, jobs::Form::served));
 }
 
 /// The same bytes as a job's output.
@@ -48,7 +48,7 @@ void check_output(std::string_view bytes) {
     result.output.total = bytes.size() / 2;
     result.error.bytes = bytes.substr(bytes.size() / 2);
     result.error.total = bytes.size();  // cut
-    const std::string line = jobs::answer(result, false);
+    const std::string line = jobs::answer_text(result, false);
     check_line(line);
     const auto read = nlohmann::json::parse(line);
     if (!read.contains("output_base64"))
@@ -68,10 +68,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         const jobs::Request request = jobs::parse_request(text, form);
         if (const auto* const job = std::get_if<jobs::Job>(&request)) check_job(*job);
         if (const auto* const cancel = std::get_if<jobs::Cancel>(&request))
-            check_line(jobs::answer(*cancel, true));
+            check_line(jobs::answer_text(*cancel, true));
         if (const auto* const fault = std::get_if<jobs::Fault>(&request)) {
             require(!fault->why.empty(), "what is wrong has a reason");
-            check_line(jobs::answer(*fault, form));
+            check_line(jobs::answer_text(*fault, form));
         }
     }
     check_output(text);

@@ -15,16 +15,16 @@ namespace {
 using callgate::canonical;
 
 /// A directory of its own that is gone at the end.
-struct WorkerBuffers {
+struct TemporaryDirectory {
     std::string path;
-    WorkerBuffers() {
-        char name[] = "/tmp/callgate-machine-XXXXXX";
+    TemporaryDirectory() {
+        char name[] = "/tmp/callgate-host-XXXXXX";
         path = ::mkdtemp(name);
         path = std::filesystem::canonical(path);
     }
-    WorkerBuffers(const WorkerBuffers&) = delete;
-    WorkerBuffers& operator=(const WorkerBuffers&) = delete;
-    ~WorkerBuffers() { std::filesystem::remove_all(path); }
+    TemporaryDirectory(const TemporaryDirectory&) = delete;
+    TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+    ~TemporaryDirectory() { std::filesystem::remove_all(path); }
     [[nodiscard]] std::string operator/(const char* name) const { return path + "/" + name; }
 };
 
@@ -58,37 +58,37 @@ bool holds_path(const callgate::rules::Rule& rule, const std::string& path) {
 }  // namespace
 
 TEST_CASE("a canonical path has no links, dots or repeated slashes, and keeps what does not exist") {
-    const WorkerBuffers buffers;
-    std::filesystem::create_directory(buffers / "real");
-    std::filesystem::create_symlink("real", buffers / "link");
-    std::filesystem::create_symlink(buffers / "absent/file", buffers / "dangling");
+    const TemporaryDirectory top;
+    std::filesystem::create_directory(top / "real");
+    std::filesystem::create_symlink("real", top / "link");
+    std::filesystem::create_symlink(top / "absent/file", top / "dangling");
     CHECK(canonical("/") == "/");
     CHECK(canonical("/..") == "/");
-    CHECK(canonical(buffers / "link") == buffers / "real");
-    CHECK(canonical(buffers / "link/") == buffers / "real");
-    CHECK(canonical(buffers / "link/./x//y") == buffers / "real/x/y");
-    CHECK(canonical(buffers / "real/../link/..") == buffers.path);
-    CHECK(canonical(buffers / "dangling") == buffers / "absent/file");
+    CHECK(canonical(top / "link") == top / "real");
+    CHECK(canonical(top / "link/") == top / "real");
+    CHECK(canonical(top / "link/./x//y") == top / "real/x/y");
+    CHECK(canonical(top / "real/../link/..") == top.path);
+    CHECK(canonical(top / "dangling") == top / "absent/file");
 }
 
 TEST_CASE("a circle of links ends, and procfs is not resolved for callgate itself") {
-    const WorkerBuffers buffers;
-    std::filesystem::create_symlink("b", buffers / "a");
-    std::filesystem::create_symlink("a", buffers / "b");
-    CHECK(canonical(buffers / "a").starts_with(buffers.path));
+    const TemporaryDirectory top;
+    std::filesystem::create_symlink("b", top / "a");
+    std::filesystem::create_symlink("a", top / "b");
+    CHECK(canonical(top / "a").starts_with(top.path));
     CHECK(canonical("/proc/self/status") == "/proc/self/status");
 }
 
 TEST_CASE("only regular files are read, and what is wrong is said") {
-    const WorkerBuffers buffers;
-    std::ofstream(buffers / "text") << "hello";
-    REQUIRE(::mkfifo((buffers / "fifo").c_str(), 0600) == 0);
-    CHECK(std::get<0>(callgate::read_regular_file(buffers / "text", 5)) == "hello");
-    CHECK(std::get<1>(callgate::read_regular_file(buffers / "text", 4)) == "is larger than 4 bytes");
-    CHECK(std::get<1>(callgate::read_regular_file(buffers / "fifo", 5)) == "is a FIFO, not a regular file");
-    CHECK(std::get<1>(callgate::read_regular_file(buffers.path, 5)) == "is a directory, not a file");
+    const TemporaryDirectory top;
+    std::ofstream(top / "text") << "hello";
+    REQUIRE(::mkfifo((top / "fifo").c_str(), 0600) == 0);
+    CHECK(std::get<0>(callgate::read_regular_file(top / "text", 5)) == "hello");
+    CHECK(std::get<1>(callgate::read_regular_file(top / "text", 4)) == "is larger than 4 bytes");
+    CHECK(std::get<1>(callgate::read_regular_file(top / "fifo", 5)) == "is a FIFO, not a regular file");
+    CHECK(std::get<1>(callgate::read_regular_file(top.path, 5)) == "is a directory, not a file");
     CHECK(std::get<1>(callgate::read_regular_file("/dev/zero", 5)) == "is a device, not a regular file");
-    CHECK(std::get<1>(callgate::read_regular_file(buffers / "absent", 5)) ==
+    CHECK(std::get<1>(callgate::read_regular_file(top / "absent", 5)) ==
           "cannot be read: No such file or directory");
 }
 
@@ -98,26 +98,26 @@ TEST_CASE("a file of procfs, which states no size, is read whole and within the 
 }
 
 TEST_CASE("the file tree names kinds without following links") {
-    const WorkerBuffers buffers;
-    std::filesystem::create_directory(buffers / "directory");
-    std::ofstream(buffers / "directory/file") << "x";
-    std::filesystem::create_symlink("directory", buffers / "link");
+    const TemporaryDirectory top;
+    std::filesystem::create_directory(top / "directory");
+    std::ofstream(top / "directory/file") << "x";
+    std::filesystem::create_symlink("directory", top / "link");
     const callgate::RealFileTree tree;
     using Kind = callgate::rules::FileTree::Kind;
-    CHECK(tree.kind(buffers / "directory") == Kind::directory);
-    CHECK(tree.kind(buffers / "directory/file") == Kind::file);
-    CHECK(tree.kind(buffers / "link") == Kind::file);
-    CHECK(tree.kind(buffers / "link/file") == Kind::absent);
-    CHECK(tree.kind(buffers / "absent") == Kind::absent);
+    CHECK(tree.kind(top / "directory") == Kind::directory);
+    CHECK(tree.kind(top / "directory/file") == Kind::file);
+    CHECK(tree.kind(top / "link") == Kind::file);
+    CHECK(tree.kind(top / "link/file") == Kind::absent);
+    CHECK(tree.kind(top / "absent") == Kind::absent);
 }
 
 TEST_CASE("the entries of a directory come with their kinds, and not at all beyond the limit") {
-    const WorkerBuffers buffers;
-    std::filesystem::create_directory(buffers / "d");
-    std::filesystem::create_symlink("d", buffers / "l");
-    std::ofstream(buffers / "f") << "x";
+    const TemporaryDirectory top;
+    std::filesystem::create_directory(top / "d");
+    std::filesystem::create_symlink("d", top / "l");
+    std::ofstream(top / "f") << "x";
     const callgate::RealFileTree tree;
-    auto entries = tree.entries(buffers.path, 3);
+    auto entries = tree.entries(top.path, 3);
     REQUIRE(entries.has_value());
     std::sort(entries->begin(), entries->end(), [](const auto& a, const auto& b) { return a.name < b.name; });
     REQUIRE(entries->size() == 3);
@@ -125,41 +125,41 @@ TEST_CASE("the entries of a directory come with their kinds, and not at all beyo
     CHECK_FALSE((*entries)[1].directory);
     CHECK((*entries)[2].symbolic_link);
     CHECK_FALSE((*entries)[2].directory);
-    CHECK_FALSE(tree.entries(buffers.path, 2).has_value());
-    CHECK_FALSE(tree.entries(buffers / "l", 9).has_value());
-    CHECK_FALSE(tree.entries(buffers / "absent", 9).has_value());
+    CHECK_FALSE(tree.entries(top.path, 2).has_value());
+    CHECK_FALSE(tree.entries(top / "l", 9).has_value());
+    CHECK_FALSE(tree.entries(top / "absent", 9).has_value());
 }
 
 TEST_CASE("places follow the base directory specification, which ignores relative directories") {
-    const WorkerBuffers buffers;
-    const Variable home("HOME", buffers.path.c_str());
+    const TemporaryDirectory top;
+    const Variable home("HOME", top.path.c_str());
     {
         const Variable config("XDG_CONFIG_HOME", nullptr), state("XDG_STATE_HOME", "relative"),
-            runtime("XDG_RUNTIME_DIR", (buffers / "run").c_str());
+            runtime("XDG_RUNTIME_DIR", (top / "run").c_str());
         const callgate::Places places = callgate::find_places();
-        CHECK(places.home == buffers.path);
-        CHECK(places.config == buffers / ".config/callgate");
-        CHECK(places.state == buffers / ".local/state/callgate");
-        CHECK(places.runtime == buffers / "run/callgate");
+        CHECK(places.home == top.path);
+        CHECK(places.config == top / ".config/callgate");
+        CHECK(places.state == top / ".local/state/callgate");
+        CHECK(places.runtime == top / "run/callgate");
         CHECK(places.binary == std::filesystem::read_symlink("/proc/self/exe"));
     }
-    const Variable config("XDG_CONFIG_HOME", (buffers / "c").c_str()),
-        state("XDG_STATE_HOME", (buffers / "s").c_str());
-    CHECK(callgate::find_places().config == buffers / "c/callgate");
-    CHECK(callgate::find_places().state == buffers / "s/callgate");
+    const Variable config("XDG_CONFIG_HOME", (top / "c").c_str()),
+        state("XDG_STATE_HOME", (top / "s").c_str());
+    CHECK(callgate::find_places().config == top / "c/callgate");
+    CHECK(callgate::find_places().state == top / "s/callgate");
 }
 
 TEST_CASE("built-in rules close callgate's directories, rule files, program and log") {
     using callgate::rules::Operation;
-    const WorkerBuffers buffers;
-    std::ofstream(buffers / "rules.json") << "{}";
-    std::filesystem::create_symlink("rules.json", buffers / "link.json");
+    const TemporaryDirectory top;
+    std::ofstream(top / "rules.json") << "{}";
+    std::filesystem::create_symlink("rules.json", top / "link.json");
     const callgate::Places places{.home = "/home/u",
                                   .config = "/home/u/.config/callgate",
                                   .state = "/home/u/.local/state/callgate",
                                   .runtime = "/run/user/7/callgate",
                                   .binary = "/usr/bin/callgate"};
-    const auto rules = callgate::built_in_rules(places, {buffers / "link.json"}, {buffers / "log.jsonl"});
+    const auto rules = callgate::built_in_rules(places, {top / "link.json"}, {top / "log.jsonl"});
     const auto denied = [&rules](Operation operation, const std::string& path) {
         return std::any_of(rules.begin(), rules.end(), [&](const auto& rule) {
             return rule.built_in && rule.action == callgate::rules::Action::deny &&
@@ -171,12 +171,12 @@ TEST_CASE("built-in rules close callgate's directories, rule files, program and 
     CHECK(denied(Operation::read, "/home/u/.config/callgate/pending/1.json"));
     CHECK(denied(Operation::create, "/home/u/.config/callgate/rules.json"));
     CHECK_FALSE(denied(Operation::read, "/home/u/.config/callgate/rules.json"));
-    CHECK(denied(Operation::modify, buffers / "rules.json"));
-    CHECK(denied(Operation::remove, buffers / "link.json"));
+    CHECK(denied(Operation::modify, top / "rules.json"));
+    CHECK(denied(Operation::remove, top / "link.json"));
     CHECK(denied(Operation::modify, "/usr/bin/callgate"));
     CHECK_FALSE(denied(Operation::execute, "/usr/bin/callgate"));
-    CHECK(denied(Operation::read, buffers / "log.jsonl"));
-    CHECK_FALSE(denied(Operation::modify, buffers / "other"));
+    CHECK(denied(Operation::read, top / "log.jsonl"));
+    CHECK_FALSE(denied(Operation::modify, top / "other"));
     CHECK(std::any_of(rules.begin(), rules.end(), [](const auto& rule) {
         return rule.operations.contains(Operation::connect) && !rule.when.unix_socket.empty() &&
                rule.when.unix_socket[0].matches("/home/u/.local/state/callgate/control");
@@ -193,17 +193,17 @@ TEST_CASE("a name of the machine itself resolves to loopback addresses") {
 
 TEST_CASE("a directory's entries are known one by one as they are read together, and through no link") {
     using Kind = callgate::rules::FileTree::Kind;
-    const WorkerBuffers buffers;
+    const TemporaryDirectory top;
     for (const char* directory : {"small", "large"}) {
-        std::filesystem::create_directory(buffers / directory);
+        std::filesystem::create_directory(top / directory);
         const int count = directory[0] == 's' ? 10 : 3000;
         for (int index = 0; index < count; ++index)
-            std::ofstream(buffers.path + "/" + directory + "/file-with-a-long-name-" + std::to_string(index));
-        std::filesystem::create_directory(buffers.path + "/" + directory + "/inner");
-        std::filesystem::create_symlink("inner", buffers.path + "/" + directory + "/link");
+            std::ofstream(top.path + "/" + directory + "/file-with-a-long-name-" + std::to_string(index));
+        std::filesystem::create_directory(top.path + "/" + directory + "/inner");
+        std::filesystem::create_symlink("inner", top.path + "/" + directory + "/link");
     }
     const callgate::RealFileTree tree;
-    for (const std::string& directory : {buffers / "small", buffers / "large"}) {
+    for (const std::string& directory : {top / "small", top / "large"}) {
         for (int round = 0; round < 3; ++round) {
             CHECK(tree.kind(directory + "/file-with-a-long-name-" + std::to_string(round)) == Kind::file);
             CHECK_FALSE(tree.may_be_link(directory + "/file-with-a-long-name-" + std::to_string(round)));
@@ -216,8 +216,8 @@ TEST_CASE("a directory's entries are known one by one as they are read together,
             CHECK(tree.kind(directory + "/file-with-a-long-name-0/x") == Kind::absent);
         }
     }
-    CHECK(tree.entries(buffers / "small", 12)->size() == 12);
-    CHECK_FALSE(tree.entries(buffers / "small", 11));
-    CHECK(tree.entries(buffers / "large", 5000)->size() == 3002);
-    CHECK_FALSE(tree.entries(buffers / "large/link", 100));
+    CHECK(tree.entries(top / "small", 12)->size() == 12);
+    CHECK_FALSE(tree.entries(top / "small", 11));
+    CHECK(tree.entries(top / "large", 5000)->size() == 3002);
+    CHECK_FALSE(tree.entries(top / "large/link", 100));
 }

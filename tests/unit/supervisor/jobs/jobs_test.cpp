@@ -5,7 +5,7 @@
 
 #include "base/escape.hpp"
 #include "supervisor/cli/environment.hpp"
-#include "supervisor/jobs/answer.hpp"
+#include "supervisor/jobs/answer_text.hpp"
 #include "supervisor/jobs/command_line.hpp"
 #include "supervisor/jobs/job.hpp"
 #include "supervisor/jobs/language.hpp"
@@ -178,7 +178,7 @@ TEST_CASE("an answer is one line that shows nothing on a terminal but itself") {
     result.error = {"12\xE2\x82", 9};
     result.exit_status = 3;
     result.report = "{\"version\":1}\n";
-    const std::string line = jobs::answer(result, false);
+    const std::string line = jobs::answer_text(result, false);
     CHECK(std::count(line.begin(), line.end(), '\n') == 1);
     CHECK(line.find('\x1b') == std::string::npos);
     CHECK(line.find("\u202e") == std::string::npos);
@@ -193,9 +193,9 @@ TEST_CASE("an answer is one line that shows nothing on a terminal but itself") {
     CHECK(read["error_bytes"] == 9);
     CHECK(read["exit_code"] == 3);
     CHECK(read["report"]["version"] == 1);
-    CHECK(json::parse(jobs::answer(result, true))["code"] == 3);
+    CHECK(json::parse(jobs::answer_text(result, true))["code"] == 3);
     result.why = "no";
-    const json refused = json::parse(jobs::answer(result, false));
+    const json refused = json::parse(jobs::answer_text(result, false));
     CHECK(refused["error"] == "no");
     CHECK_FALSE(refused.contains("exit_code"));
 }

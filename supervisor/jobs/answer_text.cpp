@@ -1,4 +1,4 @@
-#include "supervisor/jobs/answer.hpp"
+#include "supervisor/jobs/answer_text.hpp"
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@ namespace callgate::jobs {
 
 namespace {
 
-/// How many bytes the character that begins with `lead` has; 1 where none begins.
+/// The number of bytes of the character that begins with `lead`; 1 where none begins.
 std::size_t length_of(unsigned char lead) {
     if (lead >= 0xC2 && lead <= 0xDF) return 2;
     if (lead >= 0xE0 && lead <= 0xEF) return 3;
@@ -17,7 +17,7 @@ std::size_t length_of(unsigned char lead) {
     return 1;
 }
 
-/// Whether a character could go on with `second` after `lead` (Unicode 15, table 3-7).
+/// Whether `second` can follow `lead` in a character (Unicode 15, table 3-7).
 bool continues(unsigned char lead, unsigned char second) {
     if (lead == 0xE0) return second >= 0xA0 && second <= 0xBF;
     if (lead == 0xED) return second >= 0x80 && second <= 0x9F;
@@ -26,8 +26,8 @@ bool continues(unsigned char lead, unsigned char second) {
     return second >= 0x80 && second <= 0xBF;
 }
 
-/// The longest beginning of `bytes` that is the beginning of a character; at least 1.
-std::size_t begun(std::string_view bytes) {
+/// The length of the longest beginning of `bytes` that is the beginning of a character; at least 1.
+std::size_t beginning(std::string_view bytes) {
     const auto at = [&bytes](std::size_t index) { return static_cast<unsigned char>(bytes[index]); };
     const std::size_t length = std::min(length_of(at(0)), bytes.size());
     if (length < 2 || !continues(at(0), at(1))) return 1;
@@ -47,7 +47,7 @@ void append_escape(Buffer& out, char32_t point) {
     for (int shift = 12; shift >= 0; shift -= 4) out << digits[(point >> static_cast<unsigned>(shift)) & 0xF];
 }
 
-/// Hidden characters are not put into the line as they are.
+/// Hidden characters are escaped.
 void append_character(Buffer& out, char32_t point, std::string_view bytes) {
     switch (point) {
         case '\n':
@@ -77,7 +77,7 @@ void add_text(JsonWriter& line, std::string_view key, std::string_view text) {
     append_text(line.key(key).slot(), text);
 }
 
-/// `KEY`, and what a reader must know besides: the bytes where they are no text, and how many there were.
+/// Adds `KEY`; also the bytes if they are no text, and their number if some were cut.
 void add_output(JsonWriter& line, const std::string& key, const Captured& captured) {
     const std::string_view kept = captured.cut() ? whole_characters(captured.bytes) : captured.bytes;
     if (!append_text(line.key(key).slot(), kept)) {
@@ -112,7 +112,7 @@ bool append_text(Buffer& out, std::string_view bytes) {
         bytes.remove_prefix(plain);
         if (bytes.empty()) break;
         const Character one = decode_utf8(bytes);
-        const std::size_t taken = one.length > 0 ? one.length : begun(bytes);
+        const std::size_t taken = one.length > 0 ? one.length : beginning(bytes);
         if (one.length > 0)
             append_character(out, one.point, bytes.substr(0, taken));
         else
@@ -129,13 +129,13 @@ std::string_view whole_characters(std::string_view bytes) {
         const std::string_view end = bytes.substr(bytes.size() - last);
         const auto lead = static_cast<unsigned char>(end.front());
         if (lead >= 0x80 && lead < 0xC0) continue;
-        const bool cut = length_of(lead) > last && begun(end) == last;
+        const bool cut = length_of(lead) > last && beginning(end) == last;
         return cut ? bytes.substr(0, bytes.size() - last) : bytes;
     }
     return bytes;
 }
 
-std::string answer(const JobResult& result, bool compat) {
+std::string answer_text(const JobResult& result, bool compat) {
     const std::size_t size = result.output.bytes.size() + result.error.bytes.size() + result.report.size();
     return line_of(size + 256, [&](JsonWriter& line) {
         if (!result.id.empty()) line.key("id").raw(result.id);
@@ -152,7 +152,7 @@ std::string answer(const JobResult& result, bool compat) {
     });
 }
 
-std::string answer(const Fault& fault, Form form) {
+std::string answer_text(const Fault& fault, Form form) {
     return line_of(256, [&](JsonWriter& line) {
         if (!fault.id.empty() || form == Form::served)
             line.key("id").raw(fault.id.empty() ? std::string_view("null") : std::string_view(fault.id));
@@ -160,7 +160,7 @@ std::string answer(const Fault& fault, Form form) {
     });
 }
 
-std::string answer(const Cancel& cancel, bool found) {
+std::string answer_text(const Cancel& cancel, bool found) {
     return line_of(256, [&](JsonWriter& line) { line.key("cancel").raw(cancel.id).member("found", found); });
 }
 

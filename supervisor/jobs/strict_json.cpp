@@ -1,4 +1,4 @@
-#include "supervisor/jobs/request_text.hpp"
+#include "supervisor/jobs/strict_json.hpp"
 
 #include <functional>
 #include <set>
@@ -12,17 +12,17 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int deepest = 64;
+constexpr int max_depth = 64;
 
-/// Refuses what the parser itself would take: keys that come twice, and depth.
+/// Refuses duplicate keys and great depth, which the parser itself accepts.
 class Strict {
 public:
     bool operator()(int depth, json::parse_event_t event, const json& parsed) {
-        if (depth > deepest) throw Wrong{"the job is nested too deeply"};
+        if (depth > max_depth) throw InvalidRequest{"the job is nested too deeply"};
         if (event == json::parse_event_t::object_start) keys_.emplace_back();
         if (event == json::parse_event_t::object_end) keys_.pop_back();
         if (event == json::parse_event_t::key && !keys_.back().insert(parsed.get<std::string>()).second)
-            throw Wrong{"the member " + json_string(parsed.get<std::string>()) + " is there twice"};
+            throw InvalidRequest{"the member " + json_string(parsed.get<std::string>()) + " is there twice"};
         return true;
     }
 
@@ -30,7 +30,7 @@ private:
     std::vector<std::set<std::string>> keys_;
 };
 
-/// "[json.exception.parse_error.101] parse error at line 1, column 5: ..." without what is its own.
+/// Shortens "[json.exception.parse_error.101] parse error at line 1, column 5: ..." from "at line" on.
 std::string why_no_json(std::string_view what) {
     const std::size_t at = what.find("at line ");
     return "the job is no JSON: " + std::string(at == std::string_view::npos ? what : what.substr(at));
@@ -39,18 +39,18 @@ std::string why_no_json(std::string_view what) {
 }  // namespace
 
 std::string described(const json& value) {
-    constexpr std::size_t longest = 60;
+    constexpr std::size_t max_shown = 60;
     if (value.is_array()) return "a list";
     if (value.is_object()) return "an object";
     std::string text = value.dump();
-    if (text.size() > longest) text = text.substr(0, longest) + "...";
+    if (text.size() > max_shown) text = text.substr(0, max_shown) + "...";
     if (value.is_string()) return "the text " + text;
     return value.is_number() ? "the number " + text : text;
 }
 
-json parse_text(std::string_view text) {
+json parse_strictly(std::string_view text) {
     if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
-        throw Wrong{
+        throw InvalidRequest{
             "the job is empty; expected one JSON object such as "
             "{\"language\":\"python\",\"code\":\"print(1)\"}"};
     json value;
@@ -58,11 +58,11 @@ json parse_text(std::string_view text) {
         Strict strict;
         value = json::parse(text.begin(), text.end(), std::ref(strict));
     } catch (const json::parse_error& error) {
-        throw Wrong{why_no_json(error.what())};
-    } catch (const json::exception& error) {  // a number beyond all numbers
-        throw Wrong{std::string("the job is no JSON: ") + error.what()};
+        throw InvalidRequest{why_no_json(error.what())};
+    } catch (const json::exception& error) {  // a number that no type can hold
+        throw InvalidRequest{std::string("the job is no JSON: ") + error.what()};
     }
-    if (!value.is_object()) throw Wrong{"the job is " + described(value) + "; expected an object"};
+    if (!value.is_object()) throw InvalidRequest{"the job is " + described(value) + "; expected an object"};
     return value;
 }
 

@@ -1,4 +1,4 @@
-#include "supervisor/jobs/requests.hpp"
+#include "supervisor/jobs/request_reader.hpp"
 
 #include <sys/epoll.h>
 #include <sys/uio.h>
@@ -25,11 +25,11 @@ ssize_t read_piece(int descriptor, std::array<char, piece>& bytes) {
 }
 }  // namespace
 
-Requests::Requests(boost::asio::io_context& loop, int descriptor,
-                   std::function<void(Request, std::size_t)> arrived, std::function<void()> ended)
+RequestReader::RequestReader(boost::asio::io_context& loop, int descriptor,
+                             std::function<void(Request, std::size_t)> arrived, std::function<void()> ended)
     : descriptor_(descriptor), ready_(loop), arrived_(std::move(arrived)), ended_(std::move(ended)) {}
 
-void Requests::start() {
+void RequestReader::start() {
     UniqueFd readiness(::epoll_create1(EPOLL_CLOEXEC));
     epoll_event readable{};
     readable.events = EPOLLIN;
@@ -39,7 +39,7 @@ void Requests::start() {
     watch();
 }
 
-void Requests::watch() {
+void RequestReader::watch() {
     ready_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                       [this](const boost::system::error_code& error) {
                           if (error) return read_by_thread();
@@ -47,7 +47,7 @@ void Requests::watch() {
                       });
 }
 
-void Requests::read_ready() {
+void RequestReader::read_ready() {
     std::array<char, piece> bytes;
     iovec part{bytes.data(), bytes.size()};
     const ssize_t got = ::preadv2(descriptor_, &part, 1, -1, RWF_NOWAIT);
@@ -60,14 +60,14 @@ void Requests::read_ready() {
     watch();
 }
 
-bool Requests::are_small(std::string_view bytes) {
+bool RequestReader::are_small(std::string_view bytes) {
     const auto lines = static_cast<std::size_t>(std::ranges::count(bytes, '\n'));
     const std::lock_guard lock(mutex_);
     return line_.size() + bytes.size() <= piece && waiting_ + lines < max_waiting &&
            waiting_bytes_ + line_.size() + bytes.size() < max_waiting_bytes;
 }
 
-void Requests::read_by_thread(std::string_view bytes) {
+void RequestReader::read_by_thread(std::string_view bytes) {
     ready_.close();
     std::thread([this, bytes = std::string(bytes)] {
         receive(bytes);
@@ -75,31 +75,31 @@ void Requests::read_by_thread(std::string_view bytes) {
     }).detach();
 }
 
-void Requests::taken(std::size_t size) {
+void RequestReader::accepted(std::size_t size) {
     const std::lock_guard lock(mutex_);
     --waiting_;
     waiting_bytes_ -= size;
     room_.notify_one();
 }
 
-void Requests::read_all() {
+void RequestReader::read_all() {
     std::array<char, piece> bytes;
     ssize_t got = 0;
     while ((got = read_piece(descriptor_, bytes)) > 0) receive({bytes.data(), static_cast<std::size_t>(got)});
     end_input();
 }
 
-void Requests::end_input() {
+void RequestReader::end_input() {
     if (!line_.empty()) hand_over(std::exchange(line_, {}));
     ended_();
 }
 
-void Requests::receive(std::string_view bytes) {
+void RequestReader::receive(std::string_view bytes) {
     while (!bytes.empty()) {
         const std::size_t end = bytes.find('\n');
         if (!skipping_) line_ += bytes.substr(0, end);
         if (line_.size() > max_job) {
-            // One byte too many is enough for it to be refused.
+            // The parser refuses it for one byte too many.
             hand_over(std::string_view(line_).substr(0, max_job + 1));
             line_ = {};
             skipping_ = true;
@@ -110,7 +110,7 @@ void Requests::receive(std::string_view bytes) {
     }
 }
 
-void Requests::hand_over(std::string_view line) {
+void RequestReader::hand_over(std::string_view line) {
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
     {
         std::unique_lock lock(mutex_);
@@ -121,14 +121,16 @@ void Requests::hand_over(std::string_view line) {
     arrived_(parse_request(line, Form::served), line.size());
 }
 
-bool read_whole(int descriptor, std::size_t most, std::string& text) {
+Result<std::string> read_whole(int descriptor, std::size_t max_size) {
+    std::string text;
     std::array<char, piece> bytes;
-    ssize_t got = 0;
-    while ((got = read_piece(descriptor, bytes)) > 0) {
+    while (text.size() <= max_size) {
+        const ssize_t got = read_piece(descriptor, bytes);
+        if (got < 0) return errno_code();
+        if (got == 0) break;
         text.append(bytes.data(), static_cast<std::size_t>(got));
-        if (text.size() > most) return true;  // whoever parses it says so
     }
-    return got == 0;
+    return text;
 }
 
 }  // namespace callgate::jobs

@@ -1,4 +1,4 @@
-#include "supervisor/jobs/answers.hpp"
+#include "supervisor/jobs/answer_writer.hpp"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -15,40 +15,40 @@
 namespace callgate::jobs {
 
 namespace {
-/// Larger ones take their time to make, too.
+/// A larger answer takes time to make, too.
 constexpr std::size_t small_answer = 65536;
 }  // namespace
 
-Answers::Answers(int descriptor, std::function<void()> written, std::function<void()> gone)
+AnswerWriter::AnswerWriter(int descriptor, std::function<void()> written, std::function<void()> gone)
     : descriptor_(descriptor),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      told_written_(std::move(written)),
-      gone_(std::move(gone)) {
+      on_written_(std::move(written)),
+      on_gone_(std::move(gone)) {
     if (!wake_) throw std::system_error(errno, std::generic_category(), "eventfd");
 }
 
-void Answers::start() {
+void AnswerWriter::start() {
     std::thread([this] { write_all_answers(); }).detach();
 }
 
-std::size_t Answers::backlog() {
+std::size_t AnswerWriter::backlog() {
     const std::lock_guard lock(mutex_);
     return backlog_;
 }
 
-bool Answers::is_idle() {
+bool AnswerWriter::is_idle() {
     const std::lock_guard lock(mutex_);
     return waiting_.empty() && !writing_ && !lost_;
 }
 
-/// Where the kernel cannot say whether there is room (a file, a terminal), nothing was written.
-std::string Answers::write_at_once(std::string text) const {
+/// The kernel writes nothing if it cannot tell whether there is room (a file, a terminal).
+std::string AnswerWriter::write_at_once(std::string text) const {
     const iovec part{text.data(), text.size()};
     const ssize_t done = ::pwritev2(descriptor_, &part, 1, -1, RWF_NOWAIT);
     return done > 0 ? text.substr(static_cast<std::size_t>(done)) : text;
 }
 
-void Answers::add(std::function<std::string()> text, std::size_t size) {
+void AnswerWriter::add(std::function<std::string()> text, std::size_t size) {
     if (size <= small_answer && is_idle()) {
         std::string rest = write_at_once(text());
         if (rest.empty()) return;
@@ -60,16 +60,16 @@ void Answers::add(std::function<std::string()> text, std::size_t size) {
         backlog_ += size;
     }
     const std::uint64_t one = 1;
-    static_cast<void>(::write(wake_.get(), &one, sizeof one) == 0);  // fails only where it counts already
+    static_cast<void>(::write(wake_.get(), &one, sizeof one) == 0);  // EAGAIN: the thread is awake anyway
 }
 
-bool Answers::finish(std::chrono::milliseconds patience) {
+bool AnswerWriter::finish(std::chrono::milliseconds patience) {
     std::unique_lock lock(mutex_);
     written_.wait_for(lock, patience, [this] { return lost_ || (waiting_.empty() && !writing_); });
     return !lost_ && waiting_.empty() && !writing_;
 }
 
-void Answers::write_all_answers() {
+void AnswerWriter::write_all_answers() {
     while (await()) {
         Waiting next;
         {
@@ -88,12 +88,12 @@ void Answers::write_all_answers() {
         }
         if (!done) break;
         written_.notify_all();
-        told_written_();
+        on_written_();
     }
-    lost();
+    reader_gone();
 }
 
-bool Answers::await() {
+bool AnswerWriter::await() {
     for (;;) {
         {
             const std::lock_guard lock(mutex_);
@@ -107,13 +107,13 @@ bool Answers::await() {
     }
 }
 
-void Answers::lost() {
+void AnswerWriter::reader_gone() {
     {
         const std::lock_guard lock(mutex_);
         lost_ = true;
     }
     written_.notify_all();
-    gone_();
+    on_gone_();
 }
 
 }  // namespace callgate::jobs
