@@ -2,7 +2,7 @@
 // another type reads as empty, 0 or false.
 //
 // Only rule sets and jobs are read otherwise, because their authors get an error for each mistake: by
-// rules/load/json_tree (with positions) and supervisor/jobs/request_text (which refuses names that occur
+// rules/load/json_tree (with positions) and supervisor/jobs/strict_json (which refuses names that occur
 // twice).
 #pragma once
 

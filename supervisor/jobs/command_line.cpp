@@ -56,19 +56,20 @@ void add_rules(const Job& job, Words& words, CommandLine& line) {
 
 }  // namespace
 
-std::string conflict(const Job& job, const Settings& settings) {
+Expected<void> check_allowed(const Job& job, const Settings& settings) {
     const auto refused = [](std::string_view member, std::string_view option) {
-        return std::string(member) + ": the command line of callgate exec has " + std::string(option) +
-               ", which holds for every job; leave out one of them";
+        return Problem{std::string(member) + ": the command line of callgate exec has " +
+                       std::string(option) + ", which holds for every job; leave out one of them"};
     };
     if (!job.workdir.empty() && settings.workdir) return refused("workdir", "--workdir");
     if (!job.cwd.empty() && settings.cwd) return refused("cwd", "--cwd");
-    if (settings.policy.empty()) return "";
+    if (settings.policy.empty()) return {};
     if (!job.rules.empty()) return refused("rules", settings.policy);
     if (!job.profiles.empty()) return refused("profiles", settings.policy);
     const auto allowed =
         std::ranges::find_if(job.allowances, [](const auto& one) { return one.first != "deny"; });
-    return allowed == job.allowances.end() ? "" : refused(allowed->first, settings.policy);
+    if (allowed != job.allowances.end()) return refused(allowed->first, settings.policy);
+    return {};
 }
 
 std::vector<std::string> passed_on(const std::vector<std::string>& environment) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/expected.hpp"
 #include "supervisor/jobs/job.hpp"
 
 namespace callgate::jobs {
@@ -38,8 +39,8 @@ struct CommandLine {
     std::string rules;                     // to be read from `rules_descriptor`; "" nothing
 };
 
-/// Why the settings do not allow a member of this job; "" where they allow all.
-[[nodiscard]] std::string conflict(const Job& job, const Settings& settings);
+/// Fails if the settings do not allow a member of this job.
+[[nodiscard]] Expected<void> check_allowed(const Job& job, const Settings& settings);
 
 /// The part of callgate's own environment that a run gets.
 [[nodiscard]] std::vector<std::string> passed_on(const std::vector<std::string>& environment);

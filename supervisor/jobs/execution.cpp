@@ -60,8 +60,8 @@ Execution::Execution(const JobContext& context, Job job)
 
 void Execution::start(std::function<void(JobResult)> done) {
     done_ = std::move(done);
-    std::string why = conflict(job_, context_.settings);
-    why.empty() ? launch() : refuse(std::move(why));
+    const Expected<void> allowed = check_allowed(job_, context_.settings);
+    allowed ? launch() : refuse(allowed.error().text);
 }
 
 void Execution::refuse(std::string why) {
@@ -91,8 +91,8 @@ void Execution::launch_new(const CommandLine& line, const Connections& connectio
     std::vector<std::string> environment = line.environment;
     environment.insert(environment.end(), line.variables.begin(), line.variables.end());
     auto made = start_run("run", line.words, environment, connections, context_.signals);
-    if (auto* const why = std::get_if<std::string>(&made)) return refuse(std::move(*why));
-    attach(std::get<RunProcess>(std::move(made)));
+    if (!made) return refuse(made.error().text);
+    attach(std::move(*made));
 }
 
 void Execution::attach(RunProcess run) {

@@ -1,5 +1,6 @@
-// Reads requests from a descriptor. The loop's thread reads and parses small requests as they arrive. The first
-// request that is large or has to wait starts a thread that reads from then on, so that it delays no job.
+// Reads requests from a descriptor. The loop's thread reads and parses small requests as they arrive. The
+// first request that is large or has to wait starts a thread that reads from then on, so that it delays no
+// job.
 //
 // The sender controls every byte, and when bytes arrive. The amount that is read ahead is bounded.
 #pragma once

@@ -10,14 +10,12 @@ namespace callgate::jobs {
 
 namespace {
 
-using boost::system::error_code;
-
 /// Both ends of everything that connects a run with the server.
 struct Ends {
     Pipe input, output, error, report;
     UniqueFd script, rules;
 
-    [[nodiscard]] error_code make(const Connections& wanted) {
+    [[nodiscard]] Result<void> make(const Connections& wanted) {
         for (Pipe* const pipe : {&input, &output, &error, &report}) {
             if ((pipe == &input && !wanted.input) || (pipe == &error && wanted.merged)) continue;
             auto made = make_pipe();
@@ -66,19 +64,19 @@ std::vector<std::string> own_words(std::string_view verb, const std::vector<std:
     return all;
 }
 
-std::variant<RunProcess, std::string> start_run(std::string_view verb, const std::vector<std::string>& words,
-                                                const std::vector<std::string>& environment,
-                                                const Connections& connections, const SignalState& signals) {
+Expected<RunProcess> start_run(std::string_view verb, const std::vector<std::string>& words,
+                               const std::vector<std::string>& environment, const Connections& connections,
+                               const SignalState& signals) {
     Ends ends;
-    if (const error_code error = ends.make(connections))
-        return "cannot start the job: " + error.message() +
-               "; allow more descriptors (ulimit -n) or fewer jobs";
+    if (const Result<void> made = ends.make(connections); !made)
+        return Problem{"cannot start the job: " + made.error().message() +
+                       "; allow more descriptors (ulimit -n) or fewer jobs"};
     auto child = spawn(own_program, own_words(verb, words), environment, ends.numbers(connections), signals);
     if (!child) {
         const std::string reason = child.error().message();
-        return child.error().value() == E2BIG
-                   ? "the job's command, rules and variables are too long for this system: " + reason
-                   : "cannot start the job: " + reason;
+        return Problem{child.error().value() == E2BIG
+                           ? "the job's command, rules and variables are too long for this system: " + reason
+                           : "cannot start the job: " + reason};
     }
     RunProcess run = server_ends(std::move(ends));
     run.child = std::move(*child);
@@ -88,7 +86,7 @@ std::variant<RunProcess, std::string> start_run(std::string_view verb, const std
 std::optional<RunProcess> connect_run(const Connections& connections,
                                       const std::function<bool(std::span<const std::pair<int, int>>)>& send) {
     Ends ends;
-    if (ends.make(connections) || !send(ends.numbers(connections))) return std::nullopt;
+    if (!ends.make(connections) || !send(ends.numbers(connections))) return std::nullopt;
     return server_ends(std::move(ends));
 }
 

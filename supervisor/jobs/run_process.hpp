@@ -6,9 +6,9 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
+#include "base/expected.hpp"
 #include "base/process/spawn.hpp"
 
 namespace callgate::jobs {
@@ -31,12 +31,10 @@ struct Connections {
     std::string_view rules{};   // from `rules_descriptor`
 };
 
-/// `words` follow the verb. Index 1 says why there is none. Call it as `spawn`.
-[[nodiscard]] std::variant<RunProcess, std::string> start_run(std::string_view verb,
-                                                              const std::vector<std::string>& words,
-                                                              const std::vector<std::string>& environment,
-                                                              const Connections& connections,
-                                                              const SignalState& signals);
+/// `words` follow the verb. The same holds for the caller as with `spawn`.
+[[nodiscard]] Expected<RunProcess> start_run(std::string_view verb, const std::vector<std::string>& words,
+                                             const std::vector<std::string>& environment,
+                                             const Connections& connections, const SignalState& signals);
 
 /// Makes the pipes, and passes the run's ends to `send`: for each the number here and the number in the run.
 /// The child is not set. Returns nothing if there are too few descriptors, or `send` returns false.

@@ -37,8 +37,8 @@ void check_job(const jobs::Job& job) {
     require(!job.command.empty() && !job.command[0].empty(), "a job has a command");
     jobs::Settings strict;
     strict.policy = "--profile";
-    if (const std::string why = jobs::conflict(job, strict); !why.empty())
-        check_line(jobs::answer_text(jobs::Fault{job.id, why}, jobs::Form::served));
+    if (const Expected<void> allowed = jobs::check_allowed(job, strict); !allowed)
+        check_line(jobs::answer_text(jobs::Fault{job.id, allowed.error().text}, jobs::Form::served));
 }
 
 /// The same bytes as a job's output.

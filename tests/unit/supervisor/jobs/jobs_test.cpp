@@ -142,8 +142,9 @@ TEST_CASE("what the command line says of the rules, a job cannot say again; limi
     settings.limits.wall = std::chrono::seconds(5);
     for (const char* const text : {R"({"code":"x","rules":{}})", R"({"code":"x","profiles":["a"]})",
                                    R"({"code":"x","write":["/"]})", R"({"code":"x","workdir":"/"})"})
-        CHECK(jobs::conflict(job(text), settings).find("leave out one of them") != std::string::npos);
-    CHECK(jobs::conflict(job(R"({"code":"x","deny":["/"],"timeout":9})"), settings).empty());
+        CHECK(jobs::check_allowed(job(text), settings).error().text.find("leave out one of them") !=
+              std::string::npos);
+    CHECK(jobs::check_allowed(job(R"({"code":"x","deny":["/"],"timeout":9})"), settings).has_value());
     CHECK(
         has(jobs::command_line(job(R"({"code":"x","timeout":9})"), settings, {}).words, "--timeout=5000ms"));
     CHECK(
