@@ -88,7 +88,7 @@ void add_output(JsonWriter& line, const std::string& key, const Captured& captur
     if (captured.cut()) line.member(key + "_truncated", true).member(key + "_bytes", captured.total);
 }
 
-/// One object with the members that `write` adds, and a newline.
+/// Returns one object with the members that `write` adds, and a newline.
 template <class Write>
 std::string line_of(std::size_t size, Write write) {
     Buffer out(size);

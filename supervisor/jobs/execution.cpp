@@ -55,7 +55,7 @@ Execution::Execution(const JobContext& context, Job job)
       job_(std::move(job)),
       input_(context.loop),
       ended_(context.loop),
-      news_(context.loop),
+      progress_(context.loop),
       patience_(context.loop) {}
 
 void Execution::start(std::function<void(JobResult)> done) {
@@ -118,7 +118,7 @@ void Execution::attach(RunProcess run) {
     });
     feed(std::move(run.input));
     watch_child();
-    watch_news(std::move(run.news));
+    watch_progress(std::move(run.progress));
 }
 
 /// If the job does not read its stdin, the rest is never written.
@@ -141,25 +141,26 @@ void Execution::watch_child() {
                       });
 }
 
-void Execution::watch_news(UniqueFd news) {
-    if (!news) return;
-    news_.assign(news.release());
-    await_news();
+void Execution::watch_progress(UniqueFd progress) {
+    if (!progress) return;
+    progress_.assign(progress.release());
+    await_progress();
 }
 
-void Execution::await_news() {
-    news_.async_wait(asio::posix::stream_descriptor::wait_read,
-                     [self = shared_from_this()](const boost::system::error_code& error) {
-                         if (!error) self->receive_news();
-                     });
+void Execution::await_progress() {
+    progress_.async_wait(asio::posix::stream_descriptor::wait_read,
+                         [self = shared_from_this()](const boost::system::error_code& error) {
+                             if (!error) self->receive_progress();
+                         });
 }
 
-void Execution::receive_news() {
+void Execution::receive_progress() {
     char message[2]{};
-    const ssize_t got = reaped_ ? 0 : ::recv(news_.native_handle(), message, sizeof message, MSG_DONTWAIT);
+    const ssize_t got =
+        reaped_ ? 0 : ::recv(progress_.native_handle(), message, sizeof message, MSG_DONTWAIT);
     if (got == 1 && message[0] == jobs::started) {
         context_.warm->start();
-        return await_news();
+        return await_progress();
     }
     // Anything else is the end of the process, which `child_ended` handles.
     if (got == sizeof message && message[0] == jobs::exited)
@@ -180,7 +181,7 @@ void Execution::child_ended() {
     status_ = reap(child_.pid);
     reaped_ = true;
     boost::system::error_code ignored;
-    news_.close(ignored);
+    progress_.close(ignored);
     patience_.expires_after(guardian_patience);
     patience_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
         if (!error && self->report_open_) self->report_->finish();

@@ -55,9 +55,9 @@ private:
     void refuse(std::string why);
     void feed(UniqueFd end);
     void watch_child();
-    void watch_news(UniqueFd news);
-    void await_news();
-    void receive_news();
+    void watch_progress(UniqueFd progress);
+    void await_progress();
+    void receive_progress();
     void run_ended(int exit_status);
     void child_ended();
     void stream_closed();
@@ -68,7 +68,7 @@ private:
     Job job_;
     std::function<void(JobResult)> done_;
     Child child_;
-    boost::asio::posix::stream_descriptor input_, ended_, news_;
+    boost::asio::posix::stream_descriptor input_, ended_, progress_;
     std::unique_ptr<Stream> output_, error_, report_;
     boost::asio::steady_timer patience_;
     int open_streams_ = 0;  // of the job's own

@@ -20,7 +20,7 @@ struct RunProcess {
     UniqueFd output;
     UniqueFd error;  // none: it goes where output goes
     UniqueFd report;
-    UniqueFd news;  // from a run that waited: how far it is (job_message.hpp); else none
+    UniqueFd progress;  // from a run that waited: how far it is (job_message.hpp); else none
 };
 
 /// The pipes and files that a run is connected to.

@@ -92,7 +92,7 @@ std::optional<RunProcess> WarmRun::give(const CommandLine& line, const Connectio
         return std::nullopt;
     }
     run->child = {waiting_->process, UniqueFd(waiting_->ended.release())};
-    run->news = std::move(waiting_->socket);
+    run->progress = std::move(waiting_->socket);
     waiting_.reset();
     return run;
 }
