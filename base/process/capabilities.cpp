@@ -1,4 +1,5 @@
 #include "base/process/capabilities.hpp"
+#include "base/result.hpp"
 
 #include <linux/capability.h>
 #include <linux/securebits.h>

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstddef>
 
+#include "base/result.hpp"
 #include "base/write_all.hpp"
 
 namespace callgate {
