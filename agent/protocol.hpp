@@ -1,4 +1,4 @@
-// Messages between supervisor and guardian: fixed size, over two pipes.
+// Messages between supervisor and guardian: fixed-size, over two pipes.
 //
 // Both ends are ours; the target never holds a copy (CLOEXEC, closed before execve). A short read or an
 // unknown kind means that the other side is gone.
@@ -23,31 +23,7 @@ struct Order {
     std::int32_t value = 0;
 };
 
-/// Guardian → supervisor, in this order: ready, confined, then any of stopped and continued, then exited or
-/// signaled, lingering, ended. Only `ended` follows confine_failed or exec_failed.
-struct Event {
-    enum class Kind : std::uint32_t {
-        ready,           // guardian and agent wait for the launch messages
-        confined,        // value: the listener's number in the agent, pid: the agent
-        confine_failed,  // value: errno, detail: ConfineStep; the command never ran
-        exec_failed,     // value: errno of execve
-        stopped,         // value: the signal that stopped the command
-        continued,
-        exited,     // value: exit code
-        signaled,   // value: the signal that killed it
-        lingering,  // value: how many processes are left after the command ended
-        ended,      // no process of the tree is left; value: 1 if part of its private directory is
-    };
-    Kind kind = Kind::ended;
-    std::int32_t pid = 0;
-    std::int32_t value = 0;
-    std::int32_t detail = 0;
-    /// Usage of the whole tree (with `ended`): microseconds of CPU, KiB of the largest process, bytes written
-    /// to storage (getrusage(2), ru_oublock), processes reaped.
-    std::uint64_t cpu_us = 0, max_rss_kb = 0, bytes_written = 0, processes = 0;
-};
-
-/// The step of confinement that failed (detail of confine_failed).
+/// The step of confining itself that failed in the agent.
 enum class ConfineStep : std::int32_t {
     process_group,
     working_directory,
@@ -61,6 +37,40 @@ enum class ConfineStep : std::int32_t {
     temporary_directory,
     ruleset,
     priority
+};
+
+/// Guardian → supervisor, in this order: ready, confined, then any of stopped and continued, then exited or
+/// signaled, lingering, ended. After confine_failed or exec_failed only `ended` follows.
+struct Event {
+    enum class Kind : std::uint32_t {
+        ready,           // guardian and agent wait for the agent's orders
+        confined,        // descriptor(); `pid` is the agent
+        confine_failed,  // error(), step(); the command never ran
+        exec_failed,     // error() of execve
+        stopped,         // signal() that stopped the command
+        continued,
+        exited,     // exit_code()
+        signaled,   // signal() that killed it
+        lingering,  // processes_left() after the command ended
+        ended,      // no process of the tree is left; directory_removed()
+    };
+    Kind kind = Kind::ended;
+    std::int32_t pid = 0;
+    std::int32_t value = 0;  // its meaning depends on `kind`; read it by the functions below
+    std::int32_t detail = 0;
+    /// Usage of the whole tree (with `ended`): microseconds of CPU, KiB of the largest process, bytes that
+    /// went to storage (getrusage(2), ru_oublock), processes reaped.
+    std::uint64_t cpu_us = 0, max_rss_kb = 0, bytes_written = 0, processes = 0;
+
+    [[nodiscard]] int error() const { return value; }  // an errno
+    [[nodiscard]] ConfineStep step() const { return static_cast<ConfineStep>(detail); }
+    /// The listener's number in the agent; negative if there is none.
+    [[nodiscard]] int descriptor() const { return value; }
+    [[nodiscard]] int signal() const { return value; }
+    [[nodiscard]] int exit_code() const { return value; }
+    [[nodiscard]] std::uint64_t processes_left() const { return static_cast<std::uint64_t>(value); }
+    /// Whether nothing of the run's private directory is left.
+    [[nodiscard]] bool directory_removed() const { return value == 0; }
 };
 
 }  // namespace callgate::agent

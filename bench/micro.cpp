@@ -142,7 +142,7 @@ void record_format(benchmark::State& state) {
     decision.identity = audit::FileIdentity{81, 2};
     decision.verdict = set.evaluate(read_of(path));
     decision.duration_ns = 18340;
-    const audit::RunContext context{"k3f9", "enforce"};
+    const audit::RunContext context{"k3f9", Mode::enforce};
     Buffer line;
     for ([[maybe_unused]] auto _ : state) {
         benchmark::DoNotOptimize(audit::format(line, context, decision));

@@ -20,8 +20,7 @@ namespace {
 
 bool refused(long answer) { return answer < 0 && (errno == EPERM || errno == ENOSYS || errno == EACCES); }
 
-/// Landlock's own ENOSYS and EOPNOTSUPP are the kernel's, unless a filter is there that could have said the
-/// first.
+/// EOPNOTSUPP always comes from the kernel. ENOSYS may come from a filter, if there is one.
 bool landlock_refused(bool filtered) {
     const long abi = ::syscall(SYS_landlock_create_ruleset, nullptr, 0UL, LANDLOCK_CREATE_RULESET_VERSION);
     return abi < 0 && (errno == EPERM || errno == EACCES || (errno == ENOSYS && filtered));
@@ -29,13 +28,13 @@ bool landlock_refused(bool filtered) {
 
 std::vector<std::string_view> refused_calls(bool filtered) {
     std::vector<std::string_view> names;
-    const auto ask = [&names](std::string_view name, long answer) {
+    const auto try_call = [&names](std::string_view name, long answer) {
         if (refused(answer)) names.push_back(name);
     };
-    ask("pidfd_open", ::syscall(SYS_pidfd_open, -1, 0U));
-    ask("pidfd_send_signal", ::syscall(SYS_pidfd_send_signal, -1, 0, nullptr, 0U));
-    ask("openat2", ::syscall(SYS_openat2, -1, "", nullptr, 0UL));
-    ask("close_range", ::syscall(SYS_close_range, 2U, 1U, 0U));
+    try_call("pidfd_open", ::syscall(SYS_pidfd_open, -1, 0U));
+    try_call("pidfd_send_signal", ::syscall(SYS_pidfd_send_signal, -1, 0, nullptr, 0U));
+    try_call("openat2", ::syscall(SYS_openat2, -1, "", nullptr, 0UL));
+    try_call("close_range", ::syscall(SYS_close_range, 2U, 1U, 0U));
     if (landlock_refused(filtered)) names.emplace_back("landlock_create_ruleset");
     return names;
 }
@@ -50,14 +49,14 @@ Container probe_container() {
     found.memory_calls = !kernel::memory_calls_are_refused();
     if (!found.memory_calls)
         found.memory_file = UniqueFd(::open("/proc/self/mem", O_RDONLY | O_CLOEXEC)).valid();
-    // Of no process: ESRCH.
+    // No process has the number 0: the kernel says ESRCH.
     found.ptrace = !refused(::ptrace(PTRACE_SEIZE, 0, nullptr, nullptr));
     found.kcmp = !refused(::syscall(SYS_kcmp, ::getpid(), ::getpid(), 2, 0UL, 0UL));
     found.keyrings = !refused(::syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_PROCESS_KEYRING, 0));
     return found;
 }
 
-std::string obstacle(const Container& container) {
+std::optional<std::string> obstacle(const Container& container) {
     std::string names;
     for (const std::string_view name : container.refused)
         names += (names.empty() ? "" : ", ") + std::string(name);
@@ -71,7 +70,7 @@ std::string obstacle(const Container& container) {
         return "the memory of the command cannot be read: the seccomp profile of this container refuses "
                "process_vm_readv, and /proc/PID/mem cannot be opened; " +
                std::string(add_ptrace);
-    return "";
+    return std::nullopt;
 }
 
 }  // namespace callgate::cli

@@ -40,7 +40,7 @@ std::string find_state_trouble(const std::string& state) {
 }
 
 std::string find_obstacle(const Findings& findings) {
-    if (std::string why = obstacle(findings.platform); !why.empty()) return why;
+    if (const auto why = obstacle(findings.platform)) return *why;
     if (findings.trial.error == EBUSY)
         return "another supervisor already holds this process's seccomp listener; start the command outside "
                "of it";
@@ -100,7 +100,7 @@ std::string as_text(const Findings& findings) {
         std::string name(one.name);
         name.append(20 - name.size(), ' ');
         text +=
-            "  " + name + mark(one.present) + std::string(one.what) +
+            "  " + name + mark(one.present) + std::string(one.purpose) +
             (one.present ? "" : " (" + std::string(one.since) + "); without: " + std::string(one.without)) +
             (one.present || one.help.empty() ? "" : "; " + std::string(one.help)) + "\n";
     }
@@ -126,7 +126,7 @@ std::string as_json(const Findings& findings) {
                        .member("name", one.name)
                        .member("present", one.present)
                        .member("since", one.since)
-                       .member("what", one.what)
+                       .member("what", one.purpose)
                        .member("without", one.without)
                        .member("help", one.help)
                        .end_object();

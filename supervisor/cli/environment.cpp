@@ -46,7 +46,7 @@ constexpr std::array<std::string_view, 33> passed_names = {"PATH",
 constexpr std::array<std::string_view, 9> credential_parts = {
     "KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH", "COOKIE", "PRIVATE", "CALLGATE_"};
 
-/// Addresses of sockets through which the host can be commanded.
+/// Addresses of sockets through which a program can control the host.
 constexpr std::array<std::string_view, 7> socket_names = {"GPG_AGENT_INFO",  "DBUS_SESSION_BUS_ADDRESS",
                                                           "DISPLAY",         "WAYLAND_DISPLAY",
                                                           "SESSION_MANAGER", "DOCKER_HOST",

@@ -1,6 +1,6 @@
-// Which environment the command gets. Pure: names and values in, "NAME=value" out.
+// The environment that the command gets. Pure: names and values in, "NAME=value" out.
 //
-// What is held back is what a stranger's program could use or send away: credentials, and the addresses of
+// Variables that an untrusted program could use or send away are held back: credentials, and the addresses of
 // the desktop's sockets.
 #pragma once
 
@@ -26,8 +26,9 @@ struct EnvironmentChoice {
     std::map<std::string, std::string> variables;
 };
 
-/// Final environment, in the order of the current one, then what is new. --env beats CALLGATE_SETENV_NAME,
-/// that the rule set, that what was there. A variable that is passed by name and not set is left out.
+/// The final environment: the current variables in their order, then new ones. --env beats
+/// CALLGATE_SETENV_NAME. That beats the rule set, which beats the current value. A variable that is passed by
+/// name but not set is left out.
 [[nodiscard]] std::vector<std::string> make_environment(const EnvironmentChoice& choice);
 
 /// Names of the variables that were held back because they hold a credential, in their order.
@@ -39,8 +40,8 @@ struct EnvironmentChoice {
 /// Whether --keep-env holds it back.
 [[nodiscard]] bool holds_credential(std::string_view name, std::string_view value);
 
-/// The command as execvpe(3) looks for it: a name with a slash is itself, any other is tried in each
-/// directory of PATH (of the environment that it gets; "/bin:/usr/bin" where there is none).
+/// The paths at which execvpe(3) looks for the command. A name with a slash is its own path. Any other name
+/// is tried in each directory of PATH, which the given environment has; without one it is "/bin:/usr/bin".
 [[nodiscard]] std::vector<std::string> executable_candidates(const std::string& command,
                                                              std::span<const std::string> environment);
 

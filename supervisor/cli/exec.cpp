@@ -82,7 +82,8 @@ void refuse_what_one_run_needs(const Arguments& arguments) {
 jobs::Settings read_settings(const Arguments& arguments) {
     refuse_what_one_run_needs(arguments);
     const Places places = find_places();
-    SessionConfig checked;
+    (void)read_mode(arguments);
+    Request checked;
     read_run_options(arguments, places, checked);
     (void)read_record_mode(arguments);
     if (arguments.has("workdir")) (void)choose_workdir(arguments, places, true);
@@ -107,7 +108,7 @@ int status_of(jobs::End end) {
 }  // namespace
 
 int exec(const Arguments& arguments) {
-    if (const std::string why = obstacle(probe_platform()); !why.empty()) throw Failure(why);
+    if (const auto why = obstacle(probe_platform())) throw Failure(*why);
     const jobs::Settings settings = read_settings(arguments);
     const std::size_t max_at_once = read_jobs(arguments);
     if (arguments.has("serve")) return status_of(jobs::serve(settings, max_at_once));

@@ -19,7 +19,7 @@
 #include "base/unique_fd.hpp"
 #include "supervisor/host/host.hpp"
 
-// Missing from the headers of Debian 12 (kernel-facts 2).
+// The headers of Debian 12 lack it (docs/dev/kernel-facts.md 2).
 #ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
 #define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
 #endif
@@ -107,7 +107,7 @@ Platform probe_platform() {
     return platform;
 }
 
-std::string obstacle(const Platform& platform) {
+std::optional<std::string> obstacle(const Platform& platform) {
     switch (platform.listener) {
         case Platform::Listener::available:
             break;
@@ -129,7 +129,7 @@ std::string obstacle(const Platform& platform) {
                    " has no seccomp notification; callgate needs 5.19 or newer, built "
                    "with CONFIG_SECCOMP_FILTER";
     }
-    if (std::string why = obstacle(platform.container); !why.empty()) return why;
+    if (auto why = obstacle(platform.container)) return why;
     if (platform.landlock_abi == 0)
         return "this kernel has no Landlock; add landlock to the lsm= boot parameter, or use a kernel that "
                "has it";
@@ -139,7 +139,7 @@ std::string obstacle(const Platform& platform) {
         return "kernel.yama.ptrace_scope is " + std::to_string(scope) +
                ": memory of the command cannot be read; as root: sysctl kernel.yama.ptrace_scope=1" +
                (scope >= 3 ? " (3 can only be changed by a restart)" : "");
-    return "";
+    return std::nullopt;
 }
 
 ListenerTrial try_listener() {
@@ -166,7 +166,7 @@ std::vector<Feature> features(const Platform& platform, const ListenerTrial& tri
         {"landlock-net", abi >= 4, "Linux 6.7", "TCP ports", "connects and binds are decided one by one"},
         {"landlock-ioctl", abi >= 5, "Linux 6.10", "ioctls of devices",
          "opens of devices are decided one by one"},
-        {"landlock-scope", abi >= 6, "Linux 6.12", "abstract sockets and signals to strangers",
+        {"landlock-scope", abi >= 6, "Linux 6.12", "abstract sockets and signals to outside processes",
          "they are decided call by call"},
         {"sync-wake-up", trial.sync_wake_up, "Linux 6.6", "quick answers", "each decision takes longer"},
         {"pidfd-thread", platform.pidfd_thread, "Linux 6.9", "threads with descriptors of their own",

@@ -1,4 +1,4 @@
-// What this kernel and container offer to a run: probed, not guessed from version numbers.
+// The features of this kernel and container. They are probed, not guessed from version numbers.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace callgate::cli {
 
-/// Facts that cost a few system calls.
+/// Facts that take only a few system calls.
 struct Platform {
     enum class Listener : std::uint8_t {
         available,
@@ -24,31 +24,31 @@ struct Platform {
     Listener listener = Listener::absent;
     int landlock_abi = 0;
     bool pidfd_thread = false;
-    std::optional<int> ptrace_scope;  // Yama; nothing where it is not there
+    std::optional<int> ptrace_scope;  // Yama; empty without it
     std::uint64_t capabilities = 0;   // effective
     bool root = false;
     Container container;
 };
 [[nodiscard]] Platform probe_platform();
 
-/// Why `callgate run` cannot work, and what to do: one line; "" where it can.
-[[nodiscard]] std::string obstacle(const Platform& platform);
+/// The reason why `callgate run` cannot work, with its remedy, on one line.
+[[nodiscard]] std::optional<std::string> obstacle(const Platform& platform);
 
-/// What a throw-away child learnt by really installing a listener.
+/// The result of a throw-away child that installed a listener.
 struct ListenerTrial {
     int error = 0;  // errno of seccomp(2), 0: it worked
     bool sync_wake_up = false;
 };
 [[nodiscard]] ListenerTrial try_listener();
 
-/// One feature as `doctor` shows it and `--require` names it.
+/// A feature as `doctor` shows it and `--require` names it.
 struct Feature {
     std::string_view name;  // "landlock-net"
     bool present = false;
-    std::string_view since;      // "Linux 6.7"
-    std::string_view what;       // what it is for
-    std::string_view without;    // what follows where it is missing
-    std::string_view help = {};  // what to do about it, where something can be done; else ""
+    std::string_view since;  // "Linux 6.7"
+    std::string_view purpose;
+    std::string_view without;    // the effect if it is missing
+    std::string_view help = {};  // the remedy; "" if there is none
 };
 [[nodiscard]] std::vector<Feature> features(const Platform& platform, const ListenerTrial& trial);
 

@@ -1,4 +1,4 @@
-// `callgate run`: a run from its command line, and what is reported where it cannot be.
+// `callgate run`: a run from its command line, and the report of a run that cannot start.
 #include <fcntl.h>
 
 #include <cerrno>
@@ -8,42 +8,47 @@
 #include "agent/report_target.hpp"
 #include "base/process/held_signals.hpp"
 #include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/run_options.hpp"
 #include "supervisor/cli/run_setup.hpp"
 #include "supervisor/cli/verbs.hpp"
-#include "supervisor/run/report.hpp"
+#include "supervisor/run/run.hpp"
 
 namespace callgate::cli {
 
 namespace {
 
-[[noreturn]] void start(const Arguments& arguments, SessionConfig& config) {
-    RunSetup starting(config);
-    starting.prepare(arguments);
-    starting.set_environment(arguments);
-    starting.run();
+/// Guardian and agent are forked before any rule is read, unless only the rules tell whether the run needs a
+/// terminal of its own. They confine themselves while this process goes on. All of this lives until the
+/// process ends.
+[[noreturn]] void start(const Arguments& arguments, const Caller& caller, RunFacts& known,
+                        const RunNotices& notices) {
+    RequestedRun requested = read_request(arguments, caller, known);
+    const Request& request = requested.request;
+    Launch launch(request);
+    if (!requested.terminal.if_asked) launch.fork_guardian(request, requested.terminal.terminal.get());
+    const TreeWithTmp tree(request.temporary_directory);
+    const Compiled compiled = compile(arguments, requested, std::move(requested.terminal), tree);
+    const std::unique_ptr<Launched> launched = std::move(launch).confine(request, compiled);
+    compiled.rules->prepare();
+    if (compiled.enforced != compiled.rules) compiled.enforced->prepare();
+    const Command command = make_command(arguments, requested, compiled);
+    launched->send_command(request, command);
+    Run(request, compiled, *launched).complete(command, notices);
 }
 
-/// The report is written whatever the end is, also where nothing ran.
-void report_failure(const Arguments& arguments, const SessionConfig& config, const std::string& message) {
+/// The report is written whatever the end is, also if nothing ran.
+void report_failure(const Arguments& arguments, const RunFacts& known, const std::string& message) {
     OutputTarget target;
     try {
         target = read_output_target(arguments, "report", TargetKind::any);
     } catch (const Failure&) {
-        return;  // the failure at hand is about the report itself, or comes first
+        return;  // the failure at hand concerns the report itself, or comes first
     }
     if (!target.wanted() || message.starts_with("--report")) return;
-    RunFacts facts;
-    facts.run = config.run;
-    facts.mode = config.mode == Mode::audit ? "audit" : "enforce";
-    facts.workdir = config.workdir;
-    facts.command = config.command;
-    facts.audited = false;
-    facts.landlock_abi = agent::kernel_landlock_abi();
     RunOutcome outcome;
-    outcome.outcome = "setup_error";
     outcome.error = message;
-    const std::string text = RunReport().json(facts, outcome, 0, "");
+    const std::string text = RunReport().json(known, outcome, 0, "");
     agent::ReportTarget place;
     if (target.descriptor < 0)
         place = agent::open_report(target.path);
@@ -58,22 +63,23 @@ void report_failure(const Arguments& arguments, const SessionConfig& config, con
 int run(const Arguments& arguments) { return run_with(arguments, {}); }
 
 int run_with(const Arguments& arguments, const RunNotices& notices) {
-    SessionConfig config;
-    config.begun = notices.started;
-    config.ended = notices.exited;
-    config.command = arguments.rest();
+    const Caller caller;
     hold_signals();
+    RunFacts known;
+    known.command = arguments.rest();
+    known.audited = false;
+    known.landlock_abi = agent::kernel_landlock_abi();
     try {
-        if (config.command.empty())
+        if (known.command.empty())
             throw Failure("the command is missing; usage: callgate run [OPTIONS] [--] COMMAND [ARG...]");
-        if (config.command[0].empty())
+        if (known.command[0].empty())
             throw Failure("the command's name is empty; give the name of a program");
-        start(arguments, config);
+        start(arguments, caller, known, notices);
     } catch (const Failure& failure) {
-        report_failure(arguments, config, failure.detail());
+        report_failure(arguments, known, failure.detail());
         throw;
     } catch (const std::exception& failure) {
-        report_failure(arguments, config, failure.what());
+        report_failure(arguments, known, failure.what());
         throw;
     }
 }

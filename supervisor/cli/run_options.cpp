@@ -10,11 +10,11 @@
 #include <algorithm>
 #include <fstream>
 
+#include "base/number.hpp"
 #include "rules/model/limits.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/platform.hpp"
 #include "supervisor/cli/rule_options.hpp"
-#include "base/number.hpp"
 
 namespace callgate::cli {
 
@@ -44,7 +44,7 @@ int read_descriptor(const Arguments& arguments, std::string_view option, std::st
     return *number;
 }
 
-/// One of a few words, or Failure with the nearest.
+/// The index of the word that the option has, or a Failure with the nearest word.
 std::size_t read_word(const Arguments& arguments, std::string_view option,
                       std::span<const std::string_view> words) {
     const std::string value = arguments.value(option).value_or(std::string(words[0]));
@@ -73,14 +73,14 @@ std::optional<std::uint64_t> read_size(const Arguments& arguments, std::string_v
     return size;
 }
 
-/// More than the machine has would hold nothing: mostly a unit too many.
+/// A limit above the host's memory would hold nothing; mostly its unit is wrong.
 std::uint64_t host_memory() {
-    struct sysinfo machine {};
-    if (::sysinfo(&machine) != 0) return UINT64_MAX;
-    return std::uint64_t{machine.totalram + machine.totalswap} * machine.mem_unit;
+    struct sysinfo host {};
+    if (::sysinfo(&host) != 0) return UINT64_MAX;
+    return std::uint64_t{host.totalram + host.totalswap} * host.mem_unit;
 }
 
-/// Of the file systems that `disk` is about, one that holds both counted once.
+/// Size of the file systems that `disk` concerns; one that holds both directories counts once.
 std::uint64_t disks_size(const std::string& workdir, const std::string& temporary_place) {
     std::uint64_t total = 0;
     std::optional<dev_t> first;
@@ -88,21 +88,21 @@ std::uint64_t disks_size(const std::string& workdir, const std::string& temporar
         struct stat status {};
         struct statvfs disk {};
         if (::stat(place.c_str(), &status) != 0 || ::statvfs(place.c_str(), &disk) != 0 || disk.f_blocks == 0)
-            return UINT64_MAX;  // some do not tell
+            return UINT64_MAX;  // some file systems have no size
         if (first != status.st_dev) total += std::uint64_t{disk.f_blocks} * disk.f_frsize;
         first = status.st_dev;
     }
     return total;
 }
 
-/// Of all its processes (proc_sys_kernel(5)).
+/// The largest number of processes on the host (proc_sys_kernel(5)).
 std::uint64_t host_processes() {
     std::ifstream file("/proc/sys/kernel/pid_max");
     std::uint64_t most = 0;
     return file >> most ? most : UINT64_MAX;
 }
 
-/// What callgate itself was given: nobody without capabilities goes beyond.
+/// callgate's own hard limit; it cannot be raised without capabilities.
 std::uint64_t hard_limit(__rlimit_resource_t resource) {
     rlimit now{};
     return ::getrlimit(resource, &now) == 0 ? now.rlim_max : RLIM_INFINITY;
@@ -149,11 +149,6 @@ approval::AskSettings read_ask(const Arguments& arguments, const std::string& ru
     return ask;
 }
 
-void read_mode(const Arguments& arguments, SessionConfig& config) {
-    constexpr std::string_view modes[] = {"enforce", "audit"};
-    config.mode = read_word(arguments, "mode", modes) == 1 ? Mode::audit : Mode::enforce;
-}
-
 /// IOPRIO_PRIO_VALUE of "idle", "best-effort:4", "realtime:0".
 int read_io_priority(const Arguments& arguments, const std::string& value) {
     struct Class {
@@ -172,67 +167,65 @@ int read_io_priority(const Arguments& arguments, const std::string& value) {
     fail(arguments, "ionice", value, "idle, best-effort:0 to 7, or realtime:0 to 7");
 }
 
-void read_surroundings(const Arguments& arguments, SessionConfig& config) {
+void read_process_options(const Arguments& arguments, Request& request) {
     for (const std::string& value : arguments.values("pass-fd")) {
         const int number = read_descriptor(arguments, "pass-fd", value);
-        if (number > 2 && std::find(config.pass.begin(), config.pass.end(), number) == config.pass.end())
-            config.pass.push_back(number);
+        if (number > 2 && std::find(request.pass.begin(), request.pass.end(), number) == request.pass.end())
+            request.pass.push_back(number);
     }
     constexpr std::string_view kinds[] = {"end", "wait"};
-    config.background =
+    request.background =
         read_word(arguments, "background", kinds) == 0 ? agent::Background::end : agent::Background::wait;
-    config.die_with_parent = arguments.has("die-with-parent");
-    config.keep_capabilities = arguments.has("keep-capabilities");
+    request.die_with_parent = arguments.has("die-with-parent");
+    request.keep_capabilities = arguments.has("keep-capabilities");
     if (const auto value = arguments.value("nice")) {
         const std::optional<int> number = parse_number<int>(*value);
         if (!number || *number < -40 || *number > 40)
             fail(arguments, "nice", *value, "a number from -40 to 40");
-        config.nice = *number;
+        request.nice = *number;
     }
     if (const auto value = arguments.value("ionice"))
-        config.io_priority = read_io_priority(arguments, *value);
+        request.io_priority = read_io_priority(arguments, *value);
 }
 
-void read_sign_key(const Arguments& arguments, SessionConfig& config) {
+void read_sign_key(const Arguments& arguments, Request& request) {
     const std::optional<std::string> file = arguments.value("sign-key");
     if (!file) return;
     std::string error;
-    config.audit.key = audit::SigningKey::load(*file, error);
-    if (!config.audit.key) throw Failure(arguments.origin("sign-key") + ": " + error);
+    request.audit.key = audit::SigningKey::load(*file, error);
+    if (!request.audit.key) throw Failure(arguments.origin("sign-key") + ": " + error);
 }
 
-void read_audit(const Arguments& arguments, const std::string& state, SessionConfig& config) {
-    read_sign_key(arguments, config);
-    config.audit.syslog = arguments.has("syslog");
+void read_audit(const Arguments& arguments, const std::string& state, Request& request) {
+    read_sign_key(arguments, request);
+    request.audit.syslog = arguments.has("syslog");
     if (arguments.has("no-audit")) {
-        if (config.audit.syslog)
+        if (request.audit.syslog)
             throw Failure(arguments.origin("syslog") + " and " + arguments.origin("no-audit") +
                           " exclude each other: what goes to the system's log is a copy of the audit log");
         if (arguments.has("audit"))
             throw Failure(arguments.origin("audit") + " and " + arguments.origin("no-audit") +
                           " exclude each other; give one of them");
-        config.audit.kind = AuditTarget::Kind::none;
+        request.audit.kind = AuditTarget::Kind::none;
         return;
     }
     if (!arguments.has("audit")) {
-        config.audit.kind = AuditTarget::Kind::directory;
-        config.audit.path = state;
+        request.audit.kind = AuditTarget::Kind::directory;
+        request.audit.path = state;
         return;
     }
     const OutputTarget target = read_output_target(arguments, "audit", TargetKind::any);
-    config.audit.kind = target.descriptor >= 0 ? AuditTarget::Kind::descriptor : AuditTarget::Kind::file;
-    config.audit.path = target.path;
-    config.audit.descriptor = target.descriptor;
+    request.audit.kind = target.descriptor >= 0 ? AuditTarget::Kind::descriptor : AuditTarget::Kind::file;
+    request.audit.path = target.path;
+    request.audit.descriptor = target.descriptor;
 }
 
-}  // namespace
-
-void read_limits(const Arguments& arguments, SessionConfig& config) {
-    rules::Limits& limits = config.limits;
+void read_limits(const Arguments& arguments, Request& request) {
+    rules::Limits& limits = request.limits;
     limits.wall = read_duration(arguments, "timeout");
     limits.idle = read_duration(arguments, "idle-timeout");
     limits.cpu = read_duration(arguments, "cpu");
-    config.grace = read_duration(arguments, "grace").value_or(config.grace);
+    request.grace = read_duration(arguments, "grace").value_or(request.grace);
     limits.open_files = read_count(arguments, "open-files");
     limits.processes = read_count(arguments, "processes");
     limits.file_size = read_size(arguments, "file-size");
@@ -242,8 +235,8 @@ void read_limits(const Arguments& arguments, SessionConfig& config) {
         fail(arguments, "memory", *arguments.value("memory"),
              "at most the " + std::to_string(host_memory() >> 20U) + "M that this machine has");
     if (limits.disk) {
-        const std::string temporary = private_directory_name(config.run);
-        const std::uint64_t most = disks_size(config.workdir, temporary.substr(0, temporary.rfind('/')));
+        const std::string temporary = private_directory_name("");
+        const std::uint64_t most = disks_size(request.workdir, temporary.substr(0, temporary.rfind('/')));
         if (*limits.disk > most)
             fail(
                 arguments, "disk", *arguments.value("disk"),
@@ -259,6 +252,13 @@ void read_limits(const Arguments& arguments, SessionConfig& config) {
                      "callgate's own limit allows (ulimit -Hf, there in KiB)");
 }
 
+}  // namespace
+
+Mode read_mode(const Arguments& arguments) {
+    const std::string_view modes[] = {name(Mode::enforce), name(Mode::audit)};
+    return static_cast<Mode>(read_word(arguments, "mode", modes));
+}
+
 OutputTarget read_output_target(const Arguments& arguments, std::string_view option, TargetKind kind) {
     OutputTarget target;
     const std::optional<std::string> value = arguments.value(option);
@@ -272,20 +272,20 @@ OutputTarget read_output_target(const Arguments& arguments, std::string_view opt
     return target;
 }
 
-void read_run_options(const Arguments& arguments, const Places& places, SessionConfig& config) {
-    read_mode(arguments, config);
-    config.ask = read_ask(arguments, places.runtime);
-    config.ask.config_directory = places.config;
-    config.home = places.home;
-    read_limits(arguments, config);
-    read_surroundings(arguments, config);
-    read_audit(arguments, places.state, config);
-    config.report = read_output_target(arguments, "report", TargetKind::any);
-    config.status = read_output_target(arguments, "status", TargetKind::descriptor_only);
-    config.quiet = arguments.has("quiet");
-    config.verbose = arguments.has("verbose");
-    config.hints = !arguments.has("no-hints");
-    config.json = arguments.has("json");
+void read_run_options(const Arguments& arguments, const Places& places, Request& request) {
+    request.ask = read_ask(arguments, places.runtime);
+    request.ask.config_directory = places.config;
+    request.home = places.home;
+    request.config_home = places.config;
+    read_limits(arguments, request);
+    read_process_options(arguments, request);
+    read_audit(arguments, places.state, request);
+    request.report = read_output_target(arguments, "report", TargetKind::any);
+    request.status = read_output_target(arguments, "status", TargetKind::descriptor_only);
+    request.quiet = arguments.has("quiet");
+    request.verbose = arguments.has("verbose");
+    request.hints = !arguments.has("no-hints");
+    request.json = arguments.has("json");
 }
 
 void require_features(const Arguments& arguments) {

@@ -1,27 +1,26 @@
-// The options of `run` that are not about rules, understood: each wrong value names option, value and what is
-// expected.
+// The options of `run` that do not concern rules. A wrong value is a Failure that names the option, the value
+// and the expected form.
 #pragma once
 
 #include "supervisor/cli/arguments.hpp"
 #include "supervisor/host/host.hpp"
-#include "supervisor/run/run.hpp"
+#include "supervisor/run/request.hpp"
 
 namespace callgate::cli {
 
-/// "fd:N" or a path. Throws Failure where N is no open descriptor, or where a path is given and
-/// `descriptor_only`.
+/// Reads "fd:N" or a path. Throws Failure if N is no open descriptor, or for a path with `descriptor_only`.
 enum class TargetKind : std::uint8_t { any, descriptor_only };
 [[nodiscard]] OutputTarget read_output_target(const Arguments& arguments, std::string_view option,
                                               TargetKind kind);
 
-/// Fills what stands in options alone: limits, background, grace, audit, report, status, descriptors,
-/// priorities, output. Throws Failure.
-void read_run_options(const Arguments& arguments, const Places& places, SessionConfig& config);
+/// --mode.
+[[nodiscard]] Mode read_mode(const Arguments& arguments);
 
-/// The part of it that is about limits, --grace among them.
-void read_limits(const Arguments& arguments, SessionConfig& config);
+/// Fills the part of a request that options alone give: limits, who answers, background, audit, report,
+/// status, descriptors, priorities, output. --disk needs request.workdir. Throws Failure.
+void read_run_options(const Arguments& arguments, const Places& places, Request& request);
 
-/// --require: throws Failure where a named feature is unknown or missing.
+/// --require: throws Failure if a named feature is unknown or missing.
 void require_features(const Arguments& arguments);
 
 }  // namespace callgate::cli

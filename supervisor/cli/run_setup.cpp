@@ -11,16 +11,18 @@
 #include <cstring>
 
 #include "rules/plan/plan_audit.hpp"
+#include "supervisor/approval/terminal/terminal.hpp"
 #include "supervisor/cli/environment.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/run_options.hpp"
+#include "supervisor/run/setup_error.hpp"
 
 namespace callgate::cli {
 
 namespace {
 
-/// Six characters of [a-z0-9].
+/// Six random characters of [a-z0-9].
 std::string random_name() {
     constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz0123456789";
     std::array<std::uint32_t, 6> numbers{};
@@ -31,21 +33,21 @@ std::string random_name() {
     return name;
 }
 
-/// Names the run and its private directory, which the guardian makes with mkdir: never one that a stranger
-/// planted. Where it surely cannot be made, that is said before anything else happens.
-void name_run(SessionConfig& config) {
+/// Names the run and its private directory. The guardian makes that with mkdir, so it is never one that
+/// another process prepared. A directory that surely cannot be made is an error before anything else happens.
+void name_run(Request& request) {
     struct stat status {};
     do {
-        config.run = random_name();
-        config.temporary_directory = private_directory_name(config.run);
-    } while (::lstat(config.temporary_directory.c_str(), &status) == 0);
-    const std::string parent = config.temporary_directory.substr(0, config.temporary_directory.rfind('/'));
+        request.run = random_name();
+        request.temporary_directory = private_directory_name(request.run);
+    } while (::lstat(request.temporary_directory.c_str(), &status) == 0);
+    const std::string parent = request.temporary_directory.substr(0, request.temporary_directory.rfind('/'));
     if (::access((parent + "/.").c_str(), W_OK | X_OK) != 0)
-        throw Failure(no_private_directory(config.temporary_directory, errno));
+        throw Failure(no_private_directory(request.temporary_directory, errno));
 }
 
-/// The state directory must exist before the plan is made: what lies in a hierarchy at start can be left out
-/// of it.
+/// The state directory must exist before the plan is made: the plan can leave out of a hierarchy only files
+/// that exist at the start.
 void make_state_directory(const std::string& state) {
     const std::string advice = "; give --audit FILE, or --no-audit to keep no log";
     if (state.empty())
@@ -71,19 +73,20 @@ std::string start_directory(const Arguments& arguments, const Places& places, co
     return directory;
 }
 
-/// Audit mode: the user's rules are observed; what holds is what callgate protects of its own (invariant 9).
-void observe_rules(CompiledRules& compiled, const rules::FileTree& tree, SessionConfig& config) {
+/// Audit mode: the user's rules are only observed. callgate's own rules hold, which protect its files
+/// (docs/dev/architecture.md, invariant 9). `built_in` is them.
+void observe_rules(std::vector<rules::Rule> built_in, const rules::FileTree& tree, bool quiet,
+                   Compiled& compiled) {
     const rules::PlanInput input{.landlock_abi = compiled.plan.landlock_abi,
                                  .record = compiled.plan.record,
                                  .tree = &tree,
                                  .reasons = false};
     if (input.record == rules::RecordMode::minimal)
-        compiled.plan = rules::make_plan(*compiled.loaded.rules, rules::observing(input));
-    config.enforced = std::make_shared<const rules::RuleSet>(std::move(compiled.choice.sources.built_in),
-                                                             rules::Action::allow);
-    config.observed_plan = std::move(compiled.plan);
-    compiled.plan = rules::make_audit_plan(*config.enforced, config.observed_plan, input);
-    if (config.quiet) return;
+        compiled.plan = rules::make_plan(*compiled.rules, rules::observing(input));
+    compiled.enforced = std::make_shared<const rules::RuleSet>(std::move(built_in), rules::Action::allow);
+    compiled.observed_plan = std::move(compiled.plan);
+    compiled.plan = rules::make_audit_plan(*compiled.enforced, *compiled.observed_plan, input);
+    if (quiet) return;
     say("audit mode: NOTHING IS ENFORCED; what the rules would deny happens, and is recorded");
     say("audit mode: still closed: callgate's own files, and what cannot be observed (io_uring, raw sockets, "
         "other architectures, processes and shared objects outside the run)");
@@ -97,125 +100,128 @@ bool could_allow_network(const rules::RuleSet& rules) {
     });
 }
 
-/// What these rules need and a profile around us refuses: nothing runs where it could do nothing at all; else
-/// it is said once what will be denied, and what would help.
-void check_container(const Container& container, SessionConfig& config) {
-    if (!container.ptrace && config.plan.notify_only_execute)
+/// Compares the needs of these rules with the seccomp profile around us. Rules that could run nothing at all
+/// are an error. Otherwise one line says which calls will be denied, and what would help.
+void check_container(const Container& container, const Request& request, Compiled& compiled) {
+    if (!container.ptrace && compiled.plan.notify_only_execute)
         throw Failure(
             "the seccomp profile of this container refuses ptrace, and with these rules every execution must "
             "be held by it (something may be executed where reading or executing is decided one by one: see "
             "callgate plan); " +
             std::string(add_ptrace) + ", or give rules without that");
-    if (container.descriptors || !config.plan.notified.intersects(rules::network_operations) ||
-        (!config.enforced && !could_allow_network(*config.rules)))
+    if (container.descriptors || !compiled.plan.notified.intersects(rules::network_operations) ||
+        (request.mode == Mode::enforce && !could_allow_network(*compiled.rules)))
         return;
-    config.degraded.emplace_back("descriptor-copy");
-    if (!config.quiet)
+    compiled.degraded.emplace_back("descriptor-copy");
+    if (!request.quiet)
         say("the seccomp profile of this container refuses pidfd_getfd: connects, binds and messages that "
             "are decided one by one will be denied; " +
             std::string(add_ptrace));
 }
 
-/// By `auto` a person is asked where one sits; in audit mode nobody is asked.
-void choose_terminal(SessionConfig& config) {
+/// With `auto` a person is asked who sits at a terminal; audit mode asks nobody.
+TerminalChoice choose_terminal(const Request& request) {
     using Who = approval::AskSettings::Who;
-    if (config.ask.who == Who::terminal) config.terminal = std::make_shared<approval::Terminal>();
-    if (config.ask.who == Who::automatic && config.mode == Mode::enforce)
-        config.terminal = approval::Terminal::at_hand();
-    for (const int passed : config.pass) {
-        if (!config.terminal || !config.terminal->is_person(passed)) continue;
-        if (config.ask.who == Who::terminal)
+    const Who who = request.ask.who;
+    TerminalChoice choice;
+    if (who == Who::terminal) choice.terminal = std::make_shared<approval::Terminal>();
+    if (who == Who::automatic && request.mode == Mode::enforce)
+        choice.terminal = approval::Terminal::at_hand();
+    for (const int passed : request.pass) {
+        if (!choice.terminal || !choice.terminal->is_person(passed)) continue;
+        if (who == Who::terminal)
             throw Failure("--pass-fd " + std::to_string(passed) +
                           " is the terminal that you are asked on: the command could answer itself; give "
                           "--ask socket");
-        config.terminal.reset();
+        choice.terminal.reset();
     }
-    config.perhaps_terminal = config.ask.who == Who::automatic && config.terminal != nullptr;
+    choice.if_asked = who == Who::automatic && choice.terminal != nullptr;
+    return choice;
+}
+
+CompiledRules load_rules(const Arguments& arguments, const RequestedRun& requested,
+                         const TerminalChoice& terminal, const rules::FileTree& tree) {
+    const Request& request = requested.request;
+    const std::string& home = requested.places.home;
+    const rules::LoadContext context =
+        host_context(requested.places, request.workdir, request.temporary_directory, tree);
+    const std::string audit_file =
+        request.audit.kind == AuditTarget::Kind::file ? absolute(request.audit.path, home) : "";
+    const std::string sign_key = arguments.value("sign-key").value_or("");
+    return compile_rules(arguments, requested.places, context,
+                         {.own_files = {audit_file, sign_key.empty() ? "" : absolute(sign_key, home)},
+                          .warnings = request.verbose,
+                          .reasons = false,
+                          .terminal = terminal.terminal ? terminal.terminal->outer_name() : "",
+                          .terminal_if_asked = terminal.if_asked});
 }
 
 }  // namespace
 
-void RunSetup::choose(const Arguments& arguments) {
+RequestedRun read_request(const Arguments& arguments, const Caller& caller, RunFacts& known) {
     ::prctl(PR_SET_NAME, "callgate");  // started by `callgate exec` the name would be another
-    platform_ = probe_platform();
-    if (const std::string why = obstacle(platform_); !why.empty()) throw Failure(why);
+    RequestedRun requested{.platform = probe_platform(), .places = {}, .request = {}, .terminal = {}};
+    if (const auto why = obstacle(requested.platform)) throw Failure(*why);
     require_features(arguments);
-    places_ = find_places();
-    config_.workdir = choose_workdir(arguments, places_, true);
-    config_.directory = start_directory(arguments, places_, config_.workdir);
-    read_run_options(arguments, places_, config_);
-    if (config_.audit.kind == AuditTarget::Kind::directory) make_state_directory(config_.audit.path);
-    name_run(config_);
-    choose_terminal(config_);
+    const Places& places = requested.places = find_places();
+    Request& request = requested.request;
+    request.caller = caller;
+    known.workdir = request.workdir = choose_workdir(arguments, places, true);
+    request.directory = start_directory(arguments, places, request.workdir);
+    known.mode = request.mode = read_mode(arguments);
+    read_run_options(arguments, places, request);
+    if (request.audit.kind == AuditTarget::Kind::directory) make_state_directory(request.audit.path);
+    name_run(request);
+    known.run = request.run;
+    requested.terminal = choose_terminal(request);
+    return requested;
 }
 
-void RunSetup::prepare(const Arguments& arguments) {
-    choose(arguments);
-    begun_ = begin_run(config_);
-    set_rules(arguments);
-    if (!begun_->forked()) begun_->fork_guardian(config_);
-    begun_->arm(config_);
-    // The agent opens meanwhile what its ruleset names.
-    config_.rules->prepare();
-    if (config_.enforced) config_.enforced->prepare();
+Compiled compile(const Arguments& arguments, const RequestedRun& requested, TerminalChoice terminal,
+                 const rules::FileTree& tree) {
+    const Request& request = requested.request;
+    CompiledRules made = load_rules(arguments, requested, terminal, tree);
+    Compiled compiled;
+    compiled.rules = compiled.enforced = std::move(made.loaded.rules);
+    compiled.plan = std::move(made.plan);
+    compiled.profiles = std::move(made.choice.profiles);
+    compiled.rules_sha256 = std::move(made.loaded.sha256);
+    compiled.surroundings = std::move(made.loaded.snapshot);
+    compiled.degraded = std::move(made.loaded.degraded);
+    compiled.limits = made.loaded.limits;
+    compiled.environment = std::move(made.loaded.environment);
+    if (!terminal.if_asked || compiled.rules->may_ask()) compiled.terminal = std::move(terminal.terminal);
+    if (request.mode == Mode::audit)
+        observe_rules(std::move(made.choice.sources.built_in), tree, request.quiet, compiled);
+    if (request.keep_capabilities) compiled.degraded.emplace_back("capabilities");
+    check_container(requested.platform.container, request, compiled);
+    return compiled;
 }
 
-void RunSetup::run() {
-    session_ = make_session(*begun_, config_);
-    run_session(*session_);
-}
-
-void RunSetup::set_rules(const Arguments& arguments) {
-    SessionConfig& config = config_;
-    tree_ = std::make_unique<TreeWithTmp>(config.temporary_directory);
-    const RealFileTree& tree = *tree_;
-    const rules::LoadContext context =
-        host_context(places_, config.workdir, config.temporary_directory, tree);
-    const std::string audit_file =
-        config.audit.kind == AuditTarget::Kind::file ? absolute(config.audit.path, places_.home) : "";
-    const std::string sign_key = arguments.value("sign-key").value_or("");
-    CompiledRules compiled =
-        compile_rules(arguments, places_, context,
-                      {.own_files = {audit_file, sign_key.empty() ? "" : absolute(sign_key, places_.home)},
-                       .warnings = config.verbose,
-                       .reasons = false,
-                       .terminal = config.terminal ? config.terminal->outer_name() : "",
-                       .terminal_if_asked = config.perhaps_terminal});
-    if (config.perhaps_terminal && !compiled.loaded.rules->may_ask()) config.terminal.reset();
-    config.limits = config.limits.tighter(compiled.loaded.limits);
-    config.rules = compiled.loaded.rules;
-    if (config.mode == Mode::audit) observe_rules(compiled, tree, config);
-    config.plan = std::move(compiled.plan);
-    config.profiles = std::move(compiled.choice.profiles);
-    config.rules_sha256 = std::move(compiled.loaded.sha256);
-    config.surroundings = std::move(compiled.loaded.snapshot);
-    config.config_home = places_.config;
-    config.degraded = std::move(compiled.loaded.degraded);
-    if (config.keep_capabilities) config.degraded.emplace_back("capabilities");
-    check_container(platform_.container, config);
-    environment_ = std::move(compiled.loaded.environment);
-}
-
-void RunSetup::set_environment(const Arguments& arguments) {
-    SessionConfig& config = config_;
+Command make_command(const Arguments& arguments, const RequestedRun& requested, const Compiled& compiled) {
+    const Request& request = requested.request;
     const std::vector<std::string> current = current_environment();
     EnvironmentChoice choice{.current = current,
-                             .rules = environment_,
+                             .rules = compiled.environment,
                              .keep = arguments.has("keep-env"),
                              .private_home = arguments.has("private-home"),
                              .options = arguments.values("env"),
-                             .directory = config.directory,
-                             .temporary_directory = config.temporary_directory,
-                             .variables = {{"workdir", config.workdir},
-                                           {"tmp", config.temporary_directory},
-                                           {"home", places_.home},
-                                           {"config", places_.config}}};
+                             .directory = request.directory,
+                             .temporary_directory = request.temporary_directory,
+                             .variables = {{"workdir", request.workdir},
+                                           {"tmp", request.temporary_directory},
+                                           {"home", requested.places.home},
+                                           {"config", requested.places.config}}};
     for (const std::string& one : choice.options)
         if (one.empty() || one[0] == '=')
             throw Failure(arguments.origin("env") + " " + one + ": expected NAME or NAME=VALUE");
-    config.environment = make_environment(choice);
-    config.held_back = held_back(choice);
-    config.executables = executable_candidates(config.command[0], config.environment);
+    Command command{.words = arguments.rest(),
+                    .environment = make_environment(choice),
+                    .held_back = held_back(choice),
+                    .executables = {},
+                    .limits = request.limits.tighter(compiled.limits)};
+    command.executables = executable_candidates(command.words[0], command.environment);
+    return command;
 }
 
 }  // namespace callgate::cli

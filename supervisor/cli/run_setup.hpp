@@ -1,7 +1,8 @@
-// A run up to its command: what the options, the rules and this machine say is worked out, and guardian and
-// agent are forked and arm themselves meanwhile.
+// The steps of a run up to its launch: options and host are read, rules are loaded and planned, the command
+// is looked up.
 //
-// Throws Failure, or another std::exception, where the run cannot be. Destroyed unused, it leaves nothing.
+// Each step takes the values of the steps before it, so no step can come too early. The steps throw Failure,
+// or another std::exception, if the run cannot be.
 #pragma once
 
 #include <memory>
@@ -10,36 +11,34 @@
 #include "supervisor/cli/arguments.hpp"
 #include "supervisor/cli/platform.hpp"
 #include "supervisor/host/host.hpp"
-#include "supervisor/run/launch.hpp"
-#include "supervisor/run/run.hpp"
+#include "supervisor/run/report.hpp"
+#include "supervisor/run/request.hpp"
 
 namespace callgate::cli {
 
-/// Used by the main thread, once, while there is no other. The config is the caller's: what a failure reports
-/// stands there.
-class RunSetup {
-public:
-    explicit RunSetup(SessionConfig& config) : config_(config) {}
-
-    /// Everything that the command, its environment and its limits have no part in; the agent then arms
-    /// itself.
-    void prepare(const Arguments& arguments);
-    /// The command's environment, and where the command is found.
-    void set_environment(const Arguments& arguments);
-    /// The process ends with the run, and with callgate's exit status.
-    [[noreturn]] void run();
-
-private:
-    void choose(const Arguments& arguments);
-    void set_rules(const Arguments& arguments);
-
-    SessionConfig& config_;
-    Platform platform_;
-    Places places_;
-    rules::Environment environment_;  // what the rules want of it
-    std::unique_ptr<RealFileTree> tree_;
-    std::unique_ptr<Launch> begun_;
-    std::shared_ptr<Run> session_;
+/// The person's terminal, if the run may get a terminal of its own.
+struct TerminalChoice {
+    std::shared_ptr<approval::Terminal> terminal;
+    bool if_asked = false;  // only if the rules can ask (--ask auto)
 };
+
+/// Options and host, read before any rule.
+struct RequestedRun {
+    Platform platform;
+    Places places;
+    Request request;
+    TerminalChoice terminal;
+};
+/// Fills `known` as soon as a fact is known: a failure's report has it. Makes the state directory. Names the
+/// run and its private directory.
+[[nodiscard]] RequestedRun read_request(const Arguments& arguments, const Caller& caller, RunFacts& known);
+
+/// Loads and plans the rules for the files of `tree`. A terminal that the rules do not need is given back.
+[[nodiscard]] Compiled compile(const Arguments& arguments, const RequestedRun& requested,
+                               TerminalChoice terminal, const rules::FileTree& tree);
+
+/// The command, its environment and its limits.
+[[nodiscard]] Command make_command(const Arguments& arguments, const RequestedRun& requested,
+                                   const Compiled& compiled);
 
 }  // namespace callgate::cli

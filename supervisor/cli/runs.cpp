@@ -28,7 +28,7 @@ Client require_run(const std::string& directory, const std::string& run) {
     throw Failure("no run " + run + " answers; callgate ps lists those that do");
 }
 
-/// What one run answers to a plain message; null where it is gone.
+/// The answer of a run to a plain message; null if the run is gone.
 json ask(Client& client, std::string_view type) {
     if (!client.send(approval::plain_line(type))) return nullptr;
     const auto answer = client.wait_for(type, patience_ms);

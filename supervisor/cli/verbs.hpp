@@ -1,18 +1,13 @@
 // The verbs. Each gets its parsed arguments and returns callgate's exit status; wrong use throws Failure.
 #pragma once
 
-#include <functional>
 
 #include "supervisor/cli/arguments.hpp"
+#include "supervisor/run/notices.hpp"
 
 namespace callgate::cli {
 
 [[nodiscard]] int run(const Arguments& arguments);
-/// Called on the main thread of a run; each may be null.
-struct RunNotices {
-    std::function<void()> started;    // the command begins
-    std::function<void(int)> exited;  // the exit status; only the processes of callgate itself are left
-};
 [[nodiscard]] int run_with(const Arguments& arguments, const RunNotices& notices);
 [[nodiscard]] int check(const Arguments& arguments);
 [[nodiscard]] int explain(const Arguments& arguments);

@@ -28,13 +28,12 @@ constexpr std::chrono::seconds guardian_patience{30};
 /// The report of a run that was killed before it or its guardian could write one.
 std::string report_without_run(const Job& job, bool cancelled, int status) {
     RunFacts facts;
-    facts.mode = "enforce";
     facts.workdir = job.workdir;
     facts.command = job.command;
     facts.audited = false;
     facts.landlock_abi = agent::kernel_landlock_abi();
     RunOutcome outcome;
-    outcome.outcome = cancelled ? "cancelled" : "supervisor_lost";
+    outcome.outcome = cancelled ? Outcome::cancelled : Outcome::supervisor_lost;
     if (WIFSIGNALED(status)) outcome.signal = WTERMSIG(status);
     if (!cancelled) outcome.error = "callgate run was killed, and left no report";
     return RunReport().json(facts, outcome, 0, "");
@@ -220,7 +219,7 @@ void Execution::classify(JobResult& result) const {
     result.exit_status = WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_);
     const json_read::json report = json_read::parse_object(result.report);
     const std::string outcome = json_read::text(json_read::member(report, "outcome"));
-    if (outcome == "setup_error" && result.output.total == 0) {
+    if (outcome == name(Outcome::setup_error) && result.output.total == 0) {
         result.why = json_read::text(json_read::member(report, "error"));
     } else if (outcome.empty() && WIFEXITED(status_) && result.exit_status == 125) {
         result.why = message_on(result.merged ? result.output.bytes : result.error.bytes);

@@ -24,15 +24,10 @@ using agent::Order;
 
 constexpr int handled_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2};
 
-/// Exit statuses of what ended the tree itself (cli.md).
-constexpr std::pair<std::string_view, int> statuses[] = {
-    {"timeout", 124},   {"idle_timeout", 124}, {"killed_by_rule", 137}, {"memory", 137},
-    {"processes", 137}, {"disk", 137},         {"cpu", 128 + SIGXCPU},
-};
-
-/// Stops this process as the shell would see the command itself stop; it goes on when somebody continues us.
-/// A command with a terminal of its own leaves our group (the other commands of a pipe) to us: what the
-/// terminal would have stopped with it stops with us. False: an orphaned group does not stop (setpgid(2)).
+/// Stops this process, so that the shell sees what it would see of the command; SIGCONT continues it.
+/// A command with a terminal of its own is in another group than callgate. The terminal would have stopped
+/// the other commands of its pipe, so callgate stops its whole group. False: an orphaned group does not stop
+/// (setpgid(2)).
 bool stop_like(int signal, bool whole_group) {
     const bool by_terminal = signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
     if (!by_terminal) {
@@ -75,9 +70,9 @@ RunOutcome EventLoop::run(agent::Guardian& guardian, Settings settings) {
     return outcome_;
 }
 
-void EventLoop::end_tree(std::string outcome) {
-    asio::post(context_, [this, outcome = std::move(outcome)] {
-        name_outcome(outcome);
+void EventLoop::end_tree(Outcome outcome) {
+    asio::post(context_, [this, outcome] {
+        settle(outcome);
         order(Order::Kind::end);
     });
 }
@@ -88,8 +83,16 @@ void EventLoop::wake_watchdog() {
 
 void EventLoop::run_soon(std::function<void()> what) { asio::post(context_, std::move(what)); }
 
-void EventLoop::name_outcome(const std::string& outcome) {
-    if (outcome_.outcome.empty()) outcome_.outcome = outcome;
+bool EventLoop::settle(Outcome outcome) {
+    if (settled_) return false;
+    settled_ = true;
+    outcome_.outcome = outcome;
+    outcome_.exit_status = exit_status(outcome).value_or(outcome_.exit_status);
+    return true;
+}
+
+void EventLoop::settle(Outcome outcome, int exit_status) {
+    if (settle(outcome)) outcome_.exit_status = exit_status;
 }
 
 void EventLoop::order(Order::Kind kind, int value) {
@@ -105,7 +108,7 @@ void EventLoop::start_wall() {
     wall_.expires_after(*settings_.wall);
     wall_.async_wait([this](const boost::system::error_code& error) {
         if (error) return;
-        name_outcome("timeout");
+        settle(Outcome::timeout);
         order(Order::Kind::terminate);
         grace_.expires_after(settings_.grace);
         grace_.async_wait([this](const boost::system::error_code& late) {
@@ -121,62 +124,66 @@ void EventLoop::start_ticks() {
     });
 }
 
-/// Several may have come meanwhile; none comes in parts, as each is written whole (pipe(7), PIPE_BUF).
+/// A read may bring several events; each is whole, because it was written so (pipe(7), PIPE_BUF).
 void EventLoop::watch_events() {
     events_.async_read_some(
-        asio::buffer(said_), [this](const boost::system::error_code& error, std::size_t bytes) {
-            // The end of the pipe comes after everything that was said, when the guardian is gone.
+        asio::buffer(received_), [this](const boost::system::error_code& error, std::size_t bytes) {
+            // The pipe ends when the guardian is gone, after every event that it sent.
             if (error || bytes < sizeof(Event)) return on_guardian_gone();
             for (std::size_t index = 0; index < bytes / sizeof(Event) && !tree_ended_; ++index)
-                on_event(said_[index]);
+                on_event(received_[index]);
             if (!tree_ended_) watch_events();
         });
 }
 
 void EventLoop::on_event(const Event& event) {
     switch (event.kind) {
+        case Event::Kind::confine_failed:
+            settle(Outcome::setup_error);
+            outcome_.error = std::generic_category().message(event.error());
+            break;
         case Event::Kind::exec_failed:
-            name_outcome("exec_failed");
-            outcome_.exit_status = event.value == ENOENT || event.value == ENOTDIR ? 127 : 126;
-            outcome_.error = std::generic_category().message(event.value);
+            settle(Outcome::exec_failed, event.error() == ENOENT || event.error() == ENOTDIR ? 127 : 126);
+            outcome_.error = std::generic_category().message(event.error());
             break;
         case Event::Kind::stopped:
-            on_stopped(event.value);
+            on_stopped(event.signal());
             break;
         case Event::Kind::exited:
-            outcome_.exit_code = event.value;
-            if (outcome_.outcome.empty()) outcome_.exit_status = event.value;
-            name_outcome("exited");
-            settings_.command_ended(event.value);
+            outcome_.exit_code = event.exit_code();
+            command_ended(Outcome::exited, event.exit_code());
             break;
         case Event::Kind::signaled:
-            outcome_.signal = event.value;
-            if (outcome_.outcome.empty()) outcome_.exit_status = 128 + event.value;
-            name_outcome(passed_on_ == event.value ? "cancelled" : "signaled");
-            settings_.command_ended(128 + event.value);
+            outcome_.signal = event.signal();
+            command_ended(passed_on_ == event.signal() ? Outcome::cancelled : Outcome::signaled,
+                          128 + event.signal());
             break;
         case Event::Kind::lingering:
-            // What an ordered end takes along was not left running.
-            if (!ending_) outcome_.ended_background = static_cast<std::uint64_t>(event.value);
+            // An ordered end takes the others along; the command did not leave them running.
+            if (!ending_) outcome_.ended_background = event.processes_left();
             break;
         case Event::Kind::ended:
             outcome_.cpu_ms = event.cpu_us / 1000;
             outcome_.max_rss_kb = event.max_rss_kb;
             outcome_.bytes_written = event.bytes_written;
             outcome_.processes = event.processes;
-            outcome_.directory_removed = event.value == 0;
+            outcome_.directory_removed = event.directory_removed();
             order(Order::Kind::dismiss);
             finish();
             break;
         case Event::Kind::ready:
         case Event::Kind::confined:
-        case Event::Kind::confine_failed:
         case Event::Kind::continued:
             break;
     }
 }
 
-/// The end of a tree begins with stopping it: nobody will continue that.
+void EventLoop::command_ended(Outcome outcome, int exit_status) {
+    settle(outcome, exit_status);
+    settings_.command_ended(exit_status);
+}
+
+/// Ending a tree begins with stopping it; such a stop is not answered.
 void EventLoop::on_stopped(int signal) {
     if (ending_) return;
     if (!settings_.relay) {
@@ -189,7 +196,7 @@ void EventLoop::on_stopped(int signal) {
     const bool stopped = stop_like(signal, true);
     continued_ = stopped;
     const bool holds = settings_.relay->resume(wanted);
-    // Nobody can ever give it the terminal: it would stop again at once.
+    // The group is orphaned, so the command can never get the terminal and would stop again at once.
     if (wanted && !stopped && !holds) order(Order::Kind::group_signal, SIGHUP);
     order(holds ? Order::Kind::foreground : Order::Kind::background);
     order(Order::Kind::group_signal, SIGCONT);
@@ -218,7 +225,7 @@ void EventLoop::watch_signals() {
                         });
 }
 
-/// What the terminal sends reaches the command's group by itself; what a process sends is passed on.
+/// A signal from the terminal reaches the command's group by itself; one from a process is passed on.
 void EventLoop::on_signal(int signal, int code) {
     const bool from_terminal = code == SI_KERNEL;
     switch (signal) {
@@ -228,7 +235,7 @@ void EventLoop::on_signal(int signal, int code) {
             if (!from_terminal) {
                 passed_on_ = signal;
                 order(Order::Kind::signal, signal);
-            } else if (settings_.relay) {  // it has another terminal, and this one was not raw
+            } else if (settings_.relay) {  // the command has another terminal, and this one was not raw
                 order(Order::Kind::group_signal, signal);
             }
             break;
@@ -237,7 +244,7 @@ void EventLoop::on_signal(int signal, int code) {
             on_terminate(signal);
             break;
         case SIGCONT:
-            // Somebody had stopped callgate alone, and perhaps used the terminal.
+            // A process had stopped callgate alone, and may have used the terminal.
             if (settings_.relay && !std::exchange(continued_, false) && settings_.relay->resume(false))
                 order(Order::Kind::foreground);
             order(Order::Kind::signal, signal);
@@ -251,8 +258,8 @@ void EventLoop::on_signal(int signal, int code) {
 void EventLoop::on_terminate(int signal) {
     ++terminations_;
     if (terminations_ > 1 && signal == SIGTERM) {
-        name_outcome("cancelled");
-        outcome_.exit_status = 128 + signal;
+        settle(Outcome::cancelled);
+        if (!exit_status(outcome_.outcome)) outcome_.exit_status = 128 + signal;
         return order(Order::Kind::end);
     }
     passed_on_ = signal;
@@ -260,15 +267,15 @@ void EventLoop::on_terminate(int signal) {
     grace_.expires_after(settings_.grace);
     grace_.async_wait([this, signal](const boost::system::error_code& error) {
         if (error) return;
-        if (outcome_.outcome.empty()) outcome_.exit_status = 128 + signal;
-        name_outcome("cancelled");
+        settle(Outcome::cancelled, 128 + signal);
         order(Order::Kind::end);
     });
 }
 
-/// The tree is then ours: orphans come to the next subreaper, which is this process.
+/// The tree is then ours: its orphans go to the next subreaper, which is this process.
 void EventLoop::on_guardian_gone() {
-    outcome_.outcome = "cancelled";
+    settled_ = true;
+    outcome_.outcome = Outcome::cancelled;
     outcome_.exit_status = 125;
     outcome_.error = "the guardian process was killed; everything that it guarded was ended";
     do {
@@ -281,8 +288,6 @@ void EventLoop::on_guardian_gone() {
 
 void EventLoop::finish() {
     tree_ended_ = true;
-    for (const auto& [outcome, status] : statuses)
-        if (outcome_.outcome == outcome) outcome_.exit_status = status;
     context_.stop();
 }
 

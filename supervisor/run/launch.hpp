@@ -1,100 +1,85 @@
-// How a run begins: guardian and agent are forked while callgate is still small and has read no rule, and
-// wait until they are told what to do.
+// Launch of guardian and agent: both are forked while callgate is still small and has read no rule.
 //
-// Forks copy what there is, and two processes arm themselves while this one reads the rules: so this is done
-// as early as it is known what both are to inherit. What is forked sits in the base Landlock domain already
-// (architecture.md, invariant 7). Single-threaded until the run's own threads begin.
+// A fork copies the memory of its parent, so an early fork is a cheap one. Both children confine themselves
+// while this process reads the rules. They sit in the base Landlock domain from the start
+// (docs/dev/architecture.md, invariant 7).
+//
+// The types give the order. Only a `Launch` forks. Only its `confine`, which needs a `Compiled`, makes a
+// `Launched`. Only a `Launched` takes a command and gives the listener. Everything here happens on the main
+// thread, before the run's own threads exist.
 #pragma once
 
 #include <memory>
 #include <optional>
-#include <span>
-#include <stdexcept>
 #include <string>
-#include <vector>
+#include <string_view>
 
-#include "agent/guardian.hpp"
-#include "supervisor/enforce/landlock/recipe.hpp"
 #include "agent/created_ipc.hpp"
+#include "agent/guardian.hpp"
+#include "agent/report_target.hpp"
+#include "agent/shared_text.hpp"
 #include "supervisor/calls/files/cross_directory_rename.hpp"
-#include "supervisor/run/run.hpp"
+#include "supervisor/run/request.hpp"
+#include "supervisor/run/setup_error.hpp"
 
 namespace callgate {
 
-/// A run that cannot start: one line for the user, exit 125.
-struct SetupError : std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
-
-[[nodiscard]] std::string because(int error);
-
-template <class T>
-T require(boost::system::result<T> result, const std::string& what) {
-    if (!result) throw SetupError(what + ": " + because(result.error().value()));
-    if constexpr (!std::is_void_v<T>) return std::move(*result);
-}
-
-/// A copy of a descriptor that was given by number. Throws SetupError, which names `option`.
-[[nodiscard]] UniqueFd copy_descriptor(int descriptor, const char* option);
-
-/// What an agent arms itself with, for a plan that outlives this.
-struct CompiledPolicy {
-    explicit CompiledPolicy(const rules::Plan& plan);
-
-    enforce::RulesetRecipe landlock;
-    std::vector<sock_filter> filter;
-};
-
-class Launch {
+/// Guardian and agent of one run, with everything that they share with the supervisor. Destroyed before the
+/// run has ended, it ends both and removes the private directory.
+class Launched {
 public:
-    /// The calling process enters the base domain, then guardian and agent are forked; where the run perhaps
-    /// gets a terminal of its own, that is left to `fork_guardian`.
-    /// Throws SetupError.
-    explicit Launch(const SessionConfig& config);
-    Launch(const Launch&) = delete;
-    Launch& operator=(const Launch&) = delete;
-    /// Ends both, where no run has followed.
-    ~Launch();
+    Launched(agent::SharedObjects made, agent::ReportTarget report, std::string temporary_directory);
+    Launched(const Launched&) = delete;
+    Launched& operator=(const Launched&) = delete;
+    ~Launched();
 
-    void fork_guardian(const SessionConfig& config);
-    [[nodiscard]] bool forked() const { return guardian.pid > 0; }
-    /// What the guardian reports in our place, if we are lost from here on; where a report is wanted.
+    /// Text that the guardian writes as the report if callgate is lost. Needs a wanted report.
     void set_lost_report(std::string_view text) { lost_report_.value().set(text); }
-    /// Tells the agent its Landlock domain and its filter; it arms itself while the rest is worked out. Of
-    /// `config` the plan must be known.
-    void arm(const SessionConfig& config);
-    /// The same with what was worked out from that plan before.
-    void arm(const SessionConfig& config, const CompiledPolicy& armour);
-    /// Tells the agent, once it was told to arm itself, its limits and what it becomes; once, however often
-    /// it is called.
-    void tell_command(const SessionConfig& config);
-    /// The listener, when the agent is confined and knows its command; it then waits to be let go.
-    [[nodiscard]] UniqueFd take_listener(const SessionConfig& config);
+    /// Sends the agent its limits and its command, once. The agent then confines itself and waits.
+    void send_command(const Request& request, const Command& command);
+    /// The listener, when the agent is confined and knows its command; it then waits for `let_go`.
+    [[nodiscard]] UniqueFd take_listener();
     void let_go();
 
-    /// The guardian ends what there is of the tree, if it has not yet, and is reaped. False where it was
-    /// killed, or could not remove the run's private directory.
+    /// Tells the guardian to end what is left of the tree, and reaps it. False if the guardian was killed or
+    /// could not remove the private directory.
     bool dismiss_and_reap();
-    /// The same for one that was dismissed.
+    /// Reaps a guardian that was dismissed already; the same result.
     bool reap();
 
-    agent::Guardian guardian;
-    pid_t agent = -1;                                 // once it is confined
-    agent::SharedObjects made;                        // what the run makes outside every file system
-    std::unique_ptr<calls::CrossDirectoryRename> cross_directory_rename;  // where Landlock needs it
-    agent::ReportTarget report;                        // --report
+    agent::Guardian guardian;   // pid -1: not forked, or reaped
+    pid_t agent = -1;           // valid once the listener was taken
+    agent::SharedObjects made;  // IPC objects and control groups that the run makes
+    std::unique_ptr<calls::CrossDirectoryRename> cross_directory_rename;  // Landlock ABI 1 only
+    agent::ReportTarget report;                                           // --report
 
 private:
-    void tell_domain(const SessionConfig& config, const enforce::RulesetRecipe& landlock);
-    void tell_filter(std::span<const sock_filter> filter);
-    /// The next of the guardian's events, which is to be this one.
-    agent::Event expect(agent::Event::Kind kind, const SessionConfig& config) const;
+    friend class Launch;
+    /// Reads the guardian's next event, which must be of this kind.
+    agent::Event expect(agent::Event::Kind kind) const;
     agent::Event next_event() const;
     void stop_with_agent(pid_t stopped) const;
 
     std::optional<agent::SharedText> lost_report_;
-    std::string temporary_directory_;  // the run's, which the guardian makes
-    bool told_ = false;                // the agent knows what it becomes
+    std::string temporary_directory_;
+};
+
+/// A run before its rules are compiled. Its guardian is forked already, or waits for the decision whether the
+/// run has a terminal of its own.
+class Launch {
+public:
+    /// Opens the report and enters the base domain. Throws SetupError.
+    explicit Launch(const Request& request);
+
+    /// Forks guardian and agent. `terminal` is null if the run has no terminal of its own. Throws SetupError.
+    void fork_guardian(const Request& request, const approval::Terminal* terminal);
+
+    /// Forks the guardian, if that is not done, and sends the agent its Landlock domain and its filter. The
+    /// agent opens its ruleset while the filter is compiled here. Throws SetupError.
+    [[nodiscard]] std::unique_ptr<Launched> confine(const Request& request, const Compiled& compiled) &&;
+
+private:
+    std::unique_ptr<Launched> run_;
 };
 
 }  // namespace callgate

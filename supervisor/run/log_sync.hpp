@@ -1,4 +1,4 @@
-// The log's fdatasync, off the answering path. Most runs need none, and have no thread for it.
+// The fdatasync of the log, on a thread of its own. Most runs need none, and never make the thread.
 #pragma once
 
 #include <atomic>
@@ -10,14 +10,14 @@
 
 namespace callgate {
 
-/// Both outlive this.
+/// `loop` and `log` outlive it.
 class LogSync {
 public:
     LogSync(EventLoop& loop, audit::Log& log) : loop_(loop), log_(log) {}
 
-    /// Any thread.
+    /// Syncs soon. Any thread.
     void request();
-    /// What was asked for is done; once the loop has ended and nobody asks any more.
+    /// Completes every request. Call it after the loop has ended, when no thread requests any more.
     void finish();
 
 private:
@@ -27,7 +27,7 @@ private:
     EventLoop& loop_;
     audit::Log& log_;
     std::atomic<bool> wanted_{false};
-    std::optional<boost::asio::thread_pool> thread_;  // loop's thread only
+    std::optional<boost::asio::thread_pool> thread_;  // used by the loop's thread
 };
 
 }  // namespace callgate

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "rules/model/rule.hpp"
 #include "base/escape.hpp"
+#include "rules/model/rule.hpp"
 #include "supervisor/run/report.hpp"
 
 namespace callgate {
@@ -101,9 +101,8 @@ std::vector<ObservedSummary::Group> ObservedSummary::groups() const {
 }
 
 void ObservedSummary::append(std::string& text, const Group& group) {
-    text += "callgate:   " +
-            (group.rule == "default" ? "the default" : "rule " + terminal_safe(group.rule)) + " ×" +
-            std::to_string(group.count) + '\n';
+    text += "callgate:   " + (group.rule == "default" ? "the default" : "rule " + terminal_safe(group.rule)) +
+            " ×" + std::to_string(group.count) + '\n';
     std::size_t shown = 0;
     for (const Line& line : group.lines) {
         if (shown++ == max_group_lines) break;
@@ -111,7 +110,8 @@ void ObservedSummary::append(std::string& text, const Group& group) {
                 std::string(rules::name(line.operation)) + ' ' + terminal_safe(line.place) + " ×" +
                 std::to_string(line.count) + '\n';
     }
-    if (group.lines.size() > max_group_lines) text += "callgate:     " + more(group.lines.size() - max_group_lines);
+    if (group.lines.size() > max_group_lines)
+        text += "callgate:     " + more(group.lines.size() - max_group_lines);
 }
 
 std::string ObservedSummary::text() const {

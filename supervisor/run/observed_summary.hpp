@@ -1,8 +1,8 @@
-// What an audited run would have been denied, gathered as it happens: by rule, operation and directory or
-// host, for the lines that close the run.
+// Calls that the rules would have denied in an audited run, by rule, operation and directory or host. They
+// become the lines that close the run.
 //
-// Thread-safe: receivers note decisions under one short lock. The target chooses names, so the number of
-// groups kept is bounded (the rest is counted) and texts are made safe for a terminal when they are shown.
+// Workers note decisions under one short lock. The target chooses names: the number of groups is bounded and
+// the rest is counted. Texts are made terminal-safe when they are shown.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ namespace callgate {
 
 class ObservedSummary {
 public:
-    /// A decision that audit mode let pass although it is not `allow`.
+    /// Notes a decision that audit mode let pass although it is not `allow`.
     void note(const audit::Decision& decision);
-    /// Lines prefixed "callgate: ", rules and groups most frequent first; "" where nothing was noted.
+    /// Lines that start with "callgate: ", most frequent rules and groups first. "" if nothing was noted.
     [[nodiscard]] std::string text() const;
 
 private:

@@ -6,11 +6,11 @@
 #include <unordered_map>
 #include <utility>
 
-#include "rules/model/rule.hpp"
 #include "base/escape.hpp"
+#include "base/plural.hpp"
+#include "rules/model/rule.hpp"
 #include "supervisor/audit/write/format.hpp"
 #include "supervisor/run/observed_summary.hpp"
-#include "base/plural.hpp"
 #include "supervisor/run/report_parts.hpp"
 
 namespace callgate {
@@ -22,7 +22,7 @@ constexpr std::size_t max_denials = 256, max_lines = 10;
 std::string note_of(const audit::Decision& decision) {
     std::string note(decision.reason.empty() ? decision.verdict.reason() : decision.reason);
     const auto add = [&note](std::string_view text) { (note += note.empty() ? "" : "; ") += text; };
-    // A second record speaks for itself, and of one process.
+    // A second record has its own line, and concerns one process.
     if (decision.mechanism == audit::Mechanism::kill && decision.of_sequence == 0) add("killed the run");
     if (decision.verdict.decided_by == rules::DecidedBy::timeout) {
         add("nobody answered in time");
@@ -47,10 +47,9 @@ std::string denial_line(const Denial& denial, bool hints) {
     return line + '\n';
 }
 
-/// What `callgate audit show` needs to find this log: the run, or the file where it is not among the others.
+/// The argument by which `callgate audit show` finds this log: the run, or a file outside the log directory.
 std::string log_argument(const RunFacts& facts) {
-    return facts.audit_file.ends_with('-' + facts.run + ".jsonl") ? facts.run
-                                                                  : shell_quote(facts.audit_file);
+    return facts.audit_file.ends_with('-' + facts.run + ".jsonl") ? facts.run : shell_quote(facts.audit_file);
 }
 
 }  // namespace
@@ -164,7 +163,7 @@ std::string RunReport::last_denial(rules::Operation operation, bool hints) const
     return text;
 }
 
-/// What closes an audited run.
+/// The lines that close an audited run.
 std::string RunReport::observed_text(const RunFacts& facts, std::uint64_t would, bool hints) const {
     const std::string nothing = "callgate: audit mode, nothing was enforced: ";
     if (would == 0) return nothing + "the rules would have denied nothing (run " + facts.run + ")\n";
@@ -185,7 +184,7 @@ std::string RunReport::footer(const RunFacts& facts, const RunOutcome& outcome, 
         text = "callgate: denied " + plural(denied, "call") + " (run " + facts.run + ")\n" +
                state_->denials_text(facts, hints);
     }
-    if (facts.mode == "audit") text += observed_text(facts, would, hints);
+    if (facts.mode == Mode::audit) text += observed_text(facts, would, hints);
     if (outcome.ended_background > 0) {
         text += "callgate: ended " + std::to_string(outcome.ended_background) +
                 (outcome.ended_background == 1 ? " process" : " processes") +

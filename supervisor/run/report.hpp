@@ -1,7 +1,7 @@
-// What a run leaves behind for people and programs: denials gathered as they happen, the footer on stderr,
-// the JSON report (cli.md, Report).
+// The report of a run: denials gathered as they happen, the footer on stderr, and the JSON report
+// (docs/report.schema.json).
 //
-// Thread-safe: receivers note denials; the bound of distinct denials kept is 256 (the rest is counted).
+// Workers note denials, so it is thread-safe. It keeps at most 256 distinct denials and counts the rest.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "rules/match/rule_set.hpp"
+#include "supervisor/audit/write/outcome.hpp"
 #include "supervisor/audit/write/record.hpp"
 #include "supervisor/decide/sink.hpp"
 #include "supervisor/run/limits/held.hpp"
@@ -18,26 +19,28 @@
 namespace callgate {
 
 struct RunOutcome {
-    std::string outcome;    // "exited", "signaled", "exec_failed", "timeout", "cancelled", "killed_by_rule",
-                            // "setup_error"
-    int exit_status = 125;  // callgate's own
+    Outcome outcome = Outcome::setup_error;
+    int exit_status = 125;         // callgate's own
     std::optional<int> exit_code;  // the command's
     std::optional<int> signal;
     std::int64_t duration_ms = 0;
     std::uint64_t cpu_ms = 0, max_rss_kb = 0, bytes_written = 0, processes = 0;
-    std::uint64_t notifications = 0, continued = 0;  // notified calls; those that the kernel went on with
-    std::optional<limits::TreePeak> peak;            // where a limit of the tree was held
-    std::uint64_t ended_background = 0;              // processes that were left running and were ended
-    bool directory_removed = false;  // the private one, by the guardian; true where there is none
-    std::string error;               // "" none
+    std::uint64_t notifications = 0, continued = 0;  // notified calls; the ones that the kernel carried out
+    std::optional<limits::TreePeak> peak;            // if a limit concerned the whole tree
+    std::uint64_t ended_background = 0;              // processes that the command left running
+    bool directory_removed = false;                  // the guardian removed the private directory
+    int log_error = 0;                               // errno of the first record that was not written
+    std::string error;                               // for people; "" if there is none
 };
 
 struct RunFacts {
-    std::string run, mode, workdir, rules_sha256;
+    std::string run;
+    Mode mode = Mode::enforce;
+    std::string workdir, rules_sha256;
     std::vector<std::string> command, degraded;
     int landlock_abi = 0;
     rules::Limits limits;
-    std::string audit_file;  // "" where there is none
+    std::string audit_file;  // "" if the log is no file
     bool audited = true;
     std::vector<std::string> held_back;  // names of variables that hold a credential
 };
@@ -46,19 +49,19 @@ class RunReport final : public calls::DecisionSink {
 public:
     RunReport();
     ~RunReport() override;
-    /// With the rules, hints name every option that a denied call needs, and are left out where none would
-    /// do. Call it before the first `note`.
+    /// Lets hints name every option that a denied call needs; a call that no option allows gets no hint.
+    /// Call it before the first `note`.
     void use_rules(std::shared_ptr<const rules::RuleSet> rules);
-    /// Counts the decision; a denial (deny, kill, ask that was denied) is kept by operation, object and rule.
+    /// Counts the decision. Keeps a denial (deny, kill, ask that was denied) by operation, object and rule.
     void note(const audit::Decision& decision) override;
     [[nodiscard]] audit::Counts counts() const;
-    /// Why `operation` was denied last, and with `hints` the option that would allow it; "" where it never
-    /// was.
+    /// The reason why `operation` was denied last, and with `hints` the option that would allow it. "" if it
+    /// was never denied.
     [[nodiscard]] std::string last_denial(rules::Operation operation, bool hints) const;
-    /// The footer: what was denied, how often, by which rule, and the option that would allow it (`hints`),
-    /// each line prefixed "callgate: ", terminal-safe. "" where nothing was denied or ended.
+    /// The footer: each denial with its count, its rule and, with `hints`, the option that would allow it.
+    /// Each line starts with "callgate: " and is terminal-safe. "" if nothing was denied or ended.
     [[nodiscard]] std::string footer(const RunFacts& facts, const RunOutcome& outcome, bool hints) const;
-    /// One JSON object with a newline.
+    /// The report: a JSON object and a newline.
     [[nodiscard]] std::string json(const RunFacts& facts, const RunOutcome& outcome, std::uint64_t records,
                                    const std::string& head) const;
 
@@ -70,15 +73,15 @@ private:
 };
 
 /// The option of `callgate run` that would allow this denial, shell-quoted: "--read '/home/u/x y'",
-/// "--connect 127.0.0.1:80", "--except secrets=/home/u/.ssh/config" where a deny rule decided; "" where none
-/// can (built-in rules, failures).
+/// "--connect 127.0.0.1:80", "--except secrets=/home/u/.ssh/config" for a deny rule. "" if no option can
+/// (built-in rules, failures).
 [[nodiscard]] std::string hint(const audit::Decision& decision);
-/// The same for a decision of `rules`: where an exception alone would not do (another rule denies too, or
-/// nothing allows), all options that are needed.
+/// The same for a decision of `rules`. It names all options that are needed if one exception is not enough:
+/// another rule denies too, or no rule allows.
 [[nodiscard]] std::string hint(const audit::Decision& decision, const rules::RuleSet& rules);
 
-/// What a denial is about, not yet safe for a terminal: a path, "203.0.113.4:443", "[::1]:80/udp", "@name".
-/// Of a rename or link that may not make its new name: that name.
+/// The object of a denial, not yet terminal-safe: a path, "203.0.113.4:443", "[::1]:80/udp", "@name". For a
+/// rename or link whose new name is denied: that name.
 [[nodiscard]] std::string object_text(const audit::Decision& decision);
 
 }  // namespace callgate

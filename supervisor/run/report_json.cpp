@@ -1,4 +1,4 @@
-// The report of a run as one JSON object: member by member as cli.md has it.
+// The report of a run as one JSON object, as docs/report.schema.json describes it.
 
 #include <algorithm>
 
@@ -14,7 +14,7 @@ namespace {
 void add_effective(JsonWriter& report, const RunFacts& facts, const RunOutcome& outcome) {
     report.begin_object("effective")
         .member("landlock_abi", facts.landlock_abi)
-        .member("listener", outcome.outcome != "setup_error")
+        .member("listener", outcome.outcome != Outcome::setup_error)
         .member("degraded", facts.degraded)
         .member("rules_sha256", facts.rules_sha256)
         .end_object();
@@ -89,11 +89,11 @@ std::string report_json(const RunFacts& facts, const RunOutcome& outcome, const 
     report.begin_object()
         .member("version", 1)
         .member("run", facts.run)
-        .member("outcome", outcome.outcome)
+        .member("outcome", name(outcome.outcome))
         .member("exit_code", outcome.exit_code)
         .member("signal", outcome.signal)
         .member("duration_ms", outcome.duration_ms)
-        .member("mode", facts.mode)
+        .member("mode", name(facts.mode))
         .member("command", audit::redact(facts.command))
         .member("workdir", facts.workdir);
     add_effective(report, facts, outcome);

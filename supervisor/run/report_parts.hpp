@@ -1,4 +1,4 @@
-// What the sources of the report share: a denial as it is kept, and its JSON.
+// Declarations that the sources of the report share.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace callgate {
 
-/// The first call of its kind, and how many there were. The texts are a stranger's bytes.
+/// The first denied call of its kind, and the number of such calls. The target chooses the texts.
 struct Denial {
     std::string object, rule, program, hint;
     std::string note;  // "credentials", "no one to ask", ... for people
@@ -21,7 +21,7 @@ struct Denial {
     std::uint64_t count = 0;
 };
 
-/// cli.md, Report: one object and a newline.
+/// The report: a JSON object and a newline.
 [[nodiscard]] std::string report_json(const RunFacts& facts, const RunOutcome& outcome,
                                       const audit::Counts& counts, const std::vector<Denial>& denials,
                                       std::uint64_t records, const std::string& head);

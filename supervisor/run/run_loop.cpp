@@ -14,136 +14,142 @@ namespace callgate {
 
 namespace {
 
-/// How long a reader of the log may take once the run is over.
+/// A reader of the log has this long once the run is over.
 constexpr std::chrono::seconds max_log_wait{2};
+
+std::optional<calls::Observation> observation(const Compiled& compiled) {
+    if (!compiled.observed_plan) return std::nullopt;
+    return std::optional<calls::Observation>(std::in_place, *compiled.rules, *compiled.observed_plan,
+                                             compiled.plan.record != rules::RecordMode::minimal);
+}
 
 }  // namespace
 
 RunLoop::RunLoop(Surroundings surroundings)
-    : given_(std::move(surroundings)),
-      rules_(given_.config.enforced ? *given_.config.enforced : *given_.config.rules),
-      grants_(given_.config.plan),
+    : given_(surroundings),
+      rules_(*given_.compiled.enforced),
+      grants_(given_.compiled.plan),
       moves_(rules_, grants_),
-      ipc_objects_(given_.begun.made.objects()),
+      observed_(observation(given_.compiled)),
+      ipc_objects_(given_.launched.made.objects()),
       deciding_(decide_needs()),
       files_(file_needs()),
-      exec_(given_.config.plan, grants_, deciding_),
-      processes_{given_.begun.guardian.pid, ::geteuid()},
+      exec_(given_.compiled.plan, grants_, deciding_),
+      processes_{given_.launched.guardian.pid, ::geteuid()},
       needs_{.decide = deciding_,
              .families = {files_, exec_, network_, ipc_objects_, processes_},
-             .keep_capabilities = given_.config.keep_capabilities,
+             .keep_capabilities = given_.request.keep_capabilities,
              .identity = require(kernel::status(::getpid()), "cannot read /proc/self/status")},
-      receivers_(listener_, needs_, [this] { loop_.wake_watchdog(); }) {
+      workers_(listener_, needs_, [this] { loop_.wake_watchdog(); }) {
     // Threads from here on: they inherit the blocked signals.
     raise_open_files();
-    receivers_.prepare();
+    workers_.prepare();
 }
 
 RunLoop::~RunLoop() {
-    if (desk_) desk_->stop();
-}
-
-void RunLoop::use(audit::Log* log) {
-    deciding_.log = log;
-    if (log != nullptr) sync_.emplace(loop_, *log);
-    desk_.emplace(given_.config.ask,
-                  approval::ApprovalService::RunParts{.loop = loop_.context(),
-                                                      .run = given_.config.run,
-                                                      .log = log,
-                                                      .terminal = given_.config.terminal.get(),
-                                                      .guardian = given_.begun.guardian.pid},
-                  static_cast<approval::ApprovalOwner&>(*this));
-    if (given_.config.ask.who != approval::AskSettings::Who::never) deciding_.questions = &desk_->questions();
-    // A person's terminal is taken only where the command is about to begin.
-    if (!given_.config.terminal) desk_->start();
+    if (approval_) approval_->stop();
 }
 
 calls::DecideNeeds RunLoop::decide_needs() {
-    const SessionConfig& config = given_.config;
-    if (config.enforced) {
-        observed_.emplace(*config.rules, config.observed_plan,
-                          config.plan.record != rules::RecordMode::minimal);
-    }
     return {.enforced = enforced_,
-            .record_mode = config.plan.record,
+            .record_mode = given_.compiled.plan.record,
             .observation = observed_ ? &*observed_ : nullptr,
-            .home = config.home,
+            .home = given_.request.home,
             .sink = given_.report,
-            .guardian = given_.begun.guardian.pid,
+            .guardian = given_.launched.guardian.pid,
             .uid = ::geteuid(),
-            .kill_tree = [this] { loop_.end_tree("killed_by_rule"); },
+            .kill_tree = [this] { loop_.end_tree(Outcome::killed_by_rule); },
             .sync_log = [this] { sync_->request(); }};  // something was recorded
 }
 
 calls::FileNeeds RunLoop::file_needs() {
-    const SessionConfig& config = given_.config;
-    return {.plan = config.plan,
+    const Compiled& compiled = given_.compiled;
+    return {.plan = compiled.plan,
             .grants = grants_,
             .moves = moves_,
             .names = names_,
-            .cross_directory_rename = given_.begun.cross_directory_rename.get(),
-            .guardian = given_.begun.guardian.pid,
+            .cross_directory_rename = given_.launched.cross_directory_rename.get(),
+            .guardian = given_.launched.guardian.pid,
             .uid = ::geteuid(),
-            .terminal = config.terminal ? config.terminal->number() : -1,
-            .keep_capabilities = config.keep_capabilities};
+            .terminal = compiled.terminal ? compiled.terminal->number() : -1,
+            .keep_capabilities = given_.request.keep_capabilities};
 }
 
-void RunLoop::resume_calls(approval::ParkedCalls calls) { receivers_.resume(std::move(calls)); }
+void RunLoop::resume_calls(approval::ParkedCalls calls) { workers_.resume(std::move(calls)); }
 
 void RunLoop::kill_run() { deciding_.kill_tree(); }
 
 void RunLoop::stop_run() { ::kill(::getpid(), SIGTERM); }
 
-approval::RunStatus RunLoop::run_status() { return given_.status(); }
+approval::RunStatus RunLoop::run_status() { return status_(); }
 
 void RunLoop::suspend_command() { loop_.suspend_command(); }
 
 void RunLoop::foreground_regained() { loop_.give_keys_to_command(); }
 
 std::optional<EventLoop::Settings::Relay> RunLoop::relay() const {
-    approval::Terminal* const terminal = given_.config.terminal.get();
+    approval::Terminal* const terminal = given_.compiled.terminal.get();
     if (terminal == nullptr) return std::nullopt;
     return EventLoop::Settings::Relay{.take = [terminal] { return terminal->take(); },
                                       .give_back = [terminal] { terminal->suspend(); },
                                       .resume = [terminal](bool wanted) { return terminal->resume(wanted); }};
 }
 
-void RunLoop::take_listener(limits::ControlGroups* groups) {
-    const SessionConfig& config = given_.config;
-    listener_.open(given_.begun.take_listener(config));
-    if (config.terminal) desk_->start();
-    if (groups != nullptr)
-        tree_limits_.emplace(limits::TreeLimitSettings{
-            .limits = config.limits,
-            .guardian = given_.begun.guardian.pid,
-            .agent = given_.begun.agent,
-            .made = &given_.begun.made.objects(),
-            .groups = groups,
-            .places = {config.workdir, config.temporary_directory},
-            .exceeded = [this](const std::string& outcome) { loop_.end_tree(outcome); }});
-    if (held_signal() != 0) throw SetupError("a signal ended the run before the command began");
-    if (tree_limits_) tree_limits_->start();
+/// A person's terminal is taken only when the command is about to begin.
+void RunLoop::prepare_answers(const Work& work) {
+    deciding_.log = work.log;
+    status_ = work.status;
+    if (work.log != nullptr) sync_.emplace(loop_, *work.log);
+    const approval::AskSettings& ask = given_.request.ask;
+    approval_.emplace(ask,
+                      approval::ApprovalService::RunParts{.loop = loop_.context(),
+                                                          .run = given_.request.run,
+                                                          .log = work.log,
+                                                          .terminal = given_.compiled.terminal.get(),
+                                                          .guardian = given_.launched.guardian.pid},
+                      static_cast<approval::ApprovalOwner&>(*this));
+    if (ask.who != approval::AskSettings::Who::never) deciding_.questions = &approval_->questions();
+    if (!given_.compiled.terminal) approval_->start();
+    listener_.open(given_.launched.take_listener());
+    if (given_.compiled.terminal) approval_->start();
 }
 
-RunOutcome RunLoop::run(std::function<void(int exit_code)> command_ended) {
-    // The agent wakes up, and closes what the command must not have, while the receivers do.
-    given_.begun.let_go();
-    receivers_.start();
-    if (given_.config.begun) given_.config.begun();
-    RunOutcome outcome = loop_.run(given_.begun.guardian,
-                                   {.wall = given_.config.limits.wall,
-                                    .grace = given_.config.grace,
-                                    .command_ended = std::move(command_ended),
-                                    .relay = relay(),
-                                    .tick = [this] { return receivers_.tick(); },
-                                    .tick_interval = std::chrono::milliseconds(WorkerPool::tick_interval_ms)});
+void RunLoop::hold_limits(const Work& work) {
+    if (work.groups == nullptr) return;
+    tree_limits_.emplace(
+        limits::TreeLimitSettings{.limits = work.command.limits,
+                                  .guardian = given_.launched.guardian.pid,
+                                  .agent = given_.launched.agent,
+                                  .made = &given_.launched.made.objects(),
+                                  .groups = work.groups,
+                                  .places = {given_.request.workdir, given_.request.temporary_directory},
+                                  .exceeded = [this](Outcome outcome) { loop_.end_tree(outcome); }});
+}
+
+RunOutcome RunLoop::run(Work work) {
+    prepare_answers(work);
+    hold_limits(work);
+    if (held_signal() != 0) throw SetupError("a signal ended the run before the command began");
+    if (tree_limits_) tree_limits_->start();
+    // The agent wakes up and closes its other descriptors while the workers start.
+    given_.launched.let_go();
+    workers_.start();
+    if (work.started) work.started();
+    RunOutcome outcome = loop_.run(
+        given_.launched.guardian, {.wall = work.command.limits.wall,
+                                   .grace = given_.request.grace,
+                                   .command_ended = std::move(work.command_ended),
+                                   .relay = relay(),
+                                   .tick = [this] { return workers_.tick(); },
+                                   .tick_interval = std::chrono::milliseconds(WorkerPool::tick_interval_ms)});
     if (deciding_.log != nullptr) deciding_.log->limit_waiting(max_log_wait);
-    desk_->stop();
-    receivers_.stop();
+    approval_->stop();
+    workers_.stop();
     note_tree_limits(outcome);
     if (sync_) sync_->finish();
     outcome.notifications = needs_.notifications.load();
     outcome.continued = needs_.continued.load();
+    outcome.log_error = deciding_.log_error.load();
     return outcome;
 }
 
@@ -151,11 +157,11 @@ void RunLoop::note_tree_limits(RunOutcome& outcome) {
     if (!tree_limits_) return;
     tree_limits_->stop();
     outcome.peak = tree_limits_->peak();
-    // Whoever the kernel killed may have ended the run before that was read.
+    // The kernel may have ended the command before we read that it reached the limit.
     const auto reached = tree_limits_->group_reached();
-    if (reached && (outcome.outcome == "exited" || outcome.outcome == "signaled")) {
+    if (reached && (outcome.outcome == Outcome::exited || outcome.outcome == Outcome::signaled)) {
         outcome.outcome = *reached;
-        outcome.exit_status = 128 + SIGKILL;
+        outcome.exit_status = exit_status(*reached).value_or(outcome.exit_status);
     }
 }
 

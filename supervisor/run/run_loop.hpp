@@ -1,9 +1,8 @@
-// What answers the command's tree while it lives: rules, event loop, desk, receivers and the tree's limits,
-// wired together.
+// The parts that answer the command's tree while it lives: rules, event loop, approval service, workers and
+// the limits of the tree.
 //
-// Made, given its log, confined and run once, on the main thread. Destroyed before it has run, it leaves
-// nothing. After a run it is better left as it is: the process ends then, and all of this would be taken
-// apart for nobody.
+// It is made and run once, on the main thread. Destroyed before it has run, it leaves nothing. After a run
+// keep it until the process ends, because its worker threads stay where they wait.
 #pragma once
 
 #include <functional>
@@ -18,36 +17,37 @@
 #include "supervisor/run/launch.hpp"
 #include "supervisor/run/limits/tree_limits.hpp"
 #include "supervisor/run/log_sync.hpp"
-#include "supervisor/run/run.hpp"
 
 namespace callgate {
 
 class RunLoop final : approval::ApprovalOwner {
 public:
     struct Surroundings {
-        const SessionConfig& config;
-        Launch& begun;
+        const Request& request;
+        const Compiled& compiled;
+        Launched& launched;
         RunReport& report;
-        std::function<approval::RunStatus()> status;
     };
-    /// Everything that can be made while the agent arms itself, before the command is known; all of
-    /// `surroundings` outlives it. From here on there are threads, which have dropped their capabilities
-    /// themselves. Throws std::exception.
+    /// Makes everything that needs no command, while the agent confines itself. All of `surroundings`
+    /// outlives it. Worker threads exist from here on; they drop their capabilities themselves. Throws
+    /// std::exception.
     explicit RunLoop(Surroundings surroundings);
     RunLoop(const RunLoop&) = delete;
     RunLoop& operator=(const RunLoop&) = delete;
     ~RunLoop();
 
-    /// Where decisions are recorded; null: nowhere. Before the listener is taken. It outlives this.
-    void use(audit::Log* log);
-    /// Takes the listener as soon as the agent is confined. The command has not begun. `groups` (null: no
-    /// limit is one of the whole tree) outlive this. Throws std::exception.
-    void take_listener(limits::ControlGroups* groups);
-    /// Lets the command begin, and returns when nothing of its tree is left and nobody answers any more.
-    /// `command_ended` is called when the command itself has ended.
-    [[nodiscard]] RunOutcome run(std::function<void(int exit_code)> command_ended);
-    /// Why the log could not be written, 0.
-    [[nodiscard]] int log_error() const { return deciding_.log_error.load(); }
+    /// The command, and the parts of its run that exist only when it is known. They outlive the RunLoop.
+    struct Work {
+        const Command& command;
+        audit::Log* log = nullptr;                // null: --no-audit
+        limits::ControlGroups* groups = nullptr;  // null: no limit concerns the whole tree
+        std::function<approval::RunStatus()> status;
+        std::function<void()> started{};                   // the command begins; may be empty
+        std::function<void(int exit_code)> command_ended;  // the command itself has ended
+    };
+    /// Takes the listener, lets the command begin, and returns when nothing of its tree is left and no call
+    /// is handled any more. Throws std::exception if the command cannot begin.
+    [[nodiscard]] RunOutcome run(Work work);
 
 private:
     [[nodiscard]] calls::DecideNeeds decide_needs();
@@ -59,6 +59,8 @@ private:
     void suspend_command() override;
     void foreground_regained() override;
     [[nodiscard]] std::optional<EventLoop::Settings::Relay> relay() const;
+    void prepare_answers(const Work& work);
+    void hold_limits(const Work& work);
     void note_tree_limits(RunOutcome& outcome);
 
     Surroundings given_;
@@ -78,8 +80,9 @@ private:
     const calls::ProcessNeeds processes_;
     WorkerNeeds needs_;
     kernel::Listener listener_;
-    std::optional<approval::ApprovalService> desk_;  // once there is a log
-    WorkerPool receivers_;
+    std::function<approval::RunStatus()> status_;
+    std::optional<approval::ApprovalService> approval_;  // once the log is known
+    WorkerPool workers_;
     std::optional<limits::TreeLimits> tree_limits_;
 };
 

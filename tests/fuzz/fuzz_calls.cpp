@@ -127,7 +127,7 @@ struct World {
 
     World() {
         UniqueFd nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC | O_APPEND));
-        log = audit::Log::on_descriptor(std::move(nowhere), {.run = "fuzz", .mode = "enforce"}).value();
+        log = audit::Log::on_descriptor(std::move(nowhere), {.run = "fuzz", .mode = Mode::enforce}).value();
         // As the threads that handle calls: what is sent to the kernel itself (netlink) must change nothing.
         if (!drop_capabilities()) std::abort();
     }

@@ -4,6 +4,7 @@
 
 #include "base/json_read.hpp"
 #include "supervisor/audit/verbs/show_rows.hpp"
+#include "supervisor/audit/write/outcome.hpp"
 #include "supervisor/audit/write/timestamp.hpp"
 
 namespace callgate::audit::report {
@@ -157,7 +158,9 @@ std::string time_text(std::int64_t value) {
     return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
-bool ended_well(const Run& run) { return run.outcome == "exited" && run.exit_code == 0; }
+bool ended_well(const Run& run) {
+    return run.outcome == callgate::name(callgate::Outcome::exited) && run.exit_code == 0;
+}
 
 std::string outcome_text(const Run& run) {
     if (run.outcome.empty()) return "no end on record";

@@ -5,9 +5,10 @@
 #include <vector>
 
 #include "base/escape.hpp"
+#include "base/plural.hpp"
 #include "supervisor/audit/report/collect.hpp"
 #include "supervisor/audit/verbs/show_rows.hpp"
-#include "base/plural.hpp"
+#include "supervisor/audit/write/outcome.hpp"
 
 namespace callgate::audit::report {
 
@@ -48,7 +49,7 @@ void write_run(std::ostream& out, const Run& run) {
     out << "### " << sign << " callgate: " << code(command_text(run.command)) << "\n\n";
     out << "| run | outcome | mode | started | took | work directory |\n|---|---|---|---|---|---|\n| "
         << code(run.name) << " | " << code(outcome_text(run)) << " | "
-        << (run.mode == "audit" ? "audit: nothing was enforced" : "enforced") << " | "
+        << (run.mode == callgate::name(Mode::audit) ? "audit: nothing was enforced" : "enforced") << " | "
         << (run.started == 0 ? "?" : time_text(run.started)) << " | "
         << (run.outcome.empty() ? "?" : std::to_string(run.duration_ms) + " ms") << " | " << code(run.workdir)
         << " |\n\n";
@@ -74,8 +75,7 @@ void write_counts(std::ostream& out, const Contents& contents) {
         out << "| " << (name.empty() ? "(no rule)" : code(name)) << " | " << tally[1] << " | " << tally[2]
             << " | " << tally[0] << " |\n";
     }
-    if (rules.size() > max_rules)
-        out << "\n… and " << plural(rules.size() - max_rules, "more rule") << ".\n";
+    if (rules.size() > max_rules) out << "\n… and " << plural(rules.size() - max_rules, "more rule") << ".\n";
     out << '\n';
 }
 

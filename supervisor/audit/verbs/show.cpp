@@ -7,11 +7,12 @@
 #include <ostream>
 
 #include "base/escape.hpp"
+#include "base/plural.hpp"
 #include "supervisor/audit/read/reader.hpp"
 #include "supervisor/audit/verbs/selection.hpp"
 #include "supervisor/audit/verbs/show_rows.hpp"
 #include "supervisor/audit/verbs/table.hpp"
-#include "base/plural.hpp"
+#include "supervisor/audit/write/outcome.hpp"
 
 namespace callgate::audit {
 
@@ -87,7 +88,8 @@ std::string program_text(const Entry& entry) {
 }
 
 std::string run_start_text(const Entry& entry) {
-    std::string text = "run " + entry.run + (entry.mode == "audit" ? " (audit mode)" : "") + ":";
+    std::string text =
+        "run " + entry.run + (entry.mode == callgate::name(Mode::audit) ? " (audit mode)" : "") + ":";
     return text + ' ' + command_text(entry.command);
 }
 
@@ -107,7 +109,7 @@ std::string short_time(const std::string& time) {
 
 std::string verdict_text(const Entry& entry) {
     if (entry.verdict == "allow") return "allow";
-    if (entry.mode == "audit" && !entry.refused()) return "would " + entry.verdict;
+    if (entry.mode == callgate::name(Mode::audit) && !entry.refused()) return "would " + entry.verdict;
     if (entry.verdict == "ask" && entry.refused()) return "ask, denied";
     return entry.verdict;
 }

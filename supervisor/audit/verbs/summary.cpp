@@ -11,6 +11,7 @@
 #include "base/json_read.hpp"
 #include "supervisor/audit/verbs/show.hpp"
 #include "supervisor/audit/verbs/show_rows.hpp"
+#include "supervisor/audit/write/outcome.hpp"
 
 namespace callgate::audit {
 
@@ -38,7 +39,8 @@ const std::string& key_of(const Entry& entry, const std::string& by) {
 }
 
 void count(Counts& counts, const Entry& entry) {
-    const bool would = entry.mode == "audit" && entry.mechanism != "errno" && entry.mechanism != "kill";
+    const bool would =
+        entry.mode == callgate::name(Mode::audit) && entry.mechanism != "errno" && entry.mechanism != "kill";
     if (entry.verdict == "allow") ++counts.allow;
     if (entry.verdict == "deny") ++(would ? counts.would_deny : counts.deny);
     if (entry.verdict == "ask") ++(would ? counts.would_ask : counts.ask);

@@ -11,13 +11,15 @@
 #include <string_view>
 
 #include "base/buffer.hpp"
+#include "supervisor/audit/write/outcome.hpp"
 #include "supervisor/audit/write/record.hpp"
 
 namespace callgate::audit {
 
-/// What stands in every record of a run. `mode` is "enforce" or "audit".
+/// Every record of a run holds these.
 struct RunContext {
-    std::string_view run, mode;
+    std::string_view run;
+    Mode mode = Mode::enforce;
 };
 
 /// Bytes that are left free before a line: the sequence number's digits, and a newline that ends a torn line.

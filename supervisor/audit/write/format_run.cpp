@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <span>
 
-#include "supervisor/audit/write/chain.hpp"
 #include "base/escape.hpp"
+#include "supervisor/audit/write/chain.hpp"
 #include "supervisor/audit/write/format_common.hpp"
 #include "supervisor/audit/write/redact.hpp"
 #include "supervisor/audit/write/timestamp.hpp"
@@ -127,7 +127,7 @@ void begin_line(Buffer& out) {
 void begin_callgate(Buffer& out, const RunContext& context) {
     out << R"(,"callgate":{"schema":"1.0","run":)";
     append_json_string(out, context.run);
-    out << R"(,"mode":")" << context.mode << '"';
+    out << R"(,"mode":")" << name(context.mode) << '"';
 }
 
 void end_line(Buffer& out) {
@@ -204,11 +204,11 @@ std::size_t format(Buffer& out, const RunContext& context, const RunStart& start
 }
 
 std::size_t format(Buffer& out, const RunContext& context, const RunEnd& end) {
-    const bool good = end.outcome == "exited" && end.exit_code == 0;
+    const bool good = end.outcome == Outcome::exited && end.exit_code == 0;
     const std::size_t sequence_at = begin_event(out, "end", "run.end", good ? "success" : "failure");
     out << R"(,"duration":)" << end.duration_ms * 1'000'000 << '}';
     begin_callgate(out, context);
-    append_string(out, "outcome", end.outcome);
+    append_string(out, "outcome", callgate::name(end.outcome));
     append_optional(out, "exit_code", end.exit_code);
     append_optional(out, "signal", end.signal);
     out << R"(,"duration_ms":)" << end.duration_ms;

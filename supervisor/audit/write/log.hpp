@@ -15,6 +15,7 @@
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
+#include "supervisor/audit/write/outcome.hpp"
 #include "supervisor/audit/write/record.hpp"
 #include "supervisor/audit/write/signature.hpp"
 
@@ -23,8 +24,8 @@ namespace callgate::audit {
 class Log {
 public:
     struct Options {
-        std::string run;   // "k3f9"
-        std::string mode;  // "enforce", "audit"
+        std::string run;  // "k3f9"
+        Mode mode = Mode::enforce;
         /// A log in a directory goes on in `<name>.2.jsonl`, `.3.jsonl`, ... beyond this many bytes.
         std::uint64_t segment_bytes = 64ULL << 20;
         /// After so many records, or so long after the last one, the next is followed by a checkpoint.

@@ -13,9 +13,10 @@
 #include <variant>
 #include <vector>
 
-#include "rules/model/request.hpp"
 #include "rules/load/load_snapshot.hpp"
+#include "rules/model/request.hpp"
 #include "rules/model/verdict.hpp"
+#include "supervisor/audit/write/outcome.hpp"
 
 namespace callgate::audit {
 
@@ -150,7 +151,7 @@ struct Checkpoint {
 
 struct RunStart {
     std::vector<std::string> command;  // secrets are taken out when it is recorded
-    std::string workdir, temporary_directory, home, config, rules_sha256, mode, kernel, host;
+    std::string workdir, temporary_directory, home, config, rules_sha256, kernel, host;
     rules::LoadSnapshot surroundings;
     int landlock_abi = 0;
     std::vector<std::string> degraded;
@@ -163,7 +164,7 @@ struct Counts {
 };
 
 struct RunEnd {
-    std::string outcome;  // cli.md: "exited", "signaled", ...
+    Outcome outcome = Outcome::setup_error;
     std::optional<int> exit_code;
     std::optional<int> signal;
     std::int64_t duration_ms = 0;

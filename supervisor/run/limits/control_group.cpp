@@ -17,9 +17,13 @@ namespace callgate::limits {
 
 namespace {
 
-bool write_file(const std::string& path, const std::string& text) {
+Result<void> write_file(const std::string& path, const std::string& text) {
     const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-    return file && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    if (!file) return errno_code();
+    const ssize_t written = ::write(file.get(), text.data(), text.size());
+    if (written < 0) return errno_code();
+    if (written != static_cast<ssize_t>(text.size())) return errno_code(EIO);
+    return {};
 }
 
 bool holds_word(std::string_view list, std::string_view word) {
@@ -31,8 +35,7 @@ bool holds_word(std::string_view list, std::string_view word) {
     return false;
 }
 
-/// Where this controller's hierarchy is mounted, and which of its groups is the mount's root (mountinfo,
-/// proc(5)).
+/// The mount of a controller's hierarchy, and the group that is its root (mountinfo, proc(5)).
 struct Mount {
     std::string root, point;
 };
@@ -50,10 +53,10 @@ std::optional<Mount> mount_of(std::string_view controller) {
     return std::nullopt;
 }
 
-/// The directory of the group that this process is in; "" where it cannot be told.
-std::string own_group(std::string_view controller) {
+/// The directory of the group that this process is in, if it can be found.
+std::optional<std::string> own_group(std::string_view controller) {
     const std::optional<Mount> mount = mount_of(controller);
-    if (!mount) return "";
+    if (!mount) return std::nullopt;
     std::ifstream groups("/proc/self/cgroup");
     for (std::string line; std::getline(groups, line);) {  // "8:pids:/path"
         const std::size_t first = line.find(':'), second = line.find(':', first + 1);
@@ -61,12 +64,12 @@ std::string own_group(std::string_view controller) {
         if (!holds_word(std::string_view(line).substr(first + 1, second - first - 1), controller)) continue;
         std::string path = line.substr(second + 1);
         if (mount->root != "/") {
-            if (!path.starts_with(mount->root)) return "";
+            if (!path.starts_with(mount->root)) return std::nullopt;
             path.erase(0, mount->root.size());
         }
         return mount->point + (path == "/" ? "" : path);
     }
-    return "";
+    return std::nullopt;
 }
 
 std::uint64_t number_in(const std::string& path) {
@@ -86,10 +89,10 @@ std::uint64_t event_in(const std::string& path, std::string_view key) {
     return 0;
 }
 
-/// A new group, noted where the guardian finds it; false where that cannot be.
+/// Makes a group, and notes it for the guardian. False if it cannot be made.
 bool make_group(const std::string& path, bool unified, agent::CreatedIpc::Group& note) {
     if (path.size() >= note.path.size()) return false;
-    // Noted first: whoever is killed in between leaves nothing.
+    // The note comes first: a supervisor that is killed in between leaves no group.
     std::copy(path.begin(), path.end(), note.path.begin());
     note.unified.store(unified);
     note.used.store(true);
@@ -103,13 +106,14 @@ void remove_group(agent::CreatedIpc::Group& note) {
     note.used.store(false);
 }
 
-/// One of version 1, with one limit; "" where that cannot be.
+/// Makes a group of version 1 with one limit; "" if it cannot be made.
 std::string limited_group(const std::string& controller, const std::string& run,
                           const std::string& limit_file, std::uint64_t limit,
                           agent::CreatedIpc::Group& note) {
-    const std::string parent = own_group(controller);
-    const std::string path = parent + "/callgate-" + run;
-    if (parent.empty() || !make_group(path, false, note)) return "";
+    const std::optional<std::string> parent = own_group(controller);
+    if (!parent) return "";
+    const std::string path = *parent + "/callgate-" + run;
+    if (!make_group(path, false, note)) return "";
     if (write_file(path + "/" + limit_file, std::to_string(limit))) return path;
     remove_group(note);
     return "";
@@ -121,7 +125,7 @@ ControlGroups::ControlGroups(const std::string& run, const rules::Limits& limits
     : made_(made) {
     if (limits.memory) {
         memory_ = limited_group("memory", run, "memory.limit_in_bytes", *limits.memory, made.groups[0]);
-        // With what is swapped out; a kernel without that accounting has no such file.
+        // This limit counts swapped pages too; a kernel without that accounting has no such file.
         if (!memory_.empty())
             (void)write_file(memory_ + "/memory.memsw.limit_in_bytes", std::to_string(*limits.memory));
     }
@@ -129,7 +133,7 @@ ControlGroups::ControlGroups(const std::string& run, const rules::Limits& limits
     make_unified(run, limits);
 }
 
-/// A controller is in one hierarchy only: what version 1 has not given, version 2 may.
+/// A controller is in one hierarchy only: version 2 may have the ones that version 1 lacks.
 void ControlGroups::make_unified(const std::string& run, const rules::Limits& limits) {
     const bool for_memory = limits.memory && memory_.empty(), for_tasks = limits.processes && tasks_.empty();
     const auto place = for_memory || for_tasks ? unified_place() : std::nullopt;
@@ -140,7 +144,7 @@ void ControlGroups::make_unified(const std::string& run, const rules::Limits& li
     unified_ = path;
     if (for_memory && place->memory && write_file(path + "/memory.max", std::to_string(*limits.memory))) {
         memory_ = path;
-        // Nothing is put aside, and who takes too much goes with all of its tree.
+        // No page is swapped out, and the kernel kills the whole group when it takes too much.
         (void)write_file(path + "/memory.swap.max", "0");
         (void)write_file(path + "/memory.oom.group", "1");
     }
@@ -156,21 +160,21 @@ void ControlGroups::give_up_unified() {
     unified_.clear();
 }
 
-bool ControlGroups::add(pid_t process) {
+Result<void> ControlGroups::add(pid_t process) {
     const std::string number = std::to_string(process);
-    // Who may move whom is known for sure only by trying (a delegation that ends below the group above).
+    // Only an attempt shows whether the process may be moved (a delegation that ends below the group above).
     if (!unified_.empty() && !write_file(unified_ + "/cgroup.procs", number)) give_up_unified();
     for (const std::string* group : {&memory_, &tasks_}) {
         if (group->empty() || *group == unified_) continue;
-        if (!write_file(*group + "/cgroup.procs", number)) return false;
+        if (auto added = write_file(*group + "/cgroup.procs", number); !added) return added;
     }
-    return true;
+    return {};
 }
 
-std::optional<std::string> ControlGroups::exceeded() const {
+std::optional<Outcome> ControlGroups::exceeded() const {
     const char* const events = memory_ == unified_ ? "/memory.events" : "/memory.oom_control";
-    if (hold_memory() && event_in(memory_ + events, "oom_kill") != 0) return "memory";
-    if (hold_tasks() && event_in(tasks_ + "/pids.events", "max") != 0) return "processes";
+    if (hold_memory() && event_in(memory_ + events, "oom_kill") != 0) return Outcome::memory;
+    if (hold_tasks() && event_in(tasks_ + "/pids.events", "max") != 0) return Outcome::processes;
     return std::nullopt;
 }
 

@@ -15,7 +15,7 @@ namespace callgate::limits {
 namespace {
 
 constexpr std::uint64_t block_size = 512;  // st_blocks, stat(2)
-constexpr std::size_t deepest = 256;
+constexpr std::size_t max_depth = 256;
 constexpr int directory_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
 class Count {
@@ -30,18 +30,18 @@ public:
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
 private:
-    /// Takes the descriptor of a directory; false where it lies too deep.
+    /// Takes the descriptor of a directory; false if it lies too deep.
     bool enter(int fd) {
         struct stat status {};
         const bool fresh = ::fstat(fd, &status) == 0 && status.st_dev == device_ && add(status, true);
-        DIR* const directory = fresh && open_.size() < deepest ? ::fdopendir(fd) : nullptr;
+        DIR* const directory = fresh && open_.size() < max_depth ? ::fdopendir(fd) : nullptr;
         if (directory != nullptr)
             open_.emplace_back(directory);
         else
             ::close(fd);
         return !fresh || directory != nullptr;
     }
-    /// Whether this inode was not counted before. A file with one name needs no memory of it.
+    /// Counts an inode. False if it was counted before. A file with one name need not be remembered.
     bool add(const struct stat& status, bool remember) {
         if ((remember || status.st_nlink > 1) && !counted_.emplace(status.st_dev, status.st_ino).second)
             return false;

@@ -1,7 +1,7 @@
-// How many bytes lie beneath directories: what `--disk` counts.
+// The bytes beneath directories, as `--disk` counts them.
 //
-// The target makes names, links, depth and sizes while they are counted: links are not followed, no other
-// file system is entered, each file counts once whatever its names, and only directories are opened.
+// The target makes names, links, depth and sizes while they are counted. Links are not followed, no other
+// file system is entered, and only directories are opened. Each file counts once whatever its names.
 #pragma once
 
 #include <sys/types.h>
@@ -13,8 +13,8 @@
 
 namespace callgate::limits {
 
-/// Bytes on disk (st_blocks) at and beneath `roots`, which may overlap and need not exist. Nothing where
-/// directories lie deeper than can be followed (256 levels): then the sum would hide bytes.
+/// Bytes on disk (st_blocks) at and beneath `roots`, which may overlap and need not exist. Empty if
+/// directories lie deeper than 256 levels, because the sum would then hide bytes.
 [[nodiscard]] std::optional<std::uint64_t> disk_usage(const std::vector<std::string>& roots);
 
 /// The devices that the roots lie on.

@@ -13,7 +13,7 @@ namespace callgate::limits {
 
 namespace {
 
-/// Threads of this real user on the machine, as RLIMIT_NPROC counts them.
+/// Threads of this real user on the host, as RLIMIT_NPROC counts them.
 std::uint64_t tasks_of_user(uid_t user) {
     const Directory proc(::opendir("/proc"));
     std::uint64_t count = 0;
@@ -52,11 +52,7 @@ std::string time_text(std::chrono::milliseconds time) {
 std::uint64_t number(std::uint64_t value) { return value; }
 std::uint64_t number(std::chrono::milliseconds value) { return static_cast<std::uint64_t>(value.count()); }
 
-}  // namespace
-
-namespace {
-
-/// A rule set may state more than its user has; the tighter one holds.
+/// A rule set may state more than its user may have; the tighter limit holds.
 agent::Limit within_own(__rlimit_resource_t resource, rlim_t soft, rlim_t hard) {
     rlimit now{};
     if (::getrlimit(resource, &now) != 0) now.rlim_max = RLIM_INFINITY;
@@ -70,11 +66,11 @@ std::vector<agent::Limit> process_limits(const rules::Limits& limits) {
     if (limits.open_files) list.push_back(within_own(RLIMIT_NOFILE, *limits.open_files, *limits.open_files));
     if (limits.file_size) list.push_back(within_own(RLIMIT_FSIZE, *limits.file_size, *limits.file_size));
     if (limits.cpu) {
-        // Above the tree's own, so that a tree of one process ends with the outcome `cpu`, too.
+        // It lies above the tree's limit, so a tree of one process ends with the outcome `cpu`, too.
         const rlim_t seconds = static_cast<rlim_t>((limits.cpu->count() + 999) / 1000) + 1;
         list.push_back(within_own(RLIMIT_CPU, seconds, seconds + 1));
     }
-    // Root is not counted.
+    // The kernel does not count root.
     if (limits.processes && ::getuid() != 0) {
         const rlim_t most =
             tasks_of_user(::getuid()) + *limits.processes + std::max<rlim_t>(16, *limits.processes / 4);
@@ -85,20 +81,20 @@ std::vector<agent::Limit> process_limits(const rules::Limits& limits) {
     return list;
 }
 
-std::string exceeded_text(std::string_view outcome, const rules::Limits& limits) {
-    if (outcome == "timeout" && limits.wall) return "ended by --timeout " + time_text(*limits.wall);
-    if (outcome == "idle_timeout" && limits.idle)
+std::optional<std::string> exceeded_text(Outcome outcome, const rules::Limits& limits) {
+    if (outcome == Outcome::timeout && limits.wall) return "ended by --timeout " + time_text(*limits.wall);
+    if (outcome == Outcome::idle_timeout && limits.idle)
         return "ended by --idle-timeout " + time_text(*limits.idle) + ": nothing was written and no CPU used";
-    if (outcome == "memory" && limits.memory)
+    if (outcome == Outcome::memory && limits.memory)
         return "ended: more memory was used than --memory " + size_text(*limits.memory);
-    if (outcome == "processes" && limits.processes)
+    if (outcome == Outcome::processes && limits.processes)
         return "ended: there were to be more processes and threads than --processes " +
                std::to_string(*limits.processes);
-    if (outcome == "cpu" && limits.cpu)
+    if (outcome == Outcome::cpu && limits.cpu)
         return "ended: more processor time was used than --cpu " + time_text(*limits.cpu);
-    if (outcome == "disk" && limits.disk)
+    if (outcome == Outcome::disk && limits.disk)
         return "ended: more was added to the work directory than --disk " + size_text(*limits.disk);
-    return "";
+    return std::nullopt;
 }
 
 std::vector<HeldLimit> held_limits(const rules::Limits& limits, const std::optional<TreePeak>& peak) {

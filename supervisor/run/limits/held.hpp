@@ -1,5 +1,4 @@
-// What holds each limit of a run, and how that is said: in the report and, where one ended the tree, on
-// stderr.
+// The mechanism that holds each limit of a run, with the texts about it in the report and on stderr.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +9,28 @@
 
 #include "agent/guardian.hpp"
 #include "rules/model/limits.hpp"
+#include "supervisor/audit/write/outcome.hpp"
 
 namespace callgate::limits {
 
-/// The most that was seen at once.
+/// The largest usage that was seen at one moment.
 struct TreePeak {
-    std::uint64_t memory = 0;  // bytes; shared pages by share where the limit was near, else each time
+    std::uint64_t memory = 0;  // bytes; near the limit shared pages count by share, else in each process
     std::uint64_t tasks = 0;
-    bool memory_in_group = false, tasks_in_group = false;  // the kernel held it
+    bool memory_in_group = false, tasks_in_group = false;  // the kernel held the limit
 };
 
-/// What each process of the tree is told of (setrlimit(2)): the limits that are its own, and nets beneath
-/// those of the tree. A user who is not root cannot make many more tasks than `processes` even between two
-/// readings; no process alone uses much more processor time than `cpu`.
+/// Limits that each process of the tree gets (setrlimit(2)): its own, and backstops to the tree's limits.
+/// Between two readings an ordinary user cannot make many more tasks than `processes`. A single process
+/// cannot use much more processor time than `cpu`.
 [[nodiscard]] std::vector<agent::Limit> process_limits(const rules::Limits& limits);
 
-/// "the tree used more memory than --memory 512M": of an outcome that a limit has; else "".
-[[nodiscard]] std::string exceeded_text(std::string_view outcome, const rules::Limits& limits);
+/// "ended: more memory was used than --memory 512M", if a limit led to this outcome.
+[[nodiscard]] std::optional<std::string> exceeded_text(Outcome outcome, const rules::Limits& limits);
 
-/// One member of the report's "limits".
+/// A member of the report's "limits".
 struct HeldLimit {
-    std::string_view name;         // as rule sets have it
+    std::string_view name;         // as in rule sets
     std::uint64_t limit = 0;       // bytes, count, or milliseconds
     std::string_view enforced_by;  // "cgroup", "rlimit", "sampled", "timer"
     std::optional<std::uint64_t> peak;

@@ -17,12 +17,12 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::chrono::nanoseconds soonest = 2ms, latest = 1s;
-constexpr double slowest_growth = 500e6;  // bytes a second that are always reckoned with
-/// A reading may take this part of the time between two, unless a limit is near.
+constexpr double slowest_growth = 500e6;  // bytes a second; a faster growth replaces it
+/// A pause is this many times as long as a reading, unless a limit is near.
 constexpr int pause_factor = 100;
 constexpr int disk_pause_factor = 20;
 
-/// When the limit can be reached, seen from halfway there.
+/// Half the time until the limit can be reached.
 std::chrono::nanoseconds due(std::uint64_t used, std::uint64_t limit, double growth) {
     if (used >= limit) return soonest;
     const double seconds = static_cast<double>(limit - used) / (2 * growth);
@@ -41,9 +41,8 @@ TreeLimits::TreeLimits(TreeLimitSettings settings)
       groups_(*settings_.groups),
       meter_(settings_.guardian, *settings_.made),
       fastest_growth_(slowest_growth) {
-    if (!groups_.add(settings_.agent))
-        throw std::runtime_error("cannot put the command into its control group: " +
-                                 std::generic_category().message(errno));
+    if (const auto added = groups_.add(settings_.agent); !added)
+        throw std::runtime_error("cannot put the command into its control group: " + added.error().message());
     peak_.memory_in_group = groups_.hold_memory();
     peak_.tasks_in_group = groups_.hold_tasks();
     if (!settings_.limits.disk) return;
@@ -59,16 +58,16 @@ TreeLimits::TreeLimits(TreeLimitSettings settings)
 TreeLimits::~TreeLimits() { stop(); }
 
 void TreeLimits::start() {
-    shared_at_start_ = shared_memory_of_machine();
+    shared_at_start_ = shared_memory_of_host();
     active_ = Clock::now();
     sigset_t all, before;
     ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the main thread's
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the main thread handles signals
     thread_ = std::thread([this] { run(); });
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-std::optional<std::string> TreeLimits::group_reached() const { return groups_.exceeded(); }
+std::optional<Outcome> TreeLimits::group_reached() const { return groups_.exceeded(); }
 
 void TreeLimits::stop() {
     {
@@ -88,30 +87,30 @@ void TreeLimits::run() {
     while (!ending_) {
         lock.unlock();
         Wait next = Wait::max();
-        const std::optional<std::string> outcome = look(next);
+        const std::optional<Outcome> outcome = look(next);
         if (outcome) return end(*outcome);
         lock.lock();
         changed_.wait_for(lock, next, [this] { return ending_; });
     }
 }
 
-/// The event loop hears of it first: that the command stops is then no news for callgate's caller.
-void TreeLimits::end(const std::string& outcome) {
+/// The event loop gets the outcome first: it then ignores that the command stops.
+void TreeLimits::end(Outcome outcome) {
     settings_.exceeded(outcome);
-    if (outcome != "memory" || groups_.hold_memory()) return;
-    // It grows until it is stopped: here at once, and not when the news has gone from thread to thread.
+    if (outcome != Outcome::memory || groups_.hold_memory()) return;
+    // The tree grows until it is stopped, so this thread stops it without waiting for the loop.
     signal_descendants(settings_.guardian, {SIGSTOP});
     meter_.read();
     peak_.memory = std::max(peak_.memory, meter_.memory());
 }
 
-/// What groups hold is asked of them, which costs next to nothing; the tree is read when that is due.
-std::optional<std::string> TreeLimits::look(Wait& next) {
-    if (const std::optional<std::string> outcome = group_exceeded(next)) return outcome;
+/// Groups are asked each time, which costs next to nothing; the tree is read when that is due.
+std::optional<Outcome> TreeLimits::look(Wait& next) {
+    if (const std::optional<Outcome> outcome = group_exceeded(next)) return outcome;
     const auto began = Clock::now();
     if (began >= next_reading_) {
         Wait pause = latest;
-        if (const std::optional<std::string> outcome = read_tree(pause)) return outcome;
+        if (const std::optional<Outcome> outcome = read_tree(pause)) return outcome;
         const auto now = Clock::now();
         // A large tree is read less often, but never later than a limit that is near needs.
         if (pause == latest) pause = std::max<Wait>(pause, pause_factor * (now - began));
@@ -121,24 +120,24 @@ std::optional<std::string> TreeLimits::look(Wait& next) {
     return std::nullopt;
 }
 
-std::optional<std::string> TreeLimits::read_tree(Wait& next) {
+std::optional<Outcome> TreeLimits::read_tree(Wait& next) {
     const TreeUsage usage = meter_.read();
     const rules::Limits& limits = settings_.limits;
     peak_.tasks = std::max(peak_.tasks, usage.tasks);
-    if (tasks_exceeded(usage, next)) return "processes";
+    if (tasks_exceeded(usage, next)) return Outcome::processes;
     if (limits.cpu) {
-        if (usage.cpu >= *limits.cpu) return "cpu";
+        if (usage.cpu >= *limits.cpu) return Outcome::cpu;
         const auto left = std::chrono::duration_cast<Wait>(*limits.cpu - usage.cpu);
         next = std::min(next, std::max<Wait>(left / std::max(1U, std::thread::hardware_concurrency()), 10ms));
     }
-    if (memory_exceeded(usage, next)) return "memory";
-    if (disk_exceeded(next)) return "disk";
-    if (idle(usage, next)) return "idle_timeout";
+    if (memory_exceeded(usage, next)) return Outcome::memory;
+    if (disk_exceeded(next)) return Outcome::disk;
+    if (idle(usage, next)) return Outcome::idle_timeout;
     return std::nullopt;
 }
 
-/// The kernel holds these; how soon the end follows is all that the readings decide.
-std::optional<std::string> TreeLimits::group_exceeded(Wait& next) const {
+/// The kernel holds these limits; readings only decide how soon the end follows.
+std::optional<Outcome> TreeLimits::group_exceeded(Wait& next) const {
     if (!groups_.hold_memory() && !groups_.hold_tasks()) return std::nullopt;
     next = 50ms;
     return groups_.exceeded();
@@ -147,19 +146,19 @@ std::optional<std::string> TreeLimits::group_exceeded(Wait& next) const {
 bool TreeLimits::tasks_exceeded(const TreeUsage& usage, Wait& next) const {
     const std::optional<std::uint64_t>& limit = settings_.limits.processes;
     if (!limit || groups_.hold_tasks()) return false;
-    // Who forks as fast as it can makes some thousands in a second.
+    // A fork bomb makes some thousands of tasks in a second.
     next = std::min(next, due(usage.tasks, *limit, 5000));
     return usage.tasks > *limit;
 }
 
-/// Resident bytes, and what all the machine's memory files may have gained, are cheap to read and never too
-/// small; only where they are above the limit is it reckoned which pages are shared.
+/// Resident bytes plus the growth of shared memory on the host are cheap to read and never too small. Shared
+/// pages are reckoned only when that sum is above the limit.
 bool TreeLimits::memory_exceeded(const TreeUsage& usage, Wait& next) {
     const auto now = Clock::now();
     std::uint64_t used = usage.resident;
     if (settings_.limits.memory && !groups_.hold_memory()) {
         const std::uint64_t limit = *settings_.limits.memory;
-        const std::uint64_t shared = shared_memory_of_machine();
+        const std::uint64_t shared = shared_memory_of_host();
         const std::uint64_t gained = shared > shared_at_start_ ? shared - shared_at_start_ : 0;
         const bool doubtful = used + gained > limit;
         const std::uint64_t most = used + gained;
@@ -175,7 +174,7 @@ bool TreeLimits::memory_exceeded(const TreeUsage& usage, Wait& next) {
         peak_.memory = std::max(peak_.memory, used);
         if (used > limit) return true;
         next = std::min(next, due(doubtful ? used : most, limit, fastest_growth_));
-        // Reckoning reads every page table: at most a fifth of the time.
+        // Reckoning reads every page table; it may take a fifth of the time at most.
         if (doubtful) next = std::max(next, Wait(4 * (Clock::now() - now)));
         return false;
     }
@@ -191,7 +190,7 @@ bool TreeLimits::disk_exceeded(Wait& next) {
         return false;
     }
     const std::optional<std::uint64_t> named = disk_usage(settings_.places);
-    if (!named) return true;  // too deep to be counted
+    if (!named) return true;  // too deep to count
     const std::uint64_t used = *named + meter_.hidden(devices_).unnamed;
     const std::uint64_t added = used > disk_at_start_ ? used - disk_at_start_ : 0;
     if (added > *settings_.limits.disk) return true;
@@ -203,7 +202,7 @@ bool TreeLimits::disk_exceeded(Wait& next) {
     return false;
 }
 
-/// At work is who writes anything, or uses more than a hundredth of one processor.
+/// A tree works if it writes anything, or uses more than a hundredth of one processor.
 bool TreeLimits::idle(const TreeUsage& usage, Wait& next) {
     if (!settings_.limits.idle) return false;
     const auto now = Clock::now();

@@ -1,10 +1,9 @@
-// The limits that hold a run's whole tree: control groups where there are some, else readings of /proc, often
-// enough.
+// Limits of a run's whole tree: control groups if there are some, else frequent readings of /proc.
 //
-// A thread of its own reads what the tree uses and says when it is too much; the event loop then ends the
-// tree. The next reading comes when the limit could be reached at the fastest growth that was seen, at least
-// 500 MB/s: never later than a second, never sooner than 2 ms. What the target does between two readings is
-// the overshoot; docs/limits.md has what was measured.
+// A thread of its own reads the tree's usage and reports an excess; the event loop then ends the tree. The
+// next reading comes when the limit could be reached at the fastest growth that was seen, taken as at least
+// 500 MB/s. It never comes later than a second, nor sooner than 2 ms. The target can overshoot a limit
+// between two readings; docs/limits.md has measurements.
 #pragma once
 
 #include <chrono>
@@ -27,34 +26,33 @@ namespace callgate::limits {
 struct TreeLimitSettings {
     rules::Limits limits;
     pid_t guardian = -1;
-    pid_t agent = -1;  // waits, and becomes the command
+    pid_t agent = -1;  // still waits to become the command
     const agent::CreatedIpc* made = nullptr;
-    ControlGroups* groups = nullptr;  // outlive the limits
-    std::vector<std::string> places;  // whose bytes count for `disk`
-    /// Called once, on the limits' thread, with the outcome: "memory", "processes", "cpu", "disk",
-    /// "idle_timeout".
-    std::function<void(const std::string& outcome)> exceeded;
+    ControlGroups* groups = nullptr;  // outlives the limits
+    std::vector<std::string> places;  // directories whose bytes count for `disk`
+    /// Called once, on the limits' thread: `memory`, `processes`, `cpu`, `disk` or `idle_timeout`.
+    std::function<void(Outcome)> exceeded;
 };
 
 class TreeLimits {
 public:
-    /// Whether some limit is one of the whole tree.
+    /// Whether some limit concerns the whole tree.
     [[nodiscard]] static bool any(const rules::Limits& limits);
 
-    /// Puts the agent into the control groups, and counts the bytes that lie in `places`
-    /// already. Throws std::runtime_error where they cannot be counted, or the agent cannot be put there.
+    /// Puts the agent into the control groups, and counts the bytes that lie in `places` already. Throws
+    /// std::runtime_error if either is impossible.
     explicit TreeLimits(TreeLimitSettings settings);
     TreeLimits(const TreeLimits&) = delete;
     TreeLimits& operator=(const TreeLimits&) = delete;
     ~TreeLimits();
 
-    /// Begins to read: when the tree begins. Throws std::system_error where there is no thread for it.
+    /// Begins to read, as the tree begins. Throws std::system_error if no thread can be made.
     void start();
     /// Returns when the thread has ended.
     void stop();
-    /// After `stop`. The outcome where a control group's limit was reached, even if the command has ended by
-    /// itself before that was read.
-    [[nodiscard]] std::optional<std::string> group_reached() const;
+    /// The outcome, if a control group's limit was reached, even if the command ended by itself before that
+    /// was read. Call it after `stop`.
+    [[nodiscard]] std::optional<Outcome> group_reached() const;
     [[nodiscard]] TreePeak peak() const { return peak_; }
 
 private:
@@ -62,12 +60,12 @@ private:
     using Wait = std::chrono::nanoseconds;
 
     void run();
-    void end(const std::string& outcome);
-    /// The outcome where something is too much, and when to look again.
-    std::optional<std::string> look(Wait& next);
-    /// One reading of the tree: the same, and when the next is due.
-    std::optional<std::string> read_tree(Wait& next);
-    std::optional<std::string> group_exceeded(Wait& next) const;
+    void end(Outcome outcome);
+    /// The outcome, if a limit is exceeded; else `next` is the time until the next look.
+    std::optional<Outcome> look(Wait& next);
+    /// Reads the tree once; the same result.
+    std::optional<Outcome> read_tree(Wait& next);
+    std::optional<Outcome> group_exceeded(Wait& next) const;
     bool tasks_exceeded(const TreeUsage& usage, Wait& next) const;
     bool memory_exceeded(const TreeUsage& usage, Wait& next);
     bool disk_exceeded(Wait& next);
@@ -82,7 +80,7 @@ private:
     Clock::time_point next_reading_{}, last_reading_{}, next_disk_{};
     std::uint64_t last_memory_ = 0;
     double fastest_growth_;  // bytes a second
-    /// When the tree was last seen at work, and what it had used and written by then.
+    /// The last time that the tree was seen at work, and its usage by then.
     Clock::time_point active_{};
     std::chrono::milliseconds active_cpu_{0};
     std::uint64_t active_written_ = 0;

@@ -26,7 +26,7 @@ constexpr std::uint64_t tree_block_size = 512;  // st_blocks, stat(2)
 
 std::string of_process(pid_t pid, const char* what) { return "/proc/" + std::to_string(pid) + "/" + what; }
 
-/// The start of a file of /proc, as much as the numbers need; empty where it cannot be read.
+/// The start of a file of /proc, which holds the numbers; empty if it cannot be read.
 std::string_view read_start(const std::string& path, std::array<char, 4096>& buffer) {
     const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!file) return {};
@@ -34,7 +34,7 @@ std::string_view read_start(const std::string& path, std::array<char, 4096>& buf
     return {buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0))};
 }
 
-/// The number that follows "KEY:" at the beginning of a line; 0 where there is none.
+/// The number that follows "KEY:" at the beginning of a line; 0 if there is none.
 std::uint64_t number_of(std::string_view text, std::string_view key) {
     for (std::size_t line = 0; line < text.size();) {
         const std::string_view rest = text.substr(line);
@@ -52,7 +52,7 @@ std::uint64_t number_of(std::string_view text, std::string_view key) {
     return 0;
 }
 
-/// What open descriptors refer to, each object once.
+/// Unlinked files and memory files that are open, each counted once.
 class OpenFiles {
 public:
     explicit OpenFiles(const std::vector<dev_t>& devices) : devices_(devices) {}
@@ -70,7 +70,7 @@ public:
 private:
     void add(int directory, const char* name) {
         struct stat status {};
-        // A regular file without a name; stat(2) of the link asks for nothing but the inode that is open.
+        // stat(2) of the link asks only for the open inode; wanted are regular files without a name.
         if (::fstatat(directory, name, &status, 0) != 0) return;
         if (!S_ISREG(status.st_mode) || status.st_nlink != 0) return;
         if (!counted_.emplace(status.st_dev, status.st_ino).second) return;
@@ -89,8 +89,8 @@ private:
     HiddenBytes bytes_;
 };
 
-/// Resident and swapped bytes of the run's own segments: /proc/sysvipc/shm (proc(5)) has both, shmctl(2) for
-/// one segment only the size that was asked for.
+/// Resident and swapped bytes of the run's own segments. /proc/sysvipc/shm (proc(5)) has both; shmctl(2) has
+/// only the size that the target asked for.
 std::uint64_t segments(const agent::CreatedIpc& made) {
     const auto& ids = made.ids[static_cast<std::size_t>(agent::ObjectKind::memory)];
     std::set<long long> own;
@@ -118,7 +118,7 @@ TreeUsage TreeMeter::read() {
     TreeUsage usage;
     for (auto& [identity, seen] : seen_) seen.current = false;
     std::uint64_t reaped = 0, own = 0;
-    // The guardian forks nothing but the command: what it has reaped is the tree's.
+    // The guardian forks only the command, so every process that it has reaped belongs to the tree.
     if (const auto guardian = read_process(guardian_)) reaped = guardian->children_ticks;
     for_each_descendant(guardian_, [&](const Process& process) {
         Seen& seen = seen_[{process.pid, process.start_time}];
@@ -140,8 +140,8 @@ TreeUsage TreeMeter::read() {
         ended_written_ += one->second.written;
         one = seen_.erase(one);
     }
-    // Both count what others miss: the kernel's sum those who lived shortly, ours those who were not waited
-    // for.
+    // Each sum counts processes that the other misses: the kernel's the short-lived ones, ours the ones that
+    // no parent waited for.
     max_ticks_ = std::max({max_ticks_, own + reaped, own + ended_ticks_});
     usage.cpu = std::chrono::milliseconds(max_ticks_ * 1000 / ticks_per_second);
     return usage;
@@ -153,7 +153,7 @@ std::uint64_t TreeMeter::memory() const {
     for (const auto& [identity, seen] : seen_) {
         const std::string_view text = read_start(of_process(identity.first, "smaps_rollup"), buffer);
         if (text.empty()) {
-            // Ended meanwhile, or its maps may not be read.
+            // The process has ended, or its maps cannot be read.
             const auto now = read_process(identity.first);
             if (now && now->start_time == identity.second) bytes += now->resident_pages * page_size;
             continue;
@@ -184,7 +184,7 @@ HiddenBytes TreeMeter::hidden(const std::vector<dev_t>& devices) const {
     return bytes;
 }
 
-std::uint64_t shared_memory_of_machine() {
+std::uint64_t shared_memory_of_host() {
     std::array<char, 4096> buffer;
     return number_of(read_start("/proc/meminfo", buffer), "Shmem") * 1024;
 }

@@ -1,9 +1,9 @@
-// What the whole tree of a run uses, as /proc shows it: processes, memory, processor time, what it wrote.
+// Usage of a run's whole tree, as /proc shows it: processes, memory, processor time, written bytes.
 //
-// The target controls how many processes there are, how short they live, whether their deaths are waited for,
-// and where it keeps its bytes: in memory that it maps, in memory files (memfd_create(2)) that it does not
-// map, in System V segments, in files without a name. Each is counted once. What lives and dies between two
-// readings without being waited for (a parent that ignores SIGCHLD) is not seen: docs/limits.md says so.
+// The target controls how many processes there are, how short they live, and whether their deaths are waited
+// for. It also chooses the place of its bytes: mapped memory, memory files (memfd_create(2)) that it does not
+// map, System V segments, unlinked files. Each is counted once. A process that lives and dies between two
+// readings is not seen if its parent does not wait for it (docs/limits.md).
 #pragma once
 
 #include <sys/types.h>
@@ -20,31 +20,31 @@
 namespace callgate::limits {
 
 struct TreeUsage {
-    std::uint64_t tasks = 0;           // threads of living processes, as the kernel's own limits count
-    std::uint64_t resident = 0;        // bytes, what is shared counted in each process
-    std::chrono::milliseconds cpu{0};  // all that ever ran, as far as it was seen
+    std::uint64_t tasks = 0;           // threads of living processes, as the kernel counts them
+    std::uint64_t resident = 0;        // bytes; a shared page counts in each process
+    std::chrono::milliseconds cpu{0};  // of all processes that were seen
 };
 
 /// Bytes that no map of a process shows.
 struct HiddenBytes {
     std::uint64_t memory = 0;   // in memory files and System V segments, mapped or not
-    std::uint64_t unnamed = 0;  // in deleted files on the devices that were asked for
+    std::uint64_t unnamed = 0;  // in unlinked files on the given devices
 };
 
-/// One thread only. Reads files of /proc, and keeps what has ended.
+/// Reads /proc, and remembers processes that have ended. Used by one thread.
 class TreeMeter {
 public:
-    /// The tree beneath `guardian`; `made` outlives the meter.
+    /// Measures the tree beneath `guardian`; `made` outlives the meter.
     TreeMeter(pid_t guardian, const agent::CreatedIpc& made);
 
-    /// One reading of /proc. Later calls are about the processes that it saw.
+    /// Reads /proc once. The other functions concern the processes that it saw.
     TreeUsage read();
-    /// Bytes of memory, shared pages by share (Pss of smaps_rollup, proc(5)), and those that are hidden. Of a
-    /// process whose maps cannot be read the resident bytes count.
+    /// Bytes of memory with the hidden ones; shared pages count by share (Pss of smaps_rollup, proc(5)). A
+    /// process whose maps cannot be read counts with its resident bytes.
     [[nodiscard]] std::uint64_t memory() const;
     /// Bytes that living processes and those that ended since have written (wchar of /proc/PID/io).
     std::uint64_t written();
-    /// `devices`: of the directories whose deleted files count.
+    /// `devices`: unlinked files on these devices count.
     [[nodiscard]] HiddenBytes hidden(const std::vector<dev_t>& devices) const;
 
 private:
@@ -60,8 +60,8 @@ private:
     std::uint64_t max_ticks_ = 0;
 };
 
-/// Bytes of shared memory on the whole machine (Shmem of /proc/meminfo): cheap, so that memory files are
-/// looked for only where there can be some.
-[[nodiscard]] std::uint64_t shared_memory_of_machine();
+/// Bytes of shared memory on the whole host (Shmem of /proc/meminfo). It is cheap to read, and shows whether
+/// there can be memory files to look for.
+[[nodiscard]] std::uint64_t shared_memory_of_host();
 
 }  // namespace callgate::limits

@@ -25,7 +25,7 @@ bool names(const std::string& path, const std::string& controller) {
     return false;
 }
 
-/// Whether this group holds its members to nothing. A file that is not there holds nothing either.
+/// Whether this group sets no limit for its members. A missing file sets none.
 bool is_open(const std::string& group) {
     for (const char* file : {"/memory.max", "/memory.high", "/memory.swap.max", "/pids.max", "/cpu.max"}) {
         const std::string value = first_line(group + file);
@@ -39,8 +39,7 @@ bool writable(const std::string& group) {
            ::access((group + "/cgroup.procs").c_str(), W_OK) == 0;
 }
 
-/// systemd says so by an extended attribute of the group that it gives away (systemd.resource-control(5),
-/// Delegate=).
+/// systemd marks a delegated group by an extended attribute (systemd.resource-control(5), Delegate=).
 bool is_delegated(const UnifiedGroup& group, std::string at) {
     for (; at.size() > group.mount.size(); at.erase(at.rfind('/'))) {
         std::array<char, 2> value{};
@@ -65,7 +64,7 @@ std::optional<UnifiedGroup> unified_group(std::istream& mountinfo, std::istream&
     for (std::string line; path.empty() && std::getline(groups, line);)
         if (line.starts_with("0::/")) path = line.substr(3);
     if (found.mount.empty() || path.empty()) return std::nullopt;
-    // Outside of what is mounted here.
+    // The group lies outside the mount.
     if (path.starts_with("/..") || path.ends_with(" (deleted)")) return std::nullopt;
     if (root != "/") {
         if (path != root && !path.starts_with(root + "/")) return std::nullopt;

@@ -49,19 +49,21 @@ std::string parse_failure(const char* verb, Words words) {
     return failure([&] { (void)parse(verb, words); });
 }
 
-std::string run_failure(Words words) {
-    words.insert(words.end(), {"--", "true"});
-    return failure([&] {
-        SessionConfig config;
-        cli::read_run_options(parse("run", words), places(), config);
-    });
+Request read_options(const Arguments& arguments) {
+    Request request;
+    request.mode = cli::read_mode(arguments);
+    cli::read_run_options(arguments, places(), request);
+    return request;
 }
 
-SessionConfig run_config(Words words) {
+std::string run_failure(Words words) {
     words.insert(words.end(), {"--", "true"});
-    SessionConfig config;
-    cli::read_run_options(parse("run", words), places(), config);
-    return config;
+    return failure([&] { (void)read_options(parse("run", words)); });
+}
+
+Request run_options(Words words) {
+    words.insert(words.end(), {"--", "true"});
+    return read_options(parse("run", words));
 }
 
 rules::LoadContext fake_context() {
@@ -169,9 +171,8 @@ TEST_CASE("a wrong value names the variable that it came from") {
         return name == "CALLGATE_TIMEOUT" ? std::optional<std::string>("soon") : std::nullopt;
     };
     const Arguments arguments = parse("run", {"true"}, environment);
-    SessionConfig config;
     CHECK(failure([&] {
-              cli::read_run_options(arguments, places(), config);
+              (void)read_options(arguments);
           }).starts_with("CALLGATE_TIMEOUT soon: expected a duration"));
 }
 
@@ -215,35 +216,35 @@ TEST_CASE("options of a run reach its configuration") {
     const int extra = ::dup(2);
     REQUIRE(extra > 2);
     const std::string number = std::to_string(extra);
-    const SessionConfig config = run_config({"--timeout",
-                                             "1500ms",
-                                             "--grace",
-                                             "1",
-                                             "--open-files",
-                                             "64",
-                                             "--file-size",
-                                             "2K",
-                                             "--pass-fd",
-                                             number,
-                                             "--pass-fd",
-                                             "1",
-                                             "--background",
-                                             "wait",
-                                             "--nice",
-                                             "3",
-                                             "--ionice",
-                                             "best-effort:2",
-                                             "--audit",
-                                             "log",
-                                             "--report",
-                                             "fd:" + number,
-                                             "--status",
-                                             "fd:" + number,
-                                             "-qv",
-                                             "--no-hints",
-                                             "--json",
-                                             "--die-with-parent",
-                                             "--keep-capabilities"});
+    const Request config = run_options({"--timeout",
+                                        "1500ms",
+                                        "--grace",
+                                        "1",
+                                        "--open-files",
+                                        "64",
+                                        "--file-size",
+                                        "2K",
+                                        "--pass-fd",
+                                        number,
+                                        "--pass-fd",
+                                        "1",
+                                        "--background",
+                                        "wait",
+                                        "--nice",
+                                        "3",
+                                        "--ionice",
+                                        "best-effort:2",
+                                        "--audit",
+                                        "log",
+                                        "--report",
+                                        "fd:" + number,
+                                        "--status",
+                                        "fd:" + number,
+                                        "-qv",
+                                        "--no-hints",
+                                        "--json",
+                                        "--die-with-parent",
+                                        "--keep-capabilities"});
     CHECK(config.limits.wall == std::chrono::milliseconds(1500));
     CHECK(config.grace == std::chrono::seconds(1));
     CHECK(config.limits.open_files == 64);
@@ -263,10 +264,10 @@ TEST_CASE("options of a run reach its configuration") {
     CHECK(config.die_with_parent);
     CHECK(config.keep_capabilities);
     ::close(extra);
-    const SessionConfig plain = run_config({});
+    const Request plain = run_options({});
     CHECK(plain.audit.kind == AuditTarget::Kind::directory);
     CHECK(plain.audit.path == "/state");
-    CHECK(run_config({"--no-audit"}).audit.kind == AuditTarget::Kind::none);
+    CHECK(run_options({"--no-audit"}).audit.kind == AuditTarget::Kind::none);
 }
 
 TEST_CASE("path options allow a file, or everything beneath a directory") {
@@ -429,20 +430,20 @@ TEST_CASE("what keeps a run from working is named with what to do") {
     platform.kernel = "6.1.0";
     platform.listener = Listener::available;
     platform.landlock_abi = 2;
-    CHECK(cli::obstacle(platform).empty());
+    CHECK_FALSE(cli::obstacle(platform));
     platform.ptrace_scope = 2;
-    CHECK(cli::obstacle(platform).find("ptrace_scope is 2") != std::string::npos);
+    CHECK(cli::obstacle(platform).value_or("").find("ptrace_scope is 2") != std::string::npos);
     platform.capabilities = 1ULL << 19;
-    CHECK(cli::obstacle(platform).empty());
+    CHECK_FALSE(cli::obstacle(platform));
     platform.ptrace_scope = 3;
-    CHECK(cli::obstacle(platform).find("ptrace_scope is 3") != std::string::npos);
+    CHECK(cli::obstacle(platform).value_or("").find("ptrace_scope is 3") != std::string::npos);
     platform.ptrace_scope = 1;
     platform.landlock_abi = 0;
-    CHECK(cli::obstacle(platform).find("Landlock") != std::string::npos);
+    CHECK(cli::obstacle(platform).value_or("").find("Landlock") != std::string::npos);
     platform.listener = Listener::nested;
-    CHECK(cli::obstacle(platform).find("within callgate") != std::string::npos);
+    CHECK(cli::obstacle(platform).value_or("").find("within callgate") != std::string::npos);
     platform.listener = Listener::not_killable;
-    CHECK(cli::obstacle(platform).find("5.19") != std::string::npos);
+    CHECK(cli::obstacle(platform).value_or("").find("5.19") != std::string::npos);
 }
 
 TEST_CASE("features follow the Landlock ABI, so that --require can name them") {

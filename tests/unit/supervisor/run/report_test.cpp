@@ -22,7 +22,7 @@ using rules::Operation;
 namespace {
 
 const RunFacts facts{.run = "k3f9",
-                     .mode = "enforce",
+                     .mode = Mode::enforce,
                      .workdir = "/w",
                      .rules_sha256 = "ab12",
                      .command = {"python3", "main.py"},
@@ -35,7 +35,7 @@ const RunFacts facts{.run = "k3f9",
 
 RunOutcome exited(int code) {
     RunOutcome outcome;
-    outcome.outcome = "exited";
+    outcome.outcome = Outcome::exited;
     outcome.exit_status = code;
     outcome.exit_code = code;
     return outcome;
@@ -177,7 +177,7 @@ TEST_CASE("audit mode counts and says what would have been denied") {
     CHECK(report.counts().would_ask == 1);
     CHECK(report.counts().would_kill == 1);
     RunFacts audited = facts;
-    audited.mode = "audit";
+    audited.mode = Mode::audit;
     const std::string footer = report.footer(audited, exited(0), true);
     CHECK(footer.starts_with(
         "callgate: audit mode, nothing was enforced: the rules would have denied 3 calls (run k3f9)\n"));
@@ -283,7 +283,7 @@ TEST_CASE("with the rules, a hint names every option that is needed, and followi
           "--write /home/u/x");
     CHECK(hinted("/own/x", Operation::read).empty());
 
-    // What the first hint says, done to the rules: the call is then allowed.
+    // The first hint, applied to the rules: the call is then allowed.
     list[1].except.emplace();
     list[1].except->path.push_back(
         rules::Glob::compile("/home/u/.ssh/config", rules::GlobKind::path).value());
@@ -329,7 +329,7 @@ TEST_CASE("the report is one JSON object as documented") {
     RunFacts unrecorded = facts;
     unrecorded.audited = false;
     outcome.error = "a\xff";
-    outcome.outcome = "setup_error";
+    outcome.outcome = Outcome::setup_error;
     const json other = json::parse(report.json(unrecorded, outcome, 0, "sha256:00"));
     CHECK(other["audit"].is_null());
     CHECK(other["error"] == "a\\xff");

@@ -4,8 +4,8 @@
 #include <random>
 
 #include "rules/model/rule.hpp"
-#include "supervisor/audit/write/log.hpp"
 #include "supervisor/audit/read/reader.hpp"
+#include "supervisor/audit/write/log.hpp"
 #include "tests/unit/temporary_directory.hpp"
 
 using namespace callgate;
@@ -35,7 +35,7 @@ std::string text(const Entry& entry) {
 /// A log with decisions on every kind of object; ordinary names, and ones that need escapes.
 std::vector<std::string> lines() {
     const tests::TemporaryDirectory base;
-    auto log = Log::at_file(base / "x.jsonl", {.run = "k3f9", .mode = "enforce"});
+    auto log = Log::at_file(base / "x.jsonl", {.run = "k3f9", .mode = Mode::enforce});
     REQUIRE(log);
     REQUIRE((*log)->record(RunStart{}));
     rules::Rule rule;

@@ -43,7 +43,7 @@ std::string steps(const std::string& path) {
 
 TEST_CASE("what the log writes, the reader reads") {
     const TemporaryDirectory base;
-    auto log = Log::at_file(base / "x.jsonl", {.run = "k3f9", .mode = "audit"});
+    auto log = Log::at_file(base / "x.jsonl", {.run = "k3f9", .mode = Mode::audit});
     REQUIRE(log);
     RunStart start;
     start.command = {"python3", "main.py"};
@@ -57,8 +57,8 @@ TEST_CASE("what the log writes, the reader reads") {
         rules::Endpoint{.address = {.bytes = {203, 0, 113, 4}}, .port = 53, .protocol = rules::Protocol::udp};
     decision.verdict = {.action = rules::Action::ask, .error = ECONNREFUSED};
     REQUIRE((*log)->record(decision));
-    REQUIRE((*log)->record(
-        RunEnd{.outcome = "exited", .exit_code = 3, .signal = {}, .duration_ms = 1, .counts = {.allow = 5}}));
+    REQUIRE((*log)->record(RunEnd{
+        .outcome = Outcome::exited, .exit_code = 3, .signal = {}, .duration_ms = 1, .counts = {.allow = 5}}));
 
     auto reader = Reader::open(base / "x.jsonl");
     REQUIRE(reader.has_value());

@@ -45,14 +45,14 @@ TEST_CASE("the time of a record becomes microseconds, and what is no time nothin
 TEST_CASE("a histogram keeps every call, in steps that never become more") {
     Histogram times;
     for (std::int64_t second = 0; second < 100'000; ++second)
-        times.add(1'000'000 * second, second % 10 == 0 ? Outcome::refused : Outcome::allowed);
-    times.add(-5, Outcome::would);
+        times.add(1'000'000 * second, second % 10 == 0 ? report::Outcome::refused : report::Outcome::allowed);
+    times.add(-5, report::Outcome::would);
     CHECK(times.steps().size() <= Histogram::max_steps);
     Tally all{};
     for (const Tally& step : times.steps())
         for (std::size_t one = 0; one < outcomes; ++one) all[one] += step[one];
     CHECK(all == Tally{90'000, 10'000, 1});
-    times.add(INT64_MAX, Outcome::allowed);
+    times.add(INT64_MAX, report::Outcome::allowed);
     CHECK(times.steps().size() <= Histogram::max_steps);
 }
 
@@ -68,9 +68,9 @@ TEST_CASE("texts are kept once, within a bound") {
 TEST_CASE("a path beyond the bound counts for its directory") {
     Strings strings(64 + 2 + 64 + 4);  // room for "/a" and "/a/b"
     Objects objects(strings);
-    objects.add(read_of("/a/b"), Outcome::allowed);
-    objects.add(read_of("/a/c/d"), Outcome::refused);
-    objects.add(read_of("/x"), Outcome::refused);
+    objects.add(read_of("/a/b"), report::Outcome::allowed);
+    objects.add(read_of("/a/c/d"), report::Outcome::refused);
+    objects.add(read_of("/x"), report::Outcome::refused);
     REQUIRE(objects.all().size() == 3);
     CHECK(objects.all()[2].kind == ObjectKind::beneath);
     CHECK(strings.text(objects.all()[2].text) == "/a");
@@ -87,7 +87,7 @@ TEST_CASE("a process finds its parent by pid and time, and never in a circle") {
         entry.pid = pid;
         entry.start_time = start;
         entry.parent = parent;
-        return processes.add(entry, 0, 0, Outcome::allowed);
+        return processes.add(entry, 0, 0, report::Outcome::allowed);
     };
     const auto old = add(10, 1, 99), parent = add(10, 50, 99), child = add(11, 60, 10),
                early = add(12, 20, 10);

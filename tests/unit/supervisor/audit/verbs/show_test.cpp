@@ -66,7 +66,7 @@ rules::Rule rule_named(std::string id) {
 }
 
 /// One run: start, four decisions, end.
-void write_run(const std::string& directory, const std::string& run, const std::string& mode = "enforce") {
+void write_run(const std::string& directory, const std::string& run, Mode mode = Mode::enforce) {
     auto log = Log::in_directory(directory, {.run = run, .mode = mode});
     REQUIRE(log);
     const rules::Rule secrets = rule_named("secrets"), workdir = rule_named("workdir");
@@ -87,7 +87,7 @@ void write_run(const std::string& directory, const std::string& run, const std::
     asked.operation = rules::Operation::connect;
     asked.verdict = {.action = rules::Action::ask, .error = ECONNREFUSED};
     REQUIRE((*log)->record(asked));
-    REQUIRE((*log)->record(RunEnd{.outcome = "exited",
+    REQUIRE((*log)->record(RunEnd{.outcome = Outcome::exited,
                                   .exit_code = 1,
                                   .signal = {},
                                   .duration_ms = 5,
@@ -184,7 +184,7 @@ TEST_CASE("colours are there only when asked for") {
 
 TEST_CASE("in audit mode verdicts read as what would have been") {
     const TemporaryDirectory base;
-    auto log = Log::in_directory(base.path, {.run = "k3f9", .mode = "audit"});
+    auto log = Log::in_directory(base.path, {.run = "k3f9", .mode = Mode::audit});
     REQUIRE(log);
     const rules::Rule secrets = rule_named("secrets");
     Decision noted = decision(secrets, "/x");
@@ -199,7 +199,7 @@ TEST_CASE("nothing that a target or a forger chose reaches the terminal raw") {
         "/a\033[2J\r\n\u202e\u200b\xff\x9b"
         "b";
     {
-        auto log = Log::in_directory(base.path, {.run = "k3f9", .mode = "enforce"});
+        auto log = Log::in_directory(base.path, {.run = "k3f9", .mode = Mode::enforce});
         REQUIRE(log);
         const rules::Rule rule = rule_named("r\033]0;x\a");
         Decision one = decision(rule, hostile, hostile);
@@ -252,7 +252,7 @@ TEST_CASE("a log is found by run, by path, and as the newest") {
 TEST_CASE("a command longer than a row is cut, and only then") {
     const TemporaryDirectory base;
     {
-        auto log = Log::in_directory(base.path, {.run = "k3f9", .mode = "enforce"});
+        auto log = Log::in_directory(base.path, {.run = "k3f9", .mode = Mode::enforce});
         REQUIRE(log);
         RunStart start;
         start.command = {"sh", "-c", std::string(5000, 'x')};
@@ -271,7 +271,7 @@ TEST_CASE(
     const TemporaryDirectory base;
     write_run(base.path, "aaaa");
     {
-        auto log = Log::in_directory(base.path, {.run = "bbbb", .mode = "enforce", .segment_bytes = 1});
+        auto log = Log::in_directory(base.path, {.run = "bbbb", .mode = Mode::enforce, .segment_bytes = 1});
         REQUIRE(log);
         for (int index = 0; index < 3; ++index) REQUIRE((*log)->record(RunStart{}));
     }
@@ -328,7 +328,7 @@ TEST_CASE("tail shows the last records") {
 
 TEST_CASE("tail -f goes on over new records and segments until the end of the run") {
     const TemporaryDirectory base;
-    auto log = Log::in_directory(base.path, {.run = "k3f9", .mode = "enforce", .segment_bytes = 1500});
+    auto log = Log::in_directory(base.path, {.run = "k3f9", .mode = Mode::enforce, .segment_bytes = 1500});
     REQUIRE(log);
     REQUIRE((*log)->record(RunStart{}));
     TailOptions options{.show = all_of(base), .lines = 10, .follow = true};

@@ -53,7 +53,7 @@ void write_run(Log& log, int decisions) {
 std::string made_log(const TemporaryDirectory& base, int decisions, Log::Options options = {}) {
     const std::string path = base / "x.jsonl";
     options.run = "k3f9";
-    options.mode = "enforce";
+    options.mode = Mode::enforce;
     auto log = Log::at_file(path, std::move(options));
     REQUIRE(log);
     write_run(**log, decisions);
@@ -111,7 +111,7 @@ void check_one(const std::string& path, Damage damage, std::uint64_t sequence) {
 TEST_CASE("a log as it was written is whole, checkpoints and all, and ends in its head") {
     const TemporaryDirectory base;
     const std::string path = base / "x.jsonl";
-    auto log = Log::at_file(path, {.run = "k3f9", .mode = "enforce", .checkpoint_records = 10});
+    auto log = Log::at_file(path, {.run = "k3f9", .mode = Mode::enforce, .checkpoint_records = 10});
     REQUIRE(log);
     write_run(**log, 35);
     CHECK((*log)->sync_due());
@@ -128,7 +128,7 @@ TEST_CASE("a log as it was written is whole, checkpoints and all, and ends in it
 TEST_CASE("segments are linked, and one that is missing is noticed") {
     const TemporaryDirectory base;
     const std::string directory = base / "state";
-    auto log = Log::in_directory(directory, {.run = "k3f9", .mode = "enforce", .segment_bytes = 4096});
+    auto log = Log::in_directory(directory, {.run = "k3f9", .mode = Mode::enforce, .segment_bytes = 4096});
     REQUIRE(log);
     write_run(**log, 40);
     const std::string path = (*log)->path();

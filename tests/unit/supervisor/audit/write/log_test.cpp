@@ -25,7 +25,7 @@ namespace {
 
 using callgate::tests::TemporaryDirectory;
 
-const Log::Options options{.run = "k3f9", .mode = "enforce"};
+const Log::Options options{.run = "k3f9", .mode = Mode::enforce};
 
 Decision decision(std::string_view path = "/w/file") {
     Decision one;
@@ -112,7 +112,7 @@ TEST_CASE("a directory that others may write to, or a link to one, is refused") 
     CHECK(fs::is_empty(base / "real"));
     write(base / "file", "x");
     CHECK(error_of(Log::in_directory(base / "file", options)) == ENOTDIR);
-    CHECK(error_of(Log::in_directory(base / "real", {.run = "../x", .mode = "enforce"})) == EINVAL);
+    CHECK(error_of(Log::in_directory(base / "real", {.run = "../x", .mode = Mode::enforce})) == EINVAL);
 }
 
 TEST_CASE("a directory that others may read becomes private") {
@@ -143,7 +143,7 @@ TEST_CASE("a log at a file is new or continued, never through a link or into som
         REQUIRE((*log)->record(decision()));
         CHECK(error_of(Log::at_file(base / "log", options)) == EWOULDBLOCK);  // one run at a time
     }
-    auto log = Log::at_file(base / "log", {.run = "next", .mode = "enforce"});
+    auto log = Log::at_file(base / "log", {.run = "next", .mode = Mode::enforce});
     REQUIRE(log);
     REQUIRE((*log)->record(decision()));
     CHECK(lines(base / "log").size() == 2);
@@ -241,7 +241,8 @@ TEST_CASE("eight threads write whole lines with numbers in file order while anot
 
 TEST_CASE("a full segment is followed by the next, and numbers go on") {
     const TemporaryDirectory base;
-    auto log = Log::in_directory(base / "state", {.run = "k3f9", .mode = "enforce", .segment_bytes = 2000});
+    auto log =
+        Log::in_directory(base / "state", {.run = "k3f9", .mode = Mode::enforce, .segment_bytes = 2000});
     REQUIRE(log);
     for (int index = 0; index < 10; ++index) {
         REQUIRE((*log)->record(decision()));

@@ -19,7 +19,7 @@ using nlohmann::json;
 namespace {
 
 template <typename Record>
-std::string line_of(const Record& record, std::uint64_t sequence = 412, std::string_view mode = "enforce") {
+std::string line_of(const Record& record, std::uint64_t sequence = 412, Mode mode = Mode::enforce) {
     Buffer out(16);
     const std::size_t at = format(out, {"k3f9", mode}, record);
     const std::size_t start = put_sequence(out, at, sequence);
@@ -270,7 +270,6 @@ TEST_CASE("run.start has the command without its secrets, and only so much of it
                    .home = "/home/u",
                    .config = "/home/u/.config/callgate",
                    .rules_sha256 = "ab",
-                   .mode = "enforce",
                    .kernel = "6.1.0",
                    .host = "box",
                    .surroundings = {.expanded = {{"/w/**/.env", true, {"/w/.env", "/w/a\\[/.env"}},
@@ -308,7 +307,7 @@ TEST_CASE("run.start has the command without its secrets, and only so much of it
 }
 
 TEST_CASE("run.end, act.failed, answer.lost and recovered say what happened") {
-    const RunEnd end{.outcome = "signaled",
+    const RunEnd end{.outcome = Outcome::signaled,
                      .exit_code = std::nullopt,
                      .signal = 9,
                      .duration_ms = 812,

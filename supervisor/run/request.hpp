@@ -1,0 +1,102 @@
+// The values that a run is made from, one type per phase.
+//
+// `Request` holds what options and host say before any rule is read. `Compiled` holds what the rules make of
+// it. `Command` holds what the agent becomes. Each is complete when it is made, and does not change. A
+// function that needs the plan takes a `Compiled`. All of it is trusted: the target chooses none of these
+// values.
+#pragma once
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/guardian.hpp"
+#include "base/process/signals.hpp"
+#include "rules/load/load_snapshot.hpp"
+#include "rules/match/rule_set.hpp"
+#include "rules/model/limits.hpp"
+#include "rules/plan/plan.hpp"
+#include "supervisor/approval/approval_service.hpp"
+#include "supervisor/audit/write/outcome.hpp"
+#include "supervisor/audit/write/signature.hpp"
+
+namespace callgate {
+
+/// The target of the audit log.
+struct AuditTarget {
+    enum class Kind : std::uint8_t { directory, file, descriptor, none };
+    Kind kind = Kind::directory;
+    std::string path;
+    int descriptor = -1;
+    std::optional<audit::SigningKey> key;
+    bool syslog = false;  // the system's log gets a copy of each record
+};
+
+/// The target of a report or a status line: a file, a descriptor, or nothing.
+struct OutputTarget {
+    std::string path;
+    int descriptor = -1;
+    [[nodiscard]] bool wanted() const { return !path.empty() || descriptor >= 0; }
+};
+
+/// State that callgate inherited from the process that started it. Make it before any signal is changed.
+struct Caller {
+    SignalState signals = SignalState::current();
+    pid_t parent = ::getppid();
+};
+
+/// A run as options and host describe it, before any rule is read.
+struct Request {
+    Caller caller;
+    std::string run;                  // "k3f9a2": names log, report and mostly the private directory
+    std::string workdir;              // canonical
+    std::string directory;            // the command starts here (--cwd, default workdir)
+    std::string temporary_directory;  // the guardian makes it; it is removed at the end
+    std::string home;                 // a grant never covers it as a whole
+    std::string config_home;          // ${config}
+    Mode mode = Mode::enforce;
+    AuditTarget audit;
+    approval::AskSettings ask;
+    OutputTarget report, status;
+    rules::Limits limits;  // of the options
+    std::chrono::milliseconds grace{2000};
+    agent::Background background = agent::Background::end;
+    std::vector<int> pass;
+    bool keep_capabilities = false;
+    bool die_with_parent = false;
+    int nice = 0;
+    std::optional<int> io_priority;
+    bool quiet = false, hints = true, verbose = false, json = false;
+};
+
+/// A request's rules, loaded and planned for this host.
+struct Compiled {
+    std::shared_ptr<const rules::RuleSet> rules;     // the user's
+    std::shared_ptr<const rules::RuleSet> enforced;  // the same; audit mode: only callgate's own rules
+    rules::Plan plan;                                // of `enforced`
+    std::optional<rules::Plan> observed_plan;        // audit mode: of `rules`
+    std::vector<std::string> profiles;               // names, for run.start
+    std::string rules_sha256;
+    rules::LoadSnapshot surroundings;  // facts that the rules took from the host
+    std::vector<std::string> degraded;
+    rules::Limits limits;
+    rules::Environment environment;
+    /// The person's terminal, if the run uses a terminal of its own (--ask tty, or auto with rules that ask).
+    std::shared_ptr<approval::Terminal> terminal;
+};
+
+/// The command with everything that the agent needs to become it.
+struct Command {
+    std::vector<std::string> words;        // argv
+    std::vector<std::string> environment;  // final, "NAME=value"
+    std::vector<std::string> held_back;    // names of variables that hold a credential and were not passed
+    std::vector<std::string> executables;  // absolute candidates in PATH order (agent::CommandSpec)
+    rules::Limits limits;                  // the tighter of options and rules
+};
+
+}  // namespace callgate
