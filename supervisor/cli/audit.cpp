@@ -80,9 +80,9 @@ audit::VerifyOptions read_verify(const Arguments& arguments, const audit::LogCho
                           ": expected 64 hex digits, as audit.head in the report");
     }
     if (const auto file = arguments.value("key")) {
-        std::string error;
-        options.key = audit::VerifyingKey::load(*file, error);
-        if (!options.key) throw Failure(arguments.origin("key") + ": " + error);
+        auto key = audit::VerifyingKey::load(*file);
+        if (!key) throw Failure(arguments.origin("key") + ": " + key.error().text);
+        options.key = std::move(*key);
     }
     return options;
 }

@@ -38,11 +38,9 @@ std::string find_file(const Arguments& arguments) {
     const std::vector<std::string>& words = arguments.rest();
     if (words.size() > 1)
         throw Failure("too many arguments; usage: callgate explain --from-log SEQ [LOG] [OPTIONS]");
-    std::string error;
-    std::string path =
-        audit::find_log({.state = find_places().state, .log = words.empty() ? "" : words[0]}, error);
-    if (path.empty()) throw Failure(error);
-    return path;
+    auto path = audit::find_log({.state = find_places().state, .log = words.empty() ? "" : words[0]});
+    if (!path) throw Failure(path.error().text);
+    return std::move(*path);
 }
 
 /// Finds the record; if the file has several runs, that of the last run that has one.
@@ -55,8 +53,7 @@ std::optional<Found> find_record(const std::string& path, std::uint64_t sequence
         if (step != audit::Reader::Step::record) continue;
         const audit::Entry& entry = reader->entry();
         if (entry.sequence != sequence && entry.action != "run.start") continue;
-        std::string problem;
-        auto request = audit::parse_request(reader->line(), problem);
+        auto request = audit::parse_request(reader->line());
         if (!request) continue;
         if (entry.action == "run.start") {
             current.workdir = request->workdir;

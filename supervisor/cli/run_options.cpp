@@ -191,9 +191,9 @@ void read_process_options(const Arguments& arguments, Request& request) {
 void read_sign_key(const Arguments& arguments, Request& request) {
     const std::optional<std::string> file = arguments.value("sign-key");
     if (!file) return;
-    std::string error;
-    request.audit.key = audit::SigningKey::load(*file, error);
-    if (!request.audit.key) throw Failure(arguments.origin("sign-key") + ": " + error);
+    auto key = audit::SigningKey::load(*file);
+    if (!key) throw Failure(arguments.origin("sign-key") + ": " + key.error().text);
+    request.audit.key = std::move(*key);
 }
 
 void read_audit(const Arguments& arguments, const std::string& state, Request& request) {

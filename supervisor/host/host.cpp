@@ -227,7 +227,11 @@ rules::LoadContext host_context(const Places& places, const std::string& workdir
     context.home = places.home;
     context.tmp = tmp;
     context.config = places.config;
-    context.read_file = read_regular_file;
+    context.read_file = [](const std::string& path, std::size_t limit) -> Expected<std::string> {
+        auto text = read_regular_file(path, limit);
+        if (text.index() == 1) return Problem{std::get<1>(std::move(text))};
+        return std::get<0>(std::move(text));
+    };
     context.tree = &tree;
     context.canonical = places.canonical ? places.canonical : CachedCanonical{};
     context.resolve = addresses_of;

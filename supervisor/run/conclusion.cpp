@@ -28,11 +28,10 @@ void record_end(const Conclusion& end, RunOutcome& outcome) {
 
 void note_lost_records(const Conclusion& end, RunOutcome& outcome) {
     if (end.syslog != nullptr) {
-        std::string why;
-        const std::uint64_t lost = end.syslog->finish(max_syslog_wait, why);
-        if (lost > 0 && outcome.error.empty())
-            outcome.error = plural(lost, "record") + " did not reach the system's log (" + why +
-                            "): the audit log has them";
+        const auto lost = end.syslog->finish(max_syslog_wait);
+        if (lost.records > 0 && outcome.error.empty())
+            outcome.error = plural(lost.records, "record") + " did not reach the system's log (" +
+                            lost.why.message() + "): the audit log has them";
     }
     if (outcome.log_error != 0 && outcome.error.empty())
         outcome.error = "the audit log could not be written (" + because(outcome.log_error) +

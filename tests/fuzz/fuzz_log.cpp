@@ -45,9 +45,8 @@ void read_lines(const std::string& path, std::size_t lines) {
         if (step == audit::Reader::Step::bad && reader.problem().empty())
             broken("a bad line without a reason");
         audit::Entry quick;
-        std::string problem;
         if (audit::scan_decision(reader.line(), quick)) {
-            const auto slow = audit::parse_record(reader.line(), problem);
+            const auto slow = audit::parse_record(reader.line());
             if (!slow || slow->object != quick.object || slow->verdict != quick.verdict ||
                 slow->rule != quick.rule || slow->sequence != quick.sequence || slow->host != quick.host)
                 broken("a line that is read in two ways", reader.line());

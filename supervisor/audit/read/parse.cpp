@@ -3,8 +3,8 @@
 #include <charconv>
 
 #include "base/escape.hpp"
-#include "supervisor/audit/read/reader.hpp"
 #include "base/json_read.hpp"
+#include "supervisor/audit/read/reader.hpp"
 
 namespace callgate::audit {
 
@@ -104,27 +104,25 @@ bool too_deep(std::string_view line) {
 
 }  // namespace
 
-std::optional<Entry> parse_record(std::string_view line, std::string& problem) {
+Expected<void> check_schema(const std::string& schema) {
+    if (schema.empty() || schema.starts_with("1.")) return {};
+    return Problem{"a record of schema " + terminal_safe(schema) +
+                   ", which this version does not know (it reads 1.x)"};
+}
+
+Expected<Entry> parse_record(std::string_view line) {
     const json record = json::parse(line, nullptr, false);
-    if (record.is_discarded() || too_deep(line)) {
-        problem = record.is_discarded() ? "not JSON" : "nested deeper than a record is";
-        return std::nullopt;
-    }
+    if (record.is_discarded()) return Problem{"not JSON"};
+    if (too_deep(line)) return Problem{"nested deeper than a record is"};
     const json& ours = member(record, "callgate");
     Entry entry;
     entry.time = text(member(record, "@timestamp"));
     entry.action = text(member(record, "event", "action"));
     entry.sequence = number(member(record, "event", "sequence"));
-    if (!ours.is_object() || entry.time.empty() || entry.action.empty() || entry.sequence == 0) {
-        problem = "not a record of callgate (it lacks @timestamp, event.action, event.sequence or callgate)";
-        return std::nullopt;
-    }
-    if (const std::string schema = text(member(ours, "schema"));
-        !schema.empty() && !schema.starts_with("1.")) {
-        problem = "a record of schema " + terminal_safe(schema) +
-                  ", which this version does not know (it reads 1.x)";
-        return std::nullopt;
-    }
+    if (!ours.is_object() || entry.time.empty() || entry.action.empty() || entry.sequence == 0)
+        return Problem{
+            "not a record of callgate (it lacks @timestamp, event.action, event.sequence or callgate)"};
+    if (const auto known = check_schema(text(member(ours, "schema"))); !known) return known.error();
     entry.run = text(member(ours, "run"));
     entry.mode = text(member(ours, "mode"));
     entry.pid = small_number(member(record, "process", "pid")).value_or(0);

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "supervisor/audit/write/format.hpp"
 #include "supervisor/audit/read/lines.hpp"
+#include "supervisor/audit/write/format.hpp"
 #include "supervisor/audit/write/log_file.hpp"
 
 namespace callgate::audit {
@@ -47,8 +47,11 @@ Reader::Step Reader::next() {
             break;
     }
     if (scan_decision(state.lines.text(), state.entry)) return Step::record;
-    std::optional<Entry> entry = parse_record(state.lines.text(), state.problem);
-    if (!entry) return Step::bad;
+    Expected<Entry> entry = parse_record(state.lines.text());
+    if (!entry) {
+        state.problem = entry.error().text;
+        return Step::bad;
+    }
     state.entry = std::move(*entry);
     return Step::record;
 }
@@ -71,8 +74,9 @@ std::optional<Entry> last_record(const std::string& path) {
     if (end == std::string::npos || end == 0) return std::nullopt;
     const std::size_t before = tail.rfind('\n', end - 1);
     const std::size_t start = before == std::string::npos ? 0 : before + 1;
-    std::string problem;
-    return parse_record(std::string_view(tail).substr(start, end - start), problem);
+    Expected<Entry> entry = parse_record(std::string_view(tail).substr(start, end - start));
+    if (!entry) return std::nullopt;
+    return std::move(*entry);
 }
 
 std::string segment_path(const std::string& first, unsigned number) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/expected.hpp"
 #include "base/result.hpp"
 #include "supervisor/audit/write/record.hpp"
 
@@ -48,8 +49,11 @@ struct Entry {
 /// Of a process.entity_id: "4312@88123" → 88123; 0 where it has not that form.
 [[nodiscard]] std::uint64_t start_of(std::string_view entity);
 
-/// Parses one line without its newline; nothing, and why in `problem`, where it is no record.
-[[nodiscard]] std::optional<Entry> parse_record(std::string_view line, std::string& problem);
+/// Parses one line without its newline. Fails if it is no record.
+[[nodiscard]] Expected<Entry> parse_record(std::string_view line);
+
+/// Fails if this version does not know records of `schema`.
+[[nodiscard]] Expected<void> check_schema(const std::string& schema);
 
 /// The same for a decision as callgate writes them, many times as fast and in place: true where `line` is
 /// one, and `entry` then is what parse_record gives. False says nothing.

@@ -26,8 +26,7 @@ void Denials::add(const Entry& entry, Outcome outcome, std::int64_t time, std::u
     }
     numbers_.emplace(key, static_cast<std::uint32_t>(denials_.size()));
     denial.first = denial.last = time;
-    std::string problem;
-    if (const auto request = parse_request(line, problem)) denial.fix = fix_for(*request, entry.operation);
+    if (const auto request = parse_request(line)) denial.fix = fix_for(*request, entry.operation);
     fix_bytes_ += denial.fix.option.size() + denial.fix.also.size();
     if (fix_bytes_ > max_fix_bytes)
         denial.fix = {"", "", "left out, as the page would become too large: see callgate audit show"};

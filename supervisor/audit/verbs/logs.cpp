@@ -111,7 +111,7 @@ std::vector<std::string> logs_in(const std::string& directory) {
     return paths;
 }
 
-std::string find_log(const LogChoice& choice, std::string& error) {
+Expected<std::string> find_log(const LogChoice& choice) {
     const std::vector<std::string> logs =
         choice.log.find('/') == std::string::npos ? logs_in(choice.state) : std::vector<std::string>();
     for (auto path = logs.rbegin(); path != logs.rend(); ++path) {
@@ -120,9 +120,8 @@ std::string find_log(const LogChoice& choice, std::string& error) {
     }
     std::error_code ignored;
     if (!choice.log.empty() && fs::exists(choice.log, ignored)) return choice.log;
-    error = choice.log.empty() ? "no audit log in " + choice.state
-                               : "no run and no file '" + choice.log + "' (callgate audit ls lists the runs)";
-    return {};
+    if (choice.log.empty()) return Problem{"no audit log in " + choice.state};
+    return Problem{"no run and no file '" + choice.log + "' (callgate audit ls lists the runs)"};
 }
 
 int list(std::ostream& out, std::ostream&, const ListOptions& options) {
@@ -147,13 +146,12 @@ int list(std::ostream& out, std::ostream&, const ListOptions& options) {
 }
 
 int last(std::ostream& out, std::ostream& errors, const std::string& state) {
-    std::string error;
-    const std::string path = find_log({.state = state, .log = ""}, error);
-    if (path.empty()) {
-        errors << terminal_safe(error) << '\n';
+    const Expected<std::string> path = find_log({.state = state, .log = ""});
+    if (!path) {
+        errors << terminal_safe(path.error().text) << '\n';
         return exit_wrong_use;
     }
-    out << path << '\n';
+    out << *path << '\n';
     return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "base/json_read.hpp"
 #include "base/number.hpp"
 #include "rules/model/address.hpp"
+#include "supervisor/audit/read/reader.hpp"
 #include "supervisor/audit/verbs/replay.hpp"
 
 namespace callgate::audit {
@@ -139,19 +140,12 @@ void read_answer(RecordedRequest& request, const json& ours) {
 
 }  // namespace
 
-std::optional<RecordedRequest> parse_request(std::string_view line, std::string& problem) {
+Expected<RecordedRequest> parse_request(std::string_view line) {
     const json record = json::parse(line, nullptr, false);
+    if (record.is_discarded()) return Problem{"not JSON"};
     const json& ours = member(record, "callgate");
-    if (record.is_discarded() || !ours.is_object() || !member(record, "event").is_object()) {
-        problem = record.is_discarded() ? "not JSON" : "not a record of callgate";
-        return std::nullopt;
-    }
-    if (const std::string schema = text(member(ours, "schema"));
-        !schema.empty() && !schema.starts_with("1.")) {
-        problem = "a record of schema " + terminal_safe(schema) +
-                  ", which this version does not know (it reads 1.x)";
-        return std::nullopt;
-    }
+    if (!ours.is_object() || !member(record, "event").is_object()) return Problem{"not a record of callgate"};
+    if (auto known = check_schema(text(member(ours, "schema"))); !known) return known.error();
     RecordedRequest request;
     request.call = text(member(member(record, "event"), "action"));
     request.sequence = number(member(record, "event", "sequence"));

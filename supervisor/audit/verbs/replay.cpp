@@ -192,21 +192,23 @@ bool answered(const RecordedRequest& request) {
 }
 
 int replay(std::ostream& out, std::ostream& errors, const ReplayOptions& options) {
-    std::string error;
-    const std::string path = find_log(options.log, error);
-    auto lines = Lines::open(path);
-    if (!lines) {
-        errors << terminal_safe(path.empty() ? error : path + ": " + lines.error().message()) << '\n';
+    const auto fail = [&errors](const std::string& why) {
+        errors << terminal_safe(why) << '\n';
         return exit_wrong_use;
-    }
+    };
+    const Expected<std::string> path = find_log(options.log);
+    if (!path) return fail(path.error().text);
+    auto lines = Lines::open(*path);
+    if (!lines) return fail(*path + ": " + lines.error().message());
     Comparison result;
     std::shared_ptr<const rules::RuleSet> rules;
     BadLines bad(errors);
     for (Lines::Step step; (step = lines->next()) != Lines::Step::end;) {
-        std::string problem = "longer than a record can be";
-        const auto request = step == Lines::Step::line ? parse_request(lines->text(), problem) : std::nullopt;
+        const auto request = step == Lines::Step::line
+                                 ? parse_request(lines->text())
+                                 : Expected<RecordedRequest>(Problem{"longer than a record can be"});
         if (!request) {
-            bad.add(lines->path(), lines->number(), problem);
+            bad.add(lines->path(), lines->number(), request.error().text);
             continue;
         }
         if (request->starts_run || (!rules && !request->was.empty())) {

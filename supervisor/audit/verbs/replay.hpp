@@ -14,10 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "rules/match/rule_set.hpp"
+#include "base/expected.hpp"
 #include "rules/load/load_snapshot.hpp"
-#include "supervisor/audit/write/record.hpp"
+#include "rules/match/rule_set.hpp"
 #include "supervisor/audit/verbs/show.hpp"
+#include "supervisor/audit/write/record.hpp"
 
 namespace callgate::audit {
 
@@ -43,8 +44,8 @@ struct RecordedRequest {
     std::string workdir, temporary_directory, home, config, rules_sha256;
     rules::LoadSnapshot surroundings;
 };
-/// Nothing, and why in `problem`, where the line is no record. Other records have no `was`.
-[[nodiscard]] std::optional<RecordedRequest> parse_request(std::string_view line, std::string& problem);
+/// Fails if the line is no record. Records that are no decisions have no `was`.
+[[nodiscard]] Expected<RecordedRequest> parse_request(std::string_view line);
 
 /// Whether somebody's answer decided: of a person, of a program, of nobody in time, or by a grant.
 [[nodiscard]] bool answered(const RecordedRequest& request);

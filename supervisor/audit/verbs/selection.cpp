@@ -57,25 +57,29 @@ bool take_zone(const char*& at, int& seconds) {
     return true;
 }
 
-std::optional<rules::Glob> compile(const std::string& pattern, const char* what, std::string& error) {
-    // Text, not path: people write *.ssh* for anything with .ssh in it.
+/// Text, not path: people write *.ssh* for anything with .ssh in it. No pattern, no glob.
+Expected<std::optional<rules::Glob>> compile(const std::string& pattern, const char* what) {
+    if (pattern.empty()) return std::optional<rules::Glob>();
     Expected<rules::Glob> glob = rules::Glob::compile(pattern, rules::GlobKind::text);
-    if (glob) return std::move(*glob);
-    error = std::string(what) + ": " + glob.error().text;
-    return std::nullopt;
+    if (!glob) return Problem{std::string(what) + ": " + glob.error().text};
+    return std::optional<rules::Glob>(std::move(*glob));
 }
 
-/// Replaces a time by its form in records; false, and `error` set, where it is none.
-bool normalise(std::string& time, const char* what, std::time_t now, std::string& error) {
-    if (time.empty()) return true;
+/// The time in the form of records; "" for none.
+Expected<std::string> normalise(const std::string& time, const char* what, std::time_t now) {
+    if (time.empty()) return std::string();
     const std::optional<std::string> parsed = parse_time(time, now);
-    if (!parsed) {
-        error = std::string(what) +
-                ": expected a time (2026-11-20T10:11:12, UTC without a zone) or a time span (10m)";
-        return false;
-    }
-    time = *parsed;
-    return true;
+    if (parsed) return *parsed;
+    return Problem{std::string(what) +
+                   ": expected a time (2026-11-20T10:11:12, UTC without a zone) or a time span (10m)"};
+}
+
+/// Moves what `from` holds to `to`.
+template <class Value, class To>
+Expected<void> put(Expected<Value> from, To& to) {
+    if (!from) return from.error();
+    to = std::move(*from);
+    return {};
 }
 
 }  // namespace
@@ -114,39 +118,34 @@ std::optional<std::string> parse_time(const std::string& text, std::time_t now) 
     return timestamp({.tv_sec = ::timegm(&parts) - zone, .tv_nsec = nanoseconds});
 }
 
-std::optional<Selection> Selection::make(const Filter& filter, std::time_t now, std::string& error) {
+Expected<Selection> Selection::make(const Filter& filter, std::time_t now) {
     Selection selection;
-    selection.filter_ = filter;
+    if (const auto read = selection.read(filter, now); !read) return read.error();
+    return selection;
+}
+
+Expected<void> Selection::read(const Filter& filter, std::time_t now) {
+    filter_ = filter;
     if (!filter.verdict.empty() && filter.verdict != "allow" && filter.verdict != "ask" &&
-        filter.verdict != "deny" && filter.verdict != "kill") {
-        error = "--verdict: expected allow, ask, deny or kill";
-        return std::nullopt;
-    }
+        filter.verdict != "deny" && filter.verdict != "kill")
+        return Problem{"--verdict: expected allow, ask, deny or kill"};
     if (!filter.operation.empty()) {
         const auto operations = rules::parse_operations(filter.operation);
-        if (!operations) {
-            error =
+        if (!operations)
+            return Problem{
                 "--operation: expected read, write, modify, create, delete, metadata, execute, connect or "
-                "bind";
-            return std::nullopt;
-        }
-        selection.operations_ = *operations;
+                "bind"};
+        operations_ = *operations;
     }
-    if (!filter.object.empty() && !(selection.object_ = compile(filter.object, "--object", error)))
-        return std::nullopt;
-    if (!filter.program.empty() && !(selection.program_ = compile(filter.program, "--program", error))) {
-        return std::nullopt;
-    }
-    if (!filter.tree.empty() && !selection.read_tree(filter.tree)) {
-        error = "--tree: expected a pid such as 4312, or pid@start as process.entity_id has it";
-        return std::nullopt;
-    }
-    if (!normalise(selection.filter_.since, "--since", now, error)) return std::nullopt;
-    if (!normalise(selection.filter_.until, "--until", now, error)) return std::nullopt;
-    selection.decisions_only_ = !filter.verdict.empty() || !filter.operation.empty() ||
-                                !filter.rule.empty() || !filter.object.empty() || !filter.program.empty() ||
-                                !filter.tree.empty();
-    return selection;
+    if (auto object = put(compile(filter.object, "--object"), object_); !object) return object;
+    if (auto program = put(compile(filter.program, "--program"), program_); !program) return program;
+    if (!filter.tree.empty() && !read_tree(filter.tree))
+        return Problem{"--tree: expected a pid such as 4312, or pid@start as process.entity_id has it"};
+    if (auto since = put(normalise(filter.since, "--since", now), filter_.since); !since) return since;
+    if (auto until = put(normalise(filter.until, "--until", now), filter_.until); !until) return until;
+    decisions_only_ = !filter.verdict.empty() || !filter.operation.empty() || !filter.rule.empty() ||
+                      !filter.object.empty() || !filter.program.empty() || !filter.tree.empty();
+    return {};
 }
 
 bool Selection::read_tree(const std::string& text) {

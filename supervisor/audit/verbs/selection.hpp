@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "base/expected.hpp"
 #include "rules/model/glob.hpp"
 #include "rules/model/operation.hpp"
 #include "supervisor/audit/read/reader.hpp"
@@ -15,12 +16,13 @@ namespace callgate::audit {
 
 class Selection {
 public:
-    /// Nothing, and one line in `error`, where a filter is not one. `now` is what time spans count back from.
-    static std::optional<Selection> make(const Filter& filter, std::time_t now, std::string& error);
+    /// Fails if a filter is malformed. `now` is what time spans count back from.
+    static Expected<Selection> make(const Filter& filter, std::time_t now);
     /// Records are to be given in the log's order: what a process started is learned from them.
     [[nodiscard]] bool matches(const Entry& entry);
 
 private:
+    [[nodiscard]] Expected<void> read(const Filter& filter, std::time_t now);
     [[nodiscard]] bool read_tree(const std::string& text);
     [[nodiscard]] bool in_tree(const Entry& entry);
 

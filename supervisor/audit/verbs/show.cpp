@@ -22,22 +22,16 @@ bool colour_wanted(int descriptor) {
 }
 
 std::optional<Opened> open_log(std::ostream& errors, const LogChoice& choice, const Filter& filter) {
-    std::string error;
-    std::optional<Selection> selection = Selection::make(filter, ::time(nullptr), error);
-    if (!selection) {
-        errors << terminal_safe(error) << '\n';
+    const auto fail = [&errors](const std::string& why) {
+        errors << terminal_safe(why) << '\n';
         return std::nullopt;
-    }
-    const std::string path = find_log(choice, error);
-    if (path.empty()) {
-        errors << terminal_safe(error) << '\n';
-        return std::nullopt;
-    }
-    auto reader = Reader::open(path);
-    if (!reader) {
-        errors << terminal_safe(path) << ": " << reader.error().message() << '\n';
-        return std::nullopt;
-    }
+    };
+    Expected<Selection> selection = Selection::make(filter, ::time(nullptr));
+    if (!selection) return fail(selection.error().text);
+    const Expected<std::string> path = find_log(choice);
+    if (!path) return fail(path.error().text);
+    Result<Reader> reader = Reader::open(*path);
+    if (!reader) return fail(*path + ": " + reader.error().message());
     return Opened{std::move(*selection), std::move(*reader)};
 }
 

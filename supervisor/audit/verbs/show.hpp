@@ -11,6 +11,8 @@
 #include <iosfwd>
 #include <string>
 
+#include "base/expected.hpp"
+
 namespace callgate::audit {
 
 /// cli.md: a finding, wrong use.
@@ -64,13 +66,13 @@ struct ListOptions {
 /// isatty and no NO_COLOR (no-color.org: set and not empty).
 [[nodiscard]] bool colour_wanted(int descriptor);
 
-/// The path of the log that `choice` means; "" and a message in `error` where there is none.
-[[nodiscard]] std::string find_log(const LogChoice& choice, std::string& error);
+/// The path of the log that `choice` means. Fails if there is none.
+[[nodiscard]] Expected<std::string> find_log(const LogChoice& choice);
 
 [[nodiscard]] int show(std::ostream& out, std::ostream& errors, const ShowOptions& options);
 [[nodiscard]] int tail(std::ostream& out, std::ostream& errors, const TailOptions& options);
 [[nodiscard]] int summary(std::ostream& out, std::ostream& errors, const SummaryOptions& options);
-/// Logs in the state directory, oldest first: run, time, command, counts.
+/// Logs in the state directory, newest first: run, time, command, counts.
 [[nodiscard]] int list(std::ostream& out, std::ostream& errors, const ListOptions& options);
 /// The path of the newest log.
 [[nodiscard]] int last(std::ostream& out, std::ostream& errors, const std::string& state);

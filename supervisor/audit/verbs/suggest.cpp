@@ -109,8 +109,7 @@ void Suggestion::take(const Entry& entry, std::string_view line) {
     if (entry.verdict == "allow" && !makes) return;
     // What failed, and what callgate keeps for itself, no rule can allow.
     if (entry.decided_by == "failure" || entry.rule.starts_with("callgate-")) return;
-    std::string problem;
-    const auto request = parse_request(line, problem);
+    const auto request = parse_request(line);
     if (!request) return;
     note_made(*request);
     if (entry.verdict == "allow") return;

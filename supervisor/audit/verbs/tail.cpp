@@ -16,13 +16,13 @@
 #include <set>
 #include <utility>
 
-#include "base/unique_fd.hpp"
 #include "base/escape.hpp"
+#include "base/unique_fd.hpp"
 #include "supervisor/audit/read/lines.hpp"
-#include "supervisor/audit/write/log_file.hpp"
 #include "supervisor/audit/verbs/logs.hpp"
 #include "supervisor/audit/verbs/show.hpp"
 #include "supervisor/audit/verbs/show_rows.hpp"
+#include "supervisor/audit/write/log_file.hpp"
 
 namespace callgate::audit {
 
@@ -139,14 +139,14 @@ private:
 };
 
 int tail_all(std::ostream& out, std::ostream& errors, const TailOptions& options) {
-    std::string error;
-    std::optional<Selection> selection = Selection::make(options.show.filter, ::time(nullptr), error);
-    const std::string newest = selection ? find_log(options.show.log, error) : "";
-    if (newest.empty()) {
-        errors << terminal_safe(error) << '\n';
+    Expected<Selection> selection = Selection::make(options.show.filter, ::time(nullptr));
+    const Expected<std::string> newest =
+        selection ? find_log(options.show.log) : Expected<std::string>(selection.error());
+    if (!newest) {
+        errors << terminal_safe(newest.error().text) << '\n';
         return exit_wrong_use;
     }
-    Changes changes(newest);
+    Changes changes(*newest);
     AllRuns runs(errors, options, std::move(*selection));
     Rows rows(out, options.show.json, options.show.colour, true);
     do {

@@ -244,25 +244,20 @@ int Verification::status() const {
     return incomplete_because(*this).empty() ? 0 : 2;
 }
 
-std::optional<Verification> verify_log(const std::string& path, const VerifyOptions& options,
-                                       std::string& error) {
+Expected<Verification> verify_log(const std::string& path, const VerifyOptions& options) {
     auto lines = Lines::open(path);
-    if (!lines) {
-        error = path + ": " + lines.error().message();
-        return std::nullopt;
-    }
+    if (!lines) return Problem{path + ": " + lines.error().message()};
     return Verifier(options, *lines).run();
 }
 
 int verify(std::ostream& out, std::ostream& errors, const VerifyOptions& options) {
-    std::string error;
-    const std::string path = find_log(options.log, error);
-    const auto found = path.empty() ? std::nullopt : verify_log(path, options, error);
+    const Expected<std::string> path = find_log(options.log);
+    const auto found = path ? verify_log(*path, options) : Expected<Verification>(path.error());
     if (!found) {
-        errors << terminal_safe(error) << '\n';
+        errors << terminal_safe(found.error().text) << '\n';
         return exit_wrong_use;
     }
-    options.json ? write_json(out, path, *found) : write_text(out, path, *found);
+    options.json ? write_json(out, *path, *found) : write_text(out, *path, *found);
     return found->status();
 }
 

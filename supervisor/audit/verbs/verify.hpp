@@ -52,10 +52,8 @@ struct VerifyOptions {
     bool json = false;
 };
 
-/// What is found in the log at `path` and its later segments; nothing, and why in `error`, where it cannot be
-/// read.
-[[nodiscard]] std::optional<Verification> verify_log(const std::string& path, const VerifyOptions& options,
-                                                     std::string& error);
+/// What is found in the log at `path` and its later segments. Fails if it cannot be read.
+[[nodiscard]] Expected<Verification> verify_log(const std::string& path, const VerifyOptions& options);
 [[nodiscard]] int verify(std::ostream& out, std::ostream& errors, const VerifyOptions& options);
 
 }  // namespace callgate::audit

@@ -3,6 +3,7 @@
 #include <sodium.h>
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "supervisor/host/host.hpp"
@@ -79,25 +80,19 @@ std::optional<KeyFile> key_in(std::string_view pem) {
 
 SecretBytes::~SecretBytes() { ::sodium_memzero(bytes_.data(), bytes_.size()); }
 
-std::string no_key(const std::string& path) {
-    return path + ": expected an Ed25519 key in PEM (openssl genpkey -algorithm ed25519 -out " + path + ")";
+Problem no_key(const std::string& path) {
+    return {path + ": expected an Ed25519 key in PEM (openssl genpkey -algorithm ed25519 -out " + path + ")"};
 }
 
-std::optional<KeyFile> read_key_file(const std::string& path, std::string& error) {
-    if (::sodium_init() < 0) {
-        error = "libsodium cannot be used on this machine";
-        return std::nullopt;
-    }
+Expected<KeyFile> read_key_file(const std::string& path) {
+    if (::sodium_init() < 0) return Problem{"libsodium cannot be used on this host"};
     auto text = read_regular_file(path, max_file);
-    if (const auto* why = std::get_if<1>(&text)) {
-        error = path + ' ' + *why;
-        return std::nullopt;
-    }
+    if (const auto* why = std::get_if<1>(&text)) return Problem{path + ' ' + *why};
     std::string& pem = std::get<0>(text);
     auto key = key_in(pem);
     ::sodium_memzero(pem.data(), pem.size());
-    if (!key) error = no_key(path);
-    return key;
+    if (!key) return no_key(path);
+    return std::move(*key);
 }
 
 }  // namespace callgate::audit

@@ -3,10 +3,11 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
+
+#include "base/expected.hpp"
 
 namespace callgate::audit {
 
@@ -31,10 +32,10 @@ private:
 /// The seed of a private key, or the bytes of a public one; 32 of either.
 using KeyFile = std::variant<SecretBytes, std::string>;
 
-/// Nothing, and why in `error`, where there is no such key.
-[[nodiscard]] std::optional<KeyFile> read_key_file(const std::string& path, std::string& error);
+/// Fails if the file cannot be read or holds no such key.
+[[nodiscard]] Expected<KeyFile> read_key_file(const std::string& path);
 
-/// What is said of a file that holds something else.
-[[nodiscard]] std::string no_key(const std::string& path);
+/// The message about a file that holds something else.
+[[nodiscard]] Problem no_key(const std::string& path);
 
 }  // namespace callgate::audit

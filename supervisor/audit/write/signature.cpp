@@ -31,14 +31,11 @@ KeyPair pair_of(const SecretBytes& seed) {
 
 }  // namespace
 
-std::optional<SigningKey> SigningKey::load(const std::string& path, std::string& error) {
-    const auto file = read_key_file(path, error);
-    if (!file) return std::nullopt;
+Expected<SigningKey> SigningKey::load(const std::string& path) {
+    const Expected<KeyFile> file = read_key_file(path);
+    if (!file) return file.error();
     const auto* const seed = std::get_if<SecretBytes>(&*file);
-    if (seed == nullptr) {
-        error = no_key(path);
-        return std::nullopt;
-    }
+    if (seed == nullptr) return no_key(path);
     SigningKey key;
     key.key_ = std::make_shared<const SecretBytes>(pair_of(*seed).secret);
     return key;
@@ -55,9 +52,9 @@ std::string SigningKey::sign(const ChainHash& head) const {
     return std::string(encoded.view());
 }
 
-std::optional<VerifyingKey> VerifyingKey::load(const std::string& path, std::string& error) {
-    const auto file = read_key_file(path, error);
-    if (!file) return std::nullopt;
+Expected<VerifyingKey> VerifyingKey::load(const std::string& path) {
+    const Expected<KeyFile> file = read_key_file(path);
+    if (!file) return file.error();
     VerifyingKey key;
     const auto* const seed = std::get_if<SecretBytes>(&*file);
     key.key_ = seed != nullptr ? pair_of(*seed).open : std::get<std::string>(*file);

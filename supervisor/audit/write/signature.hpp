@@ -14,9 +14,9 @@ namespace callgate::audit {
 
 class SigningKey {
 public:
-    /// A private key ("openssl genpkey -algorithm ed25519"); nothing, and why in `error`, where it is none.
-    static std::optional<SigningKey> load(const std::string& path, std::string& error);
-    /// Base64; "" where it cannot be signed.
+    /// A private key ("openssl genpkey -algorithm ed25519").
+    static Expected<SigningKey> load(const std::string& path);
+    /// Base64; "" if it cannot be signed.
     [[nodiscard]] std::string sign(const ChainHash& head) const;
 
 private:
@@ -26,7 +26,7 @@ private:
 class VerifyingKey {
 public:
     /// A public key ("openssl pkey -pubout"), or a private one.
-    static std::optional<VerifyingKey> load(const std::string& path, std::string& error);
+    static Expected<VerifyingKey> load(const std::string& path);
     [[nodiscard]] bool good(const ChainHash& head, std::string_view signature) const;
 
 private:

@@ -160,10 +160,7 @@ void Syslog::State::start() {
 
 Syslog::Syslog(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-Syslog::~Syslog() {
-    std::string ignored;
-    static_cast<void>(finish(std::chrono::milliseconds(0), ignored));
-}
+Syslog::~Syslog() { static_cast<void>(finish(std::chrono::milliseconds(0))); }
 
 Result<std::unique_ptr<Syslog>> Syslog::open(const std::string& path) {
     auto state = std::make_unique<State>();
@@ -191,15 +188,14 @@ void Syslog::post(std::string_view line) {
     state_->changed.notify_one();
 }
 
-std::uint64_t Syslog::finish(std::chrono::milliseconds patience, std::string& why) {
+Syslog::Lost Syslog::finish(std::chrono::milliseconds patience) {
     {
         const std::lock_guard guard(state_->lock);
         if (!state_->until) state_->until = Clock::now() + patience;
     }
     state_->changed.notify_one();
     if (state_->thread && state_->thread->joinable()) state_->thread->join();
-    if (state_->lost > 0) why = errno_code(state_->error).message();
-    return state_->lost;
+    return {state_->lost, errno_code(state_->error)};
 }
 
 }  // namespace callgate::audit

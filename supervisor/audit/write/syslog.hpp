@@ -30,9 +30,12 @@ public:
     /// starts the thread that sends.
     void post(std::string_view line);
 
-    /// Waits until all was sent, at most `patience`; from then on nothing is. Returns how many records did
-    /// not arrive, and why in `why`.
-    [[nodiscard]] std::uint64_t finish(std::chrono::milliseconds patience, std::string& why);
+    struct Lost {
+        std::uint64_t records = 0;
+        boost::system::error_code why;  // of the first
+    };
+    /// Waits until all was sent, at most `patience`; nothing is sent after it.
+    [[nodiscard]] Lost finish(std::chrono::milliseconds patience);
 
 private:
     struct State;

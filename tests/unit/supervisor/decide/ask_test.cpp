@@ -19,19 +19,19 @@ using rules::Operation;
 namespace {
 
 /// Every modification is asked about; a queue whose clock is moved by hand.
-struct AskBench : CallBench {
+struct AskBench : CallBench, approval::QueueOwner {
     AskBench()
         : CallBench(std::vector{rules::tests::rule("ask", Action::ask, Operation::modify)}, Action::deny),
-          queue({}, journal,
-                {.now_ns = [this] { return clock.now_ns; },
-                 .has_signal = [](pid_t) { return false; },
-                 .resume = [this](approval::ParkedCalls calls) { resumed.splice(resumed.end(), calls); },
-                 .changed = [] {},
-                 .seek = [] { return false; },
-                 .kill = [] {}}) {
+          queue({}, journal, *this) {
         queue.open(true);
         run.decide.questions = &queue;
     }
+    std::int64_t now_ns() override { return clock.now_ns; }
+    bool has_signal(pid_t) override { return false; }
+    void resume(approval::ParkedCalls calls) override { resumed.splice(resumed.end(), calls); }
+    void questions_changed() override {}
+    bool find_approver() override { return false; }
+    void kill_run() override {}
 
     fakes::HandClock clock;
     fakes::ApprovalLog journal;

@@ -237,13 +237,15 @@ TEST_CASE("a log is found by run, by path, and as the newest") {
     const TemporaryDirectory base;
     write_run(base.path, "aaaa");
     write_run(base.path, "bbbb");
-    std::string error;
-    const std::string first = find_log({.state = base.path, .log = "aaaa"}, error);
+    const auto find = [](const std::string& state, const std::string& log) {
+        return find_log({.state = state, .log = log}).value();
+    };
+    const std::string first = find(base.path, "aaaa");
     CHECK(first.ends_with("-aaaa.jsonl"));
-    CHECK(find_log({.state = base.path, .log = ""}, error).ends_with("-bbbb.jsonl"));
-    CHECK(find_log({.state = base / "none", .log = first}, error) == first);
-    CHECK(find_log({.state = base.path, .log = fs::path(first).filename().string()}, error) == first);
-    CHECK(say(last, base.path).out == find_log({.state = base.path, .log = ""}, error) + "\n");
+    CHECK(find(base.path, "").ends_with("-bbbb.jsonl"));
+    CHECK(find(base / "none", first) == first);
+    CHECK(find(base.path, fs::path(first).filename().string()) == first);
+    CHECK(say(last, base.path).out == find(base.path, "") + "\n");
     CHECK(say(last, base / "none").status == 125);
     CHECK(say(show, ShowOptions{.log = {.state = base.path, .log = "aaaa"}}).out.find("run aaaa") !=
           std::string::npos);

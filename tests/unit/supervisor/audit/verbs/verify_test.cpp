@@ -61,9 +61,8 @@ std::string made_log(const TemporaryDirectory& base, int decisions, Log::Options
 }
 
 Verification verified(const std::string& path, const VerifyOptions& options = {}) {
-    std::string error;
-    const auto found = verify_log(path, options, error);
-    REQUIRE_MESSAGE(found.has_value(), error);
+    const auto found = verify_log(path, options);
+    REQUIRE(found.has_value());
     return *found;
 }
 
@@ -262,22 +261,18 @@ TEST_CASE("a signed log shows whose it is") {
     const std::string secret = base / "key.pem", open = base / "pub.pem", other = base / "other.pem";
     write_key(callgate::tests::first_key, secret, open);
     write_key(callgate::tests::second_key, other, base / "other-pub.pem");
-    std::string error;
     Log::Options keyed;
-    keyed.key = SigningKey::load(secret, error);
-    REQUIRE_MESSAGE(keyed.key.has_value(), error);
+    keyed.key = SigningKey::load(secret).value();
     keyed.checkpoint_records = 5;
     const std::string path = made_log(base, 12, keyed);
     VerifyOptions options;
-    options.key = VerifyingKey::load(open, error);
-    REQUIRE_MESSAGE(options.key.has_value(), error);
+    options.key = VerifyingKey::load(open).value();
     CHECK(verified(path).status() == 0);
     CHECK(verified(path, options).status() == 0);
     CHECK(verified(path, options).signatures == 3);
-    VerifyOptions stranger;
-    stranger.key = VerifyingKey::load(other, error);
-    REQUIRE(stranger.key);
-    CHECK(verified(path, stranger).findings.size() == 3);
+    VerifyOptions other_key;
+    other_key.key = VerifyingKey::load(other).value();
+    CHECK(verified(path, other_key).findings.size() == 3);
     // Made anew without the key: every hash is right, the signatures are not.
     std::vector<std::string> lines = lines_of(bytes_of(path));
     ChainHash head = ChainHash::none();
@@ -297,8 +292,9 @@ TEST_CASE("a signed log shows whose it is") {
     write_bytes(path, joined(lines));
     CHECK(verified(path).status() == 0);  // what a chain alone cannot show
     CHECK(verified(path, options).status() == 1);
-    CHECK_FALSE(SigningKey::load(base / "none.pem", error).has_value());
+    CHECK_FALSE(SigningKey::load(base / "none.pem").has_value());
     write_bytes(base / "bad.pem", "-----BEGIN PRIVATE KEY-----\nnonsense\n");
-    CHECK_FALSE(SigningKey::load(base / "bad.pem", error).has_value());
-    CHECK(error.find("Ed25519") != std::string::npos);
+    const auto bad = SigningKey::load(base / "bad.pem");
+    REQUIRE_FALSE(bad.has_value());
+    CHECK(bad.error().text.find("Ed25519") != std::string::npos);
 }

@@ -52,17 +52,16 @@ std::string changed(std::string text, const std::string& from, const std::string
 
 TEST_CASE("OpenSSL takes what was signed here, and the other way round") {
     Files files;
-    std::string error;
     const TestKey& key = first_key;
     for (const std::string& pem :
          {key.secret(), second_version(key), "text before it\r\n" + key.secret() + "text behind it"}) {
-        const auto secret = SigningKey::load(files.write(pem), error);
-        REQUIRE_MESSAGE(secret.has_value(), error);
+        const auto secret = SigningKey::load(files.write(pem));
+        REQUIRE(secret.has_value());
         CHECK(secret->sign(head) == key.signature);
     }
     for (const std::string& pem : {key.open(), key.secret(), second_version(key)}) {
-        const auto open = VerifyingKey::load(files.write(pem), error);
-        REQUIRE_MESSAGE(open.has_value(), error);
+        const auto open = VerifyingKey::load(files.write(pem));
+        REQUIRE(open.has_value());
         CHECK(open->good(head, key.signature));
         CHECK_FALSE(open->good(head, second_key.signature));
         CHECK_FALSE(open->good(ChainHash::none(), key.signature));
@@ -74,9 +73,9 @@ TEST_CASE("what is no Ed25519 key is refused, with what would be one") {
     Files files;
     const std::string secret = first_key.secret(), open = first_key.open();
     const auto why = [&](const std::string& pem) {
-        std::string error;
-        CHECK_FALSE(VerifyingKey::load(files.write(pem), error).has_value());
-        return error;
+        const auto key = VerifyingKey::load(files.write(pem));
+        CHECK_FALSE(key.has_value());
+        return key.error().text;
     };
     for (const std::string& pem :
          {std::string(), std::string("-----BEGIN PRIVATE KEY-----"),
@@ -86,9 +85,10 @@ TEST_CASE("what is no Ed25519 key is refused, with what would be one") {
           changed(secret, "MC4C", "MC8C"), changed(open, "MCow", "MCsw"), changed(open, "MCow", "MC*w"),
           changed(open, "-----END", "AAAA\n-----END")})
         CHECK_MESSAGE(why(pem).find("openssl genpkey -algorithm ed25519") != std::string::npos, pem);
-    std::string error;
-    CHECK_FALSE(SigningKey::load(files.write(open), error).has_value());
-    CHECK(error.find("expected an Ed25519 key") != std::string::npos);
-    CHECK_FALSE(SigningKey::load(files.directory / "none.pem", error).has_value());
-    CHECK(error.find("none.pem") != std::string::npos);
+    const auto no_secret = SigningKey::load(files.write(open));
+    REQUIRE_FALSE(no_secret.has_value());
+    CHECK(no_secret.error().text.find("expected an Ed25519 key") != std::string::npos);
+    const auto none = SigningKey::load(files.directory / "none.pem");
+    REQUIRE_FALSE(none.has_value());
+    CHECK(none.error().text.find("none.pem") != std::string::npos);
 }
