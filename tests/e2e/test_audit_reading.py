@@ -147,7 +147,7 @@ MINE = """// The rules of this project.
     // What any program needs.
     { "id": "system", "allow": ["read", "execute"], "path": ["/usr/**", "/bin/**", "/lib/**", "/lib64/**", "/etc/**", "/proc/**"] },
     { "id": "devices", "allow": ["read", "modify"], "path": "/dev/null" },
-    { "id": "seen.read-and-more-1", "allow": "read", "path": "${workdir}/input/**" }  // taken earlier
+    { "id": "suggested-write-1", "allow": "read", "path": "${workdir}/input/**" }  // taken earlier
     /* the last comment */
   ]
 }
@@ -174,7 +174,7 @@ def test_suggest_adds_to_a_rule_set_and_changes_nothing_that_stands_there(box):
     plus = [line for line in added.text.splitlines() if line.startswith("+ ")]
     assert [line[2:] for line in plus if line[2:].strip().startswith('{"id"')] == [line for line in after if line.strip().startswith('{"id"')]
     ids = re.findall(r'"id":\s*"([^"]+)"', rules.read_text())
-    assert len(ids) == len(set(ids)) and ids[:3] == ["system", "devices", "seen.read-and-more-1"], ids
+    assert len(ids) == len(set(ids)) and ids[:3] == ["system", "devices", "suggested-write-1"], ids
     assert not any("input" in line for line in plus if '{"id"' in line), added.describe()  # allowed already
     assert len(plus) == 1 + sum('{"id"' in line for line in plus), added.describe()  # and the comma
     assert str(key) in added.text and str(key) not in rules.read_text()

@@ -52,7 +52,7 @@ void read_object(RecordedRequest& request, const json& record, const json& ours)
         return;
     }
     request.object = bytes_of(member(member(record, "file"), "path"), whole);
-    request.unlinked = member(ours, "nameless") == true;
+    request.unlinked = member(ours, "unlinked") == true;
 }
 
 /// `holder`: of a decision its input, of a question the record's own part.

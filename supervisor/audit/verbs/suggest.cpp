@@ -220,9 +220,9 @@ void Suggestion::file_rules(Json& rules, Json& examples) const {
     for (const auto& [operations, patterns] : by_operations) {
         std::uint64_t count = 0;
         for (const std::string& pattern : patterns) count += by_pattern[pattern].count;
-        const std::string first = *operations.begin();
+        const std::string widest = operations.contains("write") ? "write" : *operations.begin();
         rules.push_back(
-            {{"id", fresh_id("seen." + first + (operations.size() > 1 ? "-and-more" : ""), rules)},
+            {{"id", fresh_id("suggested-" + widest, rules)},
              {"allow", operations},
              {"path", patterns},
              {"reason", counted(count)}});
@@ -239,7 +239,7 @@ void Suggestion::file_rules(Json& rules, Json& examples) const {
 void Suggestion::network_rules(Json& rules, Json& examples) const {
     for (const auto& [key, evidence] : seen_) {
         if (!network(key.operation) || !why_not(key, evidence).empty()) continue;
-        Json rule = {{"id", fresh_id("seen." + key.operation, rules)}, {"allow", key.operation}};
+        Json rule = {{"id", fresh_id("suggested-" + key.operation, rules)}, {"allow", key.operation}};
         if (key.object.starts_with('/') || key.object.starts_with('@')) {
             rule["unix"] = key.object.starts_with('@') ? key.object : places_.pattern(key.object);
             if (evidence.socket_type == "datagram") rule["protocol"] = "datagram";

@@ -95,7 +95,7 @@ void append_object_rest(Buffer& out, const Decision& decision) {
     };
     if (const auto* file = std::get_if<rules::FileObject>(&decision.object)) {
         exact(file->path);
-        if (file->unlinked) out << R"(,"nameless":true)";
+        if (file->unlinked) out << R"(,"unlinked":true)";
     } else if (const auto* local = std::get_if<rules::UnixObject>(&decision.object)) {
         exact(local->name);
         append_socket_type(out, local->type);
