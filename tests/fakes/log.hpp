@@ -28,7 +28,7 @@ struct KeptLog {
         UniqueFd fd(::open(path, O_WRONLY | O_CLOEXEC | O_APPEND));
         REQUIRE(fd.valid());
         auto made = audit::Log::on_descriptor(std::move(fd),
-                                              {.run = "test", .mode = "enforce", .copy = std::move(copy)});
+                                              {.run = "test", .copy = std::move(copy)});
         REQUIRE(made.has_value());
         return std::move(*made);
     }

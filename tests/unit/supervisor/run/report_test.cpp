@@ -239,7 +239,7 @@ TEST_CASE("a hint for a rule is its exception, with pattern characters quoted") 
     const std::string hinted = hint(denied("/home/u/.ssh/a[1]*{b}", &rule));
     CHECK(hinted == R"(--except 'secrets=/home/u/.ssh/a\[1\]\*\{b\}')");
     const auto glob = rules::Glob::compile(R"(/home/u/.ssh/a\[1\]\*\{b\})", rules::GlobKind::path);
-    REQUIRE(glob);
+    REQUIRE(glob.has_value());
     CHECK(glob->matches("/home/u/.ssh/a[1]*{b}"));
     CHECK(hint(denied("/home/${workdir}", &rule)).empty());
     rule.built_in = true;
