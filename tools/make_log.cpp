@@ -30,13 +30,12 @@ std::string path_of(unsigned long number) {
 int main(int count, char** words) {
     if (count != 3) fail("expected DIRECTORY RECORDS");
     const unsigned long records = std::strtoul(words[2], nullptr, 10);
-    auto log = audit::Log::in_directory(words[1], {.run = "made00", .mode = "enforce"});
+    auto log = audit::Log::in_directory(words[1], {.run = "made00"});
     if (!log) fail(log.error().message().c_str());
     audit::RunStart start;
     start.command = {"npm", "test"};
     start.workdir = "/home/user/project";
     start.temporary_directory = "/tmp/callgate-1000-abcdef";
-    start.mode = "enforce";
     if (!(*log)->record(start)) fail("the log cannot be written");
     rules::Rule allowed, denied;
     allowed.id = "workdir";
@@ -71,7 +70,7 @@ int main(int count, char** words) {
         if (number % 100'000 == 0) (*log)->sync();  // closes what is full
     }
     audit::RunEnd end;
-    end.outcome = "exited";
+    end.outcome = Outcome::exited;
     end.exit_code = 0;
     if (!(*log)->record(end)) fail("the log cannot be written");
     (*log)->sync();

@@ -21,7 +21,7 @@ import time
 from typing import Iterator, NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGE = ROOT / "build" / "soak.md"
+PAGE = ROOT / "build/soak.md"
 LOAD = 8  # busy processes
 KEPT = 3000  # characters of a failed test's output
 HEADER = "| build | test | counts | result | seconds | commit | date |"

@@ -80,8 +80,8 @@ std::string help(const VerbSpec& verb) {
 std::string help() {
     std::string text =
         "Usage: callgate VERB ...\n\n"
-        "Runs a command under rules. Contested calls wait in the kernel until callgate has\n"
-        "decided them, and each decision is recorded first.\n\n"
+        "Runs a command under rules. Contested calls wait in the kernel until callgate\n"
+        "has decided them, and each decision is recorded first.\n\n"
         "Verbs:\n";
     for (const VerbSpec& verb : verbs()) {
         std::string line = "  " + std::string(verb.name);
