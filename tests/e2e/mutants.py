@@ -167,7 +167,7 @@ CHECKS = (
     Mutant("same-object", ("race.recorded.identity",)),
     Mutant("exclusive-creation", ("race.contested.creat.vanish",)),
     Mutant("truncation", ("race.read_trunc.thread",), abi=2),
-    Mutant("notify-only", ("race.notify_only.thread",)),
+    Mutant("reopened-by-kernel", ("race.notify_only.thread",)),
     Mutant("what-runs", ("race.judged.thread",)),
     Mutant("what-runs-by-arguments", ("race.judged.argument",)),
     Mutant("caller-elsewhere", ("entry.userns_contested",), beside=MOUNTS),

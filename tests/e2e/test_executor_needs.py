@@ -244,7 +244,9 @@ def test_a_virtual_environment_in_the_work_directory_runs(box, where):
 
 def test_arguments_of_a_mebibyte_and_a_stdin_of_fifty(box):
     arguments = ["x" * 131_071] * 8
-    process = start(box, "bash", "-c", 'echo $# ${#1}; cat | tee >(wc -c >&2) | md5sum', "bash", *arguments, stdin=subprocess.PIPE)
+    # The shell waits for wc: a process that is left running is ended with the command.
+    script = 'echo $# ${#1}; exec 3> >(wc -c >&2); counter=$!; tee /dev/fd/3 | md5sum; exec 3>&-; wait $counter'
+    process = start(box, "bash", "-c", script, "bash", *arguments, stdin=subprocess.PIPE)
     data = os.urandom(1 << 20) * 50
     out, err = process.communicate(data, harness.DEADLINE)
     assert out.decode().split() == ["8", "131071", hashlib.md5(data).hexdigest(), "-"] and err == b"52428800\n", (out, err)

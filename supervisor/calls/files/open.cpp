@@ -38,7 +38,7 @@ namespace {
 bool continuable(const FileCall& context, const Wanted& wanted, OperationSet operations) {
     const bool may_truncate = wanted.truncates() || wanted.flags_in_memory;
     if (may_truncate && !context.files.plan.truncation_held && check_enabled("truncation")) return false;
-    if (!context.files.plan.notify_only || !check_enabled("notify-only")) return true;
+    if (!context.files.plan.notify_only || !check_enabled("reopened-by-kernel")) return true;
     return !operations.contains(Operation::read) && !wanted.flags_in_memory;
 }
 
