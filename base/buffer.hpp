@@ -1,7 +1,7 @@
 // A growing run of bytes that is written to once per record and kept between records.
 //
-// Owns its memory; `clear` keeps it, so that the steady path does not allocate. Not for sharing: one per
-// thread. Lengths come from our own views; the bytes may be anybody's.
+// It owns its memory. `clear` keeps the memory, so that the usual path does not allocate. A buffer is not
+// shared: each thread has its own. Lengths come from our own views; an attacker may have chosen the bytes.
 #pragma once
 
 #include <charconv>
@@ -22,13 +22,13 @@ public:
     [[nodiscard]] char* data() { return bytes_.get(); }
     [[nodiscard]] std::string_view view() const { return {bytes_.get(), size_}; }
 
-    /// Room for `count` more bytes; what is written there counts after `advance`.
+    /// Makes room for `count` more bytes. Bytes that are written there count only after `advance`.
     [[nodiscard]] char* reserve(std::size_t count) {
         if (capacity_ - size_ < count) grow(count);
         return bytes_.get() + size_;
     }
     void advance(std::size_t count) { size_ += count; }
-    /// Takes the last `count` bytes off.
+    /// Removes the last `count` bytes.
     void drop(std::size_t count) { size_ -= count; }
 
     Buffer& operator<<(std::string_view text) {
@@ -41,7 +41,7 @@ public:
         ++size_;
         return *this;
     }
-    /// In decimal.
+    /// Appends a number in decimal.
     template <std::integral Number>
     requires(!std::same_as<Number, char> && !std::same_as<Number, bool>) Buffer& operator<<(Number number) {
         char* const at = reserve(24);

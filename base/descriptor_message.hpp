@@ -9,7 +9,8 @@
 
 namespace callgate {
 
-/// `Content`: what is said besides, copied as bytes. At most `most` descriptors. Async-signal-safe.
+/// `Content` is sent with the descriptors, copied as bytes. A message has at most `most` descriptors.
+/// Async-signal-safe.
 template <class Content, std::size_t most>
 struct DescriptorMessage {
     DescriptorMessage() {
@@ -23,7 +24,7 @@ struct DescriptorMessage {
     DescriptorMessage(const DescriptorMessage&) = delete;
     DescriptorMessage& operator=(const DescriptorMessage&) = delete;
 
-    /// Before it is sent: at least one, at most `most`.
+    /// Call it before sending, with at least one and at most `most` descriptors.
     void attach(std::span<const int> descriptors) {
         header.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
         cmsghdr* const note = CMSG_FIRSTHDR(&header);
@@ -32,7 +33,7 @@ struct DescriptorMessage {
         note->cmsg_len = CMSG_LEN(descriptors.size_bytes());
         std::memcpy(CMSG_DATA(note), descriptors.data(), descriptors.size_bytes());
     }
-    /// Once it was received: how many came, which are the caller's from now on.
+    /// Call it after receiving. Returns how many descriptors came; the caller owns them from now on.
     std::size_t take(std::span<int, most> into) const {
         const cmsghdr* const note = CMSG_FIRSTHDR(&header);
         if (note == nullptr || note->cmsg_type != SCM_RIGHTS) return 0;

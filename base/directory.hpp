@@ -10,7 +10,7 @@ namespace callgate {
 struct CloseDirectory {
     void operator()(DIR* directory) const noexcept { ::closedir(directory); }
 };
-/// Null where it could not be opened.
+/// Null if the directory could not be opened.
 using Directory = std::unique_ptr<DIR, CloseDirectory>;
 
 }  // namespace callgate

@@ -12,7 +12,7 @@ struct Range {
     char32_t first, last;
 };
 
-/// General categories Cc, Cf, Zl and Zp of Unicode 15, and besides: fillers and joiners that are not seen.
+/// General categories Cc, Cf, Zl and Zp of Unicode 15, plus fillers and joiners that are invisible.
 constexpr Range hidden[] = {
     {0x0000, 0x001F},   {0x007F, 0x009F},   {0x00AD, 0x00AD},   {0x034F, 0x034F},   {0x0600, 0x0605},
     {0x061C, 0x061C},   {0x06DD, 0x06DD},   {0x070F, 0x070F},   {0x0890, 0x0891},   {0x08E2, 0x08E2},
@@ -24,7 +24,7 @@ constexpr Range hidden[] = {
 
 constexpr std::string_view hex = "0123456789abcdef";
 
-/// Printable ASCII that a JSON string holds as it is.
+/// Printable ASCII that needs no escape in a JSON string.
 constexpr auto plain = [] {
     std::array<bool, 256> table{};
     for (std::size_t byte = 0x20; byte < 0x7F; ++byte) table[byte] = byte != '"' && byte != '\\';
@@ -43,8 +43,8 @@ void append_unicode_escape(Buffer& out, char32_t point) {
     append_hex(out, "\\u", 0xDC00 + (offset & 0x3FF), 4);
 }
 
-/// One character that is not plain. Returns how many bytes it took; `valid` becomes false where it was no
-/// UTF-8.
+/// Appends a character that is not plain. Returns how many bytes it took; sets `valid` to false if they were
+/// not UTF-8.
 std::size_t append_special(Buffer& out, std::string_view rest, bool& valid) {
     const auto byte = static_cast<unsigned char>(rest.front());
     if (byte == '"' || byte == '\\') {
@@ -196,7 +196,7 @@ std::string shell_quote(std::string_view bytes) {
         return std::all_of(bytes.begin(), bytes.end(),
                            [&test](char one) { return test(static_cast<unsigned char>(one)); });
     };
-    // A leading '=' is the path of a command to zsh.
+    // zsh replaces a word with a leading '=' by the path of a command.
     if (!bytes.empty() && bytes.front() != '=' && all(is_bare)) return std::string(bytes);
     const bool printable = all([](unsigned char byte) { return byte >= 0x20 && byte < 0x7F; });
     Buffer out(bytes.size() + 16);

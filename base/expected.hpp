@@ -1,6 +1,6 @@
-// How functions fail whose errors a person reads. Errors of the kernel are Results (base/result.hpp).
+// How functions report errors that a person reads. Errors of the kernel are Results (base/result.hpp).
 //
-// Neither may be ignored. Exceptions are for wrong use at start-up only.
+// A caller must not ignore an Expected or a Result. Exceptions are for wrong use at start-up only.
 #pragma once
 
 #include <boost/assert/source_location.hpp>
@@ -16,7 +16,7 @@ struct ProblemText {
     std::string text;
 };
 
-/// What went wrong, as a person reads it: without the program's name and without a full stop.
+/// An error message for a person, without the program's name and without a full stop.
 struct Problem : ProblemText {
 
     /// For test output.
@@ -27,11 +27,12 @@ struct Problem : ProblemText {
     }
 };
 
-/// A value, or what went wrong: `return Problem{path + ": is no directory"};`. `Expected<void>` is a check.
+/// A value or a Problem: `return Problem{path + ": is no directory"};`. `Expected<void>` is the result of a
+/// check.
 template <class T>
 using Expected = boost::system::result<T, Problem>;
 
-/// What `value()` of a failed Expected throws.
+/// Throws the exception for `value()` of a failed Expected.
 [[noreturn]] inline void throw_exception_from_error(const Problem& problem, const boost::source_location&) {
     throw std::runtime_error(problem.text);
 }

@@ -1,9 +1,9 @@
-// Reads JSON that others wrote, member by member, and believes nothing about it: what is missing or has
-// another type reads as empty, 0 or false.
+// Reads untrusted JSON, member by member. A member that is missing or has another type reads as empty, 0 or
+// false.
 //
-// Only rule sets and jobs are read otherwise, because their authors get an error for each mistake: by
-// rules/load/json_tree (with positions) and supervisor/jobs/strict_json (which refuses names that occur
-// twice).
+// Only rule sets and jobs have readers of their own, because their authors get an error for each mistake. The
+// reader rules/load/json_tree keeps positions; the reader supervisor/jobs/strict_json refuses names that
+// occur twice.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +54,8 @@ inline std::vector<std::string> texts(const json& value) {
     return all;
 }
 
-/// The text of `value`, in ASCII so that a terminal does nothing with it. With `indent`, one line for each
-/// member.
+/// The text of `value` in ASCII, so that a terminal does not interpret it. With `indent`, each member has a
+/// line.
 template <class Json>
 [[nodiscard]] std::string ascii_text(const Json& value, int indent = -1) {
     return value.dump(indent, ' ', true, Json::error_handler_t::replace);

@@ -1,8 +1,8 @@
 // Writes one JSON value into a buffer, front to back.
 //
-// The writer owns nothing: the buffer outlives it. It puts the commas; the caller ends each object and list
-// that it began. An attacker may control every byte of a text: `append_json_string` escapes it. Names of
-// members are callgate's own words and are written as they are.
+// The writer owns nothing: the buffer outlives it. The writer puts the commas; the caller ends each object
+// and list that it began. An attacker may control every byte of a text: `append_json_string` escapes it.
+// Names of members are callgate's own words and are written as they are.
 #pragma once
 
 #include <concepts>
@@ -30,11 +30,11 @@ public:
     JsonWriter& begin_list(std::string_view name) { return key(name).begin_list(); }
     JsonWriter& end_list() { return close(']'); }
 
-    /// The name of the member whose value comes next.
+    /// Writes the name of the member whose value comes next.
     JsonWriter& key(std::string_view name);
-    /// Where the caller appends one whole value itself, in a format of its own.
+    /// The buffer, for a caller that appends one whole value itself in a format of its own.
     [[nodiscard]] Buffer& slot();
-    /// The next member or element begins a line.
+    /// Begins a line with the next member or element.
     JsonWriter& new_line();
 
     JsonWriter& null() { return raw("null"); }
@@ -50,12 +50,12 @@ public:
         }
         return *this;
     }
-    /// null where there is none.
+    /// Writes null if `perhaps` is empty.
     template <class Value>
     JsonWriter& value(const std::optional<Value>& perhaps) {
         return perhaps ? value(*perhaps) : null();
     }
-    /// A list of texts or numbers.
+    /// Writes a list of texts or numbers.
     template <std::ranges::input_range Values>
     requires(!std::convertible_to<const Values&, std::string_view>) JsonWriter& value(const Values& values) {
         begin_list();
@@ -67,12 +67,12 @@ public:
     JsonWriter& member(std::string_view name, const Value& its) {
         return key(name).value(its);
     }
-    /// null for an empty text.
+    /// Writes null for an empty text.
     JsonWriter& text_or_null(std::string_view name, std::string_view text);
-    /// `NAME` as text; where its bytes are not UTF-8 and the text cannot give them back, also `NAME_b64`.
-    /// Otherwise `NAME_b64` is left out, or null if `always`.
+    /// Writes `NAME` as text. It also writes `NAME_b64` if the bytes are not UTF-8 and the text cannot
+    /// restore them. Otherwise `NAME_b64` is left out, or null if `always` is true.
     JsonWriter& bytes(std::string_view name, std::string_view bytes, bool always = false);
-    /// A list; `each` writes one element.
+    /// Writes a list; `each` writes one element.
     template <class Values, class Each>
     JsonWriter& list(std::string_view name, const Values& values, Each each) {
         key(name);
@@ -90,10 +90,10 @@ private:
     JsonWriter& close(char bracket);
 
     Buffer& out_;
-    bool first_ = true;  // no comma stands before what comes next
+    bool first_ = true;  // no comma stands before the next value
 };
 
-/// The text of what `write` writes.
+/// The text that `write` writes.
 template <class Write>
 [[nodiscard]] std::string json_text(Write write) {
     Buffer out(1024);

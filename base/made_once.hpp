@@ -1,4 +1,4 @@
-// A value that is made when it is first asked for, by whichever thread that is.
+// A value that is made when it is first requested, by any thread.
 #pragma once
 
 #include <atomic>
@@ -6,7 +6,8 @@
 
 namespace callgate {
 
-/// Any thread may ask. Of several that ask at once each makes one, and one is kept: `make` must be pure.
+/// Any thread may call `get`. If several threads call it at once, each makes a value and one value is kept:
+/// `make` must be pure.
 template <typename Value>
 class MadeOnce {
 public:

@@ -8,7 +8,8 @@
 
 namespace callgate {
 
-/// The number that `text` is, and nothing else; nothing where it is none or too large for its type.
+/// The number that `text` consists of. Returns nullopt if `text` is not a number or is too large for its
+/// type.
 template <class Number>
 [[nodiscard]] std::optional<Number> parse_number(std::string_view text) {
     Number number{};

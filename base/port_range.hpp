@@ -5,7 +5,7 @@
 
 namespace callgate {
 
-/// Both ends belong to it. Empty where `last` is below `first`.
+/// Both ends belong to the range. It is empty if `last` is below `first`.
 struct PortRange {
     std::uint16_t first = 0;
     std::uint16_t last = 0;

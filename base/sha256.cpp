@@ -2,7 +2,7 @@
 
 namespace callgate {
 
-// None of these functions of libsodium can fail: they return 0 always.
+// These functions of libsodium cannot fail: they always return 0.
 
 Sha256::Sha256() { static_cast<void>(::crypto_hash_sha256_init(&state_)); }
 

@@ -17,17 +17,17 @@ public:
 
     Sha256();
     void add(std::string_view bytes);
-    /// Of everything that was added; nothing may be added after it.
+    /// The digest of everything that was added. Add nothing after it.
     [[nodiscard]] Digest digest();
 
-    /// Lower-case digits.
+    /// The digest in lower-case digits.
     [[nodiscard]] static Hex hex(const Digest& digest);
 
 private:
     crypto_hash_sha256_state state_;
 };
 
-/// SHA-256, 64 lower-case hex digits.
+/// The SHA-256 of `bytes` in 64 lower-case hex digits.
 [[nodiscard]] std::string sha256_hex(std::string_view bytes);
 
 }  // namespace callgate

@@ -38,7 +38,7 @@ struct Switches {
     }
 };
 
-// Before main: nothing has been forked, and no other thread reads the environment.
+// Runs before main: nothing has been forked, and no other thread reads the environment.
 const Switches switches;
 
 }  // namespace

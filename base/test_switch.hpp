@@ -1,10 +1,10 @@
-// Switches by which one build, for tests alone, leaves single checks out: a test of a denial proves something
-// only where it fails once the check is gone.
+// Switches that leave single checks out, in a build for tests alone. A test of a denial proves something only
+// if it fails once the check is gone.
 //
-// In every other build there is nothing to switch: `check_enabled` is true at compile time, no name and no
-// variable is in the program. In the build with CALLGATE_TEST_SWITCHES both variables are read and taken out
-// of the environment before main, so that no command inherits them. Whoever may set the environment of that
-// build decides what it checks: it is never installed.
+// In every other build there is nothing to switch. `check_enabled` is true at compile time, and the program
+// contains no switch name and no variable. The build with CALLGATE_TEST_SWITCHES reads both variables before
+// main. It also takes them out of the environment, so that no command inherits them. A user who may set the
+// environment of that build decides what it checks: it is never installed.
 //
 //   CALLGATE_TEST_SWITCH_OFF=NAME[,NAME...]   the checks that are left out
 //   CALLGATE_TEST_LANDLOCK_ABI=N              an older kernel's Landlock: lowers the ABI, never raises it
@@ -18,10 +18,10 @@ namespace callgate {
 #ifdef CALLGATE_TEST_SWITCHES
 
 inline constexpr bool test_switches = true;
-/// Whether the check of this name is made: a system call's own name, or that of a check beside. Any thread,
-/// and between fork and exec: no allocation.
+/// Whether the check of this name is made. The name is a system call's own or that of another check. Any
+/// thread may call it, also between fork and exec: it does not allocate.
 [[nodiscard]] bool check_enabled(std::string_view check);
-/// The Landlock ABI that is to be believed in, at most.
+/// The highest Landlock ABI that may be assumed, if one is injected.
 [[nodiscard]] std::optional<int> injected_landlock_abi();
 
 #else

@@ -9,7 +9,7 @@
 
 namespace callgate {
 
-/// False, with errno, where something is left unwritten. Async-signal-safe.
+/// Returns false with errno if something is left unwritten. Async-signal-safe.
 inline bool write_all(int fd, std::string_view bytes) {
     while (!bytes.empty()) {
         const ssize_t put = ::write(fd, bytes.data(), bytes.size());

@@ -43,7 +43,7 @@ Result<void> hold_only(const Sets& sets) {
     return {};
 }
 
-// The kernel itself says where its capabilities end, not /proc, which need not be mounted.
+// The kernel itself tells which capability is the last, not /proc, which need not be mounted.
 Result<void> empty_bounding_set() {
     for (unsigned long capability = 0; capability < 64; ++capability) {
         if (::prctl(PR_CAPBSET_DROP, capability, 0UL, 0UL, 0UL) == 0) continue;
@@ -53,7 +53,8 @@ Result<void> empty_bounding_set() {
     return {};
 }
 
-// So that execve by uid 0 gains nothing. Bits that somebody locked otherwise stay: the bounding set is empty.
+// Keeps execve by uid 0 from gaining anything. Bits that are already locked otherwise stay: the bounding set
+// is empty.
 Result<void> lock_no_root() {
     const int bits = ::prctl(PR_GET_SECUREBITS, 0UL, 0UL, 0UL, 0UL);
     if (bits < 0) return errno_code();
@@ -92,7 +93,7 @@ OverrideInUse::~OverrideInUse() {
     if (!raised_) return;
     Sets sets = held();
     sets[override_word].effective &= ~override_bit;
-    static_cast<void>(hold(sets));  // never refused: nothing is gained
+    static_cast<void>(hold(sets));  // never refused: no capability is gained
 }
 
 }  // namespace callgate

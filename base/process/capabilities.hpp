@@ -5,19 +5,21 @@
 
 namespace callgate {
 
-/// Drops every capability of the calling thread: effective, permitted, inheritable, ambient; with CAP_SETPCAP
-/// also bounding, and securebits NOROOT locked. Idempotent.
+/// Drops every capability of the calling thread: effective, permitted, inheritable and ambient. With
+/// CAP_SETPCAP it also empties the bounding set and locks the securebit NOROOT. Idempotent.
 [[nodiscard]] Result<void> drop_capabilities();
 
-/// The same but for bounding set and securebits, which only execve(2) looks at: for processes of ours that
-/// execute nothing (with NO_NEW_PRIVS execve would give nothing back either). A tenth of the system calls.
+/// Drops the same except for the bounding set and the securebits, which only execve(2) uses. It is for
+/// processes of ours that execute nothing. With NO_NEW_PRIVS, execve would give nothing back either. It takes
+/// a tenth of the system calls.
 [[nodiscard]] Result<void> drop_held_capabilities();
 
-/// The same, but CAP_DAC_OVERRIDE, where it is held, stays permitted (capabilities(7)): nothing that the
-/// thread does uses it, but what it does while an OverrideInUse lives.
+/// Drops the same, but CAP_DAC_OVERRIDE stays permitted if it is held (capabilities(7)). The thread uses it
+/// only while an OverrideInUse lives.
 [[nodiscard]] Result<void> set_override_aside();
 
-/// While it lives, the calling thread uses CAP_DAC_OVERRIDE, if that was set aside; else it changes nothing.
+/// While it lives, the calling thread uses CAP_DAC_OVERRIDE if that was set aside. Otherwise it changes
+/// nothing.
 class OverrideInUse {
 public:
     OverrideInUse();

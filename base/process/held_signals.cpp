@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::initializer_list<int> ending_signals{SIGINT, SIGQUIT, SIGTERM, SIGHUP};
 
-/// Those that `hold_signals` has blocked: what the caller had blocked stays so.
+/// The signals that `hold_signals` has blocked. Signals that the caller had blocked stay blocked.
 sigset_t& held_signals() {
     static sigset_t set{};
     return set;

@@ -10,11 +10,12 @@ void raise_open_files() {
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
     limit.rlim_cur = limit.rlim_max;
-    static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));  // else it stays what it was, and fewer may block
+    static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));  // on failure fewer calls may block
 }
 
 int blocked_calls_for_open_files() {
-    // Where it starts, the object, what is opened (a socket's call has as many), and the caller itself.
+    // A call holds its start directory, the object, the opened file and the caller itself. A socket's call
+    // holds as many.
     constexpr rlim_t of_a_call = 4;
     constexpr rlim_t all_else = 64;
     constexpr rlim_t most = 1 << 20;

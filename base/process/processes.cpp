@@ -20,9 +20,9 @@
 namespace callgate {
 namespace {
 
-// A process in an uninterruptible wait dies late: look again after at most this long.
+// A process in an uninterruptible wait dies late. This is the longest pause before the next look.
 constexpr int look_again_ms = 20;
-// A sweep that still finds new processes after so many readings goes on to kill; the outer loop repeats it.
+// A sweep that still finds new processes after this many readings goes on to kill; the outer loop repeats it.
 constexpr int max_stop_rounds = 64;
 
 template <typename Number>
@@ -39,7 +39,7 @@ std::string_view next_field(std::string_view& rest) {
     return field;
 }
 
-// The name in parentheses is the target's own and may hold anything: the fields begin after the last ')'.
+// The target chose the name in parentheses, which may hold anything: the fields begin after the last ')'.
 std::optional<Process> parse_stat(pid_t pid, std::string_view text) {
     const std::size_t name_end = text.rfind(')');
     if (name_end == std::string_view::npos) return std::nullopt;
@@ -65,7 +65,7 @@ std::optional<Process> parse_stat(pid_t pid, std::string_view text) {
     return process;
 }
 
-// The pidfd of just this process, or nothing if its number belongs to another by now.
+// The pidfd of exactly this process. It is empty if the number belongs to another process by now.
 UniqueFd pin(const Process& process) {
     UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0U)));
     if (!pidfd) return pidfd;
@@ -80,7 +80,7 @@ bool send(const UniqueFd& pidfd, int signal) {
 
 using Identity = std::pair<pid_t, std::uint64_t>;
 
-// Stopped processes do not fork. One that was in the middle of it appears in the next reading.
+// Stopped processes do not fork. The child of a fork that was under way appears in the next reading.
 void stop_descendants(pid_t root, const std::function<void()>& between) {
     std::set<Identity> seen;
     bool fresh = true;
@@ -115,7 +115,7 @@ void for_each_descendant(pid_t root, const std::function<void(const Process&)>& 
     if (!first) return;
     Family family(*first);
     std::vector<Process> others;
-    // /proc lists by number and parents mostly have the lower one: most are known while the list is still
+    // /proc lists by number, and most parents have the lower number: most are known while the list is still
     // read.
     while (const dirent* entry = ::readdir(proc.get())) {
         pid_t pid = 0;

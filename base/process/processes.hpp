@@ -1,9 +1,9 @@
-// The processes beneath one process, as /proc shows them, and how to end them all.
+// The descendants of a process, as /proc shows them, and how to end them all.
 //
-// The target controls how many there are, what they are called, and that they fork, stop, ignore signals,
-// leave their session or their parent while they are counted. It cannot leave the tree: orphans fall to the
-// nearest subreaper. A process is signalled through a pidfd whose identity is checked again after it was
-// opened, so that a reused number never hits a stranger.
+// The target controls how many there are and what they are called. It also controls whether they fork, stop,
+// ignore signals, or leave their session or their parent while they are counted. It cannot leave the tree:
+// orphans fall to the nearest subreaper. A process is signalled through a pidfd whose identity is checked
+// again after it was opened. So a signal to a reused number never hits an outside process.
 #pragma once
 
 #include <sys/types.h>
@@ -23,19 +23,19 @@ struct Process {
     char state = '?';  // proc(5): R, S, D, T, Z, ...
     std::uint64_t threads = 0;
     std::uint64_t start_time = 0;      // ticks since boot
-    std::uint64_t ticks = 0;           // of processor time, its own
-    std::uint64_t children_ticks = 0;  // of what it and those before it have reaped
+    std::uint64_t ticks = 0;           // processor time of its own
+    std::uint64_t children_ticks = 0;  // processor time of the descendants that were reaped
     std::uint64_t resident_pages = 0;
-    /// Whether some thread still runs: the first one may be a zombie already while others go on.
+    /// Whether some thread still runs: the first thread may be a zombie already while others go on.
     [[nodiscard]] bool alive() const { return (state != 'Z' && state != 'X') || threads > 1; }
 };
 
-/// Nothing where it is gone or cannot be read.
+/// Returns nullopt if the process is gone or cannot be read.
 [[nodiscard]] std::optional<Process> read_process(pid_t pid);
 
-/// Who belongs to one process, as far as one reading of /proc has shown it. Entries are read one after the
-/// other, and a number may be given anew meanwhile: then an entry that was read before names a parent that is
-/// none. So who began before its parent is not taken for its child.
+/// The members of a process's family, as far as one reading of /proc has shown them. Entries are read one
+/// after the other, and a number may be reused meanwhile. Then an entry that was read before names a false
+/// parent. So a process that began before its parent is not taken for its child.
 class Family {
 public:
     explicit Family(const Process& root) { add(root); }
@@ -59,9 +59,9 @@ void for_each_descendant(pid_t root, const std::function<void(const Process&)>& 
 /// Sends these signals, in order, to every living descendant.
 void signal_descendants(pid_t root, std::initializer_list<int> signals);
 
-/// Ends all descendants of `root` (not `root` itself): SIGSTOP until nothing new appears, then SIGKILL.
-/// Returns how many were killed. Zombies remain for their parents to reap: `between`, called between two
-/// readings of /proc, may reap those that fell to the caller, so that the readings stay short while a tree
+/// Ends all descendants of `root` (not `root` itself): sends SIGSTOP until nothing new appears, then SIGKILL.
+/// Returns how many were killed. Zombies remain for their parents to reap. `between` is called between two
+/// readings of /proc and may reap zombies that fell to the caller. Then the readings stay short while a tree
 /// dies as fast as it grows.
 std::size_t end_descendants(pid_t root, const std::function<void()>& between = nullptr);
 

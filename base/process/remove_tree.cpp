@@ -17,8 +17,8 @@ namespace callgate {
 namespace {
 
 
-// The target may have taken all rights from its own directory: given back through the pinned object, never by
-// name.
+// The target may have taken all rights from its own directory. They are restored through the pinned object,
+// never by name.
 Directory open_directory(int parent, const char* name) {
     const UniqueFd pinned(::openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!pinned) return nullptr;
@@ -29,8 +29,8 @@ Directory open_directory(int parent, const char* name) {
     return Directory(readable < 0 ? nullptr : ::fdopendir(readable));
 }
 
-// Deep trees are flattened: what is a directory inside a directory is moved up to the top, so that neither
-// the stack nor the number of descriptors grows with the depth.
+// Flattens deep trees: a directory inside a directory is moved up to the top. So neither the stack nor the
+// number of descriptors grows with the depth.
 class Remover {
 public:
     explicit Remover(Directory top) : top_(std::move(top)), top_fd_(::dirfd(top_.get())) {}
@@ -98,7 +98,7 @@ private:
 
 Result<void> remove_tree(const std::string& directory) {
     const auto failure = [](int error) { return errno_code(error); };
-    if (::rmdir(directory.c_str()) == 0) return {};  // mostly it is empty
+    if (::rmdir(directory.c_str()) == 0) return {};  // usually it is empty
     Directory top = open_directory(AT_FDCWD, directory.c_str());
     if (!top) {
         if (errno == ENOENT) return {};

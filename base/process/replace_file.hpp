@@ -1,4 +1,4 @@
-// A file that is replaced as a whole: whoever reads it sees what was there before, or all of the new.
+// Replaces a file as a whole: a reader sees either the old content or all of the new.
 #pragma once
 
 #include <sys/types.h>
@@ -8,9 +8,9 @@
 
 namespace callgate {
 
-/// Writes `text` to a file of a name of its own beside `path`, to the disk too, and gives it that name; links
-/// are not followed. `mode` is the new file's, whatever the umask. False, with errno of what failed, where
-/// the old one is left as it was. Any thread.
+/// Writes `text` to a file of a unique name beside `path`, to the disk too, and renames it to `path`. It
+/// follows no links. The new file has `mode`, whatever the umask. Returns false with the errno of the
+/// failure; the old file is then left as it was. Any thread may call it.
 [[nodiscard]] bool replace_file(const std::string& path, std::string_view text, mode_t mode);
 
 }  // namespace callgate

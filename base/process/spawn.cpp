@@ -31,7 +31,8 @@ std::vector<char*> pointers(const std::vector<std::string>& all) {
     return made;
 }
 
-/// What the child needs. It runs in this process's memory until it executes, while this thread waits.
+/// The data that the child needs. The child runs in this process's memory until it executes, while this
+/// thread waits.
 struct Start {
     const char* program;
     char* const* words;
@@ -57,7 +58,7 @@ bool place_descriptors(const Start& start) {
 int begin(void* argument) {
     auto& start = *static_cast<Start*>(argument);
     ::setsid();
-    // Who died before this was said is not our parent any more.
+    // A parent that died before this call sends no signal, and is not our parent any more.
     if (::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == start.parent && place_descriptors(start)) {
         start.signals->restore_dispositions();
         start.signals->restore_mask();

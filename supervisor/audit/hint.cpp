@@ -1,4 +1,4 @@
-// Which option of `callgate run` would allow what was denied.
+// Finds the option of `callgate run` that would allow a denied call.
 
 #include <algorithm>
 #include <optional>
@@ -19,7 +19,7 @@ using audit::Decision;
 using rules::Action;
 using rules::OperationSet;
 
-/// The name that the verdict is about: of rename and link, `create` is judged at the second.
+/// The object that the verdict is about: for rename and link, `create` is judged at the second name.
 rules::Object judged_object(const Decision& decision) {
     if (decision.second_object && decision.operation == rules::Operation::create)
         return *decision.second_object;
@@ -36,20 +36,20 @@ std::string endpoint_text(const rules::Endpoint& endpoint) {
     return std::string(out.view());
 }
 
-/// A pattern that matches exactly these bytes; nothing where variables would be put in.
+/// A pattern that matches exactly these bytes. Returns nullopt if variables would be put in.
 std::optional<std::string> literal_pattern(std::string_view bytes) {
     if (bytes.find("${") != std::string_view::npos) return std::nullopt;
     return rules::quote_glob(bytes);
 }
 
-/// What --except takes for this object.
+/// The pattern that --except takes for this object.
 std::optional<std::string> exception_pattern(const rules::Object& object) {
     if (const auto* file = std::get_if<rules::FileObject>(&object)) return literal_pattern(file->path);
     if (const auto* local = std::get_if<rules::UnixObject>(&object)) return literal_pattern(local->name);
     return endpoint_text(std::get<rules::Endpoint>(object));
 }
 
-/// --read, --write, ... for an object that nothing allows; nothing where no option names such objects.
+/// --read, --write, ... for an object that no rule allows. Returns nullopt if no option names such objects.
 std::optional<std::string> allowing_option(const rules::Object& object, OperationSet operations) {
     if (const auto* file = std::get_if<rules::FileObject>(&object)) {
         if (file->unlinked) return std::nullopt;
@@ -60,7 +60,7 @@ std::optional<std::string> allowing_option(const rules::Object& object, Operatio
     }
     const bool binds = operations.contains(rules::Operation::bind);
     if (const auto* local = std::get_if<rules::UnixObject>(&object)) {
-        // The options allow stream and seqpacket sockets; a name of no bytes is no name.
+        // The options allow stream and seqpacket sockets; an empty name is no name.
         if (local->type == rules::UnixType::datagram || local->name.empty()) return std::nullopt;
         const std::string name(local->name);
         return (binds ? "--bind " : "--connect ") +
@@ -99,10 +99,10 @@ OperationSet all_operations(const Decision& decision) {
     return operations;
 }
 
-/// What the rules say of a call, operation by operation.
+/// The rules that stand against a call, operation by operation.
 struct Obstacles {
     std::vector<const rules::Rule*> restricting;  // each rule once
-    OperationSet not_allowed;                     // by no rule and not by the default
+    OperationSet not_allowed;                     // neither by a rule nor by the default
 };
 
 Obstacles obstacles(const Decision& decision, const rules::RuleSet& rules, const rules::Object& object) {

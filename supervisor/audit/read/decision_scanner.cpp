@@ -1,8 +1,8 @@
-// Decisions as callgate itself writes them, read in one pass and without allocating: most of every log.
+// Reads decisions as callgate itself writes them, in one pass and without allocating: most of every log.
 //
-// Whatever is not exactly of that form (white space, escapes where text is wanted, members twice, other kinds
-// of records) is left to parse_record. So this may give up on anything, but what it takes is what that would
-// say.
+// The scanner leaves every other form to parse_record: white space, escapes in wanted text, members twice,
+// other kinds of records. So it may give up on any line. If it accepts a line, its result is that of
+// parse_record.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -16,8 +16,8 @@ namespace callgate::audit {
 
 namespace {
 
-/// A bit for each byte of `word` that ends a run of plain text: a quote, a backslash, a control character, or
-/// one that is not ASCII.
+/// Sets a bit for each byte of `word` that ends a run of plain text. Such a byte is a quote, a backslash, a
+/// control character, or not ASCII.
 std::uint64_t special_bytes(std::uint64_t word) {
     constexpr std::uint64_t ones = 0x0101010101010101, tops = 0x8080808080808080;
     const auto zero_bytes = [](std::uint64_t value) { return (value - ones) & ~value & tops; };
@@ -30,7 +30,7 @@ bool is_hex(char one) {
     return (one >= '0' && one <= '9') || (one >= 'a' && one <= 'f') || (one >= 'A' && one <= 'F');
 }
 
-/// A string member that may be given once.
+/// A string member that may occur once.
 struct Text {
     std::string_view value;
     bool seen = false;
@@ -40,12 +40,12 @@ struct Number {
     bool seen = false;
 };
 
-/// Every function is false where the line is not of the form: nothing after that counts.
+/// Every function returns false if the line is not of the form: nothing after that counts.
 class Pass {
 public:
     explicit Pass(std::string_view line) : at_(line.data()), end_(line.data() + line.size()) {}
 
-    /// `{"key":…,…}`; `value` is called with each key and must consume what follows.
+    /// Reads `{"key":…,…}`. It calls `value` with each key; `value` must consume what follows.
     template <typename Value>
     bool members(Value value) {
         if (!take('{')) return false;
@@ -57,7 +57,7 @@ public:
         } while (take(','));
         return take('}');
     }
-    /// As `members`, of an object that may be given once.
+    /// Like `members`, for an object that may occur once.
     template <typename Value>
     bool object(bool& seen, Value value) {
         return !std::exchange(seen, true) && members(value);
@@ -80,7 +80,7 @@ public:
         } while (take(','));
         return take(']');
     }
-    /// Any value, of which nothing is wanted.
+    /// Skips any value.
     bool skip(int depth = 0) {
         constexpr int deepest = 16;
         if (at_ == end_ || depth > deepest) return false;
@@ -125,7 +125,7 @@ private:
         at_ += word.size();
         return true;
     }
-    /// Without sign, fraction, exponent or more than 18 digits.
+    /// Reads a number without sign, fraction or exponent, of at most 18 digits.
     bool natural(std::uint64_t& value) {
         const char* const begin = at_;
         value = 0;
@@ -135,7 +135,7 @@ private:
         if (digits == 0 || digits > 18 || (digits > 1 && *begin == '0')) return false;
         return at_ == end_ || (*at_ != '.' && *at_ != 'e' && *at_ != 'E');
     }
-    /// `plain`: without escapes, so that the bytes are the text.
+    /// Sets `plain` to false if the text has escapes. Otherwise the bytes are the text.
     bool string(std::string_view& into, bool& plain) {
         if (!take('"')) return false;
         const char* const begin = at_;
@@ -166,7 +166,7 @@ private:
             at_ += 8;
         }
     }
-    /// Of a surrogate pair nothing is said here: which of them are one is parse_record's matter.
+    /// Gives up on surrogates: parse_record decides which of them form a pair.
     bool escape() {
         ++at_;
         if (at_ == end_) return false;
@@ -182,7 +182,7 @@ private:
     const char* const end_;
 };
 
-/// What of a line is wanted, as views into it.
+/// The wanted parts of a line, as views into it.
 struct Wanted {
     Text schema, entity, second_object, time, action, run, mode, verdict, decided_by, mechanism, operation,
         rule, error, reason, program, socket_type;
@@ -215,7 +215,7 @@ bool read_destination(Pass& pass, Wanted& wanted) {
 }
 
 bool read_ours(Pass& pass, Wanted& wanted, std::vector<std::string>& operations) {
-    // Of other kinds of records: they are few.
+    // These members belong to other kinds of records, which are few.
     constexpr std::array<std::string_view, 10> of_others = {
         "command",   "profiles", "outcome", "workdir",    "temporary_directory",
         "exit_code", "signal",   "counts",  "torn_bytes", "duration_ms"};
@@ -264,7 +264,7 @@ bool read_line(Pass& pass, Wanted& wanted, std::vector<std::string>& operations)
     }) && pass.at_end();
 }
 
-/// Text that was not given and text that is "" are the same to a reader, but for what names the object.
+/// A reader does not distinguish absent text from "", except in text that names the object.
 void name_object(const Wanted& wanted, Entry& entry) {
     entry.object.clear();
     if (wanted.path.value.data() != nullptr) {

@@ -31,7 +31,8 @@ Result<Lines> Lines::open(const std::string& path) {
     return lines;
 }
 
-/// False at the end of this file (or where it cannot be read: what is there cannot be told from nothing).
+/// Returns false at the end of this file, or if it cannot be read: such a file cannot be told from an empty
+/// one.
 bool Lines::read_more() {
     bytes_.erase(0, begin_);
     begin_ = 0;
@@ -48,7 +49,7 @@ bool Lines::next_segment() {
     if (next.empty()) return false;
     Result<UniqueFd> opened = open_for_reading(next);
     if (!opened) return false;
-    if (read_more()) return true;  // a grown file is read on first
+    if (read_more()) return true;  // a file that has grown is read on first
     if (torn()) ++torn_segments_;
     fd_ = std::move(*opened);
     path_ = next;

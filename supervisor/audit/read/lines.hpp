@@ -1,7 +1,7 @@
-// The lines of a log and its later segments, in blocks and without looking into them.
+// Reads the lines of a log and its later segments, in blocks and without looking into them.
 //
-// The file is hostile: a line longer than a record can be is given out as a bad one, and memory is bounded by
-// twice that.
+// The file is hostile. A line longer than a record can be is returned as a bad one, and memory is bounded by
+// twice that length.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@
 
 namespace callgate::audit {
 
-/// A regular file for reading, never a FIFO or device that would hold us. EINVAL for anything else.
+/// Opens a regular file for reading, never a FIFO or device that would block us. EINVAL: it is anything else.
 [[nodiscard]] Result<UniqueFd> open_for_reading(const std::string& path);
 
 class Lines {
 public:
-    /// Errors: what open(2) gives; EINVAL for what is no regular file.
+    /// Errors: those of open(2); EINVAL if it is no regular file.
     static Result<Lines> open(const std::string& path);
 
     enum class Step : std::uint8_t { line, too_long, end };
-    /// `line`: `text` is the next one, valid until the next step. `end`: nothing more for now; it may be
-    /// called again when the file has grown.
+    /// `line`: `text` is the next line, valid until the next step. `end`: nothing more for now; call it again
+    /// when the file has grown.
     Step next();
 
     [[nodiscard]] std::string_view text() const { return text_; }

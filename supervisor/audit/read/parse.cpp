@@ -1,4 +1,4 @@
-// One line of a log to a value.
+// Parses a line of a log into a value.
 
 #include <charconv>
 
@@ -81,8 +81,8 @@ std::uint64_t start_of(std::string_view entity) {
 
 namespace {
 
-/// What is read here may be written out again, member in member: a record has a few, a stranger's line could
-/// have as many as the stack has not.
+/// A parsed value may be written out again, and each level of nesting takes stack. A record has a few levels;
+/// a hostile line could have more than the stack holds.
 bool too_deep(std::string_view line) {
     constexpr int deepest = 32;
     int depth = 0;

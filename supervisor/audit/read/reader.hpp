@@ -1,8 +1,8 @@
 // Reads a log back, line by line, over all its segments.
 //
-// Owns the open file and one line. The file is hostile: a line may be anything (longer than memory, nested,
-// no UTF-8, no JSON, members of the wrong type). Memory is bounded by `max_line`; what is no record is
-// reported with its line number and reading goes on behind it.
+// The reader owns the open file and one line. The file is hostile: a line may be anything (longer than
+// memory, nested, no UTF-8, no JSON, members of the wrong type). Memory is bounded by `max_line`. A line that
+// is no record is reported with its number, and reading goes on behind it.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@
 
 namespace callgate::audit {
 
-/// A record as readers need it. Text is what the JSON says: not yet safe for a terminal. What a record does
-/// not have is empty or 0.
+/// A record as readers need it. Text is as the JSON states it: not yet safe for a terminal. Members that a
+/// record does not have are empty or 0.
 struct Entry {
     std::string time, action, run, mode;
     std::uint64_t sequence = 0;
     int pid = 0;
     int parent = 0;                // 0: not known
     std::uint64_t start_time = 0;  // of the process, clock ticks since boot; 0: not known
-    // Of a decision:
+    // Members of a decision:
     std::string verdict, decided_by, mechanism, operation, rule, error, reason;
     std::string object;         // a path, "203.0.113.4:443", "[::1]:80", "@name"
     std::string second_object;  // rename, link: the new name
@@ -34,7 +34,7 @@ struct Entry {
     std::string program;        // executable
     std::string socket_type;    // of a unix socket
     std::vector<std::string> operations;
-    // Of others:
+    // Members of other records:
     std::uint64_t of_sequence = 0, torn_bytes = 0;
     std::vector<std::string> command, profiles;
     std::string outcome, workdir, temporary_directory;
@@ -42,11 +42,11 @@ struct Entry {
     std::optional<Counts> counts;
 
     [[nodiscard]] bool decision() const { return !verdict.empty(); }
-    /// Whether the caller was refused; in audit mode it mostly was not, whatever the verdict.
+    /// Whether the caller was refused. In audit mode it mostly was not, whatever the verdict.
     [[nodiscard]] bool refused() const { return mechanism == "errno" || mechanism == "kill"; }
 };
 
-/// Of a process.entity_id: "4312@88123" → 88123; 0 where it has not that form.
+/// The start time in a process.entity_id: "4312@88123" → 88123. Returns 0 if it does not have that form.
 [[nodiscard]] std::uint64_t start_of(std::string_view entity);
 
 /// Parses one line without its newline. Fails if it is no record.
@@ -55,21 +55,21 @@ struct Entry {
 /// Fails if this version does not know records of `schema`.
 [[nodiscard]] Expected<void> check_schema(const std::string& schema);
 
-/// The same for a decision as callgate writes them, many times as fast and in place: true where `line` is
-/// one, and `entry` then is what parse_record gives. False says nothing.
+/// Parses a decision as callgate writes it, many times as fast and in place. Returns true if `line` is one;
+/// `entry` then is what parse_record returns. False says nothing about the line.
 [[nodiscard]] bool scan_decision(std::string_view line, Entry& entry);
 
 class Reader {
 public:
-    /// Opens a regular file; EINVAL for anything else, else what open(2) gives.
+    /// Opens a regular file. Errors: EINVAL for anything else, else those of open(2).
     static Result<Reader> open(const std::string& path);
     Reader(Reader&&) noexcept;
     Reader& operator=(Reader&&) noexcept;
     ~Reader();
 
     enum class Step { record, bad, end };
-    /// `record`: `line` and `entry` are the next one's. `bad`: `problem` says why the line is none. `end`:
-    /// nothing more for now; it may be called again when the file has grown.
+    /// `record`: `line` and `entry` are those of the next record. `bad`: `problem` says why the line is no
+    /// record. `end`: nothing more for now; call it again when the file has grown.
     Step next();
 
     [[nodiscard]] const Entry& entry() const;

@@ -1,6 +1,6 @@
-// Writing records to a descriptor that somebody else reads: a pipe, a socket, a terminal (`--audit fd:N`).
+// Writes records to a descriptor that another process reads: a pipe, a socket, a terminal (`--audit fd:N`).
 //
-// A reader that is slow holds the run up; nothing is dropped. One that is gone makes the write fail, and what
+// A slow reader delays the run; nothing is dropped. If the reader is gone, the write fails. A call that
 // cannot be recorded is denied. The open file description may be shared with others, so its flags are left as
 // they are.
 #pragma once
@@ -15,13 +15,13 @@ namespace callgate::audit {
 
 enum class DescriptorKind : std::uint8_t { file, socket, other };
 
-/// As write(2), but of what can be written without waiting for a reader; EAGAIN where that is nothing. Raises
-/// no signal on a socket. As long as nobody else writes to a pipe it does not block there either, whatever
-/// its flags.
+/// Like write(2), but writes only what it can write without waiting for a reader. Fails with EAGAIN if that
+/// is nothing. Raises no signal on a socket. It does not block on a pipe either, whatever the flags, as long
+/// as nobody else writes to the pipe.
 [[nodiscard]] ssize_t write_some(int fd, DescriptorKind kind, const char* data, std::size_t size);
 
-/// Waits a while for more room. False: the time `until` (CLOCK_MONOTONIC, nanoseconds; 0: none), which may be
-/// set meanwhile, has passed.
+/// Waits a while for more room. Returns false if the time `until` has passed. `until` is CLOCK_MONOTONIC in
+/// nanoseconds (0: no limit) and may be set meanwhile.
 [[nodiscard]] bool wait_for_reader(int fd, const std::atomic<std::int64_t>& until);
 
 }  // namespace callgate::audit

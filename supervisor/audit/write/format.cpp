@@ -85,7 +85,8 @@ void append_endpoint(Buffer& out, const rules::Endpoint& endpoint, const rules::
         << (endpoint.protocol == rules::Protocol::udp ? "udp" : "tcp") << R"("})";
 }
 
-/// What ECS has no field for: bytes of the object that are not UTF-8, its other name, its socket type.
+/// Appends what ECS has no field for: bytes of the object that are not UTF-8, its other name, its socket
+/// type.
 void append_object_rest(Buffer& out, const Decision& decision) {
     const auto exact = [&out](std::string_view bytes) {
         if (is_utf8(bytes)) return;
@@ -118,7 +119,7 @@ void append_input(Buffer& out, const CallInput& input, std::string_view program)
     } else {
         append_bytes(out, "cwd", input.working_directory);
     }
-    // A call without a path has a view of nothing; an empty path (AT_EMPTY_PATH) is one of no bytes.
+    // A call without a path has a null view; an empty path (AT_EMPTY_PATH) is a view of no bytes.
     if (input.path.data() == nullptr) {
         out << R"(,"path":null,"path_b64":null)";
     } else {

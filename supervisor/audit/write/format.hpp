@@ -1,9 +1,9 @@
-// From a record to its line: field by field as audit.md has it, written by hand because it is on the way of
-// every contested call.
+// Formats a record as its line, field by field as docs/audit.md describes it. It is written by hand because
+// every contested call waits for it.
 //
-// Touches nothing but the buffer. Bytes that the target chose pass through escape.hpp; redact.hpp takes
-// secrets out of the command. The line is whole but for its sequence number and its hashes (chain.hpp), which
-// are known only under the log's lock.
+// It touches nothing but the buffer. Bytes that the target chose pass through escape.hpp; redact.hpp takes
+// secrets out of the command. The line lacks only its sequence number and its hashes (chain.hpp), which are
+// known only under the log's lock.
 #pragma once
 
 #include <cstddef>
@@ -16,18 +16,19 @@
 
 namespace callgate::audit {
 
-/// Every record of a run holds these.
+/// Every record of a run holds these values.
 struct RunContext {
     std::string_view run;
     Mode mode = Mode::enforce;
 };
 
-/// Bytes that are left free before a line: the sequence number's digits, and a newline that ends a torn line.
+/// Bytes that are left free before a line: for the sequence number's digits, and for a newline that ends a
+/// torn line.
 inline constexpr std::size_t head_room = 24;
-/// No line is longer, its newline included: readers bound their memory by it.
+/// The maximum size of a line, its newline included: readers bound their memory by it.
 inline constexpr std::size_t max_line = 1U << 20;
 
-/// Each writes `head_room` free bytes and the line with its newline into `out` (cleared first) and returns
+/// Each function clears `out`, then writes `head_room` free bytes and the line with its newline. It returns
 /// where the sequence number's digits belong.
 std::size_t format(Buffer& out, const RunContext& context, const Decision& decision);
 std::size_t format(Buffer& out, const RunContext& context, const ActFailed& what);
@@ -41,17 +42,17 @@ std::size_t format(Buffer& out, const RunContext& context, const PromptWithdrawn
 std::size_t format(Buffer& out, const RunContext& context, const GrantRevoked& what);
 std::size_t format(Buffer& out, const RunContext& context, const Checkpoint& what);
 
-/// Puts the sequence number in: the line then begins at the returned offset (at most `head_room`) and ends
+/// Puts the sequence number in. The line then begins at the returned offset (at most `head_room`) and ends
 /// where the buffer does. At least three free bytes are left before it.
 std::size_t put_sequence(Buffer& out, std::size_t sequence_at, std::uint64_t sequence);
 
-/// "EACCES"; the number in decimal where it has no name.
+/// Appends "EACCES", or the number in decimal if it has no name.
 void append_errno(Buffer& out, int error);
 /// "203.0.113.4", "2001:db8::1"
 void append_address(Buffer& out, const rules::IpAddress& address);
-/// "error", "on_behalf", ... as the log has them.
+/// "error", "on_behalf", ... as the log writes them.
 [[nodiscard]] std::string_view name(Mechanism mechanism);
-/// Whether the call is refused: what is not allowed and was not merely noted (audit mode).
+/// Whether the call is refused: it is not allowed, and was not merely noted (audit mode).
 [[nodiscard]] bool refused(const Decision& decision);
 
 }  // namespace callgate::audit

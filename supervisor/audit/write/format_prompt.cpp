@@ -1,4 +1,4 @@
-// The records about questions to a person or a program, and what they answered.
+// The records about questions to a person or a program, and about their answers.
 
 #include "base/escape.hpp"
 #include "supervisor/audit/write/format_common.hpp"

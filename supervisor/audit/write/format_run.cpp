@@ -13,9 +13,9 @@ namespace callgate::audit {
 
 namespace {
 
-/// Of a command, this much is on record; execve(2) takes more than a line may hold.
+/// At most this much of a command is on record; execve(2) takes more than a line may hold.
 constexpr std::size_t max_arguments = 1024, max_argument_bytes = 64 << 10;
-/// Of what patterns became, this much.
+/// At most this much of the expansions of patterns is on record.
 constexpr std::size_t max_expanded_bytes = 64 << 10;
 
 /// A member that is an array; `append` writes one element.
@@ -41,7 +41,7 @@ std::size_t size_of(const rules::LoadSnapshot::Expanded& one) {
     return size;
 }
 
-/// All of them or none: one that is not there led where it was written.
+/// Appends all links or none: a replay takes a path that is missing from the list for its own target.
 void append_links(Buffer& out, const std::map<std::string, std::string>& links) {
     std::size_t size = 0;
     for (const auto& [name, target] : links) {
@@ -56,7 +56,7 @@ void append_links(Buffer& out, const std::map<std::string, std::string>& links) 
     });
 }
 
-/// What is left out, because it is long or no text, is taken from the machine again when the log is replayed.
+/// Parts that are left out, because they are long or no text, are taken from the host again in a replay.
 void append_surroundings(Buffer& out, const rules::LoadSnapshot& taken) {
     std::vector<const rules::LoadSnapshot::Expanded*> kept;
     std::size_t left = max_expanded_bytes;

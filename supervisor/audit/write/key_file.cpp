@@ -17,8 +17,9 @@ using namespace std::string_view_literals;
 constexpr std::size_t max_file = 65536;
 constexpr std::size_t key_size = 32;
 
-// RFC 8410 allows one encoding of a public key, and of what stands before a private one's seed all but its
-// length and version (RFC 5958: a key of version 2 has its public half, or attributes, behind the seed).
+// RFC 8410 allows one encoding of a public key. It also fixes the bytes before the seed of a private key,
+// except for their length and version. In RFC 5958, a key of version 2 has its public half, or attributes,
+// behind the seed.
 constexpr auto public_head = "\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00"sv;
 constexpr auto private_head = "\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20"sv;
 
@@ -26,7 +27,7 @@ std::string_view view(const SecretBytes& bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};  // NOLINT
 }
 
-/// What stands between the lines that begin and end the first `label` of a PEM text (RFC 7468).
+/// The text between the lines that begin and end the first `label` of a PEM text (RFC 7468).
 std::string_view body(std::string_view pem, std::string_view label) {
     const std::string begin = "-----BEGIN " + std::string(label) + "-----";
     const std::string end = "-----END " + std::string(label) + "-----";
@@ -48,7 +49,7 @@ std::optional<SecretBytes> decode(std::string_view base64) {
     return exact;
 }
 
-/// SEQUENCE of a version, the algorithm, the seed and, in version 2, more.
+/// Reads a SEQUENCE of a version, the algorithm, the seed and, in version 2, more.
 std::optional<SecretBytes> seed_in(const SecretBytes& der) {
     std::string_view rest = view(der);
     const auto byte = [&rest](std::size_t at) { return static_cast<unsigned char>(rest[at]); };

@@ -1,5 +1,5 @@
-// An Ed25519 key from its PEM file, as OpenSSL writes them (RFC 8410): the seed of a private one, or a public
-// one. No other kind of key, and none that is encrypted: nobody is asked for a pass phrase.
+// An Ed25519 key from its PEM file, as OpenSSL writes it (RFC 8410). It is the seed of a private key, or a
+// public key. Other kinds of keys and encrypted keys are refused: callgate asks for no pass phrase.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace callgate::audit {
 
-/// Cleared before their memory is given back.
+/// The bytes are cleared before their memory is given back.
 class SecretBytes {
 public:
     explicit SecretBytes(std::size_t size) : bytes_(size) {}
@@ -29,13 +29,13 @@ private:
     std::vector<unsigned char> bytes_;
 };
 
-/// The seed of a private key, or the bytes of a public one; 32 of either.
+/// The seed of a private key, or the bytes of a public one. Either has 32 bytes.
 using KeyFile = std::variant<SecretBytes, std::string>;
 
 /// Fails if the file cannot be read or holds no such key.
 [[nodiscard]] Expected<KeyFile> read_key_file(const std::string& path);
 
-/// The message about a file that holds something else.
+/// The error about a file that holds something else.
 [[nodiscard]] Problem no_key(const std::string& path);
 
 }  // namespace callgate::audit

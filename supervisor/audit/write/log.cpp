@@ -21,13 +21,13 @@ struct Log::State {
     /// Formats on the caller's thread, then numbers and writes under the lock.
     template <typename Record>
     Result<std::uint64_t> append(const Record& record);
-    /// Under `lock`, of a formatted line: numbers, seals and writes it.
+    /// Numbers, seals and writes a formatted line. Call it under `lock`.
     Result<std::uint64_t> put(Buffer& line, std::size_t sequence_at, bool with_signature);
     void checkpoint_if_due();
-    /// Writes one line whole, or not at all where that is possible. Returns 0 or an errno. Under `lock`.
+    /// Writes one line whole, or not at all if that is possible. Returns 0 or an errno. Call it under `lock`.
     int write_line(std::string_view line);
     void cut_back(std::size_t written);
-    /// Goes on in the next segment. Returns 0 or an errno. Under `lock`.
+    /// Continues in the next segment. Returns 0 or an errno. Call it under `lock`.
     int rotate();
     [[nodiscard]] bool segment_is_full(std::size_t more) const {
         return directory.valid() && segment_size > 0 && segment_size + more > options.segment_bytes;
@@ -37,7 +37,7 @@ struct Log::State {
     UniqueFd directory;      // valid only in directory mode
     std::string stem, path;  // "<time>-<run>", the first segment's path
     DescriptorKind kind = DescriptorKind::file;
-    std::atomic<std::int64_t> wait_until = 0;  // monotonic; 0: for ever
+    std::atomic<std::int64_t> wait_until = 0;  // monotonic; 0: no limit
 
     std::mutex lock;
     UniqueFd fd;
@@ -53,7 +53,7 @@ struct Log::State {
     std::atomic<std::uint64_t> records = 0;
     std::atomic<std::uint64_t> synced_records = 0;
     std::atomic<int> lost =
-        0;  // errno of a failed fdatasync: what was written may be gone, so nothing follows it
+        0;  // errno of a failed fdatasync: written records may be gone, so nothing follows them
 
     std::mutex sync_lock;  // one fdatasync at a time; taken before `lock`
 };
@@ -79,7 +79,7 @@ std::time_t monotonic_seconds() {
     return now.tv_sec;
 }
 
-/// Errors of fdatasync that mean loss; a pipe or a terminal only says that it cannot.
+/// Errors of fdatasync that mean loss; a pipe or a terminal only reports that it cannot sync.
 bool means_loss(int error) { return error == EIO || error == ENOSPC || error == EDQUOT; }
 
 }  // namespace
@@ -96,7 +96,7 @@ Result<std::uint64_t> Log::State::append(const Record& record) {
     return sequence;
 }
 
-/// One that cannot be written is no loss: the next record may be followed by one.
+/// A checkpoint that cannot be written is no loss: a checkpoint may follow the next record.
 void Log::State::checkpoint_if_due() {
     const std::uint64_t now_records = records.load(std::memory_order_relaxed);
     const std::time_t now = monotonic_seconds();
@@ -155,7 +155,7 @@ int Log::State::write_line(std::string_view line) {
 void Log::State::cut_back(std::size_t written) {
     torn = true;
     if (kind != DescriptorKind::file) return;
-    // O_APPEND leaves the offset behind what was written; a larger file has somebody else's bytes after ours.
+    // O_APPEND leaves the offset behind the written bytes. A larger file has bytes of others behind ours.
     const off_t end = ::lseek(fd.get(), 0, SEEK_CUR);
     struct stat status {};
     if (end < 0 || ::fstat(fd.get(), &status) != 0 || status.st_size != end) return;

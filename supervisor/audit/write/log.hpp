@@ -1,9 +1,10 @@
 // The audit log of one run: JSON Lines, each decision on record before its effect.
 //
-// A record is one write(2) on an O_APPEND descriptor; a short or failed write makes `record` fail, and the
-// caller then denies (architecture.md, invariant 3). The target controls the bytes inside records, never
-// where they go: the file is created with O_EXCL|O_NOFOLLOW|O_CLOEXEC, mode 0600, in a directory of mode
-// 0700 (audit.md). Thread-safe: any receiver records; sequence numbers and the hash chain are in file order.
+// A record is one write(2) on an O_APPEND descriptor. A short or failed write makes `record` fail, and the
+// caller then denies (docs/dev/architecture.md, invariant 3). The target controls the bytes inside records,
+// never where they go. The file is created with O_EXCL|O_NOFOLLOW|O_CLOEXEC, mode 0600, in a directory of
+// mode 0700 (docs/audit.md). The log is thread-safe: any receiver records. Sequence numbers and the hash
+// chain are in file order.
 #pragma once
 
 #include <chrono>
@@ -26,29 +27,30 @@ public:
     struct Options {
         std::string run;  // "k3f9"
         Mode mode = Mode::enforce;
-        /// A log in a directory goes on in `<name>.2.jsonl`, `.3.jsonl`, ... beyond this many bytes.
+        /// A log in a directory continues in `<name>.2.jsonl`, `.3.jsonl`, ... beyond this many bytes.
         std::uint64_t segment_bytes = 64ULL << 20;
-        /// After so many records, or so long after the last one, the next is followed by a checkpoint.
+        /// After this many records, or this long after the last checkpoint, a checkpoint follows the next
+        /// record.
         std::uint64_t checkpoint_records = 1000;
         int checkpoint_seconds = 10;
-        /// Checkpoints and the run's end are signed by it.
+        /// The key signs checkpoints and the run's end.
         std::optional<SigningKey> key{};
-        /// Gets each line that was written, in order, under the log's lock: it must not wait.
+        /// Receives each line that was written, in order, under the log's lock: it must not wait.
         std::function<void(std::string_view line)> copy{};
     };
     /// Makes the log in `directory` (created with its parents, 0700, if absent), named
-    /// `<UTC time>-<run>.jsonl`. Errors: what open(2) and mkdir(2) give; EPERM where the directory is not
-    /// ours or is writable by others.
+    /// `<UTC time>-<run>.jsonl`. Errors: those of open(2) and mkdir(2); EPERM if the directory is not ours or
+    /// is writable by others.
     static Result<std::unique_ptr<Log>> in_directory(const std::string& directory, Options options);
-    /// --audit FILE: appends to a new file at exactly this path; an existing regular file is continued (a
-    /// torn last line is set aside and recorded as `recovered`), a symbolic link or special file is refused.
+    /// --audit FILE: appends to a new file at exactly this path. An existing regular file is continued: a
+    /// torn last line is set aside and recorded as `recovered`. A symbolic link or special file is refused.
     static Result<std::unique_ptr<Log>> at_file(const std::string& path, Options options);
-    /// --audit fd:N. Where its reader is slow, records wait for it; nothing is dropped.
+    /// --audit fd:N. Records wait for a slow reader; nothing is dropped.
     static Result<std::unique_ptr<Log>> on_descriptor(UniqueFd fd, Options options);
     ~Log();
 
-    /// Writes one decision. Returns its sequence number, or the errno of the failed write (a partial line is
-    /// cut off again with ftruncate where possible, so that no torn line stands before a later one).
+    /// Writes one decision. Returns its sequence number, or the errno of the failed write. A partial line is
+    /// cut off again with ftruncate if possible, so that no torn line stands before a later one.
     Result<std::uint64_t> record(const Decision& decision);
     Result<std::uint64_t> record(const ActFailed& what);
     Result<std::uint64_t> record(const AnswerLost& what);
@@ -59,9 +61,11 @@ public:
     Result<std::uint64_t> record(const PromptWithdrawn& what);
     Result<std::uint64_t> record(const GrantRevoked& what);
 
-    /// From now on a reader that does not read is waited for so long in all; then writing fails (ETIMEDOUT).
+    /// From now on the log waits at most this long in all for a reader that does not read. Then writing fails
+    /// (ETIMEDOUT).
     void limit_waiting(std::chrono::milliseconds patience);
-    /// Whether a checkpoint was written since it was last asked: a sync is due. Any thread, cheap.
+    /// Whether a checkpoint was written since the last call: a sync is due. Any thread may call it; it is
+    /// cheap.
     [[nodiscard]] bool sync_due();
     /// fdatasync, off the answering path (called by the event loop after denials and at the end).
     void sync();

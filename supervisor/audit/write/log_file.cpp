@@ -17,7 +17,7 @@ namespace {
 
 constexpr int append_flags = O_APPEND | O_NOFOLLOW | O_CLOEXEC;
 
-/// The offset behind the last newline, 0 where there is none. `size` is the file's.
+/// The offset behind the last newline, or 0 if there is none. `size` is the file's.
 Result<off_t> end_of_last_line(int fd, off_t size) {
     std::array<char, 65536> block{};
     while (size > 0) {
@@ -44,7 +44,8 @@ Result<void> copy_bytes(int from, off_t start, off_t end, int to) {
     return {};
 }
 
-/// Moves what follows the last newline to `FILE.torn`. It is on disk there before it is cut off here.
+/// Moves the bytes behind the last newline to `FILE.torn`. They are on disk there before they are cut off
+/// here.
 Result<void> set_torn_line_aside(ContinuedLog& log, const std::string& path, off_t size) {
     const Result<off_t> whole = end_of_last_line(log.fd.get(), size);
     if (!whole) return whole.error();
@@ -63,7 +64,7 @@ Result<void> set_torn_line_aside(ContinuedLog& log, const std::string& path, off
     return {};
 }
 
-/// Where the last line has no hash (nothing was written yet, or by an older version) a new chain begins.
+/// The hash of the last line. If the line has none (an empty log or an older version), a new chain begins.
 ChainHash last_head(int fd) {
     const off_t size = ::lseek(fd, 0, SEEK_END);
     std::string tail(static_cast<std::size_t>(std::clamp<off_t>(size, 0, off_t{max_line})), '\0');
@@ -79,7 +80,7 @@ Result<void> make_directories(const std::string& path) {
     for (std::size_t at = path.find('/', 1);; at = path.find('/', at + 1)) {
         const std::string part = path.substr(0, at);
         if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) {
-            // A directory that cannot be made but is there (a read-only file system) is good enough.
+            // A directory that cannot be made but exists (a read-only file system) is good enough.
             const int error = errno;
             struct stat status {};
             if (::stat(part.c_str(), &status) != 0) return errno_code(error);
@@ -112,15 +113,15 @@ Result<UniqueFd> open_private_directory(const std::string& path) {
 Result<UniqueFd> create_log(int directory, const std::string& name) {
     UniqueFd fd(::openat(directory, name.c_str(), O_RDWR | O_CREAT | O_EXCL | append_flags, 0600));
     if (!fd) return errno_code();
-    // Held while the run lasts, so that no second run continues this file; where locks are unknown, go
-    // without.
+    // The lock is held while the run lasts, so that no second run continues this file. If locks are not
+    // supported, the run goes without.
     static_cast<void>(::flock(fd.get(), LOCK_EX | LOCK_NB));
     return fd;
 }
 
 Result<ContinuedLog> continue_log(const std::string& path) {
     ContinuedLog log;
-    // O_NONBLOCK: a FIFO or device must not hold us before it is seen for what it is.
+    // O_NONBLOCK: a FIFO or device must not block us before its type is known.
     struct stat status {};
     if (::lstat(path.c_str(), &status) != 0) return errno_code();
     if (S_ISLNK(status.st_mode)) return errno_code(ELOOP);
@@ -133,7 +134,7 @@ Result<ContinuedLog> continue_log(const std::string& path) {
     if (::flock(log.fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return errno_code();
     char first = '{';
     if (::pread(log.fd.get(), &first, 1, 0) < 0) return errno_code();
-    // Somebody's notes, named by mistake, are not to lose their last line.
+    // A file of another kind, named by mistake, must not lose its last line.
     if (first != '{') return errno_code(EINVAL);
     if (const Result<void> whole = set_torn_line_aside(log, path, status.st_size); !whole)
         return whole.error();

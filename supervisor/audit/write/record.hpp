@@ -1,8 +1,8 @@
-// One line of the audit log as a value, and its JSON.
+// A line of the audit log as a value.
 //
-// Bytes that the target chose (paths, arguments, names) are escaped here, once: what is not valid UTF-8 is
-// escaped and given whole in base64, control, bidirectional and other format characters become \u escapes.
-// So a line is always one line, and safe on a terminal.
+// Bytes that the target chose (paths, arguments, names) are escaped once, when the record is formatted. Bytes
+// that are not valid UTF-8 are escaped and also given whole in base64. Control, bidirectional and other
+// format characters become \u escapes. So a line is always one line, and safe on a terminal.
 #pragma once
 
 #include <cstdint>
@@ -28,16 +28,16 @@ enum class Mechanism : std::uint8_t {
 };  // "errno", "on_behalf", "continue", "kill"
 enum class Tier : std::uint8_t { kernel, contested };
 
-/// Who asked: numbers from the kernel, the executable by readlink.
+/// The process that asked: numbers from the kernel, the executable by readlink.
 struct Caller {
-    int pid = 0;                   // thread group id where known, else the thread's
+    int pid = 0;                   // thread group id if known, else the thread's
     int parent = 0;                // 0: not known
     std::uint64_t start_time = 0;  // clock ticks since boot, field 22 of /proc/PID/stat; 0: not known
     std::string_view executable;
     std::uint32_t uid = 0;
 };
 
-/// Why nobody was asked though a rule asks: the verdict on record is then `deny`, and that rule's.
+/// Why nobody was asked although a rule asks. The verdict on record is then `deny`, by that rule.
 namespace unasked {
 inline constexpr std::string_view nobody = "no one to ask";
 inline constexpr std::string_view unlinked = "what has no name cannot be asked about";
@@ -46,16 +46,16 @@ inline constexpr std::string_view late = "it is too late to ask";
 
 /// The arguments as the target gave them: everything the evaluator's decoder used.
 struct CallInput {
-    std::optional<int> directory_fd;     // absent where the path is absolute or relative to cwd
-    std::string_view working_directory;  // "" where it was not used
+    std::optional<int> directory_fd;     // absent if the path is absolute or relative to cwd
+    std::string_view working_directory;  // "" if it was not used
     std::string_view path;
-    std::string_view second_path;         // rename, link, symlink; what of a file's metadata
+    std::string_view second_path;         // rename, link, symlink; or the detail of a metadata call
     std::vector<std::string_view> flags;  // "O_RDONLY", ...
     std::optional<std::uint32_t> mode;
-    std::span<const std::string> arguments;  // of an execve, where some rule asks for them
+    std::span<const std::string> arguments;  // of an execve, if some rule asks for them
 };
 
-/// Identity of a file object where it exists.
+/// Identity of a file object, if the object exists.
 struct FileIdentity {
     std::uint64_t inode = 0, device = 0;
 };
@@ -65,27 +65,29 @@ struct Decision {
     Caller caller;
     CallInput input;
     rules::Operation operation = rules::Operation::read;  // the one that the verdict is about
-    rules::OperationSet operations;                       // all of the call
-    rules::OperationSet second_operations;                // those of them that are on the second object
-    rules::OperationSet first_operations;                 // and those on the first, where there is a second
+    rules::OperationSet operations;                       // all operations of the call
+    rules::OperationSet second_operations;                // those on the second object
+    rules::OperationSet first_operations;                 // those on the first object, if there is a second
     rules::Object object;
     std::optional<rules::FileObject> second_object;  // rename, link: the new name
     std::optional<FileIdentity> identity;
     rules::Verdict verdict;
-    /// Replaces the rule's reason: why a failure denied ("overload", "target memory unreadable", ...).
+    /// Replaces the rule's reason: says why a failure denied ("overload", "target memory unreadable", ...).
     std::string_view reason;
     Mechanism mechanism = Mechanism::error;
     Tier tier = Tier::contested;
     std::int64_t duration_ns = 0;
-    /// The question whose answer decided, and the grant that did; 0: none.
+    /// The question whose answer decided, and the grant that did; 0 if there is none.
     std::uint64_t question = 0, grant = 0;
-    /// An answer to one part of an execution, recorded before the whole: the file that this interprets.
+    /// Set in an answer to one part of an execution, recorded before the whole: the file that this one
+    /// interprets.
     std::string_view interpreter_of;
-    /// A second record, of what became of that one: another program began to run than was judged. 0: none.
+    /// Set in a second record, if another program began to run than was judged: the number of the first
+    /// record.
     std::uint64_t of_sequence = 0;
 };
 
-/// A second record: what came of a decision where it is not what was decided.
+/// A second record: the result of a decision, if it differs from what was decided.
 struct ActFailed {
     std::uint64_t of_sequence = 0;
     int error = 0;
@@ -95,40 +97,40 @@ struct AnswerLost {
     std::string_view why;
 };
 
-/// A question, before anybody sees it. Views are of bytes that the target chose.
+/// A question, recorded before anybody sees it. The views show bytes that the target chose.
 struct PromptShown {
     std::uint64_t question = 0;
     std::string_view key, rule, object, second_object, source, asked_as, program;
     rules::Operation operation = rules::Operation::read;      // the one that the rule asks about
-    rules::OperationSet operations;                           // all of the call
+    rules::OperationSet operations;                           // all operations of the call
     rules::OperationSet first_operations, second_operations;  // on the object and on the second one
-    rules::Object resolved;                                   // what `object` tells
+    rules::Object resolved;                                   // the object that `object` describes
     std::optional<FileIdentity> identity;
-    std::span<const std::string> arguments;  // of an execute
+    std::span<const std::string> arguments;  // for execute
     int pid = 0;
     std::uint64_t start_time = 0;
 };
-/// Who answered: the uid and pid of the process behind the channel (0: it is not known), and the channel.
+/// The answerer: the uid and pid of the process behind the channel (0: not known), and the channel.
 struct Answerer {
     std::uint32_t uid = 0;
     int pid = 0;
     std::string channel;  // "tty", "socket", "fd"
 };
-/// Its answer, before any call gets it.
+/// The answer, recorded before any call gets it.
 struct PromptAnswered {
     std::uint64_t question = 0;
     std::string_view key;
     rules::Action answer = rules::Action::deny;
     rules::DecidedBy by = rules::DecidedBy::person;
     std::string_view scope;   // "once", "object", "tree"
-    std::string_view object;  // of a tree: the directory
-    std::uint64_t grant = 0;  // that was made; 0: none
+    std::string_view object;  // for a tree: the directory
+    std::uint64_t grant = 0;  // the one that was made; 0: none
     Answerer who;
     std::int64_t took_ns = 0;
-    std::uint64_t callers = 0;  // that asked the same until now
-    std::string_view reason;    // what a program said
+    std::uint64_t callers = 0;  // callers that asked the same until now
+    std::string_view reason;    // as a program gave it
 };
-/// It is asked no longer: nobody waits for its answer.
+/// The question is asked no longer: no call waits for its answer.
 struct PromptWithdrawn {
     std::uint64_t question = 0;
     std::string_view key, why;
@@ -138,13 +140,13 @@ struct GrantRevoked {
     Answerer who;
 };
 
-/// A log was continued whose last line was torn (by a crash, a full disk): it was moved to another file.
+/// A log was continued. Its last line was torn (by a crash, a full disk) and was moved to another file.
 struct Recovered {
     std::uint64_t bytes = 0;
     std::string set_aside;
 };
 
-/// So many records lie before this one, which tells where a log was whole that lacks its end.
+/// States how many records lie before this one. If a log lacks its end, this shows how far it was whole.
 struct Checkpoint {
     std::uint64_t records = 0;
 };

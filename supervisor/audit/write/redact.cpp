@@ -28,7 +28,7 @@ bool names_key(std::string_view name) {
     return false;
 }
 
-/// Whether an option's, variable's, parameter's or header's name speaks of a secret.
+/// Whether the name of an option, variable, parameter or header speaks of a secret.
 bool names_secret(std::string_view name) {
     static constexpr std::array<std::string_view, 9> words = {"token",      "secret",        "password",
                                                               "passwd",     "passphrase",    "cookie",
@@ -44,14 +44,14 @@ bool is_name(char one) {
            one == '_' || one == '-' || one == '.';
 }
 
-/// Where the name that ends before `end` begins.
+/// The start of the name that ends before `end`.
 std::size_t name_start(std::string_view text, std::size_t end) {
     while (end > 0 && is_name(text[end - 1])) --end;
     return end;
 }
 
-/// Where a value that begins at `start` ends: at the closing quote, else at what a shell or URL ends a word
-/// with.
+/// The end of a value that begins at `start`: the closing quote, or else a character that ends a word in a
+/// shell or URL.
 std::size_t value_end(std::string_view text, std::size_t start) {
     if (start < text.size() && (text[start] == '"' || text[start] == '\'')) {
         const std::size_t closing = text.find(text[start], start + 1);
@@ -60,7 +60,7 @@ std::size_t value_end(std::string_view text, std::size_t start) {
     return std::min(text.find_first_of(" \t\r\n\"'&;|<>)", start), text.size());
 }
 
-/// NAME=VALUE. An argument that is one assignment as a whole loses all that follows its '='.
+/// Redacts NAME=VALUE. An argument that is one assignment as a whole loses all that follows its '='.
 void redact_assignments(std::string& text) {
     for (std::size_t at = text.find('='); at != npos; at = text.find('=', at + 1)) {
         const std::size_t start = name_start(text, at);
@@ -71,7 +71,7 @@ void redact_assignments(std::string& text) {
     }
 }
 
-/// `Name: value` as HTTP headers have it, up to the end of the line or the quote around it.
+/// Redacts `Name: value` as HTTP headers have it, up to the end of the line or the quote around it.
 void redact_headers(std::string& text) {
     for (std::size_t at = text.find(':'); at != npos; at = text.find(':', at + 1)) {
         const std::size_t start = name_start(text, at);
@@ -83,7 +83,7 @@ void redact_headers(std::string& text) {
     }
 }
 
-/// scheme://user:password@host
+/// Redacts scheme://user:password@host.
 void redact_urls(std::string& text) {
     for (std::size_t at = text.find("://"); at != npos; at = text.find("://", at + 3)) {
         const std::size_t authority = at + 3;
@@ -91,13 +91,13 @@ void redact_urls(std::string& text) {
         const std::size_t host = std::string_view(text).substr(0, end).rfind('@');
         if (host == npos || host < authority) continue;
         const std::size_t colon = text.find(':', authority);
-        // Without a colon the name itself is the credential (https://TOKEN@host), as forges have it.
+        // A name without a colon is itself the credential (https://TOKEN@host), as forges use it.
         const std::size_t secret = colon < host ? colon + 1 : authority;
         text.replace(secret, host - secret, redacted);
     }
 }
 
-/// `--password VALUE` inside one argument, as scripts have it.
+/// Redacts `--password VALUE` inside one argument, as scripts have it.
 void redact_options(std::string& text) {
     for (std::size_t at = text.find("--"); at != npos; at = text.find("--", at + 2)) {
         std::size_t end = at + 2;

@@ -1,10 +1,10 @@
-// Secrets in command lines, taken out before they are on record.
+// Takes secrets out of command lines before they are on record.
 //
-// What is recognised: the value of an option or of NAME=VALUE whose name speaks of a secret (--password X,
-// --api-key=X, AWS_SECRET_ACCESS_KEY=X, ?token=X), user:password@ in URLs, credentials in HTTP headers
-// (Authorization, Cookie, X-Api-Key), -u user:password; also inside a script that is one argument (sh -c
-// "..."). It is a net with meshes: a secret that looks like an ordinary word passes. Text that stays is
-// unchanged.
+// It recognises the value of an option or of NAME=VALUE whose name speaks of a secret. Examples: --password
+// X, --api-key=X, AWS_SECRET_ACCESS_KEY=X, ?token=X. It also recognises user:password@ in URLs, credentials
+// in HTTP headers (Authorization, Cookie, X-Api-Key), and -u user:password. All of these are recognised
+// inside a script that is one argument too (sh -c "..."). The check is not complete: a secret that looks like
+// an ordinary word passes. Text that stays is unchanged.
 #pragma once
 
 #include <span>
@@ -18,7 +18,7 @@ inline constexpr std::string_view redacted = "[redacted]";
 
 [[nodiscard]] std::vector<std::string> redact(std::span<const std::string> command);
 
-/// The secrets within one argument.
+/// `argument` with the secrets within it taken out.
 [[nodiscard]] std::string redact_argument(std::string_view argument);
 
 }  // namespace callgate::audit

@@ -1,7 +1,7 @@
 // Ed25519 signatures of a chain's heads, by libsodium.
 //
-// Keys are the user's own PEM files; what is verified is anybody's. A signature is over
-// "callgate/audit/1\n" and the 64 hex digits of the head.
+// Keys are the user's own PEM files; an attacker may have chosen the data that is verified. A signature is
+// over "callgate/audit/1\n" and the 64 hex digits of the head.
 #pragma once
 
 #include <memory>
@@ -14,9 +14,9 @@ namespace callgate::audit {
 
 class SigningKey {
 public:
-    /// A private key ("openssl genpkey -algorithm ed25519").
+    /// Loads a private key ("openssl genpkey -algorithm ed25519").
     static Expected<SigningKey> load(const std::string& path);
-    /// Base64; "" if it cannot be signed.
+    /// The signature in base64, or "" if signing fails.
     [[nodiscard]] std::string sign(const ChainHash& head) const;
 
 private:
@@ -25,7 +25,7 @@ private:
 
 class VerifyingKey {
 public:
-    /// A public key ("openssl pkey -pubout"), or a private one.
+    /// Loads a public key ("openssl pkey -pubout"), or a private one.
     static Expected<VerifyingKey> load(const std::string& path);
     [[nodiscard]] bool good(const ChainHash& head, std::string_view signature) const;
 

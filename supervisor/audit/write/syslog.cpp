@@ -43,9 +43,10 @@ Result<UniqueFd> connect_to(const std::string& path) {
     return fd;
 }
 
-/// Notice for what would have been refused, warning for what was, error for kill; else informational.
+/// Notice for a call that would have been refused, warning for a refused one, error for kill; else
+/// informational.
 int severity_of(std::string_view line) {
-    // Quotes that a target chose stand behind a backslash: these are the record's own.
+    // Quotes that a target chose stand behind a backslash: the quotes in `text` are the record's own.
     const auto says = [line](std::string_view text) { return line.find(text) != std::string_view::npos; };
     if (!says(R"("verdict":")") || says(R"("verdict":"allow")")) return 6;
     if (says(R"("mechanism":"kill")")) return 3;
@@ -58,7 +59,7 @@ std::string syslog_message(std::string_view line, std::string_view host, int pid
     constexpr std::string_view before_time = R"({"@timestamp":")";
     constexpr int log_audit = 13;
     std::string message = "<" + std::to_string(log_audit * 8 + severity_of(line)) + ">1 ";
-    // RFC 5424 knows microseconds; the record itself has the rest.
+    // RFC 5424 allows microseconds; the record itself has the rest.
     constexpr std::size_t microseconds = 26;
     const bool timed = line.starts_with(before_time) && line.size() > before_time.size() + microseconds;
     if (timed) {
@@ -90,7 +91,7 @@ struct Syslog::State {
     std::optional<std::thread> thread;
 
     void send_all();
-    /// 0, or why it could not be sent.
+    /// Returns 0, or the errno of the failure.
     int send(const std::string& message);
     void start();
     [[nodiscard]] bool out_of_time() {
@@ -115,7 +116,7 @@ int Syslog::State::send(const std::string& message) {
             static_cast<void>(::poll(&one, 1, poll_ms));
             continue;
         }
-        // The daemon was started anew: once more by its name.
+        // The daemon was restarted: connect once more by its name.
         if (again || (why != ECONNREFUSED && why != ENOTCONN && why != ECONNRESET && why != EPIPE))
             return why;
         Result<UniqueFd> fresh = connect_to(path);
@@ -145,7 +146,7 @@ void Syslog::State::send_all() {
     }
 }
 
-/// With all signals blocked: those of the run are for other threads.
+/// The thread starts with all signals blocked: those of the run are for other threads.
 void Syslog::State::start() {
     sigset_t all, before;
     ::sigfillset(&all);

@@ -1,8 +1,8 @@
-// A copy of the log's records to the system's log, live (RFC 5424 over the datagram socket /dev/log).
+// Sends a copy of the log's records to the system's log, live (RFC 5424 over the datagram socket /dev/log).
 //
-// Nobody waits for that daemon (architecture.md, invariant 5): records stand in a queue that one thread sends
-// from. What does not fit into the queue, or that the daemon does not take, is counted, never forgotten in
-// silence: `finish` says how many. The log itself has them all.
+// callgate does not wait for that daemon (docs/dev/architecture.md, invariant 5): one thread sends records
+// from a queue. Records that do not fit into the queue, or that the daemon does not take, are counted.
+// `finish` returns how many were lost, so that no loss is silent. The log itself has them all.
 #pragma once
 
 #include <chrono>
@@ -17,24 +17,24 @@ namespace callgate::audit {
 
 class Syslog {
 public:
-    /// What waits may take so many bytes.
+    /// The maximum size of all records that wait.
     static constexpr std::size_t max_waiting = 32U << 20;
 
-    /// Connects to the socket at `path`. Errors: what socket(2) and connect(2) give.
+    /// Connects to the socket at `path`. Errors: those of socket(2) and connect(2).
     static Result<std::unique_ptr<Syslog>> open(const std::string& path);
     Syslog(const Syslog&) = delete;
     Syslog& operator=(const Syslog&) = delete;
     ~Syslog();
 
-    /// A record's line, with or without its newline. Any thread; never waits for the daemon. The first call
-    /// starts the thread that sends.
+    /// Queues a record's line, with or without its newline. Any thread may call it; it never waits for the
+    /// daemon. The first call starts the thread that sends.
     void post(std::string_view line);
 
     struct Lost {
         std::uint64_t records = 0;
-        boost::system::error_code why;  // of the first
+        boost::system::error_code why;  // of the first lost record
     };
-    /// Waits until all was sent, at most `patience`; nothing is sent after it.
+    /// Waits until all records were sent, at most `patience`. Nothing is sent after it.
     [[nodiscard]] Lost finish(std::chrono::milliseconds patience);
 
 private:

@@ -13,9 +13,9 @@ namespace callgate::audit {
 /// Appends `when` (CLOCK_REALTIME). The calendar is computed once per second and thread.
 void append_timestamp(Buffer& out, const std::timespec& when);
 
-/// A record's time; nothing where it has not that form, or is no date or time of day.
+/// The time of a record. Returns nullopt if `text` does not have that form, or is no date or time of day.
 [[nodiscard]] std::optional<std::timespec> read_timestamp(std::string_view text);
-/// The same as nanoseconds since 1970, as far as 64 bits hold them (the year 2262).
+/// The same time in nanoseconds since 1970, as far as 64 bits hold them (the year 2262).
 [[nodiscard]] std::optional<std::int64_t> parse_timestamp(std::string_view text);
 
 }  // namespace callgate::audit
