@@ -34,7 +34,7 @@ void Calls::add(const Entry& entry, Outcome outcome, std::int64_t time, std::uin
 }
 
 void Calls::add_event(const Entry& entry, std::int64_t time) {
-    if (entry.action == "checkpoint") return;  // tells of the log, not of the run
+    if (entry.action == "checkpoint") return;  // is about the log, not about the run
     const auto text = events_ < max_events ? strings_->add(other_text(entry)) : std::nullopt;
     if (!text) {
         ++events_cut_;

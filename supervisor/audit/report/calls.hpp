@@ -1,6 +1,7 @@
-// The calls one by one, as columns: what many have in common is a kind and kept once, so that a call takes a
-// few bytes here and in the page. Of calls that were allowed, and of those that were not, the first ones are
-// listed; the rest is only counted.
+// The calls one by one, as columns.
+//
+// Calls that are alike share a kind, which is kept once. So a call takes a few bytes here and in the page.
+// The first allowed calls and the first refused calls are listed; the rest is only counted.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +24,13 @@ struct CallKind {
     auto operator<=>(const CallKind&) const = default;
 };
 
-/// A call, or (`kind` is `event`) something else that is on record.
+/// A call, or another record if `kind` is `event`.
 struct Call {
     static constexpr std::uint32_t event = UINT32_MAX;
     std::int64_t time = 0;  // microseconds since the epoch
     std::uint64_t sequence = 0;
     std::uint32_t kind = 0;
-    std::uint32_t object = 0;  // of an event: its text
+    std::uint32_t object = 0;  // an event's text
 };
 
 class Calls {
@@ -44,7 +45,7 @@ public:
 
     [[nodiscard]] const std::vector<CallKind>& kinds() const { return kinds_; }
     [[nodiscard]] const std::vector<Call>& all() const { return calls_; }
-    /// Those that are not listed; `outcomes`: events.
+    /// The number of calls that are not listed; `outcomes` stands for events.
     [[nodiscard]] std::uint64_t cut(Outcome outcome) const { return cut_[static_cast<std::size_t>(outcome)]; }
     [[nodiscard]] std::uint64_t events_cut() const { return events_cut_; }
 

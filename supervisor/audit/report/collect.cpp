@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t max_bad_said = 20;
 
-/// The member `hash` of the line's end (chain.hpp); "" where the log has no chain.
+/// The member `hash` at the end of the line (chain.hpp); "" if the log has no chain.
 std::string_view hash_of(std::string_view line) {
     constexpr std::string_view before = R"("hash":")";
     const std::size_t at = line.rfind(before);
@@ -22,7 +22,7 @@ std::string_view hash_of(std::string_view line) {
     return line.size() < 64 ? std::string_view() : line.substr(0, 64);
 }
 
-/// What else a log may say is no verdict.
+/// Returns "?" for anything that is not a verdict, because the log may hold any text.
 std::string known_verdict(const std::string& verdict) {
     for (const char* const one : {"allow", "ask", "deny", "kill"})
         if (verdict == one) return verdict;
@@ -47,7 +47,7 @@ private:
     std::map<std::string, std::uint32_t> run_numbers_;
 };
 
-/// Where a log does not begin with its run's start (another log, cut) the run is known by its name only.
+/// If the log lacks the run's start (it was cut, for example), only the name of the run is known.
 std::uint32_t Collector::run_number() {
     const Entry& entry = reader_.entry();
     if (const auto known = run_numbers_.find(entry.run); known != run_numbers_.end()) return known->second;

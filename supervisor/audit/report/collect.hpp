@@ -9,10 +9,10 @@
 
 namespace callgate::audit::report {
 
-/// Reads to the end. The first lines that are no records are said on `errors`; all are counted.
+/// Reads to the end. Reports the first malformed lines on `errors`, and counts all of them.
 void collect(Contents& contents, Reader& reader, std::ostream& errors);
 
-/// "2026-11-20T10:11:12.123456789Z" as microseconds since the epoch; nothing where it is no such time.
+/// "2026-11-20T10:11:12.123456789Z" as microseconds since the epoch; empty if malformed.
 [[nodiscard]] std::optional<std::int64_t> microseconds(std::string_view time);
 /// And back: "2026-11-20T10:11:12Z".
 [[nodiscard]] std::string time_text(std::int64_t microseconds);

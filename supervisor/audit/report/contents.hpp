@@ -1,7 +1,7 @@
 // Everything that a report says, gathered from one log in one pass and within bounded memory.
 //
-// Owns copies of what it keeps. The log's texts are a stranger's: they are as they are in the log, not yet
-// safe for any page.
+// Owns copies of what it keeps. An attacker may have chosen the log's texts. They are kept as they are in the
+// log, so they are not yet safe for any page.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@
 
 namespace callgate::audit::report {
 
-/// One run of the log, by its first and last record.
+/// A run of the log, by its first and last record.
 struct Run {
     std::string name, mode, workdir, version, kernel, rules_sha256;
     std::vector<std::string> command, profiles, degraded;
     std::uint64_t landlock_abi = 0;
     std::int64_t started = 0, ended = 0;  // microseconds since the epoch; 0: not on record
-    std::string outcome;                  // "" where the end is not on record
+    std::string outcome;                  // "" if the end is not on record
     std::optional<int> exit_code, signal;
     std::uint64_t duration_ms = 0;
 };
@@ -45,7 +45,7 @@ struct Contents {
     Calls calls{strings};
     Denials denials{strings};
     Histogram times;
-    std::map<std::uint32_t, Tally> rules;  // by id, or "default"; "" is what no rule decided
+    std::map<std::uint32_t, Tally> rules;  // by id, or "default"; "": no rule decided
     std::uint64_t rules_cut = 0;           // calls of further rules
     Tally calls_by_outcome{};
     std::map<std::string, Tally> verdicts;  // allow, ask, deny, kill

@@ -1,5 +1,5 @@
-// What was refused, or would have been: calls of the same operation, rule and object together, each with what
-// would allow it.
+// The calls that were refused, or would have been. Calls of the same operation, rule and object are one
+// entry, which names the option that would allow them.
 #pragma once
 
 #include <cstdint>

@@ -10,8 +10,8 @@ namespace callgate::audit::report {
 
 namespace {
 
-/// The request as the hint of a running supervisor takes it. `rule` is what the log knows of the rule: its
-/// name.
+/// The request in the form that the hint of a running supervisor takes. `rule` has only the name, because the
+/// log holds nothing else of a rule.
 Decision decision_of(const RecordedRequest& request, rules::Operation operation, const rules::Rule* rule) {
     Decision decision;
     decision.operation = operation;
@@ -24,7 +24,7 @@ Decision decision_of(const RecordedRequest& request, rules::Operation operation,
     return decision;
 }
 
-/// The operation of callgate.operation; "write" and what is none mean no single one.
+/// The operation of callgate.operation. Empty for "write" and for unknown names.
 std::optional<rules::Operation> single(const std::string& name) {
     const auto set = rules::parse_operations(name);
     std::optional<rules::Operation> found;

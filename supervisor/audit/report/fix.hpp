@@ -1,4 +1,4 @@
-// What would allow a call that was not: the option of `callgate run`, or why there is none.
+// The option of `callgate run` that would allow a refused call, or the reason why no option does.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 namespace callgate::audit::report {
 
 struct Fix {
-    std::string option;  // shell-quoted, as the run's footer has it; "" where no option would do
-    std::string also;    // what is needed besides where no other rule allows it
-    std::string note;    // for people; "" where the option says it all
+    std::string option;  // shell-quoted, as in the run's footer; "" if no option would do
+    std::string also;    // needed too if no other rule allows the call
+    std::string note;    // for people; "" if the option says it all
 };
 
-/// `operation`: the one that the verdict is about. The log holds what one rule decided, not all rules:
-/// another one may still stand in the way.
+/// `operation` is the one that the verdict is about. The log holds the rule that decided, not all rules.
+/// Another rule may still refuse the call.
 [[nodiscard]] Fix fix_for(const RecordedRequest& request, const std::string& operation);
 
 }  // namespace callgate::audit::report

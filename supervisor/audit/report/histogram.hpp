@@ -1,5 +1,5 @@
-// How many calls there were at which time, in a fixed number of steps: when a later call does not fit, steps
-// become twice as wide. So memory is constant, however long the run was.
+// Counts calls over time, in a fixed number of steps. When a later call does not fit, steps become twice as
+// wide. So memory is constant, however long the run was.
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@ class Histogram {
 public:
     static constexpr std::size_t max_steps = 480;
 
-    /// `time`: microseconds since the epoch. What is before the first call counts as at it (a log whose times
-    /// go back was edited, or the clock was set).
+    /// `time`: microseconds since the epoch. A time before the first call counts as the time of the first
+    /// call: the log was edited, or the clock was set back.
     void add(std::int64_t time, Outcome outcome);
 
     [[nodiscard]] std::int64_t start() const { return start_; }

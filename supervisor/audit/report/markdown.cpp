@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t max_denials = 50, max_name = 160, max_option = 600;
 
-/// The middle is cut out: of a path both ends tell most. Never within a character.
+/// Cuts out the middle, because both ends of a path tell most. Never cuts within a character.
 std::string shortened(const std::string& text, std::size_t longest) {
     if (text.size() <= longest) return text;
     const auto within = [&text](std::size_t at) {
@@ -80,7 +80,7 @@ void write_counts(std::ostream& out, const Contents& contents) {
 }
 
 void write_fix(std::ostream& out, const Fix& fix) {
-    // What is cut would allow something else: then it is not offered.
+    // A shortened option would allow something else, so a long one is not offered.
     if (fix.option.size() + fix.also.size() > max_option) {
         out << "too long for a table, see <code>callgate audit show</code>";
         return;

@@ -1,8 +1,9 @@
-// The report as Markdown, for a comment on a pull request: what ran, the counts, and each denial with what
-// would allow it.
+// The report as Markdown, for a comment on a pull request: the command, the counts, and each denial with the
+// option that would allow it.
 //
-// The log's texts are a stranger's: each stands as inert text, whatever it holds (backticks, pipes, HTML,
-// links, mentions). At most 50 denials of each kind, and shortened names: such a comment has a bound.
+// An attacker may have chosen the log's texts. Each is written as inert text, even if it holds backticks,
+// pipes, HTML, links or mentions. At most 50 denials of each kind are listed and names are shortened, because
+// such a comment has a limit.
 #pragma once
 
 #include <iosfwd>
@@ -15,8 +16,7 @@ namespace callgate::audit::report {
 
 void write_markdown(std::ostream& out, const Contents& contents);
 
-/// `text` as code within a line or a cell of a table, in HTML: no character of it can mean anything to
-/// Markdown.
+/// `text` as HTML code within a line or a table cell. No character of it has a meaning in Markdown.
 [[nodiscard]] std::string markdown_code(std::string_view text);
 
 }  // namespace callgate::audit::report

@@ -5,7 +5,7 @@ namespace callgate::audit::report {
 namespace {
 
 constexpr std::uint32_t others = 0;
-/// For directories that stand for what is beneath them.
+/// Leaves room for directories that stand for the objects beneath them.
 constexpr std::size_t max_with_directories = Objects::most + 20'000;
 
 ObjectKind kind_of(const Entry& entry) {

@@ -1,5 +1,5 @@
-// The objects that calls were about, with how often each was allowed and refused. Beyond the bound a path
-// counts for its directory, so that the tree stays right at every level that it shows.
+// The objects of calls, with the number of times that each was allowed and refused. Beyond the bound a path
+// counts for its directory, so the tree stays right at every level that it shows.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace callgate::audit::report {
 
-/// `beneath`: a directory that stands for objects in it that are not listed one by one. `others`: all else.
+/// `beneath`: a directory that stands for the unlisted objects in it. `others`: all other objects.
 enum class ObjectKind : std::uint8_t { path, socket, name, host, beneath, others };
 
 struct Object {
@@ -32,22 +32,22 @@ public:
 
     explicit Objects(Strings& strings);
 
-    /// The number of the decision's object; counts the call.
+    /// Counts the call, and returns the number of its object.
     std::uint32_t add(const Entry& entry, Outcome outcome);
     [[nodiscard]] const std::vector<Object>& all() const { return objects_; }
-    /// Calls whose object is not listed by itself.
+    /// The number of calls whose object is not listed by itself.
     [[nodiscard]] std::uint64_t rolled_up() const { return rolled_up_; }
 
 private:
     using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, ObjectKind>;
     std::uint32_t find_or_add(const Entry& entry);
     std::uint32_t roll_up(std::string_view path);
-    /// `others` where there is no room.
+    /// Returns `others` if there is no room.
     std::uint32_t insert(const Object& object, std::size_t limit);
 
     Strings* strings_;
     std::map<Key, std::uint32_t> numbers_;
-    std::vector<Object> objects_;  // the first one stands for all that is not listed
+    std::vector<Object> objects_;  // the first one stands for all unlisted objects
     std::uint64_t rolled_up_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// What became of a call, as a reader of the report asks: it was allowed, it was refused, or it went on
-// although the rules would have refused or asked (audit mode).
+// The outcome of a call in the report. The call was allowed or refused, or audit mode let it go on although
+// the rules would have refused or asked.
 #pragma once
 
 #include <array>

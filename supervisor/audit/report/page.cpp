@@ -67,7 +67,7 @@ std::string html_escaped(std::string_view text) {
 }
 
 void write_page(std::ostream& out, const Contents& contents) {
-    // The template is cut at its marks, and what is put in is never looked at again.
+    // The template is cut at its marks. Inserted text is never scanned for marks, so a log cannot add any.
     std::string_view rest = page_template();
     while (!rest.empty()) {
         const std::size_t begin = std::min(rest.find("@@"), rest.size());

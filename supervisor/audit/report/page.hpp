@@ -1,8 +1,9 @@
 // The report as one HTML page that needs nothing else: no network, no file beside it, no library.
 //
-// What the log's texts say stands in the page as data (JSON in a script element that no browser runs), and
-// the page's own script puts it in place as text. The page's policy (Content-Security-Policy) allows exactly
-// its own style and script, by their hashes, and nothing else to be loaded, run, framed or sent.
+// An attacker may have chosen the log's texts. The page holds them as data: JSON in a script element that no
+// browser runs. The page's own script shows them as text. The page's policy (Content-Security-Policy) allows
+// exactly its own style and script, by their hashes. It allows nothing else to be loaded, run, framed or
+// sent.
 #pragma once
 
 #include <iosfwd>

@@ -89,7 +89,7 @@ void put_run(Json& json, const Run& run) {
         .end_object();
 }
 
-/// Numbers of the objects that are paths, as a walk through the tree meets them: '/' before any other
+/// Numbers of the objects that are paths, in the order of a walk through the tree: '/' sorts before any other
 /// character.
 std::vector<std::uint32_t> in_tree_order(const Contents& contents) {
     const std::vector<Object>& objects = contents.objects.all();
@@ -217,7 +217,7 @@ void put_tallies(Json& json, const Contents& contents, std::int64_t base) {
     json.end_object();
 }
 
-/// How much of each kind the page leaves out.
+/// Writes how much of each kind the page leaves out.
 void put_cuts(Json& json, const Contents& contents) {
     const Tally& unlisted = contents.processes.all().front().calls;
     json.new_line()
@@ -233,7 +233,7 @@ void put_cuts(Json& json, const Contents& contents) {
         .end_object();
 }
 
-/// Times in the page count from here: small numbers are short.
+/// The time from which the page counts, because small numbers are short.
 std::int64_t base_of(const Contents& contents) {
     if (!contents.runs.empty() && contents.runs.front().started != 0) return contents.runs.front().started;
     return contents.calls.all().empty() ? contents.times.start() : contents.calls.all().front().time;

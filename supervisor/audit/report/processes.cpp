@@ -33,12 +33,12 @@ void Processes::join() {
     for (std::uint32_t number = 1; number < processes_.size(); ++number) {
         Process& process = processes_[number];
         if (process.parent_pid == 0) continue;
-        // Pids are used again: the parent is the last one of its pid that had begun by then.
+        // Pids are used again. The parent is the last process with its pid that had begun by then.
         auto after = numbers_.upper_bound({process.run, process.parent_pid, process.start_time});
         if (after == numbers_.begin()) continue;
         --after;
         const auto& [run, pid, start] = after->first;
-        // One that asked as its own parent, or a cycle, is no tree: both come only from an edited log.
+        // A process that is its own parent, or a cycle, is no tree. Both come only from an edited log.
         const bool earlier = after->second < number || start < process.start_time;
         if (run == process.run && pid == process.parent_pid && after->second != number && earlier)
             process.parent = after->second;

@@ -1,4 +1,4 @@
-// The processes that asked, and who started whom, as far as the records tell.
+// The processes that made calls, with their parents as far as these are on record.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct Process {
     int pid = 0, parent_pid = 0;
     std::uint64_t start_time = 0;
     std::uint32_t run = 0;
-    std::uint32_t parent = none;            // its number, where the parent is on record too
+    std::uint32_t parent = none;            // its number, if the parent is on record too
     std::vector<std::uint32_t> programs{};  // one after the other
     std::int64_t first = 0, last = 0;       // microseconds since the epoch
     Tally calls{};
@@ -29,10 +29,10 @@ public:
 
     explicit Processes(Strings& strings);
 
-    /// The number of the process that asked; counts the call. The first one stands for those that are not
-    /// listed.
+    /// Counts the call, and returns the number of its process. The first process stands for all unlisted
+    /// ones.
     std::uint32_t add(const Entry& entry, std::uint32_t run, std::int64_t time, Outcome outcome);
-    /// Joins children to parents; to be called once, when all records were added.
+    /// Joins children to parents. Call it once, after all records were added.
     void join();
     [[nodiscard]] const std::vector<Process>& all() const { return processes_; }
 

@@ -26,7 +26,7 @@ using Writer = void (*)(std::ostream&, const report::Contents&);
 
 constexpr mode_t private_to_owner = 0600;
 
-/// Something that is written to in place: a device, a pipe.
+/// Whether a file is written in place: a device or a pipe.
 bool special(const std::string& path) {
     struct stat found {};
     return ::stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode);
@@ -41,7 +41,7 @@ bool deliver(std::ostream& out, std::ostream& errors, const std::string& path,
              const report::Contents& contents, Writer write) {
     if (path == "-") {
         write(out, contents);
-        return true;  // whether it could be written is seen by who owns `out`
+        return true;  // the owner of `out` checks whether it could be written
     }
     std::ostringstream text;
     write(text, contents);

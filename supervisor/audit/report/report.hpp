@@ -1,7 +1,7 @@
 // `callgate audit report`: one log as a page for a browser, or as Markdown for a comment.
 //
-// Reads the log once, in bounded memory; what had to be left out of the lists is said in the report. The log
-// is hostile, as for every reader (show.hpp).
+// Reads the log once, in bounded memory. The report says how much its lists leave out. The log is hostile, as
+// for every reader (show.hpp).
 #pragma once
 
 #include <iosfwd>
@@ -17,8 +17,8 @@ struct ReportOptions {
     std::optional<std::string> html{}, markdown{};  // files; "-" is `out`
 };
 
-/// 0 good, 1 some lines were no records, 125 no such log or a file that cannot be written. A file is readable
-/// for its owner alone, as the log is, and is whole or not there.
+/// Returns 0 if good, 1 if some lines were malformed, 125 if the log is missing or a file cannot be written.
+/// A file is readable for its owner alone, as the log is. It is whole or absent.
 [[nodiscard]] int make_report(std::ostream& out, std::ostream& errors, const ReportOptions& options);
 
 }  // namespace callgate::audit

@@ -1,5 +1,5 @@
-// Texts that many records share, kept once and named by number, within a bound: the log decides how many
-// different texts there are, and how long.
+// Texts that many records share, kept once and named by number. Memory is bounded, because an attacker may
+// choose how many different texts a log holds, and how long they are.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@ namespace callgate::audit::report {
 
 class Strings {
 public:
-    /// At most `max_bytes` of texts, each counted with what its entry costs besides.
+    /// Holds at most `max_bytes` of texts, each counted with the overhead of its entry.
     explicit Strings(std::size_t max_bytes) : left_(max_bytes) {}
 
-    /// The number of this text; nothing where it is new and there is no room for it.
+    /// The number of this text; empty if it is new and there is no room for it.
     [[nodiscard]] std::optional<std::uint32_t> add(std::string_view text);
     [[nodiscard]] const std::string& text(std::uint32_t number) const { return texts_[number]; }
     [[nodiscard]] const std::deque<std::string>& all() const { return texts_; }
@@ -28,11 +28,11 @@ private:
     std::unordered_map<std::string_view, std::uint32_t> numbers_;
 };
 
-/// Numbers for the texts of one record, which is listed only where all of them have one.
+/// Numbers the texts of one record. The record is listed only if each of them has a number.
 class Numbering {
 public:
     explicit Numbering(Strings& strings) : strings_(strings) {}
-    /// 0 where there is no room.
+    /// Returns 0 if there is no room.
     [[nodiscard]] std::uint32_t operator()(std::string_view text) {
         const std::optional<std::uint32_t> number = strings_.add(text);
         room_ = room_ && number;

@@ -1,8 +1,8 @@
 // `callgate audit export`: a log's records in the formats that other systems take.
 //
-// Every record that the filter lets through becomes one of the other format, nothing is dropped: what a
-// format has no place for is kept under its member for that. Logs are hostile; what is written is ASCII JSON
-// (or CSV without control characters), and a line that is no record is an error with its number.
+// Every record that the filter lets through becomes one record of the other format. Nothing is dropped:
+// fields that a format lacks are kept under its member for such fields. Logs are hostile. The output is ASCII
+// JSON, or CSV without control characters. A malformed line is an error with its number.
 #pragma once
 
 #include <iosfwd>
@@ -19,16 +19,16 @@ namespace callgate::audit {
 
 using ExportJson = nlohmann::ordered_json;
 
-/// One record on its way out: the line as JSON, and what most formats need of it.
+/// A record to be exported: the line as JSON, and the fields that most formats need.
 struct ExportedRecord {
     const ExportJson& record;
     const Entry& entry;
-    std::int64_t time_ns = 0;  // since 1970; 0: it was no time
-    std::string host;          // where the run took place; "" not known
+    std::int64_t time_ns = 0;  // since 1970; 0: malformed
+    std::string host;          // on which the run took place; "": unknown
     std::string message;       // one line for people, not yet safe for a terminal
 };
 
-/// A format. Writes to `out`, which outlives it; `finish` once, at the end.
+/// A format. Writes to `out`, which outlives it. `finish` is called once, at the end.
 class Exporter {
 public:
     explicit Exporter(std::ostream& out) : out_(out) {}
@@ -39,7 +39,7 @@ public:
     virtual void finish() {}
 
 protected:
-    /// ASCII, one line.
+    /// Writes one line of ASCII.
     void write(const ExportJson& value);
     std::ostream& out_;
 };
@@ -58,12 +58,12 @@ struct ExportOptions {
     std::string format{};  // one of export_formats
 };
 
-/// 0 good, 1 some lines were no records, 125 no such log, format or filter.
+/// Returns 0 if good, 1 if some lines were malformed, 125 for a wrong log, format or filter.
 [[nodiscard]] int export_log(std::ostream& out, std::ostream& errors, const ExportOptions& options);
 
-/// The string at a path of members, "" where there is none.
+/// The string at a path of members; "" if there is none.
 [[nodiscard]] std::string export_text(const ExportJson& value, std::initializer_list<const char*> path);
-/// What refuses or would have: "deny", "would deny", ...
+/// Whether the call was refused, or would have been: "deny", "would deny", ...
 [[nodiscard]] bool was_refused(const Entry& entry);
 
 }  // namespace callgate::audit

@@ -1,7 +1,7 @@
-// Comma-separated values (RFC 4180): one row a record, the same columns for all.
+// Comma-separated values (RFC 4180): one row per record, with the same columns for all.
 //
-// What the target chose may stand in a cell: control characters are escaped, and a cell that a spreadsheet
-// would take for a formula gets an apostrophe before it.
+// The target may have chosen a cell's text. So control characters are escaped. A cell that a spreadsheet
+// would take for a formula begins with an apostrophe.
 #include <ostream>
 
 #include "base/escape.hpp"

@@ -1,5 +1,5 @@
-// Documents of the Elastic Common Schema 8.11. The log's lines nearly are: what ECS has no field for goes
-// under `callgate`, the custom field set that ECS leaves to its users, the chain with it.
+// Documents of the Elastic Common Schema 8.11. The log's lines nearly have this form. Fields that ECS lacks,
+// the chain's included, go under `callgate`: ECS leaves custom field sets to its users.
 #include "supervisor/audit/verbs/export.hpp"
 
 namespace callgate::audit {
@@ -26,7 +26,7 @@ public:
             document["callgate"]["integrity"] = *chain;
             document.erase("integrity");
         }
-        // A rule that a failure stands in for has no name.
+        // If a failure decided in place of a rule, the rule has no name.
         if (const auto rule = document.find("rule");
             rule != document.end() && export_text(*rule, {"name"}).empty())
             document.erase("rule");

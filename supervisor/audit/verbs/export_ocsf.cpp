@@ -1,8 +1,8 @@
 // Events of the Open Cybersecurity Schema Framework 1.5.0, with the profiles security_control and host.
 //
-// File operations are File System Activity, execute and a run's beginning and end Process Activity, connect
-// and bind Network Activity; records about the log or about questions are Base Events. callgate's own fields
-// are under `unmapped`.
+// File operations become File System Activity. Execute, and a run's beginning and end, become Process
+// Activity. Connect and bind become Network Activity. Records about the log or about questions become Base
+// Events. callgate's own fields are under `unmapped`.
 #include "supervisor/audit/verbs/export.hpp"
 
 namespace callgate::audit {
@@ -76,7 +76,7 @@ void add_control(ExportJson& event, const Entry& entry) {
     const bool refused = was_refused(entry), allowed = entry.verdict == "allow";
     event["action_id"] = refused ? 2 : allowed ? 1 : 3;        // Denied, Allowed, Observed
     event["disposition_id"] = refused ? 2 : allowed ? 1 : 17;  // Blocked, Allowed, Logged
-    event["status_id"] = refused ? 2 : 0;                      // Failure; what came of it is not known yet
+    event["status_id"] = refused ? 2 : 0;                      // Failure; else the result is not known yet
     if (!entry.error.empty()) event["status_code"] = entry.error;
     if (!entry.reason.empty()) event["status_detail"] = entry.reason;
     if (!entry.rule.empty()) event["policy"] = {{"name", entry.rule}, {"is_applied", true}};
@@ -112,7 +112,7 @@ void add_object(ExportJson& event, const ExportedRecord& one, int class_uid) {
     } else if (class_uid == 4001) {
         add_network(event, one);
     } else if (class_uid == 1007) {
-        // execve keeps the process: what begins to run has its number.
+        // execve keeps the process, so the new program has its pid.
         event["process"] = process_of(one);
         if (one.entry.operation == "execute") {
             event["process"]["name"] = base_name(one.entry.object);

@@ -1,14 +1,14 @@
-// Logs of OpenTelemetry's protocol in its JSON form: one LogsData a line, as its file exporter writes them.
+// Logs of OpenTelemetry's protocol in its JSON form: one LogsData per line, as its file exporter writes them.
 //
 // The record's members are attributes under their dotted ECS names; the message is the body. Whole numbers
-// are strings there, as the JSON form of a 64-bit number is.
+// are strings, because the JSON form of a 64-bit number is one.
 #include "supervisor/audit/verbs/export.hpp"
 
 namespace callgate::audit {
 
 namespace {
 
-/// So many records of one run share a line.
+/// The largest number of records of one run that share a line.
 constexpr std::size_t max_together = 256;
 
 ExportJson value_of(const ExportJson& value) {

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view suffix = ".jsonl";
 
-/// What the first and the last record of a log say.
+/// The facts from the first and the last record of a log.
 struct LogSummary {
     std::string run, time, outcome;
     std::vector<std::string> command;
@@ -94,7 +94,7 @@ std::string run_of(const std::string& path) {
 }
 
 std::vector<std::string> logs_in(const std::string& directory) {
-    // Names begin with the second in which the run started; within one second the file's time decides.
+    // Names begin with the second in which the run started. Within one second the file's time decides.
     std::vector<std::pair<std::pair<std::string, fs::file_time_type>, std::string>> found;
     std::error_code error;
     for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {

@@ -43,7 +43,7 @@ Segments segments_of(const std::string& first) {
     }
 }
 
-/// The last segment first: what is left of a log that was only half removed still begins with its beginning.
+/// Removes the last segment first. So a log that was only half removed still has its beginning.
 int remove(const Segments& log, std::ostream& errors) {
     for (auto path = log.paths.rbegin(); path != log.paths.rend(); ++path) {
         if (::unlink(path->c_str()) == 0 || errno == ENOENT) continue;

@@ -1,7 +1,7 @@
 // `callgate audit prune`: removes the logs of runs that are long over.
 //
-// Only in the state directory, only what is named as a log there, and never one that a run still writes to
-// (it holds the file's lock). Others cannot write to that directory.
+// It removes only files in the state directory that are named as logs. It never removes a log that a run
+// still writes to, because the run holds the file's lock. Other users cannot write to that directory.
 #pragma once
 
 #include <chrono>
@@ -16,10 +16,10 @@ struct PruneOptions {
     std::chrono::seconds keep{};
 };
 
-/// "30d", and what limits accept: "12h", "90s".
+/// Parses "30d", and the forms that limits accept: "12h", "90s".
 [[nodiscard]] std::optional<std::chrono::seconds> parse_age(const std::string& text);
 
-/// 0, or 1 where something could not be removed.
+/// Returns 0, or 1 if something could not be removed.
 [[nodiscard]] int prune(std::ostream& out, std::ostream& errors, const PruneOptions& options);
 
 }  // namespace callgate::audit

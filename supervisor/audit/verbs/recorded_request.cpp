@@ -1,4 +1,4 @@
-// A line of a log back to the request that was judged.
+// Turns a line of a log back into the request that was judged.
 #include <sys/sysmacros.h>
 
 #include "base/escape.hpp"
@@ -14,7 +14,7 @@ namespace {
 
 using namespace json_read;
 
-/// The bytes: given whole beside the text where that could not hold them.
+/// The bytes. If the text could not hold them, the record has them beside it.
 std::string bytes_of(const json& shown, const json& whole) {
     if (whole.is_string())
         if (auto bytes = decode_base64(text(whole))) return *bytes;
@@ -55,7 +55,7 @@ void read_object(RecordedRequest& request, const json& record, const json& ours)
     request.unlinked = member(ours, "unlinked") == true;
 }
 
-/// `holder`: of a decision its input, of a question the record's own part.
+/// `holder` is the input of a decision, or the record's own part for a question.
 void read_arguments(RecordedRequest& request, const json& holder) {
     const json& all = member(holder, "argv");
     if (!all.is_array()) return;
@@ -76,7 +76,7 @@ void read_operations(RecordedRequest& request, const json& ours) {
     request.second = operations_of(member(ours, "second_operations"));
 }
 
-/// What was no address then is none now: the host is as if it had not been on record.
+/// A host with a malformed address is ignored, as if it were not on record.
 void read_hosts(rules::LoadSnapshot& surroundings, const json& hosts) {
     if (!hosts.is_array()) return;
     for (const json& host : hosts) {
@@ -118,7 +118,7 @@ void read_identity(RecordedRequest& request, const json& file) {
     if (inode && major && minor) request.identity = FileIdentity{*inode, gnu_dev_makedev(*major, *minor)};
 }
 
-/// What a decision and a question have in common; `holder` has the arguments.
+/// Reads the fields that decisions and questions share; `holder` has the arguments.
 void read_asked(RecordedRequest& request, const json& record, const json& ours, const json& holder) {
     request.rule = text(member(record, "rule", "name"));
     request.program = bytes_of(member(record, "process", "executable"), member(holder, "program_b64"));

@@ -18,16 +18,16 @@ namespace callgate::audit {
 
 namespace {
 
-/// Beyond so many different changes, and contradictions, further ones are only counted.
+/// Further changes and contradictions are only counted.
 constexpr std::size_t max_changes = 100'000, max_contradictions = 1000;
-constexpr std::size_t max_executions = 4096;  // that are followed at once
+constexpr std::size_t max_executions = 4096;  // followed at once
 
 struct Change {
     std::string rule, was, now, operation, object;
     auto operator<=>(const Change&) const = default;
 };
 
-/// An answer that the log itself does not bear out.
+/// An answer that the rest of the log contradicts.
 struct Contradiction {
     std::string path;
     std::uint64_t line = 0, sequence = 0;
@@ -36,17 +36,17 @@ struct Contradiction {
 
 struct Comparison {
     std::map<Change, std::uint64_t> changes;
-    bool same_rules = true;  // as those of every run in the log
+    bool same_rules = true;  // as in every run of the log
     std::vector<Contradiction> contradictions;
     std::uint64_t requests = 0, changed = 0, undecidable = 0, of_no_rule = 0;
     std::uint64_t answered = 0, contradicted = 0;
-    /// Interpreters that an answer allowed, by who executes: part of the execution that is recorded next.
+    /// Interpreters that an answer allowed, by executing process. The next record is the execution itself.
     std::map<std::string, std::string, std::less<>> interpreters;
 };
 
 bool is_move(const std::string& call) { return call.starts_with("rename") || call.starts_with("link"); }
 
-/// A question that nobody could be asked is on record as a denial.
+/// A question that could not be asked is on record as a denial.
 std::string verdict_then(const RecordedRequest& request) {
     const bool unasked = request.reason == unasked::nobody || request.reason == unasked::unlinked ||
                          request.reason == unasked::late;
@@ -107,8 +107,8 @@ void compare(Comparison& result, const RecordedRequest& request, const rules::Ru
     const bool asks_arguments = rules.needs_arguments() && request.first.contains(rules::Operation::execute);
     const rules::Verdict verdict = verdict_now(request, rules, answered_second);
     if (by_answer && verdict.action == rules::Action::ask) return;  // the answer stands
-    // What a move would free is not on record: by its names alone it can be denied, but not allowed.
-    // Of an interpreter's arguments, which are others than the script's, there is no record beside it.
+    // The record does not say which objects a move would free. So a move can be denied by its names, but not
+    // allowed. An interpreter has other arguments than its script, and they are not on record.
     const bool unknown = (asks_arguments && (!request.arguments_known || request.has_second)) ||
                          (is_move(request.call) && verdict.action == rules::Action::allow);
     if (unknown) {

@@ -1,10 +1,11 @@
-// `callgate audit replay`: what another rule set would have said to the requests that a log holds.
+// `callgate audit replay`: the verdicts of another rule set on the requests in a log.
 //
-// The same evaluator, on everything that it used then. Where that is not on record (an argument that was
-// redacted or not asked for, what a move would have freed), the answer is "undecidable", never "the same".
-// Where they ask, a call's answer on record stands, and is looked at itself: whether it was given, to this
-// call, and by a grant that covers it. What failed and what callgate keeps for itself is no matter of the
-// rules. Logs are hostile; what is no record is an error with its line number.
+// The same evaluator judges the same input. Some input is not on record: arguments that were redacted or not
+// read, and the objects that a move would have freed. Then the result is "undecidable", never "the same".
+//
+// If the rules ask, the recorded answer to the call stands. Replay checks that the answer was given, that it
+// was given to this call, and that its grant covers the call. The rules do not decide failures and callgate's
+// own files. Logs are hostile; a malformed line is an error with its number.
 #pragma once
 
 #include <functional>
@@ -22,7 +23,7 @@
 
 namespace callgate::audit {
 
-/// A decision's request as it was judged, or a record about a question; owns its bytes.
+/// The request of a decision as it was judged, or a record about a question. Owns its bytes.
 struct RecordedRequest {
     std::string call, was, decided_by, rule, reason;
     rules::OperationSet first, second;
@@ -35,19 +36,19 @@ struct RecordedRequest {
     std::uint64_t sequence = 0, of_sequence = 0;
     std::optional<FileIdentity> identity;
     std::string entity;  // its caller, "4312@88123"
-    // Of what was asked about; 0 and "" where nothing was:
+    // The question; 0 and "" if there was none:
     std::uint64_t question = 0, grant = 0;
     std::string key, operation, answer, scope;
-    std::string interpreter_of;  // the file whose execution this is a part of
-    // Of run.start:
+    std::string interpreter_of;  // the file whose execution this belongs to
+    // The record run.start has these:
     bool starts_run = false;
     std::string workdir, temporary_directory, home, config, rules_sha256;
     rules::LoadSnapshot surroundings;
 };
-/// Fails if the line is no record. Records that are no decisions have no `was`.
+/// Fails if the line is malformed. `was` is empty if the record is not a decision.
 [[nodiscard]] Expected<RecordedRequest> parse_request(std::string_view line);
 
-/// Whether somebody's answer decided: of a person, of a program, of nobody in time, or by a grant.
+/// Whether an answer decided: by a person, by a program, by a grant, or by the timeout.
 [[nodiscard]] bool answered(const RecordedRequest& request);
 
 /// Follows the questions, answers and grants of a log, and holds each answered call against them.
@@ -57,13 +58,13 @@ public:
     enum class Finding : std::uint8_t { fits, undecidable, contradicts };
     struct Found {
         Finding finding = Finding::fits;
-        std::string why{};  // where it contradicts; not yet safe for a terminal
+        std::string why{};  // of a contradiction; not yet safe for a terminal
     };
-    /// The next record, of whatever kind.
+    /// Takes the next record, of any kind.
     virtual Found look_at(const RecordedRequest& record) = 0;
 };
 
-/// What its first object is, as a view into the request.
+/// The first object of the request, as a view into it.
 [[nodiscard]] rules::Object object_of(const RecordedRequest& request);
 
 struct ReplayRules {
@@ -75,11 +76,12 @@ struct ReplayOptions {
     LogChoice log{};
     bool json = false;
     AnswerCheck& answers;
-    /// The other rules, for a run that began like this.
+    /// Returns the other rules for a run that began like this.
     std::function<ReplayRules(const RecordedRequest& start)> rules_for;
 };
 
-/// 0 nothing would change, 1 something would, or the log contradicts itself (or lines were no records).
+/// Returns 0 if nothing would change, 1 if something would, the log contradicts itself or a line is
+/// malformed.
 [[nodiscard]] int replay(std::ostream& out, std::ostream& errors, const ReplayOptions& options);
 
 }  // namespace callgate::audit

@@ -33,7 +33,7 @@ bool take(const char*& at, char one) {
     return true;
 }
 
-/// ".5" → 500000000; nothing taken where there is no point.
+/// ".5" → 500000000. Takes nothing if there is no point.
 bool take_fraction(const char*& at, long& nanoseconds) {
     nanoseconds = 0;
     if (!take(at, '.')) return true;
@@ -57,7 +57,7 @@ bool take_zone(const char*& at, int& seconds) {
     return true;
 }
 
-/// Text, not path: people write *.ssh* for anything with .ssh in it. No pattern, no glob.
+/// Globs match text, not paths: people write *.ssh* for anything with .ssh in it. Empty for an empty pattern.
 Expected<std::optional<rules::Glob>> compile(const std::string& pattern, const char* what) {
     if (pattern.empty()) return std::optional<rules::Glob>();
     Expected<rules::Glob> glob = rules::Glob::compile(pattern, rules::GlobKind::text);
@@ -65,7 +65,7 @@ Expected<std::optional<rules::Glob>> compile(const std::string& pattern, const c
     return std::optional<rules::Glob>(std::move(*glob));
 }
 
-/// The time in the form of records; "" for none.
+/// The time in the form of records; "" if none is given.
 Expected<std::string> normalise(const std::string& time, const char* what, std::time_t now) {
     if (time.empty()) return std::string();
     const std::optional<std::string> parsed = parse_time(time, now);
@@ -164,7 +164,7 @@ bool Selection::in_tree(const Entry& entry) {
         known->second = entry.start_time;
         return true;
     }
-    // The number may be another process's by now.
+    // Another process may have this pid by now.
     if (!tree_.contains(entry.parent)) return false;
     tree_[entry.pid] = entry.start_time;
     return true;

@@ -1,4 +1,4 @@
-// Which records a person asked for: the filters of show.hpp, checked and compiled.
+// The filters of show.hpp, checked and compiled.
 #pragma once
 
 #include <ctime>
@@ -18,7 +18,7 @@ class Selection {
 public:
     /// Fails if a filter is malformed. `now` is what time spans count back from.
     static Expected<Selection> make(const Filter& filter, std::time_t now);
-    /// Records are to be given in the log's order: what a process started is learned from them.
+    /// Takes records in the log's order, because they tell which processes a process started.
     [[nodiscard]] bool matches(const Entry& entry);
 
 private:
@@ -27,14 +27,14 @@ private:
     [[nodiscard]] bool in_tree(const Entry& entry);
 
     Filter filter_;
-    std::map<int, std::uint64_t> tree_;  // pids in it, with the start of each, 0: not known yet
+    std::map<int, std::uint64_t> tree_;  // pids in it, with the start of each; 0: not known yet
     bool decisions_only_ = false;
     rules::OperationSet operations_;
     std::optional<rules::Glob> object_, program_;
 };
 
-/// A time in the form of records, so that texts compare as times do; nothing where it is none
-/// (Filter::since).
+/// Parses a time (Filter::since) into the form of records, in which texts compare as times do. Empty if
+/// malformed.
 [[nodiscard]] std::optional<std::string> parse_time(const std::string& text, std::time_t now);
 
 }  // namespace callgate::audit

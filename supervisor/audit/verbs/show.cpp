@@ -61,7 +61,7 @@ std::string command_text(const std::vector<std::string>& command) {
     for (const std::string& argument : command) {
         text += (text.empty() ? "" : " ") + shell_quote(argument);
         if (text.size() <= longest) continue;
-        text.resize(longest);  // quoted text is ASCII: no character is cut in two
+        text.resize(longest);  // quoted text is ASCII, so no character is cut in two
         return text + "…";
     }
     return text;
@@ -128,7 +128,7 @@ Rows::Rows(std::ostream& out, bool json, bool colour, bool several) : out_(out),
 
 void Rows::add(const Entry& entry, std::string_view line) {
     if (!table_) {
-        // What a forger wrote raw into the file is no less hostile on the way out.
+        // A forger may have written raw control characters into the file.
         out_ << terminal_safe(line) << '\n';
         return;
     }

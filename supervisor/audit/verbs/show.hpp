@@ -1,10 +1,11 @@
 // The audit log for people: `callgate audit show`, `tail`, `summary`, `ls`, `last`.
 //
-// Reads logs and writes text; owns nothing. The log's content is hostile (paths, arguments, rule names that
-// the target or a forger of the file chose): everything printed is escaped for a terminal, memory is bounded,
-// and a line that is no record is an error with its number, never more. Each verb returns callgate's exit
-// status (cli.md): 0 good, 1 a finding (lines that are no records), 125 wrong use (no such log, bad filter),
-// said in one line on `errors` without prefix.
+// Reads logs and writes text; owns nothing. The log is hostile: the target, or a forger of the file, chose
+// its paths, arguments and rule names. So all output is escaped for a terminal, and memory is bounded. A
+// malformed line is an error with its number, never more.
+//
+// Each verb returns callgate's exit status (docs/cli.md). 0 is good, 1 is a finding (malformed lines), 125 is
+// wrong use (no such log, bad filter). Wrong use prints one line on `errors`, without prefix.
 #pragma once
 
 #include <cstddef>
@@ -15,24 +16,24 @@
 
 namespace callgate::audit {
 
-/// cli.md: a finding, wrong use.
+/// Exit statuses of docs/cli.md.
 inline constexpr int exit_finding = 1, exit_wrong_use = 125;
 
-/// Which log: `log` is a path, a run ("k3f9"), or "" for the newest in `state` (Places::state).
+/// Chooses a log. `log` is a path, a run ("k3f9"), or "" for the newest in `state` (Places::state).
 struct LogChoice {
     std::string state{};
     std::string log{};
 };
 
-/// Which records. "" is any; all that are stated must hold. Records that are not decisions (run.start, ...)
-/// are shown only where no filter but the times is stated.
+/// Chooses records. "" stands for any; all stated conditions must hold. Records that are not decisions
+/// (run.start, ...) are shown only if no condition but the times is stated.
 struct Filter {
     std::string verdict{};    // allow, ask, deny, kill
     std::string operation{};  // read, modify, ... ; "write" means its four
     std::string rule{};       // id, or "default"
     std::string object{};     // glob on path, "203.0.113.4:443" or "@name"; here a star crosses '/'
     std::string program{};    // glob on the executable
-    std::string tree{};  // "4312" or "4312@88123": this process and, as far as the log tells, what it started
+    std::string tree{};       // "4312" or "4312@88123": this process and its descendants on record
     /// "2026-11-20", "2026-11-20T10:11", "…:12", with fraction and zone (without one: UTC), or a time span
     /// before now: "10m", "2h".
     std::string since{}, until{};
@@ -41,7 +42,7 @@ struct Filter {
 struct ShowOptions {
     LogChoice log{};
     Filter filter{};
-    bool json = false;    // the lines as they are in the log
+    bool json = false;    // print the lines as they are in the log
     bool colour = false;  // see colour_wanted
 };
 
@@ -63,7 +64,7 @@ struct ListOptions {
     bool json = false;
 };
 
-/// isatty and no NO_COLOR (no-color.org: set and not empty).
+/// True for a terminal, unless NO_COLOR is set and not empty (no-color.org).
 [[nodiscard]] bool colour_wanted(int descriptor);
 
 /// The path of the log that `choice` means. Fails if there is none.
@@ -72,9 +73,9 @@ struct ListOptions {
 [[nodiscard]] int show(std::ostream& out, std::ostream& errors, const ShowOptions& options);
 [[nodiscard]] int tail(std::ostream& out, std::ostream& errors, const TailOptions& options);
 [[nodiscard]] int summary(std::ostream& out, std::ostream& errors, const SummaryOptions& options);
-/// Logs in the state directory, newest first: run, time, command, counts.
+/// Lists the logs in the state directory, newest first: run, time, command, counts.
 [[nodiscard]] int list(std::ostream& out, std::ostream& errors, const ListOptions& options);
-/// The path of the newest log.
+/// Prints the path of the newest log.
 [[nodiscard]] int last(std::ostream& out, std::ostream& errors, const std::string& state);
 
 }  // namespace callgate::audit

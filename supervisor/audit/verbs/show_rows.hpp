@@ -1,4 +1,4 @@
-// What the verbs of show.hpp have in common: opening a log with its filter, and rows of records.
+// Shared parts of the verbs of show.hpp: they open a log with its filter, and print records as rows.
 #pragma once
 
 #include <iosfwd>
@@ -18,21 +18,21 @@ struct Opened {
     Reader reader;
 };
 
-/// Nothing, and one line on `errors`, where there is no such log or the filter is wrong.
+/// If there is no such log or the filter is wrong, prints one line on `errors` and returns nothing.
 [[nodiscard]] std::optional<Opened> open_log(std::ostream& errors, const LogChoice& choice,
                                              const Filter& filter);
 
-/// "FILE:LINE: why this line is no record"
+/// Prints "FILE:LINE: why this line is malformed".
 void say_bad(std::ostream& errors, const Reader& reader);
 
-/// Lines that are no records: the first hundred are said one by one, the rest is counted.
+/// Reports malformed lines: the first hundred one by one, the rest as a count.
 class BadLines {
 public:
-    /// The first `most` are named.
+    /// The first `most` lines are named.
     explicit BadLines(std::ostream& errors, std::uint64_t most = 100) : errors_(errors), max_(most) {}
     void add(const Reader& reader) { add(reader.path(), reader.line_number(), reader.problem()); }
     void add(const std::string& path, std::uint64_t line, const std::string& problem);
-    /// Says how many more there were. Returns exit_finding where there was any, else 0.
+    /// Prints how many more there were. Returns exit_finding if there was any, else 0.
     [[nodiscard]] int finish();
     [[nodiscard]] std::uint64_t count() const { return count_; }
 
@@ -41,25 +41,25 @@ private:
     const std::uint64_t max_;
     std::uint64_t count_ = 0;
 };
-/// At the end: whether the last line is unfinished.
+/// At the end of the log: prints a line if the last record is unfinished.
 void say_torn(std::ostream& errors, const Reader& reader);
 
-/// A command as a shell would read it, cut to what a row has room for.
+/// A command as a shell would read it, cut to the width of a row.
 [[nodiscard]] std::string command_text(const std::vector<std::string>& command);
 
-/// "deny", "would deny", "ask, denied", ...: of a decision.
+/// The verdict of a decision: "deny", "would deny", "ask, denied", ...
 [[nodiscard]] std::string verdict_text(const Entry& entry);
-/// What a record that is no decision says, in one line.
+/// A record that is not a decision, as text in one line.
 [[nodiscard]] std::string other_text(const Entry& entry);
 
-/// Records as rows of a table, or as the lines that they are.
+/// Prints records as rows of a table, or as the log's own lines.
 class Rows {
 public:
-    /// `several`: of several runs, which each row then names.
+    /// `several`: the records belong to several runs, so each row names its run.
     Rows(std::ostream& out, bool json, bool colour, bool several = false);
     void add(const Entry& entry, std::string_view line);
-    /// To be called for each record that is read, shown or not: now and then what is held is written, so that
-    /// rows of a long log come as they are found.
+    /// Call it for each record that is read, shown or not. It writes held rows now and then, so that rows of
+    /// a long log appear as they are found.
     void pass();
     void flush();
 

@@ -46,7 +46,7 @@ std::optional<HostPort> endpoint(std::string text) {
     return found;
 }
 
-/// Not the loopback: a single port there is the run's own business.
+/// The loopback does not count: a single port there concerns only the run itself.
 bool private_address(const std::string& host) {
     constexpr const char* ranges[] = {"10.0.0.0/8",    "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16",
                                       "100.64.0.0/10", "fc00::/7",      "fe80::/10",      "224.0.0.0/4"};
@@ -88,7 +88,7 @@ private:
     [[nodiscard]] Json head() const;
 
     const SuggestOptions& options_;
-    std::shared_ptr<const rules::RuleSet> there_;  // for the run that is read
+    std::shared_ptr<const rules::RuleSet> there_;  // of the run that is read
 
     KnownPlaces places_;
     std::set<std::string> profiles_, runs_;
@@ -107,7 +107,7 @@ void Suggestion::take(const Entry& entry, std::string_view line) {
     if (!entry.decision() || entry.of_sequence != 0) return;
     const bool makes = entry.operation == "create" || entry.action.starts_with("rename");
     if (entry.verdict == "allow" && !makes) return;
-    // What failed, and what callgate keeps for itself, no rule can allow.
+    // No rule can allow a call that failed, or access to callgate's own files.
     if (entry.decided_by == "failure" || entry.rule.starts_with("callgate-")) return;
     const auto request = parse_request(line);
     if (!request) return;
@@ -119,14 +119,14 @@ void Suggestion::take(const Entry& entry, std::string_view line) {
             request->second_object);
 }
 
-/// A directory that the run made, also one that it made under another name first.
+/// Notes a directory that the run made, even if it made it under another name first.
 void Suggestion::note_made(const RecordedRequest& request) {
     if (request.call.starts_with("mkdir")) places_.made.insert(request.object);
     if (request.call.starts_with("rename") && places_.made.contains(request.object))
         places_.made.insert(request.second_object);
 }
 
-/// Without what the rules that are there allow.
+/// The operations that the existing rules do not allow.
 rules::OperationSet Suggestion::not_allowed(rules::OperationSet operations, const rules::Object& object,
                                             const RecordedRequest& request) const {
     if (!there_) return operations;
@@ -156,7 +156,7 @@ void Suggestion::see(const Entry& entry, rules::OperationSet operations, const s
     }
 }
 
-/// Why a person should look at it first; "" where it is proposed.
+/// The reason why a person should look at it first; "" if it is proposed.
 std::string Suggestion::why_not(const Key& key, const Evidence& evidence) const {
     if (evidence.by_rule)
         return "rule " + evidence.rule + " denies it; an exception would be --except " + evidence.rule +
@@ -176,7 +176,7 @@ std::string counted(std::uint64_t count) {
     return "seen " + std::to_string(count) + (count == 1 ? " time" : " times");
 }
 
-/// "STEM-3", the next number that is free.
+/// "STEM-3", with the next free number.
 std::string Suggestion::fresh_id(const std::string& stem, const Json& rules) const {
     for (std::size_t number = rules.size() + 1;; ++number) {
         std::string id = stem + '-' + std::to_string(number);
@@ -184,10 +184,10 @@ std::string Suggestion::fresh_id(const std::string& stem, const Json& rules) con
     }
 }
 
-/// Patterns that are allowed the same become one rule.
+/// Patterns with the same operations become one rule.
 void Suggestion::file_rules(Json& rules, Json& examples) const {
-    // What is written is also read, and made, moved and removed with its neighbours: a rename may not give an
-    // object what it had not under its old name.
+    // Programs also read the files that they write, and create, move and remove them with their neighbours. A
+    // rename may not give an object operations that it lacked under its old name.
     std::set<std::string> written;
     for (const auto& [key, evidence] : seen_)
         if (!network(key.operation) && key.operation != "read" && key.operation != "execute")
@@ -306,7 +306,7 @@ std::vector<std::string> Suggestion::rules() const {
     return lines;
 }
 
-/// The exit status.
+/// Returns the exit status.
 int read_logs(Suggestion& suggestion, std::ostream& errors, const SuggestOptions& options) {
     BadLines bad(errors);
     const std::vector<std::string> newest = {""};

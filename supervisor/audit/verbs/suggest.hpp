@@ -1,9 +1,11 @@
-// `callgate audit suggest`: a rule set that allows what logs saw and nothing more than it says.
+// `callgate audit suggest`: a rule set that allows the calls in logs, and nothing that it does not state.
 //
-// Everything that was not allowed becomes a rule, with how often it was seen as its reason; what a person
-// should look at first (secrets, the home itself, dot directories, private addresses, what a deny rule
-// decided) stands behind the rules as a comment. Logs are hostile: what they name is only ever proposed, in
-// patterns whose wildcards are quoted, and texts in comments are made safe for a terminal.
+// Every call that was not allowed becomes part of a rule, whose reason says how often it was seen. Some
+// objects need a person's look first, so they are only comments behind the rules. These are secrets, the home
+// itself, dot directories, private addresses, and objects that a deny rule decided.
+//
+// Logs are hostile. So names in them are only proposed, in patterns whose wildcards are quoted. Texts in
+// comments are made safe for a terminal.
 #pragma once
 
 #include <functional>
@@ -21,24 +23,24 @@ struct SuggestOptions {
     std::string state{};
     std::vector<std::string> logs{};  // as LogChoice::log; empty: the newest
     std::string home{};
-    /// The rules that are there already, for a run with this work directory and private directory: what they
-    /// allow is not proposed. Empty: nothing is there.
+    /// Returns the existing rules for a run with this work directory and private directory. Calls that they
+    /// allow are not proposed. Empty: there are no rules yet.
     std::function<std::shared_ptr<const rules::RuleSet>(const std::string& workdir, const std::string& tmp)>
         rules_for{};
-    /// Ids that are taken: an id is put there only if this is not part of it as a JSON string.
+    /// A text that holds the taken ids. A new id never stands in it as a JSON string.
     std::string taken{};
 };
 
 struct Suggested {
     std::vector<std::string> rules;  // each on one line, as it stands in a rule set
     std::string for_a_person;        // comment lines; "" none
-    int status = 0;                  // as of `suggest`
+    int status = 0;                  // as returned by `suggest`
 };
 
-/// The rules alone, for a rule set that is there. `status` 125: no such log.
+/// The rules alone, for an existing rule set. `status` 125: no such log.
 [[nodiscard]] Suggested suggest_rules(std::ostream& errors, const SuggestOptions& options);
 
-/// Prints the rule set. 0 good, 1 some lines were no records, 125 no such log.
+/// Prints the rule set. Returns 0 if good, 1 if some lines were malformed, 125 if there is no such log.
 [[nodiscard]] int suggest(std::ostream& out, std::ostream& errors, const SuggestOptions& options);
 
 }  // namespace callgate::audit

@@ -93,7 +93,8 @@ void PathTree::collect(const Node& node, const std::string& path, Width width,
     }
     if (node.own > 0) {
         const std::string pattern = path.empty() ? "/" : places_.pattern(path);
-        // Landlock lets execute what is there at start, or what lies in a directory: not what a run makes.
+        // Landlock allows execution of files that exist at the start, or of a directory. So a program that
+        // the run makes needs its directory.
         const bool made =
             width == Width::exact && path != places_.workdir && at_or_beneath(path, places_.workdir);
         into.push_back(

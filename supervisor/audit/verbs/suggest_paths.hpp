@@ -1,8 +1,9 @@
-// Which paths a suggested rule names: those that were seen, and a directory where enough of it was.
+// The paths that a suggested rule names: seen paths, or a directory if enough paths in it were seen.
 //
-// Generalised is only from three siblings up, and never "/", a directory right beneath it, the home, what
-// lies above it or a dot directory in it. Everything of the run's private directory is one pattern: its names
-// never come again. Paths are a target's bytes: in patterns their wildcards are quoted.
+// A directory stands for its entries only if at least three were seen. That is never done for "/", its direct
+// subdirectories, the home, directories above the home, and dot directories in it. The run's private
+// directory is one pattern, because its names never come again. The target chooses the bytes of paths, so
+// patterns quote their wildcards.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +17,16 @@
 namespace callgate::audit {
 
 struct KnownPlaces {
-    std::string workdir, home, temporary_directory;  // "" where not known
+    std::string workdir, home, temporary_directory;  // "" if not known
     /// Directories that the run asked to make.
     std::set<std::string, std::less<>> made;
 
     /// `path` with ${workdir}, ${tmp} or ~ in place of these; wildcards quoted.
     [[nodiscard]] std::string pattern(std::string_view path) const;
-    /// Whether it is the home, lies in a dot directory of it, or is a dot file there.
+    /// Whether `path` is the home, lies in a dot directory of it, or is a dot file there.
     [[nodiscard]] bool private_to_user(std::string_view path) const;
     [[nodiscard]] bool may_generalise(std::string_view directory) const;
-    /// The nearest directory above `path`, which lies in the work directory, that was there before the run.
+    /// The nearest directory above `path` that existed before the run. `path` lies in the work directory.
     [[nodiscard]] std::string_view standing_directory(std::string_view path) const;
 };
 
@@ -39,16 +40,16 @@ public:
         std::uint64_t count = 0;
         std::string example;  // a path that was seen, as a pattern
     };
-    /// `exact`: nothing is generalised (programs are named one by one), but that what lies in the work
-    /// directory, where a run makes programs, is its directory, or what stands above it where the run made
-    /// that too.
+    /// `exact`: programs are named one by one. But a program in the work directory, where runs make programs,
+    /// is named by its directory. If the run made that too, the nearest older directory above it is named.
+    /// `siblings`: a directory may stand for its entries.
     enum class Width : std::uint8_t { exact, siblings };
     [[nodiscard]] std::vector<Pattern> patterns(Width width) const;
 
 private:
     struct Node {
         std::map<std::string, std::unique_ptr<Node>, std::less<>> children;
-        std::uint64_t own = 0;  // how often it was itself seen
+        std::uint64_t own = 0;  // how often the path itself was seen
         [[nodiscard]] std::uint64_t total() const;
         [[nodiscard]] std::string first_seen(const std::string& path) const;
     };

@@ -1,4 +1,4 @@
-// `callgate audit summary`: how often each rule, object or program was decided on, and how.
+// `callgate audit summary`: the number of decisions for each rule, object or program, by verdict.
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -17,11 +17,11 @@ namespace callgate::audit {
 
 namespace {
 
-/// Beyond so many different objects, further ones are counted together.
+/// Further objects are counted together.
 constexpr std::size_t max_keys = 100'000;
 constexpr const char* others = "(others)";
 
-/// Looked up by what a line holds, without a copy of it.
+/// Allows lookups by a view into the line, without a copy.
 struct Hash {
     using is_transparent = void;
     std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
@@ -49,7 +49,7 @@ void count(Counts& counts, const Entry& entry) {
 
 std::uint64_t would(const Counts& counts) { return counts.would_deny + counts.would_ask + counts.would_kill; }
 
-/// What was not allowed first, then what was most.
+/// Sorts refused groups first, then by count.
 Sorted sorted(const Groups& groups) {
     Sorted all(groups.begin(), groups.end());
     std::sort(all.begin(), all.end(),

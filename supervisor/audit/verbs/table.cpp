@@ -11,7 +11,7 @@ namespace callgate::audit {
 namespace {
 
 constexpr std::size_t rows_that_settle = 512;
-/// A longer cell pushes its row's others to the right and nobody else's.
+/// A longer cell pushes the other cells of its own row to the right, and no other row's.
 constexpr std::size_t widest_column = 72;
 
 std::string_view sequence(Colour colour) {

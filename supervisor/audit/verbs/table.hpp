@@ -1,7 +1,7 @@
 // Rows in aligned columns on a terminal.
 //
-// Columns are as wide as the first rows ask for; later rows are written as they come, so memory is bounded.
-// Makes every cell safe for a terminal itself: cells may hold a stranger's bytes.
+// Columns are as wide as the first rows need. Later rows are written as they come, so memory is bounded. The
+// table makes every cell safe for a terminal, because an attacker may choose the bytes of cells.
 #pragma once
 
 #include <cstddef>
@@ -28,9 +28,9 @@ public:
     Table& operator=(const Table&) = delete;
 
     void add(std::vector<Cell> row);
-    /// A row whose second cell stands for all that follow: it does not widen columns.
+    /// Adds a row whose second cell stands for all that follow. It does not widen columns.
     void add_wide(Cell first, Cell rest);
-    /// Writes what is held back; from then on every row is written at once.
+    /// Writes the rows that were held back. From then on every row is written at once.
     void flush();
 
 private:
@@ -48,7 +48,7 @@ private:
     std::vector<Row> held_;
 };
 
-/// Columns that a terminal uses for text that is safe for one.
+/// The number of columns that a terminal uses for text that is safe for it.
 [[nodiscard]] std::size_t display_width(std::string_view text);
 
 }  // namespace callgate::audit

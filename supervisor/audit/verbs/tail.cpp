@@ -1,4 +1,4 @@
-// `callgate audit tail [-f]`: the last records, then those that come.
+// `callgate audit tail [-f]`: the last records, then new ones as they come.
 
 #include <poll.h>
 #include <sys/file.h>
@@ -38,7 +38,7 @@ public:
             watch_ = ::inotify_add_watch(fd_.get(), directory.c_str(),
                                          IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_CLOSE_WRITE);
     }
-    /// False where it cannot be watched.
+    /// Returns false if the directory cannot be watched.
     bool wait() {
         if (!fd_ || watch_ < 0) return false;
         alignas(inotify_event) std::array<char, 4096> events{};
@@ -61,10 +61,10 @@ bool held(const std::string& path) {
     return file && ::flock(file->get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
-/// Whether its run goes on: it holds a lock on the file that it writes to, and until that has one on the
-/// segment before (log_file.hpp).
+/// Whether the run of a log goes on. A run holds a lock on the file that it writes to. It keeps the lock on
+/// the segment before until the new segment has one (log_file.hpp).
 bool going_on(const std::string& first) {
-    for (int look = 0; look < 2; ++look) {  // the locks may move while they are looked at
+    for (int look = 0; look < 2; ++look) {  // the lock may move to a new segment meanwhile
         if (held(first)) return true;
         for (unsigned number = 2;; ++number) {
             const std::string next = segment_path(first, number);
@@ -75,7 +75,7 @@ bool going_on(const std::string& first) {
     return false;
 }
 
-/// The runs of a state directory, those that begin meanwhile too.
+/// The runs of a state directory, also those that begin meanwhile.
 class AllRuns {
 public:
     AllRuns(std::ostream& errors, const TailOptions& options, Selection selection)
@@ -90,7 +90,7 @@ public:
         }
     }
 
-    /// Those that have come since; of the first time only the last ones.
+    /// Prints the records since the last call. The first call prints only the last records.
     void print(Rows& rows) {
         std::multimap<std::string, Record> found;
         for (const std::string& path : logs_in(state_))
@@ -112,7 +112,7 @@ public:
         live_ = true;
     }
 
-    /// Whether there is more to come. A run that was killed ends without a word.
+    /// Whether there is more to come. A run that was killed leaves no last record.
     [[nodiscard]] bool more() {
         return std::any_of(runs_.begin(), runs_.end(),
                            [](const Followed& one) { return !one.ended && going_on(one.first); });
@@ -152,7 +152,7 @@ int tail_all(std::ostream& out, std::ostream& errors, const TailOptions& options
     do {
         runs.print(rows);
     } while (runs.more() && changes.wait());
-    runs.print(rows);  // what came between the last look and the end
+    runs.print(rows);  // records that came between the last read and the end
     return runs.finish();
 }
 
@@ -163,7 +163,7 @@ int tail(std::ostream& out, std::ostream& errors, const TailOptions& options) {
     std::optional<Opened> log = open_log(errors, options.show.log, options.show.filter);
     if (!log) return exit_wrong_use;
     Reader& reader = log->reader;
-    Changes changes(reader.path());  // before the first read, so that nothing falls between
+    Changes changes(reader.path());  // before the first read, so that no change is missed
     Rows rows(out, options.show.json, options.show.colour);
     std::deque<Record> kept;
     int status = 0;

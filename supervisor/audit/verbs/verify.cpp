@@ -16,10 +16,10 @@ namespace callgate::audit {
 namespace {
 
 constexpr std::size_t max_findings = 100;
-/// How far back a record is looked for that others were put behind.
+/// How far back to search for the record after which others were inserted.
 constexpr std::size_t window = 4096;
 
-/// `"NAME":` of the event, which stands before anything that a target chose.
+/// The member `"NAME":` of the event, which stands before anything that a target chose.
 std::string_view event_member(std::string_view body, std::string_view name) {
     const std::size_t at = body.substr(0, 512).find(name);
     return at == std::string_view::npos ? std::string_view() : body.substr(at + name.size());
@@ -77,7 +77,7 @@ void Verifier::find(Finding finding) {
     }
 }
 
-/// Not the shape of a record: what a failed write left unfinished, or something that was put there.
+/// The line does not have the form of a record. A failed write left it unfinished, or it was inserted.
 void Verifier::no_record(std::string_view text) {
     constexpr std::string_view start = R"({"@timestamp":")";
     const bool unfinished = !text.empty() && (text.starts_with(start) || start.starts_with(text)) &&
@@ -109,19 +109,19 @@ void Verifier::line(std::string_view text) {
     count(*sealed, sequence);
 }
 
-/// The record itself is whole, but another one came before it when it was written.
+/// The record itself is whole, but it does not follow the record that it was written after.
 void Verifier::broken(const SealedLine& one, std::uint64_t sequence) {
     if (seen_.empty()) return find(Damage::removed, sequence);  // the log began earlier
     const Seen before = seen_.back();
     for (std::size_t back = 1; back < seen_.size(); ++back) {
         const Seen& earlier = seen_[seen_.size() - 1 - back];
         if (earlier.hash != one.previous) continue;
-        // What stands between them was put there, or stood somewhere else.
+        // The records between them were inserted, or moved from elsewhere.
         const Seen& first = seen_[seen_.size() - back];
         return find({before.sequence > sequence ? Damage::reordered : Damage::inserted, paths_[first.path],
                      first.line, first.sequence});
     }
-    if (sequence == before.sequence + 1)  // the one before is not what it was, hash and all
+    if (sequence == before.sequence + 1)  // the one before was changed, hash included
         return find({Damage::changed, paths_[before.path], before.line, before.sequence});
     find(sequence > before.sequence ? Damage::removed : Damage::reordered, sequence);
 }
@@ -148,7 +148,7 @@ void Verifier::count(const SealedLine& one, std::uint64_t sequence) {
 void Verifier::finish() {
     result_.torn = lines_.torn();
     result_.fragments += lines_.torn_segments();
-    // The log may have gone on behind the head that is known: another run in the same file.
+    // The log may go on behind the known head, because another run used the same file.
     if (options_.head && !head_seen_) find(Damage::cut_short, seen_.empty() ? 0 : seen_.back().sequence);
 }
 

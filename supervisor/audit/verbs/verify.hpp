@@ -1,8 +1,8 @@
-// `callgate audit verify`: whether a log's hash chain is whole, and where it is not, what was done to it.
+// `callgate audit verify`: checks whether a log's hash chain is whole. If it is not, names the damage.
 //
-// Reads all segments once, in blocks; memory is bounded by a line and a window of hashes. The file is
-// hostile: nothing of a line is believed but what its hash covers. What a chain cannot show without something
-// kept elsewhere stands in docs/audit.md; `head` and `key` are such things.
+// Reads all segments once, in blocks. Memory is bounded by a line and a window of hashes. The file is
+// hostile: only the parts of a line that its hash covers are believed. A forger can make the whole chain
+// anew. Only `head` or `key`, kept elsewhere, shows that (docs/audit.md).
 #pragma once
 
 #include <iosfwd>
@@ -16,12 +16,12 @@
 namespace callgate::audit {
 
 enum class Damage : std::uint8_t {
-    changed,       // a record is not what was hashed
+    changed,       // a record differs from what was hashed
     removed,       // records are missing in between, or at the front
     inserted,      // records, or something else, were put in between
     reordered,     // records stand in another order
-    cut_short,     // the end is not the one that is known from elsewhere
-    bad_signature  // by another key, or of something else
+    cut_short,     // the end is not the known head
+    bad_signature  // by another key, or of other bytes
 };
 [[nodiscard]] std::string_view name(Damage damage);
 
@@ -29,7 +29,7 @@ struct Finding {
     Damage damage = Damage::changed;
     std::string path;
     std::uint64_t line = 0;      // of `path`
-    std::uint64_t sequence = 0;  // of the record, as it stands there; 0: not known
+    std::uint64_t sequence = 0;  // as the record states it; 0: not known
 };
 
 struct Verification {
@@ -41,7 +41,7 @@ struct Verification {
     std::uint64_t fragments = 0;  // lines that a failed write left unfinished in between
     ChainHash head = ChainHash::none();
 
-    /// 0 whole, 1 tampered with, 2 incomplete.
+    /// 0: whole, 1: tampered with, 2: incomplete.
     [[nodiscard]] int status() const;
 };
 
@@ -52,7 +52,7 @@ struct VerifyOptions {
     bool json = false;
 };
 
-/// What is found in the log at `path` and its later segments. Fails if it cannot be read.
+/// Checks the log at `path` and its later segments. Fails if it cannot be read.
 [[nodiscard]] Expected<Verification> verify_log(const std::string& path, const VerifyOptions& options);
 [[nodiscard]] int verify(std::ostream& out, std::ostream& errors, const VerifyOptions& options);
 

@@ -8,8 +8,8 @@
 
 namespace {
 
-/// The exit status of `what`, 128+N where a signal ended it, in a process of its own that begins with no
-/// signal blocked or handled.
+/// Runs `what` in a new process that begins with no signal blocked or handled. Returns its exit status, 128+N
+/// if a signal ended it.
 template <typename What>
 int status_of(What what) {
     const pid_t child = ::fork();

@@ -47,7 +47,7 @@ TEST_CASE("a process is read whatever it calls itself") {
     REQUIRE(process.has_value());
     CHECK(process->parent == ::getpid());
     CHECK(std::string("RSD").find(process->state) != std::string::npos);
-    // One, and where a sanitizer's runtime has a thread of its own that, too.
+    // The child has one thread; a sanitizer's runtime may add its own.
     const std::filesystem::directory_iterator tasks("/proc/" + std::to_string(child) + "/task");
     CHECK(process->threads == std::distance(begin(tasks), end(tasks)));
     ::kill(child, SIGKILL);

@@ -65,7 +65,7 @@ rules::Rule rule_named(std::string id) {
     return rule;
 }
 
-/// One run: start, four decisions, end.
+/// Writes a run: start, four decisions, end.
 void write_run(const std::string& directory, const std::string& run, Mode mode = Mode::enforce) {
     auto log = Log::in_directory(directory, {.run = run, .mode = mode});
     REQUIRE(log);
@@ -344,7 +344,7 @@ TEST_CASE("tail -f goes on over new records and segments until the end of the ru
     const auto rows = lines(said.out);
     REQUIRE(rows.size() > 1);
     CHECK(rows.back().find("run.end") != std::string::npos);
-    // Those from before it looked are cut to the last ten; from then on each is there.
+    // Records from before the first read are cut to the last ten; all later ones are there.
     std::uint64_t expected = 22 - rows.size() + 1;
     for (const std::string& row : rows) CHECK(nlohmann::json::parse(row)["event"]["sequence"] == expected++);
 }

@@ -291,7 +291,7 @@ TEST_CASE("run.start has the command without its secrets, and only so much of it
     CHECK_FALSE(record["callgate"].contains("command_cut"));
     CHECK(record["callgate"]["home"] == "/home/u");
     CHECK(record["callgate"]["config"] == "/home/u/.config/callgate");
-    // What is too long, or no text, is left out.
+    // Values that are too long, or are not text, are left out.
     CHECK(record["callgate"]["expanded"] ==
           json::parse(R"([{"pattern":"/w/**/.env","followed":true,"paths":["/w/.env","/w/a\\[/.env"]}])"));
     CHECK(record["callgate"]["hosts"] == json::parse(R"([{"name":"a.example","addresses":[]}])"));
