@@ -38,7 +38,7 @@ class CallgateSandbox(PosixShellSandbox):
                     yield StreamChunk(data=data, stream_type=piece[0])
             yield self._ended(await run, timeout)
         finally:
-            if not run.done():  # whoever read the pieces has gone
+            if not run.done():  # the reader of the pieces has gone
                 run.cancel()
                 await asyncio.wait([run])
 

@@ -269,7 +269,7 @@ Result<Place> resolve_creation(const PathRequest& request) {
     if (request.resolve == 0) {
         auto place = resolve_place(request);
         struct stat there {};
-        // A link that stands there is to be followed, and what is no plain name has rules of its own.
+        // The caller wants an existing link followed. A name that is not plain has rules of its own.
         if (place && !place->special && !place->trailing_slash &&
             ::fstatat(place->parent.get(), place->leaf.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0 &&
             errno == ENOENT) {

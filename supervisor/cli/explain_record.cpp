@@ -133,7 +133,7 @@ std::string record_json(const Found& found, bool same_rules, const std::vector<s
            "\n";
 }
 
-/// Why these rules may say another thing of the call than is said here.
+/// The reason why these rules may judge the call otherwise than shown here.
 std::string undecidable(const audit::RecordedRequest& request, const rules::RuleSet& rules) {
     if (request.first.contains(rules::Operation::execute) && rules.needs_arguments() &&
         !request.arguments_known)

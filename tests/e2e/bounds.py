@@ -39,7 +39,7 @@ def members(group: Path) -> list[int]:
 
 
 def ended(group: Path) -> bool:
-    """Ends who is left, all of them started by the test; whether nobody is."""
+    """Ends the processes that are left, which the test started. Returns whether none is left."""
     left = members(group)
     for pid in left:
         with contextlib.suppress(ProcessLookupError):

@@ -31,7 +31,7 @@ def quote(path: bytes | str) -> str:
 
 
 def make_tree(tree: Path) -> None:
-    """A fresh tree; everything belongs to whoever calls."""
+    """Makes a fresh tree that belongs to the calling user."""
     os.umask(0o022)
 
     def put(name: str, mode: int = 0o644, content: str = "hello\n") -> None:

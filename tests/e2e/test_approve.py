@@ -135,7 +135,7 @@ def test_two_approvers_the_first_counts_and_one_that_dies_leaves_the_question(ro
 
 @pytest.mark.parametrize("said", ["", "half a line"])
 def test_an_approver_that_is_killed_in_the_middle_of_an_answer_answers_nothing(room, said):
-    """In the middle of its line, or of its message: whoever comes next is asked the same."""
+    """It is killed in the middle of its line, or of its message. The next approver gets the same question."""
     run = run_in(room, f"cat {room.file}")
     if said:
         if room.box.user.uid != os.getuid():

@@ -456,7 +456,7 @@ def test_bad_use_and_bad_logs_are_said(box):
 
 
 def test_every_text_of_a_forged_log_stays_text(box, browser):
-    """Not only names: whoever edits a log can put anything anywhere."""
+    """An attacker who edits a log can put any text into any field."""
     evil = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1>\u202e\u2028"
     start = record(0, "run.start", {key: evil for key in ("workdir", "temporary_directory", "rules_sha256", "kernel", "version")} |
                    {"command": [evil, "'"], "profiles": [evil], "degraded": [evil], "landlock_abi": 2 ** 63, "run": evil, "mode": evil})

@@ -1,4 +1,4 @@
-"""The end of a tree of whoever is hard to end: the same whichever way callgate is told to end it.
+"""The end of a tree of processes that are hard to end. It is the same whichever way callgate is told to end it.
 
 prog_stubborn has the shapes: deaf to signals, in a session of its own, forked twice, stopped, held by a tracer. Others wait
 for a child without end, write into a full pipe, or fork faster than one can look.

@@ -287,7 +287,7 @@ def test_beneath_the_limit_of_processes_a_user_has_a_net_and_root_has_not(box):
     held = box.run(script, rules(box), options=["--processes", "32"]).text
     if box.user.uid == 0:
         assert held == own
-    else:  # nobody else runs as the test's user: callgate and its guardian, and whoever a test before left a moment
+    else:  # only callgate, its guardian and remains of the test before run as the test's user
         assert 32 + 16 + 2 <= int(held) <= 32 + 16 + 30, held
 
 

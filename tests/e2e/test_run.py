@@ -576,7 +576,7 @@ def test_a_job_that_is_stopped_while_it_starts_goes_on_when_it_is_continued(box,
 
 
 def until_ended(process: subprocess.Popen) -> None:
-    """Continues whoever of the job has stopped, as often as it does."""
+    """Continues each process of the job that has stopped, as often as it stops."""
     def ended() -> bool:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGCONT)

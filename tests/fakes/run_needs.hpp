@@ -1,5 +1,5 @@
-// The needs of a run's calls, made of values, for tests and fuzzers: rules, an empty plan, no log, nobody to
-// ask.
+// The needs of a run's calls, made of values, for tests and fuzzers: rules, an empty plan, no log and no
+// questions.
 #pragma once
 
 #include <unistd.h>
@@ -12,7 +12,7 @@
 
 namespace callgate::fakes {
 
-/// Remembers what was noted of each decision.
+/// Remembers the notes on each decision.
 class Sink final : public calls::DecisionSink {
 public:
     struct Noted {

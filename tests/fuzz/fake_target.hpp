@@ -18,7 +18,7 @@ inline constexpr std::size_t memory_size = 8 * page;
 
 /// Maps the memory; once, at the start.
 void map_memory();
-/// Fills it: what does not fit is left out, what is left over is zero. `at_end`: the bytes end with it.
+/// Fills the memory. Bytes that do not fit are left out; the rest is zero. `at_end`: the bytes end with it.
 void fill_memory(std::span<const std::uint8_t> bytes, bool at_end);
 
 /// Whether something of the fuzzer itself may lie at an address. The fuzzer finds such addresses where

@@ -133,7 +133,7 @@ struct World {
     }
     ~World() { static_cast<void>(remove_tree(directory)); }
 
-    /// Each input finds what the first one found.
+    /// Restores the state that the first input found.
     void tidy() {
         struct stat found {};
         const std::string made_here = directory + "/" + writable;
@@ -240,7 +240,7 @@ extern "C" int LLVMFuzzerInitialize(int* count, char*** words) {
             rest.remove_prefix(std::min(end + 1, rest.size()));
         }
     }
-    ::signal(SIGPIPE, SIG_IGN);  // a send on behalf passes it on to its caller, who is us
+    ::signal(SIGPIPE, SIG_IGN);  // a send on behalf passes it on to its caller, this process
     ::signal(SIGXFSZ, SIG_IGN);
     fuzz::map_memory();
     world();

@@ -1,8 +1,8 @@
-// A log that a stranger wrote, as the verbs of `callgate audit` read it: ./dev fuzz.
+// Fuzzes a log that an attacker wrote, as the verbs of `callgate audit` read it: ./dev fuzz.
 //
 // An input is the file. Besides memory errors and undefined behaviour three things are checked. Reading ends,
-// and every line is a record or is reported as none. The printed text shows nothing on a terminal but itself.
-// The export is JSON.
+// and every line is a record or is reported as malformed. The printed text shows nothing on a terminal but
+// itself. The export is JSON.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -63,7 +63,7 @@ void check_shown(const std::ostringstream& shown) {
     if (terminal_safe(text) != text) broken("text that a terminal would obey:", terminal_safe(text));
 }
 
-/// Good, or lines that are no records.
+/// The status is good, or reports malformed lines.
 void check_status(int status) {
     if (status != 0 && status != 1) broken("another status than 0 and 1");
 }
@@ -88,7 +88,7 @@ void show_all(const std::string& path) {
     }
 }
 
-/// The page: whatever the log says, only its own elements are there.
+/// The page has only its own elements, whatever the log holds.
 void report_all(const std::string& path) {
     std::ostringstream page, markdown, errors;
     check_status(audit::make_report(page, errors, {.log = {.log = path}, .html = "-"}));
@@ -105,7 +105,7 @@ void report_all(const std::string& path) {
         broken("an element that is not the page's own");
 }
 
-/// Every record in every format: each line of those in JSON is JSON, in ASCII.
+/// Exports every record in every format. Each line of a JSON format is JSON, in ASCII.
 void export_all(const std::string& path) {
     for (const std::string_view format : audit::export_formats()) {
         std::ostringstream out, errors;

@@ -1,4 +1,4 @@
-// A rule file that a stranger wrote, as `callgate check` reads it: ./dev fuzz.
+// Fuzzes a rule file that an attacker wrote, as `callgate check` reads it: ./dev fuzz.
 //
 // An input is the text. Besides memory errors and undefined behaviour two things are checked. A rule set
 // comes back exactly if there is no error. A message about any text shows nothing on a terminal but itself.

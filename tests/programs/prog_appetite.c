@@ -95,7 +95,7 @@ static void shared(int children, int megabytes) {
     char byte;
     for (int child = 0; child < children; ++child)
         if (read(ready[0], &byte, 1) != 1) fail("read");
-    // All hold it now; whoever samples has had the time that this sum takes.
+    // All hold it now. The sampler has as much time as this sum takes.
     const double until = now() + 1.5;
     volatile long sum = 0;
     while (now() < until) sum += memory[(size_t)sum % size];
@@ -122,7 +122,7 @@ static void bomb(const char* kind) {
     signal(SIGCHLD, SIG_IGN);
     for (;;) {
         if (machine_is_full()) {
-            poll(NULL, 0, 10);  // and lets whoever is to end it run
+            poll(NULL, 0, 10);  // and lets the process run that is to end it
         } else if (strcmp(kind, "fork") == 0) {
             fork();
         } else if (strcmp(kind, "vfork") == 0) {

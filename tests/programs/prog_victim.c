@@ -1,5 +1,5 @@
-/* A stranger of the same user: holds a secret in memory, in its environment and in an open, unlinked file, counts the
- * signals that reach it, and answers `state` lines on stdin. Prints first: PID ADDRESS FD.
+/* An outside process of the same user. It holds a secret in memory, in its environment and in an open, unlinked file.
+ * It counts the signals that reach it, and answers `state` lines on stdin. It first prints: PID ADDRESS FD.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

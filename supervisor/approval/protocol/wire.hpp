@@ -39,7 +39,7 @@ struct RunStatus {
 struct AuthMessage {
     std::string token;
 };
-/// `wrong` says what is not understood; the decision then denies.
+/// `wrong` names the part that is not understood; the decision then denies.
 struct DecisionMessage {
     std::uint64_t id = 0;
     std::string key;

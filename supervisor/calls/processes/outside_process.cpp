@@ -1,5 +1,5 @@
-// Calls that name processes by number: limits, priorities and affinity. Also signals, and the owner of a file
-// who gets signals, if Landlock has no scope for them.
+// Calls that name processes by number: limits, priorities and affinity. If Landlock has no
+// scope for signals, these are also calls that send signals, or that set the owner of a file, who gets them.
 //
 // An attacker controls only scalars, which the kernel does not read again; so a call on a process of the tree
 // is continued. A process outside, callgate's own included, is answered as one of another user: EPERM.

@@ -6,8 +6,8 @@ A case names its attack once and runs three times:
   held     supervised: it must not, and the victim is looked at from outside
   twin     supervised, the same way to an allowed object: it must work
 
-`run_case` is what everything uses that runs attacks: the tests, `python3 -m cases`, and whoever runs the corpus against
-another build (`callgate`) or another setting (`environment`, `options`). What a mutant must be caught by is a case's name.
+The tests and `python3 -m cases` run attacks with `run_case`. It can also run the corpus against another build (`callgate`)
+or another setting (`environment`, `options`). A mutant names the cases that must catch it.
 """
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ static void *dup_thread(void *unused) {
     return NULL;
 }
 
-/* closed in between: the number is nobody's, then another's */
+/* closes it in between: the number is free, then names another file */
 static void *close_thread(void *unused) {
     (void)unused;
     while (!atomic_load(&area->stop)) {

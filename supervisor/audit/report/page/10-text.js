@@ -1,4 +1,4 @@
-// Texts of a stranger become nodes, never markup.
+// An attacker may have chosen the texts. They become nodes, never markup.
 
 // What a reader would not see, or that would move what is beside it: shown by its number.
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}]/u;

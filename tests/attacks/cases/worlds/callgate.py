@@ -263,7 +263,7 @@ class LogDoor(Attack):
         }, f"exit {result.code}", result.describe())
 
     def twin(self, scene: Scene) -> Outcome:
-        """The same at a file that is nobody's log: beneath directories of its own, so that the log's do not move."""
+        """The same at a file that is no log. It lies beneath directories of its own, so that the log's do not move."""
         self.build(scene)
         box = scene.box
         free = box.directory(box.tree / "free")

@@ -25,7 +25,7 @@ def setting(path: str) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Sticky(Attack):
-    """`attack_change MODE` in a directory of somebody's that is open to all, on what nobody has put there."""
+    """`attack_change MODE` in a user's directory that is open to all, on objects that the user NOBODY has put there."""
 
     mode: str
     protection: str  # beneath /proc/sys/fs

@@ -51,7 +51,7 @@ class CarriedRace(Race):
 
 @dataclasses.dataclass(frozen=True)
 class OtherObject(Race):
-    """The log names the object that was opened, whoever exchanges it for another between the look and the opening.
+    """The log names the object that was opened, even if another thread exchanges it between the look and the opening.
 
     The program makes one call that the log shows before each opening, and prints the number of the file that it got. Bare, what it
     opens is often not what stood there a moment before.

@@ -17,7 +17,7 @@ using namespace callgate::agent::test;
 
 namespace {
 
-/// errno of mkdir in a directory of one's own that nobody may write to, 0: it was made.
+/// The errno of mkdir in an own directory without write permission; 0: it was made.
 int make_in(const std::string& closed, const char* name) {
     return ::mkdir((closed + "/" + name).c_str(), 0700) == 0 ? 0 : errno;
 }

@@ -21,7 +21,7 @@ pid_t start_child(Prepare prepare) {
     int ready[2];
     if (::pipe(ready) != 0) throw std::runtime_error("pipe");
     const pid_t child = ::fork();
-    if (child < 0) throw std::runtime_error("fork");  // to kill(2), -1 is everybody
+    if (child < 0) throw std::runtime_error("fork");  // to kill(2), -1 means every process
     if (child == 0) {
         prepare();
         if (::write(ready[1], "r", 1) != 1) ::_exit(1);

@@ -46,7 +46,7 @@ TEST_CASE("a tree of files, links and pipes is removed, and what the links lead 
     CHECK(remove_tree(tree).has_value());
     CHECK_FALSE(exists(tree));
     CHECK(contents(outside + "/kept") == "kept\n");
-    CHECK(remove_tree(tree).has_value());  // already gone is as good
+    CHECK(remove_tree(tree).has_value());  // a tree that is gone counts as removed
 }
 
 TEST_CASE("a symbolic link in the tree's place is not followed") {

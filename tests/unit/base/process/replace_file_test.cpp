@@ -41,7 +41,7 @@ TEST_CASE("a file is replaced as a whole, with the mode that was asked for, and 
     REQUIRE(::stat(file.c_str(), &status) == 0);
     CHECK((status.st_mode & 07777) == 0640);
     char old[8] = {};
-    CHECK(::read(reader, old, sizeof old) == 5);  // who had it open still has what it was
+    CHECK(::read(reader, old, sizeof old) == 5);  // an open descriptor still reads the old file
     ::close(reader);
     CHECK(entries(directory) == 1);
 }

@@ -247,7 +247,7 @@ TEST_SUITE("moves") {
         star.remainders("/w/x", literal);
         literal.finish();
         CHECK_FALSE(literal.cover(left("/w/y/a*b", "/w/y")));
-        // "**" within a component crosses directories: what is left of it is not known.
+        // "**" within a component crosses directories, so its remainder is unknown.
         const PatternRemainders unsure = left("/w/*/a**b/c", "/w/x/ayy/b");
         CHECK_FALSE(unsure.empty());
         CHECK_FALSE(unsure.cover(unsure));

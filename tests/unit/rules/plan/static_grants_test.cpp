@@ -144,7 +144,7 @@ TEST_SUITE("static grants") {
                 const std::string path = question == 0 ? "/" : random.path(6);
                 const OperationSet operations = random.operations();
                 if (!grants.allow(operations, path)) continue;
-                // The grant lies on inodes: nothing lies beneath what was a file or a link.
+                // The grant is attached to inodes. No object lies beneath a former file or link.
                 ++allowed;
                 for (const char* program : programs) {
                     const Verdict verdict = rules.evaluate({.operations = operations,
@@ -258,7 +258,7 @@ TEST_SUITE("static grants") {
                 if (object.second.symbolic_link) continue;
                 for (const Operation operation : {Operation::read, Operation::modify, Operation::execute}) {
                     if (made.notified.contains(operation)) continue;
-                    // A directory is never executed: a grant there is of what lies beneath.
+                    // A directory is never executed, so a grant on it concerns the objects beneath.
                     if (operation == Operation::execute && object.second.directory) continue;
                     const Verdict verdict = rules.evaluate({.operations = operation,
                                                             .object = FileObject{path},

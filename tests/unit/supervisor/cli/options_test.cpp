@@ -34,7 +34,7 @@ Places places() {
     return all;
 }
 
-/// The message of the Failure that `action` throws; "" where it throws none.
+/// The message of the Failure that `action` throws; "" if it throws none.
 template <class Action>
 std::string failure(Action action) {
     try {

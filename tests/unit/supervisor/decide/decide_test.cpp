@@ -52,7 +52,7 @@ TEST_CASE("what is allowed is on record before it may be done") {
     CHECK(decision.sequence == bench.run.decide.log->records());
     REQUIRE(bench.kept.lines.size() == 1);
     CHECK(bench.kept.count("/open/file") == 1);
-    CHECK(bench.source.answers.empty());  // to answer is the handler's
+    CHECK(bench.source.answers.empty());  // the handler answers
     REQUIRE(bench.run.sink.noted.size() == 1);
     CHECK(bench.run.sink.noted[0].action == Action::allow);
 }
@@ -122,7 +122,7 @@ TEST_CASE("a kill verdict kills the caller before it gets any answer, and ends t
 
 TEST_CASE("a caller whose root or namespaces cannot be told to be ours is denied") {
     CallBench bench(std::vector<rules::Rule>{}, Action::allow);
-    bench.thread = 0x3fffffff;  // no such thread
+    bench.thread = 0x3fffffff;  // does not exist
     One one(bench);
     CHECK(decide(one.context, reading("/any")).error == EPERM);
     CHECK(bench.kept.count("another root") == 1);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t page = 4096;
 
-/// Two pages, of which only the first can be read. Text is placed so that it ends with the first page.
+/// Two pages; only the first can be read. Text is placed so that it ends with the first page.
 class Edge {
 public:
     Edge()

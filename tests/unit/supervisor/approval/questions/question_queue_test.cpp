@@ -274,7 +274,7 @@ TEST_CASE("questions are limited in number and rate for all programs; equal ones
     CHECK(bench.answer(0, rules::Action::deny) == Applied::yes);
     CHECK(bench.ask("/e") == Admission::too_often);
     CHECK(bench.ask("/e", "another rule") == Admission::parked);
-    CHECK(bench.source.answer_to(4).value().error == EPERM);  // what was not taken, the caller denies
+    CHECK(bench.source.answer_to(4).value().error == EPERM);  // the caller denies the call
 }
 
 TEST_CASE("parked calls are limited, and thousands of equal ones are one question") {

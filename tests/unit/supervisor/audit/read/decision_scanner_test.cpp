@@ -13,7 +13,7 @@ using namespace callgate::audit;
 
 namespace {
 
-/// Everything that an entry says.
+/// All fields of an entry.
 std::string text(const Entry& entry) {
     std::string all;
     for (const std::string& one :
@@ -77,7 +77,7 @@ std::vector<std::string> lines() {
     return all;
 }
 
-/// Whether it was taken at once; then both ways say the same.
+/// Whether the scanner took the line; then both readers agree.
 bool agree(const std::string& line, Entry& kept) {
     if (!scan_decision(line, kept)) return false;
     const auto slow = parse_record(line);

@@ -79,7 +79,7 @@ std::string joined(const std::vector<std::string>& lines) {
     return text;
 }
 
-/// As who has the program but not the head: the line's own hash made anew.
+/// Makes the line's own hash anew, as an attacker with the program but without the head can.
 std::string with_new_hash(const std::string& line, std::string_view from, std::string_view to) {
     std::string changed = line;
     const std::size_t at = changed.find(from);
@@ -141,7 +141,7 @@ TEST_CASE("segments are linked, and one that is missing is noticed") {
     write_bytes(second, bytes);
     CHECK(verified(path).status() == 0);
     REQUIRE(std::system(("rm " + second).c_str()) == 0);
-    CHECK(verified(path).status() == 2);  // all that follows is out of reach
+    CHECK(verified(path).status() == 2);  // no later record can be reached
 }
 
 TEST_CASE("a file that a second run continues is one chain") {
@@ -273,7 +273,7 @@ TEST_CASE("a signed log shows whose it is") {
     VerifyOptions other_key;
     other_key.key = VerifyingKey::load(other).value();
     CHECK(verified(path, other_key).findings.size() == 3);
-    // Made anew without the key: every hash is right, the signatures are not.
+    // The chain is made anew without the key: every hash is right, the signatures are wrong.
     std::vector<std::string> lines = lines_of(bytes_of(path));
     ChainHash head = ChainHash::none();
     for (std::string& line : lines) {
@@ -290,7 +290,7 @@ TEST_CASE("a signed log shows whose it is") {
                "\"}}";
     }
     write_bytes(path, joined(lines));
-    CHECK(verified(path).status() == 0);  // what a chain alone cannot show
+    CHECK(verified(path).status() == 0);  // a chain alone cannot show this
     CHECK(verified(path, options).status() == 1);
     CHECK_FALSE(SigningKey::load(base / "none.pem").has_value());
     write_bytes(base / "bad.pem", "-----BEGIN PRIVATE KEY-----\nnonsense\n");

@@ -296,7 +296,7 @@ TEST_CASE("run.start has the command without its secrets, and only so much of it
           json::parse(R"([{"pattern":"/w/**/.env","followed":true,"paths":["/w/.env","/w/a\\[/.env"]}])"));
     CHECK(record["callgate"]["hosts"] == json::parse(R"([{"name":"a.example","addresses":[]}])"));
     CHECK(record["callgate"]["links"] == json::parse(R"([{"name":"/bin","target":"/usr/bin"}])"));
-    // All of them or none.
+    // A single invalid value drops the whole list.
     start.surroundings.links->emplace("/\xff", "/w");
     CHECK_FALSE(json_of(start)["callgate"].contains("links"));
 

@@ -72,7 +72,7 @@ TEST_SUITE("scripts") {
 TEST_SUITE("arguments of an execve") {
     std::uint64_t address(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
 
-    /// Two pages, the second of which cannot be read.
+    /// Two pages; the second cannot be read.
     struct Edge {
         static constexpr std::size_t page = 4096;
         char* start = static_cast<char*>(
@@ -141,7 +141,7 @@ TEST_SUITE("arguments of an execve") {
 }
 
 TEST_SUITE("tracer") {
-    /// A child that does what it is told by a byte.
+    /// A child that obeys commands of one byte.
     struct Child {
         int order[2] = {-1, -1};
         pid_t pid = -1;

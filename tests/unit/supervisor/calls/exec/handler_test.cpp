@@ -1,4 +1,4 @@
-// execve through its handler: recorded before the kernel goes on, and denied where it fails.
+// execve through its handler: recorded before the kernel goes on, and denied if recording fails.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-// rename and link through their handlers: recorded before the effect, and no effect where it fails.
+// rename and link through their handlers: recorded before the effect, and no effect if recording fails.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -23,7 +23,7 @@ namespace {
 
 const rules::OperationSet move = rules::OperationSet(Operation::create) | Operation::remove;
 
-/// Names may be made and removed everywhere but in `shut`; what lies in `secret` may not be read.
+/// Names may be made and removed everywhere but in `shut`. Files in `secret` may not be read.
 struct MoveBench : tests::TemporaryDirectory, CallBench {
     explicit MoveBench(Action fallback = Action::allow)
         : CallBench(std::vector{rules::tests::path_rule("shut", Action::deny, move, path + "/shut/**"),

@@ -1,4 +1,4 @@
-// open, openat, openat2 through their handlers: recorded before the effect, and no effect where it fails.
+// open, openat, openat2 through their handlers: recorded before the effect, and no effect if recording fails.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -24,7 +24,7 @@ namespace {
 
 const rules::OperationSet use = rules::OperationSet(Operation::read) | Operation::modify | Operation::create;
 
-/// Everything may be done in `open`, nothing beside it.
+/// The rules allow everything in `open`, and nothing elsewhere.
 struct OpenBench : tests::TemporaryDirectory, CallBench {
     OpenBench()
         : CallBench(std::vector{rules::tests::path_rule("open", Action::allow, use, path + "/open/**"),

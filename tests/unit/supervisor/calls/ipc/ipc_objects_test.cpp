@@ -79,7 +79,7 @@ TEST_CASE("what is left is removed, of every kind, and nothing else") {
     own.of(agent::ObjectKind::semaphores).add(semaphores);
     own.of(agent::ObjectKind::queue).add(queue);
     own.queues.add(name, make(name));
-    // A name that is somebody else's by now (mode 0600: it can be looked at).
+    // Another process has taken the name by now (mode 0600, so the test can look at it).
     const int foreign =
         static_cast<int>(::syscall(SYS_mq_open, stranger.c_str(), O_RDWR | O_CREAT, 0600, nullptr));
     own.queues.add(stranger, 1);

@@ -1,4 +1,4 @@
-// connect through its handler: recorded before the effect, and no effect where it fails.
+// connect through its handler: recorded before the effect, and no effect if recording fails.
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -39,7 +39,7 @@ struct Listening {
     sockaddr_in address{};
 };
 
-/// Whether somebody has connected.
+/// Whether a client has connected.
 bool reached(const UniqueFd& listener) {
     pollfd one{listener.get(), POLLIN, 0};
     return ::poll(&one, 1, 0) == 1;

@@ -39,7 +39,7 @@ struct Messages {
     std::vector<std::string> texts;
 };
 
-/// A page, and then one that is not there.
+/// A readable page, followed by an unmapped one.
 struct Page {
     Page() : memory(::mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
         REQUIRE(::munmap(static_cast<char*>(memory) + 4096, 4096) == 0);
@@ -111,7 +111,7 @@ TEST_CASE("a batch is sent from its copy, and the lengths are told") {
     auto batch = Batch::read(::getpid(), all.at(), 3);
     REQUIRE(batch.size() == 3);
     REQUIRE(batch.address);
-    for (std::size_t index = 0; index < 3; ++index) {  // nothing of it counts any more
+    for (std::size_t index = 0; index < 3; ++index) {  // the batch must not see this
         all.names[index] = {};
         all.texts[index] = "changed";
         all.parts[index] = {};
