@@ -18,7 +18,6 @@ struct ProblemText {
 
 /// An error message for a person, without the program's name and without a full stop.
 struct Problem : ProblemText {
-
     /// For test output.
     template <class Stream>
     friend Stream& operator<<(Stream& out, const Problem& problem) {

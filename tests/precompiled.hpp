@@ -1,4 +1,5 @@
-// Headers that most unit tests include, compiled once (tests/CMakeLists.txt). Each test still includes what it uses.
+// Headers that most unit tests include, compiled once (tests/CMakeLists.txt). Each test still includes what
+// it uses.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -98,7 +98,8 @@ std::string decided_as(const CallEntry& entry) {
 
 void mediated() {
     print(
-        "\n## Mediated\n\nArguments are numbered from 0. \"On a process\" means processes outside the run, and \"on "
+        "\n## Mediated\n\nArguments are numbered from 0. \"On a process\" means processes outside the run, "
+        "and \"on "
         "an object of the user\" means objects that the run did not create. The run's own are free.\n\n"
         "| call | x86_64 | aarch64 | decided as | arguments | performed by |\n|---|---|---|---|---|---|\n");
     for (const CallEntry& entry : call_table()) {
@@ -126,7 +127,8 @@ void by_arguments() {
         "- unix streams and sequenced packets, and unix datagrams if a rule opens them;\n"
         "- `NETLINK_ROUTE`.\n\n"
         "Other families are refused by `EAFNOSUPPORT`, other protocols and types by `EPROTONOSUPPORT`, and "
-        "`SOCK_RAW`\nof the internet families by `EPERM`.\n\n| call | x86_64 | aarch64 | what is refused | errno | when | why "
+        "`SOCK_RAW`\nof the internet families by `EPERM`.\n\n| call | x86_64 | aarch64 | what is refused | "
+        "errno | when | why "
         "|\n|---|---|---|---|---|---|---|\n");
     for (const Refusal& refusal : refusals()) {
         print("| " + code(refusal.call) + " | " + numbers(refusal.call) + " | " + std::string(refusal.what) +

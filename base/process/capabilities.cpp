@@ -14,7 +14,6 @@
 namespace callgate {
 namespace {
 
-
 using Sets = std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3>;
 
 Sets held() {

@@ -16,7 +16,6 @@
 namespace callgate {
 namespace {
 
-
 // The target may have taken all rights from its own directory. They are restored through the pinned object,
 // never by name.
 Directory open_directory(int parent, const char* name) {

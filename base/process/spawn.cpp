@@ -21,7 +21,6 @@ namespace callgate {
 
 namespace {
 
-
 std::vector<char*> pointers(const std::vector<std::string>& all) {
     std::vector<char*> made;
     made.reserve(all.size() + 1);

@@ -1,7 +1,7 @@
 #include "rules/load/digest.hpp"
 
-#include "rules/model/address.hpp"
 #include "base/sha256.hpp"
+#include "rules/model/address.hpp"
 
 namespace callgate::rules {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "rules/load/rule_fields.hpp"
 #include "base/sha256.hpp"
+#include "rules/load/rule_fields.hpp"
 #include "rules/load/shipped.hpp"
 
 namespace callgate::rules {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "rules/load/diagnostic.hpp"
-#include "rules/model/limits.hpp"
 #include "rules/load/pattern.hpp"
+#include "rules/model/limits.hpp"
 #include "rules/model/rule.hpp"
 
 namespace callgate::rules {

@@ -4,11 +4,11 @@
 #include <array>
 #include <cerrno>
 
+#include "base/made_once.hpp"
+#include "base/test_switch.hpp"
 #include "rules/match/endpoint_index.hpp"
 #include "rules/match/head_index.hpp"
-#include "base/made_once.hpp"
 #include "rules/match/rule_match.hpp"
-#include "base/test_switch.hpp"
 
 namespace callgate::rules {
 

@@ -92,7 +92,8 @@ void FileReasons::older_abi(Operation operation, Reasons& reasons) const {
 }
 
 Reasons FileReasons::minimal(Operation operation, bool unix_mixed) const {
-    if (operation == Operation::metadata) return contested(operation, false);  // the kernel enforces none of it
+    if (operation == Operation::metadata)
+        return contested(operation, false);  // the kernel enforces none of it
     Reasons reasons(kept_);
     older_abi(operation, reasons);
     if (!whole(operation)) {
@@ -275,9 +276,9 @@ Plan make_plan(const RuleSet& rules, const PlanInput& input) {
     plan.connect_exact = connect.exact;
     plan.bind_exact = bind.exact;
     plan.notify_only = std::any_of(paths.grants.begin(), paths.grants.end(),
-                                 [](const Grant& grant) { return grant.notify_only_read; });
+                                   [](const Grant& grant) { return grant.notify_only_read; });
     plan.notify_only_execute = std::any_of(paths.grants.begin(), paths.grants.end(),
-                                         [](const Grant& grant) { return grant.notify_only_execute; });
+                                           [](const Grant& grant) { return grant.notify_only_execute; });
     plan_contests(plan, rules, paths, connect, bind);
     plan.grants = std::move(paths.grants);
     if (input.reasons) plan.tiers = tiers_of(rules, plan, paths.losses);

@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include "rules/model/operation.hpp"
 #include "rules/match/rule_set.hpp"
+#include "rules/model/operation.hpp"
 
 namespace callgate::rules {
 

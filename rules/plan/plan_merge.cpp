@@ -60,7 +60,7 @@ PathPlan merge_grants(GrantsByPath grants, std::vector<Loss> losses) {
             above.empty() ? OperationSet{} : plan.grants[above.back().index].operations;
         const bool lets_execute = !above.empty() && above.back().lets_execute;
         grant.notify_only_execute = grant.notify_only_execute && !lets_execute &&
-                                  !(inherited | grant.operations).contains(Operation::execute);
+                                    !(inherited | grant.operations).contains(Operation::execute);
         if (inherited.contains_all(grant.operations) && !grant.notify_only_execute) continue;
         grant.operations |= grant.directory ? inherited : inherited & held_by_file;
         grant.notify_only_read =

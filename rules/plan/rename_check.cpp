@@ -4,9 +4,9 @@
 #include <cerrno>
 #include <mutex>
 
-#include "rules/plan/plan_parts.hpp"
-#include "rules/plan/pattern_remainder.hpp"
 #include "base/test_switch.hpp"
+#include "rules/plan/pattern_remainder.hpp"
+#include "rules/plan/plan_parts.hpp"
 
 namespace callgate::rules {
 
@@ -229,7 +229,7 @@ void RenameCheck::Rules::make() const {
 }
 
 void RenameCheck::Rules::add(const Rule& rule, OperationSet operations,
-                           const std::vector<Glob> Conditions::*names) const {
+                             const std::vector<Glob> Conditions::*names) const {
     NamedRule named{&rule, operations, Patterns(rule.when.*names), std::nullopt, more_than_path(rule.when),
                     false};
     if (rule.except) {
@@ -251,8 +251,7 @@ RenameCheck::~RenameCheck() = default;
 MoveVerdict RenameCheck::evaluate(const MoveRequest& request) const {
     if (!check_enabled("rename-check")) return {};
     Finding finding = rules_->freed(request, concerning(request.kind));
-    if (!finding.found() && check_enabled("moved-grants") &&
-        rules_->grants.may_carry(request.old_path)) {
+    if (!finding.found() && check_enabled("moved-grants") && rules_->grants.may_carry(request.old_path)) {
         const MoveRequest back{request.new_path, request.old_path, request.kind};
         finding = rules_->freed(back, concerning(request.kind) & planning::held_by_path);
         finding.because = MoveVerdict::Because::grant_would_move;
@@ -275,7 +274,7 @@ bool RenameCheck::may_carry_in(std::string_view old_path, std::string_view new_p
 }
 
 Verdict RenameCheck::evaluate_entry(std::string_view new_path_of_entry, bool directory,
-                           std::string_view program) const {
+                                    std::string_view program) const {
     return rules_->set.evaluate({.operations = directory ? OperationSet(Operation::create) : carrying_in,
                                  .object = FileObject{new_path_of_entry},
                                  .program = program,

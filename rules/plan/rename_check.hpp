@@ -18,8 +18,8 @@
 #include <memory>
 #include <string_view>
 
-#include "rules/plan/plan.hpp"
 #include "rules/match/rule_set.hpp"
+#include "rules/plan/plan.hpp"
 
 namespace callgate::rules {
 
@@ -34,10 +34,10 @@ struct MoveRequest {
 struct MoveVerdict {
     enum class Because : std::uint8_t {
         nothing,
-        restriction_lost,   // a deny, ask or kill at or beneath the old name does not match at the new
-                            // one
-        allowance_gained,   // an allow or ask at or beneath the new name did not match at the old one
-        grant_would_move  // it carries a static grant, and less is allowed at the new name
+        restriction_lost,  // a deny, ask or kill at or beneath the old name does not match at the new
+                           // one
+        allowance_gained,  // an allow or ask at or beneath the new name did not match at the old one
+        grant_would_move   // it carries a static grant, and less is allowed at the new name
     };
     bool allowed = true;
     Because because = Because::nothing;
@@ -62,7 +62,7 @@ public:
 
     /// The verdict on one entry of a moved directory, under its new name.
     [[nodiscard]] Verdict evaluate_entry(std::string_view new_path_of_entry, bool directory,
-                                  std::string_view program) const;
+                                         std::string_view program) const;
 
 private:
     struct Rules;

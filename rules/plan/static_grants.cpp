@@ -6,9 +6,9 @@
 #include <atomic>
 #include <bit>
 
+#include "base/test_switch.hpp"
 #include "rules/plan/plan.hpp"
 #include "rules/plan/plan_parts.hpp"
-#include "base/test_switch.hpp"
 
 namespace callgate::rules {
 

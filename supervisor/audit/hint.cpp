@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "base/escape.hpp"
 #include "rules/load/pattern.hpp"
 #include "rules/model/rule.hpp"
-#include "base/escape.hpp"
 #include "supervisor/audit/write/format.hpp"
 #include "supervisor/run/report.hpp"
 

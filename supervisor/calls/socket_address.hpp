@@ -1,9 +1,9 @@
 // A socket address as the target gave it: copied once, and what it means to the rules.
 //
-// An attacker controls every byte and the length. The family *in the address* decides what these bytes mean to
-// the kernel. So do family and type of the socket, which are read from the pinned socket. The kernel refuses
-// every address that this cannot read (short, family of another socket). Such an address is handed on for its
-// errno only if the kernel cannot send anything with it.
+// An attacker controls every byte and the length. The family *in the address* decides what these bytes mean
+// to the kernel. So do family and type of the socket, which are read from the pinned socket. The kernel
+// refuses every address that this cannot read (short, family of another socket). Such an address is handed on
+// for its errno only if the kernel cannot send anything with it.
 #pragma once
 
 #include <sys/socket.h>

@@ -43,8 +43,8 @@ using Environment = std::optional<std::string> (*)(const std::string& name);
 [[nodiscard]] std::optional<std::string> process_environment(const std::string& name);
 
 /// Parses the words after the verb. An option beats its variable; a variable of a repeatable option holds one
-/// value per line. Throws Failure for an unknown option (with the nearest), a missing or empty value, or a wrong
-/// number of arguments.
+/// value per line. Throws Failure for an unknown option (with the nearest), a missing or empty value, or a
+/// wrong number of arguments.
 [[nodiscard]] Arguments parse(const VerbSpec& verb, std::vector<std::string> words,
                               Environment environment = process_environment);
 

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "rules/load/loader.hpp"
 #include "base/escape.hpp"
+#include "rules/load/loader.hpp"
 
 namespace callgate::cli {
 

@@ -11,8 +11,8 @@
 #include <optional>
 
 #include "agent/landlock.hpp"
-#include "supervisor/cli/failure.hpp"
 #include "base/plural.hpp"
+#include "supervisor/cli/failure.hpp"
 
 namespace callgate::cli {
 

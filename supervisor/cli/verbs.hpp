@@ -1,7 +1,6 @@
 // The verbs. Each gets its parsed arguments and returns callgate's exit status; wrong use throws Failure.
 #pragma once
 
-
 #include "supervisor/cli/arguments.hpp"
 #include "supervisor/run/notices.hpp"
 

@@ -8,7 +8,6 @@
 
 namespace callgate::enforce {
 
-
 constexpr ArgumentTest equals(std::uint8_t argument, std::uint64_t value, std::uint64_t mask = 0xffffffff) {
     return {argument, ArgumentTest::Compare::masked_equal, true, mask, value};
 }

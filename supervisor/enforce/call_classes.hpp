@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "supervisor/enforce/seccomp/compiler.hpp"
 #include "supervisor/enforce/call_names.hpp"
+#include "supervisor/enforce/seccomp/compiler.hpp"
 
 namespace callgate::rules {
 struct Plan;

@@ -17,7 +17,6 @@ namespace callgate::enforce {
 
 namespace rows {
 
-
 using rules::Operation;
 using rules::OperationSet;
 
@@ -64,6 +63,7 @@ constexpr CallEntry on_ipc_object(std::string_view name, Performed performed) {
 // - name, operations, `Performed`;
 // - {directory, path} of the first and of the second path; flags; mode; OpenFlags;
 // - scope, `NotifyWhen`, `NotifyArguments`. Calls of only one architecture stand here too.
+// clang-format off
 inline constexpr auto call_rows = [] {
     using namespace rows;
     return std::to_array<CallEntry>({
@@ -154,5 +154,6 @@ inline constexpr auto call_rows = [] {
     on_ipc_object("mq_unlink", Performed::on_behalf),
 });
 }();
+// clang-format on
 
 }  // namespace callgate::enforce

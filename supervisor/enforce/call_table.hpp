@@ -1,9 +1,9 @@
 // The one table of mediated system calls: name, operations, arguments, and when the filter notifies.
 // call_classes.hpp says what happens to all other calls.
 //
-// The table drives the filter (filter_spec), the dispatch of notifications (receive/dispatch), the names in the
-// log and docs/system-calls.md. A new call is one row here and one function (docs/dev/adding-a-call.md). An
-// attacker controls the arguments in the registers, never this table.
+// The table drives the filter (filter_spec), the dispatch of notifications (receive/dispatch), the names in
+// the log and docs/system-calls.md. A new call is one row here and one function (docs/dev/adding-a-call.md).
+// An attacker controls the arguments in the registers, never this table.
 #pragma once
 
 #include <array>

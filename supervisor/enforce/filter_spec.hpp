@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "supervisor/enforce/seccomp/compiler.hpp"
 #include "rules/plan/plan.hpp"
+#include "supervisor/enforce/seccomp/compiler.hpp"
 
 namespace callgate::enforce {
 

@@ -58,7 +58,8 @@ constexpr Refusal subvolume(std::string_view what, std::uint64_t number) {
     return request(what, number, EPERM, "creates or removes names of btrfs outside the mediated calls");
 }
 constexpr Refusal attribute(std::string_view what, std::uint64_t number) {
-    return request(what, number, EOPNOTSUPP, "changes a file through a descriptor opened for reading; not mediated",
+    return request(what, number, EOPNOTSUPP,
+                   "changes a file through a descriptor opened for reading; not mediated",
                    When::metadata_limited);
 }
 constexpr Refusal routing(std::string_view what, std::uint64_t level, std::uint64_t option) {
@@ -93,7 +94,8 @@ constexpr Refusal all[] = {
 
     request("TIOCSTI", TIOCSTI, EPERM, types_for_user),
     request("TIOCLINUX", linux_console, EPERM, types_for_user),
-    request("USERFAULTFD_IOC_NEW", new_userfaultfd, EPERM, "could delay callgate while it reads a page of such memory"),
+    request("USERFAULTFD_IOC_NEW", new_userfaultfd, EPERM,
+            "could delay callgate while it reads a page of such memory"),
     request("FS_IOC_ADD_ENCRYPTION_KEY", FS_IOC_ADD_ENCRYPTION_KEY, EOPNOTSUPP, keys),
     request("FS_IOC_REMOVE_ENCRYPTION_KEY", FS_IOC_REMOVE_ENCRYPTION_KEY, EOPNOTSUPP, keys),
     subvolume("BTRFS_IOC_SNAP_CREATE", BTRFS_IOC_SNAP_CREATE),
@@ -124,7 +126,8 @@ constexpr Refusal all[] = {
         When::signals_not_held),
     request("FIOSETOWN", FIOSETOWN, EPERM, owner_in_memory, When::signals_not_held),
     request("SIOCSPGRP", SIOCSPGRP, EPERM, owner_in_memory, When::signals_not_held),
-    whole("pidfd_send_signal", ENOSYS, "callgate decides kill instead, for processes outside the run", When::signals_not_held),
+    whole("pidfd_send_signal", ENOSYS, "callgate decides kill instead, for processes outside the run",
+          When::signals_not_held),
 };
 
 }  // namespace

@@ -11,8 +11,8 @@
 #include <array>
 #include <cstdint>
 
-#include "base/unique_fd.hpp"
 #include "base/result.hpp"
+#include "base/unique_fd.hpp"
 
 namespace callgate::kernel {
 

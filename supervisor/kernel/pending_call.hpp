@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/unique_fd.hpp"
 #include "base/test_switch.hpp"
+#include "base/unique_fd.hpp"
 #include "supervisor/kernel/listener.hpp"
 
 namespace callgate::kernel {

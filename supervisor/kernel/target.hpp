@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "base/unique_fd.hpp"
 #include "base/result.hpp"
+#include "base/unique_fd.hpp"
 
 namespace callgate::kernel {
 

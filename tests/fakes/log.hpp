@@ -27,8 +27,7 @@ struct KeptLog {
                                             std::function<void(std::string_view line)> copy) {
         UniqueFd fd(::open(path, O_WRONLY | O_CLOEXEC | O_APPEND));
         REQUIRE(fd.valid());
-        auto made = audit::Log::on_descriptor(std::move(fd),
-                                              {.run = "test", .copy = std::move(copy)});
+        auto made = audit::Log::on_descriptor(std::move(fd), {.run = "test", .copy = std::move(copy)});
         REQUIRE(made.has_value());
         return std::move(*made);
     }

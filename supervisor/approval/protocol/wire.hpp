@@ -1,8 +1,8 @@
 // The protocol's messages (docs/approvals.md, docs/approval.schema.json): JSON, one object a line.
 //
-// Outgoing messages hold bytes that the target chose. Hidden characters are escaped, and text that is not UTF-8
-// is given in base64 too. Incoming messages are hostile until their sender has authenticated itself, and may be
-// nonsense afterwards. Each is parsed into one of a closed set of messages, or rejected.
+// Outgoing messages hold bytes that the target chose. Hidden characters are escaped, and text that is not
+// UTF-8 is given in base64 too. Incoming messages are hostile until their sender has authenticated itself,
+// and may be nonsense afterwards. Each is parsed into one of a closed set of messages, or rejected.
 #pragma once
 
 #include <string>

@@ -1,7 +1,8 @@
-// The state of a terminal that a prompt must put back: the alternate screen, and the modes of keys and cursor.
+// The state of a terminal that a prompt must put back: the alternate screen, and the modes of keys and
+// cursor.
 //
-// It reads every byte that goes to the person's terminal. The target chooses all of them; they only set flags of
-// a fixed list.
+// It reads every byte that goes to the person's terminal. The target chooses all of them; they only set flags
+// of a fixed list.
 #pragma once
 
 #include <array>

@@ -3,8 +3,8 @@
 #include <charconv>
 #include <ostream>
 
-#include "base/sha256.hpp"
 #include "base/escape.hpp"
+#include "base/sha256.hpp"
 #include "supervisor/audit/verbs/show_rows.hpp"
 
 namespace callgate::audit::report {

@@ -9,14 +9,14 @@
 #include <ostream>
 #include <sstream>
 
+#include "base/escape.hpp"
+#include "base/process/replace_file.hpp"
 #include "base/unique_fd.hpp"
 #include "base/write_all.hpp"
-#include "base/escape.hpp"
 #include "supervisor/audit/report/collect.hpp"
 #include "supervisor/audit/report/markdown.hpp"
 #include "supervisor/audit/report/page.hpp"
 #include "supervisor/audit/verbs/show_rows.hpp"
-#include "base/process/replace_file.hpp"
 
 namespace callgate::audit {
 

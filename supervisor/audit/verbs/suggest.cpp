@@ -221,11 +221,10 @@ void Suggestion::file_rules(Json& rules, Json& examples) const {
         std::uint64_t count = 0;
         for (const std::string& pattern : patterns) count += by_pattern[pattern].count;
         const std::string widest = operations.contains("write") ? "write" : *operations.begin();
-        rules.push_back(
-            {{"id", fresh_id("suggested-" + widest, rules)},
-             {"allow", operations},
-             {"path", patterns},
-             {"reason", counted(count)}});
+        rules.push_back({{"id", fresh_id("suggested-" + widest, rules)},
+                         {"allow", operations},
+                         {"path", patterns},
+                         {"reason", counted(count)}});
         for (const std::string& pattern : patterns) {
             const auto& [operation, example] = *by_pattern[pattern].examples.begin();
             if (examples.size() >= max_examples) break;

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "rules/model/rule.hpp"
 #include "base/escape.hpp"
+#include "rules/model/rule.hpp"
 #include "supervisor/audit/write/format_common.hpp"
 
 namespace callgate::audit {

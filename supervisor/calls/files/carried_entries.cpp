@@ -23,8 +23,7 @@ constexpr int max_depth = 128;
 /// Judges every entry of a moved directory by the name it would get.
 class CarriedEntryWalk {
 public:
-    CarriedEntryWalk(FileCall& context, const rules::RenameCheck& moves)
-        : context_(context), moves_(moves) {}
+    CarriedEntryWalk(FileCall& context, const rules::RenameCheck& moves) : context_(context), moves_(moves) {}
 
     Verdict judge(UniqueFd directory, const std::string& new_path, int depth = 0) {
         Verdict worst;

@@ -50,7 +50,8 @@ RulesetRecipe::RulesetRecipe(const rules::Plan& plan) : abi_(plan.landlock_abi) 
     attributes_.handled_fs = agent::landlock::known_rights(abi_);
     if (abi_ >= 4 && !plan.all_connect) attributes_.handled_net |= agent::landlock::net_connect_tcp;
     if (abi_ >= 4 && !plan.all_bind) attributes_.handled_net |= agent::landlock::net_bind_tcp;
-    if (abi_ >= 6) attributes_.scoped = agent::landlock::scope_signal | agent::landlock::scope_abstract_socket;
+    if (abi_ >= 6)
+        attributes_.scoped = agent::landlock::scope_signal | agent::landlock::scope_abstract_socket;
     grants_.reserve(plan.grants.size());
     for (const rules::Grant& grant : plan.grants) {
         rules::OperationSet operations = grant.operations;
@@ -60,7 +61,8 @@ RulesetRecipe::RulesetRecipe(const rules::Plan& plan) : abi_(plan.landlock_abi) 
     }
     if ((attributes_.handled_net & agent::landlock::net_connect_tcp) != 0)
         connect_ = split_ports(plan.connect_ports).held;
-    if ((attributes_.handled_net & agent::landlock::net_bind_tcp) != 0) bind_ = split_ports(plan.bind_ports).held;
+    if ((attributes_.handled_net & agent::landlock::net_bind_tcp) != 0)
+        bind_ = split_ports(plan.bind_ports).held;
 }
 
 }  // namespace callgate::enforce

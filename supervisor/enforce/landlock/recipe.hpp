@@ -30,9 +30,7 @@ struct PortSplit {
 class RulesetRecipe {
 public:
     explicit RulesetRecipe(const rules::Plan& plan);
-    [[nodiscard]] agent::RulesetParts parts() const {
-        return {abi_, attributes_, grants_, connect_, bind_};
-    }
+    [[nodiscard]] agent::RulesetParts parts() const { return {abi_, attributes_, grants_, connect_, bind_}; }
 
 private:
     int abi_;

@@ -93,7 +93,8 @@ struct CodeGenerator::Jump {
     }
 };
 
-CodeGenerator::Entry CodeGenerator::compare_low(const ArgumentTest& test, const Entry& yes, const Entry& no, Load load) {
+CodeGenerator::Entry CodeGenerator::compare_low(const ArgumentTest& test, const Entry& yes, const Entry& no,
+                                                Load load) {
     const std::uint32_t value = word(test.value, Half::low);
     const Word held{argument_offset(test.argument, Half::low), word(test.mask, Half::low)};
     const Place holds = yes.with(held), fails = no.with(held);
@@ -111,7 +112,8 @@ CodeGenerator::Entry CodeGenerator::compare_low(const ArgumentTest& test, const 
     return jump(BPF_JEQ, 0, fails, holds);
 }
 
-CodeGenerator::Entry CodeGenerator::compare(const ArgumentTest& test, const Entry& yes, const Entry& no, Load load) {
+CodeGenerator::Entry CodeGenerator::compare(const ArgumentTest& test, const Entry& yes, const Entry& no,
+                                            Load load) {
     if (test.argument > 5) throw std::invalid_argument("a call has six arguments");
     if (test.low) return compare_low(test, yes, no, load);
     const Place equal = compare_low(test, yes, no, Load::wanted).place;

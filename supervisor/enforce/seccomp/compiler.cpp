@@ -11,9 +11,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/test_switch.hpp"
 #include "supervisor/enforce/seccomp/assembler.hpp"
 #include "supervisor/enforce/seccomp/codegen.hpp"
-#include "base/test_switch.hpp"
 
 namespace callgate::enforce {
 namespace {

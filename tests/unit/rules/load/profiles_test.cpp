@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "rules/plan/plan.hpp"
 #include "base/sha256.hpp"
+#include "rules/plan/plan.hpp"
 #include "tests/unit/rules/host_fixture.hpp"
 
 using namespace callgate;

@@ -3,8 +3,8 @@
 #include <cerrno>
 #include <deque>
 
-#include "tests/unit/rules/random_rules.hpp"
 #include "rules/plan/pattern_remainder.hpp"
+#include "tests/unit/rules/random_rules.hpp"
 
 using namespace callgate;
 using namespace callgate::rules;
@@ -310,8 +310,10 @@ TEST_SUITE("moves") {
             if (bench.check.may_carry_in(from, to)) continue;
             for (int sample = 0; sample < 20; ++sample) {
                 const std::string beneath = random.path(3);
-                const bool before = bench.check.evaluate_entry(from + beneath, false, "").action == Action::allow;
-                const bool after = bench.check.evaluate_entry(to + beneath, false, "").action == Action::allow;
+                const bool before =
+                    bench.check.evaluate_entry(from + beneath, false, "").action == Action::allow;
+                const bool after =
+                    bench.check.evaluate_entry(to + beneath, false, "").action == Action::allow;
                 REQUIRE_MESSAGE((after || !before), "seed ", seed, ": ", from, beneath, " -> ", to, beneath);
             }
         }

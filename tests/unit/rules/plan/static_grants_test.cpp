@@ -165,7 +165,8 @@ TEST_SUITE("static grants") {
         CHECK(allowed > 5000);
     }
 
-    TEST_CASE("what the rules may let execute, Landlock lets execute, and without a notification nothing else") {
+    TEST_CASE(
+        "what the rules may let execute, Landlock lets execute, and without a notification nothing else") {
         std::size_t asked = 0, notified = 0;
         for (unsigned seed = 0; seed < 1500; ++seed) {
             Random random(seed);

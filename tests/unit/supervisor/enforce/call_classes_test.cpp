@@ -12,8 +12,8 @@
 #include <set>
 #include <string>
 
-#include "supervisor/enforce/filter_spec.hpp"
 #include "supervisor/enforce/call_table.hpp"
+#include "supervisor/enforce/filter_spec.hpp"
 
 using namespace callgate;
 using namespace callgate::enforce;
@@ -171,7 +171,8 @@ TEST_CASE("numbers that no call has are refused") {
     CHECK(enforce::simulate(program, native, newest_call + 1, none) == (SECCOMP_RET_ERRNO | ENOSYS));
 }
 
-TEST_CASE("each mediated call is notified where everything is contested, and costs nothing where nothing is") {
+TEST_CASE(
+    "each mediated call is notified where everything is contested, and costs nothing where nothing is") {
     const auto hard = enforce::compile(filter_spec(hard_plan()));
     const auto easy = enforce::compile(filter_spec(easy_plan()));
     for (const CallEntry& entry : call_table()) {
@@ -179,11 +180,12 @@ TEST_CASE("each mediated call is notified where everything is contested, and cos
         CAPTURE(std::string(entry.name));
         bool notified = false;
         for (const auto& arguments : samples) {
-            notified =
-                notified || enforce::simulate(hard, native, entry.number, arguments) == SECCOMP_RET_USER_NOTIF;
+            notified = notified ||
+                       enforce::simulate(hard, native, entry.number, arguments) == SECCOMP_RET_USER_NOTIF;
         }
         CHECK(notified);
-        if (entry.scope == Scope::ipc_object) continue;  // only notification separates them from the user's other objects
+        if (entry.scope == Scope::ipc_object)
+            continue;  // only notification separates them from the user's other objects
         const std::uint64_t oneself[6] = {entry.name == "ioprio_set" ? 1U : 0U, 0, 0, 0, 0, 0};
         CHECK(enforce::simulate(easy, native, entry.number, oneself) == SECCOMP_RET_ALLOW);
     }
