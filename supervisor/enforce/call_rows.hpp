@@ -1,7 +1,7 @@
 // The rows of the call table: every mediated call and its treatment. A new call begins here.
 //
-// The rows are read at compile time, by call_table.cpp and by the dispatch of handlers (receive/dispatch.cpp).
-// All other code uses call_table.hpp.
+// The rows are read at compile time, by call_table.cpp and by the dispatch of handlers
+// (receive/dispatch.cpp). All other code uses call_table.hpp.
 #pragma once
 
 #include <fcntl.h>
@@ -42,8 +42,17 @@ constexpr NotifyArguments except_both(ArgumentTest one, ArgumentTest other) {
 }
 
 constexpr CallEntry datagram(std::string_view name, NotifyArguments arguments = {}) {
-    return {name,          Operation::connect,             Performed::on_behalf, {}, {}, -1, -1, OpenFlags::none,
-            Scope::object, NotifyWhen::contested_datagrams, arguments};
+    return {name,
+            Operation::connect,
+            Performed::on_behalf,
+            {},
+            {},
+            -1,
+            -1,
+            OpenFlags::none,
+            Scope::object,
+            NotifyWhen::contested_datagrams,
+            arguments};
 }
 
 /// A call on processes by number.
