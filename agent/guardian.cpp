@@ -159,7 +159,8 @@ Failure become_guardian(const GuardianConfig& config, const GuardChannels& chann
     return {ConfineStep::descriptors, close_other_descriptors(config, channels)};
 }
 
-[[noreturn]] void guardian(const GuardianConfig& config, const AgentStart& start, Pipes pipes) {
+[[noreturn]] void guardian(const GuardianConfig& config, const AgentStart& start, Pipes pipes,
+                           pid_t supervisor) {
     // An ignored SIGCHLD, inherited from callgate's caller, would make the kernel reap the command itself.
     ::signal(SIGCHLD, SIG_DFL);
     pid_t agent = -1;
@@ -180,7 +181,7 @@ Failure become_guardian(const GuardianConfig& config, const GuardChannels& chann
     }
     send_ready(channels.events.get());
     // `pipes` still names ends that were closed by number; _exit runs no destructor, so none is closed twice.
-    ::_exit(GuardianLoop(config, std::move(channels), agent).run());
+    ::_exit(GuardianLoop(config, std::move(channels), agent, supervisor).run());
 }
 
 }  // namespace
@@ -200,10 +201,11 @@ result<Guardian> start_guardian(const GuardianConfig& config) {
     }
     const AgentStart start(config, {pipes->status.write.get(), pipes->go.read.get(), handover.send.get()});
     Guardian started;
+    const pid_t supervisor = ::getpid();
     {
         const SignalsBlocked blocked;
         started.pid = ::fork();
-        if (started.pid == 0) guardian(config, start, std::move(*pipes));
+        if (started.pid == 0) guardian(config, start, std::move(*pipes), supervisor);
         if (started.pid < 0) return errno_code();
     }
     started.orders = std::move(pipes->orders.write);

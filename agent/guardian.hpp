@@ -1,7 +1,8 @@
 // The guardian: child subreaper of the whole tree, parent of the command, never confined.
 //
 // It ends every descendant when the supervisor is gone (its end of `orders` closes). It forwards signals,
-// reaps, and reports the command's end to the supervisor. The target cannot signal, trace or limit it
+// reaps, and reports the command's end to the supervisor. It keeps the run's deadline, and continues a
+// supervisor that has stopped with its command. The target cannot signal, trace or limit it
 // (Landlock scopes and the filter). It leads a session of its own with all signals blocked, while the command
 // stays in callgate's process group. If the run has a terminal of its own, the guardian leads that session
 // and the command is its foreground group.
@@ -12,6 +13,7 @@
 #include <sys/types.h>
 
 #include <boost/system/result.hpp>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -48,6 +50,7 @@ struct GuardianConfig {
     RunTerminal terminal;        // the run's own terminal; the guardian leads its session
     bool keep_capabilities = false;
     Background background = Background::end;
+    std::chrono::milliseconds grace{2000};  // between the deadline and the end of the tree
     /// The guardian removes the remaining objects of this list if the supervisor is gone; null: none.
     const CreatedIpc* created_ipc = nullptr;
     /// The run's private directory; "": none. The guardian makes it (mode 0700) before there is a command,

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -23,6 +24,8 @@ namespace {
 constexpr std::chrono::milliseconds background_grace{200};
 constexpr int reaped_at_once = 64;
 constexpr int look_again_ms = 20;
+// A supervisor that is stopped while it should run is continued within this time.
+constexpr int wake_ms = 50;
 constexpr int reaped_while_ending = 10'000;
 constexpr std::uint64_t rusage_block_bytes = 512;
 
@@ -65,25 +68,23 @@ void drain(int signals) {
 
 }  // namespace
 
-GuardianLoop::GuardianLoop(const GuardianConfig& config, GuardChannels channels, pid_t command)
-    : config_(config), channels_(std::move(channels)), command_(command) {}
+GuardianLoop::GuardianLoop(const GuardianConfig& config, GuardChannels channels, pid_t command,
+                           pid_t supervisor)
+    : config_(config), channels_(std::move(channels)), command_(command), supervisor_(supervisor) {}
 
 int GuardianLoop::run() {
     for (;;) {
         const Children children = reap(reaped_at_once);
         if (children == Children::none && command_reaped_) break;
         wait_for_something(children);
-        keep_deadline();
+        keep_deadlines();
+        wake_supervisor();
     }
     return finish();
 }
 
 void GuardianLoop::wait_for_something(Children children) {
-    int timeout = children == Children::more ? 0 : -1;
-    if (deadline_ && timeout != 0) {
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now());
-        timeout = left.count() > 0 ? static_cast<int>(left.count()) : 0;
-    }
+    const int timeout = children == Children::more ? 0 : timeout_ms();
     std::array<pollfd, 3> waiting{{{channels_.orders.get(), POLLIN, 0},
                                    {channels_.children.get(), POLLIN, 0},
                                    {channels_.status.get(), POLLIN, 0}}};
@@ -114,6 +115,15 @@ void GuardianLoop::receive_order() {
             return;
         case Order::Kind::background:
             give_terminal(config_.terminal.slave, ::getpgrp());
+            return;
+        case Order::Kind::deadline:
+            deadline_ = Clock::now() + std::chrono::milliseconds(order.milliseconds);
+            return;
+        case Order::Kind::stopping:
+            supervisor_stops_ = true;
+            return;
+        case Order::Kind::resumed:
+            supervisor_stops_ = false;
             return;
         case Order::Kind::terminate:
             signal_descendants(::getpid(), {SIGTERM, SIGCONT});
@@ -184,17 +194,21 @@ void GuardianLoop::reap_one(const siginfo_t& seen) {
 
 void GuardianLoop::command_changed(int code, int status) {
     switch (code) {
+        case CLD_TRAPPED:  // by PTRACE_TRACEME the command has made its parent, this process, its tracer
+            return;
         case CLD_STOPPED:
-        case CLD_TRAPPED:
+            command_stopped_ = true;
             if (!failed_) send(Event::Kind::stopped, status);
             return;
         case CLD_CONTINUED:
+            command_stopped_ = false;
             if (!failed_) send(Event::Kind::continued, 0);
             return;
         default:
             break;
     }
     command_reaped_ = true;
+    command_stopped_ = false;
     channels_.status.reset();
     if (failed_) return;
     send(code == CLD_EXITED ? Event::Kind::exited : Event::Kind::signaled, status);
@@ -207,14 +221,46 @@ void GuardianLoop::command_ended() {
     send(Event::Kind::lingering, static_cast<int>(descendants(::getpid()).size()));
     if (config_.background == Background::wait) return;
     signal_descendants(::getpid(), {SIGTERM, SIGCONT});
-    deadline_ = Clock::now() + background_grace;
+    sweep_ = Clock::now() + background_grace;
 }
 
-void GuardianLoop::keep_deadline() {
-    if (!deadline_ || Clock::now() < *deadline_) return;
+int GuardianLoop::timeout_ms() const {
+    constexpr std::int64_t longest = 3'600'000;
+    std::int64_t timeout = supervisor_is_to_run() ? wake_ms : -1;
+    for (const auto& due : {deadline_, sweep_}) {
+        if (!due) continue;
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(*due - Clock::now()).count();
+        const std::int64_t wait = std::clamp<std::int64_t>(left, 0, longest);
+        timeout = timeout < 0 ? wait : std::min(timeout, wait);
+    }
+    return static_cast<int>(timeout);
+}
+
+void GuardianLoop::keep_deadlines() {
+    if (deadline_ && Clock::now() >= *deadline_) {
+        deadline_.reset();
+        expired_ = true;
+        send(Event::Kind::expired, 0);
+        signal_descendants(::getpid(), {SIGTERM, SIGCONT});
+        sweep_ = Clock::now() + config_.grace;
+    }
+    if (!sweep_ || Clock::now() < *sweep_) return;
     end_all();
     // A process can be overlooked, because numbers wrapped while /proc was read. So the sweep is repeated.
-    deadline_ = Clock::now() + background_grace;
+    sweep_ = Clock::now() + background_grace;
+}
+
+/// A supervisor that stopped with its command goes on with it. After the deadline it writes records, report
+/// and answer, whoever has stopped it.
+bool GuardianLoop::supervisor_is_to_run() const {
+    return expired_ || (supervisor_stops_ && !command_stopped_);
+}
+
+/// It may be about to stop when this looks, so the caller looks again.
+void GuardianLoop::wake_supervisor() const {
+    if (!supervisor_is_to_run() || ::getppid() != supervisor_ || !check_enabled("wakes-supervisor")) return;
+    const auto supervisor = read_process(supervisor_);
+    if (supervisor && supervisor->state == 'T') ::kill(supervisor_, SIGCONT);
 }
 
 void GuardianLoop::end_all() {
@@ -244,7 +290,12 @@ int GuardianLoop::remove_directory() const {
 }
 
 void GuardianLoop::await_dismissal() {
-    while (!dismissed_) receive_order();
+    while (!dismissed_) {
+        pollfd orders{channels_.orders.get(), POLLIN, 0};
+        const bool awaited = supervisor_stops_ || expired_;
+        if (::poll(&orders, 1, awaited ? wake_ms : -1) > 0) receive_order();
+        wake_supervisor();
+    }
 }
 
 void GuardianLoop::lost() {

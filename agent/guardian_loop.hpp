@@ -23,7 +23,8 @@ struct GuardChannels {
 
 class GuardianLoop {
 public:
-    GuardianLoop(const GuardianConfig& config, GuardChannels channels, pid_t command);
+    /// `supervisor` is this process's parent.
+    GuardianLoop(const GuardianConfig& config, GuardChannels channels, pid_t command, pid_t supervisor);
 
     /// Runs until no process of the tree is left or the supervisor is gone. Returns the exit status: 0 if
     /// nothing of the temporary directory is left.
@@ -45,7 +46,11 @@ private:
     void reap_one(const siginfo_t& seen);
     void command_changed(int code, int status);
     void command_ended();
-    void keep_deadline();
+    void keep_deadlines();
+    /// Time until the next deadline or look at the supervisor; -1: none.
+    [[nodiscard]] int timeout_ms() const;
+    [[nodiscard]] bool supervisor_is_to_run() const;
+    void wake_supervisor() const;
     void end_all();
     int finish();
     [[nodiscard]] int remove_directory() const;
@@ -56,12 +61,16 @@ private:
 
     const GuardianConfig& config_;
     GuardChannels channels_;
-    const pid_t command_;
+    const pid_t command_, supervisor_;
     bool confined_ = false, failed_ = false;
+    bool command_stopped_ = false;
+    bool supervisor_stops_ = false;  // it has said so, and not yet that it goes on
+    bool expired_ = false;
     bool command_reaped_ = false;
     bool dismissed_ = false;
     std::uint64_t reaped_ = 0;
-    std::optional<Clock::time_point> deadline_;
+    std::optional<Clock::time_point> deadline_;  // of the run
+    std::optional<Clock::time_point> sweep_;     // of the processes that are left
 };
 
 }  // namespace callgate::agent

@@ -15,12 +15,16 @@ struct Order {
         group_signal,  // the same to its process group, a separate one if the run has a terminal
         foreground,    // make the command the foreground group of the run's terminal, and continue it
         background,    // no group of the run is in the foreground: a reader of the terminal is stopped
-        terminate,     // SIGTERM to the whole tree
-        end,           // stop and SIGKILL the whole tree
-        dismiss,       // the supervisor cleans up and reports itself
+        deadline,   // `milliseconds` from now on: end the tree as `terminate` and, after the grace, `end` do
+        stopping,   // the supervisor stops itself, as the command has stopped
+        resumed,    // it goes on
+        terminate,  // SIGTERM to the whole tree
+        end,        // stop and SIGKILL the whole tree
+        dismiss,    // the supervisor cleans up and reports itself
     };
     Kind kind = Kind::signal;
     std::int32_t value = 0;
+    std::int64_t milliseconds = 0;  // with `deadline`
 };
 
 /// The step of confining itself that failed in the agent.
@@ -40,19 +44,21 @@ enum class ConfineStep : std::int32_t {
 };
 
 /// Guardian → supervisor, in this order: ready, confined, then any of stopped and continued, then exited or
-/// signaled, lingering, ended. After confine_failed or exec_failed only `ended` follows.
+/// signaled, lingering, ended. `expired` may come at any moment of these. After confine_failed or exec_failed
+/// only `ended` follows.
 struct Event {
     enum class Kind : std::uint32_t {
         ready,           // guardian and agent wait for the agent's orders
         confined,        // descriptor(); `pid` is the agent
         confine_failed,  // error(), step(); the command never ran
         exec_failed,     // error() of execve
-        stopped,         // signal() that stopped the command
+        stopped,         // signal() that stopped the command; never a tracer's stop
         continued,
         exited,     // exit_code()
         signaled,   // signal() that killed it
         lingering,  // processes_left() after the command ended
         ended,      // no process of the tree is left; directory_removed()
+        expired,    // the deadline has passed, and the tree is being ended
     };
     Kind kind = Kind::ended;
     std::int32_t pid = 0;

@@ -2,12 +2,12 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
-#include <filesystem>
-#include <system_error>
 
 #include "base/write_all.hpp"
 
@@ -16,7 +16,14 @@ namespace callgate::agent {
 namespace {
 
 UniqueFd open_in_place(const std::string& path) {
-    return UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666));
+    constexpr int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY;
+    UniqueFd file(::open(path.c_str(), flags, 0666));
+    struct stat status {};
+    if (!file || ::fstat(file.get(), &status) != 0) return {};
+    if (S_ISREG(status.st_mode) || S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode)) return file;
+    file.reset();
+    errno = EINVAL;
+    return file;
 }
 
 /// Whether names can still be created in it after callgate has dropped its capabilities.
@@ -34,24 +41,34 @@ bool replaceable(const struct stat& status) {
            (status.st_mode & S_IWUSR) != 0;
 }
 
+/// A name that no other process can foretell; "" with errno if the kernel has no random numbers.
+std::string unforeseen_name() {
+    std::array<unsigned char, 12> bytes{};
+    if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return "";
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string name = ".callgate-report-";
+    for (const unsigned char byte : bytes) (name += digits[byte >> 4U]) += digits[byte & 15U];
+    return name;
+}
+
 }  // namespace
 
 ReportTarget open_report(const std::string& path) {
     ReportTarget place;
     struct stat status {};
-    place.existed = ::stat(path.c_str(), &status) == 0;
-    struct stat itself {};
-    const bool dangling = !place.existed && ::lstat(path.c_str(), &itself) == 0;
-    if (!dangling && (place.existed ? replaceable(status) : errno == ENOENT)) {
-        std::error_code error;
-        const std::filesystem::path real = std::filesystem::weakly_canonical(path, error);
-        if (!error && real.has_filename()) {
-            place.descriptor.reset(::open(real.parent_path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-            if (place.descriptor && stays_writable(place.descriptor.get())) {
-                place.name = real.filename();
-                if (place.existed) place.mode = status.st_mode & 07777;
-                return place;
-            }
+    const bool found = ::lstat(path.c_str(), &status) == 0;
+    const bool link = found && S_ISLNK(status.st_mode);
+    const bool foreign = link && status.st_uid != ::geteuid();
+    const std::size_t slash = path.rfind('/');
+    if (!foreign && slash != std::string::npos && slash + 1 < path.size() &&
+        (found ? link || replaceable(status) : errno == ENOENT)) {
+        const std::string parent = slash == 0 ? "/" : path.substr(0, slash);
+        place.descriptor.reset(::open(parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+        if (place.descriptor && stays_writable(place.descriptor.get())) {
+            place.name = path.substr(slash + 1);
+            place.existed = found && !link;
+            if (place.existed) place.mode = status.st_mode & 07777;
+            return place;
         }
     }
     place.descriptor = open_in_place(path);
@@ -61,7 +78,8 @@ ReportTarget open_report(const std::string& path) {
 bool write_report(const ReportTarget& place, std::string_view text) {
     if (!place.replaces()) return write_all(place.descriptor.get(), text);
     const int directory = place.descriptor.get();
-    const std::string made = ".callgate-report-" + std::to_string(::getpid());
+    const std::string made = unforeseen_name();
+    if (made.empty()) return false;
     UniqueFd file(::openat(directory, made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (!file) return false;
     const bool written = write_all(file.get(), text) &&

@@ -20,12 +20,16 @@ struct RunTerminal {
     /// commands may read the person's keys. This one is then stopped by SIGTTIN or SIGTTOU when it wants the
     /// terminal, and gets it.
     bool foreground = true;
+    /// The agent gives the controlling terminal up, if there is no slave. It stays in session and group, so the
+    /// terminal's signals still reach it.
+    bool leave = false;
 };
 
 /// For the guardian, before it forks the agent: starts a session with this terminal. Returns 0 or errno.
 [[nodiscard]] int lead_terminal(int slave);
 
-/// For the agent, with SIGTTOU blocked: enters a group of its own, and replaces the standard descriptors.
+/// For the agent, with SIGTTOU blocked: enters a group of its own, and replaces the standard descriptors; or
+/// gives the controlling terminal up.
 /// Returns 0 or errno.
 [[nodiscard]] int take_terminal(const RunTerminal& terminal);
 

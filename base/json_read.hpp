@@ -2,7 +2,7 @@
 // false.
 //
 // Only rule sets and jobs have readers of their own, because their authors get an error for each mistake. The
-// reader rules/load/json_tree keeps positions; the reader supervisor/jobs/strict_json refuses names that
+// reader rules/load/json_tree keeps positions; supervisor/jobs/job.cpp refuses names that
 // occur twice.
 #pragma once
 

@@ -101,7 +101,10 @@ Result<void> remove_tree(const std::string& directory) {
     Directory top = open_directory(AT_FDCWD, directory.c_str());
     if (!top) {
         if (errno == ENOENT) return {};
-        return failure(errno);
+        const int why = errno;
+        struct stat status {};
+        if (::lstat(directory.c_str(), &status) == 0 && S_ISLNK(status.st_mode)) ::unlink(directory.c_str());
+        return failure(why);
     }
     Remover remover(std::move(top));
     remover.run();

@@ -10,8 +10,9 @@
 
 namespace callgate {
 
-/// Removes `directory` (absolute, not a symbolic link). ENOENT is success. If something cannot be removed,
-/// the rest is removed all the same and the first error is returned.
+/// Removes `directory` (absolute). ENOENT is success. If something cannot be removed, the rest is removed all
+/// the same and the first error is returned. A symbolic link in its place is removed, never followed, and is
+/// an error too: whatever it leads to, no later program finds it there.
 [[nodiscard]] Result<void> remove_tree(const std::string& directory);
 
 }  // namespace callgate

@@ -6,6 +6,15 @@
 """
 from __future__ import annotations
 
+import sys
+
+# `python -m callgate` puts the current directory before everything that is imported from here on. It is a project's,
+# whose files a model may have written.
+_words = getattr(sys, "orig_argv", [])
+_isolated = sys.flags.isolated or getattr(sys.flags, "safe_path", False)
+if sys.argv[:1] == ["-m"] and ("-m", __name__) in zip(_words, _words[1:]) and not _isolated:
+    del sys.path[0]
+
 from .audit import Audit
 from .errors import CallgateError, CallgateNotFound
 from .process import Process

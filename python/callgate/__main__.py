@@ -1,4 +1,8 @@
-"""`python -m callgate VERB …` is the callgate program; `doctor` first says which one, and of which package."""
+"""`callgate VERB …`, the package's script, is the callgate program; `doctor` first says which one, and of which package.
+
+`python -P -m callgate VERB …` is the same. Without -P (or -I before Python 3.11) Python looks for the package in the current
+directory first, where a run may have left one.
+"""
 from __future__ import annotations
 
 import os

@@ -24,12 +24,14 @@ from typing_extensions import Self
 from . import autogen_files as files
 from . import policy
 from .adapter import choose, merged
-from .autogen_files import PROMPT, SUPPORTED, CommandLineCodeResult, Config
+from .autogen_files import PROMPT, SUPPORTED, BlockFile, CommandLineCodeResult, Config
 from .code import interpreter_places
+from .held import HeldDirectory
 from .result import with_hint
 from .sandbox import Sandbox
 
 __all__ = ["CallgateCommandLineCodeExecutor", "CommandLineCodeResult"]
+WRITE = 'cat > "$1"'
 PROPOSED = ("fs_read", "fs_write", "net_allow", "max_memory_mb", "max_procs")
 
 
@@ -52,6 +54,7 @@ class CallgateCommandLineCodeExecutor(CodeExecutor, Component[Config]):
                 warnings.warn("Using the current directory as work_dir is deprecated.", DeprecationWarning, stacklevel=2)
             self._work_dir.mkdir(exist_ok=True)
         self._temp_dir: tempfile.TemporaryDirectory[str] | None = None
+        self._resolved: Path | None = None
         self.timeout, self.functions_module, self.cleanup_temp_files = timeout, functions_module, cleanup_temp_files
         self._functions, self._ready, self._venv = functions, not functions, virtual_env_context
         self._options, self._given = options, sandbox
@@ -78,34 +81,63 @@ class CallgateCommandLineCodeExecutor(CodeExecutor, Component[Config]):
         return await self._execute(code_blocks, cancellation_token)
 
     async def _execute(self, blocks: list[CodeBlock], token: CancellationToken) -> CommandLineCodeResult:
-        output, status, written = "", 0, list[Path]()
-        for block in blocks:
-            try:
-                block_file = files.write_block(block, self.work_dir)
-            except LookupError as unknown:
-                status, output = 1, f"{output}\nunknown language {unknown.args[0]}"
-                break
-            except ValueError:
-                return CommandLineCodeResult(1, "Filename is not in the workspace", None)
-            written.append(block_file.file)
-            program = [self._python()] if block_file.program == "python" else [block_file.program, *block_file.options]
-            status, told = await self._run([*program, str(block_file.file.absolute())], token)
-            output += told
-            if status != 0:
-                break
-        if self.cleanup_temp_files:
-            for file in written:
-                files.unlink(file)
-        return CommandLineCodeResult(status, output, str(written[0]) if written else None)
+        output, status, written = "", 0, list[BlockFile]()
+        with HeldDirectory(self._root()) as place:
+            for block in blocks:
+                try:
+                    file = files.block_file(block, place.path)
+                except LookupError as unknown:
+                    status, output = 1, f"{output}\nunknown language {unknown.args[0]}"
+                    break
+                except ValueError:
+                    return CommandLineCodeResult(1, "Filename is not in the workspace", None)
+                status, told = await self._write(file, place, token)
+                if status == 0:
+                    written.append(file)
+                    program = [self._python()] if file.program == "python" else [file.program, *file.options]
+                    status, told = await self._run([*program, str(file.path)], token)
+                output += told
+                if status != 0:
+                    break
+            if self.cleanup_temp_files:
+                for file in written:
+                    await self._remove(file, place)
+        return CommandLineCodeResult(status, output, str(written[0].path) if written else None)
 
-    async def _run(self, command: list[str], token: CancellationToken) -> tuple[int, str]:
+    def _root(self) -> Path:
+        """The work directory, resolved once: later a run may have put a link in its place."""
+        if self._resolved is None:
+            self._resolved = self.work_dir.resolve()
+        return self._resolved
+
+    async def _write(self, file: BlockFile, place: HeldDirectory, token: CancellationToken) -> tuple[int, str]:
+        """As `_run`. A name that the model chose is written under the rules: an earlier block may have left a link there."""
+        if file.chosen:
+            return await self._run(["sh", "-c", WRITE, "sh", str(file.path)], token, file.code.encode())
+        place.write(file.path.name, file.code)
+        return 0, ""
+
+    async def _remove(self, file: BlockFile, place: HeldDirectory) -> None:
+        why = ""
+        if file.chosen:
+            status, told = await self._run(["rm", "-f", "--", str(file.path)], CancellationToken())
+            why = told.strip() if status != 0 else ""
+        else:
+            try:
+                place.unlink(file.path.name)
+            except OSError as error:
+                why = str(error)
+        if why:
+            logging.error(f"Failed to delete temporary file {file.path}: {why}")
+
+    async def _run(self, command: list[str], token: CancellationToken, input: bytes | None = None) -> tuple[int, str]:
         """Exit status and output: stderr, then stdout, then what was denied."""
         env = None
         if self._venv is not None:
             env = {"PATH": f"{os.path.abspath(self._venv.bin_path)}{os.pathsep}{os.environ['PATH']}"}
         places = [*self._sandbox.paths("execute"), *interpreter_places(self._python())]
-        sandbox = self._sandbox.with_options(workdir=self.work_dir, execute=places)
-        task = asyncio.ensure_future(sandbox.arun(command, env=env, timeout=self.timeout))
+        sandbox = self._sandbox.with_options(workdir=self._root(), execute=places)
+        task = asyncio.ensure_future(sandbox.arun(command, input=input, env=env, timeout=self.timeout))
         token.link_future(task)
         try:
             result = await task
@@ -122,7 +154,8 @@ class CallgateCommandLineCodeExecutor(CodeExecutor, Component[Config]):
     async def _set_up(self, token: CancellationToken) -> None:
         """Writes the functions' module, installs what they need, and loads it once."""
         content = files.functions_file(self._functions)
-        (self.work_dir / f"{self.functions_module}.py").write_text(content)
+        with HeldDirectory(self._root()) as place:
+            place.write(f"{self.functions_module}.py", content)
         if packages := files.packages_of(self._functions):
             logging.info("Ensuring packages are installed in executor.")
             status, told = await self._run([self._python(), "-m", "pip", "install", *packages], token)
@@ -142,7 +175,7 @@ class CallgateCommandLineCodeExecutor(CodeExecutor, Component[Config]):
         """Removes the work directory if it was a temporary one."""
         if self._temp_dir is not None:
             self._temp_dir.cleanup()
-            self._temp_dir = None
+            self._temp_dir = self._resolved = None
 
     async def restart(self) -> None:
         warnings.warn("Restarting local command line code executor is not supported. No action is taken.", stacklevel=2)

@@ -1,10 +1,13 @@
-"""Files that AutoGen's local executor writes into its work directory: code blocks, and the module of user-defined functions."""
+"""Files that AutoGen's local executor has in its work directory: code blocks, and the module of user-defined functions.
+
+This module only says what they are called and what they hold. It touches none of them.
+"""
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import inspect
-import logging
+import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
@@ -52,14 +55,19 @@ class CommandLineCodeResult(CodeResult):
 
 
 @dataclasses.dataclass
-class Written:
-    file: Path
+class BlockFile:
+    """The file of a block. `chosen`: the model named it, so only supervised commands touch it."""
+
+    path: Path
+    code: str
     program: str
     options: list[str]
+    chosen: bool
 
 
-def write_block(block: CodeBlock, directory: Path) -> Written:
-    """LookupError: the language is not known; ValueError: the file named in the first line is outside `directory`."""
+def block_file(block: CodeBlock, directory: Path) -> BlockFile:
+    """`directory` is absolute. LookupError: the language is not known; ValueError: the file named in the first line is
+    outside `directory`. Links are not looked at: the rules decide about what they lead to."""
     language = block.language.lower()
     language = "python" if language == "py" else language
     if language not in SUPPORTED:
@@ -67,27 +75,22 @@ def write_block(block: CodeBlock, directory: Path) -> Written:
     pip = r"(?m)^! ?pip install(?!.*-qqq)" if language == "python" else r"(?m)^pip install(?!.*-qqq)"
     code = re.sub(pip, lambda found: f"{found[0]} -qqq", block.code)
     first = code.split("\n", 1)[0]
-    if first.startswith("# filename:"):
-        file = (directory / first.split(":")[1].strip()).resolve()
-        file.relative_to(directory.resolve())
+    chosen = first.startswith("# filename:")
+    if chosen:
+        file = Path(os.path.normpath(directory / first.split(":")[1].strip()))
+        if file == directory:
+            raise ValueError(file)
+        file.relative_to(directory)
     else:
         ending = "py" if language == "python" else "ps1" if language in POWERSHELL else language
-        file = (directory / f"tmp_code_{hashlib.sha256(code.encode()).hexdigest()}.{ending}").resolve()
+        file = directory / f"tmp_code_{hashlib.sha256(code.encode()).hexdigest()}.{ending}"
     program, options = language if language != "shell" else "sh", []
     if language in POWERSHELL:
         program = next((one for one in ("pwsh", "powershell") if shutil.which(one)), "")
         if not program:
             raise RuntimeError("Powershell or pwsh is not installed. Please install one of them.")
         options = ["-NoProfile", "-ExecutionPolicy", "Bypass", "-File"]
-    file.write_text(code, encoding="utf-8")
-    return Written(file, program, options)
-
-
-def unlink(file: Path) -> None:
-    try:
-        file.unlink(missing_ok=True)
-    except OSError as error:
-        logging.error(f"Failed to delete temporary file {file}: {error}")
+    return BlockFile(file, code, program, options, chosen)
 
 
 def _import(one: Any) -> str:

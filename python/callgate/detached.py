@@ -9,7 +9,7 @@ from typing import Any
 
 from . import loop
 from .exchange import GRACE, PATIENCE, Exchange, Line, read_report
-from .live import Records
+from .live import LogReader
 from .options import MemoryFiles, Path, Seconds
 from .result import Result
 from .sandbox import Command, Sandbox, argv, without_log
@@ -18,26 +18,21 @@ LINGER = 0.25  # seconds to wait for the end of the whole run after the command'
 
 
 class Detached(Exchange):
-    """Learns of the command's end by `--status` and of denials by the log: the report comes only with the run's end.
-
-    The log is a memory file. On a pipe without a reader callgate could not record calls, and would deny them.
-    """
+    """Learns of the command's end by `--status` and of denials by the log: the report comes only with the run's end."""
 
     def __init__(self, line: Line, **words: Any) -> None:
         self.status, self.timed_out = bytearray(), False
         reading, writing = os.pipe()
-        self.log = -1
+        log, recording = os.pipe()
         try:
-            log = line.files.add("log", b"")
-            line.files.descriptors.append(writing)
-            self.log = os.dup(log)
-            line.arguments += [f"--status=fd:{writing}", f"--audit=fd:{log}"]
+            line.files.descriptors += [writing, recording]
+            line.arguments += [f"--status=fd:{writing}", f"--audit=fd:{recording}"]
             super().__init__(line, **words)
         except BaseException:
             os.close(reading)
-            if self.log >= 0:
-                os.close(self.log)
+            os.close(log)
             raise
+        self.log = LogReader(log)
         self.sources[reading] = lambda: self._command_ended(reading)
 
     def _command_ended(self, descriptor: int) -> bool:
@@ -57,13 +52,10 @@ class Detached(Exchange):
 
     def result(self) -> Result:
         event = read_report(bytes(self.status))
-        try:
-            if self.ended or "exit_code" not in event:
-                whole = super().result()
-                return dataclasses.replace(whole, timed_out=whole.timed_out or self.timed_out)
-            denials = Records().feed(os.pread(self.log, 1 << 26, 0))
-        finally:
-            os.close(self.log)
+        if self.ended or "exit_code" not in event:
+            whole = super().result()
+            return dataclasses.replace(whole, timed_out=whole.timed_out or self.timed_out)
+        denials = self.log.take()
         return Result(exit_code=event["exit_code"], signal=event.get("signal"), stdout=bytes(self.kept["stdout"]),
                       stderr=bytes(self.kept["stderr"]), timed_out=self.timed_out, cancelled=False,
                       truncated=self.truncated, duration_ms=0, outcome="exited", denials=denials, report={})

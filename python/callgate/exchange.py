@@ -22,8 +22,12 @@ from .result import Denial, Result
 
 PIECE = 1 << 16
 LEFT_OVER = 1 << 20  # bytes that are still read from a pipe that outside processes hold open
+MOST_REPORTED = 1 << 26  # bytes; a report names 256 denials
 GRACE = 0.2  # seconds between SIGTERM and the end of the tree
 PATIENCE = 5.0  # seconds until callgate itself is killed if it has not ended the tree
+LATE = 0.7  # seconds after timeout and grace until a run is answered that has not ended, and callgate is killed
+ANSWER = 0.1  # seconds that its pipes are still read then
+TIMED_OUT = 124
 
 
 @dataclasses.dataclass
@@ -66,7 +70,7 @@ class Exchange:
                  channel: Channel | None = None, on_output: OnOutput | None = None) -> None:
         self.line, self.limit, self.channel, self.on_output = line, max_output, channel, on_output
         self.kept = {"stdout": bytearray(), "stderr": bytearray(), "report": bytearray()}
-        self.truncated = self.ended = self.killed = False
+        self.truncated = self.ended = self.killed = self.terminated = self.late = False
         self.lingers: float | None = None  # seconds that a run is still waited for whose command has ended
         self.input = memoryview(stdin or b"")
         self.sources: dict[int, Callable[[], bool]] = {}
@@ -106,7 +110,7 @@ class Exchange:
         return made
 
     def _reader(self, name: str, descriptor: int) -> Callable[[], bool]:
-        kept, limit = self.kept[name], self.limit if name != "report" else 1 << 30
+        kept, limit = self.kept[name], self.limit if name != "report" else MOST_REPORTED
 
         def read() -> bool:
             """Whether more may come."""
@@ -151,9 +155,11 @@ class Exchange:
         self.ended = not {self.report_pipe, self.watch} & set(self.sources)
 
     def terminate(self) -> None:
-        """callgate passes SIGTERM on and ends the tree after its grace."""
+        """callgate passes SIGTERM on and ends the tree after its grace. It may be stopped with its command."""
+        self.terminated = True
         if self.process.returncode is None:
             self.process.send_signal(signal.SIGTERM)
+            self.process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """The guardian ends the tree when callgate is gone."""
@@ -166,7 +172,10 @@ class Exchange:
         if self.killed:
             return None  # only pipes can still be held
         self.kill()
-        return PATIENCE
+        if self.terminated:
+            return PATIENCE
+        self.late = True  # the guardian goes on ending what is left
+        return ANSWER
 
     def close(self) -> None:
         """Reads what is left in the pipes without waiting, and closes everything."""
@@ -181,10 +190,18 @@ class Exchange:
         if self.channel is not None:
             self.channel.close()
 
+    def _exit_code(self) -> int:
+        try:
+            return self.process.wait(ANSWER if self.late else None)
+        except subprocess.TimeoutExpired:
+            return -signal.SIGKILL
+
     def result(self) -> Result:
         """The result. Raises CallgateError if callgate failed or was killed."""
-        exit_code = self.process.wait()
+        exit_code = self._exit_code()
         report = read_report(bytes(self.kept["report"]))
+        if self.late and exit_code < 0:
+            exit_code, report = TIMED_OUT, {"outcome": "timeout"}
         outcome = report.get("outcome", "")
         result = Result(
             exit_code=exit_code, signal=report.get("signal"), stdout=bytes(self.kept["stdout"]),

@@ -11,6 +11,9 @@ from typing import Any
 from .result import Denial, hint
 
 
+MOST_KEPT = 256  # kinds of denials
+
+
 class Records:
     """Takes the log's bytes as they come, gives the denials in them."""
 
@@ -40,6 +43,54 @@ def name_of(record: dict[str, Any]) -> str:
     host = where.get("domain") or where.get("ip") or where.get("address") or "?"
     shown = f"[{host}]" if ":" in host else host
     return f"{shown}:{where['port']}" if "port" in where else str(host)
+
+
+class LogReader:
+    """Reads a run's log from a pipe, on a thread, as it comes. Keeps no record, but the first denial of each kind.
+
+    A command chooses how many records there are. The reader owns the descriptor, and reads to the log's end: without a
+    reader callgate could not record calls, and would deny them.
+    """
+
+    def __init__(self, log: int) -> None:
+        self._log, self._records, self._lock = log, Records(), threading.Lock()
+        self._kept: dict[tuple[str, str, str], Denial] = {}
+        os.set_blocking(log, False)
+        threading.Thread(target=self._work, name="callgate log", daemon=True).start()
+
+    def take(self) -> list[Denial]:
+        """Denials since the last call, one of each kind. A denial is there before its command goes on."""
+        with self._lock:
+            self._read()
+            found = list(self._kept.values())
+            self._kept.clear()
+        return found
+
+    def _read(self, bytes_wanted: int = 2 << 16) -> bool:
+        """Reads what is there, at least as much as a pipe holds; False at the log's end. Called with the lock."""
+        while self._log >= 0 and bytes_wanted > 0:
+            try:
+                piece = os.read(self._log, 1 << 16)
+            except BlockingIOError:
+                return True
+            if not piece:
+                os.close(self._log)
+                self._log = -1
+                break
+            bytes_wanted -= len(piece)
+            for one in self._records.feed(piece):
+                if len(self._kept) < MOST_KEPT:
+                    self._kept.setdefault((one.operation, one.object, one.rule), one)
+        return self._log >= 0
+
+    def _work(self) -> None:
+        poller = select.poll()
+        poller.register(self._log, select.POLLIN)
+        more = True
+        while more:
+            poller.poll()
+            with self._lock:
+                more = self._read()
 
 
 class DenialReporter:
@@ -82,7 +133,8 @@ class DenialReporter:
         try:
             while piece := os.read(self.log, 1 << 16):
                 for denial in self.records.feed(piece):
-                    if (key := (denial.operation, denial.object)) not in self.known:
+                    key = (denial.operation, denial.object)
+                    if key not in self.known and len(self.known) < MOST_KEPT:
                         self.known.add(key)
                         self.waiting += hint([denial]).encode() + b"\n"
         except BlockingIOError:

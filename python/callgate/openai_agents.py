@@ -2,18 +2,28 @@
 does not: `ShellTool(executor=CallgateShellExecutor(…))`, `SandboxRunConfig(client=CallgateSandboxClient(…))`."""
 from __future__ import annotations
 
+import asyncio
+import copy
+import errno
+import io
 import os
+import stat
+import tarfile
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from agents import ShellCallOutcome, ShellCommandOutput, ShellCommandRequest, ShellResult
-from agents.sandbox.errors import ExecTimeoutError
+from agents.sandbox.errors import ExecNonZeroError, ExecTimeoutError, WorkspaceArchiveReadError
+from agents.sandbox.files import EntryKind, FileEntry
+from agents.sandbox.sandboxes import unix_local
+from agents.sandbox.sandboxes._unix_local_files import _UnixLocalFiles
 from agents.sandbox.sandboxes.unix_local import UnixLocalSandboxClient, UnixLocalSandboxSession
 from agents.sandbox.session import SandboxSession
-from agents.sandbox.types import ExecResult
+from agents.sandbox.types import ExecResult, Permissions
 
 from .adapter import choose, told
+from .openai_files import SupervisedFiles, archive
 from .sandbox import Sandbox
 
 __all__ = ["CallgateSandboxClient", "CallgateSandboxSession", "CallgateShellExecutor"]
@@ -39,10 +49,51 @@ class CallgateShellExecutor:
 
 
 class CallgateSandboxSession(UnixLocalSandboxSession):
-    """A local session whose commands, also those at a terminal, run supervised. Its file functions do not: they act for
-    this program, within the workspace."""
+    """A local session whose commands, also those at a terminal, run supervised. So do its file functions, once it runs:
+    each is a command under the same rules. Before that the framework lays out the manifest's files, whose names no model
+    chose, beneath descriptors and without following links."""
 
     sandbox: Sandbox
+    _plain: _UnixLocalFiles
+    _supervised: SupervisedFiles | None = None
+
+    @property
+    def _files(self) -> _UnixLocalFiles:
+        if not self._running:
+            return self._plain
+        if self._supervised is None:
+            self._supervised = SupervisedFiles(self.state.manifest, self.sandbox)
+        return self._supervised
+
+    @_files.setter
+    def _files(self, files: _UnixLocalFiles) -> None:
+        self._plain = files
+
+    async def ls(self, path: Path | str, *, user: Any = None) -> list[FileEntry]:
+        files = self._files
+        if user is not None or not isinstance(files, SupervisedFiles):
+            return await super().ls(path, user=user)
+        normalized = self.normalize_path(path)
+        try:
+            found = files.entries(normalized)
+        except OSError as error:
+            failed = ExecResult(stdout=b"", stderr=str(error).encode(), exit_code=1)
+            raise ExecNonZeroError(failed, command=("ls", "-la", "--", str(normalized)), cause=error) from error
+        return [FileEntry(path=str(normalized / name), permissions=Permissions.from_mode(status.st_mode), owner=str(status.st_uid),
+                          group=str(status.st_gid), size=status.st_size, kind=kind_of(status.st_mode)) for name, status in found]
+
+    async def persist_workspace(self) -> io.IOBase:
+        """The snapshot. The framework's own would follow a link that a command puts in a file's place meanwhile."""
+        root = Path(self.state.manifest.root)
+        skipped = [one.as_posix() for one in self._persist_workspace_skip_relpaths()]
+        resolved = self._plain._roots[self.state.manifest.root]
+        try:
+            return rebased(await asyncio.to_thread(archive, resolved, skipped, self.sandbox._binary), (root, resolved))
+        except (OSError, tarfile.TarError) as error:
+            raise WorkspaceArchiveReadError(path=root, cause=error) from error
+
+    async def _run_file_operation_as_user(self, *_: Any, user: Any, **__: Any) -> Any:
+        raise PermissionError(errno.EPERM, "callgate runs everything as the user of this program: it cannot act as another", str(user))
 
     def _words(self, cwd: str, env: Mapping[str, str]) -> tuple[Sandbox, dict[str, str]]:
         """The Sandbox for this workspace, and the variables that are not this program's own."""
@@ -62,6 +113,30 @@ class CallgateSandboxSession(UnixLocalSandboxSession):
     def _confined_exec_command(self, *, command_parts: list[str], workspace_root: Path, env: Mapping[str, str]) -> list[str]:
         sandbox, own = self._words(str(workspace_root), env)
         return sandbox.wrap(command_parts, env=own, quiet=False)
+
+
+def rebased(data: bytes, roots: tuple[Path, ...]) -> io.IOBase:
+    """The archive with absolute links into the workspace made relative, as the framework does it: those that stay within."""
+    source, target = tarfile.open(fileobj=io.BytesIO(data)), io.BytesIO()
+    members = {PurePosixPath(one.name).as_posix(): one for one in source.getmembers()}
+    with source, tarfile.open(fileobj=target, mode="w") as made:
+        for member in sorted(source.getmembers(), key=tarfile.TarInfo.issym):  # files first: the framework reads it so
+            copied = copy.copy(member)
+            if member.issym() and member.linkname.startswith("/"):
+                link = unix_local._rebase_symlink_target(member.linkname, link_name=member.name, roots=roots)
+                if link != member.linkname and unix_local._symlink_target_stays_under(members, link_name=member.name, target=link):
+                    copied.linkname = link
+            made.addfile(copied, source.extractfile(member) if member.isreg() else None)
+    target.seek(0)
+    return target
+
+
+def kind_of(mode: int) -> EntryKind:
+    if stat.S_ISLNK(mode):
+        return EntryKind.SYMLINK
+    if stat.S_ISDIR(mode):
+        return EntryKind.DIRECTORY
+    return EntryKind.FILE if stat.S_ISREG(mode) else EntryKind.OTHER
 
 
 class CallgateSandboxClient(UnixLocalSandboxClient):

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from .blocking import Answering
 from .exchange import PATIENCE, Line, raise_failure, read_report
-from .live import Records
+from .live import LogReader
 from .question import Channel, OnAsk
 from .result import Denial, Result
 
@@ -26,7 +26,7 @@ class Process:
         self._binary, self._text = line.binary, bytearray()
         self._report, writing = os.pipe()
         self._lock = threading.Lock()
-        self._log, self._read, self._records = log, 0, Records()
+        self._log: LogReader | None = None
         try:
             self.popen: subprocess.Popen[Any] = line.start(writing, channel, **streams)
         except BaseException:
@@ -39,6 +39,8 @@ class Process:
         finally:
             os.close(writing)
             line.files.close()
+        if log >= 0:
+            self._log = LogReader(log)
         self.pid = self.popen.pid
         self.returncode: int | None = None
         self.stdin: IO[Any] | None = self.popen.stdin
@@ -108,12 +110,9 @@ class Process:
         return [Denial.from_report(one) for one in self.report.get("denials", [])]
 
     def log_denials(self) -> list[Denial]:
-        """Denials since the last call, while it runs (`popen(log=True)`). A denial is there before its command goes on."""
-        found: list[Denial] = []
-        while self._log >= 0 and (piece := os.pread(self._log, 1 << 20, self._read)):
-            self._read += len(piece)
-            found += self._records.feed(piece)
-        return found
+        """Denials since the last call, while it runs (`popen(log=True)`): one of each kind, at most 256. A denial is there
+        before its command goes on."""
+        return self._log.take() if self._log else []
 
     def check(self) -> None:
         """Raises CallgateError if callgate failed, so that the command never ran or was lost. Call it after the end."""
@@ -128,9 +127,6 @@ class Process:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._log >= 0:
-            os.close(self._log)
-            self._log = -1
         for stream in (self.stdin, self.stdout, self.stderr):
             if stream:
                 stream.close()

@@ -11,7 +11,8 @@ PLAIN = ("", "no one to ask")  # reasons that do not help a model
 
 @dataclasses.dataclass(frozen=True)
 class Denial:
-    """A denied call, or one that audit mode would have denied. `option` would allow it; "" if none does."""
+    """A denied call, or one that audit mode would have denied. `option` would allow it; "" if none does,
+    and where a rule denies it."""
 
     operation: str
     object: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from . import audit as audits
 from . import binary as binaries
 from . import blocking, code, loop
 from .errors import CallgateError
-from .exchange import GRACE, PATIENCE, Exchange, Line, OnOutput
+from .exchange import GRACE, LATE, Exchange, Line, OnOutput
 from .options import (
     Amount,
     Given,
@@ -135,16 +136,22 @@ class Sandbox:
         program, also when that is killed.
         """
         main = threading.current_thread() is threading.main_thread()
-        files = MemoryFiles()
+        files, reading = MemoryFiles(), -1
         try:
-            options = ["--die-with-parent"] * main + ([f"--audit=fd:{files.add('log', b'')}"] if log else [])
+            options = ["--die-with-parent"] * main
+            if log:
+                reading, writing = os.pipe()
+                files.descriptors.append(writing)
+                options.append(f"--audit=fd:{writing}")
             line = self._line(argv(command), options, files, cwd, env, timeout)
+            channel = self._channel()
         except BaseException:
             files.close()
+            if reading >= 0:
+                os.close(reading)
             raise
         pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        kept = os.dup(files.descriptors[0]) if log else -1
-        return Process(line, self._channel(), self.on_ask, kept, **{**pipes, **streams})
+        return Process(line, channel, self.on_ask, reading, **{**pipes, **streams})
 
     def wrap(self, command: Command, *, cwd: Path | None = None, env: Mapping[str, str] | None = None,
              timeout: Seconds | None = None, quiet: bool = True) -> list[str]:
@@ -172,17 +179,14 @@ class Sandbox:
               env: Mapping[str, str] | None = None, timeout: Seconds | None = None) -> audits.Audit:
         """Runs `command` without denials, and returns the denials that enforcement would make and rules to allow them."""
         files = MemoryFiles()
-        log = files.add("log", b"")
-        try:
-            kept = os.dup(log)
+        with tempfile.TemporaryFile() as kept:  # on disk: the command chooses how large it becomes
+            log = os.dup(kept.fileno())
+            files.descriptors.append(log)
             observing = self.with_options(audit=None, options=(*self.given.options, "--mode=audit"))
             exchange, deadline = observing._begin(argv(command), [f"--audit=fd:{log}"], files, input, cwd, env, timeout,
                                                   False, None)
             blocking.drive(exchange, deadline, self.on_ask)
-            return audits.made(self.binary, exchange.result(), kept)
-        finally:
-            files.close()
-            os.close(kept)
+            return audits.made(self.binary, exchange.result(), kept.fileno())
 
     def _channel(self) -> Channel | None:
         return Channel() if self.on_ask else None
@@ -214,7 +218,7 @@ class Sandbox:
         limit = timeout if timeout is not None else self.timeout
         exchange = Exchange(line, stdin=input, merge_stderr=merge_stderr, max_output=self.max_output,
                             channel=self._channel(), on_output=on_output)
-        return exchange, None if limit is None else time.monotonic() + limit + GRACE + PATIENCE
+        return exchange, None if limit is None else time.monotonic() + limit + GRACE + LATE
 
 
 def argv(command: Command) -> list[str]:

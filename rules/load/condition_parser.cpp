@@ -47,20 +47,21 @@ void parse_hosts(const ParseState& state, const JsonValue& value, Conditions& in
         if (!text) return;
         Expected<HostPattern> host = parse_host(*text);
         if (!host) return state.error(one, "host " + in_quotes(*text) + ": " + host.error().text);
-        if (host->suffix)
-            return state.error(one,
-                               "host " + in_quotes(*text) +
-                                   ": this version cannot yet enforce \"*.suffix\"; expected a full name");
         into.host.push_back(std::move(*host));
     });
 }
 
 void parse_addresses(const ParseState& state, const JsonValue& value, Conditions& into) {
     constexpr std::string_view what =
-        "an address such as \"192.0.2.1\" or \"2001:db8::/32\", or a list of them";
+        "an address such as \"192.0.2.1\" or \"2001:db8::/32\", \"${own}\", or a list of them";
     for_each_value(state, value, what, [&](const JsonValue& one) {
         const std::optional<std::string_view> text = want_text(state, one, what);
         if (!text) return;
+        if (*text == own_name_of_host) {
+            const std::vector<Cidr> own = state.patterns.own_blocks();
+            into.address.insert(into.address.end(), own.begin(), own.end());
+            return;
+        }
         const Expected<Cidr> block = parse_cidr(*text);
         if (!block) return state.error(one, "address " + in_quotes(*text) + ": " + block.error().text);
         into.address.push_back(*block);

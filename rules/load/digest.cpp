@@ -35,6 +35,7 @@ void put(std::string& into, const Rule& rule) {
     if (rule.except) put(into, *rule.except);
     put(into, rule.reason);
     put(into, std::to_string(rule.error.value_or(0)));
+    put(into, rule.tls_pass ? "pass" : "");
 }
 
 }  // namespace

@@ -26,8 +26,6 @@ Expected<Conditions> read_pattern(const Rule& rule, const std::string& pattern, 
         conditions.address.push_back(*block);
     else
         conditions.host.push_back(std::get<HostPattern>(destination->host));
-    if (!conditions.host.empty() && conditions.host.front().suffix)
-        return Problem{"this version cannot yet enforce \"*.suffix\"; expected a full name"};
     if (destination->port) conditions.port.push_back(*destination->port);
     conditions.protocol.tcp = destination->protocol == Protocol::tcp;
     conditions.protocol.udp = destination->protocol == Protocol::udp;

@@ -146,8 +146,8 @@ struct Visit {
 
 class Search {
 public:
-    Search(const FileTree& tree, const std::string& head, const Walk& walk)
-        : tree_(tree), head_(head), walk_(walk) {}
+    Search(const FileTree& tree, const std::string& head, const Walk& walk, bool sources)
+        : tree_(tree), head_(head), walk_(walk), sources_(sources) {}
 
     /// Walks breadth first, so that the directories left over at the bound lie as deep as possible.
     void run(Node& start, Expansion& into);
@@ -162,11 +162,13 @@ private:
         return (directory == "/" ? "" : directory) + name;
     }
     bool read(std::size_t visit);
+    [[nodiscard]] bool holds_packages(std::size_t visit, const Node& entry) const;
     void look_at(std::size_t visit, Node& entry, Expansion& into);
 
     const FileTree& tree_;
     const std::string& head_;
     const Walk& walk_;
+    bool sources_;
     std::vector<Visit> visits_;
     std::vector<std::size_t> stopped_;
     std::size_t count_ = 0;
@@ -190,9 +192,19 @@ bool Search::read(std::size_t visit) {
     return node.listing && count_ + node.listing->children.size() <= Expander::max_entries;
 }
 
+/// Whether the directory holds installed packages and nothing of the project's own.
+bool Search::holds_packages(std::size_t visit, const Node& entry) const {
+    if (entry.name == "/node_modules") return true;
+    if (entry.name != "/site-packages" || visits_[visit].level < 2) return false;
+    const Visit& library = visits_[visits_[visit].above];
+    if (!visits_[visit].node->name.starts_with("/python") || !library.node->name.starts_with("/lib"))
+        return false;
+    return tree_.kind(child(path(library.above), "/pyvenv.cfg")) == FileTree::Kind::file;
+}
+
 void Search::look_at(std::size_t visit, Node& entry, Expansion& into) {
     const Positions next = walk_.after(visits_[visit].positions, entry.name);
-    if (next == 0) return;
+    if (next == 0 || (sources_ && entry.directory && holds_packages(visit, entry))) return;
     if (walk_.met(next)) {
         std::string found = child(path(visit), entry.name);
         into.globs.push_back(walk_.tail().empty() ? Glob::literal(found) : Glob::beneath(found));
@@ -259,7 +271,7 @@ Expander::Node& Expander::head(const std::string& directory) {
     return node;
 }
 
-void Expander::expand_branch(const Glob::Branch& branch, Expansion& into) {
+void Expander::expand_branch(const Glob::Branch& branch, bool sources, Expansion& into) {
     const auto whole = [&] { return (branch.head == "/" ? "" : quote_glob(branch.head)) + branch.remainder; };
     std::optional<std::vector<Step>> steps = split(branch.remainder);
     if (!steps || compared_ > max_compared) {
@@ -269,7 +281,7 @@ void Expander::expand_branch(const Glob::Branch& branch, Expansion& into) {
     const Walk walk(std::move(*steps));
     if (walk.met(walk.start())) return add(whole(), into);
     if (tree_.kind(branch.head) != FileTree::Kind::directory) return;
-    Search search(tree_, branch.head, walk);
+    Search search(tree_, branch.head, walk, sources);
     search.run(head(branch.head), into);
     compared_ += search.compared() + 1;
     for (const auto& [directory, positions] : search.kept()) {
@@ -279,7 +291,7 @@ void Expander::expand_branch(const Glob::Branch& branch, Expansion& into) {
     }
 }
 
-Expansion Expander::expand(const Glob& glob) {
+Expansion Expander::expand(const Glob& glob, bool sources) {
     Expansion result;
     for (const Glob::Branch& branch : glob.branches()) {
         if (branch.literal)
@@ -287,7 +299,7 @@ Expansion Expander::expand(const Glob& glob) {
         else if (branch.hierarchy)
             result.globs.push_back(Glob::beneath(branch.head));
         else
-            expand_branch(branch, result);
+            expand_branch(branch, sources, result);
     }
     return result;
 }

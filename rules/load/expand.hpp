@@ -38,7 +38,11 @@ public:
 
     explicit Expander(const FileTree& tree) : tree_(tree) {}
 
-    [[nodiscard]] Expansion expand(const Glob& glob);
+    /// With `sources` the walk leaves out installed packages: `node_modules`, and
+    /// `lib*/python*/site-packages` beside a `pyvenv.cfg`. Package managers replace these trees as a whole.
+    /// An earlier run may have planted a `pyvenv.cfg`; it then hides nothing but a directory of that very
+    /// form.
+    [[nodiscard]] Expansion expand(const Glob& glob, bool sources = false);
 
     /// A directory or file of the tree. It is read once, on the first visit: many patterns walk the same
     /// directories.
@@ -60,7 +64,7 @@ public:
 
 private:
     Node& head(const std::string& directory);
-    void expand_branch(const Glob::Branch& branch, Expansion& into);
+    void expand_branch(const Glob::Branch& branch, bool sources, Expansion& into);
 
     const FileTree& tree_;
     std::map<std::string, Node> heads_;

@@ -8,11 +8,15 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rules/model/address.hpp"
 
 namespace callgate::rules {
+
+/// In an address list: the loopback blocks and the addresses of this host. `hosts` keeps them by this name.
+inline constexpr std::string_view own_name_of_host = "${own}";
 
 struct LoadSnapshot {
     /// The paths that a pattern of a rule with `expand` became.

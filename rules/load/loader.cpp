@@ -1,8 +1,9 @@
-// Turns sources into one rule set. The order: read every file, merge, expand, resolve hosts, compile, reject
-// what cannot be enforced, and only then run examples and warnings.
+// Turns sources into one rule set. The order: read every file, merge, expand, compile, and only then run
+// examples and warnings. No name is looked up.
 #include "rules/load/loader.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "rules/load/digest.hpp"
 #include "rules/load/examples.hpp"
@@ -13,9 +14,6 @@
 
 namespace callgate::rules {
 namespace {
-
-/// Bound on names that are looked up at start, one after the other.
-constexpr std::size_t max_hosts = 256;
 
 class Loading {
 public:
@@ -41,13 +39,11 @@ private:
     void merge_rules();
     void check_ids();
     [[nodiscard]] std::optional<std::vector<Glob>> expanded_then(const Glob& glob, bool follow) const;
-    [[nodiscard]] std::vector<Glob> expand_now(const Glob& glob, bool follow, std::vector<std::string>& kept);
-    [[nodiscard]] bool expand(Rule& rule);
-    void resolve_hosts(Rule& rule);
-    void resolve_host(const Rule& rule, HostPattern& host);
+    [[nodiscard]] std::vector<Glob> expand_now(const Glob& glob, bool follow, std::vector<std::string>& kept,
+                                               bool sources);
+    [[nodiscard]] bool expand(Rule& rule, bool sources);
     void compile();
     void check();
-    const std::vector<IpAddress>& addresses(const std::string& host);
 
     const RuleSources& sources_;
     const LoadContext& context_;
@@ -58,7 +54,6 @@ private:
     std::vector<const RuleFile*> parts_;
     std::optional<Action> fallback_;
     std::vector<Rule> rules_;
-    std::map<std::string, std::vector<IpAddress>> addresses_;
 };
 
 void Loading::read_parts() {
@@ -75,6 +70,7 @@ void Loading::read_parts() {
 void Loading::take_settings(const RuleFile& file, bool user_rules) {
     // The user's accepted rules add answers, never a default.
     if (file.fallback && !user_rules) fallback_ = std::max(fallback_.value_or(Action::allow), *file.fallback);
+    result_.sni = result_.sni || file.sni;
     result_.limits = result_.limits.tighter(file.limits);
     for (const std::string& name : file.environment.pass) {
         auto& pass = result_.environment.pass;
@@ -101,8 +97,9 @@ std::optional<std::vector<Glob>> Loading::expanded_then(const Glob& glob, bool f
     return globs;
 }
 
-std::vector<Glob> Loading::expand_now(const Glob& glob, bool follow, std::vector<std::string>& kept) {
-    Expansion expansion = expander_->expand(glob);
+std::vector<Glob> Loading::expand_now(const Glob& glob, bool follow, std::vector<std::string>& kept,
+                                      bool sources) {
+    Expansion expansion = expander_->expand(glob, sources);
     kept.insert(kept.end(), expansion.kept.begin(), expansion.kept.end());
     for (const std::string& path : expansion.found)
         if (const std::string real = patterns_.canonical(path); follow && real != path)
@@ -115,7 +112,7 @@ std::vector<Glob> Loading::expand_now(const Glob& glob, bool follow, std::vector
 
 /// Returns false if no object exists that the rule's patterns match. The caller then drops the rule: without
 /// a path it would match every object.
-bool Loading::expand(Rule& rule) {
+bool Loading::expand(Rule& rule, bool sources) {
     if (!expander_) return true;
     std::vector<Glob> globs;
     std::vector<std::string> kept;
@@ -123,7 +120,7 @@ bool Loading::expand(Rule& rule) {
     const bool follow = rule.action == Action::deny || rule.action == Action::kill;
     for (const Glob& glob : rule.when.path) {
         std::optional<std::vector<Glob>> found = expanded_then(glob, follow);
-        if (!found) found = expand_now(glob, follow, kept);
+        if (!found) found = expand_now(glob, follow, kept, sources);
         globs.insert(globs.end(), found->begin(), found->end());
     }
     std::sort(kept.begin(), kept.end());
@@ -136,56 +133,6 @@ bool Loading::expand(Rule& rule) {
     }
     rule.when.path = std::move(globs);
     return !rule.when.path.empty();
-}
-
-/// The current addresses of a host. A check resolves no name, because an untrusted author may have chosen it.
-/// Instead each name gets an address from a block that nobody uses (RFC 6666), so that rules and examples can
-/// be tried.
-const std::vector<IpAddress>& Loading::addresses(const std::string& host) {
-    const auto known = addresses_.find(host);
-    if (known != addresses_.end()) return known->second;
-    std::vector<IpAddress>& found = addresses_[host];
-    if (!context_.check) {
-        if (context_.earlier != nullptr) {
-            const auto then = context_.earlier->hosts.find(host);
-            if (then != context_.earlier->hosts.end()) return found = then->second;
-        }
-        if (context_.resolve && addresses_.size() <= max_hosts) found = context_.resolve(host);
-        return found;
-    }
-    IpAddress made;
-    made.v6 = true;
-    if (host == "localhost") {
-        made.bytes[15] = 1;
-        found.push_back({{127, 0, 0, 1}, false});
-    } else {
-        made.bytes[0] = 0x01;
-        made.bytes[12] = static_cast<std::uint8_t>(addresses_.size() >> 24U);
-        made.bytes[13] = static_cast<std::uint8_t>(addresses_.size() >> 16U);
-        made.bytes[14] = static_cast<std::uint8_t>(addresses_.size() >> 8U);
-        made.bytes[15] = static_cast<std::uint8_t>(addresses_.size());
-    }
-    found.push_back(made);
-    return found;
-}
-
-void Loading::resolve_host(const Rule& rule, HostPattern& host) {
-    if (host.suffix) return;
-    host.resolved = addresses(host.text);
-    if (std::find(result_.degraded.begin(), result_.degraded.end(), "host-static") == result_.degraded.end())
-        result_.degraded.emplace_back("host-static");
-    if (!host.resolved.empty()) return;
-    const std::string message = "host " + in_quotes(host.text) + " has no address now";
-    if (rule.action >= Action::deny)
-        error(rule.source, "rule " + in_quotes(rule.id) + " cannot be enforced: " + message);
-    else
-        warn(rule.source, "rule " + in_quotes(rule.id) + " matches nothing: " + message);
-}
-
-void Loading::resolve_hosts(Rule& rule) {
-    for (HostPattern& host : rule.when.host) resolve_host(rule, host);
-    if (!rule.except) return;
-    for (HostPattern& host : rule.except->host) host.resolved = addresses(host.text);
 }
 
 void Loading::check_ids() {
@@ -207,7 +154,7 @@ void Loading::merge_rules() {
     for (const auto& file : files_.all()) count += file->parsed.rules.size();
     if (count > max_rules)
         return error({}, std::to_string(count) + " rules; at most " + std::to_string(max_rules));
-    std::vector<bool> expands(sources_.built_in.size(), false);
+    std::vector<Expand> expands(sources_.built_in.size(), Expand::no);
     rules_.reserve(sources_.built_in.size() + count + sources_.option_rules.size());
     rules_.insert(rules_.end(), sources_.built_in.begin(), sources_.built_in.end());
     for (const auto& file : files_.all()) {
@@ -217,15 +164,15 @@ void Loading::merge_rules() {
         }
     }
     rules_.insert(rules_.end(), sources_.option_rules.begin(), sources_.option_rules.end());
-    expands.resize(rules_.size(), false);
+    expands.resize(rules_.size(), Expand::no);
     for (const auto& [id, pattern] : sources_.exceptions) {
         if (const Expected<void> added = add_exception(rules_, id, pattern, patterns_); !added)
             error({}, "--except " + id + '=' + pattern + ": " + added.error().text);
     }
     std::size_t kept = 0;
     for (std::size_t index = 0; index < rules_.size(); ++index) {
-        if (expands[index] && !expand(rules_[index])) continue;
-        resolve_hosts(rules_[index]);
+        if (expands[index] != Expand::no && !expand(rules_[index], expands[index] == Expand::sources))
+            continue;
         if (kept != index) rules_[kept] = std::move(rules_[index]);
         ++kept;
     }
@@ -233,23 +180,21 @@ void Loading::merge_rules() {
 }
 
 void Loading::compile() {
-    if (addresses_.size() > max_hosts)
-        error({}, std::to_string(addresses_.size()) + " host names; at most " + std::to_string(max_hosts) +
-                      " are looked up");
     const Action fallback = sources_.fallback.value_or(fallback_.value_or(Action::deny));
-    auto rules = std::make_shared<const RuleSet>(std::move(rules_), fallback);
-    for (const auto& [rule, why] : unenforceable(*rules))
-        error(rule->source, "rule " + in_quotes(rule->id) + ": " + why);
-    result_.rules = std::move(rules);
+    if (sources_.name_services && decides_look_ups(rules_, fallback)) {
+        std::vector<Rule> more = sources_.name_services();
+        rules_.insert(rules_.begin(), std::make_move_iterator(more.begin()),
+                      std::make_move_iterator(more.end()));
+    }
+    result_.rules = std::make_shared<const RuleSet>(std::move(rules_), fallback);
 }
 
 void Loading::check() {
-    const ExampleContext context{patterns_, [this](const std::string& host) { return addresses(host); }};
     std::set<std::string> named;
     for (const RuleFile* part : parts_) {
         named.insert(part->label);
         Findings findings(part->label, result_.diagnostics);
-        run_examples(part->parsed.examples, *result_.rules, context, findings);
+        run_examples(part->parsed.examples, *result_.rules, patterns_, findings);
     }
     collect_warnings(*result_.rules, {context_, patterns_, named}, result_.diagnostics);
 }
@@ -261,7 +206,8 @@ LoadedRules Loading::run() {
     compile();
     if (result_.ok() && context_.check) check();
     result_.sha256 = digest(files_, sources_);
-    result_.snapshot.hosts = std::move(addresses_);
+    if (auto own = patterns_.take_own_addresses())
+        result_.snapshot.hosts[std::string(own_name_of_host)] = std::move(*own);
     result_.snapshot.links = patterns_.take_links();
     if (!result_.ok()) result_.rules = nullptr;
     return std::move(result_);

@@ -30,6 +30,9 @@ namespace callgate::rules {
 struct LoadContext {
     /// Values of ${workdir}, ${home}, ${tmp}, ${config}: absolute and resolved.
     std::string workdir, home, tmp, config;
+    /// The home of the user's account where ${home} is another directory; else "". "~" in a rule that
+    /// restricts means both.
+    std::string account_home;
     /// Reads a whole file, at most `limit` bytes. Errors: a directory, a FIFO, too large, absent.
     std::function<Expected<std::string>(const std::string& path, std::size_t limit)> read_file;
     /// The files at start, for `expand`.
@@ -37,8 +40,8 @@ struct LoadContext {
     /// Returns the canonical form of a literal path head (symbolic links resolved), or the path itself if it
     /// does not exist.
     std::function<std::string(const std::string&)> canonical;
-    /// Returns the addresses of a literal host name, resolved at start; may be empty.
-    std::function<std::vector<IpAddress>(const std::string& host)> resolve;
+    /// Returns the addresses of this host's interfaces, for ${own}; may be empty.
+    std::function<std::vector<IpAddress>()> own_addresses;
     /// Snapshot of an earlier load, whose facts replace those of the host; may be null.
     const LoadSnapshot* earlier = nullptr;
     /// Returns the number of hard links of an object, 0 if unknown; may be empty. For the warning about
@@ -70,18 +73,21 @@ struct RuleSources {
     std::optional<Action> fallback;  // --default
     /// Rules that protect callgate itself (docs/dev/architecture.md, invariant 9).
     std::vector<Rule> built_in;
+    /// Makes the rules about the machine's own ways to look a name up. Called, and the rules added, only
+    /// where look-ups are decided; may be empty.
+    std::function<std::vector<Rule>()> name_services{};
 };
 
 struct LoadedRules {
     std::shared_ptr<const RuleSet> rules;  // null after an error
     Limits limits;
     Environment environment;
+    bool sni = false;  // connects by name go through the front (relay/front.hpp)
     std::string description;
     std::vector<Diagnostic> diagnostics;  // errors and warnings
     LoadSnapshot snapshot;
-    std::string sha256;                 // of all merged sources, canonical, hex
-    std::vector<std::string> files;     // rule files that were read; the run may not write them (invariant 9)
-    std::vector<std::string> degraded;  // "host-static", ...
+    std::string sha256;              // of all merged sources, canonical, hex
+    std::vector<std::string> files;  // rule files that were read; the run may not write them (invariant 9)
     bool stated_profile = false;
     [[nodiscard]] bool ok() const;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "rules/model/address.hpp"
 #include "rules/model/glob_program.hpp"
 
 namespace callgate::rules {
@@ -163,6 +164,22 @@ std::string PatternMaker::canonical(const std::string& path) {
     return place(path).elsewhere.value_or(path);
 }
 
+std::vector<Cidr> PatternMaker::own_blocks() {
+    if (!own_) {
+        const std::string name(own_name_of_host);
+        if (context_.earlier != nullptr && context_.earlier->hosts.contains(name))
+            own_ = context_.earlier->hosts.at(name);
+        else
+            own_ = context_.own_addresses ? context_.own_addresses() : std::vector<IpAddress>();
+    }
+    IpAddress six;
+    six.v6 = true;
+    six.bytes[15] = 1;
+    std::vector<Cidr> blocks{{make_ipv4(std::array<std::uint8_t, 4>{127, 0, 0, 0}), 8}, {six, 128}};
+    for (const IpAddress& one : *own_) blocks.push_back({one, one.v6 ? 128 : 32});
+    return blocks;
+}
+
 Expected<void> PatternMaker::count_alternatives(const Glob& glob) {
     alternatives_ += glob.branches().size();
     if (alternatives_ <= max_alternatives) return {};
@@ -184,8 +201,15 @@ Expected<void> PatternMaker::make(std::string_view pattern, bool unix_socket, st
                        (unix_socket ? ", or with \"@\" for the abstract namespace" : "")};
     Expected<std::string> text = substitute(pattern, true, true);
     if (!text) return text.error();
-    if (text->empty()) *text = "/";
-    const Expected<Glob> glob = Glob::compile(*text, GlobKind::path);
+    if (const Expected<void> made = make_text(text->empty() ? "/" : *text, into); !made) return made;
+    const bool in_home = pattern == "~" || pattern.starts_with("~/");
+    if (!in_home || !restricting_ || context_.account_home.empty()) return {};
+    return make_text(quote_glob(trimmed(context_.account_home)) + text->substr(variables_[1].quoted.size()),
+                     into);
+}
+
+Expected<void> PatternMaker::make_text(std::string_view text, std::vector<Glob>& into) {
+    const Expected<Glob> glob = Glob::compile(text, GlobKind::path);
     if (!glob) return glob.error();
     if (const Expected<void> counted = count_alternatives(*glob); !counted) return counted;
     into.push_back(*glob);

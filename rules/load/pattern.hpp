@@ -17,6 +17,7 @@
 #include "base/expected.hpp"
 #include "rules/load/loader.hpp"
 #include "rules/model/glob.hpp"
+#include "rules/model/rule.hpp"
 
 namespace callgate::rules {
 
@@ -34,6 +35,15 @@ public:
     /// `unix_socket`). Appends the glob, and one more for each literal head that passes through a symbolic
     /// link.
     [[nodiscard]] Expected<void> make(std::string_view pattern, bool unix_socket, std::vector<Glob>& into);
+
+    /// From here on patterns are of rules that restrict, or not: those that begin with "~" then mean the home
+    /// of the account as well.
+    void restricting(bool on) { restricting_ = on; }
+
+    /// The blocks of ${own}: loopback, and each address of this host at the start.
+    [[nodiscard]] std::vector<Cidr> own_blocks();
+    /// The addresses that own_blocks() took from the host; nothing if it was not called.
+    [[nodiscard]] std::optional<std::vector<IpAddress>> take_own_addresses() { return std::move(own_); }
 
     /// A name or a value with variables put in; no wildcard means anything. "~" only where `tilde`.
     [[nodiscard]] Expected<std::string> expand_literal(std::string_view text, bool tilde) const;
@@ -67,10 +77,13 @@ private:
     bool look(std::string& path);
     [[nodiscard]] Place look_at(std::string_view path, const Place& parent, std::string_view parent_path);
 
+    [[nodiscard]] Expected<void> make_text(std::string_view text, std::vector<Glob>& into);
     /// Counts the alternatives of a compiled pattern.
     [[nodiscard]] Expected<void> count_alternatives(const Glob& glob);
 
     const LoadContext& context_;
+    bool restricting_ = false;
+    std::optional<std::vector<IpAddress>> own_;
     std::size_t alternatives_ = 0;
     std::array<Variable, 4> variables_;
     std::unordered_map<std::string, Place, PathHash, std::equal_to<>> parents_;

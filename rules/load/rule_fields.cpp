@@ -7,11 +7,12 @@
 namespace callgate::rules {
 namespace {
 
-constexpr std::array<std::string_view, 9> file_keys{"$schema", "version", "description", "extends", "default",
-                                                    "rules",   "limits",  "environment", "examples"};
-constexpr std::array<std::string_view, 17> rule_keys{
-    "id",       "allow", "ask",     "deny", "kill",   "path",   "host",   "address", "port",
-    "protocol", "unix",  "program", "argv", "expand", "except", "reason", "errno"};
+constexpr std::array<std::string_view, 10> file_keys{"$schema",     "version", "description", "extends",
+                                                     "default",     "sni",     "rules",       "limits",
+                                                     "environment", "examples"};
+constexpr std::array<std::string_view, 19> rule_keys{
+    "id",   "allow",   "ask",  "deny",   "kill",   "path",   "host",  "address",  "port", "protocol",
+    "unix", "program", "argv", "expand", "except", "reason", "errno", "filtered", "tls"};
 constexpr std::array<std::string_view, 8> condition_keys{"path",     "host", "address", "port",
                                                          "protocol", "unix", "program", "argv"};
 constexpr std::array<std::string_view, 8> limit_keys{"memory", "processes",  "cpu",  "wall",

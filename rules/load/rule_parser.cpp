@@ -88,6 +88,20 @@ void parse_errno(const ParseState& state, const JsonMember& member, Rule& rule) 
     if (!rule.error) state.error(member.value, unknown_word("errno", *text, errno_names()));
 }
 
+void parse_tls(const ParseState& state, const JsonMember& member, const JsonValue& object, Rule& rule) {
+    const std::optional<std::string_view> text = want_text(state, member.value, "\"pass\"");
+    if (!text) return;
+    if (*text != "pass") return state.error(member.value, "tls " + in_quotes(*text) + ": expected \"pass\"");
+    if (!object.member("host"))
+        state.error(member, "\"tls\" has no meaning without \"host\": only connects by name are checked");
+    rule.tls_pass = true;
+}
+
+void parse_sni(const ParseState& state, const JsonValue& value, ParsedFile& file) {
+    if (value.kind() != JsonValue::Kind::boolean) return wrong_type(state, value, "true or false");
+    file.sni = value.boolean();
+}
+
 void parse_except(const ParseState& state, const JsonValue& value, Rule& rule) {
     if (!want_object(state, value, "an object of conditions")) return;
     if (value.members().empty()) return state.error(value, "an empty exception would except everything");
@@ -106,10 +120,19 @@ void parse_except(const ParseState& state, const JsonValue& value, Rule& rule) {
 
 void parse_expand(const ParseState& state, const JsonMember& member, const JsonValue& object,
                   ParsedRule& parsed) {
+    const bool sources = member.value.kind() == JsonValue::Kind::string && member.value.text() == "sources";
+    if (!sources && member.value.kind() != JsonValue::Kind::boolean)
+        return wrong_type(state, member.value, "true, false or \"sources\"");
+    if (!object.member("path")) state.error(member, "\"expand\" has no meaning without \"path\"");
+    parsed.expand = sources ? Expand::sources : member.value.boolean() ? Expand::everywhere : Expand::no;
+}
+
+void parse_filtered(const ParseState& state, const JsonMember& member, const JsonValue& object, Rule& rule) {
     if (member.value.kind() != JsonValue::Kind::boolean)
         return wrong_type(state, member.value, "true or false");
-    if (!object.member("path")) state.error(member, "\"expand\" has no meaning without \"path\"");
-    parsed.expand = member.value.boolean();
+    if (rule.action != Action::deny || !rule.operations.contains(Operation::read) || !object.member("path"))
+        state.error(member, "\"filtered\" is for rules that deny reading a \"path\"");
+    rule.filtered = member.value.boolean();
 }
 
 void parse_reason(const ParseState& state, const JsonValue& value, Rule& rule) {
@@ -128,6 +151,8 @@ void parse_member(const ParseState& state, const JsonMember& member, const JsonV
     if (member.key == "id") return parse_id(state, member.value, rule);
     if (member.key == "reason") return parse_reason(state, member.value, rule);
     if (member.key == "errno") return parse_errno(state, member, rule);
+    if (member.key == "filtered") return parse_filtered(state, member, object, rule);
+    if (member.key == "tls") return parse_tls(state, member, object, rule);
     if (member.key == "except") return parse_except(state, member.value, rule);
     if (member.key == "expand") return parse_expand(state, member, object, parsed);
     unknown_key(state, member, KeyPlace::rule);
@@ -191,6 +216,7 @@ void parse_top(const ParseState& state, const JsonMember& member, ParsedFile& fi
     if (member.key == "rules") return parse_rule_list(state, value, file);
     if (member.key == "extends") return parse_extends(state, value, file);
     if (member.key == "default") return parse_default(state, value, file);
+    if (member.key == "sni") return parse_sni(state, value, file);
     if (member.key == "limits") return parse_limits(state, value, file.limits);
     if (member.key == "environment") return parse_environment(state, value, file.environment);
     if (member.key == "examples") return parse_examples(state, value, file);
@@ -212,6 +238,7 @@ std::optional<ParsedRule> parse_rule(const ParseState& state, const JsonValue& v
     ParsedRule parsed;
     parsed.rule.source = state.findings.at(value.line(), value.column());
     const bool has_action = parse_action_key(state, value, parsed.rule);
+    state.patterns.restricting(parsed.rule.action == Action::deny || parsed.rule.action == Action::kill);
     for (const JsonMember& member : value.members()) parse_member(state, member, value, parsed);
     check_conditions(state, value, parsed.rule.when);
     if (!has_action) return std::nullopt;

@@ -5,6 +5,7 @@
 // may have written the text.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,9 +21,12 @@ namespace callgate::rules {
 
 struct ShippedProfile;
 
+/// The value of `expand`. `sources` leaves out installed packages (rules/load/expand.hpp).
+enum class Expand : std::uint8_t { no, everywhere, sources };
+
 struct ParsedRule {
     Rule rule;
-    bool expand = false;
+    Expand expand = Expand::no;
 };
 
 struct ParsedExtend {
@@ -38,6 +42,7 @@ struct ParsedExample {
 
 struct ParsedFile {
     std::optional<Action> fallback;
+    bool sni = false;
     std::string description;
     std::vector<ParsedExtend> extends;
     std::vector<ParsedRule> rules;

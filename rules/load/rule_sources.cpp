@@ -129,9 +129,11 @@ const RuleFile* RuleFiles::include(Found found, const Source& asked) {
 
 void RuleFiles::inherit(RuleFile& file) {
     file.limits = file.parsed.limits;
+    file.sni = file.parsed.sni;
     for (const RuleFile* one : file.extends) {
         file.limits = file.limits.tighter(one->limits);
         merge_environment(one->environment, file.environment);
+        file.sni = file.sni || one->sni;
         if (one->fallback) file.fallback = std::max(file.fallback.value_or(Action::allow), *one->fallback);
     }
     merge_environment(file.parsed.environment, file.environment);

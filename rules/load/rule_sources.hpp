@@ -21,6 +21,7 @@ struct RuleFile {
     std::vector<const RuleFile*> extends;
     /// The file's own default, else the strictest of what it extends.
     std::optional<Action> fallback;
+    bool sni = false;  // the file says so, or one that it extends
     Limits limits;
     Environment environment;
 };

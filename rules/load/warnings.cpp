@@ -23,6 +23,8 @@ private:
     void check_never_decides(const Rule& rule);
     void check_patterns(const Rule& rule);
     void check_pattern(const Rule& rule, const Glob& glob);
+    void check_directories(const Rule& rule);
+    void check_arguments(const Rule& rule);
     void check_execute(const Rule& rule);
     void check_links(const Rule& rule);
     void check_secrets();
@@ -81,6 +83,61 @@ void Warnings::check_patterns(const Rule& rule) {
     for (const Glob& glob : rule.except->path) check_pattern(rule, glob);
 }
 
+/// A deny of a directory by its own name leaves everything beneath it open, which is hardly ever meant. Nor
+/// does a final slash mean more.
+void Warnings::check_directories(const Rule& rule) {
+    const bool restricts = rule.action == Action::deny || rule.action == Action::kill;
+    const auto beneath = [](const std::string& directory) {
+        return in_quotes((directory == "/" ? "" : directory) + "/**");
+    };
+    const auto covered = [&rule](const std::string& directory) {
+        return std::any_of(rule.when.path.begin(), rule.when.path.end(),
+                           [&](const Glob& one) { return one.covers_hierarchy(directory); });
+    };
+    for (const Glob& glob : rule.when.path) {
+        if (glob.text().size() > 1 && glob.text().ends_with('/')) {
+            add(rule, "the final slash of " + in_quotes(glob.text()) +
+                          " means nothing: for all that lies in a directory write " +
+                          beneath(glob.text().substr(0, glob.text().find_last_not_of('/') + 1)));
+            continue;
+        }
+        for (const Glob::Branch& branch : glob.branches()) {
+            const bool directory = branch.literal && context_.host.tree != nullptr &&
+                                   context_.host.tree->kind(branch.head) == FileTree::Kind::directory;
+            if (restricts && directory && !covered(branch.head))
+                add(rule, in_quotes(branch.head) +
+                              " is a directory, and what lies in it is not covered: write " +
+                              beneath(branch.head));
+        }
+    }
+}
+
+/// Option words stand between a program and its subcommand: `git -C . push`.
+void Warnings::check_arguments(const Rule& rule) {
+    const bool restricts = rule.action != Action::allow;
+    if (!restricts || !rule.when.argv) return;
+    const std::vector<Glob>& all = *rule.when.argv;
+    std::string better;
+    bool passed = false, any_before = false;
+    for (std::size_t index = 0; index < all.size(); ++index) {
+        const std::string& text = all[index].text();
+        const bool literal = text.find_first_of("*?[{") == std::string::npos;
+        if (index > 0 && literal && !any_before) {
+            better += "\"**\", ";
+            passed = true;
+            any_before = true;
+        }
+        any_before = any_before || text == "**";
+        // The caller chooses the first argument: it need not be the program's name.
+        const bool chosen = index == 0 && literal;
+        passed = passed || chosen;
+        better += (chosen ? "\"*\"" : in_quotes(text)) + (index + 1 < all.size() ? ", " : "");
+    }
+    if (passed)
+        add(rule, "other arguments pass it, such as options before a subcommand: write \"argv\": [" + better +
+                      "]; it stays a hint to callers, not a protection");
+}
+
 void Warnings::check_execute(const Rule& rule) {
     if (!rule.operations.contains(Operation::execute)) return;
     if (rule.action == Action::allow || rule.action == Action::ask) {
@@ -117,8 +174,14 @@ void Warnings::check_rule(const Rule& rule) {
     if (!context_.named.contains(rule.source.file)) return check_links(rule);
     check_never_decides(rule);
     check_patterns(rule);
+    check_directories(rule);
+    check_arguments(rule);
     check_execute(rule);
     check_links(rule);
+    if (!rule.when.host.empty() && rules_.fallback() == Action::allow)
+        add(rule,
+            "names a host, and the default allows: nothing is confined by name, because every address can be "
+            "reached without one");
     if (rule.action == Action::allow && !rule.when.program.empty())
         add(rule,
             "depends on the asking program, which is no protection: any process that may run it can act in "

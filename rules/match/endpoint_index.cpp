@@ -34,9 +34,8 @@ void EndpointIndex::add_block(std::uint32_t rule, const Cidr& block) {
 
 void EndpointIndex::add(std::uint32_t rule, const Conditions& when) {
     if (!when.host.empty()) {
-        for (const HostPattern& host : when.host) {
-            for (const IpAddress& address : host.resolved) add_block(rule, {address, address.v6 ? 128 : 32});
-        }
+        for (const HostPattern& host : when.host)
+            (host.suffix ? suffixes_ : hosts_)[host.text.substr(host.suffix ? 2 : 0)].push_back(rule);
         return;
     }
     if (!when.address.empty()) {

@@ -13,9 +13,9 @@ std::optional<Obstacle> obstacle(const Rule& rule, const Request& request, Opera
     if (!rule.operations.contains(operation) || !may_decide(rule, request.object, fallback))
         return std::nullopt;
     const bool covered = covers_protocol(rule, request.object);
-    if (conditions_hold(rule.when, request, operation)) {
+    if (matches_when(rule, request, operation)) {
         if (!covered) return Obstacle::protocol;
-        if (rule.except && conditions_hold(*rule.except, request, operation)) return Obstacle::exception;
+        if (excepted(rule, request, operation)) return Obstacle::exception;
         return std::nullopt;  // it matches
     }
     const auto holds_without = [&](auto leave_out) {

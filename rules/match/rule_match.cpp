@@ -17,6 +17,7 @@ bool names_endpoints(const Conditions& conditions) {
 
 /// Whether the stated protocols of the rule or exception include the object's. Files have none.
 bool states_protocol(const Protocols& stated, const Object& object) {
+    if (std::holds_alternative<HostName>(object)) return stated.tcp || stated.udp;
     if (const auto* endpoint = std::get_if<Endpoint>(&object)) {
         return endpoint->protocol == Protocol::tcp ? stated.tcp : stated.udp;
     }
@@ -26,6 +27,11 @@ bool states_protocol(const Protocols& stated, const Object& object) {
     return false;
 }
 
+bool names_host(const Conditions& conditions, std::string_view name) {
+    return std::any_of(conditions.host.begin(), conditions.host.end(),
+                       [name](const HostPattern& host) { return host.matches(name); });
+}
+
 bool endpoint_holds(const Conditions& conditions, const Endpoint& endpoint) {
     if (!conditions.path.empty() || !conditions.unix_socket.empty()) return false;
     const auto holds = [](const auto& list, auto test) {
@@ -33,10 +39,21 @@ bool endpoint_holds(const Conditions& conditions, const Endpoint& endpoint) {
     };
     return holds(conditions.port, [&](const PortRange& range) { return range.contains(endpoint.port); }) &&
            holds(conditions.address, [&](const Cidr& block) { return block.contains(endpoint.address); }) &&
-           holds(conditions.host, [&](const HostPattern& host) {
-               return std::find(host.resolved.begin(), host.resolved.end(), endpoint.address) !=
-                      host.resolved.end();
-           });
+           (conditions.host.empty() ||
+            std::any_of(endpoint.names.begin(), endpoint.names.end(),
+                        [&](const std::string& name) { return names_host(conditions, name); }));
+}
+
+/// Whether connects to `name` satisfy the conditions: some of them, or with `every` all of them. The port is
+/// not known yet. A condition on addresses alone names no host, so it brings no look-up.
+bool look_up_holds(const Conditions& conditions, std::string_view name, bool every) {
+    if (!conditions.path.empty() || !conditions.unix_socket.empty()) return false;
+    if (!conditions.host.empty()) {
+        if (!names_host(conditions, name)) return false;
+    } else if (!conditions.address.empty()) {
+        return false;
+    }
+    return !every || (conditions.address.empty() && conditions.port.empty());
 }
 
 /// `own` are the globs for names of this kind of object, `foreign` those of the other kind.
@@ -44,7 +61,9 @@ bool name_holds(const std::vector<Glob>& own, const std::vector<Glob>& foreign, 
     return own.empty() ? foreign.empty() : any_matches(own, name);
 }
 
-bool object_holds(const Conditions& conditions, const Object& object) {
+bool object_holds(const Conditions& conditions, const Object& object, bool every) {
+    if (const auto* host = std::get_if<HostName>(&object))
+        return look_up_holds(conditions, host->name, every);
     if (const auto* endpoint = std::get_if<Endpoint>(&object)) return endpoint_holds(conditions, *endpoint);
     if (names_endpoints(conditions)) return false;
     if (const auto* file = std::get_if<FileObject>(&object)) {
@@ -86,11 +105,23 @@ bool other_conditions_hold(const Conditions& conditions, const Request& request,
     return operation == Operation::execute && arguments_match(*conditions.argv, request.arguments);
 }
 
-bool conditions_hold(const Conditions& conditions, const Request& request, Operation operation) {
+bool conditions_hold(const Conditions& conditions, const Request& request, Operation operation, bool every) {
     const bool file = std::holds_alternative<FileObject>(request.object);
     if (!file && conditions.protocol.stated() && !states_protocol(conditions.protocol, request.object))
         return false;
-    return object_holds(conditions, request.object) && other_conditions_hold(conditions, request, operation);
+    if (every && std::holds_alternative<HostName>(request.object) && conditions.protocol.stated() &&
+        !(conditions.protocol.tcp && conditions.protocol.udp))
+        return false;
+    return object_holds(conditions, request.object, every) &&
+           other_conditions_hold(conditions, request, operation);
+}
+
+bool matches_when(const Rule& rule, const Request& request, Operation operation) {
+    return conditions_hold(rule.when, request, operation, rule.action >= Action::deny);
+}
+
+bool excepted(const Rule& rule, const Request& request, Operation operation) {
+    return rule.except && conditions_hold(*rule.except, request, operation, rule.action < Action::deny);
 }
 
 bool covers_protocol(const Rule& rule, const Object& object) {
@@ -110,8 +141,8 @@ bool may_decide(const Rule& rule, const Object& object, Action fallback) {
 
 bool rule_matches(const Rule& rule, const Request& request, Operation operation, Action fallback) {
     return rule.operations.contains(operation) && may_decide(rule, request.object, fallback) &&
-           covers_protocol(rule, request.object) && conditions_hold(rule.when, request, operation) &&
-           !(rule.except && conditions_hold(*rule.except, request, operation));
+           covers_protocol(rule, request.object) && matches_when(rule, request, operation) &&
+           !excepted(rule, request, operation);
 }
 
 }  // namespace callgate::rules

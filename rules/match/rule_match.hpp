@@ -12,7 +12,16 @@ namespace callgate::rules {
 /// Whether all present conditions hold for `operation`. A file can satisfy `path`, an endpoint `host`,
 /// `address` and `port`, a unix socket `unix`. A condition of another kind fails. With both `path` and
 /// `unix`, the first applies to files and the second to unix sockets.
-[[nodiscard]] bool conditions_hold(const Conditions& conditions, const Request& request, Operation operation);
+///
+/// A host name that is looked up can still be connected to on any port and by either protocol. With `every`
+/// the conditions must hold for all of these connects, else for one of them.
+[[nodiscard]] bool conditions_hold(const Conditions& conditions, const Request& request, Operation operation,
+                                   bool every);
+
+/// Whether the rule's conditions hold, and whether its exception does. A look-up is allowed where some
+/// connect may be, and denied only where every connect is.
+[[nodiscard]] bool matches_when(const Rule& rule, const Request& request, Operation operation);
+[[nodiscard]] bool excepted(const Rule& rule, const Request& request, Operation operation);
 
 /// Like `conditions_hold`, without the conditions that an index has tested already: `path`, or `unix`.
 [[nodiscard]] bool other_conditions_hold(const Conditions& conditions, const Request& request,

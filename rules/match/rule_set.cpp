@@ -44,6 +44,16 @@ void prepare(const Conditions& conditions) {
     for (const Glob& glob : *conditions.argv) glob.prepare();
 }
 
+bool opens_udp_sockets(const Rule& rule) {
+    return rule.action < Action::deny && rule.operations.intersects(network_operations) &&
+           rule.when.protocol.udp;
+}
+
+bool names_hosts(const Rule& rule) {
+    return rule.operations.contains(Operation::connect) &&
+           (!rule.when.host.empty() || (rule.except && !rule.except->host.empty()));
+}
+
 /// The index for evaluation: pointers into the rules.
 class Index {
 public:
@@ -61,6 +71,8 @@ public:
     /// Rules without a name condition: for every file, for every unix socket.
     std::vector<std::uint32_t> all_files, all_sockets;
     EndpointIndex endpoints;
+    /// Rules that can decide about the look-up of a name.
+    std::vector<std::uint32_t> look_ups;
 
 private:
     void add(std::uint32_t number, const Rule& rule);
@@ -90,7 +102,10 @@ void Index::add(std::uint32_t number, const Rule& rule) {
 
 void Index::add_network(std::uint32_t number, const Rule& rule) {
     const Conditions& when = rule.when;
-    if (when.path.empty() && when.unix_socket.empty()) endpoints.add(number, when);
+    if (when.path.empty() && when.unix_socket.empty()) {
+        endpoints.add(number, when);
+        if (rule.operations.contains(Operation::connect)) look_ups.push_back(number);
+    }
     if (!when.host.empty() || !when.address.empty() || !when.port.empty()) return;
     for (const Glob& glob : when.unix_socket) sockets.add(number, glob);
     if (when.unix_socket.empty() && when.path.empty()) all_sockets.push_back(number);
@@ -98,11 +113,16 @@ void Index::add_network(std::uint32_t number, const Rule& rule) {
 
 }  // namespace
 
+bool decides_look_ups(std::span<const Rule> rules, Action fallback) {
+    if (std::ranges::any_of(rules, names_hosts)) return true;
+    return fallback == Action::ask && std::ranges::none_of(rules, opens_udp_sockets);
+}
+
 struct RuleSet::Contents {
     std::vector<Rule> rules;
     Action fallback = Action::deny;
     bool needs_program = false, needs_arguments = false;
-    bool opens_udp = false, opens_unix_datagram = false;
+    bool opens_udp = false, opens_unix_datagram = false, look_ups = false;
     MadeOnce<Index> index;
 
     class Search;
@@ -119,6 +139,7 @@ struct RuleSet::Contents {
 RuleSet::Contents::Contents(std::vector<Rule> all, Action otherwise)
     : rules(std::move(all)), fallback(otherwise) {
     for (const Rule& rule : rules) note(rule);
+    look_ups = rules::decides_look_ups(rules, fallback);
 }
 
 void RuleSet::Contents::note(const Rule& rule) {
@@ -127,7 +148,7 @@ void RuleSet::Contents::note(const Rule& rule) {
     needs_arguments = needs_arguments || when.argv || (rule.except && rule.except->argv);
     const bool opens = (rule.action == Action::allow || rule.action == Action::ask) &&
                        rule.operations.intersects(network_operations);
-    opens_udp = opens_udp || (opens && when.protocol.udp);
+    opens_udp = opens_udp || opens_udp_sockets(rule);
     opens_unix_datagram = opens_unix_datagram || (opens && when.protocol.datagram);
 }
 
@@ -171,6 +192,14 @@ public:
         });
     }
 
+    void operator()(const HostName& /*host*/) {
+        for (const std::uint32_t number : index_.look_ups) {
+            offer(number, [&](Operation operation) {
+                return rule_matches(all_.rules[number], request_, operation, all_.fallback);
+            });
+        }
+    }
+
     /// The strictest verdict over the operations; for equal ones that of the first operation.
     [[nodiscard]] Verdict strictest() const {
         Rank strictest = 0;
@@ -211,7 +240,7 @@ private:
         offer(number, [&](Operation operation) {
             return index_.digests[number].only_name ||
                    (other_conditions_hold(rule.when, request_, operation) &&
-                    !(rule.except && conditions_hold(*rule.except, request_, operation)));
+                    !excepted(rule, request_, operation));
         });
     }
 
@@ -270,6 +299,7 @@ bool RuleSet::may_ask() const {
 }
 bool RuleSet::needs_program() const { return contents_->needs_program; }
 bool RuleSet::needs_arguments() const { return contents_->needs_arguments; }
+bool RuleSet::decides_look_ups() const { return contents_->look_ups; }
 bool RuleSet::opens_udp() const { return contents_->opens_udp; }
 bool RuleSet::opens_unix_datagram() const { return contents_->opens_unix_datagram; }
 

@@ -45,6 +45,8 @@ public:
     [[nodiscard]] bool needs_program() const;
     /// Whether some rule has an `argv` condition, so that requests to execute must name their arguments.
     [[nodiscard]] bool needs_arguments() const;
+    /// See below.
+    [[nodiscard]] bool decides_look_ups() const;
     /// Whether an allow or ask rule names protocol "udp" (internet) or "datagram" (unix): only then can such
     /// sockets be made.
     [[nodiscard]] bool opens_udp() const;
@@ -54,5 +56,10 @@ private:
     struct Contents;
     std::unique_ptr<const Contents> contents_;
 };
+
+/// Whether look-ups of names are decided one by one: a rule about connects names hosts, or the default asks.
+/// Not where the default asks and a rule opens UDP: such rules say themselves which name servers may be
+/// asked.
+[[nodiscard]] bool decides_look_ups(std::span<const Rule> rules, Action fallback);
 
 }  // namespace callgate::rules

@@ -162,6 +162,34 @@ Expected<PortRange> parse_ports(std::string_view text) {
     return PortRange{static_cast<std::uint16_t>(*first), static_cast<std::uint16_t>(*last)};
 }
 
+namespace {
+
+/// The form to write in place of a URL, or of a name with a port; "" for anything else.
+std::string right_form(std::string_view text) {
+    std::string_view rest = text;
+    const std::size_t scheme = rest.find("://");
+    if (scheme != std::string_view::npos) rest.remove_prefix(scheme + 3);
+    const std::size_t path = rest.find_first_of("/?#");
+    rest = rest.substr(0, path);
+    rest = rest.substr(rest.rfind('@') + 1);
+    const std::size_t colon = rest.find(':');
+    const std::string_view name = rest.substr(0, colon);
+    const bool has_port = colon != std::string_view::npos;
+    const auto port = has_port ? parse_decimal(rest.substr(colon + 1), 65535) : std::nullopt;
+    const bool other_form = scheme != std::string_view::npos || path != std::string_view::npos || has_port;
+    if (!other_form || !valid_name(name) || (has_port && !port)) return {};
+    std::string form = scheme != std::string_view::npos ? " is a URL"
+                       : has_port                       ? " has a port"
+                                                        : " has a path";
+    form += ": write \"host\": \"" + std::string(name) + '"';
+    if (has_port) return form + ", \"port\": " + std::to_string(*port);
+    if (text.starts_with("https://")) return form + ", \"port\": 443";
+    if (text.starts_with("http://")) return form + ", \"port\": 80";
+    return form;
+}
+
+}  // namespace
+
 Expected<HostPattern> parse_host(std::string_view text) {
     if (std::any_of(text.begin(), text.end(),
                     [](char byte) { return static_cast<unsigned char>(byte) >= 0x80; }))
@@ -177,6 +205,7 @@ Expected<HostPattern> parse_host(std::string_view text) {
     pattern.suffix = pattern.text.starts_with("*.");
     const std::string_view name = std::string_view(pattern.text).substr(pattern.suffix ? 2 : 0);
     if (!valid_name(name)) {
+        if (const std::string form = right_form(text); !form.empty()) return Problem{quoted(text) + form};
         const bool any = text == "*";
         return Problem{quoted(text) + " is not a host name or *.suffix" +
                        (any ? " (leave `host` out to match every host)" : "")};

@@ -40,6 +40,15 @@ struct Endpoint {
     IpAddress address;
     std::uint16_t port = 0;
     Protocol protocol = Protocol::tcp;
+    /// The names whose look-ups gave this address to the run: lower case, without a final dot. Conditions on
+    /// hosts are about them; an address that no look-up gave has none.
+    std::span<const std::string> names{};
+};
+
+/// A host name that is about to be looked up, in the same form. A look-up is the first part of a connect: its
+/// operation is `connect`, and the port is not known yet.
+struct HostName {
+    std::string_view name;
 };
 
 /// A unix socket: an absolute resolved path, or "@name" in the abstract namespace (name without its NUL).
@@ -48,7 +57,7 @@ struct UnixObject {
     UnixType type = UnixType::stream;
 };
 
-using Object = std::variant<FileObject, Endpoint, UnixObject>;
+using Object = std::variant<FileObject, Endpoint, UnixObject, HostName>;
 
 struct Request {
     OperationSet operations;

@@ -16,4 +16,10 @@ bool Cidr::contains(const IpAddress& other) const {
     return (difference >> (8 - rest)) == 0;
 }
 
+bool HostPattern::matches(std::string_view name) const {
+    if (!suffix) return name == text;
+    const std::string_view ending = std::string_view(text).substr(1);  // ".suffix"
+    return name.size() > ending.size() && name.ends_with(ending);
+}
+
 }  // namespace callgate::rules

@@ -32,12 +32,12 @@ struct Cidr {
 
 using callgate::PortRange;
 
-/// A host condition: `name`, or `*.suffix`. ASCII, lower case. `resolved` holds the addresses that the
-/// supervisor found for a literal name at start (`degraded: host-static`).
+/// A host condition: `name`, or `*.suffix`. ASCII, lower case, without a final dot.
 struct HostPattern {
     std::string text;
     bool suffix = false;
-    std::vector<IpAddress> resolved;
+    /// Whether it names this host: `*.suffix` is every name below the suffix, and not the suffix itself.
+    [[nodiscard]] bool matches(std::string_view name) const;
     bool operator==(const HostPattern&) const = default;
 };
 
@@ -71,6 +71,10 @@ struct Rule {
     std::string reason;
     /// errno number for a denial, if the rule states one.
     std::optional<int> error;
+    /// Deny only: a run that only reads a settings file of a known format gets a copy without credentials.
+    bool filtered = false;
+    /// Connects by name that the rule allows go past the check of the TLS server's name.
+    bool tls_pass = false;
     /// A rule that protects callgate (invariant 9): it cannot be removed, and `plan` shows it.
     bool built_in = false;
     Source source;

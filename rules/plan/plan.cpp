@@ -264,6 +264,7 @@ Plan make_plan(const RuleSet& rules, const PlanInput& input) {
     plan.record = input.record;
     plan.udp = rules.opens_udp();
     plan.unix_datagram = rules.opens_unix_datagram();
+    plan.look_ups = rules.decides_look_ups();
     hold_what_abi_holds(plan);
     const bool losses = input.reasons || input.record == RecordMode::minimal;  // only then read
     PathPlan paths = plan_paths(rules, input.landlock_abi >= 1 ? input.tree : nullptr, losses);
@@ -280,6 +281,11 @@ Plan make_plan(const RuleSet& rules, const PlanInput& input) {
     plan.notify_only_execute = std::any_of(paths.grants.begin(), paths.grants.end(),
                                            [](const Grant& grant) { return grant.notify_only_execute; });
     plan_contests(plan, rules, paths, connect, bind);
+    if (plan.look_ups && !plan.notified.contains(Operation::connect)) {
+        Reasons names(input.reasons);
+        names.add("default", "names are looked up over connects");
+        add_contest(plan, Operation::connect, names);
+    }
     plan.grants = std::move(paths.grants);
     if (input.reasons) plan.tiers = tiers_of(rules, plan, paths.losses);
     return plan;

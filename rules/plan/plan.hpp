@@ -112,6 +112,9 @@ struct Plan {
     bool notify_only_execute = false;
     /// Kinds of datagram sockets that can be created.
     bool udp = false, unix_datagram = false;
+    /// Look-ups of names are decided one by one (RuleSet::decides_look_ups). Every connect is then notified,
+    /// as name servers are reached by it, and so is the creation of UDP sockets.
+    bool look_ups = false;
     /// `minimal` only: no rule could allow connect or bind of a unix socket. The filter must then refuse
     /// socket(AF_UNIX) with EACCES (socketpair stays), because connect is not notified.
     bool unix_closed = false;
@@ -127,10 +130,6 @@ struct Plan {
 };
 
 [[nodiscard]] Plan make_plan(const RuleSet& rules, const PlanInput& input);
-
-/// Rules that this version cannot enforce, each with the reason (a sentence without a full stop). They are
-/// reported as errors, never ignored.
-[[nodiscard]] std::vector<std::pair<const Rule*, std::string>> unenforceable(const RuleSet& rules);
 
 /// The operations that the grants allow by path, for the handling of a call. Immutable except for `forget`.
 class StaticGrants {

@@ -39,6 +39,7 @@ Plan make_audit_plan(const RuleSet& enforced, const Plan& observed, const PlanIn
     if (observed.notified.contains(Operation::connect) || !observed.udp || !observed.unix_datagram)
         plan.notified |= Operation::connect;
     if (!observed.udp || !observed.unix_datagram) plan.notified |= Operation::bind;
+    plan.look_ups = observed.look_ups;
     plan.record = input.record;
     return plan;
 }

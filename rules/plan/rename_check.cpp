@@ -21,6 +21,7 @@ constexpr OperationSet carrying_in{Operation::create, Operation::modify};
 OperationSet concerning(MovedKind kind) {
     switch (kind) {
         case MovedKind::file:
+        case MovedKind::link:
             return of_file;
         case MovedKind::socket:
             return of_socket;
@@ -118,6 +119,10 @@ struct RenameCheck::Rules {
         std::call_once(made_, [this] { make(); });
         return named_;
     }
+    [[nodiscard]] const LinkNames& links() const {
+        std::call_once(links_made_, [this] { links_.emplace(set); });
+        return *links_;
+    }
     /// The first operation that becomes freer if the object at `old_path` gets the name `new_path`.
     [[nodiscard]] Finding freed(const MoveRequest& move, OperationSet operations) const;
 
@@ -127,6 +132,8 @@ private:
 
     mutable std::once_flag made_;
     mutable std::vector<NamedRule> named_;
+    mutable std::once_flag links_made_;
+    mutable std::optional<LinkNames> links_;
 };
 
 namespace {
@@ -248,7 +255,27 @@ RenameCheck::RenameCheck(const RuleSet& rules, const StaticGrants& grants)
 RenameCheck::RenameCheck(RenameCheck&&) noexcept = default;
 RenameCheck::~RenameCheck() = default;
 
+Verdict RenameCheck::evaluate_link(std::string_view path, int error) const {
+    const Rule* const rule = check_enabled("link-names") ? rules_->links().reserving(path) : nullptr;
+    if (rule == nullptr) return {.action = Action::allow, .operation = Operation::create};
+    return {.action = Action::deny,
+            .decided_by = DecidedBy::rule,
+            .rule = rule,
+            .operation = Operation::create,
+            .error = error};
+}
+
+bool RenameCheck::reserves(std::string_view path) const { return rules_->links().reserving(path) != nullptr; }
+
+std::vector<LinkNames::Reserved> RenameCheck::reserved_beneath(std::string_view directory) const {
+    return rules_->links().beneath(directory);
+}
+
 MoveVerdict RenameCheck::evaluate(const MoveRequest& request) const {
+    if (request.kind == MovedKind::link) {
+        const Verdict verdict = evaluate_link(request.new_path, EXDEV);
+        if (verdict.action != Action::allow) return {false, MoveVerdict::Because::link_reserved, verdict};
+    }
     if (!check_enabled("rename-check")) return {};
     Finding finding = rules_->freed(request, concerning(request.kind));
     if (!finding.found() && check_enabled("moved-grants") && rules_->grants.may_carry(request.old_path)) {

@@ -10,6 +10,8 @@
 // A static grant is attached to an inode and moves with it. At a name where less is allowed, the kernel would
 // permit what the rules deny. So an object that may carry a grant is not moved there.
 //
+// A symbolic link is also held to the names of rules/plan/link_names.hpp, whoever gives it its name.
+//
 // An attacker controls both names (any bytes but NUL). Pure; any thread; the cost is that of the rules whose
 // literal heads touch one of the names.
 #pragma once
@@ -19,11 +21,12 @@
 #include <string_view>
 
 #include "rules/match/rule_set.hpp"
+#include "rules/plan/link_names.hpp"
 #include "rules/plan/plan.hpp"
 
 namespace callgate::rules {
 
-enum class MovedKind : std::uint8_t { file, directory, socket };
+enum class MovedKind : std::uint8_t { file, directory, socket, link };
 
 /// Both names are absolute and resolved. For RENAME_EXCHANGE, each object is checked in its own direction.
 struct MoveRequest {
@@ -37,7 +40,8 @@ struct MoveVerdict {
         restriction_lost,  // a deny, ask or kill at or beneath the old name does not match at the new
                            // one
         allowance_gained,  // an allow or ask at or beneath the new name did not match at the old one
-        grant_would_move   // it carries a static grant, and less is allowed at the new name
+        grant_would_move,  // it carries a static grant, and less is allowed at the new name
+        link_reserved      // a symbolic link may not stand at the new name
     };
     bool allowed = true;
     Because because = Because::nothing;
@@ -54,6 +58,14 @@ public:
     ~RenameCheck();
 
     [[nodiscard]] MoveVerdict evaluate(const MoveRequest& request) const;
+
+    /// The verdict on a symbolic link that gets the name `path`, made or moved: allowed, or a denial with
+    /// `error`.
+    [[nodiscard]] Verdict evaluate_link(std::string_view path, int error) const;
+    /// Whether `evaluate_link` refuses a link at `path`, or at some name beneath it.
+    [[nodiscard]] bool reserves(std::string_view path) const;
+    /// The names strictly beneath `directory` at which no link may stand, nor at a directory above them.
+    [[nodiscard]] std::vector<LinkNames::Reserved> reserved_beneath(std::string_view directory) const;
 
     /// Whether the entries of a moved directory must be checked, because create or modify is more restricted
     /// beneath the new name. The caller then gives each entry (10,000 at most, else it refuses) to

@@ -119,8 +119,19 @@ void ApprovalService::start() {
         questions_.open(true);
     }
     if (run_.terminal != nullptr) {
-        questions_.open(true);
-        run_.terminal->start(questions_, *this, run_.run, settings_.config_directory);
+        const bool asks = asks_on_terminal() && (run_.may_ask || settings_.who == AskSettings::Who::terminal);
+        if (asks_on_terminal()) questions_.open(true);
+        if (!run_.terminal->start(questions_, *this, run_.run, settings_.config_directory, asks) && asks) {
+            if (settings_.who == AskSettings::Who::terminal) {
+                run_.terminal->stop();
+                throw std::runtime_error(
+                    "--ask tty: the terminal does not answer where its cursor is, so nobody could know "
+                    "whether "
+                    "a question is seen; give --ask socket, and answer with callgate approve");
+            }
+            lost_terminal_ = true;
+            update_reachability();
+        }
     }
     opening_.expires_after(socket_delay);
     opening_.async_wait([this](const boost::system::error_code& error) {
@@ -135,6 +146,12 @@ void ApprovalService::stop() {
     questions_.open(false);
     connections_.clear();
     socket_.reset();
+}
+
+bool ApprovalService::asks_on_terminal() const {
+    using Who = AskSettings::Who;
+    return run_.terminal != nullptr && !lost_terminal_ &&
+           (settings_.who == Who::terminal || settings_.who == Who::automatic);
 }
 
 std::int64_t ApprovalService::now_ns() { return monotonic_ns(); }
@@ -199,7 +216,7 @@ void ApprovalService::update_reachability() {
     if (stopped_) return;
     const bool attached =
         std::ranges::any_of(connections_, [](const auto& one) { return one->session().authenticated(); });
-    if (run_.terminal != nullptr && !lost_terminal_) return;  // it says so when it is gone
+    if (asks_on_terminal()) return;  // it says so when it is gone
     switch (settings_.who) {
         case AskSettings::Who::never:
             return;

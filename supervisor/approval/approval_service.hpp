@@ -56,7 +56,8 @@ public:
         boost::asio::io_context& loop;
         std::string run;
         audit::Log* log = nullptr;     // null: nothing is recorded
-        Terminal* terminal = nullptr;  // --ask tty, or auto with a terminal
+        Terminal* terminal = nullptr;  // the command has one of its own
+        bool may_ask = true;           // some rule asks
         pid_t guardian = -1;           // its descendants never answer
     };
     /// `owner` outlives the service.
@@ -86,6 +87,8 @@ private:
     void terminal_lost() override;
     void foreground_regained() override { owner_.foreground_regained(); }
 
+    /// Questions are asked on the terminal.
+    [[nodiscard]] bool asks_on_terminal() const;
     void synchronise();
     void tick();
     void open_socket();

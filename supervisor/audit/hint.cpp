@@ -7,6 +7,7 @@
 
 #include "base/escape.hpp"
 #include "rules/load/pattern.hpp"
+#include "rules/model/address.hpp"
 #include "rules/model/rule.hpp"
 #include "supervisor/audit/write/format.hpp"
 #include "supervisor/run/report.hpp"
@@ -46,6 +47,7 @@ std::optional<std::string> literal_pattern(std::string_view bytes) {
 std::optional<std::string> exception_pattern(const rules::Object& object) {
     if (const auto* file = std::get_if<rules::FileObject>(&object)) return literal_pattern(file->path);
     if (const auto* local = std::get_if<rules::UnixObject>(&object)) return literal_pattern(local->name);
+    if (const auto* host = std::get_if<rules::HostName>(&object)) return std::string(host->name);
     return endpoint_text(std::get<rules::Endpoint>(object));
 }
 
@@ -65,6 +67,11 @@ std::optional<std::string> allowing_option(const rules::Object& object, Operatio
         const std::string name(local->name);
         return (binds ? "--bind " : "--connect ") +
                shell_quote(name.starts_with('@') ? name : "unix:" + name);
+    }
+    if (const auto* host = std::get_if<rules::HostName>(&object)) {
+        // A raw query may hold anything; an option takes only names that hosts can have.
+        if (!rules::parse_host(host->name)) return std::nullopt;
+        return "--connect " + shell_quote(std::string(host->name));
     }
     const auto& endpoint = std::get<rules::Endpoint>(object);
     if (!binds) return "--connect " + shell_quote(endpoint_text(endpoint));
@@ -130,6 +137,7 @@ std::string object_text(const Decision& decision) {
     const rules::Object object = judged_object(decision);
     if (const auto* file = std::get_if<rules::FileObject>(&object)) return std::string(file->path);
     if (const auto* local = std::get_if<rules::UnixObject>(&object)) return std::string(local->name);
+    if (const auto* host = std::get_if<rules::HostName>(&object)) return std::string(host->name);
     return endpoint_text(std::get<rules::Endpoint>(object));
 }
 
@@ -156,6 +164,16 @@ std::string hint(const Decision& decision, const rules::RuleSet& rules) {
     }
     if (!found.not_allowed.empty() && !add(allowing_option(object, found.not_allowed))) return {};
     return text;
+}
+
+std::string offered_hint(const Decision& decision, const rules::RuleSet* rules) {
+    const auto restricts = [](const rules::Rule* rule) {
+        return rule->action == Action::deny || rule->action == Action::kill;
+    };
+    if (decision.verdict.rule != nullptr && restricts(decision.verdict.rule)) return {};
+    if (rules == nullptr) return hint(decision);
+    const Obstacles found = obstacles(decision, *rules, judged_object(decision));
+    return std::ranges::any_of(found.restricting, restricts) ? "" : hint(decision, *rules);
 }
 
 }  // namespace callgate

@@ -45,6 +45,9 @@ void handle_inode_flags(FileCall& context);
 // exec/execute.cpp
 void handle_execute(ExecCall& context);
 
+// network/socket.cpp
+void handle_socket(NetworkCall& context);
+
 // network/connect.cpp
 void handle_connect(NetworkCall& context);
 

@@ -1,10 +1,13 @@
 // `callgate audit`: arguments for the readers of logs.
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <ext/stdio_sync_filebuf.h>
 #include <ostream>
 #include <sstream>
 
 #include "base/number.hpp"
+#include "base/words.hpp"
 #include "supervisor/approval/recorded_answers.hpp"
 #include "supervisor/audit/report/report.hpp"
 #include "supervisor/audit/verbs/export.hpp"
@@ -53,20 +56,37 @@ std::size_t read_lines(const Arguments& arguments) {
     return *lines;
 }
 
+/// An audit verb, and the options that fit it.
+struct AuditVerb {
+    std::string_view name;
+    std::string_view options;  // separated by spaces
+    bool filters = false;      // those that choose records, too
+};
+constexpr std::string_view filters = "verdict operation rule object program tree since until";
+constexpr std::array audit_verbs = {
+    AuditVerb{"show", "json", true},
+    AuditVerb{"tail", "json follow lines", true},
+    AuditVerb{"summary", "json by", true},
+    AuditVerb{"export", "format", true},
+    AuditVerb{"verify", "json head key"},
+    AuditVerb{
+        "replay",
+        "json rules profile rules-json no-user-rules read write execute deny connect bind except default"},
+    AuditVerb{"suggest", "json into"},
+    AuditVerb{"report", "html markdown"},
+    AuditVerb{"ls", "json"},
+    AuditVerb{"last", "json"},
+    AuditVerb{"prune", "json keep"},
+};
+
 /// An option that belongs to another verb of `audit` is wrong use. A variable is ignored, because it may be
 /// there for other commands.
-void refuse_options(const Arguments& arguments, std::string_view verb,
-                    std::initializer_list<std::string_view> names) {
-    for (const std::string_view name : names)
-        if (arguments.given(name))
-            throw Failure("option " + arguments.origin(name) + " does not fit callgate audit " +
-                          std::string(verb) + "; see callgate audit --help");
-}
-
-void refuse_rule_options(const Arguments& arguments, std::string_view verb) {
-    refuse_options(arguments, verb,
-                   {"rules", "profile", "rules-json", "no-user-rules", "read", "write", "execute", "deny",
-                    "connect", "bind", "except", "default"});
+void refuse_other_options(const Arguments& arguments, const AuditVerb& verb) {
+    for (const OptionSpec* option : options(*find_verb("audit")))
+        if (arguments.given(option->name) && !has_word(verb.options, option->name) &&
+            !(verb.filters && has_word(filters, option->name)))
+            throw Failure("option " + arguments.origin(option->name) + " does not fit callgate audit " +
+                          std::string(verb.name) + "; see callgate audit --help");
 }
 
 audit::VerifyOptions read_verify(const Arguments& arguments, const audit::LogChoice& log) {
@@ -98,7 +118,7 @@ int replay(const Arguments& arguments, const audit::LogChoice& log, const Places
         rules::LoadContext context = host_context(places, start.workdir, start.temporary_directory, tree);
         if (!start.home.empty()) context.home = start.home;
         if (!start.config.empty()) context.config = start.config;
-        context.earlier = &start.surroundings;
+        context.earlier = &start.snapshot;
         CompiledRules compiled =
             compile_rules(arguments, places, context,
                           {.own_files = {}, .warnings = false, .reasons = false, .built_in = false});
@@ -136,49 +156,27 @@ int dispatch_audit(const Arguments& arguments, const std::string& verb, std::ost
     const std::string& state = places.state;
     if (arguments.rest().size() > 2 && verb != "suggest")
         throw Failure("callgate audit " + verb + " takes one log; see callgate audit --help");
-    if (verb != "report") refuse_options(arguments, verb, {"html", "markdown"});
-    if (verb != "replay") refuse_rule_options(arguments, verb);
     const bool json = arguments.has("json");
     const audit::ShowOptions show{.log = {.state = state, .log = log},
                                   .filter = read_filter(arguments),
                                   .json = json,
                                   .colour = audit::colour_wanted(STDOUT_FILENO)};
-    if (verb == "show") {
-        refuse_options(arguments, verb, {"into", "format", "follow", "lines", "by", "head", "key", "keep"});
-        return audit::show(standard_output(), errors, show);
-    }
-    if (verb == "tail") {
-        refuse_options(arguments, verb, {"into", "format", "by", "head", "key", "keep"});
+    if (verb == "show") return audit::show(standard_output(), errors, show);
+    if (verb == "tail")
         return audit::tail(standard_output(), errors,
                            {.show = show, .lines = read_lines(arguments), .follow = arguments.has("follow")});
-    }
-    if (verb == "summary") {
-        refuse_options(arguments, verb, {"into", "format", "follow", "lines", "head", "key", "keep"});
+    if (verb == "summary")
         return audit::summary(standard_output(), errors,
                               {.log = show.log,
                                .filter = show.filter,
                                .by = arguments.value("by").value_or("rule"),
                                .json = json});
-    }
-    if (verb == "export") {
-        refuse_options(arguments, verb, {"into", "follow", "lines", "by", "head", "key", "keep", "json"});
+    if (verb == "export")
         return audit::export_log(
             standard_output(), errors,
             {.log = show.log, .filter = show.filter, .format = arguments.value("format").value_or("")});
-    }
-    refuse_options(arguments, verb,
-                   {"format", "follow", "lines", "by", "verdict", "operation", "rule", "object", "program",
-                    "tree", "since", "until"});
-    refuse_options(arguments, verb,
-                   verb == "verify"  ? std::initializer_list<std::string_view>{"keep"}
-                   : verb == "prune" ? std::initializer_list<std::string_view>{"head", "key"}
-                                     : std::initializer_list<std::string_view>{"head", "key", "keep"});
-    if (verb != "suggest") refuse_options(arguments, verb, {"into"});
     if (verb == "replay") return replay(arguments, show.log, places, errors);
-    if (verb == "report") {
-        refuse_options(arguments, verb, {"json"});
-        return report(arguments, show.log, errors);
-    }
+    if (verb == "report") return report(arguments, show.log, errors);
     if (verb == "suggest") {
         const audit::SuggestOptions options{.state = state,
                                             .logs = {arguments.rest().begin() + 1, arguments.rest().end()},
@@ -199,24 +197,23 @@ int dispatch_audit(const Arguments& arguments, const std::string& verb, std::ost
 
 int audit_log(const Arguments& arguments) {
     const std::string& verb = arguments.rest()[0];
-    constexpr std::string_view known[] = {"show",   "tail", "summary", "verify", "replay", "suggest",
-                                          "report", "ls",   "last",    "prune",  "export"};
-    if (std::find(std::begin(known), std::end(known), verb) == std::end(known)) {
-        const std::string near = suggestion(verb, known);
+    const auto* const known = std::ranges::find(audit_verbs, verb, &AuditVerb::name);
+    if (known == audit_verbs.end()) {
+        std::vector<std::string_view> names;
+        for (const AuditVerb& one : audit_verbs) names.push_back(one.name);
+        const std::string near = suggestion(verb, names);
         throw Failure("unknown verb callgate audit " + verb +
                       (near.empty() ? "; see callgate audit --help" : near));
     }
+    refuse_other_options(arguments, *known);
     std::ostringstream errors;
     const int status = dispatch_audit(arguments, verb, errors);
     standard_output().flush();
     if (!standard_output()) throw Failure("cannot write to standard output");
     std::string text = errors.str();
     while (text.ends_with('\n')) text.pop_back();
-    for (std::size_t begin = 0; begin < text.size();) {
-        const std::size_t end = std::min(text.find('\n', begin), text.size());
-        say(text.substr(begin, end - begin));
-        begin = end + 1;
-    }
+    if (text.empty()) return status;
+    for (const std::string& line : split(text, '\n')) say(line);
     return status;
 }
 

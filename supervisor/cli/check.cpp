@@ -54,8 +54,8 @@ void write_result(JsonWriter& json, const std::string& file, const rules::Loaded
 void require_readable(const std::string& file) {
     constexpr std::size_t size_irrelevant = 0;
     const auto text = read_regular_file(file, size_irrelevant);
-    if (text.index() == 0 || std::get<1>(text).starts_with("is larger")) return;
-    throw Failure(file + " " + std::get<1>(text) + "; expected a rule set file");
+    if (text || text.error().text.starts_with("is larger")) return;
+    throw Failure(file + " " + text.error().text + "; expected a rule set file");
 }
 
 }  // namespace

@@ -12,7 +12,8 @@
 
 #include "agent/handover.hpp"
 #include "base/unique_fd.hpp"
-#include "supervisor/kernel/memory_file.hpp"
+#include "base/words.hpp"
+#include "supervisor/kernel/target_memory.hpp"
 
 namespace callgate::cli {
 
@@ -57,9 +58,7 @@ Container probe_container() {
 }
 
 std::optional<std::string> obstacle(const Container& container) {
-    std::string names;
-    for (const std::string_view name : container.refused)
-        names += (names.empty() ? "" : ", ") + std::string(name);
+    const std::string names = joined(container.refused, ", ");
     if (!names.empty()) {
         if (!container.filtered)
             return "this kernel has no " + names + "; callgate needs Linux 5.19 or newer";

@@ -1,5 +1,7 @@
 #include <exception>
 
+#include "relay/front.hpp"
+#include "relay/protocol.hpp"
 #include "supervisor/cli/build_info.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/verbs.hpp"
@@ -39,6 +41,7 @@ int dispatch_words(std::vector<std::string> words) {
         return 0;
     }
     if (word == jobs::warm_word) return run_warm();
+    if (word == relay::front_word) return relay::run_front();
     const VerbSpec* verb = find_verb(word);
     if (verb == nullptr) fail_unknown_verb(word);
     const Arguments arguments = parse(*verb, std::move(words));

@@ -3,45 +3,18 @@
 #include <algorithm>
 #include <array>
 
+#include "base/words.hpp"
 #include "supervisor/jobs/command_line.hpp"
 
 namespace callgate::cli {
 
 namespace {
 
-constexpr std::array<std::string_view, 33> passed_names = {"PATH",
-                                                           "HOME",
-                                                           "USER",
-                                                           "LOGNAME",
-                                                           "SHELL",
-                                                           "LANG",
-                                                           "LANGUAGE",
-                                                           "TERM",
-                                                           "TZ",
-                                                           "COLORTERM",
-                                                           "PWD",
-                                                           "NO_COLOR",
-                                                           "COLUMNS",
-                                                           "LINES",
-                                                           "EDITOR",
-                                                           "VISUAL",
-                                                           "PAGER",
-                                                           "VIRTUAL_ENV",
-                                                           "SHLVL",
-                                                           "CLICOLOR",
-                                                           "CI",
-                                                           "FORCE_COLOR",
-                                                           "CLICOLOR_FORCE",
-                                                           "TERM_PROGRAM",
-                                                           "MANPATH",
-                                                           "SOURCE_DATE_EPOCH",
-                                                           "LESS",
-                                                           "LS_COLORS",
-                                                           "HOSTNAME",
-                                                           "TERMINFO",
-                                                           "TERMINFO_DIRS",
-                                                           "XDG_DATA_DIRS",
-                                                           "XDG_CONFIG_DIRS"};
+constexpr std::string_view passed_names =
+    "PATH HOME USER LOGNAME SHELL LANG LANGUAGE TERM TZ COLORTERM PWD NO_COLOR COLUMNS LINES "
+    "EDITOR VISUAL PAGER VIRTUAL_ENV SHLVL CLICOLOR CI FORCE_COLOR CLICOLOR_FORCE "
+    "TERM_PROGRAM MANPATH SOURCE_DATE_EPOCH LESS LS_COLORS HOSTNAME TERMINFO TERMINFO_DIRS "
+    "XDG_DATA_DIRS XDG_CONFIG_DIRS";
 
 constexpr std::array<std::string_view, 9> credential_parts = {
     "KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH", "COOKIE", "PRIVATE", "CALLGATE_"};
@@ -123,8 +96,7 @@ bool is_credential(std::string_view variable) {
 }  // namespace
 
 bool passed_by_default(std::string_view name) {
-    return name.starts_with("LC_") ||
-           std::find(passed_names.begin(), passed_names.end(), name) != passed_names.end();
+    return name.starts_with("LC_") || has_word(passed_names, name);
 }
 
 bool holds_credential(std::string_view name, std::string_view value) {
@@ -177,12 +149,8 @@ std::vector<std::string> executable_candidates(const std::string& command,
     for (const std::string& variable : environment)
         if (variable.starts_with("PATH=")) path = variable.substr(5);
     std::vector<std::string> all;
-    for (std::size_t begin = 0; begin <= path.size();) {
-        const std::size_t end = std::min(path.find(':', begin), path.size());
-        const std::string directory = path.substr(begin, end - begin);
+    for (const std::string& directory : split(path, ':'))
         all.push_back(directory.empty() ? "./" + command : directory + "/" + command);
-        begin = end + 1;
-    }
     return all;
 }
 

@@ -37,8 +37,15 @@ std::string substitute(std::string path, const rules::LoadContext& context) {
     return path;
 }
 
+/// Stands for whatever address a name has (RFC 6666): no name is looked up.
+rules::IpAddress nobodys_address() {
+    rules::IpAddress address{.bytes = {}, .v6 = true};
+    address.bytes[0] = 0x01;
+    return address;
+}
+
 /// "HOST:PORT[/udp]"; for bind also "PORT".
-void read_endpoint(Question& question, const std::string& text, const rules::LoadContext& context) {
+void read_endpoint(Question& question, const std::string& text) {
     const bool bind = question.operations.contains(Operation::bind);
     const bool bare =
         bind && text.find_first_not_of("0123456789") == text.find('/') && !text.starts_with('/');
@@ -57,15 +64,16 @@ void read_endpoint(Question& question, const std::string& text, const rules::Loa
         end.address = block->address;
     } else {
         const rules::HostPattern& host = std::get<rules::HostPattern>(target->host);
-        const auto addresses = host.suffix ? std::vector<rules::IpAddress>{} : context.resolve(host.text);
-        if (addresses.empty())
-            throw Failure("object " + text + ": the name " + host.text + " has no address");
-        end.address = addresses[0];
-        question.note = host.text + " is " + rules::text(addresses[0]) +
-                        (addresses.size() > 1 ? ", the first of " + std::to_string(addresses.size()) : "");
+        if (host.suffix) throw Failure("object " + text + ": one host is needed, not a pattern");
+        question.host = {host.text};
+        end.address = host.text == "localhost" ? rules::IpAddress{{127, 0, 0, 1}, false} : nobodys_address();
+        end.names = question.host;
+        question.note = "as an address that a look-up of " + host.text + " gave";
     }
     question.object = end;
-    question.shown = rules::text(end) + (end.protocol == rules::Protocol::udp ? "/udp" : "");
+    question.shown =
+        end.names.empty() ? rules::text(end) : end.names.front() + ':' + std::to_string(end.port);
+    if (end.protocol == rules::Protocol::udp) question.shown += "/udp";
 }
 
 void read_object(Question& question, const std::string& text, const rules::LoadContext& context) {
@@ -76,7 +84,7 @@ void read_object(Question& question, const std::string& text, const rules::LoadC
         return;
     }
     const bool path = text.starts_with("unix:") || text.starts_with("/");
-    if (!path && !text.starts_with("@")) return read_endpoint(question, text, context);
+    if (!path && !text.starts_with("@")) return read_endpoint(question, text);
     const std::string name = text.starts_with("unix:") ? text.substr(5) : text;
     question.name = name.starts_with("@") ? name : absolute(substitute(name, context), context.home);
     question.shown = question.name.starts_with("@") ? question.name : "unix:" + question.name;

@@ -6,6 +6,7 @@
 #include "base/escape.hpp"
 #include "base/json_writer.hpp"
 #include "base/number.hpp"
+#include "base/words.hpp"
 #include "rules/model/address.hpp"
 #include "supervisor/audit/read/reader.hpp"
 #include "supervisor/audit/verbs/replay.hpp"
@@ -103,11 +104,7 @@ std::string record_text(const Found& found, bool same_rules, const std::string& 
     if (!same_rules) text += "\n  note    these are not the rules of that run: give the options that it had";
     if (!why_undecidable.empty()) text += "\n  note    " + why_undecidable;
     std::string safe;
-    for (std::size_t begin = 0; begin < text.size();) {
-        const std::size_t end = std::min(text.find('\n', begin), text.size());
-        safe += terminal_safe(std::string_view(text).substr(begin, end - begin)) + "\n";
-        begin = end + 1;
-    }
+    for (const std::string& line : split(text, '\n')) safe += terminal_safe(line) + "\n";
     return safe;
 }
 

@@ -106,8 +106,15 @@ std::string denying_rule(const Question& question) {
         rule.begin_object().list("deny", question.operations,
                                  [&](Operation one) { rule.value(rules::name(one)); });
         if (const auto* end = std::get_if<rules::Endpoint>(&question.object)) {
-            rule.member("address", rules::text(end->address)).member("port", end->port);
+            if (end->names.empty()) {
+                rule.member("address", rules::text(end->address));
+            } else {
+                rule.member("host", end->names.front());
+            }
+            rule.member("port", end->port);
             if (end->protocol == rules::Protocol::udp) rule.member("protocol", "udp");
+        } else if (const auto* host = std::get_if<rules::HostName>(&question.object)) {
+            rule.member("host", host->name);
         } else {
             rule.member(std::holds_alternative<rules::FileObject>(question.object) ? "path" : "unix",
                         rules::quote_glob(question.name));

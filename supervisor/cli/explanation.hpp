@@ -17,9 +17,10 @@ namespace callgate::cli {
 /// A request with the bytes that it refers to. It must not be moved once `object` is set.
 struct Question {
     rules::OperationSet operations;
-    std::string name;   // the path of a file, or the name of a unix socket
-    std::string shown;  // the object as text
-    std::string note;   // what a name stood for
+    std::string name;               // the path of a file, or the name of a unix socket
+    std::string shown;              // the object as text
+    std::string note;               // what a name stood for
+    std::vector<std::string> host;  // the name of an endpoint that was given by name
     std::string program;
     std::vector<std::string> arguments;
     bool arguments_known = false;

@@ -87,18 +87,6 @@ bool add_unix_socket(rules::Conditions& when, const std::string& text, const Pat
     return true;
 }
 
-void set_host(rules::Conditions& when, rules::HostPattern host, const std::string& what,
-              const rules::LoadContext& context) {
-    if (host.suffix)
-        throw Failure(what +
-                      ": *.suffix cannot be allowed in this version; name each host, or an address block");
-    host.resolved = context.resolve(host.text);
-    if (host.resolved.empty())
-        throw Failure(what + ": the name " + host.text +
-                      " has no address (names are resolved at the start); check it or give the address");
-    when.host.push_back(std::move(host));
-}
-
 void set_protocol(rules::Conditions& when, const std::optional<rules::Protocol>& protocol) {
     if (!protocol) return;
     when.protocol.tcp = *protocol == rules::Protocol::tcp;
@@ -116,8 +104,7 @@ void add_connections(RuleChoice& choice, const Arguments& arguments, const Paths
                 throw Failure(what + ": " + target.error().text +
                               "; expected HOST[:PORT][/udp], such as 127.0.0.1:8080");
             if (auto* host = std::get_if<rules::HostPattern>(&target->host)) {
-                set_host(rule.when, std::move(*host), what, of.context);
-                choice.host_static = true;
+                rule.when.host.push_back(std::move(*host));
             } else {
                 rule.when.address.push_back(std::get<rules::Cidr>(target->host));
             }
@@ -142,10 +129,18 @@ void add_binds(std::vector<rules::Rule>& all, const Arguments& arguments, const 
         if (text.ends_with("/tcp")) protocol = rules::Protocol::tcp;
         if (protocol) text.remove_suffix(4);
         const Expected<rules::PortRange> ports = rules::parse_ports(text);
-        if (!ports)
-            throw Failure(arguments.origin("bind") + " " + values[index] + ": " + ports.error().text +
-                          "; expected PORT[/udp], such as 8080 or 8000-8999, or unix:PATH or @NAME");
-        rule.when.port.push_back(*ports);
+        const Expected<rules::Destination> place = rules::parse_destination(text);
+        if (ports) {
+            rule.when.port.push_back(*ports);
+        } else if (place && std::holds_alternative<rules::Cidr>(place->host)) {
+            rule.when.address.push_back(std::get<rules::Cidr>(place->host));
+            if (place->port) rule.when.port.push_back(*place->port);
+        } else {
+            throw Failure(arguments.origin("bind") + " " + values[index] + ": " +
+                          (place ? "a name cannot be bound" : ports.error().text) +
+                          "; expected [ADDRESS:]PORT[/udp], such as 8080, 8000-8999 or 127.0.0.1:8080, or "
+                          "unix:PATH or @NAME");
+        }
         set_protocol(rule.when, protocol);
         all.push_back(std::move(rule));
     }

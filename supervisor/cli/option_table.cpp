@@ -24,7 +24,7 @@ constexpr std::array allow_options = {
     OptionSpec{"deny", 'd', many, "PATH", "deny reading, writing, executing and unix sockets", "FILE"},
     OptionSpec{"connect", 'c', many, "HOST[:PORT][/udp]",
                "allow connecting; HOST is a name, an address, a block such as 10.0.0.0/8, or unix:PATH"},
-    OptionSpec{"bind", 0, many, "PORT[/udp]",
+    OptionSpec{"bind", 0, many, "[ADDRESS:]PORT[/udp]",
                "allow listening on a port or on ports such as 8000-8999; unix:PATH or @NAME for a socket"},
     OptionSpec{"except", 0, many, "RULE=PATTERN", "leave objects that match PATTERN out of that rule"},
     OptionSpec{"default", 0, one, "VERDICT", "the verdict if no rule decides: allow, ask or deny",
@@ -36,6 +36,8 @@ constexpr std::array rule_options = {
                "a shipped or own profile (default: agent; see callgate profiles)"},
     OptionSpec{"rules", 'R', many, "FILE", "a rule set; replaces the default profile", "FILE"},
     OptionSpec{"rules-json", 0, many, "TEXT", "a rule set as JSON text"},
+    OptionSpec{"shared-cache", 0, flag, "",
+               "with a +net profile: use and write the package caches in your home, not the run's own"},
     OptionSpec{"no-user-rules", 0, flag, "", "leave out your own accepted rules"},
     OptionSpec{"workdir", 0, one, "DIR", "the work directory (default: the current one)", "DIR"},
     OptionSpec{
@@ -68,6 +70,10 @@ constexpr std::array surroundings_options = {
     OptionSpec{"keep-capabilities", 0, flag, "", "do not drop capabilities (recorded as degraded)"},
     OptionSpec{"nice", 0, one, "N", "add N to the nice value"},
     OptionSpec{"ionice", 0, one, "CLASS[:N]", "idle, best-effort:0-7 or realtime:0-7"},
+    OptionSpec{
+        "sni", 0, flag, "",
+        "let a connection to a host that is allowed by name through only if its TLS client asks for that "
+        "host"},
     OptionSpec{"private-home", 0, flag, "",
                "set HOME and XDG_* to the run's private directory, removed at its end"},
 };
@@ -90,9 +96,13 @@ constexpr std::array output_options = {
     OptionSpec{"audit", 0, one, "FILE|fd:N", "write the log there (default: a file in the state directory)",
                "FILE"},
     OptionSpec{"no-audit", 0, flag, "", "keep no log"},
+    OptionSpec{"audit-limit", 0, one, "SIZE",
+               "end the run when its log is this large (137; default: half of the free space, at least 1G)"},
     OptionSpec{"report", 0, one, "FILE|fd:N", "write one JSON object about the run at its end", "FILE"},
     OptionSpec{"status", 0, one, "fd:N", "write one JSON line when the command itself has ended"},
     OptionSpec{"quiet", 'q', flag, "", "print no footer about denials"},
+    OptionSpec{"plain-output", 0, flag, "",
+               "on the terminal, show only text and colours of what COMMAND writes"},
     OptionSpec{"verbose", 'v', flag, "", "print warnings about rules, and what the kernel decides alone"},
     OptionSpec{"no-hints", 0, flag, "", "print no options that would allow what was denied"},
     OptionSpec{"json", 0, flag, "", "print the footer as JSON"},
@@ -129,10 +139,10 @@ constexpr std::array job_options = {
     OptionSpec{"max-output", 0, one, "SIZE", "keep at most SIZE of each output (default: 10M)"},
     OptionSpec{"compat", 0, flag, "", "answer with \"code\" in place of \"exit_code\""},
 };
-constexpr auto exec_surroundings =
-    only({"env", "keep-env", "cwd", "background", "keep-capabilities", "nice", "ionice", "private-home"},
-         surroundings_options);
-constexpr auto exec_output = only({"audit", "no-audit", "sign-key"}, output_options);
+constexpr auto exec_surroundings = only(
+    {"env", "keep-env", "cwd", "background", "keep-capabilities", "nice", "ionice", "sni", "private-home"},
+    surroundings_options);
+constexpr auto exec_output = only({"audit", "no-audit", "audit-limit", "sign-key"}, output_options);
 constexpr std::array exec_groups = {
     OptionGroup{"Jobs", job_options},     OptionGroup{"Allow and deny", allow_options},
     OptionGroup{"Rules", rule_options},   OptionGroup{"Decisions", decision_options},

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/words.hpp"
 #include "supervisor/cli/arguments.hpp"
 #include "supervisor/cli/failure.hpp"
 
@@ -72,12 +73,8 @@ void complete_optional(const VerbSpec& verb, std::vector<std::string>& words) {
 }
 
 std::vector<std::string> lines(const std::string& text) {
-    std::vector<std::string> all;
-    for (std::size_t begin = 0; begin <= text.size();) {
-        const std::size_t end = std::min(text.find('\n', begin), text.size());
-        if (end > begin) all.push_back(text.substr(begin, end - begin));
-        begin = end + 1;
-    }
+    std::vector<std::string> all = split(text, '\n');
+    std::erase(all, "");
     return all;
 }
 

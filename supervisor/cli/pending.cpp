@@ -36,8 +36,8 @@ int accept(const Places& places, const std::string& name) {
     std::optional<std::string> after = approval::fresh_rule_set(pending.rule);
     if (::access(file.c_str(), F_OK) == 0) {
         auto text = read_regular_file(file, max_rule_file);
-        if (text.index() != 0) throw Failure(file + " " + std::get<1>(text));
-        before = std::get<0>(text);
+        if (!text) throw Failure(file + " " + text.error().text);
+        before = std::move(*text);
         after = approval::with_rule(before, pending.rule);
         if (!after) throw Failure(file + " has no list of rules to add one to");
     }

@@ -3,6 +3,7 @@
 
 #include "base/escape.hpp"
 #include "base/json_writer.hpp"
+#include "base/words.hpp"
 #include "rules/model/address.hpp"
 #include "supervisor/cli/describe.hpp"
 #include "supervisor/cli/failure.hpp"
@@ -26,12 +27,6 @@ std::string_view tier_name(rules::Tier tier) {
     return "contested";
 }
 
-std::string joined(const std::vector<std::string>& words) {
-    std::string text;
-    for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-    return text;
-}
-
 /// A cell of a table, padded with at least one space.
 std::string cell(std::string text, std::size_t width) {
     text = terminal_safe(text);
@@ -44,7 +39,7 @@ std::string grants_text(const rules::Plan& plan) {
     for (const rules::Grant& grant : plan.grants)
         text += "  " + cell(rules::names(grant.operations), 20) +
                 cell(grant.path + (grant.directory ? (grant.path == "/" ? "**" : "/**") : ""), 36) +
-                terminal_safe(joined(grant.rules)) +
+                terminal_safe(joined(grant.rules, ", ")) +
                 (grant.notify_only_execute ? " (execute: notify-only)" : "") +
                 (grant.notify_only_read ? " (read: notify-only)" : "") + "\n";
     const auto ports = [&text](std::string_view operation, bool all,
@@ -71,7 +66,7 @@ std::string contests_text(const rules::Plan& plan) {
     std::string text = "\nContested, decided call by call:\n";
     for (const rules::Contest& one : plan.contests)
         text += "  " + cell(std::string(rules::name(one.operation)), 11) + terminal_safe(one.why) +
-                "\n             because of " + terminal_safe(joined(one.because)) + "\n";
+                "\n             because of " + terminal_safe(joined(one.because, ", ")) + "\n";
     if (plan.notify_only)
         text += "  Every read is performed by callgate: something that may be executed may not be read.\n";
     if (plan.notify_only_execute)
@@ -87,7 +82,7 @@ std::string contests_text(const rules::Plan& plan) {
 std::string calls_text(const rules::Plan& plan) {
     std::string text = "\nSystem calls that wait for callgate, and because of what:\n";
     for (const enforce::NotifiedCall& call : enforce::notified_calls(plan))
-        text += "  " + cell(std::string(call.name), 20) + terminal_safe(joined(call.because)) + "\n";
+        text += "  " + cell(std::string(call.name), 20) + terminal_safe(joined(call.because, ", ")) + "\n";
     text += "\nSystem calls that are refused in every run:\n";
     for (const enforce::ClosedCall& call : enforce::closed_calls())
         text += "  " + cell(std::string(call.name), 20) + cell(::strerrorname_np(call.error), 14) +

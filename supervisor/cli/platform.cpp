@@ -62,7 +62,7 @@ bool probe_pidfd_thread() {
 
 std::string small_file(const char* path) {
     auto text = read_regular_file(path, 65536);
-    return text.index() == 0 ? std::get<0>(std::move(text)) : "";
+    return text ? std::move(*text) : "";
 }
 
 std::optional<int> read_ptrace_scope() {

@@ -68,8 +68,8 @@ int profiles(const Arguments& arguments) {
     }
     if (name.find('/') == std::string::npos) {
         const auto text = read_regular_file(directory + "/" + name + ".json", profile_limit);
-        if (text.index() == 0) {
-            print(std::get<0>(text));
+        if (text) {
+            print(*text);
             return 0;
         }
     }

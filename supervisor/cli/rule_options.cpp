@@ -13,10 +13,30 @@
 #include "agent/landlock.hpp"
 #include "base/plural.hpp"
 #include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/registries.hpp"
+#include "supervisor/names/name_files.hpp"
 
 namespace callgate::cli {
 
 namespace {
+
+constexpr std::string_view net_suffix = "+net";
+
+/// The user's own settings of package managers.
+RegistrySources host_registries(const rules::LoadContext& context) {
+    constexpr std::size_t max_settings = 1U << 20;
+    return {.home = context.home,
+            .file = [&context](const std::string& path) -> std::optional<std::string> {
+                Expected<std::string> content = context.read_file(path, max_settings);
+                if (!content) return std::nullopt;
+                return std::move(*content);
+            },
+            .variable = [](const std::string& name) -> std::optional<std::string> {
+                const char* const value = std::getenv(name.c_str());
+                if (value == nullptr) return std::nullopt;
+                return value;
+            }};
+}
 
 void add_profile(RuleChoice& choice, const std::string& name, const rules::LoadContext& context) {
     std::vector<std::string_view> known;
@@ -30,6 +50,16 @@ void add_profile(RuleChoice& choice, const std::string& name, const rules::LoadC
         throw Failure("unknown profile " + name + (near.empty() ? "; callgate profiles lists them" : near));
     }
     choice.profiles.push_back(name);
+    const rules::ShippedProfile* const shipped = rules::find_shipped_profile(name);
+    if (shipped != nullptr && name.ends_with(net_suffix)) {
+        const Registries own = configured_registries(
+            std::string_view(name).substr(0, name.size() - net_suffix.size()), host_registries(context));
+        if (!own.hosts.empty() || !own.variables.empty() || own.replace) {
+            choice.sources.parts.emplace_back(
+                rules::RuleSources::Text{with_registries(shipped->json, own), "profile " + name});
+            return;
+        }
+    }
     choice.sources.parts.emplace_back(rules::RuleSources::Profile{name});
 }
 
@@ -65,15 +95,15 @@ void set_default(RuleChoice& choice, const Arguments& arguments) {
                   suggestion(*value, words));
 }
 
-/// Denies the terminal on which the user answers. A program that opens it could draw over a prompt or read
-/// its keys.
+/// Denies the person's terminal. A program that opens it could draw over a prompt, or read what is typed for
+/// another one.
 rules::Rule closed_terminal(const std::string& path) {
     rules::Rule rule;
     rule.id = "callgate-terminal";
     rule.action = rules::Action::deny;
     rule.operations = rules::write_operations | rules::OperationSet{rules::Operation::read};
     rule.when.path.push_back(rules::Glob::literal(path));
-    rule.reason = "the terminal that you are asked on";
+    rule.reason = "the terminal that callgate was started on";
     rule.built_in = true;
     rule.source.file = "built-in";
     return rule;
@@ -88,22 +118,24 @@ void load_with_built_in(CompiledRules& compiled, const Places& places, const rul
         return;
     }
     std::vector<std::string> known = compiled.choice.files;
-    bool asked_on_terminal = !options.terminal.empty();  // the usual result
     for (int round = 0; round < 3; ++round) {
         std::vector<std::string> files;
         for (const std::string& file : known)
             files.push_back(file.starts_with('/') ? file : absolute("./" + file, ""));
-        compiled.choice.sources.built_in = built_in_rules(places, files, options.own_files);
-        if (asked_on_terminal) compiled.choice.sources.built_in.push_back(closed_terminal(options.terminal));
+        compiled.choice.sources.built_in =
+            built_in_rules(places, files, options.own_files, {context.workdir, context.tmp});
+        compiled.choice.sources.name_services = [] {
+            return name_service_rules(names::room_possible() ? std::vector<std::string>{}
+                                                             : names::paths_of_name_files());
+        };
+        if (!options.terminal.empty())
+            compiled.choice.sources.built_in.push_back(closed_terminal(options.terminal));
         compiled.loaded = rules::load(compiled.choice.sources, context);
         const bool all_known = std::all_of(
             compiled.loaded.files.begin(), compiled.loaded.files.end(),
             [&](const auto& file) { return std::find(known.begin(), known.end(), file) != known.end(); });
         if (!compiled.loaded.ok()) return;
-        const bool asked =
-            !options.terminal.empty() && (!options.terminal_if_asked || compiled.loaded.rules->may_ask());
-        if (all_known && asked == asked_on_terminal) return;
-        asked_on_terminal = asked;
+        if (all_known) return;
         known = compiled.loaded.files;
     }
 }
@@ -198,6 +230,7 @@ RuleChoice read_rule_options(const Arguments& arguments, const rules::LoadContex
     RuleChoice choice;
     std::vector<std::string> profiles = arguments.values("profile");
     if (profiles.empty() && !arguments.has("rules") && !arguments.has("rules-json")) profiles = {"agent"};
+    if (arguments.has("shared-cache")) profiles.emplace_back("shared-cache");
     for (const std::string& name : profiles) add_profile(choice, name, context);
     for (const std::string& file : arguments.values("rules")) add_file(choice, arguments, file);
     const std::vector<std::string>& texts = arguments.values("rules-json");
@@ -224,10 +257,6 @@ CompiledRules compile_rules(const Arguments& arguments, const Places& places,
     load_with_built_in(compiled, places, context, options);
     say_diagnostics(compiled.loaded, options.warnings);
     if (compiled.loaded.snapshot.links) compiled.loaded.snapshot.links->merge(compiled.choice.links);
-    std::vector<std::string>& degraded = compiled.loaded.degraded;
-    if (compiled.choice.host_static &&
-        std::find(degraded.begin(), degraded.end(), "host-static") == degraded.end())
-        degraded.emplace_back("host-static");
     compiled.plan = rules::make_plan(*compiled.loaded.rules, {.landlock_abi = agent::kernel_landlock_abi(),
                                                               .record = record,
                                                               .tree = context.tree,

@@ -21,7 +21,6 @@ struct RuleChoice {
     std::vector<std::string> profiles;         // names
     std::vector<std::string> files;            // -R files and the user's accepted rules
     std::map<std::string, std::string> links;  // paths of options, with different targets
-    bool host_static = false;  // a --connect named a host: its addresses are those of the start
 };
 
 /// Throws Failure: an unknown profile (with the nearest), an unreadable rule file, a bad address or port.
@@ -55,8 +54,7 @@ struct CompileOptions {
     bool warnings = false;               // print the warnings of the rules
     bool reasons = true;                 // PlanInput::reasons
     bool built_in = true;                // add callgate's own rules
-    std::string terminal{};              // the user answers here, so the run may not open it; "": none
-    bool terminal_if_asked = false;      // only if some rule asks
+    std::string terminal{};              // the person's, which the run may not open; "": none
 };
 
 /// Loads the rules, adds the built-in ones and makes the plan. Prints the errors of rule files, then throws

@@ -9,6 +9,7 @@
 
 #include "base/escape.hpp"
 #include "base/process/replace_file.hpp"
+#include "base/words.hpp"
 #include "rules/load/loader.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/rule_options.hpp"
@@ -17,12 +18,8 @@ namespace callgate::cli {
 
 std::string difference(const std::string& before, const std::string& after) {
     const auto lines = [](const std::string& text) {
-        std::vector<std::string> all;
-        for (std::size_t begin = 0; begin < text.size();) {
-            const std::size_t end = std::min(text.find('\n', begin), text.size());
-            all.push_back(text.substr(begin, end - begin));
-            begin = end + 1;
-        }
+        std::vector<std::string> all = split(text, '\n');
+        if (all.back().empty()) all.pop_back();
         return all;
     };
     const std::vector<std::string> old_lines = lines(before), new_lines = lines(after);
@@ -73,10 +70,13 @@ Expected<void> check_rules(const Places& places, const std::string& text, const 
 }
 
 void replace_rule_file(const std::string& file, const std::string& text) {
-    const std::string target = canonical(file);
     struct stat before {};
-    const mode_t mode = ::stat(target.c_str(), &before) == 0 ? before.st_mode & 07777U : 0600;
-    if (replace_file(target, text, mode)) return;
+    const bool exists = ::lstat(file.c_str(), &before) == 0;
+    if (is_link(file))
+        throw Failure(file + " is a symbolic link to " + canonical(file) +
+                      ", which is not followed; name that file, or put the rules there yourself");
+    const mode_t mode = exists ? before.st_mode & 07777U : 0600;
+    if (replace_file(file, text, mode)) return;
     throw Failure("cannot write " + file + ": " + std::strerror(errno));
 }
 

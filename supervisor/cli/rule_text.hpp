@@ -17,7 +17,7 @@ inline constexpr std::size_t max_rule_file = 4U << 20;
 [[nodiscard]] Expected<void> check_rules(const Places& places, const std::string& text,
                                          const std::string& file);
 
-/// Writes the whole file or nothing, and writes to the target of a link. Throws Failure.
+/// Writes the whole file or nothing. Throws Failure, also for a link: a run may have left it at that name.
 void replace_rule_file(const std::string& file, const std::string& text);
 
 }  // namespace callgate::cli

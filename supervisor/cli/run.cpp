@@ -18,18 +18,17 @@ namespace callgate::cli {
 
 namespace {
 
-/// Guardian and agent are forked before any rule is read, unless only the rules tell whether the run needs a
-/// terminal of its own. They confine themselves while this process goes on. All of this lives until the
-/// process ends.
+/// Guardian and agent are forked before any rule is read. They confine themselves while this process goes on.
+/// All of this lives until the process ends.
 [[noreturn]] void start(const Arguments& arguments, const Caller& caller, RunFacts& known,
                         const RunNotices& notices) {
     RequestedRun requested = read_request(arguments, caller, known);
     const Request& request = requested.request;
     Launch launch(request);
-    if (!requested.terminal.if_asked) launch.fork_guardian(request, requested.terminal.terminal.get());
+    launch.fork_guardian(request, requested.terminal.terminal.get());
     const TreeWithTmp tree(request.temporary_directory);
     const Compiled compiled = compile(arguments, requested, std::move(requested.terminal), tree);
-    const std::unique_ptr<Launched> launched = std::move(launch).confine(request, compiled);
+    const std::unique_ptr<Launched> launched = std::move(launch).confine(compiled);
     compiled.rules->prepare();
     if (compiled.enforced != compiled.rules) compiled.enforced->prepare();
     const Command command = make_command(arguments, requested, compiled);
@@ -41,7 +40,7 @@ namespace {
 void report_failure(const Arguments& arguments, const RunFacts& known, const std::string& message) {
     OutputTarget target;
     try {
-        target = read_output_target(arguments, "report", TargetKind::any);
+        target = read_output_target(arguments, find_places().home, "report", TargetKind::any);
     } catch (const Failure&) {
         return;  // the failure at hand concerns the report itself, or comes first
     }
@@ -54,7 +53,7 @@ void report_failure(const Arguments& arguments, const RunFacts& known, const std
         place = agent::open_report(target.path);
     else
         place.descriptor.reset(::fcntl(target.descriptor, F_DUPFD_CLOEXEC, 3));
-    if (!agent::write_report(place, text))
+    if (!place.wanted() || !agent::write_report(place, text))
         say("the report could not be written: " + std::string(std::strerror(errno)));
 }
 

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "base/number.hpp"
+#include "base/words.hpp"
 #include "rules/model/limits.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/platform.hpp"
@@ -50,10 +51,7 @@ std::size_t read_word(const Arguments& arguments, std::string_view option,
     const std::string value = arguments.value(option).value_or(std::string(words[0]));
     const auto found = std::find(words.begin(), words.end(), value);
     if (found != words.end()) return static_cast<std::size_t>(found - words.begin());
-    std::string expected;
-    for (const std::string_view word : words)
-        expected += (expected.empty() ? "" : " or ") + std::string(word);
-    fail(arguments, option, value, expected + suggestion(value, words));
+    fail(arguments, option, value, joined(words, " or ") + suggestion(value, words));
 }
 
 std::optional<std::uint64_t> read_count(const Arguments& arguments, std::string_view option) {
@@ -196,8 +194,41 @@ void read_sign_key(const Arguments& arguments, Request& request) {
     request.audit.key = std::move(*key);
 }
 
-void read_audit(const Arguments& arguments, const std::string& state, Request& request) {
+/// Less than this holds no run's beginning and end.
+std::optional<std::uint64_t> read_audit_limit(const Arguments& arguments) {
+    constexpr std::uint64_t least = 64U << 10U;
+    const auto size = read_size(arguments, "audit-limit");
+    if (size && *size < least)
+        fail(arguments, "audit-limit", *arguments.value("audit-limit"), "at least 64K");
+    if (size && arguments.has("no-audit"))
+        throw Failure(arguments.origin("audit-limit") + " and " + arguments.origin("no-audit") +
+                      " exclude each other; give one of them");
+    return size;
+}
+
+/// An attacker controls the name: an earlier run may have left a link there. So the name is taken as it
+/// is, absolute, before anything runs, and no link is followed there. The names of callgate's own descriptors
+/// are links by nature, and mean the descriptor.
+OutputTarget output_file(const Arguments& arguments, const std::string& home, std::string_view option,
+                         const std::string& value) {
+    const std::string written = written_out(value, home);
+    const std::string last = written.substr(written.rfind('/') + 1);
+    if (last.empty() || last == "." || last == "..") fail(arguments, option, value, "the name of a file");
+    OutputTarget target;
+    target.path = own_name(written);
+    constexpr std::string_view standard[] = {"/dev/stdin", "/dev/stdout", "/dev/stderr"};
+    constexpr std::string_view descriptors = "/proc/self/fd/";
+    std::string number;
+    for (std::size_t index = 0; index < std::size(standard); ++index)
+        if (target.path == standard[index]) number = std::to_string(index);
+    if (target.path.starts_with(descriptors)) number = target.path.substr(descriptors.size());
+    if (number.empty()) return target;
+    return {.path = "", .descriptor = read_descriptor(arguments, option, number)};
+}
+
+void read_audit(const Arguments& arguments, const Places& places, Request& request) {
     read_sign_key(arguments, request);
+    request.audit.limit = read_audit_limit(arguments);
     request.audit.syslog = arguments.has("syslog");
     if (arguments.has("no-audit")) {
         if (request.audit.syslog)
@@ -211,10 +242,10 @@ void read_audit(const Arguments& arguments, const std::string& state, Request& r
     }
     if (!arguments.has("audit")) {
         request.audit.kind = AuditTarget::Kind::directory;
-        request.audit.path = state;
+        request.audit.path = places.state;
         return;
     }
-    const OutputTarget target = read_output_target(arguments, "audit", TargetKind::any);
+    const OutputTarget target = read_output_target(arguments, places.home, "audit", TargetKind::any);
     request.audit.kind = target.descriptor >= 0 ? AuditTarget::Kind::descriptor : AuditTarget::Kind::file;
     request.audit.path = target.path;
     request.audit.descriptor = target.descriptor;
@@ -259,7 +290,8 @@ Mode read_mode(const Arguments& arguments) {
     return static_cast<Mode>(read_word(arguments, "mode", modes));
 }
 
-OutputTarget read_output_target(const Arguments& arguments, std::string_view option, TargetKind kind) {
+OutputTarget read_output_target(const Arguments& arguments, const std::string& home, std::string_view option,
+                                TargetKind kind) {
     OutputTarget target;
     const std::optional<std::string> value = arguments.value(option);
     if (!value) return target;
@@ -268,7 +300,7 @@ OutputTarget read_output_target(const Arguments& arguments, std::string_view opt
     else if (kind == TargetKind::descriptor_only)
         fail(arguments, option, *value, "fd:N");
     else
-        target.path = *value;
+        target = output_file(arguments, home, option, *value);
     return target;
 }
 
@@ -279,10 +311,11 @@ void read_run_options(const Arguments& arguments, const Places& places, Request&
     request.config_home = places.config;
     read_limits(arguments, request);
     read_process_options(arguments, request);
-    read_audit(arguments, places.state, request);
-    request.report = read_output_target(arguments, "report", TargetKind::any);
-    request.status = read_output_target(arguments, "status", TargetKind::descriptor_only);
+    read_audit(arguments, places, request);
+    request.report = read_output_target(arguments, places.home, "report", TargetKind::any);
+    request.status = read_output_target(arguments, places.home, "status", TargetKind::descriptor_only);
     request.quiet = arguments.has("quiet");
+    request.plain_output = arguments.has("plain-output");
     request.verbose = arguments.has("verbose");
     request.hints = !arguments.has("no-hints");
     request.json = arguments.has("json");
@@ -294,10 +327,7 @@ void require_features(const Arguments& arguments) {
     std::vector<std::string_view> names;
     for (const Feature& one : all) names.push_back(one.name);
     for (const std::string& list : arguments.values("require")) {
-        for (std::size_t begin = 0; begin <= list.size();) {
-            const std::size_t end = std::min(list.find(',', begin), list.size());
-            const std::string name = list.substr(begin, end - begin);
-            begin = end + 1;
+        for (const std::string& name : split(list, ',')) {
             const auto found = std::find_if(all.begin(), all.end(),
                                             [&name](const Feature& one) { return one.name == name; });
             if (found == all.end()) {

@@ -8,10 +8,12 @@
 
 namespace callgate::cli {
 
-/// Reads "fd:N" or a path. Throws Failure if N is no open descriptor, or for a path with `descriptor_only`.
+/// Reads "fd:N" or a path. /dev/stdout, /dev/stderr and /dev/fd/N are descriptors too. A path becomes
+/// absolute; a link that is its last component stays (own_name). Throws Failure if N is no open descriptor,
+/// if the path ends in a directory's name, or for a path with `descriptor_only`.
 enum class TargetKind : std::uint8_t { any, descriptor_only };
-[[nodiscard]] OutputTarget read_output_target(const Arguments& arguments, std::string_view option,
-                                              TargetKind kind);
+[[nodiscard]] OutputTarget read_output_target(const Arguments& arguments, const std::string& home,
+                                              std::string_view option, TargetKind kind);
 
 /// --mode.
 [[nodiscard]] Mode read_mode(const Arguments& arguments);

@@ -10,7 +10,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/test_switch.hpp"
 #include "rules/plan/plan_audit.hpp"
+#include "supervisor/approval/terminal/person_terminal.hpp"
 #include "supervisor/approval/terminal/terminal.hpp"
 #include "supervisor/cli/environment.hpp"
 #include "supervisor/cli/failure.hpp"
@@ -119,41 +121,73 @@ void check_container(const Container& container, const Request& request, Compile
             std::string(add_ptrace));
 }
 
-/// With `auto` a person is asked who sits at a terminal; audit mode asks nobody.
-TerminalChoice choose_terminal(const Request& request) {
-    using Who = approval::AskSettings::Who;
-    const Who who = request.ask.who;
-    TerminalChoice choice;
-    if (who == Who::terminal) choice.terminal = std::make_shared<approval::Terminal>();
-    if (who == Who::automatic && request.mode == Mode::enforce)
-        choice.terminal = approval::Terminal::at_hand();
+/// The terminal is shared where a descriptor of it is handed in, or where no other can be made.
+bool terminal_is_shared(const Request& request, const approval::PersonTerminal& person) {
     for (const int passed : request.pass) {
-        if (!choice.terminal || !choice.terminal->is_person(passed)) continue;
-        if (who == Who::terminal)
+        if (!person.is(passed)) continue;
+        if (request.ask.who == approval::AskSettings::Who::terminal)
             throw Failure("--pass-fd " + std::to_string(passed) +
                           " is the terminal that you are asked on: the command could answer itself; give "
                           "--ask socket");
-        choice.terminal.reset();
+        return true;
     }
-    choice.if_asked = who == Who::automatic && choice.terminal != nullptr;
+    return false;
+}
+
+/// The run never holds the person's terminal: a process that leaves its session is under no job control. It
+/// could read what is typed for others, take the foreground or change modes, in the background too. It gets a
+/// terminal of its own where a standard descriptor is the person's. Elsewhere it gives the controlling
+/// terminal up. Audit mode enforces nothing, and asks nobody.
+TerminalChoice choose_terminal(Request& request) {
+    using Who = approval::AskSettings::Who;
+    TerminalChoice choice;
+    const bool asked = request.ask.who == Who::terminal;
+    if ((request.mode != Mode::enforce && !asked) || !check_enabled("own-terminal")) return choice;
+    if (asked) choice.terminal = std::make_shared<approval::Terminal>();
+    const auto person = approval::PersonTerminal::find();
+    if (!person || terminal_is_shared(request, *person)) return choice;
+    if (!asked && person->is_standard()) {
+        choice.terminal = approval::Terminal::at_hand();
+        if (!choice.terminal) return choice;
+    }
+    request.leave_terminal = !choice.terminal;
+    choice.closed_name = person->name();
     return choice;
+}
+
+/// A file that callgate writes by name: itself, if the run must be kept from it. FIFOs and devices are
+/// written as they are, and are closed to nobody.
+std::string closed_name(const std::string& path) {
+    struct stat status {};
+    const bool shared = !path.empty() && ::lstat(path.c_str(), &status) == 0 &&
+                        (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode));
+    return shared ? "" : path;
+}
+
+std::vector<std::string> own_files(const Arguments& arguments, const Request& request,
+                                   const std::string& home) {
+    std::vector<std::string> all{closed_name(request.report.path)};
+    if (request.audit.kind == AuditTarget::Kind::file) {
+        const std::string log = closed_name(request.audit.path);
+        all.insert(all.end(), {log, log.empty() ? "" : log + ".torn"});
+    }
+    if (const auto key = arguments.value("sign-key")) {
+        all.push_back(absolute(*key, home));
+        all.push_back(own_name(written_out(*key, home)));
+    }
+    return all;
 }
 
 CompiledRules load_rules(const Arguments& arguments, const RequestedRun& requested,
                          const TerminalChoice& terminal, const rules::FileTree& tree) {
     const Request& request = requested.request;
-    const std::string& home = requested.places.home;
     const rules::LoadContext context =
         host_context(requested.places, request.workdir, request.temporary_directory, tree);
-    const std::string audit_file =
-        request.audit.kind == AuditTarget::Kind::file ? absolute(request.audit.path, home) : "";
-    const std::string sign_key = arguments.value("sign-key").value_or("");
     return compile_rules(arguments, requested.places, context,
-                         {.own_files = {audit_file, sign_key.empty() ? "" : absolute(sign_key, home)},
+                         {.own_files = own_files(arguments, request, requested.places.home),
                           .warnings = request.verbose,
                           .reasons = false,
-                          .terminal = terminal.terminal ? terminal.terminal->outer_name() : "",
-                          .terminal_if_asked = terminal.if_asked});
+                          .terminal = terminal.closed_name});
 }
 
 }  // namespace
@@ -186,13 +220,17 @@ Compiled compile(const Arguments& arguments, const RequestedRun& requested, Term
     compiled.plan = std::move(made.plan);
     compiled.profiles = std::move(made.choice.profiles);
     compiled.rules_sha256 = std::move(made.loaded.sha256);
-    compiled.surroundings = std::move(made.loaded.snapshot);
-    compiled.degraded = std::move(made.loaded.degraded);
+    compiled.snapshot = std::move(made.loaded.snapshot);
+    compiled.sni = made.loaded.sni || arguments.has("sni");
     compiled.limits = made.loaded.limits;
     compiled.environment = std::move(made.loaded.environment);
-    if (!terminal.if_asked || compiled.rules->may_ask()) compiled.terminal = std::move(terminal.terminal);
+    compiled.terminal = std::move(terminal.terminal);
     if (request.mode == Mode::audit)
         observe_rules(std::move(made.choice.sources.built_in), tree, request.quiet, compiled);
+    compiled.name_files = std::ranges::any_of(compiled.rules->rules(), [](const rules::Rule& rule) {
+        return rule.built_in && rule.id == name_files_rule;
+    });
+    if (compiled.name_files) compiled.degraded.emplace_back("names-tcp-only");
     if (request.keep_capabilities) compiled.degraded.emplace_back("capabilities");
     check_container(requested.platform.container, request, compiled);
     return compiled;

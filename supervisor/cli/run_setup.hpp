@@ -16,10 +16,10 @@
 
 namespace callgate::cli {
 
-/// The person's terminal, if the run may get a terminal of its own.
+/// The person's terminal. The run gets another one, or none.
 struct TerminalChoice {
-    std::shared_ptr<approval::Terminal> terminal;
-    bool if_asked = false;  // only if the rules can ask (--ask auto)
+    std::shared_ptr<approval::Terminal> terminal;  // null: the run gets none
+    std::string closed_name;  // the run may not open it; "": there is none, or it is shared
 };
 
 /// Options and host, read before any rule.
@@ -33,7 +33,7 @@ struct RequestedRun {
 /// run and its private directory.
 [[nodiscard]] RequestedRun read_request(const Arguments& arguments, const Caller& caller, RunFacts& known);
 
-/// Loads and plans the rules for the files of `tree`. A terminal that the rules do not need is given back.
+/// Loads and plans the rules for the files of `tree`.
 [[nodiscard]] Compiled compile(const Arguments& arguments, const RequestedRun& requested,
                                TerminalChoice terminal, const rules::FileTree& tree);
 

@@ -11,10 +11,10 @@ namespace callgate::cli {
 
 int suggest_into(const std::string& name, audit::SuggestOptions options, const Places& places,
                  std::ostream& errors) {
-    const std::string file = absolute(name, places.home);
+    const std::string file = own_name(written_out(name, places.home));
     auto text = read_regular_file(file, max_rule_file);
-    if (text.index() != 0) throw Failure(file + " " + std::get<1>(text));
-    const std::string before = std::get<0>(text);
+    if (!text) throw Failure(file + " " + text.error().text);
+    const std::string before = std::move(*text);
     if (const auto good = check_rules(places, before, file); !good)
         throw Failure(good.error().text + "; nothing was changed");
     options.taken = before;

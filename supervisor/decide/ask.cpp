@@ -82,17 +82,7 @@ void describe_asker(CallContext& context, Question& question) {
     const kernel::Identity caller = context.caller.cache.look_up(context.thread(), context.caller.executable);
     question.process = caller.process;
     question.start_time = caller.start_time;
-    if (auto arguments = kernel::arguments_of(caller.process))
-        question.arguments = bounded(std::move(*arguments));
-    for (pid_t parent = caller.parent; parent > 1 && question.ancestors.size() < max_ancestors;) {
-        if (parent == context.needs.guardian || parent == ::getpid()) break;
-        approval::Process one{parent, {}};
-        kernel::executable(parent, one.program);
-        question.ancestors.push_back(std::move(one));
-        const auto next = kernel::identity(parent);
-        if (!next) break;
-        parent = next->parent;
-    }
+    describe_process(context.needs, question, caller.process, caller.parent);
 }
 
 /// Pins the object of the question, so that its inode number stays its own. Returns false if another object
@@ -113,25 +103,17 @@ bool pin_object(const Subject& subject, Question& question) {
     return true;
 }
 
-std::string host_of(const rules::Verdict& verdict, const Subject& subject) {
+/// All names of the address: which of them the program meant cannot be known.
+std::string hosts_of(const Subject& subject) {
     const auto* endpoint = std::get_if<rules::Endpoint>(&subject.object);
-    if (endpoint == nullptr || verdict.rule == nullptr) return {};
-    for (const rules::HostPattern& host : verdict.rule->when.host)
-        if (std::ranges::find(host.resolved, endpoint->address) != host.resolved.end()) return host.text;
-    return {};
-}
-
-std::string_view why_not(Admission admission) {
-    switch (admission) {
-        case Admission::too_many:
-            return "too many questions wait for an answer";
-        case Admission::too_often:
-            return "too many questions in a minute";
-        case Admission::unrecorded:
-            return "the question could not be recorded";
-        default:
-            return audit::unasked::nobody;
-    }
+    if (endpoint == nullptr) return {};
+    constexpr std::size_t shown = 4;
+    std::string text;
+    for (std::size_t index = 0; index < std::min(endpoint->names.size(), shown); ++index)
+        text += (index == 0 ? "" : ", ") + endpoint->names[index];
+    if (endpoint->names.size() > shown)
+        text += " and " + std::to_string(endpoint->names.size() - shown) + " more";
+    return text;
 }
 
 Questioned ask(CallContext& context, const Subject& subject, const rules::Verdict& verdict,
@@ -150,7 +132,7 @@ Questioned ask(CallContext& context, const Subject& subject, const rules::Verdic
         question.reason = verdict.reason();
         question.asked_as = subject.input.path;
         question.source = subject.source;
-        question.host = host_of(verdict, subject);
+        question.host = hosts_of(subject);
         question.home = context.needs.home;
         if (!pin_object(subject, question)) {
             give_back();
@@ -166,6 +148,32 @@ Questioned ask(CallContext& context, const Subject& subject, const rules::Verdic
 }
 
 }  // namespace
+
+std::string_view why_not(Admission admission) {
+    switch (admission) {
+        case Admission::too_many:
+            return "too many questions wait for an answer";
+        case Admission::too_often:
+            return "too many questions in a minute";
+        case Admission::unrecorded:
+            return "the question could not be recorded";
+        default:
+            return audit::unasked::nobody;
+    }
+}
+
+void describe_process(const DecideNeeds& needs, Question& question, pid_t process, pid_t parent) {
+    if (auto arguments = kernel::arguments_of(process)) question.arguments = bounded(std::move(*arguments));
+    while (parent > 1 && question.ancestors.size() < max_ancestors) {
+        if (parent == needs.guardian || parent == ::getpid()) break;
+        approval::Process one{parent, {}};
+        kernel::executable(parent, one.program);
+        question.ancestors.push_back(std::move(one));
+        const auto next = kernel::identity(parent);
+        if (!next) break;
+        parent = next->parent;
+    }
+}
 
 Questioned put_question(CallContext& context, const Subject& subject, const rules::Verdict& ask_verdict) {
     context.question = context.grant = 0;

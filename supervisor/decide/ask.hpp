@@ -7,7 +7,8 @@
 // program, arguments. Any other subject is denied, so nothing that changed meanwhile slips through.
 #pragma once
 
-#include "supervisor/decide/subject.hpp"
+#include "supervisor/approval/questions/question_queue.hpp"
+#include "supervisor/decide/decide.hpp"
 
 namespace callgate::calls {
 
@@ -21,6 +22,12 @@ struct Questioned {
 /// For a verdict of `ask`.
 [[nodiscard]] Questioned put_question(CallContext& context, const Subject& subject,
                                       const rules::Verdict& ask);
+
+/// Why a question was not asked.
+[[nodiscard]] std::string_view why_not(approval::QuestionQueue::Admission admission);
+
+/// Adds the arguments and ancestors of the asking process to a question.
+void describe_process(const DecideNeeds& needs, approval::Question& question, pid_t process, pid_t parent);
 
 /// Returns `verdict`, or a question of its own if the new name is covered by a grant and the old one is not.
 /// A grant goes by names, so it could then be used on this object. Sets `widens` if it asks.

@@ -19,7 +19,7 @@
 #include "supervisor/decide/sink.hpp"
 #include "supervisor/enforce/call_table.hpp"
 #include "supervisor/kernel/caller_cache.hpp"
-#include "supervisor/kernel/pending_call.hpp"
+#include "supervisor/kernel/listener.hpp"
 #include "supervisor/kernel/target.hpp"
 
 namespace callgate::approval {
@@ -52,6 +52,8 @@ struct DecideNeeds {
     std::function<void()> kill_tree{};
     /// A denial was recorded: sync the log soon. Any thread, cheap.
     std::function<void()> sync_log{};
+    /// A denial was only counted: its count is written within about a second. Any thread, cheap.
+    std::function<void()> count_soon{};
     /// errno of the first record that could not be written; 0: none.
     std::atomic<int> log_error{0};
 };

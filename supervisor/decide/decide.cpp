@@ -2,11 +2,86 @@
 
 #include <csignal>
 
+#include "base/clock.hpp"
 #include "base/test_switch.hpp"
+#include "rules/plan/plan_audit.hpp"
+#include "supervisor/approval/questions/question_queue.hpp"
+#include "supervisor/decide/ask.hpp"
+#include "supervisor/decide/observe.hpp"
 
 namespace callgate::calls {
 
 namespace {
+
+rules::Verdict evaluate_by(CallContext& context, const rules::RuleSet& rules, const Subject& subject) {
+    if (rules.needs_program()) kernel::executable(context.thread(), context.caller.executable);
+    rules::Request request{subject.operations, subject.object, context.caller.executable,
+                           subject.input.arguments};
+    rules::Verdict verdict = rules.evaluate(request);
+    if (!subject.second_object || !check_enabled("second-name")) return verdict;
+    request.operations = subject.second_operations;
+    request.object = *subject.second_object;
+    const rules::Verdict second = rules.evaluate(request);
+    return second.action > verdict.action ? second : verdict;
+}
+
+/// Enforcement would not have let a socket for such an address be made at all.
+rules::Verdict evaluate_observed(CallContext& context, const rules::RuleSet& rules, const Subject& subject) {
+    rules::Verdict verdict = evaluate_by(context, rules, subject);
+    if (verdict.action < rules::Action::deny && !rules::lets_exist(rules, subject.object)) {
+        verdict.action = rules::Action::deny;
+        verdict.decided_by = rules::DecidedBy::fallback;
+        verdict.rule = nullptr;
+    }
+    return verdict;
+}
+
+audit::Mechanism mechanism_of(const Subject& subject, rules::Action action) {
+    switch (action) {
+        case rules::Action::allow:
+            return subject.allowed_by;
+        case rules::Action::kill:
+            return audit::Mechanism::kill;
+        default:
+            return audit::Mechanism::error;
+    }
+}
+
+/// A decision without a record (sequence 0) has no second one.
+template <class Record>
+void second_record(CallContext& context, const Record& what) {
+    if (context.needs.log == nullptr || what.of_sequence == 0) return;
+    const auto written = context.needs.log->record(what);
+    if (!written) keep_first_error(context.needs, written.error());
+}
+
+std::optional<std::uint64_t> write_record(CallContext& context, const audit::Decision& decision) {
+    DecideNeeds& needs = context.needs;
+    if (needs.log == nullptr) {
+        needs.sink.note(decision);
+        return 0;
+    }
+    const auto written = needs.log->record(decision);
+    if (written) {
+        needs.sink.note(decision);
+        if (*written == 0) {
+            if (needs.count_soon) needs.count_soon();
+            return 0;
+        }
+        const bool due = needs.log->sync_due();
+        if ((due || decision.verdict.action != rules::Action::allow) && needs.sync_log) needs.sync_log();
+        return *written;
+    }
+    keep_first_error(needs, written.error());
+    if (!check_enabled("record-first")) return 0;
+    audit::Decision unrecorded = decision;
+    unrecorded.verdict.action = rules::Action::deny;
+    unrecorded.verdict.decided_by = rules::DecidedBy::failure;
+    unrecorded.verdict.rule = nullptr;
+    unrecorded.reason = "the decision could not be recorded";
+    needs.sink.note(unrecorded);
+    return std::nullopt;
+}
 
 int error_of(const rules::Verdict& verdict) { return verdict.error != 0 ? verdict.error : EACCES; }
 
@@ -33,6 +108,115 @@ Decision enforce(CallContext& context, const audit::Decision& decision) {
 }
 
 }  // namespace
+
+rules::Verdict evaluate(CallContext& context, const Subject& subject) {
+    return evaluate(context, context.needs.enforced, subject);
+}
+
+rules::Verdict evaluate(CallContext& context, const Basis& basis, const Subject& subject) {
+    if (&basis != &context.needs.enforced) return evaluate_observed(context, basis.rules, subject);
+    if (!check_enabled(context.entry.name)) return allow_all();
+    return evaluate_by(context, basis.rules, subject);
+}
+
+rules::Verdict verdict_on(CallContext& context, const Basis& basis, const Subject& subject,
+                          const Judge& judge) {
+    if (subject.settled) return *subject.settled;
+    return judge ? judge(basis) : evaluate(context, basis, subject);
+}
+
+rules::Verdict allow_all() {
+    rules::Verdict verdict;
+    verdict.action = rules::Action::allow;
+    return verdict;
+}
+
+rules::Verdict failure(rules::Operation operation, int error) {
+    rules::Verdict verdict;
+    verdict.action = rules::Action::deny;
+    verdict.decided_by = rules::DecidedBy::failure;
+    verdict.operation = operation;
+    verdict.error = error;
+    return verdict;
+}
+
+audit::Caller caller_of(const DecideNeeds& needs, CallerInfo& info, pid_t thread) {
+    const kernel::Identity found = info.cache.look_up(thread, info.executable);
+    audit::Caller caller;
+    caller.pid = thread;
+    caller.parent = found.parent;
+    caller.start_time = found.start_time;
+    caller.uid = needs.uid;
+    caller.executable = info.executable;
+    return caller;
+}
+
+void keep_first_error(DecideNeeds& needs, const boost::system::error_code& error) {
+    int none = 0;
+    needs.log_error.compare_exchange_strong(none, error.value());
+}
+
+audit::Decision decision_on(CallContext& context, const Subject& subject, const rules::Verdict& verdict) {
+    audit::Decision decision;
+    decision.call = context.entry.name;
+    decision.caller = caller_of(context.needs, context.caller, context.thread());
+    decision.input = subject.input;
+    decision.operation = verdict.operation;
+    decision.operations = subject.operations | subject.second_operations;
+    decision.first_operations = subject.operations;
+    decision.second_operations = subject.second_operations;
+    decision.object = subject.object;
+    decision.second_object = subject.second_object;
+    decision.identity = subject.identity;
+    decision.verdict = verdict;
+    decision.mechanism = mechanism_of(subject, verdict.action);
+    if (verdict.decided_by > rules::DecidedBy::fallback && verdict.decided_by < rules::DecidedBy::failure) {
+        decision.question = context.question;
+        decision.grant = context.grant;
+    }
+    decision.duration_ns = monotonic_ns() - context.started_ns;
+    return decision;
+}
+
+std::optional<std::uint64_t> record(CallContext& context, const audit::Decision& decision) {
+    if (decision.verdict.decided_by != rules::DecidedBy::grant || !context.granted)
+        return write_record(context, decision);
+    audit::Decision by_grant = decision;
+    std::optional<std::uint64_t> written;
+    const auto write = [&](const approval::QuestionQueue::Granted& now) {
+        by_grant.question = now.question;
+        by_grant.grant = now.grant;
+        written = write_record(context, by_grant);
+    };
+    if (context.needs.questions->while_granted(*context.granted, decision.verdict.action, write))
+        return written;
+    by_grant.verdict.action = rules::Action::deny;
+    by_grant.verdict.decided_by = rules::DecidedBy::failure;
+    by_grant.mechanism = audit::Mechanism::error;
+    by_grant.question = by_grant.grant = 0;
+    by_grant.reason = "the answer that it went by was taken back meanwhile";
+    static_cast<void>(write_record(context, by_grant));
+    return std::nullopt;
+}
+
+void note_failed_act(CallContext& context, std::uint64_t sequence, int error) {
+    second_record(context, audit::ActFailed{sequence, error});
+}
+
+void note_lost_answer(CallContext& context, std::uint64_t sequence) {
+    second_record(context, audit::AnswerLost{sequence, "the caller no longer waits"});
+}
+
+bool records_every_call(const CallContext& context) {
+    return context.needs.observation != nullptr || context.needs.record_mode == rules::RecordMode::all;
+}
+
+bool restricted(CallContext& context, const Subject& subject, const rules::Verdict& verdict) {
+    if (verdict.action != rules::Action::allow) return true;
+    const Observation* const observation = context.needs.observation;
+    return observation != nullptr &&
+           evaluate(context, observation->basis(), subject).action != rules::Action::allow;
+}
 
 Decision decide(CallContext& context, const Subject& subject, const Judge& judge) {
     const rules::Verdict verdict = verdict_on(context, context.needs.enforced, subject, judge);

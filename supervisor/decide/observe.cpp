@@ -60,17 +60,6 @@ std::optional<std::uint64_t> observe(CallContext& context, const Subject& subjec
     return sequence;
 }
 
-bool records_every_call(const CallContext& context) {
-    return context.needs.observation != nullptr || context.needs.record_mode == rules::RecordMode::all;
-}
-
-bool restricted(CallContext& context, const Subject& subject, const rules::Verdict& verdict) {
-    if (verdict.action != rules::Action::allow) return true;
-    const Observation* const observation = context.needs.observation;
-    return observation != nullptr &&
-           evaluate(context, observation->basis(), subject).action != rules::Action::allow;
-}
-
 bool arguments_count(const DecideNeeds& needs) {
     const rules::RuleSet& rules = needs.enforced.rules;
     return rules.needs_arguments() || asks_about_execution(rules) ||

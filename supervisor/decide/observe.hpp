@@ -8,7 +8,7 @@
 // too.
 #pragma once
 
-#include "supervisor/decide/record.hpp"
+#include "supervisor/decide/decide.hpp"
 
 namespace callgate::calls {
 
@@ -43,13 +43,6 @@ private:
 /// they would have refused. Returns as `record`; 0 also where no record is wanted.
 [[nodiscard]] std::optional<std::uint64_t> observe(CallContext& context, const Subject& subject,
                                                    const Judge& judge, audit::Mechanism mechanism);
-
-/// Whether calls that Landlock and the filter alone permit are put on record too (audit mode, `--record
-/// all`).
-[[nodiscard]] bool records_every_call(const CallContext& context);
-
-/// Whether the call is denied, or would be: the kernel's own errors then have to be found out first.
-[[nodiscard]] bool restricted(CallContext& context, const Subject& subject, const rules::Verdict& verdict);
 
 /// Whether some rule looks at the arguments of a program, or a question shows them.
 [[nodiscard]] bool arguments_count(const DecideNeeds& needs);

@@ -12,7 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "supervisor/enforce/call_names.hpp"
+#include "supervisor/enforce/call_table.hpp"
+#include "supervisor/enforce/refused_calls.hpp"
 #include "supervisor/enforce/seccomp/compiler.hpp"
 
 namespace callgate::rules {
@@ -34,7 +35,8 @@ struct CallGroup {
     CallClass held = CallClass::harmless;
     int error = 0;  // for closed calls: an errno after which common software falls back
     std::string_view reason;
-    std::string_view calls;  // names, separated by spaces
+    std::string_view calls;                // names, separated by spaces
+    const RefusedKind* refused = nullptr;  // closed calls that are put on record
 };
 [[nodiscard]] std::span<const CallGroup> call_groups();
 
@@ -54,7 +56,8 @@ struct Refusal {
     std::array<ArgumentTest, 2> tests{};
     std::uint8_t test_count = 0;  // 0: any arguments
     When when = When::always;
-    std::uint32_t number = no_number;  // of the call, on this architecture
+    std::uint32_t number = no_number;      // of the call, on this architecture
+    const RefusedKind* refused = nullptr;  // null: not put on record
 
     [[nodiscard]] bool applies(const rules::Plan& plan) const;
 };
@@ -80,6 +83,7 @@ struct ClosedCall {
 struct ClosedNumber {
     std::uint32_t number;
     int error;
+    const RefusedKind* refused;  // null: not put on record
 };
 [[nodiscard]] std::span<const ClosedNumber> closed_numbers();
 

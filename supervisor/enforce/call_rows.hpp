@@ -55,6 +55,14 @@ constexpr CallEntry datagram(std::string_view name, NotifyArguments arguments = 
             arguments};
 }
 
+/// A call that can give a symbolic link a name. Landlock grants no such right, so each is performed on
+/// behalf.
+constexpr CallEntry names_link(std::string_view name, OperationSet operations, PathArgument first,
+                               PathArgument second, std::int8_t flags = -1) {
+    return {name,  operations, Performed::on_behalf, first,         second,
+            flags, -1,         OpenFlags::none,      Scope::object, NotifyWhen::always};
+}
+
 /// A call on processes by number.
 constexpr CallEntry on_process(std::string_view name, Performed performed, NotifyWhen when,
                                NotifyArguments arguments = {}) {
@@ -85,16 +93,16 @@ inline constexpr auto call_rows = [] {
     {"mkdirat", Operation::create, Performed::either, {0, 1}, {}, -1, 2},
     {"mknod", Operation::create, Performed::either, {-1, 0}, {}, -1, 1},
     {"mknodat", Operation::create, Performed::either, {0, 1}, {}, -1, 2},
-    {"symlink", Operation::create, Performed::either, {-1, 0}, {-1, 1}},
-    {"symlinkat", Operation::create, Performed::either, {-1, 0}, {1, 2}},
+    names_link("symlink", Operation::create, {-1, 0}, {-1, 1}),
+    names_link("symlinkat", Operation::create, {-1, 0}, {1, 2}),
     {"unlink", Operation::remove, Performed::either, {-1, 0}, {}},
     {"unlinkat", Operation::remove, Performed::either, {0, 1}, {}, 2},
     {"rmdir", Operation::remove, Performed::either, {-1, 0}, {}},
-    {"rename", moves, Performed::on_behalf, {-1, 0}, {-1, 1}},
-    {"renameat", moves, Performed::on_behalf, {0, 1}, {2, 3}},
-    {"renameat2", moves, Performed::on_behalf, {0, 1}, {2, 3}, 4},
-    {"link", Operation::create, Performed::on_behalf, {-1, 0}, {-1, 1}},
-    {"linkat", Operation::create, Performed::on_behalf, {0, 1}, {2, 3}, 4},
+    names_link("rename", moves, {-1, 0}, {-1, 1}),
+    names_link("renameat", moves, {0, 1}, {2, 3}),
+    names_link("renameat2", moves, {0, 1}, {2, 3}, 4),
+    names_link("link", Operation::create, {-1, 0}, {-1, 1}),
+    names_link("linkat", Operation::create, {0, 1}, {2, 3}, 4),
     {"truncate", Operation::modify, Performed::either, {-1, 0}, {}, -1, -1, OpenFlags::none, Scope::object,
      NotifyWhen::contested_truncation},
 
@@ -125,6 +133,8 @@ inline constexpr auto call_rows = [] {
     {"execve", Operation::execute, Performed::by_kernel, {-1, 0}, {}},
     {"execveat", Operation::execute, Performed::by_kernel, {0, 1}, {}, 4},
 
+    {"socket", Operation::connect, Performed::on_behalf, {}, {}, -1, -1, OpenFlags::none, Scope::object,
+     NotifyWhen::by_socket_kind},
     {"connect", Operation::connect, Performed::on_behalf, {}, {}},
     {"bind", Operation::bind, Performed::either, {}, {}},
     {"listen", Operation::bind, Performed::either, {}, {}},

@@ -1,22 +1,81 @@
 // The one table of mediated system calls: name, operations, arguments, and when the filter notifies.
-// call_classes.hpp says what happens to all other calls.
+// call_classes.hpp says what happens to all other calls. The names and numbers of all calls stand here too.
 //
 // The table drives the filter (filter_spec), the dispatch of notifications (receive/dispatch), the names in
 // the log and docs/system-calls.md. A new call is one row here and one function (docs/dev/adding-a-call.md).
 // An attacker controls the arguments in the registers, never this table.
+//
+// libseccomp knows the numbers of most calls; newer_calls.hpp has the rest. Both become one table when
+// callgate is built (cmake/embed_calls.cpp), so that numbers are constants.
 #pragma once
 
 #include <array>
+#include <call_numbers.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "rules/model/operation.hpp"
-#include "supervisor/enforce/call_names.hpp"
+#include "supervisor/enforce/newer_calls.hpp"
 #include "supervisor/enforce/seccomp/compiler.hpp"
 
 namespace callgate::enforce {
+
+enum class Architecture : std::uint8_t { x86_64, aarch64 };
+
+#if defined(__x86_64__)
+inline constexpr Architecture native_architecture = Architecture::x86_64;
+#elif defined(__aarch64__)
+inline constexpr Architecture native_architecture = Architecture::aarch64;
+#else
+#error "callgate runs on x86_64 and aarch64"
+#endif
+
+/// Stands for the missing number of a call that this architecture lacks.
+inline constexpr std::uint32_t no_number = 0xffffffff;
+
+/// Private: all calls of one architecture.
+struct KnownCalls {
+    std::span<const KnownCall> calls;
+    const char* names;
+
+    [[nodiscard]] static constexpr KnownCalls of(Architecture architecture) {
+        if (architecture == Architecture::x86_64) return {calls_x86_64, names_x86_64};
+        return {calls_aarch64, names_aarch64};
+    }
+    [[nodiscard]] constexpr std::string_view name(const KnownCall& call) const {
+        return {names + call.begin, call.length};
+    }
+};
+
+/// The number of a call, or `no_number` for an unknown call or one of another architecture.
+[[nodiscard]] constexpr std::uint32_t call_number(std::string_view name,
+                                                  Architecture on = native_architecture) {
+    const KnownCalls known = KnownCalls::of(on);
+    std::size_t first = 0, last = known.calls.size();
+    while (first < last) {
+        const std::size_t middle = first + (last - first) / 2;
+        const int order = name.compare(known.name(known.calls[middle]));
+        if (order == 0) return known.calls[middle].number;
+        if (order < 0)
+            last = middle;
+        else
+            first = middle + 1;
+    }
+    return no_number;
+}
+
+/// The name of a number; empty if unknown.
+[[nodiscard]] std::string call_name(std::uint32_t number, Architecture on = native_architecture);
+
+/// Numbers from `first` to `last` that belong to no call. A kernel that assigns one of them is newer than
+/// this table.
+struct NumberRange {
+    std::uint32_t first, last;
+};
+[[nodiscard]] std::span<const NumberRange> unassigned_numbers(Architecture on = native_architecture);
 
 /// The position of a path among the arguments; -1 means absent (`directory`: relative to the working
 /// directory).
@@ -47,6 +106,7 @@ enum class NotifyWhen : std::uint8_t {
     contested_datagrams,   // connect is contested, and datagram sockets can be made
     signals_not_held,      // Landlock has no scope for signals (before ABI 6)
     always,
+    by_socket_kind,  // the filter's list of socket families and types says it
 };
 
 /// The arguments with which a call is notified. Each alternative is up to two tests that must all hold.

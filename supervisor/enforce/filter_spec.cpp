@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <span>
 
 #include "base/test_switch.hpp"
@@ -27,6 +28,7 @@ constexpr std::uint32_t audit_architecture =
     native_architecture == Architecture::x86_64 ? AUDIT_ARCH_X86_64 : AUDIT_ARCH_AARCH64;
 
 constexpr std::uint64_t socket_type_mask = 0xf;
+constexpr std::uint64_t mptcp_protocol = 262;  // IPPROTO_MPTCP, missing from older headers
 
 constexpr Disposition allow{Disposition::Kind::allow, 0};
 constexpr Disposition notify{Disposition::Kind::notify, 0};
@@ -45,25 +47,27 @@ public:
             if (entry.number != no_number) mediated(entry);
         }
         sockets();
-        for (const ClosedNumber& call : closed_numbers()) add(call.number, {}, refuse(call.error));
+        for (const ClosedNumber& call : closed_numbers())
+            add(call.number, {}, refuse(call.error), call.refused);
         for (const NumberRange& range : unassigned_numbers()) {
-            spec_.rules.push_back({range.first, {}, refuse(ENOSYS), range.last});
+            spec_.rules.push_back({range.first, {}, refuse(ENOSYS), range.last, nullptr});
         }
         return std::move(spec_);
     }
 
 private:
-    void add(std::uint32_t call, std::vector<ArgumentTest> tests, Disposition then) {
+    void add(std::uint32_t call, std::vector<ArgumentTest> tests, Disposition then,
+             const RefusedKind* refused = nullptr) {
         if constexpr (test_switches) {
             if (then.kind == Disposition::Kind::refuse && !check_enabled(call_name(call))) return;
         }
-        spec_.rules.push_back({call, std::move(tests), then});
+        spec_.rules.push_back({call, std::move(tests), then, 0, refused});
     }
 
     void refused(const Refusal& refusal) {
         if (refusal.number == no_number || !refusal.applies(plan_) || !check_enabled(refusal.what)) return;
         add(refusal.number, {refusal.tests.begin(), refusal.tests.begin() + refusal.test_count},
-            refuse(refusal.error));
+            refuse(refusal.error), refusal.refused);
     }
 
     void mediated(const CallEntry& entry) {
@@ -84,6 +88,8 @@ private:
                 return !plan_.signals_held;
             case NotifyWhen::always:
                 return true;
+            case NotifyWhen::by_socket_kind:
+                return false;
         }
         return true;
     }
@@ -128,27 +134,39 @@ private:
             if (plan_.unix_datagram) {
                 add(call, {equals(0, AF_UNIX), equals(1, SOCK_DGRAM, socket_type_mask)}, allow);
             }
-            add(call, {equals(0, AF_UNIX)}, refuse(EPROTONOSUPPORT));
+            add(call, {equals(0, AF_UNIX)}, refuse(EPROTONOSUPPORT), &refused::unix_datagram);
         }
         add(socket_, {equals(0, AF_NETLINK), equals(2, NETLINK_ROUTE)}, allow);
-        add(socket_, {equals(0, AF_NETLINK)}, refuse(EPROTONOSUPPORT));
-        add(socket_, {}, refuse(EAFNOSUPPORT));
-        add(socketpair_, {}, refuse(EAFNOSUPPORT));
+        add(socket_, {equals(0, AF_NETLINK)}, refuse(EPROTONOSUPPORT), &refused::netlink);
+        add(socket_, {}, refuse(EAFNOSUPPORT), &refused::families);
+        add(socketpair_, {}, refuse(EAFNOSUPPORT), &refused::families);
     }
 
     void internet(int family) {
         const ArgumentTest of_family = equals(0, static_cast<std::uint64_t>(family));
-        const auto open = [&](std::uint64_t type, std::uint64_t protocol) {
-            add(socket_, {of_family, equals(1, type, socket_type_mask), equals(2, protocol)}, allow);
+        const auto open = [&](std::uint64_t type, std::uint64_t protocol, Disposition then) {
+            add(socket_, {of_family, equals(1, type, socket_type_mask), equals(2, protocol)}, then);
         };
-        open(SOCK_STREAM, 0);
-        open(SOCK_STREAM, IPPROTO_TCP);
-        if (plan_.udp) {
-            open(SOCK_DGRAM, 0);
-            open(SOCK_DGRAM, IPPROTO_UDP);
+        open(SOCK_STREAM, 0, allow);
+        open(SOCK_STREAM, IPPROTO_TCP, allow);
+        if (plan_.udp || plan_.look_ups) {
+            // A UDP socket then comes from the supervisor (supervisor/names/room.hpp).
+            open(SOCK_DGRAM, 0, plan_.udp ? allow : notify);
+            open(SOCK_DGRAM, IPPROTO_UDP, plan_.udp ? allow : notify);
         }
-        add(socket_, {of_family, equals(1, SOCK_RAW, socket_type_mask)}, refuse(EPERM));
-        add(socket_, {of_family}, refuse(EPROTONOSUPPORT));
+        const auto refuse_type = [&](std::uint64_t type, std::optional<std::uint64_t> protocol, int error,
+                                     const RefusedKind& kind) {
+            std::vector<ArgumentTest> tests{of_family, equals(1, type, socket_type_mask)};
+            if (protocol) tests.push_back(equals(2, *protocol));
+            add(socket_, std::move(tests), refuse(error), &kind);
+        };
+        refuse_type(SOCK_RAW, std::nullopt, EPERM, refused::raw);
+        refuse_type(SOCK_DGRAM, 0, EPROTONOSUPPORT, refused::udp);
+        refuse_type(SOCK_DGRAM, IPPROTO_UDP, EPROTONOSUPPORT, refused::udp);
+        const auto icmp = static_cast<std::uint64_t>(family == AF_INET ? +IPPROTO_ICMP : +IPPROTO_ICMPV6);
+        refuse_type(SOCK_DGRAM, icmp, EPROTONOSUPPORT, refused::raw);
+        refuse_type(SOCK_STREAM, mptcp_protocol, EPROTONOSUPPORT, refused::mptcp);
+        add(socket_, {of_family}, refuse(EPROTONOSUPPORT), &refused::protocols);
     }
 
     static constexpr std::uint32_t socket_ = call_number("socket"), socketpair_ = call_number("socketpair");
@@ -183,6 +201,8 @@ std::vector<NotifiedCall> notified_calls(const Plan& plan) {
                 }
             }
         }
+        if (entry.scope == Scope::object && entry.when == NotifyWhen::always)
+            call.because.emplace_back("links");
         if (entry.scope == Scope::process) call.because.emplace_back("processes outside the run");
         if (entry.scope == Scope::ipc_object)
             call.because.emplace_back("objects of this user that the run did not make");

@@ -40,36 +40,37 @@ constexpr std::uint64_t harmless_personality = std::uint64_t{PER_LINUX32} | UNAM
 constexpr std::uint64_t ask_personality = 0xffffffff;
 
 constexpr Refusal one(std::string_view call, std::string_view what, int error, std::string_view why,
-                      ArgumentTest test, When when = When::always) {
-    return {call, what, error, why, {test}, 1, when, call_number(call)};
+                      ArgumentTest test, const RefusedKind* refused, When when = When::always) {
+    return {call, what, error, why, {test}, 1, when, call_number(call), refused};
 }
 constexpr Refusal two(std::string_view call, std::string_view what, int error, std::string_view why,
-                      ArgumentTest first, ArgumentTest second) {
-    return {call, what, error, why, {first, second}, 2, When::always, call_number(call)};
+                      ArgumentTest first, ArgumentTest second, const RefusedKind* refused) {
+    return {call, what, error, why, {first, second}, 2, When::always, call_number(call), refused};
 }
 constexpr Refusal whole(std::string_view call, int error, std::string_view why, When when) {
     return {call, "whatever the arguments", error, why, {}, 0, when, call_number(call)};
 }
 constexpr Refusal request(std::string_view what, std::uint64_t number, int error, std::string_view why,
-                          When when = When::always) {
-    return one("ioctl", what, error, why, equals(1, number), when);
+                          const RefusedKind* refused, When when = When::always) {
+    return one("ioctl", what, error, why, equals(1, number), refused, when);
 }
 constexpr Refusal subvolume(std::string_view what, std::uint64_t number) {
-    return request(what, number, EPERM, "creates or removes names of btrfs outside the mediated calls");
+    return request(what, number, EPERM, "creates or removes names of btrfs outside the mediated calls",
+                   &refused::subvolumes);
 }
 constexpr Refusal attribute(std::string_view what, std::uint64_t number) {
     return request(what, number, EOPNOTSUPP,
                    "changes a file through a descriptor opened for reading; not mediated",
-                   When::metadata_limited);
+                   &refused::attributes, When::metadata_limited);
 }
 constexpr Refusal routing(std::string_view what, std::uint64_t level, std::uint64_t option) {
     return two("setsockopt", what, EPERM, "sends elsewhere than to the address that was decided",
-               equals(1, level), equals(2, option));
+               equals(1, level), equals(2, option), &refused::routes);
 }
 
 constexpr Refusal fast_open(std::string_view call, std::uint8_t flags) {
     return one(call, "MSG_FASTOPEN", EOPNOTSUPP, "connects without connect; programs fall back to it",
-               has(flags, MSG_FASTOPEN));
+               has(flags, MSG_FASTOPEN), nullptr);
 }
 
 constexpr std::string_view types_for_user = "types into the user's terminal";
@@ -80,24 +81,29 @@ constexpr std::string_view namespaces = "names must mean the same to caller and 
 
 constexpr Refusal all[] = {
     // The low byte of clone's flags is the signal at exit.
-    one("clone", "new namespaces", EPERM, namespaces, has(0, new_namespaces & ~new_time_namespace)),
-    one("unshare", "new namespaces", EPERM, namespaces, has(0, new_namespaces)),
+    one("clone", "new namespaces", EPERM, namespaces, has(0, new_namespaces & ~new_time_namespace),
+        &refused::namespaces),
+    one("unshare", "new namespaces", EPERM, namespaces, has(0, new_namespaces), &refused::namespaces),
 
     two("seccomp", "SECCOMP_FILTER_FLAG_NEW_LISTENER", EBUSY,
         "a second listener could answer notified calls after this one is closed",
-        equals(0, SECCOMP_SET_MODE_FILTER), has(1, SECCOMP_FILTER_FLAG_NEW_LISTENER)),
+        equals(0, SECCOMP_SET_MODE_FILTER), has(1, SECCOMP_FILTER_FLAG_NEW_LISTENER), &refused::listeners),
     one("prctl", "PR_SET_MM", EPERM, "changes the program and arguments that /proc shows for the process",
-        equals(0, PR_SET_MM)),
+        equals(0, PR_SET_MM), &refused::shown_program),
     two("personality", "READ_IMPLIES_EXEC, MMAP_PAGE_ZERO and other systems' personalities", EPERM,
         "disables memory protections", has(0, 0xffffffff & ~harmless_personality),
-        differs(0, ask_personality)),
+        differs(0, ask_personality), &refused::personalities),
 
-    request("TIOCSTI", TIOCSTI, EPERM, types_for_user),
-    request("TIOCLINUX", linux_console, EPERM, types_for_user),
+    request("TIOCSTI", TIOCSTI, EPERM, types_for_user, &refused::terminal_input),
+    request("TIOCLINUX", linux_console, EPERM, types_for_user, &refused::terminal_input),
+    request("TIOCSETD", TIOCSETD, EPERM, "changes what a terminal does with what is typed",
+            &refused::terminal_input),
     request("USERFAULTFD_IOC_NEW", new_userfaultfd, EPERM,
-            "could delay callgate while it reads a page of such memory"),
-    request("FS_IOC_ADD_ENCRYPTION_KEY", FS_IOC_ADD_ENCRYPTION_KEY, EOPNOTSUPP, keys),
-    request("FS_IOC_REMOVE_ENCRYPTION_KEY", FS_IOC_REMOVE_ENCRYPTION_KEY, EOPNOTSUPP, keys),
+            "could delay callgate while it reads a page of such memory", &refused::userfaultfd),
+    request("FS_IOC_ADD_ENCRYPTION_KEY", FS_IOC_ADD_ENCRYPTION_KEY, EOPNOTSUPP, keys,
+            &refused::directory_keys),
+    request("FS_IOC_REMOVE_ENCRYPTION_KEY", FS_IOC_REMOVE_ENCRYPTION_KEY, EOPNOTSUPP, keys,
+            &refused::directory_keys),
     subvolume("BTRFS_IOC_SNAP_CREATE", BTRFS_IOC_SNAP_CREATE),
     subvolume("BTRFS_IOC_SNAP_CREATE_V2", BTRFS_IOC_SNAP_CREATE_V2),
     subvolume("BTRFS_IOC_SNAP_DESTROY", BTRFS_IOC_SNAP_DESTROY),
@@ -122,10 +128,10 @@ constexpr Refusal all[] = {
     routing("IPV6_RTHDR", IPPROTO_IPV6, ipv6_routing),
     routing("IP_OPTIONS", IPPROTO_IP, ip_options),
 
-    one("fcntl", "F_SETOWN_EX", EINVAL, owner_in_memory, equals(1, set_owner_in_memory),
+    one("fcntl", "F_SETOWN_EX", EINVAL, owner_in_memory, equals(1, set_owner_in_memory), nullptr,
         When::signals_not_held),
-    request("FIOSETOWN", FIOSETOWN, EPERM, owner_in_memory, When::signals_not_held),
-    request("SIOCSPGRP", SIOCSPGRP, EPERM, owner_in_memory, When::signals_not_held),
+    request("FIOSETOWN", FIOSETOWN, EPERM, owner_in_memory, &refused::signal_owners, When::signals_not_held),
+    request("SIOCSPGRP", SIOCSPGRP, EPERM, owner_in_memory, &refused::signal_owners, When::signals_not_held),
     whole("pidfd_send_signal", ENOSYS, "callgate decides kill instead, for processes outside the run",
           When::signals_not_held),
 };

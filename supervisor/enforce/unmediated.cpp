@@ -84,28 +84,32 @@ constexpr CallGroup groups[] = {
      "pidfd_send_signal"},
 
     // ---- some arguments are refused ----
-    {CallClass::arguments, 0, "", "socket socketpair setsockopt clone unshare prctl personality seccomp"},
+    {CallClass::arguments, 0, "", "socketpair setsockopt clone unshare prctl personality seccomp"},
 
     // ---- closed ----
     {CallClass::closed, ENOSYS, "its operations bypass the filter; libraries fall back",
-     "io_uring_setup io_uring_enter io_uring_register"},
+     "io_uring_setup io_uring_enter io_uring_register", &refused::io_uring},
     {CallClass::closed, ENOSYS, "its flags lie in memory; C libraries fall back to clone", "clone3"},
     {CallClass::closed, EPERM, "names must mean the same to caller and supervisor",
      "mount umount2 pivot_root chroot move_mount open_tree open_tree_attr fsopen fsconfig fsmount fspick "
-     "mount_setattr setns"},
+     "mount_setattr setns",
+     &refused::mounts},
     {CallClass::closed, EPERM, "opens a file without a name; without callgate it needs a capability too",
-     "open_by_handle_at"},
+     "open_by_handle_at", &refused::handles},
     {CallClass::closed, EPERM, "watches, and may delay, opens of other processes",
-     "fanotify_init fanotify_mark"},
-    {CallClass::closed, EPERM, "could delay callgate while it reads a page of such memory", "userfaultfd"},
-    {CallClass::closed, EPERM, "loads programs into the kernel", "bpf"},
-    {CallClass::closed, EACCES, "observes other processes", "perf_event_open"},
-    {CallClass::closed, ENOSYS, "keyrings are shared by the whole user", "add_key request_key keyctl"},
+     "fanotify_init fanotify_mark", &refused::fanotify},
+    {CallClass::closed, EPERM, "could delay callgate while it reads a page of such memory", "userfaultfd",
+     &refused::userfaultfd},
+    {CallClass::closed, EPERM, "loads programs into the kernel", "bpf", &refused::bpf},
+    {CallClass::closed, EACCES, "observes other processes", "perf_event_open", &refused::perf},
+    {CallClass::closed, ENOSYS, "keyrings are shared by the whole user", "add_key request_key keyctl",
+     &refused::keyrings},
     {CallClass::closed, EPERM, "administers the host",
      "kexec_load kexec_file_load init_module finit_module delete_module quotactl quotactl_fd swapon swapoff "
      "reboot "
      "settimeofday clock_settime adjtimex clock_adjtime acct syslog vhangup sethostname setdomainname iopl "
-     "ioperm"},
+     "ioperm",
+     &refused::administration},
     {CallClass::closed, ENOSYS, "no kernel that callgate runs on implements it, or it was removed since",
      "_sysctl uselib lookup_dcookie nfsservctl create_module get_kernel_syms query_module getpmsg putpmsg "
      "afs_syscall tuxcall security vserver epoll_ctl_old epoll_wait_old set_thread_area get_thread_area"},
@@ -133,7 +137,7 @@ constexpr auto closed = [] {
     std::array<ClosedNumber, closed_count> numbers{};
     std::size_t filled = 0;
     for_each_closed([&](std::string_view, std::uint32_t number, const CallGroup& group) {
-        numbers[filled++] = {number, group.error};
+        numbers[filled++] = {number, group.error, group.refused};
     });
     return numbers;
 }();

@@ -1,6 +1,8 @@
 #include "supervisor/host/host.hpp"
 
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +11,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <stdexcept>
 #include <unordered_set>
 
 #include "agent/landlock.hpp"
@@ -39,6 +43,36 @@ std::string kind_message(mode_t mode) {
     if (S_ISFIFO(mode)) return "is a FIFO, not a regular file";
     if (S_ISSOCK(mode)) return "is a socket, not a regular file";
     return "is a device, not a regular file";
+}
+
+/// The addresses of this host's interfaces, each once.
+std::vector<rules::IpAddress> own_addresses() {
+    if (!check_enabled("own-addresses")) return {};
+    ifaddrs* first = nullptr;
+    if (::getifaddrs(&first) != 0)
+        throw std::runtime_error(std::string("the addresses of this machine are not known: ") +
+                                 std::strerror(errno));
+    const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> all(first, ::freeifaddrs);
+    std::vector<rules::IpAddress> found;
+    for (const ifaddrs* one = first; one != nullptr; one = one->ifa_next) {
+        if (one->ifa_addr == nullptr) continue;
+        rules::IpAddress address;
+        if (one->ifa_addr->sa_family == AF_INET) {
+            const auto* const four = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
+            std::array<std::uint8_t, 4> bytes{};
+            std::memcpy(bytes.data(), &four->sin_addr, bytes.size());
+            address = rules::make_ipv4(bytes);
+        } else if (one->ifa_addr->sa_family == AF_INET6) {
+            const auto* const six = reinterpret_cast<const sockaddr_in6*>(one->ifa_addr);
+            std::array<std::uint8_t, 16> bytes{};
+            std::memcpy(bytes.data(), &six->sin6_addr, bytes.size());
+            address = rules::make_ipv6(bytes);
+        } else {
+            continue;
+        }
+        if (std::find(found.begin(), found.end(), address) == found.end()) found.push_back(address);
+    }
+    return found;
 }
 
 unsigned long link_count(const std::string& path) {
@@ -109,11 +143,21 @@ std::string home_directory(const CachedCanonical& canonical) {
     return home.starts_with('/') ? canonical(home) : "";
 }
 
+/// The home that log-ins use. A run must not write there what the next log-in runs, whatever HOME says.
+std::string account_home(const CachedCanonical& canonical, const std::string& home) {
+    const std::string account = check_enabled("account-home") ? home_of(::getuid()) : "";
+    if (!account.starts_with('/') || account == "/") return "";
+    std::string resolved = canonical(account);
+    return resolved == home ? "" : resolved;
+}
+
 std::string runtime_directory(const CachedCanonical& canonical) {
     if (const std::string base = absolute_variable("XDG_RUNTIME_DIR"); !base.empty())
         return canonical(base + "/callgate");
     if (const std::string base = user_runtime_directory(); is_our_directory(base)) return base + "/callgate";
-    return canonical("/tmp/callgate-" + std::to_string(::getuid()));
+    // The name is known to all users, and any of them may have put a link there: it is not followed.
+    std::string name = "/callgate-" + std::to_string(::getuid());
+    return check_enabled("shared-name") ? canonical("/tmp") + name : canonical("/tmp" + name);
 }
 
 std::string under_home(const CachedCanonical& canonical, const char* variable, const std::string& home,
@@ -156,11 +200,9 @@ void add_directories(std::vector<rules::Rule>& all, const Places& places) {
 void add_file(rules::Rule& rule, const std::string& file) {
     const std::string resolved = canonical(file);
     rule.when.path.push_back(rules::Glob::literal(resolved));
-    const std::size_t slash = file.rfind('/');
-    if (slash == std::string::npos) return;
-    const std::string parent = canonical(file.substr(0, slash));
-    const std::string name = (parent == "/" ? "" : parent) + file.substr(slash);
-    if (name != resolved) rule.when.path.push_back(rules::Glob::literal(name));
+    if (file.find('/') == std::string::npos) return;
+    if (const std::string name = own_name(file); name != resolved)
+        rule.when.path.push_back(rules::Glob::literal(name));
 }
 
 }  // namespace
@@ -173,20 +215,28 @@ std::vector<std::string> current_environment() {
 
 std::string canonical(const std::string& path) { return finish(Walk{.done = "", .pending = path}); }
 
-std::variant<std::string, std::string> read_regular_file(const std::string& path, std::size_t limit) {
-    using Answer = std::variant<std::string, std::string>;
-    const auto failed = [](std::string message) {
-        return Answer(std::in_place_index<1>, std::move(message));
-    };
-    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-    if (!file && errno == ENXIO) return failed("is a socket or a device, not a regular file");
-    if (!file) return failed(std::string("cannot be read: ") + std::strerror(errno));
+std::string own_name(const std::string& path) {
+    if (!check_enabled("output-link")) return canonical(path);
+    const std::size_t slash = path.rfind('/');
+    const std::string parent = canonical(path.substr(0, slash));
+    return (parent == "/" ? "" : parent) + path.substr(slash);
+}
+
+bool is_link(const std::string& path) {
     struct stat status {};
-    if (::fstat(file.get(), &status) != 0)
-        return failed(std::string("cannot be read: ") + std::strerror(errno));
-    if (!S_ISREG(status.st_mode)) return failed(kind_message(status.st_mode));
+    return check_enabled("rule-file-link") && ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
+}
+
+Expected<std::string> read_regular_file(const std::string& path, std::size_t limit) {
+    const auto unread = [] { return Problem{std::string("cannot be read: ") + std::strerror(errno)}; };
+    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (!file && errno == ENXIO) return Problem{"is a socket or a device, not a regular file"};
+    if (!file) return unread();
+    struct stat status {};
+    if (::fstat(file.get(), &status) != 0) return unread();
+    if (!S_ISREG(status.st_mode)) return Problem{kind_message(status.st_mode)};
     const std::string too_large = "is larger than " + std::to_string(limit) + " bytes";
-    if (static_cast<std::uint64_t>(status.st_size) > limit) return failed(too_large);
+    if (static_cast<std::uint64_t>(status.st_size) > limit) return Problem{too_large};
     // The buffer has one byte more than the limit: a file may grow, and files of procfs state no size.
     std::string text;
     text.resize(std::min(limit, std::max<std::size_t>(static_cast<std::size_t>(status.st_size), 4096)) + 1);
@@ -194,14 +244,14 @@ std::variant<std::string, std::string> read_regular_file(const std::string& path
     while (true) {
         const ssize_t count = ::read(file.get(), text.data() + filled, text.size() - filled);
         if (count < 0 && errno == EINTR) continue;
-        if (count < 0) return failed(std::string("cannot be read: ") + std::strerror(errno));
+        if (count < 0) return unread();
         if (count == 0) break;
         filled += static_cast<std::size_t>(count);
-        if (filled > limit) return failed(too_large);
+        if (filled > limit) return Problem{too_large};
         if (filled == text.size()) text.resize(std::min(text.size() * 2, limit + 1));
     }
     text.resize(filled);
-    return Answer(std::in_place_index<0>, std::move(text));
+    return text;
 }
 
 std::string user_runtime_directory() { return "/run/user/" + std::to_string(::getuid()); }
@@ -210,6 +260,7 @@ Places find_places() {
     Places places;
     const CachedCanonical canonical;
     places.home = home_directory(canonical);
+    places.account_home = account_home(canonical, places.home);
     places.config = under_home(canonical, "XDG_CONFIG_HOME", places.home, "/.config/callgate");
     places.state = under_home(canonical, "XDG_STATE_HOME", places.home, "/.local/state/callgate");
     places.runtime = runtime_directory(canonical);
@@ -225,23 +276,21 @@ rules::LoadContext host_context(const Places& places, const std::string& workdir
     rules::LoadContext context;
     context.workdir = workdir;
     context.home = places.home;
+    context.account_home = places.account_home;
     context.tmp = tmp;
     context.config = places.config;
-    context.read_file = [](const std::string& path, std::size_t limit) -> Expected<std::string> {
-        auto text = read_regular_file(path, limit);
-        if (text.index() == 1) return Problem{std::get<1>(std::move(text))};
-        return std::get<0>(std::move(text));
-    };
+    context.read_file = read_regular_file;
     context.tree = &tree;
     context.canonical = places.canonical ? places.canonical : CachedCanonical{};
-    context.resolve = addresses_of;
+    context.own_addresses = own_addresses;
     context.link_count = link_count;
     context.landlock_abi = agent::kernel_landlock_abi();
     return context;
 }
 
 std::vector<rules::Rule> built_in_rules(const Places& places, const std::vector<std::string>& rule_files,
-                                        const std::vector<std::string>& own_files) {
+                                        const std::vector<std::string>& own_files,
+                                        const std::vector<std::string>& fixed) {
     std::vector<rules::Rule> all;
     add_directories(all, places);
     // Later runs trust the files that were loaded, and every profile and rule that could be.
@@ -258,13 +307,41 @@ std::vector<rules::Rule> built_in_rules(const Places& places, const std::vector<
     all.push_back(std::move(process));
     constexpr rules::OperationSet closed =
         rules::write_operations | rules::OperationSet{rules::Operation::read};
-    rules::Rule audit = built_in_rule("callgate-audit", closed, "the audit log and what signs it");
+    rules::Rule audit = built_in_rule("callgate-audit", closed, "the audit log, its key, and the report");
     for (const std::string& file : own_files) {
-        if (!file.empty()) audit.when.path.push_back(rules::Glob::literal(canonical(file)));
+        if (!file.empty()) audit.when.path.push_back(rules::Glob::literal(file));
     }
     if (!audit.when.path.empty()) all.push_back(std::move(audit));
+    rules::Rule roots = built_in_rule("callgate-roots", rules::Operation::remove,
+                                      "the work directory and the private one stay where they are");
+    for (const std::string& directory : fixed)
+        if (!directory.empty()) roots.when.path.push_back(rules::Glob::literal(directory));
+    if (!roots.when.path.empty()) all.push_back(std::move(roots));
     if constexpr (test_switches)
         std::erase_if(all, [](const rules::Rule& rule) { return !check_enabled(rule.id); });
+    return all;
+}
+
+std::vector<rules::Rule> name_service_rules(const std::vector<std::string>& replaced) {
+    std::vector<rules::Rule> all;
+    rules::Rule rule = built_in_rule("callgate-names", rules::Operation::connect,
+                                     "looks names up that callgate would not see");
+    rule.error = ENOENT;
+    for (const char* const pattern :
+         {"/{run,var/run}/{nscd,unscd,avahi-daemon}/**", "/{run,var/run}/systemd/resolve/**",
+          "/var/lib/sss/pipes/**", "/{run,var/run}/samba/winbindd/**",
+          "/var/lib/samba/winbindd_privileged/**", "/{run,var/run}/dbus/system_bus_socket"}) {
+        if (auto glob = rules::Glob::compile(pattern, rules::GlobKind::path))
+            rule.when.unix_socket.push_back(std::move(*glob));
+    }
+    if (check_enabled("callgate-names")) all.push_back(std::move(rule));
+    if (replaced.empty()) return all;
+    rules::Rule files = built_in_rule(std::string(name_files_rule), rules::Operation::read,
+                                      "handed over in a form that asks callgate");
+    files.action = rules::Action::allow;
+    files.when.program.push_back(rules::Glob::beneath("/"));
+    for (const std::string& path : replaced) files.when.path.push_back(rules::Glob::literal(path));
+    all.push_back(std::move(files));
     return all;
 }
 

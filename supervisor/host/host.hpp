@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -15,9 +16,10 @@ namespace callgate {
 
 /// The directories of docs/cli.md, *Places*. Each is absolute, and canonical where it exists.
 struct Places {
-    std::string home;    // HOME, else the passwd entry; "" where neither is known
-    std::string config;  // $XDG_CONFIG_HOME/callgate, else ~/.config/callgate
-    std::string state;   // $XDG_STATE_HOME/callgate, else ~/.local/state/callgate
+    std::string home;               // HOME, else the passwd entry; "" where neither is known
+    std::string account_home = "";  // of the passwd entry where HOME is another directory; else ""
+    std::string config;             // $XDG_CONFIG_HOME/callgate, else ~/.config/callgate
+    std::string state;              // $XDG_STATE_HOME/callgate, else ~/.local/state/callgate
     std::string
         runtime;  // $XDG_RUNTIME_DIR/callgate, else /run/user/UID/callgate if ours, else /tmp/callgate-UID
     std::string binary;  // this program
@@ -36,10 +38,16 @@ struct Places {
 /// asks.
 [[nodiscard]] std::string canonical(const std::string& path);
 
-/// LoadContext::read_file. Reads regular files only, and never waits for a FIFO or a device. Index 1 says why
-/// a file cannot be read.
-[[nodiscard]] std::variant<std::string, std::string> read_regular_file(const std::string& path,
-                                                                       std::size_t limit);
+/// `path` (absolute) with its directory as `canonical` gives it, and the last component as it is: a link
+/// there is not followed. For files that callgate writes: an earlier run may have made that link.
+[[nodiscard]] std::string own_name(const std::string& path);
+
+/// Whether `path` itself is a symbolic link.
+[[nodiscard]] bool is_link(const std::string& path);
+
+/// LoadContext::read_file. Reads regular files only, and never waits for a FIFO or a device. The problem says
+/// why a file cannot be read.
+[[nodiscard]] Expected<std::string> read_regular_file(const std::string& path, std::size_t limit);
 
 /// Makes a LoadContext whose functions read this machine. `tree` must outlive it.
 [[nodiscard]] rules::LoadContext host_context(const Places& places, const std::string& workdir,
@@ -47,9 +55,23 @@ struct Places {
 
 /// Makes the rules of invariant 9 for these directories and the rule files that were loaded. They deny reads,
 /// writes and connects in the state, runtime and pending-rule directories, and writes to rule files and
-/// binary.
+/// binary. `own_files` (log, signing key, report) are closed by name; "" stands for none.
+/// `fixed` are the work directory and the run's private one. The run may not remove or rename them: the next
+/// run by the same name must find the same directory.
 [[nodiscard]] std::vector<rules::Rule> built_in_rules(const Places& places,
                                                       const std::vector<std::string>& rule_files,
-                                                      const std::vector<std::string>& own_files);
+                                                      const std::vector<std::string>& own_files,
+                                                      const std::vector<std::string>& fixed = {});
+
+/// Makes the rules that close the machine's own services for look-ups: nscd, systemd-resolved, Avahi, SSSD,
+/// winbind and the system bus. A name that is asked there would leave the machine undecided. Programs see no
+/// such service, and go on to the name servers.
+///
+/// `replaced` are files that the run gets in a form of its own. A rule allows every program to read them. It
+/// names programs, so the kernel does not decide these reads alone.
+[[nodiscard]] std::vector<rules::Rule> name_service_rules(const std::vector<std::string>& replaced);
+
+/// The id of the rule about replaced files.
+inline constexpr std::string_view name_files_rule = "callgate-name-files";
 
 }  // namespace callgate

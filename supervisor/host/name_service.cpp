@@ -76,15 +76,6 @@ void for_each_line(std::string_view text, Act act) {
     }
 }
 
-/// "192.0.2.1  STREAM name", a line for each kind of socket; "fe80::1%eth0" without its scope.
-void add_addresses(std::string_view answer, std::vector<rules::IpAddress>& addresses) {
-    for_each_line(answer, [&](std::string_view line) {
-        const auto address = rules::parse_address(line.substr(0, line.find_first_of(" %")));
-        if (address && std::find(addresses.begin(), addresses.end(), *address) == addresses.end())
-            addresses.push_back(*address);
-    });
-}
-
 std::string home_in_file(uid_t user) {
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen("/etc/passwd", "re"), &std::fclose);
     while (file) {
@@ -116,24 +107,6 @@ std::string home_of(uid_t user) {
     for_each_line(answer_of(ask(getent, "passwd", std::to_string(user))),
                   [&](std::string_view line) { home = home_in_line(line); });
     return home;
-}
-
-std::vector<rules::IpAddress> addresses_of(const std::string& host) {
-    const char* const getent = find_getent();
-    if (getent == nullptr)
-        throw std::runtime_error(
-            "the host " + host +
-            " is looked up by getent, which is not here (Debian: libc-bin); install it, or "
-            "give addresses instead of names");
-    if (host.starts_with('-')) return {};  // getent would take it for an option; no host has such a name
-    const SignalsLetThrough anybody_may_end_it;
-    // Each family is asked for alone: for both, getent leaves out families without an address here
-    // (AI_ADDRCONFIG).
-    Question six = ask(getent, "ahostsv6", host), four = ask(getent, "ahostsv4", host);
-    std::vector<rules::IpAddress> addresses;
-    add_addresses(answer_of(std::move(six)), addresses);
-    add_addresses(answer_of(std::move(four)), addresses);
-    return addresses;
 }
 
 }  // namespace callgate

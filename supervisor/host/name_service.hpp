@@ -1,4 +1,4 @@
-// Looks up names of users and hosts as this machine does (nsswitch.conf(5)).
+// Looks up users as this machine does (nsswitch.conf(5)).
 //
 // The program is linked statically, so that it starts fast and runs beside any C library. The modules that
 // look up names belong to the machine's own C library; its program getent(1) asks them.
@@ -7,19 +7,11 @@
 #include <sys/types.h>
 
 #include <string>
-#include <vector>
-
-#include "rules/model/address.hpp"
 
 namespace callgate {
 
 /// The home directory of a user; "" where none is known. Reads /etc/passwd first, and asks getent only if the
 /// user is not there. Throws std::runtime_error if getent cannot be started.
 [[nodiscard]] std::string home_of(uid_t user);
-
-/// The addresses of a host, each once; none where there are none now. May take as long as the machine's
-/// resolver takes. Signals that end callgate end it meanwhile, together with getent. Throws
-/// std::runtime_error if this machine has no getent, or cannot start it.
-[[nodiscard]] std::vector<rules::IpAddress> addresses_of(const std::string& host);
 
 }  // namespace callgate

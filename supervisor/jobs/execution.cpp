@@ -231,8 +231,9 @@ void Execution::classify(JobResult& result) const {
 
 void Execution::signal(int number) {
     cancelled_ = true;
-    if (!reaped_ && child_.pid > 0)
-        ::kill(child_.pid, number);  // until it is reaped, no other process has the number
+    if (reaped_ || child_.pid <= 0) return;  // until it is reaped, no other process has the number
+    ::kill(child_.pid, number);
+    ::kill(child_.pid, SIGCONT);  // it may be stopped with its command
 }
 
 /// A second signal that ends runs ends the tree at once. Two of the same number could merge into one.

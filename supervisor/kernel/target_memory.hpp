@@ -4,6 +4,11 @@
 // nothing is read twice, and the copy is decided and used. A read by process_vm_readv(2) fails for addresses
 // at which the real call would fail (PROT_NONE, unmapped). It is short at an unmapped page, so strings are
 // read page by page (docs/dev/kernel-facts.md 22).
+//
+// Some containers' profiles refuse process_vm_readv(2) and process_vm_writev(2). /proc/TID/mem serves there.
+// It lets its opener read and write memory that the thread itself cannot (proc(5): it forces). So
+// /proc/TID/maps is checked first: memory that the real call could not touch is not touched here. A sibling
+// that changes its maps meanwhile gains nothing: it could have done that earlier, in its own memory.
 #pragma once
 
 #include <sys/types.h>
@@ -52,5 +57,16 @@ template <class T>
 
 /// Writes `from` to `address` of thread `thread`, as a call's result. Error: EFAULT.
 [[nodiscard]] Result<void> write_memory(pid_t thread, std::uint64_t address, std::span<const std::byte> from);
+
+/// Whether a filter around us refuses process_vm_readv or process_vm_writev. Determined once in a process.
+[[nodiscard]] bool memory_calls_are_refused();
+
+/// Reads by /proc/TID/mem, like one process_vm_readv(2) with one place on each side: returns the number of
+/// bytes, at least 1. EFAULT if the first byte cannot be read; EPERM, ESRCH.
+[[nodiscard]] Result<std::size_t> read_memory_file(pid_t thread, std::uint64_t address, void* into,
+                                                   std::size_t size);
+/// The same for process_vm_writev(2).
+[[nodiscard]] Result<std::size_t> write_memory_file(pid_t thread, std::uint64_t address, const void* from,
+                                                    std::size_t size);
 
 }  // namespace callgate::kernel

@@ -82,6 +82,7 @@ constexpr auto handled = std::to_array<Handled>({
     {by<handle_file_setattr>, "file_setattr"},
     {by<handle_inode_flags>, "ioctl"},
     {by<handle_execute>, "execve execveat"},
+    {by<handle_socket>, "socket"},
     {by<handle_connect>, "connect"},
     {by<handle_bind>, "bind"},
     {by<handle_listen>, "listen"},

@@ -6,6 +6,7 @@
 #include "supervisor/calls/ipc/needs.hpp"
 #include "supervisor/calls/network/needs.hpp"
 #include "supervisor/calls/processes/needs.hpp"
+#include "supervisor/decide/refusals.hpp"
 
 namespace callgate {
 
@@ -25,6 +26,9 @@ struct WorkerNeeds {
     /// The identity at the start. With capabilities a caller may change its own, and is then refused.
     bool keep_capabilities = false;
     kernel::Status identity{};
+    /// Calls that the filter refuses, and that are notified only to be put on record.
+    const enforce::RefusedCalls* refused = nullptr;  // null: there are none
+    calls::Refusals* refusals = nullptr;             // set where `refused` is
     /// Calls that were notified, and those of them that the kernel continued by itself.
     std::atomic<std::uint64_t> notifications{0}, continued{0};
 };

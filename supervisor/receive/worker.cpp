@@ -131,8 +131,24 @@ bool WorkerPool::Worker::begin(const kernel::Notification& notification) {
     return true;
 }
 
+/// Answers a call that the filter would have refused silently. Returns false if it is no such call.
+bool WorkerPool::Worker::refuse(kernel::PendingCall& call) {
+    if (pool_.needs_.refused == nullptr) return false;
+    const kernel::Notification& notified = call.notification();
+    const auto refused = pool_.needs_.refused->find(notified.call, notified.arguments);
+    if (refused.kind == nullptr) return false;
+    try {
+        pool_.needs_.refusals->note(pool_.needs_.decide, caller_info_, notified, refused);
+    } catch (const std::exception&) {
+        // Out of memory: the call is refused all the same.
+    }
+    call.fail(refused.error);
+    return true;
+}
+
 void WorkerPool::Worker::serve(kernel::PendingCall& call, std::int64_t started_ns,
                                std::vector<approval::Approval>* approvals) {
+    if (refuse(call)) return;
     if (const enforce::CallEntry* entry = enforce::find_call(call.notification().call)) {
         caller_info_.executable.clear();
         calls::Call context{

@@ -63,6 +63,7 @@ private:
     bool begin(const kernel::Notification& notification);
     void serve(kernel::PendingCall& call, std::int64_t started_ns,
                std::vector<approval::Approval>* approvals);
+    [[nodiscard]] bool refuse(kernel::PendingCall& call);
     void end();
     void sample(bool another_waits, std::int64_t since_ns);
     void clear_interruption();

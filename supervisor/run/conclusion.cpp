@@ -14,16 +14,32 @@ namespace {
 /// The system's log has this long once the run is over.
 constexpr std::chrono::seconds max_syslog_wait{2};
 
+/// Log or report could not be written although the command succeeded (docs/cli.md).
+constexpr int output_lost = 123;
+
 std::string message_line(const std::string& text) { return "callgate: " + text + '\n'; }
 
 void record_end(const Conclusion& end, RunOutcome& outcome) {
     if (end.log == nullptr) return;
+    const int lost = end.refusals != nullptr ? end.refusals->record_totals(*end.log) : 0;
+    if (lost != 0 && outcome.log_error == 0) outcome.log_error = lost;
     const auto written = end.log->record(audit::RunEnd{.outcome = outcome.outcome,
                                                        .exit_code = outcome.exit_code,
                                                        .signal = outcome.signal,
                                                        .duration_ms = outcome.duration_ms,
                                                        .counts = end.report.counts()});
     if (!written && outcome.log_error == 0) outcome.log_error = written.error().value();
+}
+
+/// A script that asks for the status alone learns of it, too.
+void note_lost_output(RunOutcome& outcome) {
+    if (outcome.exit_status == 0) outcome.exit_status = output_lost;
+}
+
+std::string lost_report(RunOutcome& outcome) {
+    const std::string why = because(errno);
+    note_lost_output(outcome);
+    return message_line("the report could not be written: " + why);
 }
 
 void note_lost_records(const Conclusion& end, RunOutcome& outcome) {
@@ -33,9 +49,10 @@ void note_lost_records(const Conclusion& end, RunOutcome& outcome) {
             outcome.error = plural(lost.records, "record") + " did not reach the system's log (" +
                             lost.why.message() + "): the audit log has them";
     }
-    if (outcome.log_error != 0 && outcome.error.empty())
+    if (outcome.log_error != 0 && outcome.error.empty() && outcome.outcome != Outcome::log_full)
         outcome.error = "the audit log could not be written (" + because(outcome.log_error) +
                         "): what could not be recorded was denied";
+    if (outcome.log_error != 0) note_lost_output(outcome);
 }
 
 std::string error_line(const Conclusion& end, const RunOutcome& outcome) {
@@ -58,7 +75,7 @@ std::string conclude(const Conclusion& end, RunOutcome& outcome) {
         !agent::write_report(end.target,
                              end.report.json(end.facts, outcome, end.log == nullptr ? 0 : end.log->records(),
                                              end.log == nullptr ? "" : "sha256:" + end.log->head())))
-        text += message_line("the report could not be written: " + because(errno));
+        text += lost_report(outcome);
     if (const auto why = limits::exceeded_text(outcome.outcome, end.facts.limits); why && !end.quiet)
         text += message_line(*why + ", after " + std::to_string(outcome.duration_ms) + " ms");
     text += error_line(end, outcome);

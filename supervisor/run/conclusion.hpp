@@ -8,6 +8,7 @@
 #include "agent/report_target.hpp"
 #include "supervisor/audit/write/log.hpp"
 #include "supervisor/audit/write/syslog.hpp"
+#include "supervisor/decide/refusals.hpp"
 #include "supervisor/run/report.hpp"
 
 namespace callgate {
@@ -15,8 +16,9 @@ namespace callgate {
 struct Conclusion {
     const RunFacts& facts;
     const RunReport& report;
-    audit::Log* log = nullptr;        // null: --no-audit, or the log could not be opened
-    audit::Syslog* syslog = nullptr;  // null: no --syslog
+    calls::Refusals* refusals = nullptr;  // null: nothing was refused by the filter
+    audit::Log* log = nullptr;            // null: --no-audit, or the log could not be opened
+    audit::Syslog* syslog = nullptr;      // null: no --syslog
     const agent::ReportTarget& target;
     bool quiet = false, hints = true;
     /// A signal ended the run before the command began. The sender knows, so no line says it.
@@ -24,7 +26,8 @@ struct Conclusion {
 };
 
 /// Writes run.end and the report, and returns the lines for stderr. Notes in `outcome.error` the records that
-/// could not be written, unless an error stands there already.
+/// could not be written, unless an error stands there already. A log or report that could not be written
+/// makes an exit status of 0 to 123.
 [[nodiscard]] std::string conclude(const Conclusion& end, RunOutcome& outcome);
 
 }  // namespace callgate

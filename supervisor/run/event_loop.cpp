@@ -12,7 +12,9 @@
 #include <system_error>
 #include <utility>
 
+#include "base/process/processes.hpp"
 #include "base/process/signal_descriptor.hpp"
+#include "base/test_switch.hpp"
 
 namespace callgate {
 
@@ -22,7 +24,9 @@ namespace asio = boost::asio;
 using agent::Event;
 using agent::Order;
 
-constexpr int handled_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2};
+/// SIGTTIN and SIGTTOU reach callgate if a command of its group wants the terminal in the background.
+constexpr int handled_signals[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGTSTP,
+                                   SIGTTIN, SIGTTOU, SIGCONT, SIGUSR1, SIGUSR2};
 
 /// Stops this process, so that the shell sees what it would see of the command; SIGCONT continues it.
 /// A command with a terminal of its own is in another group than callgate. The terminal would have stopped
@@ -39,9 +43,25 @@ bool stop_like(int signal, bool whole_group) {
     ::sigaddset(&set, signal);
     ::kill(whole_group ? 0 : ::getpid(), signal);
     ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);  // every thread blocks it: it is delivered here
-    if (signal == SIGTSTP) ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
     sigset_t pending;
     return ::sigpending(&pending) != 0 || ::sigismember(&pending, SIGCONT) != 0;
+}
+
+/// Whether callgate's group has the foreground of its controlling terminal, and shares that terminal by a
+/// standard descriptor (tcgetpgrp(3) fails on any other terminal).
+bool shares_foreground() {
+    for (int fd = 0; fd <= 2; ++fd)
+        if (::tcgetpgrp(fd) == ::getpgrp()) return true;
+    return false;
+}
+
+/// Whether nobody is left who could bring callgate's group to the foreground: the first parent outside the
+/// group is of another session (setpgid(2)).
+bool group_is_orphaned() {
+    auto outer = read_process(::getppid());
+    while (outer && ::getpgid(outer->pid) == ::getpgrp()) outer = read_process(outer->parent);
+    return !outer || ::getsid(outer->pid) != ::getsid(0);
 }
 
 }  // namespace
@@ -50,9 +70,9 @@ EventLoop::EventLoop()
     : context_(1),
       signals_(context_, open_signals(handled_signals)),
       events_(context_),
-      wall_(context_),
       grace_(context_),
-      ticks_(context_) {}
+      ticks_(context_),
+      foreground_(context_) {}
 
 RunOutcome EventLoop::run(agent::Guardian& guardian, Settings settings) {
     started_ = std::chrono::steady_clock::now();
@@ -61,7 +81,7 @@ RunOutcome EventLoop::run(agent::Guardian& guardian, Settings settings) {
     events_.assign(guardian.events.release());
     watch_signals();
     watch_events();
-    start_wall();
+    set_deadline();
     start_ticks();
     context_.run();
     outcome_.duration_ms =
@@ -97,24 +117,15 @@ void EventLoop::settle(Outcome outcome, int exit_status) {
 
 void EventLoop::order(Order::Kind kind, int value) {
     if (kind == Order::Kind::end || kind == Order::Kind::terminate) ending_ = true;
-    const Order message{kind, value};
+    Order message{.kind = kind, .value = value};
+    if (kind == Order::Kind::deadline) message.milliseconds = settings_.wall->count();
     // A guardian that is gone is noticed by the end of its events.
     while (::write(guardian_->orders.get(), &message, sizeof message) < 0 && errno == EINTR) {
     }
 }
 
-void EventLoop::start_wall() {
-    if (!settings_.wall) return;
-    wall_.expires_after(*settings_.wall);
-    wall_.async_wait([this](const boost::system::error_code& error) {
-        if (error) return;
-        settle(Outcome::timeout);
-        order(Order::Kind::terminate);
-        grace_.expires_after(settings_.grace);
-        grace_.async_wait([this](const boost::system::error_code& late) {
-            if (!late) order(Order::Kind::end);
-        });
-    });
+void EventLoop::set_deadline() {
+    if (settings_.wall) order(Order::Kind::deadline);
 }
 
 void EventLoop::start_ticks() {
@@ -147,7 +158,14 @@ void EventLoop::on_event(const Event& event) {
             outcome_.error = std::generic_category().message(event.error());
             break;
         case Event::Kind::stopped:
-            on_stopped(event.signal());
+            on_stopped(event);
+            break;
+        case Event::Kind::continued:
+            stopped_by_ = 0;
+            break;
+        case Event::Kind::expired:
+            settle(Outcome::timeout);
+            ending_ = true;
             break;
         case Event::Kind::exited:
             outcome_.exit_code = event.exit_code();
@@ -173,7 +191,6 @@ void EventLoop::on_event(const Event& event) {
             break;
         case Event::Kind::ready:
         case Event::Kind::confined:
-        case Event::Kind::continued:
             break;
     }
 }
@@ -183,21 +200,68 @@ void EventLoop::command_ended(Outcome outcome, int exit_status) {
     settings_.command_ended(exit_status);
 }
 
-/// Ending a tree begins with stopping it; such a stop is not answered.
-void EventLoop::on_stopped(int signal) {
-    if (ending_) return;
+bool EventLoop::wants_terminal() const { return stopped_by_ == SIGTTIN || stopped_by_ == SIGTTOU; }
+
+bool EventLoop::in_foreground() const {
+    if (settings_.relay) return settings_.relay->foreground();
+    return shares_foreground() || (stopped_by_ == SIGTSTP && terminal_stop_);
+}
+
+/// Ending a tree begins with stopping it; such a stop is not answered. A traced process is in state 't' when
+/// it stops, and its tracer decides what follows.
+void EventLoop::on_stopped(const Event& event) {
+    stopped_by_ = event.signal();
+    if (ending_ || terminations_ > 0) return;
+    const auto command = read_process(event.pid);
+    if (check_enabled("traced-stop") && (!command || command->state != 'T')) return;
+    if (in_foreground() || !check_enabled("background-stop")) return follow_stop();
+    if (wants_terminal()) {
+        // It would wait for ever.
+        if (settings_.relay && group_is_orphaned()) {
+            order(Order::Kind::group_signal, SIGHUP);
+            return order(Order::Kind::group_signal, SIGCONT);
+        }
+        if (settings_.wants_terminal) settings_.wants_terminal();
+    }
+    await_foreground();
+}
+
+void EventLoop::follow_stop() {
     if (!settings_.relay) {
-        static_cast<void>(stop_like(signal, false));
+        static_cast<void>(stop(false));
         return;
     }
-    const bool wanted = signal == SIGTTIN || signal == SIGTTOU;
+    const bool wanted = wants_terminal();
     if (wanted && settings_.relay->take()) return order(Order::Kind::foreground);
     settings_.relay->give_back();
-    const bool stopped = stop_like(signal, true);
-    continued_ = stopped;
-    const bool holds = settings_.relay->resume(wanted);
-    // The group is orphaned, so the command can never get the terminal and would stop again at once.
-    if (wanted && !stopped && !holds) order(Order::Kind::group_signal, SIGHUP);
+    continued_ = stop(true);
+    continue_command();
+}
+
+bool EventLoop::stop(bool whole_group) {
+    terminal_stop_ = false;
+    order(Order::Kind::stopping);
+    if (settings_.stops) settings_.stops();
+    const bool stopped = stop_like(stopped_by_, whole_group);
+    if (settings_.goes_on) settings_.goes_on();
+    order(Order::Kind::resumed);
+    return stopped;
+}
+
+/// No signal says that the group has the foreground: a shell's `fg` sends none to a job that runs.
+void EventLoop::await_foreground() {
+    constexpr std::chrono::milliseconds look_again{100};
+    foreground_.expires_after(look_again);
+    foreground_.async_wait([this](const boost::system::error_code& error) {
+        if (error || stopped_by_ == 0 || ending_) return;
+        if (!in_foreground()) return await_foreground();
+        if (settings_.relay) return continue_command();
+        ::kill(0, SIGCONT);
+    });
+}
+
+void EventLoop::continue_command() {
+    const bool holds = settings_.relay->resume(wants_terminal());
     order(holds ? Order::Kind::foreground : Order::Kind::background);
     order(Order::Kind::group_signal, SIGCONT);
 }
@@ -232,12 +296,17 @@ void EventLoop::on_signal(int signal, int code) {
         case SIGINT:
         case SIGQUIT:
         case SIGTSTP:
+            if (from_terminal && signal == SIGTSTP) note_terminal_stop();
             if (!from_terminal) {
                 passed_on_ = signal;
                 order(Order::Kind::signal, signal);
             } else if (settings_.relay) {  // the command has another terminal, and this one was not raw
                 order(Order::Kind::group_signal, signal);
             }
+            break;
+        case SIGTTIN:
+        case SIGTTOU:  // the command's own stop says what it wants
+            if (!from_terminal) order(Order::Kind::signal, signal);
             break;
         case SIGTERM:
         case SIGHUP:
@@ -255,6 +324,12 @@ void EventLoop::on_signal(int signal, int code) {
     }
 }
 
+/// The command's stop may have been seen before.
+void EventLoop::note_terminal_stop() {
+    terminal_stop_ = true;
+    if (!settings_.relay && stopped_by_ == SIGTSTP && !ending_) follow_stop();
+}
+
 void EventLoop::on_terminate(int signal) {
     ++terminations_;
     if (terminations_ > 1 && signal == SIGTERM) {
@@ -264,6 +339,7 @@ void EventLoop::on_terminate(int signal) {
     }
     passed_on_ = signal;
     order(Order::Kind::signal, signal);
+    if (stopped_by_ != 0) order(Order::Kind::signal, SIGCONT);  // else it would not take the signal
     grace_.expires_after(settings_.grace);
     grace_.async_wait([this, signal](const boost::system::error_code& error) {
         if (error) return;

@@ -2,6 +2,10 @@
 //
 // It owns the process's signal descriptor, and uses the guardian's handles while it runs. The loop never
 // waits for a call of the target, and no call waits for the loop.
+//
+// The target chooses when its processes stop. A stop is followed only as a job of the person's shell, in the
+// foreground of a terminal that callgate shares. A tracer's stop never is. The guardian keeps the deadline, so
+// it holds while callgate is stopped.
 #pragma once
 
 #include <array>
@@ -27,6 +31,8 @@ public:
         std::function<void(int exit_code)> command_ended;
         /// The person's terminal, if the run has a terminal of its own (--ask tty).
         struct Relay {
+            /// Whether callgate has the terminal's foreground.
+            std::function<bool()> foreground;
             /// Takes it for a command that stopped because it wants it. False: callgate is in the background.
             std::function<bool()> take;
             /// Called before callgate stops.
@@ -36,6 +42,10 @@ public:
             std::function<bool(bool wanted)> resume;
         };
         std::optional<Relay> relay;
+        /// Called right before callgate stops with its command, and when it goes on; may be empty.
+        std::function<void()> stops{}, goes_on{};
+        /// The command wants the terminal, and callgate is in the background; may be empty.
+        std::function<void()> wants_terminal{};
         /// Runs the watchdog; false: it may sleep.
         std::function<bool()> tick;
         std::chrono::milliseconds tick_interval{20};
@@ -64,8 +74,16 @@ private:
     void watch_events();
     void watch_signals();
     void on_event(const agent::Event& event);
-    void on_stopped(int signal);
+    void on_stopped(const agent::Event& event);
+    [[nodiscard]] bool in_foreground() const;
+    void follow_stop();
+    [[nodiscard]] bool stop(bool whole_group);
+    /// A command that stopped in the background goes on when callgate has the foreground.
+    void await_foreground();
+    void continue_command();
+    [[nodiscard]] bool wants_terminal() const;
     void on_signal(int signal, int code);
+    void note_terminal_stop();
     void on_terminate(int signal);
     void on_guardian_gone();
     void order(agent::Order::Kind kind, int value = 0);
@@ -73,7 +91,7 @@ private:
     bool settle(Outcome outcome);
     void settle(Outcome outcome, int exit_status);
     void command_ended(Outcome outcome, int exit_status);
-    void start_wall();
+    void set_deadline();
     void start_ticks();
     void finish();
 
@@ -81,15 +99,17 @@ private:
     agent::Guardian* guardian_ = nullptr;  // while it runs
     Settings settings_;
     boost::asio::posix::stream_descriptor signals_, events_;
-    boost::asio::steady_timer wall_, grace_, ticks_;
+    boost::asio::steady_timer grace_, ticks_, foreground_;
     std::array<agent::Event, 8> received_{};
     RunOutcome outcome_;
     bool settled_ = false;  // outcome_.outcome is final
     std::chrono::steady_clock::time_point started_;
-    int passed_on_ = 0;       // the last signal that was passed on
-    int terminations_ = 0;    // SIGTERM and SIGHUP seen
-    bool continued_ = false;  // the next SIGCONT was handled already
-    bool ending_ = false;     // the guardian has the order to end the tree
+    int passed_on_ = 0;           // the last signal that was passed on
+    int terminations_ = 0;        // SIGTERM and SIGHUP seen
+    bool continued_ = false;      // the next SIGCONT was handled already
+    int stopped_by_ = 0;          // the signal that the command has stopped by; 0: it runs
+    bool terminal_stop_ = false;  // the terminal has sent SIGTSTP, which only its keys do
+    bool ending_ = false;         // the guardian has the order to end the tree
     bool tree_ended_ = false;
 };
 

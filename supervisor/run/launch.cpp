@@ -88,7 +88,9 @@ agent::ReportTarget open_report(const OutputTarget& target) {
     } else if (!target.path.empty()) {
         report = agent::open_report(target.path);
         if (!report.wanted())
-            throw SetupError("--report: cannot write " + target.path + ": " + because(errno));
+            throw SetupError(
+                "--report: cannot write " + target.path + ": " +
+                (errno == ELOOP ? "it is a symbolic link, which is not followed" : because(errno)));
     }
     return report;
 }
@@ -129,8 +131,10 @@ void Launch::fork_guardian(const Request& request, const approval::Terminal* ter
         throw SetupError("cannot start in " + request.directory + ": " + because(errno));
     config.pass = request.pass;
     if (terminal != nullptr) config.terminal = terminal->for_run();
+    config.terminal.leave = request.leave_terminal;
     config.keep_capabilities = request.keep_capabilities;
     config.background = request.background;
+    config.grace = request.grace;
     config.created_ipc = &run_->made.objects();
     config.temporary_directory = request.temporary_directory;
     config.await_dismissal = true;
@@ -140,14 +144,17 @@ void Launch::fork_guardian(const Request& request, const approval::Terminal* ter
     run_->guardian = require(agent::start_guardian(config), "cannot start the guardian process");
 }
 
-std::unique_ptr<Launched> Launch::confine(const Request& request, const Compiled& compiled) && {
-    if (run_->guardian.pid <= 0) fork_guardian(request, compiled.terminal.get());
+std::unique_ptr<Launched> Launch::confine(const Compiled& compiled) && {
     static_cast<void>(run_->expect(agent::Event::Kind::ready));
     const enforce::RulesetRecipe recipe(compiled.plan);
     const agent::RulesetParts parts = recipe.parts();
     require(agent::send_ruleset(run_->guardian, &parts), not_sent);
-    require(agent::send_filter(run_->guardian, enforce::compile(enforce::filter_spec(compiled.plan))),
-            not_sent);
+    enforce::FilterSpec filter = enforce::filter_spec(compiled.plan);
+    if (compiled.plan.record != rules::RecordMode::minimal) {
+        run_->refused = enforce::RefusedCalls(filter);
+        filter = enforce::with_refusals_notified(filter);
+    }
+    require(agent::send_filter(run_->guardian, enforce::compile(filter)), not_sent);
     return std::move(run_);
 }
 

@@ -19,6 +19,7 @@
 #include "agent/report_target.hpp"
 #include "agent/shared_text.hpp"
 #include "supervisor/calls/files/cross_directory_rename.hpp"
+#include "supervisor/enforce/refused_calls.hpp"
 #include "supervisor/run/request.hpp"
 #include "supervisor/run/setup_error.hpp"
 
@@ -52,6 +53,7 @@ public:
     agent::SharedObjects made;  // IPC objects and control groups that the run makes
     std::unique_ptr<calls::CrossDirectoryRename> cross_directory_rename;  // Landlock ABI 1 only
     agent::ReportTarget report;                                           // --report
+    enforce::RefusedCalls refused;  // of the filter: refusals that are notified and put on record
 
 private:
     friend class Launch;
@@ -64,8 +66,7 @@ private:
     std::string temporary_directory_;
 };
 
-/// A run before its rules are compiled. Its guardian is forked already, or waits for the decision whether the
-/// run has a terminal of its own.
+/// A run before its rules are compiled.
 class Launch {
 public:
     /// Opens the report and enters the base domain. Throws SetupError.
@@ -74,9 +75,9 @@ public:
     /// Forks guardian and agent. `terminal` is null if the run has no terminal of its own. Throws SetupError.
     void fork_guardian(const Request& request, const approval::Terminal* terminal);
 
-    /// Forks the guardian, if that is not done, and sends the agent its Landlock domain and its filter. The
-    /// agent opens its ruleset while the filter is compiled here. Throws SetupError.
-    [[nodiscard]] std::unique_ptr<Launched> confine(const Request& request, const Compiled& compiled) &&;
+    /// Sends the agent its Landlock domain and its filter, after `fork_guardian`. The agent opens its ruleset
+    /// while the filter is compiled here. Throws SetupError.
+    [[nodiscard]] std::unique_ptr<Launched> confine(const Compiled& compiled) &&;
 
 private:
     std::unique_ptr<Launched> run_;

@@ -38,7 +38,21 @@ std::string rule_of(const audit::Decision& decision) {
     return std::string(verdict.rule_name());
 }
 
+/// A name is not known to programs; that is worth saying in the words of its user.
+std::string name_line(const Denial& denial, bool hints) {
+    const std::string program = denial.program.substr(denial.program.rfind('/') + 1);
+    std::string line =
+        "callgate:   name denied: " + terminal_safe(denial.object) + " (" + plural(denial.count, "look-up");
+    if (!program.empty()) line += " by " + terminal_safe(program);
+    if (denial.by_rule) line += ", rule " + terminal_safe(denial.rule);
+    if (!denial.note.empty()) line += ": " + terminal_safe(denial.note);
+    line += ")";
+    if (hints && !denial.hint.empty()) line += "; allow with " + denial.hint;
+    return line + '\n';
+}
+
 std::string denial_line(const Denial& denial, bool hints) {
+    if (denial.look_up) return name_line(denial, hints);
     std::string line = "callgate:   " + std::string(rules::name(denial.operation)) + ' ' +
                        terminal_safe(denial.object) + " ×" + std::to_string(denial.count) + "  " +
                        (denial.by_rule ? "rule " : "") + terminal_safe(denial.rule);
@@ -56,6 +70,7 @@ std::string log_argument(const RunFacts& facts) {
 
 struct RunReport::State {
     std::shared_ptr<const rules::RuleSet> rules;
+    const calls::Refusals* refusals = nullptr;
     std::atomic<std::uint64_t> allow = 0, ask = 0, deny = 0, kill = 0;
     std::atomic<std::uint64_t> would_ask = 0, would_deny = 0, would_kill = 0;
 
@@ -86,11 +101,12 @@ void RunReport::State::keep(const audit::Decision& decision) {
     denials.push_back({.object = std::move(object),
                        .rule = std::move(rule),
                        .program = std::string(decision.caller.executable),
-                       .hint = rules ? hint(decision, *rules) : hint(decision),
+                       .hint = offered_hint(decision, rules.get()),
                        .note = note_of(decision),
                        .operation = decision.operation,
                        .by_rule = decision.verdict.rule != nullptr,
                        .would = !audit::refused(decision),
+                       .look_up = std::holds_alternative<rules::HostName>(decision.object),
                        .pid = decision.caller.pid,
                        .error = decision.verdict.error,
                        .count = 1});
@@ -101,10 +117,12 @@ RunReport::~RunReport() = default;
 
 void RunReport::use_rules(std::shared_ptr<const rules::RuleSet> rules) { state_->rules = std::move(rules); }
 
+void RunReport::use_refusals(const calls::Refusals& refusals) { state_->refusals = &refusals; }
+
 void RunReport::note(const audit::Decision& decision) {
     State& state = *state_;
     const rules::Action action = decision.verdict.action;
-    if (action == rules::Action::allow) {
+    if (action == rules::Action::allow || decision.mechanism == audit::Mechanism::filtered) {
         state.allow.fetch_add(1, std::memory_order_relaxed);
         return;
     }
@@ -185,11 +203,13 @@ std::string RunReport::footer(const RunFacts& facts, const RunOutcome& outcome, 
                state_->denials_text(facts, hints);
     }
     if (facts.mode == Mode::audit) text += observed_text(facts, would, hints);
+    if (state_->refusals != nullptr) text += refusals_text(state_->refusals->all(), outcome);
     if (outcome.ended_background > 0) {
         text += "callgate: ended " + std::to_string(outcome.ended_background) +
                 (outcome.ended_background == 1 ? " process" : " processes") +
                 " that the command left running\n";
     }
+    text += planted_line(facts.planted);
     return text;
 }
 
@@ -197,7 +217,10 @@ std::string RunReport::json(const RunFacts& facts, const RunOutcome& outcome, st
                             const std::string& head) const {
     const audit::Counts all = counts();
     const std::lock_guard guard(state_->lock);
-    return report_json(facts, outcome, all, state_->denials, records, head);
+    return report_json(
+        facts, outcome, all, state_->denials,
+        state_->refusals == nullptr ? std::vector<calls::Refusals::Seen>{} : state_->refusals->all(), records,
+        head);
 }
 
 }  // namespace callgate

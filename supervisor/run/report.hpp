@@ -13,8 +13,10 @@
 #include "rules/match/rule_set.hpp"
 #include "supervisor/audit/write/outcome.hpp"
 #include "supervisor/audit/write/record.hpp"
+#include "supervisor/decide/refusals.hpp"
 #include "supervisor/decide/sink.hpp"
 #include "supervisor/run/limits/held.hpp"
+#include "supervisor/run/planted.hpp"
 
 namespace callgate {
 
@@ -43,6 +45,7 @@ struct RunFacts {
     std::string audit_file;  // "" if the log is no file
     bool audited = true;
     std::vector<std::string> held_back;  // names of variables that hold a credential
+    Planted planted = {};                // looked for where the footer is shown
 };
 
 class RunReport final : public calls::DecisionSink {
@@ -52,6 +55,8 @@ public:
     /// Lets hints name every option that a denied call needs; a call that no option allows gets no hint.
     /// Call it before the first `note`.
     void use_rules(std::shared_ptr<const rules::RuleSet> rules);
+    /// Calls that the filter refused: footer and report show them. They outlive the report.
+    void use_refusals(const calls::Refusals& refusals);
     /// Counts the decision. Keeps a denial (deny, kill, ask that was denied) by operation, object and rule.
     void note(const audit::Decision& decision) override;
     [[nodiscard]] audit::Counts counts() const;
@@ -79,6 +84,10 @@ private:
 /// The same for a decision of `rules`. It names all options that are needed if one exception is not enough:
 /// another rule denies too, or no rule allows.
 [[nodiscard]] std::string hint(const audit::Decision& decision, const rules::RuleSet& rules);
+
+/// The same, for those who see denials without having asked: the footer, and a model. "" if a rule denies or
+/// kills: an option for that would open a secret, or let code in that runs later. They see the rule's name.
+[[nodiscard]] std::string offered_hint(const audit::Decision& decision, const rules::RuleSet* rules);
 
 /// The object of a denial, not yet terminal-safe: a path, "203.0.113.4:443", "[::1]:80/udp", "@name". For a
 /// rename or link whose new name is denied: that name.

@@ -21,15 +21,9 @@ void add_effective(JsonWriter& report, const RunFacts& facts, const RunOutcome& 
 }
 
 void add_counts(JsonWriter& report, const audit::Counts& all) {
-    report.begin_object("counts")
-        .member("allow", all.allow)
-        .member("deny", all.deny)
-        .member("ask", all.ask)
-        .member("kill", all.kill)
-        .member("would_deny", all.would_deny)
-        .member("would_ask", all.would_ask)
-        .member("would_kill", all.would_kill)
-        .end_object();
+    report.begin_object("counts");
+    for (const auto& [name, place] : audit::count_members) report.member(name, all.*place);
+    report.end_object();
 }
 
 void add_denial(JsonWriter& report, const Denial& denial) {
@@ -42,6 +36,16 @@ void add_denial(JsonWriter& report, const Denial& denial) {
         .member("program", denial.program);
     audit::append_errno(report.key("errno").slot(), denial.error);
     report.member("count", denial.count).member("hint", denial.hint).end_object();
+}
+
+void add_refused(JsonWriter& report, const calls::Refusals::Seen& one) {
+    report.begin_object()
+        .member("kind", one.kind->name)
+        .member("call", one.call)
+        .member("program", one.program)
+        .member("pid", one.pid);
+    audit::append_errno(report.key("errno").slot(), one.error);
+    report.member("count", one.count).member("consequence", one.kind->consequence).end_object();
 }
 
 void add_usage(JsonWriter& report, const RunOutcome& outcome) {
@@ -83,7 +87,8 @@ void add_audit(JsonWriter& report, const RunFacts& facts, std::uint64_t records,
 }  // namespace
 
 std::string report_json(const RunFacts& facts, const RunOutcome& outcome, const audit::Counts& counts,
-                        const std::vector<Denial>& denials, std::uint64_t records, const std::string& head) {
+                        const std::vector<Denial>& denials, const std::vector<calls::Refusals::Seen>& refused,
+                        std::uint64_t records, const std::string& head) {
     Buffer out(4096);
     JsonWriter report(out);
     report.begin_object()
@@ -99,6 +104,7 @@ std::string report_json(const RunFacts& facts, const RunOutcome& outcome, const 
     add_effective(report, facts, outcome);
     add_counts(report, counts);
     report.list("denials", denials, [&](const Denial& denial) { add_denial(report, denial); });
+    report.list("refused", refused, [&](const calls::Refusals::Seen& one) { add_refused(report, one); });
     add_usage(report, outcome);
     add_limits(report, facts, outcome);
     report.begin_object("environment").member("held_back", facts.held_back).end_object();

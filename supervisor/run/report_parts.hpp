@@ -16,14 +16,21 @@ struct Denial {
     std::string note;  // "credentials", "no one to ask", ... for people
     rules::Operation operation = rules::Operation::read;
     bool by_rule = false;
-    bool would = false;  // audit mode: it was not denied, but would have been
+    bool would = false;    // audit mode: it was not denied, but would have been
+    bool look_up = false;  // the object is a name that was to be looked up
     int pid = 0, error = 0;
     std::uint64_t count = 0;
 };
 
+/// A line of the footer for each kind of calls that the filter refused, terminal-safe. Kinds for which
+/// libraries only probe are left out if the command succeeded.
+[[nodiscard]] std::string refusals_text(const std::vector<calls::Refusals::Seen>& refused,
+                                        const RunOutcome& outcome);
+
 /// The report: a JSON object and a newline.
 [[nodiscard]] std::string report_json(const RunFacts& facts, const RunOutcome& outcome,
                                       const audit::Counts& counts, const std::vector<Denial>& denials,
+                                      const std::vector<calls::Refusals::Seen>& refused,
                                       std::uint64_t records, const std::string& head);
 
 }  // namespace callgate

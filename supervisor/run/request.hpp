@@ -34,7 +34,8 @@ struct AuditTarget {
     std::string path;
     int descriptor = -1;
     std::optional<audit::SigningKey> key;
-    bool syslog = false;  // the system's log gets a copy of each record
+    std::optional<std::uint64_t> limit;  // bytes; without a value the log chooses
+    bool syslog = false;                 // the system's log gets a copy of each record
 };
 
 /// The target of a report or a status line: a file, a descriptor, or nothing.
@@ -67,6 +68,8 @@ struct Request {
     std::chrono::milliseconds grace{2000};
     agent::Background background = agent::Background::end;
     std::vector<int> pass;
+    bool plain_output = false;    // the person's terminal gets text and colours alone
+    bool leave_terminal = false;  // the command gives callgate's controlling terminal up
     bool keep_capabilities = false;
     bool die_with_parent = false;
     int nice = 0;
@@ -82,11 +85,13 @@ struct Compiled {
     std::optional<rules::Plan> observed_plan;        // audit mode: of `rules`
     std::vector<std::string> profiles;               // names, for run.start
     std::string rules_sha256;
-    rules::LoadSnapshot surroundings;  // facts that the rules took from the host
+    rules::LoadSnapshot snapshot;  // facts that the rules took from the host
     std::vector<std::string> degraded;
+    bool name_files = false;  // no room can be made: the files about name servers are handed over (names/)
+    bool sni = false;  // the front checks connects by name
     rules::Limits limits;
     rules::Environment environment;
-    /// The person's terminal, if the run uses a terminal of its own (--ask tty, or auto with rules that ask).
+    /// The person's terminal, if the run uses a terminal of its own.
     std::shared_ptr<approval::Terminal> terminal;
 };
 

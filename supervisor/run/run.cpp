@@ -1,7 +1,9 @@
 #include "supervisor/run/run.hpp"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -12,16 +14,13 @@
 #include "base/process/remove_tree.hpp"
 #include "base/test_switch.hpp"
 #include "base/write_all.hpp"
+#include "base/write_error.hpp"
 #include "supervisor/run/conclusion.hpp"
 #include "supervisor/run/run_loop.hpp"
 
 namespace callgate {
 
 namespace {
-
-/// Writes to stderr by one write(2), so that lines of other processes do not come in between. There may be no
-/// reader any more.
-void print_error(const std::string& text) { static_cast<void>(write_all(STDERR_FILENO, text)); }
 
 constexpr const char* system_log = "/dev/log";
 
@@ -31,8 +30,27 @@ std::unique_ptr<audit::Syslog> open_syslog(const Request& request) {
                    std::string("--syslog: cannot reach ") + system_log + " (is a syslog daemon running?)");
 }
 
-std::unique_ptr<audit::Log> open_log(const Request& request, audit::Syslog* syslog) {
+/// A FIFO or a character device is written as it is. Every other name is a file of callgate's own, and no
+/// link is followed there.
+Result<std::unique_ptr<audit::Log>> open_log_file(const std::string& path, audit::Log::Options options) {
+    struct stat status {};
+    const bool found = ::lstat(path.c_str(), &status) == 0;
+    if (!found || (!S_ISFIFO(status.st_mode) && !S_ISCHR(status.st_mode)))
+        return audit::Log::at_file(path, std::move(options));
+    UniqueFd file(::open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC));
+    if (!file) return errno_code();
+    return audit::Log::on_descriptor(std::move(file), std::move(options));
+}
+
+std::unique_ptr<audit::Log> open_log(const Request& request, audit::Syslog* syslog, RunLoop& loop) {
     audit::Log::Options options;
+    options.limit = request.audit.limit;
+    options.full = [&loop](std::uint64_t) { loop.end_for_full_log(); };
+    if (!request.quiet)
+        options.nearly_full = [&loop](std::uint64_t limit) {
+            loop.say_soon("callgate: the audit log has reached 80 % of --audit-limit " +
+                          limits::size_text(limit) + ": the run ends when it is full\n");
+        };
     if (syslog != nullptr) options.copy = [syslog](std::string_view line) { syslog->post(line); };
     options.run = request.run;
     options.mode = request.mode;
@@ -43,7 +61,7 @@ std::unique_ptr<audit::Log> open_log(const Request& request, audit::Syslog* sysl
                            "cannot keep the audit log in " + request.audit.path +
                                " (give another place with --audit FILE, or --no-audit)");
         case AuditTarget::Kind::file:
-            return require(audit::Log::at_file(request.audit.path, std::move(options)),
+            return require(open_log_file(request.audit.path, std::move(options)),
                            "cannot write the audit log " + request.audit.path);
         case AuditTarget::Kind::descriptor:
             return require(audit::Log::on_descriptor(copy_descriptor(request.audit.descriptor, "--audit"),
@@ -68,7 +86,8 @@ public:
     Parts(const Request& request, const Compiled& compiled, Launched& launched)
         : request_(request), compiled_(compiled), launched_(launched) {
         report_.use_rules(compiled.rules);
-        loop_.emplace(RunLoop::Surroundings{request, compiled, launched, report_});
+        report_.use_refusals(refusals_);
+        loop_.emplace(RunLoop::Needs{request, compiled, launched, report_, refusals_});
     }
     /// callgate's exit status.
     int run(const Command& command, const RunNotices& notices);
@@ -85,11 +104,13 @@ private:
     const Request& request_;
     const Compiled& compiled_;
     Launched& launched_;
+    calls::Refusals refusals_;
     RunReport report_;
     std::optional<RunLoop> loop_;            // reset where the command could not begin
     std::unique_ptr<audit::Syslog> syslog_;  // outlives the log
     std::unique_ptr<audit::Log> log_;        // set once it could be opened
     std::optional<limits::ControlGroups> groups_;
+    timespec began_{};
     bool directory_remains_ = false;  // the guardian left the run's private directory to us
     bool cancelled_early_ = false;    // by a signal, before the command began
 };
@@ -122,7 +143,7 @@ void Run::Parts::record_start(const Command& command) {
     start.temporary_directory = request_.temporary_directory;
     start.home = request_.home;
     start.config = request_.config_home;
-    start.surroundings = compiled_.surroundings;
+    start.snapshot = compiled_.snapshot;
     require(log_->record(start), "cannot write the audit log");
 }
 
@@ -154,10 +175,11 @@ RunFacts Run::Parts::facts(const Command& command) const {
 
 /// The agent is confined meanwhile, and waits. Control groups are made before capabilities are dropped.
 RunOutcome Run::Parts::supervise(const Command& command, const RunNotices& notices) {
+    ::clock_gettime(CLOCK_REALTIME_COARSE, &began_);
     UniqueFd status;
     if (request_.status.wanted()) status = copy_descriptor(request_.status.descriptor, "--status");
     syslog_ = open_syslog(request_);
-    log_ = open_log(request_, syslog_.get());
+    log_ = open_log(request_, syslog_.get(), loop_.value());
     if (launched_.report.wanted()) {
         RunOutcome lost;
         lost.outcome = Outcome::supervisor_lost;
@@ -201,7 +223,7 @@ void Run::Parts::clean_up(const RunOutcome& outcome, const RunNotices& notices) 
     if (directory_remains_) {
         const auto removed = remove_tree(request_.temporary_directory);
         if (!removed && !request_.quiet)
-            print_error("callgate: cannot remove " + request_.temporary_directory + ": " +
+            write_error("callgate: cannot remove " + request_.temporary_directory + ": " +
                         because(removed.error().value()) + '\n');
     }
     if (!early && notices.exited) notices.exited(outcome.exit_status);
@@ -214,9 +236,12 @@ int Run::Parts::run(const Command& command, const RunNotices& notices) {
     } catch (const std::exception& failure) {
         outcome = failed(failure);
     }
-    const RunFacts known = facts(command);
+    RunFacts known = facts(command);
+    if (!request_.quiet && outcome.outcome != Outcome::setup_error)
+        known.planted = find_planted(request_.workdir, began_);
     if (const std::string text = conclude({.facts = known,
                                            .report = report_,
+                                           .refusals = &refusals_,
                                            .log = log_.get(),
                                            .syslog = syslog_.get(),
                                            .target = launched_.report,
@@ -225,7 +250,7 @@ int Run::Parts::run(const Command& command, const RunNotices& notices) {
                                            .cancelled_early = cancelled_early_},
                                           outcome);
         !text.empty())
-        print_error(text);
+        write_error(text);
     clean_up(outcome, notices);
     return outcome.exit_status;
 }
@@ -243,7 +268,7 @@ void Run::complete(const Command& command, RunNotices notices) {
     try {
         status = parts_->run(command, notices);
     } catch (const std::exception& failure) {
-        print_error(std::string("callgate: ") + failure.what() + '\n');
+        write_error(std::string("callgate: ") + failure.what() + '\n');
     }
     std::exit(status);
 }

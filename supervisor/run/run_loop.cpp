@@ -8,6 +8,7 @@
 
 #include "base/process/held_signals.hpp"
 #include "base/process/open_files.hpp"
+#include "base/write_all.hpp"
 #include "supervisor/approval/terminal/terminal.hpp"
 
 namespace callgate {
@@ -25,8 +26,8 @@ std::optional<calls::Observation> observation(const Compiled& compiled) {
 
 }  // namespace
 
-RunLoop::RunLoop(Surroundings surroundings)
-    : given_(surroundings),
+RunLoop::RunLoop(Needs needs)
+    : given_(needs),
       rules_(*given_.compiled.enforced),
       grants_(given_.compiled.plan),
       moves_(rules_, grants_),
@@ -39,7 +40,9 @@ RunLoop::RunLoop(Surroundings surroundings)
       needs_{.decide = deciding_,
              .families = {files_, exec_, network_, ipc_objects_, processes_},
              .keep_capabilities = given_.request.keep_capabilities,
-             .identity = require(kernel::status(::getpid()), "cannot read /proc/self/status")},
+             .identity = require(kernel::status(::getpid()), "cannot read /proc/self/status"),
+             .refused = &given_.launched.refused,
+             .refusals = &given_.refusals},
       workers_(listener_, needs_, [this] { loop_.wake_watchdog(); }) {
     // Threads from here on: they inherit the blocked signals.
     raise_open_files();
@@ -59,7 +62,8 @@ calls::DecideNeeds RunLoop::decide_needs() {
             .guardian = given_.launched.guardian.pid,
             .uid = ::geteuid(),
             .kill_tree = [this] { loop_.end_tree(Outcome::killed_by_rule); },
-            .sync_log = [this] { sync_->request(); }};  // something was recorded
+            .sync_log = [this] { sync_->request(); },  // something was recorded
+            .count_soon = [this] { sync_->count_soon(); }};
 }
 
 calls::FileNeeds RunLoop::file_needs() {
@@ -72,16 +76,43 @@ calls::FileNeeds RunLoop::file_needs() {
             .guardian = given_.launched.guardian.pid,
             .uid = ::geteuid(),
             .terminal = compiled.terminal ? compiled.terminal->number() : -1,
-            .keep_capabilities = given_.request.keep_capabilities};
+            .keep_capabilities = given_.request.keep_capabilities,
+            .replacement = replacement()};
 }
 
-void RunLoop::resume_calls(approval::ParkedCalls calls) { workers_.resume(std::move(calls)); }
+/// The files about name servers, where there is no room.
+std::function<std::optional<std::string>(const struct stat&)> RunLoop::replacement() {
+    if (!given_.compiled.name_files) return {};
+    return [this](const struct stat& object) -> std::optional<std::string> {
+        const auto file = names::name_file(object);
+        if (!file || !look_ups_) return std::nullopt;
+        return look_ups_->text(*file, deciding_.questions != nullptr && rules_.may_ask());
+    };
+}
+
+void RunLoop::resume_calls(approval::ParkedCalls calls) {
+    for (auto next = calls.begin(); next != calls.end();) {
+        const auto one = next++;
+        if (!one->waiter) continue;
+        one->waiter->answered(one->approvals.back());
+        calls.erase(one);
+    }
+    if (!calls.empty()) workers_.resume(std::move(calls));
+}
 
 void RunLoop::kill_run() { deciding_.kill_tree(); }
 
 void RunLoop::stop_run() { ::kill(::getpid(), SIGTERM); }
 
 approval::RunStatus RunLoop::run_status() { return status_(); }
+
+void RunLoop::end_for_full_log() { loop_.end_tree(Outcome::log_full); }
+
+void RunLoop::say_soon(std::string line) {
+    loop_.run_soon([this, text = std::move(line)]() mutable {
+        if (sync_) sync_->say(std::move(text));
+    });
+}
 
 void RunLoop::suspend_command() { loop_.suspend_command(); }
 
@@ -90,7 +121,8 @@ void RunLoop::foreground_regained() { loop_.give_keys_to_command(); }
 std::optional<EventLoop::Settings::Relay> RunLoop::relay() const {
     approval::Terminal* const terminal = given_.compiled.terminal.get();
     if (terminal == nullptr) return std::nullopt;
-    return EventLoop::Settings::Relay{.take = [terminal] { return terminal->take(); },
+    return EventLoop::Settings::Relay{.foreground = [terminal] { return terminal->foreground(); },
+                                      .take = [terminal] { return terminal->take(); },
                                       .give_back = [terminal] { terminal->suspend(); },
                                       .resume = [terminal](bool wanted) { return terminal->resume(wanted); }};
 }
@@ -106,12 +138,35 @@ void RunLoop::prepare_answers(const Work& work) {
                                                           .run = given_.request.run,
                                                           .log = work.log,
                                                           .terminal = given_.compiled.terminal.get(),
+                                                          .may_ask = given_.compiled.rules->may_ask(),
                                                           .guardian = given_.launched.guardian.pid},
                       static_cast<approval::ApprovalOwner&>(*this));
+    if (given_.compiled.plan.look_ups) {
+        look_ups_.emplace(loop_.context(), deciding_);
+        network_.look_ups = &*look_ups_;
+        if (given_.compiled.sni) start_front();
+    }
     if (ask.who != approval::AskSettings::Who::never) deciding_.questions = &approval_->questions();
+    if (given_.request.plain_output && given_.compiled.terminal) given_.compiled.terminal->show_plain();
     if (!given_.compiled.terminal) approval_->start();
     listener_.open(given_.launched.take_listener());
     if (given_.compiled.terminal) approval_->start();
+}
+
+/// On the main thread, which lives as long as the run.
+void RunLoop::start_front() {
+    auto started = front::TlsFront::start(given_.request.caller.signals);
+    if (!started) throw SetupError(started.error().text);
+    front_ = std::move(*started);
+    network_.front = front_.get();
+    front_events_.emplace(loop_.context(), ::dup(front_->control()));
+    watch_front();
+}
+
+void RunLoop::watch_front() {
+    front_events_->async_wait(boost::asio::posix::stream_descriptor::wait_read, [this](const auto& error) {
+        if (!error && front_->take_judged()) watch_front();
+    });
 }
 
 void RunLoop::hold_limits(const Work& work) {
@@ -140,6 +195,15 @@ RunOutcome RunLoop::run(Work work) {
                                    .grace = given_.request.grace,
                                    .command_ended = std::move(work.command_ended),
                                    .relay = relay(),
+                                   .stops =
+                                       [this] {
+                                           if (tree_limits_) tree_limits_->stand_in();
+                                       },
+                                   .goes_on =
+                                       [this] {
+                                           if (tree_limits_) tree_limits_->end_stand_in();
+                                       },
+                                   .wants_terminal = [this] { announce_wish(); },
                                    .tick = [this] { return workers_.tick(); },
                                    .tick_interval = std::chrono::milliseconds(WorkerPool::tick_interval_ms)});
     if (deciding_.log != nullptr) deciding_.log->limit_waiting(max_log_wait);
@@ -151,6 +215,12 @@ RunOutcome RunLoop::run(Work work) {
     outcome.continued = needs_.continued.load();
     outcome.log_error = deciding_.log_error.load();
     return outcome;
+}
+
+/// The command is stopped until then, so this is said even with --quiet.
+void RunLoop::announce_wish() const {
+    static_cast<void>(write_all(STDERR_FILENO, "callgate: run " + given_.request.run +
+                                                   " wants the terminal: bring it to the foreground (fg)\n"));
 }
 
 void RunLoop::note_tree_limits(RunOutcome& outcome) {

@@ -11,7 +11,9 @@
 #include "rules/plan/rename_check.hpp"
 #include "supervisor/approval/approval_service.hpp"
 #include "supervisor/decide/observe.hpp"
+#include "supervisor/front/tls_front.hpp"
 #include "supervisor/kernel/listener.hpp"
+#include "supervisor/names/service.hpp"
 #include "supervisor/receive/worker_pool.hpp"
 #include "supervisor/run/event_loop.hpp"
 #include "supervisor/run/launch.hpp"
@@ -22,16 +24,17 @@ namespace callgate {
 
 class RunLoop final : approval::ApprovalOwner {
 public:
-    struct Surroundings {
+    struct Needs {
         const Request& request;
         const Compiled& compiled;
         Launched& launched;
         RunReport& report;
+        calls::Refusals& refusals;
     };
-    /// Makes everything that needs no command, while the agent confines itself. All of `surroundings`
+    /// Makes everything that needs no command, while the agent confines itself. All of `needs`
     /// outlives it. Worker threads exist from here on; they drop their capabilities themselves. Throws
     /// std::exception.
-    explicit RunLoop(Surroundings surroundings);
+    explicit RunLoop(Needs needs);
     RunLoop(const RunLoop&) = delete;
     RunLoop& operator=(const RunLoop&) = delete;
     ~RunLoop();
@@ -49,9 +52,15 @@ public:
     /// is handled any more. Throws std::exception if the command cannot begin.
     [[nodiscard]] RunOutcome run(Work work);
 
+    /// Ends the tree, because the log has reached its limit. Any thread; it does not wait.
+    void end_for_full_log();
+    /// Prints a line on stderr soon, from a thread that may wait. Any thread; it does not wait.
+    void say_soon(std::string line);
+
 private:
     [[nodiscard]] calls::DecideNeeds decide_needs();
     [[nodiscard]] calls::FileNeeds file_needs();
+    [[nodiscard]] std::function<std::optional<std::string>(const struct stat&)> replacement();
     void resume_calls(approval::ParkedCalls calls) override;
     void kill_run() override;
     void stop_run() override;
@@ -60,10 +69,13 @@ private:
     void foreground_regained() override;
     [[nodiscard]] std::optional<EventLoop::Settings::Relay> relay() const;
     void prepare_answers(const Work& work);
+    void start_front();
+    void watch_front();
     void hold_limits(const Work& work);
+    void announce_wish() const;
     void note_tree_limits(RunOutcome& outcome);
 
-    Surroundings given_;
+    Needs given_;
     const rules::RuleSet& rules_;
     const rules::StaticGrants grants_;
     const rules::RenameCheck moves_;
@@ -76,10 +88,13 @@ private:
     calls::DecideNeeds deciding_;
     const calls::FileNeeds files_;
     const calls::ExecNeeds exec_;
+    std::optional<names::Service> look_ups_;  // if look-ups are decided
+    std::unique_ptr<front::TlsFront> front_;  // if the names of TLS servers are checked
     calls::NetworkNeeds network_{names_};
     const calls::ProcessNeeds processes_;
     WorkerNeeds needs_;
     kernel::Listener listener_;
+    std::optional<boost::asio::posix::stream_descriptor> front_events_;
     std::function<approval::RunStatus()> status_;
     std::optional<approval::ApprovalService> approval_;  // once the log is known
     WorkerPool workers_;

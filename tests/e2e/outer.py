@@ -4,11 +4,13 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import select
 import shlex
 import struct
 import subprocess
 import termios
+import threading
 from pathlib import Path
 
 import harness
@@ -23,10 +25,53 @@ def inputrc(box: harness.Box) -> Path:
     return box.file(box.root / "inputrc", b"set enable-bracketed-paste off\n")
 
 
-class Outer:
-    """A pty. Everything that appears on it is kept."""
+class Cursor:
+    """A terminal's cursor, as far as callgate and plain programs move it: it answers who asks for its position."""
 
-    def __init__(self, box: harness.Box, line: list[str], term: str = "xterm", rows: int = 40, columns: int = 150, **more) -> None:
+    token = re.compile(r"\x1b\[([0-9;:<=>?]*)[ -/]*([@-~])|\x1b[\]P_^X].*?(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]|[\x00-\x1f\x7f]|[^\x00-\x1f\x7f]+",
+                       re.DOTALL)
+
+    def __init__(self, rows: int, columns: int) -> None:
+        self.rows, self.columns, self.row, self.column, self.saved, self.rest = rows, columns, 1, 1, (1, 1), ""
+
+    def feed(self, text: str) -> str:
+        """The answers. An unfinished sequence waits for the rest."""
+        text, answers = self.rest + text, ""
+        cut = text.rfind("\x1b")
+        self.rest = text[cut:] if cut >= 0 and not self.token.match(text, cut) else ""
+        for found in self.token.finditer(text[:len(text) - len(self.rest)]):
+            word, parameters, final = found.group(0), found.group(1), found.group(2)
+            if final == "H":
+                numbers = [int(one or 1) for one in (parameters or "1").split(";")] + [1]
+                self.row, self.column = min(numbers[0], self.rows), min(numbers[1], self.columns)
+            elif final == "r":
+                self.row = self.column = 1
+            elif final == "n" and parameters == "6":
+                answers += f"\x1b[{self.row};{self.column}R"
+            elif final in ("h", "l") and parameters == "?1049":
+                if final == "h":
+                    self.saved = self.row, self.column
+                else:
+                    self.row, self.column = self.saved
+            elif word == "\n":
+                self.row = min(self.row + 1, self.rows)
+            elif word == "\r":
+                self.column = 1
+            elif word == "\b":
+                self.column = max(self.column - 1, 1)
+            elif word[0] >= " " and word[0] != "\x7f":
+                for _ in word:
+                    if self.column > self.columns:
+                        self.row, self.column = min(self.row + 1, self.rows), 1
+                    self.column += 1
+        return answers
+
+
+class Outer:
+    """A pty. Everything that appears on it is kept. `answers`: it says where its cursor is, as terminals do."""
+
+    def __init__(self, box: harness.Box, line: list[str], term: str = "xterm", rows: int = 40, columns: int = 150, answers: bool = True,
+                 **more) -> None:
         self.box = box
         self.master, slave = pty.openpty()
         self.resize(rows, columns)
@@ -40,13 +85,40 @@ class Outer:
             self.name = os.ttyname(slave)
             os.close(slave)
         self.text, self.all = "", b""
+        self.come, self.over = threading.Condition(), False
+        self.pieces: list[bytes] = []
+        self.cursor = Cursor(rows, columns) if answers else None
+        self.closing, self.closed = os.pipe()
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self) -> None:
+        """A terminal reads all the time, whatever the test waits for."""
+        try:
+            while self.closing not in select.select([self.master, self.closing], [], [])[0]:
+                got = os.read(self.master, 65536)
+                with self.come:
+                    self.pieces.append(got)
+                    self.come.notify()
+                if self.cursor and (answers := self.cursor.feed(got.decode("utf-8", "replace"))):
+                    os.write(self.master, answers.encode())
+        except OSError:
+            pass  # EIO: nobody holds the other side any more
+        with self.come:
+            self.over = True
+            self.come.notify()
 
     def resize(self, rows: int, columns: int) -> None:
+        if getattr(self, "cursor", None):
+            self.cursor.rows, self.cursor.columns = rows, columns
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def more(self) -> str:
-        assert select.select([self.master], [], [], harness.DEADLINE)[0], f"nothing more came after {self.text!r}"
-        got = os.read(self.master, 65536)
+        with self.come:
+            assert self.come.wait_for(lambda: self.pieces or self.over, harness.DEADLINE), f"nothing more came after {self.text!r}"
+            if not self.pieces:
+                raise OSError(f"the terminal is closed after {self.text!r}")
+            got, self.pieces = b"".join(self.pieces), []
         self.all += got
         return got.decode("utf-8", "backslashreplace")
 
@@ -61,17 +133,19 @@ class Outer:
 
     def prompted(self) -> str:
         """Until a prompt is there and its mark, which appears when keys count."""
-        return self.sees("\r\n> ")
+        return self.sees("H> ")
 
     def end(self) -> int:
         try:
             while True:
                 self.text += self.more()
         except OSError:
-            pass  # EIO: nobody holds the other side any more
+            pass
         return self.process.wait(harness.DEADLINE)
 
     def close(self) -> None:
+        os.close(self.closed)
+        self.reader.join()
         os.close(self.master)
 
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 
@@ -35,13 +36,27 @@ def test_where_there_is_a_terminal_it_asks(room):
     assert answers(log) == [("allow", "tty")]
 
 
-def test_where_the_rules_ask_nothing_the_command_keeps_the_terminal(room):
-    line, _ = room.box.command(["/bin/sh", "-c", "tty; : > /dev/tty && echo opened"], harness.rule_set(
-        {"id": "terminals", "allow": ["read", "write"], "path": ["/dev/pts/**", "/dev/tty"]}))
-    outer = Outer(room.box, line)
-    assert outer.sees("\r\n") == outer.name + "\r\n"
-    outer.sees("opened")
+def test_where_the_rules_ask_nothing_the_commands_terminal_is_another_one_too(room):
+    rules = harness.rule_set({"id": "terminals", "allow": ["read", "write"], "path": ["/dev/pts/**", "/dev/tty"]})
+    for ask in ("auto", "never", "socket"):
+        line, _ = room.box.command(["/bin/sh", "-c", "tty; : > /dev/tty && echo opened; read outer; cat < $outer || echo closed"], rules,
+                                   ["--ask", ask])
+        outer = Outer(room.box, line)
+        own = outer.sees("\r\n")
+        assert own.startswith("/dev/pts/") and own != outer.name + "\r\n"
+        outer.sees("opened")
+        outer.type(outer.name + "\n")
+        outer.sees("closed")
+        outer.end()
+
+
+def test_without_a_terminal_among_its_descriptors_the_command_has_none(room):
+    rules = harness.rule_set({"id": "terminals", "allow": ["read", "write"], "path": ["/dev/pts/**", "/dev/tty"]})
+    line, _ = room.box.command(["/bin/sh", "-c", ": < /dev/tty"], rules, ["-q"])
+    outer = Outer(room.box, ["/bin/sh", "-c", f"{shlex.join(line)} </dev/null 2>{room.free}/said | cat; : < /dev/tty && echo bare"])
+    outer.sees("bare")
     outer.end()
+    assert "No such device" in (room.free / "said").read_text()
 
 
 def test_of_audit_mode_nobody_is_asked(room):
@@ -165,17 +180,14 @@ def test_in_the_background_another_approver_can_answer(room):
     harness.until(lambda: answers(log) == [("allow", "socket")], "the answer on record")
 
 
-def test_who_reads_the_terminal_in_the_background_is_stopped(room):
+def test_who_reads_the_terminal_in_the_background_waits_for_the_foreground(room):
     line, _ = line_of(room, "/bin/cat")
     outer = shell(room.box, term="dumb")
     outer.type(f"{line} &\n")
+    outer.sees("wants the terminal: bring it to the foreground (fg)")
+    outer.type("jobs; echo the shell $((1 + 1)) has it\n")
+    assert "Running" in outer.sees("the shell 2 has it")
     outer.sees(PROMPT)
-
-    def stopped() -> bool:
-        outer.type("jobs\n")
-        return "Stopped" in outer.sees(PROMPT)
-
-    harness.until(stopped, "the shell says that it is stopped")
     outer.type("fg\n")
     outer.type("a line\n")
     outer.sees("a line\r\na line\r\n")
@@ -235,7 +247,7 @@ def test_a_prompt_follows_the_size(room):
     wide = outer.prompted()
     assert str(name) in wide and "a allow once" in wide
     outer.resize(20, 60)
-    narrow = outer.prompted().rpartition("\x1b[H")[2]  # what was shown whole is shown whole again
+    narrow = re.split("\x1b\\[2J\x1b\\[[0-9]+;1H", outer.prompted())[-1]  # what was shown whole is shown whole again
     assert str(name) not in narrow and "a allow once" in narrow
     lines = narrow.split("\r\n")
     assert str(name) in "".join(line[13:] for line in lines) and max(map(len, lines)) <= 60

@@ -45,8 +45,10 @@ def test_every_byte_passes_the_relay_unchanged(room):
     digest, randomly, left = hashlib.sha256(), random.Random(7), OUTPUT
     first = outer.all[outer.all.index(wanted.encode()) + len(wanted) + 1:]
     while left:
-        got = first or os.read(outer.master, 1 << 20)
-        first = b""
+        if not first:
+            outer.all = b""
+            outer.more()
+        got, first = first or outer.all, b""
         digest.update(got[:left])
         left -= min(left, len(got))
     expected, left = hashlib.sha256(), OUTPUT

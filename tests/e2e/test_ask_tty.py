@@ -43,7 +43,7 @@ def test_what_was_typed_before_belongs_to_the_command_and_too_soon_to_nobody(roo
     outer = start(room, f"read line; cat {room.file}; echo got \"$line\"; read -t 1 rest; echo rest \"$rest\"")
     outer.type("a\n")
     shown = outer.sees("k kill")
-    assert "question" in shown and "\r\n> " not in shown
+    assert "question" in shown and "H> " not in shown
     outer.type("a\r")  # in the guard time
     outer.prompted()
     outer.type("\r")
@@ -157,7 +157,7 @@ def test_stop_and_continue_as_without_callgate(room):
 
 def test_a_terminal_that_goes_away_denies(room):
     outer = start(room, f"trap '' HUP; cat {room.file} > {room.free}/read; echo $? > {room.free}/status; sleep 60")
-    outer.sees("\r\n> ")
+    outer.sees("H> ")
     outer.close()
     outer.process.wait(harness.DEADLINE)
     assert ("allow", "tty") not in answers(outer)

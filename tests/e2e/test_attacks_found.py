@@ -188,16 +188,16 @@ def test_a_socket_that_was_bound_by_a_path_says_that_path(box):
 ASKED = """
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
-stranger = os.getppid() if len(sys.argv) < 2 else int(sys.argv[1])
-print(os.getpriority(os.PRIO_PROCESS, stranger), os.sched_getscheduler(stranger), sorted(os.sched_getaffinity(stranger)),
-      os.sched_getparam(stranger).sched_priority, os.getpgid(stranger), os.getsid(stranger), libc.syscall(252, 1, stranger) >= 0)
+outside = os.getppid() if len(sys.argv) < 2 else int(sys.argv[1])
+print(os.getpriority(os.PRIO_PROCESS, outside), os.sched_getscheduler(outside), sorted(os.sched_getaffinity(outside)),
+      os.sched_getparam(outside).sched_priority, os.getpgid(outside), os.getsid(outside), libc.syscall(252, 1, outside) >= 0)
 """
 
 
 def test_what_any_user_may_ask_about_a_process_is_answered(box):
-    """The kernel tells another user's processes' priorities too: nothing of it is refused for a stranger."""
-    stranger = box.start(["/bin/sleep", "1000"])
-    bare, result = python(box, ASKED, None, stranger.pid), python(box, ASKED, tree_rules(box), stranger.pid)
+    """The kernel tells another user's processes' priorities too: nothing of it is refused for an outside process."""
+    outside = box.start(["/bin/sleep", "1000"])
+    bare, result = python(box, ASKED, None, outside.pid), python(box, ASKED, tree_rules(box), outside.pid)
     assert bare.code == 0 and result.out == bare.out, f"{bare.describe()}\n{result.describe()}"
 
 

@@ -68,8 +68,8 @@ def test_a_signed_log_is_verified_by_its_key_which_the_run_cannot_read(box):
     assert b"PUBLIC" in result.out and b"PRIVATE" not in result.out, result.describe()
     log = str(log_of(result))
     assert audit(box, "verify", "--key", str(public), log).code == 0
-    stranger = audit(box, "verify", "--key", str(other), log)
-    assert stranger.code == 1 and "not signed by the key" in stranger.text
+    by_another = audit(box, "verify", "--key", str(other), log)
+    assert by_another.code == 1 and "not signed by the key" in by_another.text
     bad = box.run(["/bin/true"], contested(box), options=["--sign-key", "/etc/hostname"])
     assert bad.code == 125 and "Ed25519" in bad.errors
 

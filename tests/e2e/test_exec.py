@@ -171,7 +171,7 @@ def test_a_job_that_closes_its_outputs_or_never_reads_its_stdin(box):
     assert execute(box, {"command": ["/usr/bin/wc", "-c"], "stdin": "x" * 4_000_000})["output"] == "4000000\n"
 
 
-def test_a_stranger_who_holds_the_output_is_not_waited_for(box):
+def test_an_outside_process_that_holds_the_output_is_not_waited_for(box):
     """A descriptor that was sent out of the tree keeps the pipe open for ever."""
     path = box.root / "door"
     with socket.socket(socket.AF_UNIX) as door:

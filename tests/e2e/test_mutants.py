@@ -23,16 +23,10 @@ PARTS = 1 if harness.SOAK else 10
 PATIENCE = (1, 4, 16)  # a race that can be won is won seldom on a busy machine
 
 
-def part_of_today() -> int:
-    done = subprocess.run(["git", "-C", str(SOURCES), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    return int(done.stdout[:8], 16) % PARTS if done.returncode == 0 else 0
-
-
 def chosen() -> list[mutants.Mutant]:
     if os.environ.get("CALLGATE_MUTANTS") == "all":
         return list(mutants.MUTANTS)
-    today = part_of_today()
-    return [one for place, one in enumerate(mutants.MUTANTS) if place % PARTS == today]
+    return harness.part_of_today(mutants.MUTANTS, PARTS)
 
 
 def attempt(case, stage, user, off: str, abi: int | None, patience: int = 1) -> Result:

@@ -21,9 +21,9 @@ attempt("file", lambda: open(f"/tmp/{name}-file", "w").close())
 attempt("directory", lambda: os.mkdir(f"/tmp/{name}-directory"))
 attempt("link", lambda: os.symlink("/etc/passwd", f"/tmp/{name}-link"))
 attempt("socket", lambda: socket.socket(socket.AF_UNIX).bind(f"/tmp/{name}-socket"))
-attempt("read", lambda: open(f"/tmp/{name}-stranger").read())
-attempt("append", lambda: open(f"/tmp/{name}-stranger", "a").close())
-attempt("remove", lambda: os.unlink(f"/tmp/{name}-stranger"))
+attempt("read", lambda: open(f"/tmp/{name}-other").read())
+attempt("append", lambda: open(f"/tmp/{name}-other", "a").close())
+attempt("remove", lambda: os.unlink(f"/tmp/{name}-other"))
 with tempfile.NamedTemporaryFile("w+") as own:
     own.write("mine"); own.flush()
     print("temporary", own.name.startswith(os.environ["TMPDIR"] + "/"), open(own.name).read())
@@ -37,11 +37,11 @@ SHARED = ["file", "directory", "link", "socket", "read", "append", "remove"]
 @pytest.fixture
 def name(user):
     made = f"cg-test-{uuid.uuid4().hex}"
-    stranger = Path(f"/tmp/{made}-stranger")
-    stranger.write_text("somebody's")
-    os.chmod(stranger, 0o666)
+    other = Path(f"/tmp/{made}-other")
+    other.write_text("somebody's")
+    os.chmod(other, 0o666)
     if os.geteuid() == 0:
-        os.chown(stranger, user.uid, user.gid)
+        os.chown(other, user.uid, user.gid)
     yield made
     for one in Path("/tmp").glob(f"{made}-*"):
         one.rmdir() if not one.is_symlink() and one.is_dir() else one.unlink()
@@ -60,5 +60,5 @@ def test_a_run_has_a_directory_of_its_own_and_not_the_shared_one(box, name):
     assert lines[7:9] == ["temporary True mine", "mktemp True"], result.describe()
     _, mode, place = lines[9].split()
     assert mode == oct(stat.S_IRWXU) and place.startswith("/tmp/callgate-") and not Path(place).exists(), result.describe()
-    assert [one.name for one in Path("/tmp").glob(f"{name}-*")] == [f"{name}-stranger"]
-    assert Path(f"/tmp/{name}-stranger").read_text() == "somebody's"
+    assert [one.name for one in Path("/tmp").glob(f"{name}-*")] == [f"{name}-other"]
+    assert Path(f"/tmp/{name}-other").read_text() == "somebody's"

@@ -62,12 +62,97 @@ def test_until_the_end_nothing_of_a_new_report_is_there(box):
     assert outcome(path) == "exited"
 
 
-def test_a_link_is_followed_and_stays(box):
-    target = box.file(box.root / "target", b"old")
-    link = box.root / "link"
-    harness.as_user(box.user, lambda: link.symlink_to(target))
-    run_with(box, link)
-    assert link.is_symlink() and outcome(target) == "exited"
+def leave_link(box: harness.Box, name: str, target: Path) -> Path:
+    """A supervised command leaves a link in the work directory, where the next run's caller names a file."""
+    line, _ = box.command(["/bin/ln", "-s", str(target), name], rules(box))
+    left = box.run(line, supervised=False)
+    assert left.code == 0 and (box.tree / name).is_symlink(), left.describe()
+    return box.tree / name
+
+
+@pytest.mark.parametrize("form", ["absolute", "relative"])
+def test_a_link_that_an_earlier_run_left_is_replaced(box, form):
+    """Control: a program that opens the name writes through the link. Twin: the report is there."""
+    outside = box.file(box.home / ".profile", b"# the user's\n")
+    link = leave_link(box, "report.json", outside)
+    harness.as_user(box.user, lambda: link.write_bytes(b"control\n"))
+    assert outside.read_bytes() == b"control\n", "the link leads nowhere"
+    result = run_with(box, link if form == "absolute" else "report.json")
+    assert result.code == 3 and outside.read_bytes() == b"control\n", result.describe()
+    assert not link.is_symlink() and outcome(link) == "exited"
+
+
+def test_a_link_that_an_earlier_run_left_at_the_logs_name_is_refused(box):
+    outside = box.file(box.home / "notes", b"{}\n", 0o600)
+    link = leave_link(box, "log.jsonl", outside)
+    line = [str(box.callgate), "run", "--audit", str(link), "--", "/bin/sh", "-c", "echo > ran"]
+    result = box.run(line, supervised=False)
+    assert result.code == 125 and str(link) in result.errors, result.describe()
+    assert outside.read_bytes() == b"{}\n" and not (box.tree / "ran").exists()
+
+
+@pytest.mark.parametrize("option", ["--html", "--markdown"])
+def test_a_page_replaces_a_link_that_a_run_left(box, option):
+    outside = box.file(box.home / ".profile", b"# the user's\n")
+    link = leave_link(box, "page", outside)
+    result = box.run(["/bin/true"], rules(box))
+    log = result.report["audit"]["file"]
+    made = box.run([str(box.callgate), "audit", "report", f"{option}={link}", log], supervised=False)
+    assert made.code == 0 and outside.read_bytes() == b"# the user's\n", made.describe()
+    assert not link.is_symlink() and link.stat().st_size > 0
+
+
+def test_a_link_of_another_user_in_a_shared_directory_is_refused(box):
+    if os.geteuid() != 0:
+        pytest.skip("only root makes another user's link")
+    shared = box.directory(box.root / "shared")
+    shared.chmod(0o1777)
+    outside = box.file(box.home / ".profile", b"# the user's\n")
+    link = shared / "report.json"
+    link.symlink_to(outside)
+    os.chown(link, 65534, 65534, follow_symlinks=False)
+    result = run_with(box, link, f"echo ran > {box.tree}/ran")
+    assert result.code == 125 and str(link) in result.errors, result.describe()
+    assert outside.read_bytes() == b"# the user's\n" and not (box.tree / "ran").exists()
+
+
+def test_the_report_is_closed_to_the_run(box):
+    """Control: a file beside it can be written. The run neither reads, writes, removes nor makes the report."""
+    old = box.file(box.tree / "report.json", b"old\n")
+    script = "cat report.json; echo forged > report.json; rm report.json; mv report.json away; ln -s /etc/passwd report.json; echo > beside; exit 0"
+    result = run_with(box, old, script)
+    assert (box.tree / "beside").exists() and "old" not in result.text, result.describe()
+    report = json.loads(old.read_text())
+    assert report["outcome"] == "exited" and report["denials"], result.describe()
+    assert {one["rule"] for one in report["denials"]} == {"callgate-audit"}, report["denials"]
+
+
+@pytest.mark.parametrize("name", ["/dev/stderr", "/dev/fd/2", "/proc/self/fd/2"])
+def test_names_of_descriptors_are_written_as_they_are(box, name):
+    """The command may go on writing to the same descriptor."""
+    result = run_with(box, name, "echo mine > /dev/stderr; exit 0")
+    assert result.code == 0 and "mine" in result.errors and '"outcome": "exited"' in result.errors.replace('":"', '": "'), result.describe()
+
+
+@pytest.mark.parametrize("option", ["--report", "--audit"])
+def test_a_device_is_written_as_it_is_and_stays_open_to_the_run(box, option):
+    line = [str(box.callgate), "run", "-R", str(box.rules_file(rules(box))), option, "/dev/null", "--", "/bin/sh", "-c", "echo > /dev/null"]
+    result = box.run(line, supervised=False)
+    assert result.code == 0 and "denied" not in result.errors, result.describe()
+
+
+@pytest.mark.parametrize("script, code", [("exit 0", 123), ("exit 3", 3)])
+def test_a_report_that_cannot_be_written_is_said_and_is_no_success(box, script, code):
+    result = run_with(box, "/dev/full", script)
+    assert result.code == code and "the report could not be written" in result.errors, result.describe()
+
+
+def test_no_name_beside_the_report_can_be_foretold(box):
+    """Control: names made from the process id stand in the way of a predictable one."""
+    for number in range(1, 1 << 15, 97):
+        (box.root / f".callgate-report-{number}").touch()
+    assert run_with(box, box.root / "report").code == 3
+    assert outcome(box.root / "report") == "exited"
 
 
 def test_what_cannot_be_replaced_is_written_in_place(box):
@@ -97,16 +182,56 @@ def test_a_place_that_cannot_be_written_is_said_before_anything_runs(box, place)
     assert result.code == 125 and str(path) in result.errors and not (box.tree / "ran").exists(), result.describe()
 
 
-@pytest.mark.parametrize("swapped", [False, True], ids=["control", "swapped"])
-def test_a_directory_that_the_command_swaps_leads_the_report_nowhere_else(box, swapped):
-    """The command may write the directory that the report goes to, and puts a link to another in its place."""
+@pytest.mark.parametrize("named", [False, True], ids=["control", "named"])
+def test_a_directory_of_the_report_that_the_command_swaps_leads_it_nowhere_else(box, named):
+    """The directory is held from the start, and no link gets its name. Control: one that no report goes to is swapped."""
     box.directory(box.root / "elsewhere")
     out = box.directory(box.tree / "out")
-    script = f"mv {out} {box.tree}/moved && ln -s {box.root}/elsewhere {out}" if swapped else "true"
-    result = run_with(box, out / "report", script)
-    assert result.code == 0, result.describe()
-    assert outcome((box.tree / "moved" if swapped else out) / "report") == "exited"
-    assert list((box.root / "elsewhere").iterdir()) == []
+    report = (out if named else box.root) / "report"
+    result = run_with(box, report, f"rmdir {out} && ln -s {box.root}/elsewhere {out}; true")
+    assert out.is_symlink() != named and list((box.root / "elsewhere").iterdir()) == [], result.describe()
+    if named:
+        assert result.code == 123 and "the report could not be written" in result.errors, result.describe()
+    else:
+        assert result.code == 0 and outcome(report) == "exited", result.describe()
+
+
+def test_a_link_at_a_rule_file_is_refused(box):
+    """`rules accept` and `suggest --into` write no file that a link leads to."""
+    outside = box.file(box.home / "other.json", b'{"version": 1, "rules": []}\n')
+    result = box.run(["/bin/cat", str(box.file(box.root / "wanted"))], rules(box), options=["--mode", "audit"])
+    log = result.report["audit"]["file"]
+    link = leave_link(box, "rules.json", outside)
+    line = [str(box.callgate), "audit", "suggest", "--into", str(link), log]
+    refused = box.run(line, supervised=False)
+    assert refused.code == 125 and str(outside) in refused.errors and link.is_symlink(), refused.describe()
+    assert outside.read_bytes() == b'{"version": 1, "rules": []}\n'
+    line[4] = str(outside)
+    assert box.run(line, supervised=False).code == 0 and b"wanted" in outside.read_bytes()
+
+
+@pytest.mark.parametrize("planted", [True, False], ids=["planted", "twin"])
+def test_a_link_of_another_user_at_the_sockets_directory_is_refused(box, planted):
+    """The sockets of a user without a runtime directory lie in /tmp, beneath a name that everybody knows."""
+    if os.geteuid() != 0:
+        pytest.skip("only root makes another user's link")
+    mine = box.directory(box.home / "mine", 0o700)
+    name, user = f"/tmp/callgate-{box.user.uid}", box.user
+    plant = f"ln -s {mine} {name} && chown -h 65534:65534 {name} && " if planted else ""
+    # A /tmp of its own, with this test's files in it, and no runtime directories.
+    script = f"mount -t tmpfs -o mode=1777 none /mnt && mkdir /mnt/{box.stage.root.name} && " \
+        f"mount --rbind {box.stage.root} /mnt/{box.stage.root.name} && mount --rbind /mnt /tmp && mount -t tmpfs none /run/user && " \
+        f"{plant}cd {box.tree} || exit 99; \"$@\""
+    drop = ["setpriv", f"--reuid={user.uid}", f"--regid={user.gid}", "--clear-groups"] if user.uid != 0 else []
+    line, _ = box.command(["/bin/sh", "-c", f"ls {mine}; stat -c %a {name}"], rules(box), ["--ask", "socket"])
+    found = subprocess.run(["unshare", "--mount", "--propagation=private", "sh", "-c", script, "sh", *drop, *line],
+                           env=box.environment(), capture_output=True, timeout=harness.DEADLINE, check=False)
+    assert found.returncode != 99, found.stderr
+    assert list(mine.iterdir()) == [], found.stderr
+    if planted:
+        assert found.returncode == 125 and name.encode() in found.stderr, found.stderr
+    else:
+        assert found.returncode == 0 and found.stdout == b"700\n", found
 
 
 def test_the_guardian_writes_it_whole_where_callgate_is_lost(box):

@@ -7,12 +7,15 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/shm.h>
 #include <sys/sysinfo.h>
 #include <sys/wait.h>
@@ -61,6 +64,96 @@ static void memory_file(int megabytes) {
     puts("hidden");
     fflush(stdout);
     wait_for_ever();
+}
+
+static char block_of_ones[MB];
+
+// A memory file of 16 MB.
+static int filled_file(void) {
+    const int fd = memfd_create("hidden", 0);
+    memset(block_of_ones, 1, sizeof block_of_ones);
+    for (int done = 0; done < 16; ++done)
+        if (write(fd, block_of_ones, MB) != MB) fail("write");
+    return fd;
+}
+
+static void hidden(void) {
+    puts("hidden");
+    fflush(stdout);
+    wait_for_ever();
+}
+
+// `megabytes` in memory files that are in flight: no process has a descriptor of them.
+static void flight(int megabytes) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) fail("socketpair");
+    for (int done = 0; done < megabytes; done += 16) {
+        const int fd = filled_file();
+        char byte = 1, control[CMSG_SPACE(sizeof fd)];
+        struct iovec part = {&byte, 1};
+        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+        struct cmsghdr* const header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET, header->cmsg_type = SCM_RIGHTS, header->cmsg_len = CMSG_LEN(sizeof fd);
+        memcpy(CMSG_DATA(header), &fd, sizeof fd);
+        if (sendmsg(ends[0], &message, 0) != 1) fail("sendmsg");
+        close(fd);
+    }
+    hidden();
+}
+
+// `megabytes` in memory files of a process that nobody may look into.
+static void undumpable(int megabytes) {
+    if (prctl(PR_SET_DUMPABLE, 0) != 0) fail("prctl");
+    for (int done = 0; done < megabytes; done += 16) filled_file();
+    hidden();
+}
+
+static int wanted_megabytes;
+
+static void* holding_thread(void* nothing) {
+    if (unshare(CLONE_FILES) != 0) fail("unshare");
+    for (int done = 0; done < wanted_megabytes; done += 16) filled_file();
+    hidden();
+    return nothing;
+}
+
+static void* only_thread(void* leader) {
+    pthread_join(*(pthread_t*)leader, NULL);
+    char* const memory = mmap(NULL, (size_t)wanted_megabytes * MB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) fail("mmap");
+    for (int done = 0; done < wanted_megabytes; ++done) memset(memory + (size_t)done * MB, 1, MB);
+    hidden();
+    return NULL;
+}
+
+// `megabytes` in memory files of a thread that has descriptors of its own.
+static void unshared(int megabytes) {
+    pthread_t thread;
+    wanted_megabytes = megabytes;
+    if (pthread_create(&thread, NULL, holding_thread, NULL) != 0) fail("pthread_create");
+    wait_for_ever();
+}
+
+// `megabytes` of a process whose first thread has ended.
+static void leaderless(int megabytes) {
+    static pthread_t leader, thread;
+    leader = pthread_self(), wanted_megabytes = megabytes;
+    if (pthread_create(&thread, NULL, only_thread, &leader) != 0) fail("pthread_create");
+    pthread_exit(NULL);
+}
+
+// `megabytes` of POSIX shared memory that no process has open.
+static void named(int megabytes) {
+    memset(block_of_ones, 1, sizeof block_of_ones);
+    for (int done = 0; done < megabytes; done += 16) {
+        char name[64];
+        snprintf(name, sizeof name, "/psm_appetite-%d-%d", (int)getpid(), done);
+        const int fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
+        for (int part = 0; part < 16; ++part)
+            if (write(fd, block_of_ones, MB) != MB) fail("shm_open");
+        close(fd);
+    }
+    hidden();
 }
 
 // `megabytes` of a System V segment that is touched and left.
@@ -195,6 +288,16 @@ int main(int count, char** words) {
         memory_file(first);
     else if (strcmp(shape, "segment") == 0)
         segment(first);
+    else if (strcmp(shape, "flight") == 0)
+        flight(first);
+    else if (strcmp(shape, "undumpable") == 0)
+        undumpable(first);
+    else if (strcmp(shape, "unshared") == 0)
+        unshared(first);
+    else if (strcmp(shape, "leaderless") == 0)
+        leaderless(first);
+    else if (strcmp(shape, "named") == 0)
+        named(first);
     else if (strcmp(shape, "shared") == 0)
         shared(first, second);
     else if (strcmp(shape, "bomb") == 0 && count > 2)

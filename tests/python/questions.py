@@ -83,6 +83,13 @@ class Questions:
             asyncio.run(until(lambda: not alive(word), "the tree has ended"))
         assert not alive(word)
 
+    async def save(self, path: Path, text: str) -> object:
+        """Writes by the interface's own file function; by a command where it has none."""
+        return await self.ask(f"printf %s {text} > {path}")
+
+    async def load(self, path: Path) -> object:
+        return (await self.ask(f"cat {path}")).text
+
     def test_exit_codes(self):
         for code in (0, 1, 3, 77):
             seen = self.now(f"exit {code}")
@@ -198,6 +205,26 @@ class Questions:
         assert HINT in seen.text and str(outside) in seen.text, seen
         seen = self.now("echo x > inside; cat inside")  # the benign twin
         assert self.output(seen) == "x\n" if self.exact else "x\n" in seen.text
+
+    def test_a_link_that_an_earlier_command_left_leads_nowhere(self, tmp_path):
+        """The interface neither writes nor reads beyond the rules through it. Twin: a link within the directory."""
+        outside = tmp_path / "profile"
+        outside.write_text("# the user's")
+        seen = self.now(f"ln -s {outside} link; ln -s {tmp_path} folder; echo real > real; ln -s real inner")
+        assert seen.code in (0, None) and (self.workdir / "folder").is_symlink(), seen
+        (self.workdir / "link").write_text("control")
+        assert outside.read_text() == "control"
+        outside.write_text("# the user's")
+        for name in ("link", "folder/profile", "folder/new"):
+            with contextlib.suppress(Exception):
+                asyncio.run(self.save(self.workdir / name, "planted"))
+            told = ""
+            with contextlib.suppress(Exception):
+                told = str(asyncio.run(self.load(self.workdir / name)))
+            assert "# the user" not in told, told
+        assert outside.read_text() == "# the user's" and sorted(tmp_path.iterdir()) == [outside]
+        asyncio.run(self.save(self.workdir / "own", "mine"))
+        assert (self.workdir / "own").read_text() == "mine" and "real" in str(asyncio.run(self.load(self.workdir / "inner")))
 
     def test_a_connection_is_denied(self):
         with socket.create_server(("127.0.0.1", 0)) as server:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import sys
 import venv
@@ -96,6 +97,69 @@ def test_file_names(workdir, caplog, monkeypatch):
     with caplog.at_level(logging.ERROR):
         assert execute(Executor(work_dir=workdir), ("bash", "echo 1")).output == "1\n"
     assert "Failed to delete temporary file" in caplog.text
+
+
+def block_name(code, ending="py"):
+    """The name that the framework gives a block's file: anybody can foretell it."""
+    return f"tmp_code_{hashlib.sha256(code.encode()).hexdigest()}.{ending}"
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link", "fifo"])
+def test_a_name_that_an_earlier_block_planted_leads_nowhere(workdir, tmp_path, kind):
+    """Control: a program that opens the name writes through it. The framework's own executor does."""
+    outside = tmp_path / "profile"
+    outside.write_text("# the user's\n")
+    code = "print('next')"
+    plant = {"link": f"ln -s {outside} {block_name(code)}", "hard link": f"echo old > mine; ln mine {block_name(code)}",
+             "fifo": f"mkfifo {block_name(code)}"}[kind]
+    executor = Executor(work_dir=workdir)
+    if kind == "link":
+        assert execute(executor, ("sh", plant)).exit_code == 0
+        (workdir / block_name(code)).write_text("control")
+        assert outside.read_text() == "control"
+        outside.write_text("# the user's\n")
+        (workdir / block_name(code)).unlink()
+    result = execute(executor, ("sh", plant), ("python", code))
+    assert (result.exit_code, result.output) == (0, "next\n"), result
+    assert outside.read_text() == "# the user's\n"
+    assert not (workdir / block_name(code)).exists() and (kind != "hard link" or (workdir / "mine").read_text() == "old\n")
+
+
+def test_a_name_that_the_model_chose_is_written_under_the_rules(workdir, tmp_path):
+    """An earlier block leaves a link; what it leads to is neither written nor removed. Twin: a link within the directory."""
+    outside = tmp_path / "profile.py"
+    outside.write_text("# the user's\n")
+    executor = Executor(work_dir=workdir)
+    assert execute(executor, ("sh", f"ln -s {outside} settings.py; ln -s {tmp_path} folder; echo > real.py; ln -s real.py inner.py")).exit_code == 0
+    for name in ("settings.py", "folder/profile.py", "folder/new.py"):
+        result = execute(executor, ("python", f"# filename: {name}\nprint('hi')"))
+        assert result.exit_code != 0 and HINT in result.output, result
+    assert outside.read_text() == "# the user's\n" and sorted(tmp_path.iterdir()) == [outside]
+    assert execute(executor, ("python", "# filename: inner.py\nprint('hi')")).output == "hi\n"
+
+
+def increment(number: int) -> int:
+    return number + 1
+
+
+def test_a_link_at_the_functions_module_is_replaced(workdir, tmp_path):
+    outside = tmp_path / "profile"
+    outside.write_text("# the user's\n")
+    assert execute(Executor(work_dir=workdir), ("sh", f"ln -s {outside} functions.py")).exit_code == 0
+    result = execute(Executor(work_dir=workdir, functions=[increment]), ("python", "from functions import increment\nprint(increment(2))"))
+    assert result.output == "3\n" and outside.read_text() == "# the user's\n", result
+
+
+def test_a_link_in_place_of_the_work_directory_is_refused(workdir, tmp_path):
+    """The host itself, here, puts it there: the directory was resolved before."""
+    place = workdir / "place"
+    executor = Executor(work_dir=place)
+    assert execute(executor, ("sh", "echo 1")).output == "1\n"
+    place.rmdir()
+    place.symlink_to(tmp_path)
+    with pytest.raises(OSError):
+        execute(executor, ("python", "print(1)"))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_bad_arguments_and_warnings(workdir, tmp_path):

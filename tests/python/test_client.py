@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -173,6 +175,45 @@ def test_sessions():
         process.check()
     for stream in (process.stdin, process.stdout, process.stderr):
         stream.close()
+
+
+FLOOD = """
+import os
+for number in range(%d):
+    try:
+        open("/etc/shadow" if number %% 2 else f"/usr/bin/flood-{number}", "w")
+    except OSError:
+        pass
+print("flooded", flush=True)
+input()
+"""
+
+
+def memory_files() -> list[str]:
+    """The memory files that this process has open."""
+    links = []
+    for one in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            links.append(os.readlink(f"/proc/self/fd/{one}"))
+    return sorted(link for link in links if "memfd" in link)
+
+
+def test_a_session_keeps_no_records():
+    """The log is read from a pipe: a flood costs the host no memory, and what is told is bounded."""
+    before = memory_files()
+    with Sandbox().popen([sys.executable, "-c", FLOOD % 4000], log=True) as process:
+        assert process.stdout.readline() == b"flooded\n"
+        assert memory_files() == before
+        told = process.log_denials()
+        assert 1 < len(told) <= 256 and "/etc/shadow" in {one.object for one in told}
+        assert process.log_denials() == []
+        process.stdin.write(b"\n")
+    assert process.report["counts"]["deny"] + process.report["counts"]["ask"] >= 2000
+    small = Sandbox().popen("cat /etc/shadow; echo done; read", log=True)
+    with small:
+        assert small.stdout.readline() == b"done\n"
+        # It is there before its command goes on.
+        assert [one.object for one in small.log_denials()] == ["/etc/shadow"]
 
 
 def test_the_line_for_others():

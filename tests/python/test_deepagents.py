@@ -76,6 +76,18 @@ class TestQuestions(Questions):
         result = await backend.aexecute(command, timeout=timeout)
         return Seen(None if result.exit_code == 124 else result.exit_code, result.output, result.exit_code == 124)
 
+    async def save(self, path, text):
+        """By both of its ways: the tool that the model has, and the upload."""
+        backend = CallgateBackend(self.workdir)
+        written = await backend.awrite(str(path), text)
+        (uploaded,) = await backend.aupload_files([(str(path), text.encode())])
+        return written, uploaded
+
+    async def load(self, path):
+        backend = CallgateBackend(self.workdir)
+        (downloaded,) = await backend.adownload_files([str(path)])
+        return await backend.aread(str(path)), downloaded
+
 
 def test_bad_timeouts(workdir):
     with pytest.raises(ValueError, match="more than 0"):

@@ -10,8 +10,10 @@ import threading
 import time
 from pathlib import Path
 
+import callgate
 import pytest
 from callgate import CallgateError, CallgateNotFound, Sandbox
+from callgate.exchange import GRACE
 from questions import alive, sleeper, until
 
 
@@ -133,6 +135,21 @@ def test_no_home_and_no_state_are_needed(monkeypatch):
     assert Sandbox().run("echo $((2+3))").text == "5\n"
 
 
+@pytest.mark.parametrize("options, planted", [([], "json.py"), (["-P"], "json.py"), (["-P"], "callgate.py"), (["-I"], "callgate.py")])
+def test_the_package_imports_nothing_from_a_project(binary, workdir, options, planted):
+    """A run may have left the module in the current directory. Control: Python's own -m imports it."""
+    if options == ["-P"] and sys.version_info < (3, 11) or not options and sys.version_info < (3, 10):
+        pytest.skip("this Python has no such option, or does not tell how it was started")
+    (workdir / planted).write_text("print('planted', flush=True)\n")
+    control = subprocess.run([sys.executable, "-m", planted[:-3]], capture_output=True, text=True, check=False)
+    assert "planted" in control.stdout
+    package = str(Path(callgate.__file__).parents[1])
+    line = [sys.executable, *options, "-m", "callgate", "--version"] if "-I" not in options else \
+        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {package!r}); from callgate.__main__ import main; main(['--version'])"]
+    told = subprocess.run(line, capture_output=True, text=True, env={**os.environ, "CALLGATE": binary}, check=False)
+    assert told.stdout.startswith("callgate ") and "planted" not in told.stdout, told
+
+
 def test_doctor_and_the_other_verbs(binary):
     told = subprocess.run([sys.executable, "-m", "callgate", "doctor"], capture_output=True, text=True,
                           env={**os.environ, "CALLGATE": binary}, check=False)
@@ -142,3 +159,58 @@ def test_doctor_and_the_other_verbs(binary):
     told = subprocess.run([sys.executable, "-m", "callgate", "doctor"], capture_output=True, text=True,
                           env={**os.environ, "PATH": "/nowhere", "CALLGATE": ""}, check=False)
     assert told.returncode == 125 and "was not found" in told.stderr
+
+
+STUBBORN = {
+    "stops": "kill -STOP $$",
+    "stops and ignores": "trap '' TERM HUP INT; kill -STOP $$",
+    "traced": "exec python3 -c 'import ctypes, os, signal; ctypes.CDLL(None).ptrace(0, 0, 0, 0); os.kill(os.getpid(), signal.SIGINT)'",
+    "floods": "trap '' TERM; yes",
+    "leaves others": "trap '' TERM; for i in 1 2 3 4 5 6 7 8; do (trap '' TERM; kill -STOP $BASHPID) & done; wait",
+    "holds the pipes": "setsid sleep 1000 & kill -STOP $$",
+    "fills its directory": "cd $TMPDIR && seq -f %.0f.txt 60000 | xargs touch; kill -STOP $$",
+}
+
+
+@pytest.mark.parametrize("way", ["run", "arun"])
+@pytest.mark.parametrize("what", STUBBORN)
+def test_an_answer_comes_within_timeout_grace_and_a_second_whatever_the_job_does(what, way):
+    timeout = 1.0
+    sandbox = Sandbox(timeout=timeout)
+    began = time.monotonic()
+    result = sandbox.run(STUBBORN[what]) if way == "run" else asyncio.run(sandbox.arun(STUBBORN[what]))
+    took = time.monotonic() - began
+    assert result.timed_out and result.exit_code == 124, result
+    assert took < timeout + GRACE + 1.0, took
+
+
+def test_a_run_that_cannot_end_in_time_is_answered_all_the_same():
+    """callgate is stopped from outside, and its guardian too, so nothing but the client itself keeps the time."""
+    word = sleeper()
+    stopped: list[int] = []
+
+    def stop():
+        end = time.monotonic() + 30
+        while not alive(word) and time.monotonic() < end:
+            time.sleep(0.01)
+        for entry in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                parent = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
+                name = Path(f"/proc/{entry}/comm").read_text().strip()
+            except OSError:
+                continue
+            if parent == os.getpid() and name == "callgate":
+                for child in Path(f"/proc/{entry}/task/{entry}/children").read_text().split():
+                    stopped.append(int(child))
+                    os.kill(int(child), signal.SIGSTOP)
+                os.kill(int(entry), signal.SIGSTOP)
+    thread = threading.Thread(target=stop)
+    thread.start()
+    began = time.monotonic()
+    result = Sandbox(timeout=2).run(f"sleep {word}")
+    took = time.monotonic() - began
+    thread.join()
+    for one in stopped:
+        os.kill(one, signal.SIGCONT)
+    assert stopped and result.timed_out and result.exit_code == 124 and took < 2 + GRACE + 1.0, (result, took)
+    asyncio.run(until(lambda: not alive(word), "the guardian has ended the tree"))

@@ -25,6 +25,12 @@ class TestQuestions(Questions):
         await environment.close()
         return Seen(None if result.timed_out else result.exit_code, result.stdout + result.stderr, result.timed_out, result.stdout)
 
+    async def save(self, path, text):
+        await CallgateEnvironment(working_dir=self.workdir).write_file(path, text)
+
+    async def load(self, path):
+        return await CallgateEnvironment(working_dir=self.workdir).read_file(path)
+
 
 def test_files_and_the_temporary_directory(tmp_path):
     async def work():

@@ -51,6 +51,17 @@ class TestQuestions(Questions):
             return Seen(None, error.truncated_output, True)
         return Seen(result.returncode, result.stdout + result.stderr, False, result.stdout)
 
+    def environment(self):
+        made = CallgateSandboxEnvironment()
+        made.sandbox = made.sandbox.with_options(workdir=self.workdir)
+        return made
+
+    async def save(self, path, text):
+        await self.environment().write_file(str(path), text)
+
+    async def load(self, path):
+        return await self.environment().read_file(str(path))
+
 
 def test_a_rule_set_of_the_task(tmp_path):
     (tmp_path / "data").write_text("data")

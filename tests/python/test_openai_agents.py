@@ -2,15 +2,19 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import os
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
 from agents import Agent, Model, ModelResponse, Runner, ShellTool, Usage, set_tracing_disabled
 from agents.mcp import MCPServerStdio
-from agents.sandbox.errors import ExecTimeoutError
+from agents.sandbox.errors import ExecTimeoutError, WorkspaceArchiveReadError
 from agents.sandbox.manifest import Manifest
+from agents.sandbox.sandboxes.unix_local import UnixLocalSandboxClient
 from agents.tool import ShellActionRequest, ShellCallData, ShellCommandRequest
 from callgate import Sandbox
 from callgate.openai_agents import CallgateSandboxClient, CallgateSandboxSession, CallgateShellExecutor
@@ -53,6 +57,20 @@ class TestQuestionsOfTheSandboxClient(Questions):
         out, err = (text.decode("utf-8", "replace") for text in (result.stdout, result.stderr))
         return Seen(result.exit_code, out + err, False, out)
 
+    async def within(self, act):
+        session = await CallgateSandboxClient().create(manifest=Manifest(root=str(self.workdir)))
+        await session.start()
+        try:
+            return await act(session)
+        finally:
+            await session.stop()
+
+    async def save(self, path, text):
+        await self.within(lambda session: session.write(path, io.BytesIO(text.encode())))
+
+    async def load(self, path):
+        return (await self.within(lambda session: session.read(path))).read()
+
 
 def test_commands_run_in_turn_and_a_timeout_ends_the_turn():
     output = asyncio.run(CallgateShellExecutor()(request("exit 3", "echo b"))).output
@@ -79,6 +97,88 @@ def test_a_terminal_of_the_sandbox_client_is_supervised(workdir):
     text, word = asyncio.run(work())
     assert "term" in text and "Permission denied" in text
     asyncio.run(until(lambda: not alive(word), "what the terminal ran has ended"))
+
+
+def test_the_file_functions_of_a_session_keep_to_the_rules(workdir, tmp_path):
+    """Control: the framework's own session reads a secret of the workspace and plants a hook. Twin: an ordinary file."""
+    hook, secret = workdir / ".git/hooks/pre-commit", workdir / ".env"
+    hook.parent.mkdir(parents=True)
+    secret.write_text("TOKEN=1")
+    (workdir / ".git/config").write_text("")
+
+    async def work(client):
+        session = await client.create(manifest=Manifest(root=str(workdir)))
+        await session.start()
+        seen = []
+        for action in (lambda: session.read(Path(".env")), lambda: session.write(Path(".git/hooks/pre-commit"), io.BytesIO(b"planted")),
+                       lambda: session.write(Path("notes/a.txt"), io.BytesIO(b"text")), lambda: session.read(Path("notes/a.txt")),
+                       lambda: session.mkdir("made/deep", parents=True), lambda: session.mv("notes/a.txt", "made/b.txt"),
+                       lambda: session.ls("made"), lambda: session.rm("made", recursive=True)):
+            try:
+                done = await action()
+                seen.append(done.read() if hasattr(done, "read") else sorted(Path(one.path).name for one in done) if done else True)
+            except Exception as error:
+                seen.append(type(error).__name__)
+        await session.stop()
+        return seen
+    ordinary = [True, b"text", True, True, ["b.txt", "deep"], True]
+    assert asyncio.run(work(UnixLocalSandboxClient())) == [b"TOKEN=1", True, *ordinary]
+    assert hook.read_text() == "planted"
+    hook.unlink()
+    held = asyncio.run(work(CallgateSandboxClient()))
+    assert held[2:] == ordinary and b"TOKEN" not in str(held[0]).encode() and held[0] != b"TOKEN=1", held
+    assert not hook.exists() and not (workdir / "made").exists() and not (workdir / "notes/a.txt").exists()
+
+
+def test_a_link_that_an_earlier_command_planted_leads_the_file_functions_nowhere(workdir, tmp_path):
+    outside = tmp_path / "profile"
+    outside.write_text("# the user's")
+
+    async def work():
+        session = await CallgateSandboxClient().create(manifest=Manifest(root=str(workdir)))
+        await session.start()
+        planted = await session.exec("bash", "-c", f"ln -s {outside} link; ln -s {tmp_path} folder", shell=False)
+        assert planted.exit_code == 0
+        for action in (lambda: session.write(Path("link"), io.BytesIO(b"x")), lambda: session.write(Path("folder/new"), io.BytesIO(b"x")),
+                       lambda: session.read(Path("link")), lambda: session.rm("folder/profile")):
+            with pytest.raises(Exception):
+                await action()
+        await session.stop()
+    asyncio.run(work())
+    assert outside.read_text() == "# the user's" and sorted(tmp_path.iterdir()) == [outside]
+
+
+def test_a_snapshot_holds_the_workspace_and_nothing_that_a_link_leads_to(workdir, tmp_path):
+    """A command swaps a file for a link all the while. Twin: links within the workspace stay links."""
+    (tmp_path / "secret").write_text("# the user's")
+    (workdir / "kept").write_text("kept")
+    (workdir / "inner").symlink_to(workdir / "kept")
+    os.mkfifo(workdir / "pipe")
+
+    async def work():
+        session = await CallgateSandboxClient().create(manifest=Manifest(root=str(workdir)))
+        await session.start()
+        swap = f"echo own > a; ln -s {tmp_path}/secret b; touch going; while [ ! -e stop ]; do mv -fT a c; mv -fT b a; mv -fT c b; done"
+        swapping = asyncio.ensure_future(session.exec("bash", "-c", swap, shell=False))
+        await until(lambda: (workdir / "going").exists(), "it swaps")
+        taken = []
+        for _ in range(5):
+            try:
+                taken.append((await session._inner.persist_workspace()).read())
+            except WorkspaceArchiveReadError:
+                pass  # the name was gone, or led out: nothing was read
+        (workdir / "stop").touch()
+        await swapping
+        for name in "abc":
+            (workdir / name).unlink(missing_ok=True)
+        taken.append((await session._inner.persist_workspace()).read())
+        await session.stop()
+        return taken
+    *during, quiet = asyncio.run(work())
+    assert not any(b"# the user's" in one for one in during)
+    with tarfile.open(fileobj=io.BytesIO(quiet)) as tar:
+        assert tar.extractfile("./kept").read() == b"kept" and tar.getmember("./inner").linkname == "kept"
+        assert "./pipe" not in tar.getnames()
 
 
 class Scripted(Model):

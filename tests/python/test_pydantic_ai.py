@@ -73,6 +73,12 @@ class TestQuestions(Questions):
             return Seen(None, error.stdout + error.stderr, True, error.stdout)
         return Seen(result.exit_code, result.stdout + result.stderr, False, result.stdout)
 
+    async def save(self, path, text):
+        await Workspace(CallgateWorkspaceBackend(self.workdir)).write_bytes(str(path), text.encode())
+
+    async def load(self, path):
+        return await Workspace(CallgateWorkspaceBackend(self.workdir)).read_bytes(str(path))
+
     def end(self):
         self.backend.close()
 

@@ -23,6 +23,12 @@ class TestQuestions(Questions):
             return Seen(None, error.result.stdout + error.result.stderr, True)
         return Seen(result.exit_code, result.stdout + result.stderr, False, result.stdout)
 
+    async def save(self, path, text):
+        await CallgateSandbox(self.workdir).write_file(str(path), text.encode())
+
+    async def load(self, path):
+        return await CallgateSandbox(self.workdir).read_file(str(path))
+
 
 def test_pieces_come_as_they_are_written(workdir):
     async def work():

@@ -120,8 +120,11 @@ std::vector<std::string> run_socket_files(const std::string& directory, const st
 
 std::vector<std::string> runs_at(const std::string& directory) {
     std::vector<std::string> runs;
-    const Directory entries(::opendir(directory.c_str()));
+    auto place = open_private(directory);
+    if (!place) return runs;
+    const Directory entries(::fdopendir(place->get()));
     if (!entries) return runs;
+    static_cast<void>(place->release());  // `entries` owns it
     while (const dirent* const entry = ::readdir(entries.get())) {
         const std::string_view name = entry->d_name;
         if (name.ends_with(socket_suffix) && !name.starts_with('.'))
@@ -155,12 +158,16 @@ result<UniqueFd> announce_approver(const std::string& directory) {
 }
 
 bool approver_waits(const std::string& directory) {
-    const UniqueFd file(::open((directory + '/' + approvers).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+    const auto place = open_private(directory);
+    if (!place) return false;
+    const UniqueFd file(::openat(place->get(), approvers, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
     return file && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 result<std::string> read_token(const std::string& directory, const std::string& run) {
-    const UniqueFd file(::open(path_of(directory, run, ".token").c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+    const auto place = open_private(directory);
+    if (!place) return place.error();
+    const UniqueFd file(::openat(place->get(), (run + ".token").c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
     if (!file) return error_now();
     std::array<char, 64> text{};
     const ssize_t got = ::read(file.get(), text.data(), text.size());

@@ -49,6 +49,9 @@ void add_object(JsonWriter& line, const Question& question) {
             line.member("kind", "internet").member("address", subject.object.text());
             if (!question.host.empty()) line.member("host", question.host);
             break;
+        case AskedObject::Kind::host:
+            line.member("kind", "name").bytes("name", subject.object.name, true);
+            break;
         case AskedObject::Kind::unix_socket:
             line.member("kind", "unix").bytes("name", subject.object.name, true);
             break;

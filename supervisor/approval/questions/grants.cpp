@@ -24,12 +24,16 @@ bool Grant::covers(const Subject& asked) const {
                within(asked.object.name, subject.object.name) &&
                (asked.second_path.empty() || within(asked.second_path, subject.object.name));
     }
+    // A grant for the look-up of a name is one for connects to its addresses.
+    if (subject.object.kind == AskedObject::Kind::host && asked.object.kind == AskedObject::Kind::internet)
+        return std::ranges::find(asked.object.names, subject.object.name) != asked.object.names.end();
     return asked.object == subject.object && asked.second_path == subject.second_path &&
            asked.arguments == subject.arguments;
 }
 
 bool Grant::touches(std::string_view path) const {
-    if (subject.object.kind == AskedObject::Kind::internet) return false;
+    if (subject.object.kind == AskedObject::Kind::internet || subject.object.kind == AskedObject::Kind::host)
+        return false;
     return within(subject.object.name, path) || holds(path);
 }
 
@@ -38,6 +42,8 @@ bool Grant::holds(std::string_view path) const {
 }
 
 std::string Grant::text() const {
+    if (subject.object.kind == AskedObject::Kind::host)
+        return "look up " + subject.object.name + " and connect to it";
     std::string text = rules::names(subject.operations | subject.second_operations) + ' ';
     if (scope == Scope::tree) text += "everything beneath ";
     text += subject.object.text();

@@ -43,10 +43,15 @@ AskedObject::AskedObject(const rules::Object& object) {
     } else if (const auto* far = std::get_if<rules::Endpoint>(&object)) {
         kind = Kind::internet;
         endpoint = *far;
+        names.assign(far->names.begin(), far->names.end());
+        endpoint.names = {};
     } else if (const auto* local = std::get_if<rules::UnixObject>(&object)) {
         kind = Kind::unix_socket;
         name = local->name;
         unix_type = local->type;
+    } else if (const auto* host = std::get_if<rules::HostName>(&object)) {
+        kind = Kind::host;
+        name = host->name;
     }
 }
 
@@ -57,7 +62,12 @@ bool AskedObject::operator==(const AskedObject& other) const {
 }
 
 rules::Object AskedObject::view() const {
-    if (kind == Kind::internet) return endpoint;
+    if (kind == Kind::internet) {
+        rules::Endpoint whole = endpoint;
+        whole.names = names;
+        return whole;
+    }
+    if (kind == Kind::host) return rules::HostName{name};
     if (kind == Kind::unix_socket) return rules::UnixObject{name, unix_type};
     return rules::FileObject{name};
 }

@@ -29,10 +29,11 @@ enum class Scope : std::uint8_t { once, object, tree };
 
 /// The resolved object of a question, without views.
 struct AskedObject {
-    enum class Kind : std::uint8_t { file, internet, unix_socket };
+    enum class Kind : std::uint8_t { file, internet, unix_socket, host };
     Kind kind = Kind::file;
-    std::string name;  // path, or name of a unix socket
-    rules::Endpoint endpoint;
+    std::string name;                // path, name of a unix socket, or host
+    rules::Endpoint endpoint;        // without its names:
+    std::vector<std::string> names;  // of the endpoint; they are no part of what is compared
     rules::UnixType unix_type = rules::UnixType::stream;
 
     explicit AskedObject(const rules::Object& object);

@@ -234,7 +234,9 @@ void QuestionQueue::look_at_callers(Asked& asked, std::size_t max_looks) {
             asked.next_look = asked.calls.begin();
         }
         const auto one = asked.next_look++;
-        if (one->call.waiting()) {
+        if (one->waiter) {
+            if (one->waiter->waiting()) continue;
+        } else if (one->call.waiting()) {
             if (!owner_.has_signal(one->call.notification().thread)) continue;
             static_cast<void>(one->call.interrupt());
             if (asked.calls.size() == 1) asked.deserted_ns = owner_.now_ns();

@@ -22,15 +22,26 @@
 #include "supervisor/approval/questions/approval_log.hpp"
 #include "supervisor/approval/questions/grants.hpp"
 #include "supervisor/approval/questions/question.hpp"
-#include "supervisor/kernel/pending_call.hpp"
+#include "supervisor/kernel/listener.hpp"
 
 namespace callgate::approval {
+
+/// Waits for an answer in place of a call: the look-up of a name, for which no call is stopped.
+class Waiter {
+public:
+    virtual ~Waiter() = default;
+    /// Whether somebody still wants the answer. With the queue's lock held.
+    [[nodiscard]] virtual bool waiting() const = 0;
+    /// Takes the answer. Not called if the question is withdrawn.
+    virtual void answered(const Approval& approval) = 0;
+};
 
 /// A stopped call that waits for an answer. Destroyed unanswered, it denies.
 struct ParkedCall {
     kernel::PendingCall call;
     std::int64_t started_ns = 0;
     std::vector<Approval> approvals;
+    std::shared_ptr<Waiter> waiter{};  // set: it waits, and `call` is none
 };
 using ParkedCalls = std::list<ParkedCall>;
 

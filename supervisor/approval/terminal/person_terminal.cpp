@@ -36,6 +36,18 @@ PersonTerminal::PersonTerminal()
     if (::tcgetattr(fd_.get(), &usual_) != 0) throw std::runtime_error("/dev/tty is no terminal");
 }
 
+std::optional<PersonTerminal> PersonTerminal::find() {
+    const UniqueFd there(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
+    if (!there) return std::nullopt;
+    try {
+        PersonTerminal person;
+        static_cast<void>(person.name());
+        return person;
+    } catch (const std::runtime_error&) {
+        return std::nullopt;
+    }
+}
+
 std::string PersonTerminal::name() const {
     constexpr unsigned first_pts = 136;
     if (const auto device = device_of(fd_.get())) {

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 
+#include <optional>
 #include <string>
 
 #include "base/unique_fd.hpp"
@@ -18,11 +19,16 @@ public:
     /// Opens the controlling terminal. Throws std::runtime_error if there is none.
     PersonTerminal();
 
+    /// The same; nothing if there is none, or if it has no name.
+    [[nodiscard]] static std::optional<PersonTerminal> find();
+
     [[nodiscard]] int descriptor() const { return fd_.get(); }
     /// "/dev/pts/N", "/dev/tty1". Throws std::runtime_error if it has no name.
     [[nodiscard]] std::string name() const;
     /// Whether `fd` is this terminal, by whatever name it was opened.
     [[nodiscard]] bool is(int fd) const;
+    /// Whether one of the standard descriptors is this terminal.
+    [[nodiscard]] bool is_standard() const { return is(0) || is(1) || is(2); }
     /// Whether callgate's own process group is the one that may read (tcgetpgrp(3)).
     [[nodiscard]] bool foreground() const;
     /// Whether another command may read its keys or write to it: stdin or stdout is a pipe or a socket.

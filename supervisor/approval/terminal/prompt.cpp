@@ -61,6 +61,7 @@ private:
 };
 
 std::string wish(const QuestionView& shown) {
+    if (shown.kind == "name") return "look up a name, and connect to it";
     std::string text = shown.operation;
     std::string others;
     for (const std::string& one : shown.operations)

@@ -45,6 +45,7 @@ std::string endpoint_conditions(const QuestionView& shown) {
 
 std::string object_conditions(const QuestionView& shown) {
     if (shown.kind == "internet") return endpoint_conditions(shown);
+    if (shown.kind == "name") return "\"host\": " + json_string(shown.object);
     const std::string pattern = rules::quote_glob(shown.object);
     if (shown.kind == "unix") return "\"unix\": " + json_string(pattern);
     if (shown.second_path.empty()) return "\"path\": " + json_string(pattern);
@@ -166,8 +167,8 @@ std::vector<Pending> pending_rules(const std::string& config) {
         if (!is_name(entry->d_name)) continue;
         constexpr std::size_t max_proposal = 1U << 20;
         auto text = read_regular_file(directory + '/' + entry->d_name, max_proposal);
-        if (text.index() != 0) continue;
-        std::string rule = std::get<0>(text);
+        if (!text) continue;
+        std::string rule = std::move(*text);
         while (!rule.empty() && rule.back() == '\n') rule.pop_back();
         all.push_back({entry->d_name, std::move(rule)});
     }

@@ -28,6 +28,16 @@ std::string Relay::read_keys() {
     return {};
 }
 
+void Relay::note_reports(std::string_view typed) {
+    std::string rest(typed);
+    while (take_position(rest)) ++answered_;
+}
+
+std::uint64_t Relay::owed_reports() const {
+    const std::uint64_t asked = screen_.position_queries();
+    return asked > answered_ ? asked - answered_ : 0;
+}
+
 bool Relay::takes_keys() const { return input_.size() < max_input; }
 
 bool Relay::takes_output() const { return held_.size() < max_held; }
@@ -44,7 +54,9 @@ void Relay::pass_output() {
     for (int round = 0; round < max_rounds; ++round) {
         const ssize_t got = ::read(command_.master(), bytes.data(), bytes.size());
         if (got <= 0) return;
-        const std::string_view text(bytes.data(), static_cast<std::size_t>(got));
+        std::string_view text(bytes.data(), static_cast<std::size_t>(got));
+        std::string filtered;
+        if (plain_) text = filtered = plain_->filter(text);
         if (holding_) {
             held_ += text;
             if (!takes_output()) return;

@@ -4,11 +4,15 @@
 // command cannot draw over a prompt. The relaying thread only.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "supervisor/approval/terminal/command_terminal.hpp"
 #include "supervisor/approval/terminal/person_terminal.hpp"
+#include "supervisor/approval/terminal/plain_text.hpp"
+#include "supervisor/approval/terminal/position.hpp"
 #include "supervisor/approval/terminal/screen.hpp"
 
 namespace callgate::approval {
@@ -22,6 +26,12 @@ public:
     void show(std::string_view bytes);
     /// Reads what was typed; "" if nothing was.
     [[nodiscard]] std::string read_keys();
+    /// Counts the reports of the cursor's position among keys that go to the command.
+    void note_reports(std::string_view typed);
+    /// Reports that the terminal still owes to the command.
+    [[nodiscard]] std::uint64_t owed_reports() const;
+    /// Owes none any more: what has not come by now never will.
+    void forget_owed() { answered_ = screen_.position_queries(); }
     /// The person's terminal is gone: a read or a write failed. Nothing is shown from then on.
     [[nodiscard]] bool gone() const { return gone_; }
 
@@ -39,6 +49,8 @@ public:
     [[nodiscard]] bool has_keys() const { return !input_.empty(); }
     [[nodiscard]] bool takes_keys() const;
     [[nodiscard]] bool takes_output() const;
+    /// Shows only text and colours of what the command writes (--plain-output).
+    void show_plain() { plain_.emplace(); }
     /// The modes that the command has set on its terminal, as far as they were shown.
     [[nodiscard]] const Screen& screen() const { return screen_; }
 
@@ -46,8 +58,10 @@ private:
     const PersonTerminal& person_;
     const CommandTerminal& command_;
     Screen screen_;
+    std::optional<PlainText> plain_;
     std::string input_, held_;
     bool gone_ = false, holding_ = false;
+    std::uint64_t answered_ = 0;  // position queries
 };
 
 }  // namespace callgate::approval

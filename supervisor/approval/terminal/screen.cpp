@@ -4,6 +4,19 @@
 
 namespace callgate::approval {
 
+namespace {
+
+/// DSR 6, also in its private form.
+bool asks_position(std::string_view parameters) {
+    if (parameters.starts_with('?')) parameters.remove_prefix(1);
+    int number = 0;
+    return std::from_chars(parameters.data(), parameters.data() + parameters.size(), number).ec ==
+               std::errc{} &&
+           number == 6;
+}
+
+}  // namespace
+
 void Screen::feed(std::string_view bytes) {
     for (const char one : bytes) {
         if (one == '\x1b') {
@@ -19,6 +32,7 @@ void Screen::feed(std::string_view bytes) {
                 if (one == 'c') {  // full reset
                     changed_ = {};
                     keypad_ = false;
+                    margins_.clear();
                 }
                 state_ = one == '[' ? State::sequence : State::text;
                 break;
@@ -37,7 +51,13 @@ void Screen::feed(std::string_view bytes) {
 }
 
 void Screen::end_sequence(char final) {
-    if (final == 'p' && parameters_ == "!") changed_ = {};  // soft reset
+    if (final == 'p' && parameters_ == "!") {  // soft reset
+        changed_ = {};
+        margins_.clear();
+    }
+    if (final == 'r' && parameters_.find_first_not_of("0123456789;") == std::string::npos)
+        margins_ = parameters_;
+    if (final == 'n' && asks_position(parameters_)) ++queries_;
     if ((final != 'h' && final != 'l') || !parameters_.starts_with('?')) return;
     const char* at = parameters_.data() + 1;
     const char* const end = parameters_.data() + parameters_.size();
@@ -57,11 +77,26 @@ bool Screen::alternate() const {
     return false;
 }
 
-std::string Screen::calm() {
-    std::string text;
+/// CAN and ST end a string or a sequence, wherever a parser is. Tektronix mode ends by ESC ETX, VT52 mode by
+/// ESC <; elsewhere both do nothing.
+std::string Screen::end_strings() { return "\x18\x1b\\\x1b\x03\x18\x1b\\\x1b<"; }
+
+/// The single resets follow the soft reset (DECSTR), as not every terminal has it. All of them are of
+/// ECMA-48, DEC or xterm; a terminal ignores those that it does not know.
+std::string Screen::reset(bool console) {
+    std::string text = "\x1b[!p\x1b F";  // soft reset; replies in seven bits
     for (std::size_t index = 0; index < first_screen; ++index)
         text += "\x1b[?" + std::to_string(modes[index].number) + (modes[index].usual ? "h" : "l");
-    return text + "\x1b>\x1b(B\x0f\x1b[0m";
+    // Reverse video, origin, margins left and right, national sets, reverse wrap, 132 columns, images that
+    // scroll, synchronised update; insert, newline, keyboard lock; local echo.
+    for (const int off : {5, 6, 69, 42, 45, 40, 80, 2026}) text += "\x1b[?" + std::to_string(off) + 'l';
+    text += "\x1b[?7h\x1b[4l\x1b[20l\x1b[2l\x1b[12h";
+    text += "\x1b[r\x1b>\x1b(B\x1b)B\x1b*B\x1b+B\x0f\x1b[0m\x1b[0\"q";
+    if (console) return text + "\x1b]R\x1b[11m\x1b[10m";
+    text += "\x1b[>4;0m\x1b[=0;1u";  // other encodings of keys
+    for (const char* const colours : {"104", "105", "110", "111", "112", "117", "119"})
+        text += std::string("\x1b]") + colours + "\x1b\\";
+    return text;
 }
 
 std::string Screen::restore() const {
@@ -70,6 +105,13 @@ std::string Screen::restore() const {
         if (changed_[index])
             text += "\x1b[?" + std::to_string(modes[index].number) + (modes[index].usual ? "l" : "h");
     if (keypad_) text += "\x1b=";
+    if (!margins_.empty())
+        text +=
+            "\x1b"
+            "7\x1b[" +
+            margins_ +
+            "r\x1b"
+            "8";  // setting them moves the cursor
     return text;
 }
 

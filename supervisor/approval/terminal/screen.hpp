@@ -1,11 +1,13 @@
-// The state of a terminal that a prompt must put back: the alternate screen, and the modes of keys and
-// cursor.
+// The state of a terminal that a prompt must put back: the alternate screen, margins, and the modes of keys
+// and cursor. And the texts that make a terminal show a prompt, whatever the target has sent before.
 //
 // It reads every byte that goes to the person's terminal. The target chooses all of them; they only set flags
-// of a fixed list.
+// of a fixed list, digits of margins, and a count. A terminal may understand them in another way. So nothing
+// here is proof that a prompt is seen: the terminal is asked (TerminalPrompt).
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -16,8 +18,13 @@ public:
     void feed(std::string_view bytes);
 
     [[nodiscard]] bool alternate() const;
-    /// Turns off the modes that would disturb a prompt.
-    [[nodiscard]] static std::string calm();
+    /// Ends whatever the target has left unfinished: a string, a sequence, a character, another emulation.
+    [[nodiscard]] static std::string end_strings();
+    /// Resets what would hide or disturb a prompt on the screen in use: modes, margins, attributes, character
+    /// sets, colours. `console`: the Linux console, which knows other strings.
+    [[nodiscard]] static std::string reset(bool console);
+    /// How often the target has asked for the cursor's position.
+    [[nodiscard]] std::uint64_t position_queries() const { return queries_; }
     /// Sets the modes that the program had chosen.
     [[nodiscard]] std::string restore() const;
 
@@ -49,6 +56,8 @@ private:
 
     State state_ = State::text;
     std::string parameters_;
+    std::string margins_;  // digits and ';'
+    std::uint64_t queries_ = 0;
     std::array<bool, modes.size()> changed_{};  // not as usual
     bool keypad_ = false;
 };

@@ -21,16 +21,11 @@ Terminal::Terminal() : wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
 }
 
 std::shared_ptr<Terminal> Terminal::at_hand() {
-    if (::isatty(0) == 0 && ::isatty(1) == 0 && ::isatty(2) == 0) return nullptr;
     try {
-        auto terminal = std::make_shared<Terminal>();
-        static_cast<void>(terminal->outer_name());
-        for (int fd = 0; fd <= 2; ++fd)
-            if (terminal->is_person(fd)) return terminal;
+        return std::make_shared<Terminal>();
     } catch (const std::runtime_error&) {
-        // Then `callgate approve` answers.
+        return nullptr;  // then `callgate approve` answers
     }
-    return nullptr;
 }
 
 agent::RunTerminal Terminal::for_run() const {
@@ -41,12 +36,21 @@ agent::RunTerminal Terminal::for_run() const {
     return terminal;
 }
 
-void Terminal::start(QuestionQueue& questions, TerminalOwner& owner, std::string run, std::string config) {
+bool Terminal::start(QuestionQueue& questions, TerminalOwner& owner, std::string run, std::string config,
+                     bool asks) {
     owner_ = &owner;
+    asks_ = asks;
     prompt_.emplace(person_, command_, relay_, jobs_, questions, std::move(run), std::move(config));
     winch_.reset(open_signals(std::array{SIGWINCH}));
+    if (asks_ && person_.foreground() && !person_.in_pipe()) {
+        person_.take();
+        asks_ = prompt_->answers();
+        if (!asks_) person_.give_back();
+    }
     jobs_.start(wake_.get());
+    const bool asks_here = asks_;  // from here on the thread's
     thread_ = std::thread([this] { this->run(); });
+    return asks_here;
 }
 
 void Terminal::wake() { ::eventfd_write(wake_.get(), 1); }
@@ -83,7 +87,12 @@ void Terminal::look_around() {
         return;
     }
     if (jobs_.regained()) owner_->foreground_regained();
+    if (!asks_) return;
     prompt_->update();
+    if (prompt_->unseen()) {
+        asks_ = false;
+        owner_->terminal_lost();
+    }
 }
 
 void Terminal::wait() {
@@ -107,7 +116,7 @@ void Terminal::wait() {
     if (all[2].revents != 0) on_keys();
     if ((all[3].revents & POLLOUT) != 0) relay_.write_keys();
     if ((all[3].revents & (POLLIN | POLLHUP)) != 0) relay_.pass_output();
-    prompt_->tick();
+    if (prompt_->tick()) owner_->suspend_command();
 }
 
 void Terminal::on_winch() {
@@ -126,6 +135,7 @@ void Terminal::on_keys() {
         return;
     }
     prompt_->note_key(monotonic_ns());
+    relay_.note_reports(typed);
     relay_.pass_keys(typed);
     relay_.write_keys();
 }

@@ -1,4 +1,4 @@
-// The person's terminal while the command has one of its own (`--ask tty`, or `auto` with a terminal).
+// The person's terminal while the command has one of its own.
 //
 // The command never holds the person's terminal. So it can neither read what is typed at a prompt nor write
 // over it. One thread relays the bytes (Relay), follows stops and continues (JobControl) and draws prompts
@@ -20,7 +20,7 @@ class TerminalOwner {
 public:
     /// Ctrl-Z was typed at a prompt.
     virtual void suspend_command() = 0;
-    /// The person's terminal is gone.
+    /// The person's terminal is gone, or has not shown a question.
     virtual void terminal_lost() = 0;
     /// callgate is in the foreground again without having been stopped (`fg` of a job that runs).
     virtual void foreground_regained() = 0;
@@ -37,25 +37,27 @@ public:
     Terminal& operator=(const Terminal&) = delete;
     ~Terminal() { stop(); }
 
-    /// The terminal of a person who would see a prompt: a standard descriptor is the controlling terminal.
-    /// Null if there is none, or if it cannot be used.
+    /// The same; null if that fails.
     [[nodiscard]] static std::shared_ptr<Terminal> at_hand();
 
     /// The part that guardian and agent get.
     [[nodiscard]] agent::RunTerminal for_run() const;
-    /// The person's: "/dev/pts/N", "/dev/tty1".
-    [[nodiscard]] std::string outer_name() const { return person_.name(); }
-    /// Whether a descriptor is the person's terminal: its holder can answer, and draw over a prompt.
-    [[nodiscard]] bool is_person(int fd) const { return person_.is(fd); }
     /// N of the command's /dev/pts/N.
     [[nodiscard]] int number() const { return command_.number(); }
 
     /// Begins to relay. Main thread, with its signals blocked. `questions` and `owner` outlive `stop`.
-    void start(QuestionQueue& questions, TerminalOwner& owner, std::string run, std::string config);
+    /// `asks`: questions are asked here. False: that was wanted, and the terminal never answers, so that
+    /// nobody could know whether a question is seen.
+    bool start(QuestionQueue& questions, TerminalOwner& owner, std::string run, std::string config,
+               bool asks);
+    /// Before `start`: only text and colours of what the command writes are shown.
+    void show_plain() { relay_.show_plain(); }
     /// Any thread: questions came or went.
     void wake();
 
     // Main thread; the relaying thread has done it when the call returns.
+    /// Whether callgate's group has the foreground.
+    [[nodiscard]] bool foreground() const { return person_.foreground(); }
     /// The command wants the keys. False: callgate is in the background, where nobody may have them.
     [[nodiscard]] bool take() { return jobs_.take(); }
     /// Gives the person's terminal back, before callgate stops.
@@ -80,7 +82,8 @@ private:
     UniqueFd wake_, winch_;
     TerminalOwner* owner_ = nullptr;        // from `start` on
     std::optional<TerminalPrompt> prompt_;  // from `start` on
-    bool lost_ = false;                     // the owner was told
+    bool asks_ = true;
+    bool lost_ = false;  // the owner was told
     std::thread thread_;
 };
 

@@ -2,13 +2,14 @@
 
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "base/clock.hpp"
+#include "base/test_switch.hpp"
 #include "supervisor/approval/protocol/wire.hpp"
 
 namespace callgate::approval {
@@ -17,7 +18,8 @@ namespace {
 
 constexpr std::int64_t millisecond_ns = 1'000'000;
 constexpr std::int64_t silence_ns = 300 * millisecond_ns;
-constexpr std::int64_t position_ns = 200 * millisecond_ns;  // until a terminal has said where its cursor is
+constexpr std::int64_t position_ns = 1000 * millisecond_ns;  // until a terminal has said where its cursor is
+constexpr int max_attempts = 3;
 
 std::string_view terminal_kind() {
     const char* const term = ::getenv("TERM");
@@ -29,24 +31,16 @@ bool has_alternate_screen() {
     return !(kind.empty() || kind == "dumb" || kind.starts_with("linux") || kind.starts_with("vt"));
 }
 
-/// Terminals with one screen that are more than a printer.
-bool says_position() {
-    const std::string_view kind = terminal_kind();
-    return kind.starts_with("linux") || kind.starts_with("vt");
-}
+/// A terminal that does not say its size has at least that of the first ones.
+int rows_of(const winsize& size) { return size.ws_row > 0 ? size.ws_row : 24; }
 
-/// Takes "ESC [ ROW ; COLUMN R" out of `typed`. False: it is not in there.
-bool take_position(std::string& typed, int& row, int& column) {
-    for (std::size_t at = typed.find("\x1b["); at != std::string::npos; at = typed.find("\x1b[", at + 1)) {
-        const char* const end = typed.data() + typed.size();
-        const auto [semicolon, row_error] = std::from_chars(typed.data() + at + 2, end, row);
-        if (row_error != std::errc{} || semicolon == end || *semicolon != ';') continue;
-        const auto [final, column_error] = std::from_chars(semicolon + 1, end, column);
-        if (column_error != std::errc{} || final == end || *final != 'R') continue;
-        typed.erase(at, static_cast<std::size_t>(final + 1 - (typed.data() + at)));
-        return row > 0 && column > 0;
-    }
-    return false;
+bool is_console() { return terminal_kind().starts_with("linux"); }
+
+/// At least 1, at most `most`.
+int random_upto(int most) {
+    std::uint32_t number = 0;
+    if (::getrandom(&number, sizeof number, 0) != sizeof number) return 1;
+    return 1 + static_cast<int>(number % static_cast<std::uint32_t>(std::max(most, 1)));
 }
 
 }  // namespace
@@ -64,6 +58,7 @@ TerminalPrompt::TerminalPrompt(PersonTerminal& person, CommandTerminal& command,
       one_screen_(!has_alternate_screen()) {}
 
 void TerminalPrompt::update() {
+    if (unseen_) return;
     const auto open = questions_.questions();
     if (const QuestionView* const shown = engine_.question()) {
         if (std::ranges::any_of(open, [&](const auto& one) { return one.question->id == shown->id; })) return;
@@ -84,6 +79,14 @@ void TerminalPrompt::update() {
     engine_.open(std::move(*message.ask));
     if (!open_) begin();
     draw();
+    if (unseen_) give_up();
+}
+
+/// The question waits for another channel, or is denied.
+void TerminalPrompt::give_up() {
+    end();
+    relay_.show("\r\ncallgate: this terminal did not show a question of run " + run_ +
+                "; its questions are denied unless callgate approve " + run_ + " answers them\r\n");
 }
 
 void TerminalPrompt::announce_in_background(std::uint64_t question) {
@@ -93,23 +96,51 @@ void TerminalPrompt::announce_in_background(std::uint64_t question) {
                 run_ + "\r\n");
 }
 
-/// Other bytes that come meanwhile were typed for the command.
-std::optional<TerminalPrompt::Position> TerminalPrompt::ask_position() {
-    relay_.show("\x1b[6n");
-    std::string typed;
+/// Bytes that come meanwhile and are no report are left in `typed`.
+std::vector<Position> TerminalPrompt::reports(std::string_view questions, std::size_t count,
+                                              std::string& typed) {
+    relay_.show(questions);
+    std::vector<Position> found;
     const std::int64_t end = monotonic_ns() + position_ns;
-    Position found;
-    bool known = false;
-    for (std::int64_t now = monotonic_ns(); !known && now < end; now = monotonic_ns()) {
+    for (std::int64_t now = monotonic_ns(); found.size() < count && now < end; now = monotonic_ns()) {
         pollfd ready{person_.descriptor(), POLLIN, 0};
         if (::poll(&ready, 1, static_cast<int>((end - now) / millisecond_ns) + 1) <= 0) continue;
         const std::string more = relay_.read_keys();
         if (more.empty()) break;
         typed += more;
-        known = take_position(typed, found.row, found.column);
+        while (const auto one = take_position(typed)) found.push_back(*one);
     }
+    return found;
+}
+
+bool TerminalPrompt::answers() {
+    std::string typed;
+    const bool found = !reports("\x1b[6n", 1, typed).empty();
+    relay_.pass_keys(typed);
+    return found;
+}
+
+std::optional<Position> TerminalPrompt::ask_position() {
+    std::string typed;
+    const auto owed = static_cast<std::size_t>(relay_.owed_reports());
+    const auto found = reports("\x1b[6n", owed + 1, typed);
+    relay_.forget_owed();
     if (jobs_.keys_are_the_commands()) relay_.pass_keys(typed);
-    return known ? std::optional(found) : std::nullopt;
+    return found.size() > owed ? std::optional(found.back()) : std::nullopt;
+}
+
+/// Two places are asked for. At the first one the cursor is only if every line of the frame was taken as
+/// such. The second one is random, so that no report that the target caused can be meant. What was typed
+/// meanwhile was typed before the prompt could be read: only Ctrl-Z counts.
+bool TerminalPrompt::seen_at(const Position& end) {
+    const winsize size = person_.size();
+    const Position other{random_upto(rows_of(size)), random_upto(size.ws_col > 0 ? size.ws_col : 80)};
+    const auto owed = static_cast<std::size_t>(relay_.owed_reports());
+    std::string typed;
+    const auto found = reports("\x1b[6n" + move_to(other) + "\x1b[6n" + move_to(end), owed + 2, typed);
+    relay_.forget_owed();
+    suspend_typed_ = suspend_typed_ || typed.find('\x1a') != std::string::npos;
+    return found.size() == owed + 2 && found[owed] == end && found[owed + 1] == other;
 }
 
 void TerminalPrompt::show(std::string_view text) {
@@ -118,11 +149,13 @@ void TerminalPrompt::show(std::string_view text) {
 }
 
 /// Lines that did not fit below the cursor have moved everything above up.
+int TerminalPrompt::moved_up() const {
+    return std::max(cursor_at_->row + lines_ - rows_of(person_.size()), 0);
+}
+
 void TerminalPrompt::erase() {
     if (!cursor_at_) return relay_.show("\r\n");
-    const int rows = std::max<int>(person_.size().ws_row, 1);
-    const int moved = std::max(cursor_at_->row + lines_ - rows, 0);
-    const int row = cursor_at_->row - moved;
+    const int row = cursor_at_->row - moved_up();
     relay_.show(row > 0 ? "\x1b[" + std::to_string(row) + ';' + std::to_string(cursor_at_->column) + "H\x1b[J"
                         : std::string("\x1b[H\x1b[J"));
 }
@@ -133,28 +166,50 @@ void TerminalPrompt::begin() {
     on_alternate_ = relay_.screen().alternate();
     if (!jobs_.keys_are_the_commands()) person_.take();
     lines_ = 0;
-    cursor_at_ = one_screen_ && says_position() ? ask_position() : std::nullopt;
-    relay_.show(Screen::calm());
-    if (one_screen_) {
-        show("\r\n");
-    } else {
-        relay_.show(on_alternate_ ? "\x1b[?2004h" : "\x1b[?1049h\x1b[?2004h");
-    }
+    relay_.show(Screen::end_strings());
+    cursor_at_ = one_screen_ ? ask_position() : std::nullopt;
+    if (!one_screen_ && !on_alternate_) relay_.show("\x1b[?1049h");
 }
 
+/// The frame begins at a random row, if the screen has room.
 void TerminalPrompt::draw() {
+    for (int attempt = 0; attempt < max_attempts && !relay_.gone(); ++attempt) {
+        if (draw_frame()) {
+            ::tcflush(person_.descriptor(), TCIFLUSH);
+            return engine_.drawn(monotonic_ns());
+        }
+    }
+    unseen_ = true;
+}
+
+bool TerminalPrompt::draw_frame() {
     Look look;
-    if (const winsize size = person_.size(); size.ws_col > 0) look.columns = size.ws_col;
+    const winsize size = person_.size();
+    if (size.ws_col > 0) look.columns = size.ws_col;
     look.total = std::max<std::size_t>(questions_.questions().size(), 1);
     look.plain = one_screen_;
     look.now_ns = monotonic_ns();
-    show((one_screen_ ? "\r\n" : "\x1b[r\x1b[2J\x1b[H") + engine_.draw(look));
-    ::tcflush(person_.descriptor(), TCIFLUSH);
-    engine_.drawn(monotonic_ns());
+    const std::string frame = engine_.draw(look);
+    const int lines = static_cast<int>(std::ranges::count(frame, '\n')), rows = rows_of(size);
+    relay_.show(Screen::end_strings() + Screen::reset(is_console()));
+    Position start;
+    if (!one_screen_) {
+        start = {random_upto(rows - lines - 1), 1};
+        relay_.show("\x1b[?2004h\x1b[2J");
+    } else {
+        if (!cursor_at_) return false;
+        start = {std::min(cursor_at_->row + lines_, rows), 1};
+        relay_.show("\x1b[?2004h");
+    }
+    show(move_to(start) + (one_screen_ ? "\r\n" : "") + frame);
+    const int end = start.row + lines + (one_screen_ ? 1 : 0);
+    return seen_at({std::min(end, rows), 1}) || !check_enabled("prompt-is-seen");
 }
 
 void TerminalPrompt::resized() {
-    if (engine_.question() != nullptr) draw();
+    if (engine_.question() == nullptr) return;
+    draw();
+    if (unseen_) give_up();
 }
 
 void TerminalPrompt::end() {
@@ -173,8 +228,9 @@ void TerminalPrompt::end() {
 
 bool TerminalPrompt::feed(std::string_view typed) { return follow(engine_.feed(typed, monotonic_ns())); }
 
-void TerminalPrompt::tick() {
+bool TerminalPrompt::tick() {
     if (open_) follow(engine_.tick(monotonic_ns()));
+    return std::exchange(suspend_typed_, false);
 }
 
 int TerminalPrompt::timeout_ms(int most) const {
@@ -190,7 +246,7 @@ bool TerminalPrompt::follow(const PromptStep& step) {
     show(step.text);
     if (step.began) questions_.rest(engine_.question()->id);
     if (step.kind == PromptStep::Kind::answer) answer(step);
-    if (step.kind == PromptStep::Kind::redraw) draw();
+    if (step.kind == PromptStep::Kind::redraw) resized();
     return step.kind == PromptStep::Kind::suspend;
 }
 

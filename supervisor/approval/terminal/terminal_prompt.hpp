@@ -4,11 +4,16 @@
 // drawn on the alternate screen, and the screen is afterwards what it was. A terminal with one screen, or
 // one whose alternate screen the command uses, is erased, and the command is told to draw again. The command
 // cannot write meanwhile (Relay::hold). The relaying thread only.
+//
+// The target chooses what was sent to the terminal before: an unfinished string, margins, colours. So the
+// terminal is reset first. After drawing it is asked where its cursor is. Keys count only if it is where the
+// frame ends, and then at a random place. Otherwise the question is not asked here.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "supervisor/approval/questions/question_queue.hpp"
 #include "supervisor/approval/terminal/job_control.hpp"
@@ -34,17 +39,26 @@ public:
     /// The person's terminal has another size.
     void resized();
     /// Does what is due; `timeout_ms` says when, `most` at the latest.
-    void tick();
+    /// True: Ctrl-Z was typed while the prompt was drawn.
+    [[nodiscard]] bool tick();
     [[nodiscard]] int timeout_ms(int most) const;
+    /// Whether the terminal says where its cursor is. Before the command begins: what is typed meanwhile is
+    /// for it.
+    [[nodiscard]] bool answers();
+    /// The terminal has not shown a question, so it is asked no more.
+    [[nodiscard]] bool unseen() const { return unseen_; }
     /// Gives the screen back. Questions that are open come again with `update`.
     void end();
 
 private:
-    struct Position {
-        int row = 0, column = 0;
-    };
     void begin();
     void draw();
+    [[nodiscard]] bool draw_frame();
+    [[nodiscard]] bool seen_at(const Position& end);
+    [[nodiscard]] std::vector<Position> reports(std::string_view questions, std::size_t count,
+                                                std::string& typed);
+    void give_up();
+    [[nodiscard]] int moved_up() const;
     void show(std::string_view text);
     void erase();
     void announce_in_background(std::uint64_t question);
@@ -66,7 +80,8 @@ private:
     bool one_screen_ = false;            // a printer, or a terminal without an alternate screen
     bool on_alternate_ = false;          // the command uses the alternate screen
     std::optional<Position> cursor_at_;  // where the cursor was, if the terminal with one screen says so
-    int lines_ = 0;                      // how far it has moved down since
+    bool unseen_ = false, suspend_typed_ = false;
+    int lines_ = 0;  // how far it has moved down since
 };
 
 }  // namespace callgate::approval

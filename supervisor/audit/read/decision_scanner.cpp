@@ -187,7 +187,7 @@ struct Wanted {
     Text schema, entity, second_object, time, action, run, mode, verdict, decided_by, mechanism, operation,
         rule, error, reason, program, socket_type;
     Text path, address, ip, domain, transport;
-    Number sequence, pid, parent, port, of_sequence;
+    Number sequence, pid, parent, port, of_sequence, count;
     bool event = false, process = false, parents = false, rules = false, file = false, destination = false;
     bool network = false, ours = false, operations = false;
 };
@@ -233,6 +233,7 @@ bool read_ours(Pass& pass, Wanted& wanted, std::vector<std::string>& operations)
         if (key == "reason") return pass.text(wanted.reason);
         if (key == "socket_type") return pass.text(wanted.socket_type);
         if (key == "of_sequence") return pass.number(wanted.of_sequence);
+        if (key == "count") return pass.number(wanted.count);
         if (std::find(of_others.begin(), of_others.end(), key) != of_others.end()) return false;
         return pass.skip();
     });
@@ -260,6 +261,7 @@ bool read_line(Pass& pass, Wanted& wanted, std::vector<std::string>& operations)
             return pass.object(wanted.network, [&](std::string_view name) {
                 return name == "transport" ? pass.text(wanted.transport) : pass.skip();
             });
+        if (key == "dns") return false;  // look-ups are few
         return key == "callgate" ? read_ours(pass, wanted, operations) : pass.skip();
     }) && pass.at_end();
 }
@@ -313,6 +315,7 @@ bool scan_decision(std::string_view line, Entry& entry) {
     entry.program = wanted.program.value;
     entry.socket_type = wanted.socket_type.value;
     entry.of_sequence = wanted.of_sequence.value;
+    entry.count = std::max<std::uint64_t>(wanted.count.value, 1);
     entry.torn_bytes = 0;
     entry.command.clear();
     entry.profiles.clear();

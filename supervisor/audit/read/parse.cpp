@@ -1,5 +1,6 @@
 // Parses a line of a log into a value.
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/escape.hpp"
@@ -23,6 +24,8 @@ std::string object_of(const json& record) {
     if (const json& path = member(record, "file", "path"); path.is_string()) return text(path);
     if (const json& address = member(record, "destination", "address"); address.is_string())
         return text(address);
+    if (const json& name = member(member(member(record, "dns"), "question"), "name"); name.is_string())
+        return text(name);
     const std::string ip = text(member(record, "destination", "ip"));
     if (ip.empty()) return {};
     const std::string port = std::to_string(number(member(record, "destination", "port")));
@@ -31,14 +34,9 @@ std::string object_of(const json& record) {
 }
 
 Counts counts_of(const json& value) {
-    const auto count = [&value](const char* name) { return number(member(value, name)); };
-    return {.allow = count("allow"),
-            .ask = count("ask"),
-            .deny = count("deny"),
-            .kill = count("kill"),
-            .would_deny = count("would_deny"),
-            .would_ask = count("would_ask"),
-            .would_kill = count("would_kill")};
+    Counts counts;
+    for (const auto& [name, place] : count_members) counts.*place = number(member(value, name));
+    return counts;
 }
 
 void read_decision(Entry& entry, const json& record, const json& ours) {
@@ -52,11 +50,15 @@ void read_decision(Entry& entry, const json& record, const json& ours) {
     entry.second_object = text(member(ours, "second_object"));
     entry.domain = text(member(record, "destination", "domain"));
     entry.host = entry.domain.empty() ? text(member(record, "destination", "ip")) : entry.domain;
+    if (record.contains("dns")) entry.host = entry.object;
     entry.program = text(member(record, "process", "executable"));
     entry.socket_type = text(member(ours, "socket_type"));
+    entry.count = std::max<std::uint64_t>(number(member(ours, "count")), 1);
 }
 
 void read_run(Entry& entry, const json& ours) {
+    entry.call = text(member(ours, "call"));
+    entry.kind = text(member(ours, "kind"));
     entry.of_sequence = number(member(ours, "of_sequence"));
     entry.torn_bytes = number(member(ours, "torn_bytes"));
     entry.command = texts(member(ours, "command"));

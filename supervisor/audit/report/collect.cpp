@@ -4,8 +4,8 @@
 
 #include "base/json_read.hpp"
 #include "supervisor/audit/verbs/show_rows.hpp"
+#include "supervisor/audit/write/format.hpp"
 #include "supervisor/audit/write/outcome.hpp"
-#include "supervisor/audit/write/timestamp.hpp"
 
 namespace callgate::audit::report {
 
@@ -101,16 +101,16 @@ void Collector::take_decision() {
     const std::uint32_t process = contents_.processes.add(entry, run_number(), now_, outcome);
     const std::uint32_t object = contents_.objects.add(entry, outcome);
     contents_.calls.add(entry, outcome, now_, process, object);
-    contents_.times.add(now_, outcome);
-    count(contents_.calls_by_outcome, outcome);
-    count(contents_.verdicts[known_verdict(entry.verdict)], outcome);
+    contents_.times.add(now_, outcome, entry.count);
+    count(contents_.calls_by_outcome, outcome, entry.count);
+    count(contents_.verdicts[known_verdict(entry.verdict)], outcome, entry.count);
     const auto rule = contents_.strings.add(entry.rule);
     const bool room =
         rule && (contents_.rules.size() < Contents::max_rules || contents_.rules.contains(*rule));
     if (room)
-        count(contents_.rules[*rule], outcome);
+        count(contents_.rules[*rule], outcome, entry.count);
     else
-        ++contents_.rules_cut;
+        contents_.rules_cut += entry.count;
     if (outcome != Outcome::allowed) contents_.denials.add(entry, outcome, now_, object, reader_.line());
 }
 

@@ -170,6 +170,8 @@ void put_calls(Json& json, const Contents& contents, std::int64_t base) {
     json.long_list("kind", calls, [&](const Call& call) { json.reference(call.kind); });
     json.new_line();
     json.long_list("object", calls, [&](const Call& call) { json.value(call.object); });
+    json.new_line();
+    json.long_list("count", calls, [&](const Call& call) { json.value(call.count); });
     json.end_object();
 }
 

@@ -26,10 +26,13 @@ using Writer = void (*)(std::ostream&, const report::Contents&);
 
 constexpr mode_t private_to_owner = 0600;
 
-/// Whether a file is written in place: a device or a pipe.
+/// Whether a file is written in place: a character device, a FIFO, or a name of our own descriptors, which
+/// is a link by nature. Any other link is replaced, never followed: a run may have left it there.
 bool special(const std::string& path) {
+    if (path.starts_with("/dev/std") || path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/"))
+        return true;
     struct stat found {};
-    return ::stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode);
+    return ::lstat(path.c_str(), &found) == 0 && (S_ISCHR(found.st_mode) || S_ISFIFO(found.st_mode));
 }
 
 bool write_in_place(const std::string& path, const std::string& text) {

@@ -6,7 +6,7 @@
 #include "base/escape.hpp"
 #include "base/json_read.hpp"
 #include "supervisor/audit/verbs/show_rows.hpp"
-#include "supervisor/audit/write/timestamp.hpp"
+#include "supervisor/audit/write/format.hpp"
 
 namespace callgate::audit {
 
@@ -59,24 +59,16 @@ int export_log(std::ostream& out, std::ostream& errors, const ExportOptions& opt
     }
     std::optional<Opened> log = open_log(errors, options.log, options.filter);
     if (!log) return exit_wrong_use;
-    BadLines bad(errors);
     std::string host;
-    for (Reader::Step step; (step = log->reader.next()) != Reader::Step::end;) {
-        if (step == Reader::Step::bad) {
-            bad.add(log->reader);
-            continue;
-        }
-        const Entry& entry = log->reader.entry();
+    const int status = for_each_record(log->reader, errors, [&](const Entry& entry) {
         const bool wanted = log->selection.matches(entry);
-        if (!wanted && entry.action != "run.start") continue;
+        if (!wanted && entry.action != "run.start") return;
         const auto record = ExportJson::parse(log->reader.line(), nullptr, false);
         if (entry.action == "run.start") host = export_text(record, {"host", "hostname"});
         if (wanted)
             exporter->add({record, entry, parse_timestamp(entry.time).value_or(0), host, message_of(entry)});
-    }
+    });
     exporter->finish();
-    const int status = bad.finish();
-    say_torn(errors, log->reader);
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "base/escape.hpp"
+#include "base/words.hpp"
 #include "supervisor/audit/verbs/export.hpp"
 
 namespace callgate::audit {
@@ -34,9 +35,6 @@ public:
 
     void add(const ExportedRecord& one) override {
         const Entry& entry = one.entry;
-        std::string operations;
-        for (const std::string& operation : entry.operations)
-            operations += (operations.empty() ? "" : " ") + operation;
         const std::string cells[] = {entry.time,
                                      entry.run,
                                      std::to_string(entry.sequence),
@@ -49,7 +47,7 @@ public:
                                      entry.rule,
                                      entry.reason,
                                      entry.operation,
-                                     operations,
+                                     joined(entry.operations, " "),
                                      entry.object,
                                      export_text(one.record, {"callgate", "second_object"}),
                                      entry.domain,

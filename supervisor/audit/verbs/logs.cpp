@@ -73,14 +73,7 @@ void write_json(std::ostream& out, const std::string& path, const LogSummary& lo
     nlohmann::ordered_json record = {{"run", log.run},     {"file", path},
                                      {"time", log.time},   {"command", log.command},
                                      {"ended", log.ended}, {"outcome", log.outcome}};
-    const Counts& counts = log.counts;
-    record["counts"] = {{"allow", counts.allow},
-                        {"deny", counts.deny},
-                        {"ask", counts.ask},
-                        {"kill", counts.kill},
-                        {"would_deny", counts.would_deny},
-                        {"would_ask", counts.would_ask},
-                        {"would_kill", counts.would_kill}};
+    for (const auto& [name, place] : count_members) record["counts"][name] = log.counts.*place;
     out << json_read::ascii_text(record) << '\n';
 }
 

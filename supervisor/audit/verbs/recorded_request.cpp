@@ -1,6 +1,8 @@
 // Turns a line of a log back into the request that was judged.
 #include <sys/sysmacros.h>
 
+#include <algorithm>
+
 #include "base/escape.hpp"
 #include "base/json_read.hpp"
 #include "base/number.hpp"
@@ -40,7 +42,13 @@ void read_object(RecordedRequest& request, const json& record, const json& ours)
                 *address,
                 static_cast<std::uint16_t>(port.is_number_unsigned() ? port.get<std::uint64_t>() : 0),
                 udp ? rules::Protocol::udp : rules::Protocol::tcp};
+            request.names = texts(member(ours, "names"));
         }
+        return;
+    }
+    if (const json& name = member(member(member(record, "dns"), "question"), "name"); name.is_string()) {
+        request.object = text(name);
+        request.look_up = true;
         return;
     }
     if (const json& type = member(ours, "socket_type"); type.is_string()) {
@@ -77,7 +85,7 @@ void read_operations(RecordedRequest& request, const json& ours) {
 }
 
 /// A host with a malformed address is ignored, as if it were not on record.
-void read_hosts(rules::LoadSnapshot& surroundings, const json& hosts) {
+void read_hosts(rules::LoadSnapshot& snapshot, const json& hosts) {
     if (!hosts.is_array()) return;
     for (const json& host : hosts) {
         std::vector<rules::IpAddress> addresses;
@@ -85,25 +93,25 @@ void read_hosts(rules::LoadSnapshot& surroundings, const json& hosts) {
         for (const std::string& one : shown)
             if (const auto address = rules::parse_address(one)) addresses.push_back(*address);
         if (addresses.size() == shown.size())
-            surroundings.hosts[text(member(host, "name"))] = std::move(addresses);
+            snapshot.hosts[text(member(host, "name"))] = std::move(addresses);
     }
 }
 
-void read_links(rules::LoadSnapshot& surroundings, const json& links) {
+void read_links(rules::LoadSnapshot& snapshot, const json& links) {
     if (!links.is_array()) return;
-    std::map<std::string, std::string>& known = surroundings.links.emplace();
+    std::map<std::string, std::string>& known = snapshot.links.emplace();
     for (const json& one : links) known[text(member(one, "name"))] = text(member(one, "target"));
 }
 
 void read_start(RecordedRequest& request, const json& ours) {
     request.home = bytes_of(member(ours, "home"), member(ours, "home_b64"));
     request.config = bytes_of(member(ours, "config"), member(ours, "config_b64"));
-    read_hosts(request.surroundings, member(ours, "hosts"));
-    read_links(request.surroundings, member(ours, "links"));
+    read_hosts(request.snapshot, member(ours, "hosts"));
+    read_links(request.snapshot, member(ours, "links"));
     const json& expanded = member(ours, "expanded");
     if (!expanded.is_array()) return;
     for (const json& one : expanded)
-        request.surroundings.expanded.push_back(
+        request.snapshot.expanded.push_back(
             {text(member(one, "pattern")), truth(member(one, "followed")), texts(member(one, "paths"))});
 }
 
@@ -166,6 +174,7 @@ Expected<RecordedRequest> parse_request(std::string_view line) {
     }
     request.interpreter_of = bytes_of(member(ours, "interpreter_of"), member(ours, "interpreter_of_b64"));
     request.of_sequence = number(member(ours, "of_sequence"));
+    request.count = std::max<std::uint64_t>(number(member(ours, "count")), 1);
     read_asked(request, record, ours, member(ours, "input"));
     return request;
 }

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
+#include <utility>
 #include <vector>
 
 #include "base/escape.hpp"
 #include "base/json_read.hpp"
 #include "rules/model/address.hpp"
+#include "rules/plan/link_names.hpp"
 #include "rules/plan/plan_audit.hpp"
 #include "supervisor/audit/read/lines.hpp"
 #include "supervisor/audit/verbs/show_rows.hpp"
@@ -53,9 +56,16 @@ std::string verdict_then(const RecordedRequest& request) {
     return request.was == "deny" && unasked ? "ask" : request.was;
 }
 
+/// A rule set, and the names at which it lets no link be made.
+struct Judging {
+    explicit Judging(std::shared_ptr<const rules::RuleSet> all) : rules(std::move(all)), links(*rules) {}
+    std::shared_ptr<const rules::RuleSet> rules;
+    rules::LinkNames links;
+};
+
 /// `answered_second`: whether the second object has an answer of its own on record.
-rules::Verdict verdict_now(const RecordedRequest& recorded, const rules::RuleSet& rules,
-                           bool answered_second) {
+rules::Verdict verdict_now(const RecordedRequest& recorded, const Judging& judging, bool answered_second) {
+    const rules::RuleSet& rules = *judging.rules;
     rules::Request request{recorded.first, object_of(recorded), recorded.program, recorded.arguments};
     rules::Verdict verdict = rules.evaluate(request);
     if (recorded.has_second) {
@@ -64,6 +74,12 @@ rules::Verdict verdict_now(const RecordedRequest& recorded, const rules::RuleSet
         const rules::Verdict second = rules.evaluate(request);
         const bool settled = answered_second && second.action == rules::Action::ask;
         if (second.action > verdict.action && !settled) verdict = second;
+    }
+    if (verdict.action < rules::Action::deny && recorded.call.starts_with("symlink")) {
+        if (const rules::Rule* const reserving = judging.links.reserving(recorded.object)) {
+            verdict.action = rules::Action::deny;
+            verdict.rule = reserving;
+        }
     }
     if (verdict.action < rules::Action::deny && !rules::lets_exist(rules, object_of(recorded))) {
         verdict.action = rules::Action::deny;
@@ -95,32 +111,34 @@ bool take_answered_interpreter(Comparison& result, const RecordedRequest& reques
     return named;
 }
 
-void compare(Comparison& result, const RecordedRequest& request, const rules::RuleSet& rules) {
-    ++result.requests;
+void compare(Comparison& result, const RecordedRequest& request, const Judging& judging) {
+    result.requests += request.count;
     const bool answered_second = take_answered_interpreter(result, request);
     const bool by_answer = answered(request);
-    if (by_answer) ++result.answered;
+    if (by_answer) result.answered += request.count;
     if (!by_answer && !by_rules(request)) {
-        ++result.of_no_rule;
+        result.of_no_rule += request.count;
         return;
     }
-    const bool asks_arguments = rules.needs_arguments() && request.first.contains(rules::Operation::execute);
-    const rules::Verdict verdict = verdict_now(request, rules, answered_second);
+    const bool asks_arguments =
+        judging.rules->needs_arguments() && request.first.contains(rules::Operation::execute);
+    const rules::Verdict verdict = verdict_now(request, judging, answered_second);
     if (by_answer && verdict.action == rules::Action::ask) return;  // the answer stands
     // The record does not say which objects a move would free. So a move can be denied by its names, but not
     // allowed. An interpreter has other arguments than its script, and they are not on record.
     const bool unknown = (asks_arguments && (!request.arguments_known || request.has_second)) ||
                          (is_move(request.call) && verdict.action == rules::Action::allow);
     if (unknown) {
-        ++result.undecidable;
+        result.undecidable += request.count;
         return;
     }
     const std::string was = verdict_then(request), now(rules::name(verdict.action));
     if (was == now) return;
-    ++result.changed;
+    result.changed += request.count;
     const Change change{std::string(verdict.rule_name()), was, now,
                         std::string(rules::name(verdict.operation)), shown(request)};
-    if (result.changes.size() < max_changes || result.changes.contains(change)) ++result.changes[change];
+    if (result.changes.size() < max_changes || result.changes.contains(change))
+        result.changes[change] += request.count;
 }
 
 void note(Comparison& result, AnswerCheck::Found found, const Lines& lines, const RecordedRequest& request) {
@@ -181,7 +199,12 @@ void write_text(std::ostream& out, const Comparison& result) {
 }  // namespace
 
 rules::Object object_of(const RecordedRequest& request) {
-    if (request.endpoint) return *request.endpoint;
+    if (request.endpoint) {
+        rules::Endpoint endpoint = *request.endpoint;
+        endpoint.names = request.names;
+        return endpoint;
+    }
+    if (request.look_up) return rules::HostName{request.object};
     if (request.unix_type) return rules::UnixObject{request.object, *request.unix_type};
     return rules::FileObject{request.object, request.unlinked};
 }
@@ -201,7 +224,7 @@ int replay(std::ostream& out, std::ostream& errors, const ReplayOptions& options
     auto lines = Lines::open(*path);
     if (!lines) return fail(*path + ": " + lines.error().message());
     Comparison result;
-    std::shared_ptr<const rules::RuleSet> rules;
+    std::optional<Judging> rules;
     BadLines bad(errors);
     for (Lines::Step step; (step = lines->next()) != Lines::Step::end;) {
         const auto request = step == Lines::Step::line
@@ -212,9 +235,9 @@ int replay(std::ostream& out, std::ostream& errors, const ReplayOptions& options
             continue;
         }
         if (request->starts_run || (!rules && !request->was.empty())) {
-            ReplayRules judging = options.rules_for(*request);
-            rules = std::move(judging.rules);
-            result.same_rules = result.same_rules && judging.sha256 == request->rules_sha256;
+            ReplayRules found = options.rules_for(*request);
+            rules.emplace(std::move(found.rules));
+            result.same_rules = result.same_rules && found.sha256 == request->rules_sha256;
         }
         note(result, options.answers.look_at(*request), *lines, *request);
         if (!request->was.empty()) compare(result, *request, *rules);

@@ -30,10 +30,13 @@ struct RecordedRequest {
     std::string object, second_object, program;
     bool has_second = false, unlinked = false;
     std::optional<rules::Endpoint> endpoint;
+    std::vector<std::string> names;  // of the endpoint
+    bool look_up = false;            // `object` is a host name
     std::optional<rules::UnixType> unix_type;
     std::vector<std::string> arguments;
     bool arguments_known = false;  // all of them, none redacted
     std::uint64_t sequence = 0, of_sequence = 0;
+    std::uint64_t count = 1;  // equal requests
     std::optional<FileIdentity> identity;
     std::string entity;  // its caller, "4312@88123"
     // The question; 0 and "" if there was none:
@@ -43,7 +46,7 @@ struct RecordedRequest {
     // The record run.start has these:
     bool starts_run = false;
     std::string workdir, temporary_directory, home, config, rules_sha256;
-    rules::LoadSnapshot surroundings;
+    rules::LoadSnapshot snapshot;
 };
 /// Fails if the line is malformed. `was` is empty if the record is not a decision.
 [[nodiscard]] Expected<RecordedRequest> parse_request(std::string_view line);

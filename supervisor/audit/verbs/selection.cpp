@@ -3,7 +3,7 @@
 #include <charconv>
 
 #include "rules/model/limits.hpp"
-#include "supervisor/audit/write/timestamp.hpp"
+#include "supervisor/audit/write/format.hpp"
 
 namespace callgate::audit {
 

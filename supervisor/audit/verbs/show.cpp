@@ -99,10 +99,16 @@ std::string short_time(const std::string& time) {
     return time.size() == 30 && time.back() == 'Z' ? time.substr(0, 23) + 'Z' : time;
 }
 
+std::string refused_text(const Entry& entry) {
+    return "refused: " + entry.kind + " (" + entry.call + ", " + entry.error + ") to " + program_text(entry) +
+           (entry.count > 1 ? ", " + plural(entry.count, "time") + " in all" : "") + ": " + entry.reason;
+}
+
 }  // namespace
 
 std::string verdict_text(const Entry& entry) {
     if (entry.verdict == "allow") return "allow";
+    if (entry.mechanism == "filtered") return "filtered";
     if (entry.mode == callgate::name(Mode::audit) && !entry.refused()) return "would " + entry.verdict;
     if (entry.verdict == "ask" && entry.refused()) return "ask, denied";
     return entry.verdict;
@@ -114,6 +120,7 @@ std::string other_text(const Entry& entry) {
     const std::string of = " number " + std::to_string(entry.of_sequence);
     if (entry.action == "act.failed") return "allowed call" + of + " failed: " + entry.error;
     if (entry.action == "answer.lost") return "answer to" + of + " was lost: " + entry.reason;
+    if (entry.action == "call.refused") return refused_text(entry);
     if (entry.action == "recovered")
         return "a torn line of " + std::to_string(entry.torn_bytes) + " bytes was set aside";
     return entry.action;
@@ -142,6 +149,7 @@ void Rows::add(const Entry& entry, std::string_view line) {
     }
     std::string object = entry.object.empty() ? "-" : entry.object;
     if (!entry.domain.empty()) object += " (" + entry.domain + ")";
+    if (entry.count > 1) object += " ×" + std::to_string(entry.count);
     const std::string rule = entry.rule.empty() ? entry.reason : entry.rule;
     std::vector<Cell> cells{{short_time(entry.time), Colour::none},
                             {verdict_text(entry), verdict_colour(entry)},
@@ -168,18 +176,11 @@ int show(std::ostream& out, std::ostream& errors, const ShowOptions& options) {
     std::optional<Opened> log = open_log(errors, options.log, options.filter);
     if (!log) return exit_wrong_use;
     Rows rows(out, options.json, options.colour);
-    BadLines bad(errors);
-    for (Reader::Step step; (step = log->reader.next()) != Reader::Step::end;) {
-        if (step == Reader::Step::bad) {
-            bad.add(log->reader);
-        } else if (log->selection.matches(log->reader.entry())) {
-            rows.add(log->reader.entry(), log->reader.line());
-        }
+    const int status = for_each_record(log->reader, errors, [&](const Entry& entry) {
+        if (log->selection.matches(entry)) rows.add(entry, log->reader.line());
         rows.pass();
-    }
+    });
     rows.flush();
-    const int status = bad.finish();
-    say_torn(errors, log->reader);
     return status;
 }
 

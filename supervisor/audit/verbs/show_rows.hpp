@@ -44,6 +44,18 @@ private:
 /// At the end of the log: prints a line if the last record is unfinished.
 void say_torn(std::ostream& errors, const Reader& reader);
 
+/// Reads the log to its end and calls `each` with every record. Reports malformed lines and an unfinished
+/// end. Returns exit_finding if there was a malformed line, else 0.
+template <class Each>
+[[nodiscard]] int for_each_record(Reader& reader, std::ostream& errors, Each each) {
+    BadLines bad(errors);
+    for (Reader::Step step; (step = reader.next()) != Reader::Step::end;)
+        step == Reader::Step::bad ? bad.add(reader) : each(reader.entry());
+    const int status = bad.finish();
+    say_torn(errors, reader);
+    return status;
+}
+
 /// A command as a shell would read it, cut to the width of a row.
 [[nodiscard]] std::string command_text(const std::vector<std::string>& command);
 

@@ -9,6 +9,7 @@
 
 #include "base/escape.hpp"
 #include "base/json_read.hpp"
+#include "base/words.hpp"
 #include "rules/model/address.hpp"
 #include "supervisor/audit/read/reader.hpp"
 #include "supervisor/audit/verbs/replay.hpp"
@@ -147,7 +148,7 @@ void Suggestion::see(const Entry& entry, rules::OperationSet operations, const s
             continue;
         }
         Evidence& evidence = seen_[key];
-        ++evidence.count;
+        evidence.count += entry.count;
         evidence.rule = entry.rule;
         evidence.domain = entry.domain;
         evidence.socket_type = entry.socket_type;
@@ -277,8 +278,7 @@ void Suggestion::write_for_a_person(std::ostream& out) const {
 }
 
 Json Suggestion::head() const {
-    std::string from;
-    for (const std::string& run : runs_) from += (from.empty() ? "" : ", ") + run;
+    const std::string from = joined(runs_, ", ");
     Json head = {{"version", 1},
                  {"description", "Allows what was seen in " + (from.empty() ? "a log" : "run " + from)}};
     head["extends"] = profiles_.empty() ? std::set<std::string>{"base"} : profiles_;

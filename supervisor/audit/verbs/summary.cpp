@@ -41,10 +41,13 @@ const std::string& key_of(const Entry& entry, const std::string& by) {
 void count(Counts& counts, const Entry& entry) {
     const bool would =
         entry.mode == callgate::name(Mode::audit) && entry.mechanism != "errno" && entry.mechanism != "kill";
-    if (entry.verdict == "allow") ++counts.allow;
-    if (entry.verdict == "deny") ++(would ? counts.would_deny : counts.deny);
-    if (entry.verdict == "ask") ++(would ? counts.would_ask : counts.ask);
-    if (entry.verdict == "kill") ++(would ? counts.would_kill : counts.kill);
+    if (entry.verdict == "allow" || entry.mechanism == "filtered") {
+        counts.allow += entry.count;
+        return;
+    }
+    if (entry.verdict == "deny") (would ? counts.would_deny : counts.deny) += entry.count;
+    if (entry.verdict == "ask") (would ? counts.would_ask : counts.ask) += entry.count;
+    if (entry.verdict == "kill") (would ? counts.would_kill : counts.kill) += entry.count;
 }
 
 std::uint64_t would(const Counts& counts) { return counts.would_deny + counts.would_ask + counts.would_kill; }
@@ -66,14 +69,8 @@ Sorted sorted(const Groups& groups) {
 void write_json(std::ostream& out, const std::string& by, const Sorted& groups) {
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
     for (const auto& [key, counts] : groups) {
-        all.push_back({{by, key},
-                       {"allow", counts.allow},
-                       {"deny", counts.deny},
-                       {"ask", counts.ask},
-                       {"kill", counts.kill},
-                       {"would_deny", counts.would_deny},
-                       {"would_ask", counts.would_ask},
-                       {"would_kill", counts.would_kill}});
+        nlohmann::ordered_json& group = all.emplace_back(nlohmann::ordered_json{{by, key}});
+        for (const auto& [name, place] : count_members) group[name] = counts.*place;
     }
     out << json_read::ascii_text(all, 2) << '\n';
 }
@@ -102,24 +99,16 @@ int summary(std::ostream& out, std::ostream& errors, const SummaryOptions& optio
     std::optional<Opened> log = open_log(errors, options.log, options.filter);
     if (!log) return exit_wrong_use;
     Groups groups;
-    BadLines bad(errors);
-    for (Reader::Step step; (step = log->reader.next()) != Reader::Step::end;) {
-        if (step == Reader::Step::bad) {
-            bad.add(log->reader);
-            continue;
-        }
-        const Entry& entry = log->reader.entry();
-        if (!entry.decision() || !log->selection.matches(entry)) continue;
-        if (options.by == "host" && entry.host.empty()) continue;
+    const int status = for_each_record(log->reader, errors, [&](const Entry& entry) {
+        if (!entry.decision() || !log->selection.matches(entry)) return;
+        if (options.by == "host" && entry.host.empty()) return;
         const std::string& key = key_of(entry, options.by);
         auto group = groups.find(key);
         if (group == groups.end())
             group = groups.try_emplace(groups.size() < max_keys ? key : std::string(others)).first;
         count(group->second, entry);
-    }
+    });
     options.json ? write_json(out, options.by, sorted(groups)) : write_table(out, options.by, sorted(groups));
-    const int status = bad.finish();
-    say_torn(errors, log->reader);
     return status;
 }
 

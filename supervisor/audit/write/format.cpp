@@ -4,10 +4,14 @@
 #include <sys/sysmacros.h>
 
 #include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
 #include <cstring>
 
 #include "base/escape.hpp"
 #include "rules/model/rule.hpp"
+#include "supervisor/audit/write/chain.hpp"
 #include "supervisor/audit/write/format_common.hpp"
 
 namespace callgate::audit {
@@ -41,17 +45,6 @@ std::string_view event_class(const Decision& decision) {
     return R"("category":["process"],"type":["info"])";
 }
 
-void append_caller(Buffer& out, const Caller& caller) {
-    out << R"(,"process":{"pid":)" << caller.pid;
-    if (caller.start_time != 0) out << R"(,"entity_id":")" << caller.pid << '@' << caller.start_time << '"';
-    if (!caller.executable.empty()) {
-        out << R"(,"executable":)";
-        append_json_string(out, caller.executable);
-    }
-    if (caller.parent != 0) out << R"(,"parent":{"pid":)" << caller.parent << '}';
-    out << R"(},"user":{"id":")" << caller.uid << R"("})";
-}
-
 void append_file(Buffer& out, const rules::FileObject& file, const std::optional<FileIdentity>& identity) {
     out << R"(,"file":{"path":)";
     append_json_string(out, file.path);
@@ -62,22 +55,22 @@ void append_file(Buffer& out, const rules::FileObject& file, const std::optional
     out << '}';
 }
 
-/// The name that the deciding rule gave to this address (resolved at start: host-static).
-std::string_view domain(const rules::Rule* rule, const rules::IpAddress& address) {
-    if (rule == nullptr) return {};
-    for (const rules::HostPattern& host : rule->when.host) {
-        if (std::find(host.resolved.begin(), host.resolved.end(), address) != host.resolved.end()) {
-            return host.text;
-        }
+/// Returns the name that the deciding rule is about, else the first.
+std::string_view domain(const rules::Rule* rule, std::span<const std::string> names) {
+    for (const std::string& name : names) {
+        if (rule != nullptr && std::ranges::any_of(rule->when.host, [&name](const rules::HostPattern& host) {
+                return host.matches(name);
+            }))
+            return name;
     }
-    return {};
+    return names.empty() ? std::string_view() : std::string_view(names.front());
 }
 
 void append_endpoint(Buffer& out, const rules::Endpoint& endpoint, const rules::Rule* rule) {
     out << R"(,"destination":{"ip":")";
     append_address(out, endpoint.address);
     out << R"(","port":)" << endpoint.port;
-    if (const std::string_view named = domain(rule, endpoint.address); !named.empty()) {
+    if (const std::string_view named = domain(rule, endpoint.names); !named.empty()) {
         out << R"(,"domain":)";
         append_json_string(out, named);
     }
@@ -94,6 +87,9 @@ void append_object_rest(Buffer& out, const Decision& decision) {
         append_base64(out, bytes);
         out << '"';
     };
+    if (const auto* endpoint = std::get_if<rules::Endpoint>(&decision.object);
+        endpoint != nullptr && !endpoint->names.empty())
+        append_strings(out, "names", endpoint->names);
     if (const auto* file = std::get_if<rules::FileObject>(&decision.object)) {
         exact(file->path);
         if (file->unlinked) out << R"(,"unlinked":true)";
@@ -159,7 +155,8 @@ void append_verdict(Buffer& out, const Decision& decision) {
     } else {
         append_json_string(out, reason);
     }
-    out << R"(,"count":1)";
+    out << R"(,"count":)" << decision.count;
+    if (decision.counted) out << R"(,"counted":true)";
 }
 
 void append_rule(Buffer& out, const rules::Verdict& verdict) {
@@ -172,7 +169,58 @@ void append_rule(Buffer& out, const rules::Verdict& verdict) {
     out << '}';
 }
 
+struct CachedSecond {
+    std::time_t second = -1;
+    char text[64] = {};
+    std::size_t length = 0;
+};
+
+void fill(CachedSecond& cache, std::time_t second) {
+    std::tm parts{};
+    ::gmtime_r(&second, &parts);
+    cache.length = std::strftime(cache.text, sizeof cache.text, "%Y-%m-%dT%H:%M:%S", &parts);
+    cache.second = second;
+}
+
 }  // namespace
+
+void append_string(Buffer& out, std::string_view name, std::string_view value) {
+    out << ",\"" << name << "\":";
+    append_json_string(out, value);
+}
+
+void begin_line(Buffer& out) {
+    out.clear();
+    std::fill_n(out.reserve(head_room), head_room, ' ');
+    out.advance(head_room);
+    std::timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    out << R"({"@timestamp":")";
+    append_timestamp(out, now);
+    out << R"(","ecs":{"version":"8.11.0"},"event":{"kind":"event",)";
+}
+
+void begin_callgate(Buffer& out, const RunContext& context) {
+    out << R"(,"callgate":{"schema":"1.0","run":)";
+    append_json_string(out, context.run);
+    out << R"(,"mode":")" << name(context.mode) << '"';
+}
+
+void end_line(Buffer& out) {
+    out << '}';
+    append_open_integrity(out);
+}
+
+void append_caller(Buffer& out, const Caller& caller) {
+    out << R"(,"process":{"pid":)" << caller.pid;
+    if (caller.start_time != 0) out << R"(,"entity_id":")" << caller.pid << '@' << caller.start_time << '"';
+    if (!caller.executable.empty()) {
+        out << R"(,"executable":)";
+        append_json_string(out, caller.executable);
+    }
+    if (caller.parent != 0) out << R"(,"parent":{"pid":)" << caller.parent << '}';
+    out << R"(},"user":{"id":")" << caller.uid << R"("})";
+}
 
 void append_object(Buffer& out, const rules::Object& object, const std::optional<FileIdentity>& identity,
                    const rules::Rule* rule) {
@@ -184,6 +232,10 @@ void append_object(Buffer& out, const rules::Object& object, const std::optional
         out << R"(,"destination":{"address":)";
         append_json_string(out, local->name);
         out << R"(},"network":{"transport":"unix"})";
+    } else if (const auto* host = std::get_if<rules::HostName>(&object)) {
+        out << R"(,"dns":{"question":{"name":)";
+        append_json_string(out, host->name);
+        out << "}}";
     }
 }
 
@@ -205,6 +257,17 @@ void append_bytes(Buffer& out, std::string_view name, std::string_view bytes) {
     out << ",\"" << name << "_b64\":\"";
     append_base64(out, bytes);
     out << '"';
+}
+
+void append_strings(Buffer& out, std::string_view name, std::span<const std::string> values) {
+    out << ",\"" << name << "\":[";
+    bool first = true;
+    for (const std::string& one : values) {
+        if (!first) out << ',';
+        first = false;
+        append_json_string(out, one);
+    }
+    out << ']';
 }
 
 void append_operations(Buffer& out, std::string_view name, rules::OperationSet operations) {
@@ -268,13 +331,52 @@ void append_address(Buffer& out, const rules::IpAddress& address) {
 }
 
 std::string_view name(Mechanism mechanism) {
-    constexpr std::string_view words[] = {"errno", "on_behalf", "continue", "kill"};
+    constexpr std::string_view words[] = {"errno", "on_behalf", "continue", "kill", "filtered"};
     return words[static_cast<std::size_t>(mechanism)];
 }
 
 bool refused(const Decision& decision) {
     return decision.verdict.action != rules::Action::allow &&
            (decision.mechanism == Mechanism::error || decision.mechanism == Mechanism::kill);
+}
+
+void append_timestamp(Buffer& out, const std::timespec& when) {
+    thread_local CachedSecond cache;
+    if (cache.second != when.tv_sec) fill(cache, when.tv_sec);
+    out << std::string_view(cache.text, cache.length) << '.';
+    char* const digits = out.reserve(9);
+    auto rest = when.tv_nsec;
+    for (int index = 8; index >= 0; --index, rest /= 10) digits[index] = static_cast<char>('0' + rest % 10);
+    out.advance(9);
+    out << 'Z';
+}
+
+std::optional<std::timespec> read_timestamp(std::string_view text) {
+    constexpr std::string_view form = "0000-00-00T00:00:00.000000000Z";
+    if (text.size() != form.size()) return std::nullopt;
+    for (std::size_t index = 0; index < form.size(); ++index) {
+        const bool digit = text[index] >= '0' && text[index] <= '9';
+        if (form[index] == '0' ? !digit : text[index] != form[index]) return std::nullopt;
+    }
+    const auto number = [text](std::size_t at, std::size_t count) {
+        int value = 0;
+        std::from_chars(text.data() + at, text.data() + at + count, value);
+        return value;
+    };
+    using namespace std::chrono;
+    const year_month_day date{year(number(0, 4)), month(static_cast<unsigned>(number(5, 2))),
+                              day(static_cast<unsigned>(number(8, 2)))};
+    const int hour = number(11, 2), minute = number(14, 2), second = number(17, 2);
+    if (!date.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
+    const auto since = sys_days(date).time_since_epoch() + hours(hour) + minutes(minute) + seconds(second);
+    return std::timespec{duration_cast<seconds>(since).count(), number(20, 9)};
+}
+
+std::optional<std::int64_t> parse_timestamp(std::string_view text) {
+    constexpr std::int64_t latest = INT64_MAX / 1'000'000'000 - 1;
+    const std::optional<std::timespec> when = read_timestamp(text);
+    if (!when || when->tv_sec < -latest || when->tv_sec > latest) return std::nullopt;
+    return when->tv_sec * 1'000'000'000 + when->tv_nsec;
 }
 
 }  // namespace callgate::audit

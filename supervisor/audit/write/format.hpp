@@ -8,6 +8,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
+#include <optional>
 #include <string_view>
 
 #include "base/buffer.hpp"
@@ -33,6 +35,7 @@ inline constexpr std::size_t max_line = 1U << 20;
 std::size_t format(Buffer& out, const RunContext& context, const Decision& decision);
 std::size_t format(Buffer& out, const RunContext& context, const ActFailed& what);
 std::size_t format(Buffer& out, const RunContext& context, const AnswerLost& what);
+std::size_t format(Buffer& out, const RunContext& context, const Refused& what);
 std::size_t format(Buffer& out, const RunContext& context, const RunStart& start);
 std::size_t format(Buffer& out, const RunContext& context, const RunEnd& end);
 std::size_t format(Buffer& out, const RunContext& context, const Recovered& what);
@@ -54,5 +57,15 @@ void append_address(Buffer& out, const rules::IpAddress& address);
 [[nodiscard]] std::string_view name(Mechanism mechanism);
 /// Whether the call is refused: it is not allowed, and was not merely noted (audit mode).
 [[nodiscard]] bool refused(const Decision& decision);
+
+// Times of records: UTC with nanoseconds, "2026-11-20T10:11:12.123456789Z".
+
+/// Appends `when` (CLOCK_REALTIME). The calendar is computed once per second and thread.
+void append_timestamp(Buffer& out, const std::timespec& when);
+
+/// The time of a record. Returns nullopt if `text` does not have that form, or is no date or time of day.
+[[nodiscard]] std::optional<std::timespec> read_timestamp(std::string_view text);
+/// The same time in nanoseconds since 1970, as far as 64 bits hold them (the year 2262).
+[[nodiscard]] std::optional<std::int64_t> parse_timestamp(std::string_view text);
 
 }  // namespace callgate::audit

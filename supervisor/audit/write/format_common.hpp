@@ -23,12 +23,16 @@ void append_arguments(Buffer& out, std::string_view name, std::span<const std::s
 void append_string(Buffer& out, std::string_view name, std::string_view value);
 /// `,"NAME":"..."`, and also `,"NAME_b64":"..."` if the bytes are not valid UTF-8.
 void append_bytes(Buffer& out, std::string_view name, std::string_view bytes);
+/// `,"NAME":["..."]`
+void append_strings(Buffer& out, std::string_view name, std::span<const std::string> values);
 /// `,"NAME":[...]`
 void append_operations(Buffer& out, std::string_view name, rules::OperationSet operations);
 /// Appends the line up to its sequence number, of a record about no single call. Returns where the number
 /// belongs.
 std::size_t begin_event(Buffer& out, std::string_view type, std::string_view action,
                         std::string_view outcome);
+/// `,"process":{…},"user":{…}`
+void append_caller(Buffer& out, const Caller& caller);
 /// `,"file":{…}` or `,"destination":{…},"network":{…}`: the fields that ECS has for it. `rule` may name its
 /// host; it may be null.
 void append_object(Buffer& out, const rules::Object& object, const std::optional<FileIdentity>& identity,

@@ -4,10 +4,10 @@
 #include <span>
 
 #include "base/escape.hpp"
-#include "supervisor/audit/write/chain.hpp"
+#include "base/json_writer.hpp"
+#include "supervisor/audit/write/format.hpp"
 #include "supervisor/audit/write/format_common.hpp"
 #include "supervisor/audit/write/redact.hpp"
-#include "supervisor/audit/write/timestamp.hpp"
 
 namespace callgate::audit {
 
@@ -29,10 +29,6 @@ void append_array(Buffer& out, std::string_view name, const Values& values, Appe
         append(one);
     }
     out << ']';
-}
-
-void append_strings(Buffer& out, std::string_view name, std::span<const std::string> values) {
-    append_array(out, name, values, [&out](const std::string& one) { append_json_string(out, one); });
 }
 
 std::size_t size_of(const rules::LoadSnapshot::Expanded& one) {
@@ -57,7 +53,7 @@ void append_links(Buffer& out, const std::map<std::string, std::string>& links) 
 }
 
 /// Parts that are left out, because they are long or no text, are taken from the host again in a replay.
-void append_surroundings(Buffer& out, const rules::LoadSnapshot& taken) {
+void append_snapshot(Buffer& out, const rules::LoadSnapshot& taken) {
     std::vector<const rules::LoadSnapshot::Expanded*> kept;
     std::size_t left = max_expanded_bytes;
     for (const rules::LoadSnapshot::Expanded& one : taken.expanded) {
@@ -93,17 +89,14 @@ void append_optional(Buffer& out, std::string_view name, const std::optional<int
 }
 
 void append_counts(Buffer& out, const Counts& counts) {
-    out << R"(,"counts":{"allow":)" << counts.allow << R"(,"deny":)" << counts.deny << R"(,"ask":)"
-        << counts.ask << R"(,"kill":)" << counts.kill << R"(,"would_deny":)" << counts.would_deny
-        << R"(,"would_ask":)" << counts.would_ask << R"(,"would_kill":)" << counts.would_kill << '}';
+    out << R"(,"counts":)";
+    JsonWriter json(out);
+    json.begin_object();
+    for (const auto& [name, place] : count_members) json.member(name, counts.*place);
+    json.end_object();
 }
 
 }  // namespace
-
-void append_string(Buffer& out, std::string_view name, std::string_view value) {
-    out << ",\"" << name << "\":";
-    append_json_string(out, value);
-}
 
 std::size_t begin_event(Buffer& out, std::string_view type, std::string_view action,
                         std::string_view outcome) {
@@ -111,28 +104,6 @@ std::size_t begin_event(Buffer& out, std::string_view type, std::string_view act
     out << R"("category":["process"],"type":[")" << type << R"("],"action":")" << action << R"(","outcome":")"
         << outcome << R"(","sequence":)";
     return out.size();
-}
-
-void begin_line(Buffer& out) {
-    out.clear();
-    std::fill_n(out.reserve(head_room), head_room, ' ');
-    out.advance(head_room);
-    std::timespec now{};
-    ::clock_gettime(CLOCK_REALTIME, &now);
-    out << R"({"@timestamp":")";
-    append_timestamp(out, now);
-    out << R"(","ecs":{"version":"8.11.0"},"event":{"kind":"event",)";
-}
-
-void begin_callgate(Buffer& out, const RunContext& context) {
-    out << R"(,"callgate":{"schema":"1.0","run":)";
-    append_json_string(out, context.run);
-    out << R"(,"mode":")" << name(context.mode) << '"';
-}
-
-void end_line(Buffer& out) {
-    out << '}';
-    append_open_integrity(out);
 }
 
 void append_arguments(Buffer& out, std::string_view name, std::span<const std::string> arguments) {
@@ -177,6 +148,23 @@ std::size_t format(Buffer& out, const RunContext& context, const AnswerLost& wha
     return sequence_at;
 }
 
+std::size_t format(Buffer& out, const RunContext& context, const Refused& what) {
+    const std::size_t sequence_at = begin_event(out, "info", "call.refused", "failure");
+    out << '}';
+    append_caller(out, what.caller);
+    begin_callgate(out, context);
+    append_string(out, "call", what.call);
+    append_string(out, "kind", what.kind);
+    out << R"(,"errno":)";
+    append_errno(out, what.error);
+    append_string(out, "reason", what.consequence);
+    out << R"(,"count":)" << what.count;
+    if (what.of_sequence != 0) out << R"(,"of_sequence":)" << what.of_sequence;
+    append_exact_program(out, what.caller.executable);
+    end_line(out);
+    return sequence_at;
+}
+
 std::size_t format(Buffer& out, const RunContext& context, const RunStart& start) {
     const std::size_t sequence_at = begin_event(out, "start", "run.start", "unknown");
     out << R"(},"process":{"pid":)" << start.pid << '}';
@@ -197,8 +185,8 @@ std::size_t format(Buffer& out, const RunContext& context, const RunStart& start
     append_string(out, "kernel", start.kernel);
     out << R"(,"landlock_abi":)" << start.landlock_abi;
     append_strings(out, "degraded", start.degraded);
-    append_surroundings(out, start.surroundings);
-    if (start.surroundings.links) append_links(out, *start.surroundings.links);
+    append_snapshot(out, start.snapshot);
+    if (start.snapshot.links) append_links(out, *start.snapshot.links);
     end_line(out);
     return sequence_at;
 }

@@ -88,10 +88,9 @@ Problem no_key(const std::string& path) {
 Expected<KeyFile> read_key_file(const std::string& path) {
     if (::sodium_init() < 0) return Problem{"libsodium cannot be used on this host"};
     auto text = read_regular_file(path, max_file);
-    if (const auto* why = std::get_if<1>(&text)) return Problem{path + ' ' + *why};
-    std::string& pem = std::get<0>(text);
-    auto key = key_in(pem);
-    ::sodium_memzero(pem.data(), pem.size());
+    if (!text) return Problem{path + ' ' + text.error().text};
+    auto key = key_in(*text);
+    ::sodium_memzero(text->data(), text->size());
     if (!key) return no_key(path);
     return std::move(*key);
 }

@@ -1,28 +1,91 @@
 #include "supervisor/audit/write/log.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <mutex>
 #include <utility>
 
 #include "base/clock.hpp"
-#include "supervisor/audit/write/descriptor.hpp"
+#include "base/test_switch.hpp"
 #include "supervisor/audit/write/format.hpp"
 #include "supervisor/audit/write/log_file.hpp"
+#include "supervisor/audit/write/repeats.hpp"
 
 namespace callgate::audit {
 
+namespace {
+
+// Writes records to a descriptor that another process reads: a pipe, a socket, a terminal (`--audit fd:N`).
+//
+// A slow reader delays the run; nothing is dropped. If the reader is gone, the write fails. A call that
+// cannot be recorded is denied. The open file description may be shared with others, so its flags are left as
+// they are.
+
+enum class DescriptorKind : std::uint8_t { file, socket, other };
+
+bool writable(int fd, int milliseconds) {
+    pollfd one{fd, POLLOUT, 0};
+    return ::poll(&one, 1, milliseconds) > 0;
+}
+
+/// Like write(2), but writes only what it can write without waiting for a reader. Fails with EAGAIN if that
+/// is nothing. Raises no signal on a socket. It does not block on a pipe either, whatever the flags, as long
+/// as nobody else writes to the pipe.
+ssize_t write_some(int fd, DescriptorKind kind, const char* data, std::size_t size) {
+    if (kind == DescriptorKind::file) return ::write(fd, data, size);
+    if (kind == DescriptorKind::socket) return ::send(fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (!writable(fd, 0)) {
+        errno = EAGAIN;
+        return -1;
+    }
+    // A pipe that is writable takes this much at once (pipe(7)).
+    return ::write(fd, data, std::min<std::size_t>(size, PIPE_BUF));
+}
+
+/// Waits a while for more room. Returns false if the time `until` has passed. `until` is CLOCK_MONOTONIC in
+/// nanoseconds (0: no limit) and may be set meanwhile.
+bool wait_for_reader(int fd, const std::atomic<std::int64_t>& until) {
+    constexpr int slice_ms = 50;
+    const std::int64_t end = until.load(std::memory_order_relaxed);
+    if (end != 0 && monotonic_ns() >= end) return false;
+    static_cast<void>(writable(fd, slice_ms));
+    return true;
+}
+
+constexpr std::uint64_t no_limit = UINT64_MAX;
+
+std::uint64_t default_limit(int fd) {
+    constexpr std::uint64_t least = 1ULL << 30;
+    struct statvfs free {};
+    if (::fstatvfs(fd, &free) != 0) return no_limit;
+    return std::max<std::uint64_t>(std::uint64_t{free.f_bavail} * free.f_frsize / 2, least);
+}
+
+}  // namespace
+
 struct Log::State {
-    explicit State(Options chosen) : options(std::move(chosen)) {}
+    explicit State(Options chosen) : options(std::move(chosen)), repeats(options.max_equal) {}
 
     /// Formats on the caller's thread, then numbers and writes under the lock.
     template <typename Record>
     Result<std::uint64_t> append(const Record& record);
+    /// The same for a decision that equal ones may have come before.
+    Result<std::uint64_t> append_or_count(const Decision& decision);
+    /// Writes counts: those that are due, or all. Returns false if some are left for later.
+    bool append_counts(bool all);
     /// Numbers, seals and writes a formatted line. Call it under `lock`.
     Result<std::uint64_t> put(Buffer& line, std::size_t sequence_at, bool with_signature);
+    /// Whether so many more bytes may be written, and tells of it. Call it under `lock`.
+    bool fits(std::size_t more);
     void checkpoint_if_due();
     /// Writes one line whole, or not at all if that is possible. Returns 0 or an errno. Call it under `lock`.
     int write_line(std::string_view line);
@@ -54,6 +117,13 @@ struct Log::State {
     std::atomic<std::uint64_t> synced_records = 0;
     std::atomic<int> lost =
         0;  // errno of a failed fdatasync: written records may be gone, so nothing follows them
+
+    std::uint64_t limit = no_limit, size = 0;  // bytes of all segments that this run wrote
+    bool warned = false, full = false;
+    std::atomic<bool> ending = false;  // the last records have room beyond the limit
+
+    std::mutex repeats_lock;  // no other lock is taken under it
+    Repeats repeats;
 
     std::mutex sync_lock;  // one fdatasync at a time; taken before `lock`
 };
@@ -91,9 +161,64 @@ Result<std::uint64_t> Log::State::append(const Record& record) {
     if (line.size() - head_room + 20 > max_line) return errno_code(EMSGSIZE);
 
     const std::lock_guard guard(lock);
+    if (!fits(line.size())) return errno_code(EFBIG);
     Result<std::uint64_t> sequence = put(line, sequence_at, std::is_same_v<Record, RunEnd>);
     if (sequence && !std::is_same_v<Record, RunEnd>) checkpoint_if_due();
     return sequence;
+}
+
+bool Log::State::fits(std::size_t more) {
+    if (ending || !check_enabled("audit-limit")) return true;
+    if (size + more > limit) {
+        if (!std::exchange(full, true) && options.full) options.full(limit);
+        return false;
+    }
+    if (size + more > limit / 5 * 4 && !std::exchange(warned, true) && options.nearly_full)
+        options.nearly_full(limit);
+    return true;
+}
+
+Result<std::uint64_t> Log::State::append_or_count(const Decision& decision) {
+    if (!Repeats::countable(decision)) return append(decision);
+    const std::string key = Repeats::key_of(decision);
+    Repeats::Seen seen;
+    {
+        const std::lock_guard guard(repeats_lock);
+        seen = repeats.see(key, decision, monotonic_ns());
+    }
+    if (seen.count == 0) return std::uint64_t{0};
+    Result<std::uint64_t> written = std::uint64_t{0};
+    if (seen.count == 1 && !seen.announces) {
+        written = append(decision);
+    } else {
+        Decision stated = decision;
+        stated.count = seen.count;
+        stated.counted = seen.announces;
+        written = append(stated);
+    }
+    if (written) return written;
+    const std::lock_guard guard(repeats_lock);
+    repeats.unwritten(key, seen.count);
+    return written;
+}
+
+bool Log::State::append_counts(bool all) {
+    std::vector<Repeats::Due> due;
+    bool none_left = true;
+    {
+        const std::lock_guard guard(repeats_lock);
+        due = repeats.take_due(monotonic_ns(), all);
+        none_left = !repeats.any_pending();
+    }
+    for (const Repeats::Due& one : due) {
+        Decision stated = one.last->decision();
+        stated.count = one.count;
+        if (append(stated)) continue;
+        const std::lock_guard guard(repeats_lock);
+        repeats.unwritten(one.key, one.count);
+        none_left = false;
+    }
+    return none_left;
 }
 
 /// A checkpoint that cannot be written is no loss: a checkpoint may follow the next record.
@@ -149,6 +274,7 @@ int Log::State::write_line(std::string_view line) {
         written += static_cast<std::size_t>(got);
     }
     segment_size += line.size();
+    size += line.size();
     return 0;
 }
 
@@ -188,6 +314,7 @@ Result<std::unique_ptr<Log>> Log::in_directory(const std::string& directory, Opt
     state->fd = std::move(*file);
     state->path = directory + (directory.back() == '/' ? "" : "/") + state->stem + ".jsonl";
     state->directory_synced = false;
+    state->limit = state->options.limit.value_or(default_limit(state->fd.get()));
     return std::unique_ptr<Log>(new Log(std::move(state)));
 }
 
@@ -206,6 +333,7 @@ Result<std::unique_ptr<Log>> Log::at_file(const std::string& path, Options optio
         state->head = continued->head;
         recovered = {continued->torn_bytes, std::move(continued->set_aside)};
     }
+    state->limit = state->options.limit.value_or(default_limit(state->fd.get()));
     if (recovered.bytes > 0) {
         if (const auto noted = state->append(recovered); !noted) return noted.error();
     }
@@ -223,15 +351,22 @@ Result<std::unique_ptr<Log>> Log::on_descriptor(UniqueFd fd, Options options) {
                                              : DescriptorKind::other;
     if (state->kind == DescriptorKind::file) set_append(fd.get());
     static_cast<void>(::fcntl(fd.get(), F_SETFD, FD_CLOEXEC));
+    const bool file = state->kind == DescriptorKind::file;
+    state->limit = state->options.limit.value_or(file ? default_limit(fd.get()) : no_limit);
     state->fd = std::move(fd);
     return std::unique_ptr<Log>(new Log(std::move(state)));
 }
 
-Result<std::uint64_t> Log::record(const Decision& decision) { return state_->append(decision); }
+Result<std::uint64_t> Log::record(const Decision& decision) { return state_->append_or_count(decision); }
 Result<std::uint64_t> Log::record(const ActFailed& what) { return state_->append(what); }
 Result<std::uint64_t> Log::record(const AnswerLost& what) { return state_->append(what); }
+Result<std::uint64_t> Log::record(const Refused& what) { return state_->append(what); }
 Result<std::uint64_t> Log::record(const RunStart& start) { return state_->append(start); }
-Result<std::uint64_t> Log::record(const RunEnd& end) { return state_->append(end); }
+Result<std::uint64_t> Log::record(const RunEnd& end) {
+    state_->ending = true;
+    static_cast<void>(state_->append_counts(true));
+    return state_->append(end);
+}
 Result<std::uint64_t> Log::record(const PromptShown& what) { return state_->append(what); }
 Result<std::uint64_t> Log::record(const PromptAnswered& what) { return state_->append(what); }
 Result<std::uint64_t> Log::record(const PromptWithdrawn& what) { return state_->append(what); }
@@ -261,6 +396,8 @@ void Log::sync() {
     if (new_name && state_->directory.valid()) static_cast<void>(::fsync(state_->directory.get()));
     state_->synced_records = reached;
 }
+
+bool Log::write_counts() { return state_->append_counts(false); }
 
 const std::string& Log::path() const { return state_->path; }
 void Log::limit_waiting(std::chrono::milliseconds patience) {

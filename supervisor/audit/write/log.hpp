@@ -35,6 +35,14 @@ public:
         int checkpoint_seconds = 10;
         /// The key signs checkpoints and the run's end.
         std::optional<SigningKey> key{};
+        /// The maximum size of the log in bytes. The default is half of the space that is free at the start,
+        /// at least 1 GiB; a pipe or a socket has no maximum. The last counts and the run's end exceed it.
+        std::optional<std::uint64_t> limit{};
+        /// So many equal denials have a record each; later ones are counted (repeats.hpp).
+        std::uint64_t max_equal = 100;
+        /// Called once each, under the log's lock, on any thread: they must not wait. The log has reached
+        /// four fifths of its maximum; a record no longer fits.
+        std::function<void(std::uint64_t limit)> nearly_full{}, full{};
         /// Receives each line that was written, in order, under the log's lock: it must not wait.
         std::function<void(std::string_view line)> copy{};
     };
@@ -51,16 +59,23 @@ public:
 
     /// Writes one decision. Returns its sequence number, or the errno of the failed write. A partial line is
     /// cut off again with ftruncate if possible, so that no torn line stands before a later one.
+    /// The number is 0 for a denial that is only counted (repeats.hpp): `write_counts` is then due in a
+    /// second.
     Result<std::uint64_t> record(const Decision& decision);
     Result<std::uint64_t> record(const ActFailed& what);
     Result<std::uint64_t> record(const AnswerLost& what);
+    Result<std::uint64_t> record(const Refused& what);
     Result<std::uint64_t> record(const RunStart& start);
+    /// Writes the counts that are left before it.
     Result<std::uint64_t> record(const RunEnd& end);
     Result<std::uint64_t> record(const PromptShown& what);
     Result<std::uint64_t> record(const PromptAnswered& what);
     Result<std::uint64_t> record(const PromptWithdrawn& what);
     Result<std::uint64_t> record(const GrantRevoked& what);
 
+    /// Writes the counts of equal denials that are a second old. Any thread. Returns false if there are
+    /// others that will be due.
+    bool write_counts();
     /// From now on the log waits at most this long in all for a reader that does not read. Then writing fails
     /// (ETIMEDOUT).
     void limit_waiting(std::chrono::milliseconds patience);

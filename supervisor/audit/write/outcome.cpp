@@ -13,7 +13,7 @@ struct Row {
     std::optional<int> status;
 };
 
-constexpr std::array<Row, 13> rows{{
+constexpr std::array<Row, 14> rows{{
     {Outcome::exited, "exited", std::nullopt},
     {Outcome::signaled, "signaled", std::nullopt},
     {Outcome::exec_failed, "exec_failed", std::nullopt},
@@ -23,6 +23,7 @@ constexpr std::array<Row, 13> rows{{
     {Outcome::cpu, "cpu", 128 + SIGXCPU},
     {Outcome::timeout, "timeout", 124},
     {Outcome::idle_timeout, "idle_timeout", 124},
+    {Outcome::log_full, "log_full", 128 + SIGKILL},
     {Outcome::killed_by_rule, "killed_by_rule", 128 + SIGKILL},
     {Outcome::cancelled, "cancelled", std::nullopt},
     {Outcome::setup_error, "setup_error", 125},

@@ -24,6 +24,7 @@ enum class Outcome : std::uint8_t {
     cpu,
     timeout,
     idle_timeout,
+    log_full,
     killed_by_rule,
     cancelled,
     setup_error,

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -24,8 +25,9 @@ enum class Mechanism : std::uint8_t {
     error,
     on_behalf,
     continued,
-    kill
-};  // "errno", "on_behalf", "continue", "kill"
+    kill,
+    filtered
+};  // "errno", "on_behalf", "continue", "kill", "filtered"
 enum class Tier : std::uint8_t { kernel, contested };
 
 /// The process that asked: numbers from the kernel, the executable by readlink.
@@ -85,6 +87,9 @@ struct Decision {
     /// Set in a second record, if another program began to run than was judged: the number of the first
     /// record.
     std::uint64_t of_sequence = 0;
+    /// The number of equal denials that this record states (repeats.hpp), and whether later ones are counted.
+    std::uint64_t count = 1;
+    bool counted = false;
 };
 
 /// A second record: the result of a decision, if it differs from what was decided.
@@ -95,6 +100,18 @@ struct ActFailed {
 struct AnswerLost {
     std::uint64_t of_sequence = 0;
     std::string_view why;
+};
+
+/// A call that the filter refuses by its arguments, in every run of these rules. The first call of a program
+/// and kind is recorded before its answer. At the end a second record has the total, if there were more.
+struct Refused {
+    std::string_view call;         // "socket"
+    std::string_view kind;         // "UDP sockets"
+    std::string_view consequence;  // what follows from it, for people
+    Caller caller{};
+    int error = 0;
+    std::uint64_t count = 1;
+    std::uint64_t of_sequence = 0;  // of a total: the first record; else 0
 };
 
 /// A question, recorded before anybody sees it. The views show bytes that the target chose.
@@ -154,7 +171,7 @@ struct Checkpoint {
 struct RunStart {
     std::vector<std::string> command;  // secrets are taken out when it is recorded
     std::string workdir, temporary_directory, home, config, rules_sha256, kernel, host;
-    rules::LoadSnapshot surroundings;
+    rules::LoadSnapshot snapshot;
     int landlock_abi = 0;
     std::vector<std::string> degraded;
     std::vector<std::string> profiles;
@@ -164,6 +181,15 @@ struct RunStart {
 struct Counts {
     std::uint64_t allow = 0, ask = 0, deny = 0, kill = 0, would_deny = 0, would_ask = 0, would_kill = 0;
 };
+/// Name and place of each count, in the order in which logs and reports have them.
+inline constexpr std::pair<const char*, std::uint64_t Counts::*> count_members[] = {
+    {"allow", &Counts::allow},
+    {"deny", &Counts::deny},
+    {"ask", &Counts::ask},
+    {"kill", &Counts::kill},
+    {"would_deny", &Counts::would_deny},
+    {"would_ask", &Counts::would_ask},
+    {"would_kill", &Counts::would_kill}};
 
 struct RunEnd {
     Outcome outcome = Outcome::setup_error;

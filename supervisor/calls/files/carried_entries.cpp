@@ -2,9 +2,13 @@
 #include "supervisor/calls/files/needs.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/directory.hpp"
 #include "base/test_switch.hpp"
@@ -52,6 +56,24 @@ private:
     std::size_t seen_ = 0;
 };
 
+/// Whether `name`, relative to the directory, or a directory on the way to it is a symbolic link. A name that
+/// cannot be looked at counts as one.
+bool leads_through_link(int directory, std::string_view name) {
+    UniqueFd holder;
+    for (std::size_t begin = 0; begin <= name.size();) {
+        const std::size_t end = std::min(name.find('/', begin), name.size());
+        const std::string component(name.substr(begin, end - begin));
+        UniqueFd below(
+            ::openat(holder ? holder.get() : directory, component.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+        if (!below) return errno != ENOENT && errno != ENOTDIR;
+        struct stat status {};
+        if (::fstat(below.get(), &status) != 0 || S_ISLNK(status.st_mode)) return true;
+        holder = std::move(below);
+        begin = end + 1;
+    }
+    return false;
+}
+
 }  // namespace
 
 CarriedEntries carried_between(const rules::RenameCheck& moves, const rules::StaticGrants& grants,
@@ -60,6 +82,23 @@ CarriedEntries carried_between(const rules::RenameCheck& moves, const rules::Sta
     const bool held_alone =
         check_enabled("carried-in-meanwhile") && grants.allow(Operation::create, from.path + "/any");
     return held_alone ? CarriedEntries::unnoticed : CarriedEntries::noticed;
+}
+
+Verdict judge_carried_links(const rules::RenameCheck& moves, const Place& from, const Place& to) {
+    Verdict verdict;
+    verdict.action = rules::Action::allow;
+    const std::vector<rules::LinkNames::Reserved> reserved = moves.reserved_beneath(to.path);
+    if (reserved.empty() || !check_enabled("carried-links")) return verdict;
+    const UniqueFd directory(
+        ::openat(from.parent.get(), from.bare().c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!directory) return refused_move(errno);
+    const auto found = std::ranges::find_if(
+        reserved, [&](const auto& one) { return leads_through_link(directory.get(), one.below); });
+    if (found == reserved.end()) return verdict;
+    verdict = refused_move(EXDEV);
+    verdict.decided_by = rules::DecidedBy::rule;
+    verdict.rule = found->rule;
+    return verdict;
 }
 
 Verdict judge_entries(FileCall& context, const rules::RenameCheck& moves, UniqueFd directory,

@@ -30,6 +30,12 @@ enum class CarriedEntries : std::uint8_t {
 [[nodiscard]] rules::Verdict judge_entries(FileCall& context, const rules::RenameCheck& moves,
                                            UniqueFd directory, const std::string& new_path);
 
+/// The verdict on the symbolic links that a directory would carry to names at which none may stand. Only
+/// these names are looked at, and none that leads through a link. The caller holds FileNeeds::names
+/// exclusively: links are made and moved under that lock alone.
+[[nodiscard]] rules::Verdict judge_carried_links(const rules::RenameCheck& moves, const Place& from,
+                                                 const Place& to);
+
 [[nodiscard]] inline const rules::Verdict& stricter(const rules::Verdict& one, const rules::Verdict& other) {
     return other.action > one.action ? other : one;
 }

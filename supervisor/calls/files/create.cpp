@@ -3,8 +3,10 @@
 // An attacker controls the path (and a link's text), copied once, and may move or replace directories
 // meanwhile. The name is judged beneath the pinned directory's own path, and made in that very directory; the
 // kernel refuses an existing name by itself. Directories of the run do not move between judging and acting
-// (FileNeeds::names). Continued only where Landlock alone permits it. A link's text does not matter: a call
-// that follows it is judged on where it leads.
+// (FileNeeds::names). Continued only where Landlock alone permits it. A link's text does not matter inside
+// the run: a call that follows it is judged on where it leads. Its name does matter afterwards
+// (rules/plan/link_names.hpp). So Landlock lets no link be made, and callgate makes each in the directory
+// that was judged.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,10 +16,12 @@
 #include <optional>
 
 #include "supervisor/calls/arguments.hpp"
+#include "supervisor/calls/files/carried_entries.hpp"
 #include "supervisor/calls/files/needs.hpp"
 #include "supervisor/calls/handlers.hpp"
 #include "supervisor/calls/with_umask.hpp"
 #include "supervisor/decide/decide.hpp"
+#include "supervisor/decide/observe.hpp"
 #include "supervisor/kernel/target_memory.hpp"
 
 namespace callgate::calls {
@@ -25,15 +29,17 @@ namespace callgate::calls {
 namespace {
 
 using rules::Operation;
+using rules::OperationSet;
 
-/// Whether the kernel may make the object where Landlock grants `create`: the grants leave devices out.
-enum class HeldByLandlock : std::uint8_t { yes, no };
+/// The kind of a new object, as far as it decides who makes it. Landlock's grants leave out devices and
+/// symbolic links.
+enum class Made : std::uint8_t { directory, file, device, link };
 
 /// Judges `create` at the place of the call's path and runs `act(parent, leaf)`, which returns 0 or sets
 /// errno.
 template <class Act>
 void create_name(FileCall& context, const PathArgument& argument, std::optional<std::uint32_t> mode,
-                 std::string_view link_text, Act act, HeldByLandlock held = HeldByLandlock::yes) {
+                 std::string_view link_text, Made made, Act act) {
     auto given = read_path_argument(context, argument, context.buffers.path, context.buffers.directory);
     if (!given) return pass_errno(context, given.error().value(), true);
     // Locked before the name is resolved: no directory on the way moves until the act.
@@ -47,16 +53,25 @@ void create_name(FileCall& context, const PathArgument& argument, std::optional<
         return pass_errno(context, EEXIST, true);
     }
     Subject subject;
-    subject.operations = Operation::create;
+    subject.operations = made == Made::directory ? OperationSet(Operation::create) : create_file(place->leaf);
     subject.object = rules::FileObject{place->path};
     subject.input = input_of(*given);
     subject.input.mode = mode;
     subject.input.second_path = link_text;
-    if (held == HeldByLandlock::yes && context.files.grants.allow(Operation::create, place->path)) {
-        return let_continue(context, subject);
+    if (made != Made::device && context.files.grants.allow(subject.operations, place->path)) {
+        if (made != Made::link) return let_continue(context, subject);
+        if (!records_every_call(context) && !context.files.moves.reserves(place->path))
+            return answer_act(context, 0, act(place->parent.get(), place->leaf.c_str()));
     }
 
-    const Decision decision = decide(context, subject);
+    Judge judge;
+    if (made == Made::link) {
+        judge = [&](const Basis& basis) {
+            return stricter(evaluate(context, basis, subject),
+                            basis.moves.evaluate_link(place->path, EACCES));
+        };
+    }
+    const Decision decision = decide(context, subject, judge);
     if (!decision.allowed()) return context.fail(decision.error);
     std::optional<WithUmask> with_umask;
     if (mode) {
@@ -71,7 +86,7 @@ void create_name(FileCall& context, const PathArgument& argument, std::optional<
 
 void handle_mkdir(FileCall& context) {
     const auto mode = static_cast<mode_t>(context.word(context.entry.mode));
-    create_name(context, context.entry.first, mode & 07777, {},
+    create_name(context, context.entry.first, mode & 07777, {}, Made::directory,
                 [mode](int parent, const char* leaf) { return ::mkdirat(parent, leaf, mode); });
 }
 
@@ -83,14 +98,12 @@ void handle_mknod(FileCall& context) {
     // other device is a way to an object that the rules know by another name. It is refused as without
     // CAP_MKNOD, which the run may have kept.
     const bool device = special && !(S_ISCHR(mode) && number == 0);
-    create_name(
-        context, context.entry.first, mode, {},
-        [mode, number, device](int parent, const char* leaf) {
-            if (!device) return ::mknodat(parent, leaf, mode, static_cast<dev_t>(number));
-            errno = EPERM;
-            return -1;
-        },
-        special ? HeldByLandlock::no : HeldByLandlock::yes);
+    create_name(context, context.entry.first, mode, {}, special ? Made::device : Made::file,
+                [mode, number, device](int parent, const char* leaf) {
+                    if (!device) return ::mknodat(parent, leaf, mode, static_cast<dev_t>(number));
+                    errno = EPERM;
+                    return -1;
+                });
 }
 
 void handle_symlink(FileCall& context) {
@@ -99,7 +112,7 @@ void handle_symlink(FileCall& context) {
     const auto read = kernel::read_path(context.thread(), context.word(context.entry.first.path), text);
     if (!read) return pass_errno(context, read.error().value(), true);
     if (text.empty()) return pass_errno(context, ENOENT, true);
-    create_name(context, context.entry.second, std::nullopt, text,
+    create_name(context, context.entry.second, std::nullopt, text, Made::link,
                 [&text](int parent, const char* leaf) { return ::symlinkat(text.c_str(), parent, leaf); });
 }
 

@@ -8,6 +8,8 @@
 // none is made beneath a directory while its entries are judged. Entries that Landlock alone lets be made
 // wait for no lock. If such entries could be smuggled along, a directory is not moved at all, and a file is
 // moved by its pin.
+// Symbolic links are made and moved by callgate alone, under the same lock. A move to a name that no link may
+// have, or above one, holds it exclusively. So what is moved there is what was looked at.
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/stat.h>
@@ -36,6 +38,7 @@ using rules::Verdict;
 
 MovedKind kind_of(const struct stat& status) {
     if (S_ISDIR(status.st_mode)) return MovedKind::directory;
+    if (S_ISLNK(status.st_mode)) return MovedKind::link;
     return S_ISSOCK(status.st_mode) ? MovedKind::socket : MovedKind::file;
 }
 
@@ -105,17 +108,24 @@ struct Rename {
     bool excludes_others() {
         const Carried found = carried(context.files.moves, context.files.grants);
         unnoticed = found.there == CarriedEntries::unnoticed;
-        return of_directory() || found.there != CarriedEntries::impossible ||
+        const bool reserved =
+            check_enabled("reserved-lock") && (context.files.moves.reserves(new_place.path) ||
+                                               (exchanges() && context.files.moves.reserves(old_place.path)));
+        return reserved || of_directory() || found.there != CarriedEntries::impossible ||
                found.back != CarriedEntries::impossible;
     }
 
     [[nodiscard]] OperationSet at_old() const {
         OperationSet set = Operation::remove;
-        if (exchanges() || (flags & RENAME_WHITEOUT) != 0) set |= Operation::create;
+        if ((flags & RENAME_WHITEOUT) != 0 || (exchanges() && !S_ISDIR(new_status.st_mode)))
+            set |= create_file(old_place.leaf);
+        else if (exchanges())
+            set |= Operation::create;
         return set;
     }
     [[nodiscard]] OperationSet at_new() const {
-        OperationSet set = Operation::create;
+        OperationSet set =
+            S_ISDIR(old_status.st_mode) ? OperationSet(Operation::create) : create_file(new_place.leaf);
         if (replaces) set |= Operation::remove;
         return set;
     }
@@ -126,6 +136,8 @@ struct Rename {
         if (!moved.allowed) return moved.verdict;
         Verdict verdict;
         verdict.action = rules::Action::allow;
+        if (S_ISDIR(status.st_mode)) verdict = judge_carried_links(moves, from, to);
+        if (verdict.action != rules::Action::allow) return verdict;
         if (carried == CarriedEntries::impossible) return verdict;
         if (!S_ISDIR(status.st_mode)) {
             // By its pin a file can only be linked to a free name.
@@ -324,7 +336,7 @@ void handle_link(FileCall& context) {
     if (::fstat(place->parent.get(), &parent) == 0 && parent.st_dev != object->status.st_dev)
         return context.fail(EXDEV);
     Subject subject;
-    subject.operations = Operation::create;
+    subject.operations = create_file(place->leaf);
     subject.object = rules::FileObject{place->path};
     subject.input = input;
     // An object without a name gets its first: nothing that it had can be widened or shown.

@@ -1,8 +1,16 @@
 // The needs of the handlers of files.
 #pragma once
 
-#include <shared_mutex>
+#include <sys/stat.h>
 
+#include <functional>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <string_view>
+
+#include "base/test_switch.hpp"
+#include "rules/model/operation.hpp"
 #include "supervisor/calls/call.hpp"
 #include "supervisor/calls/files/static_paths.hpp"
 
@@ -23,7 +31,19 @@ struct FileNeeds {
     uid_t uid = 0;
     int terminal = -1;  // N of /dev/pts/N, if the run was given one
     bool keep_capabilities = false;
+    /// The text of an object that the run gets in a form of its own, in place of the object; may be empty.
+    std::function<std::optional<std::string>(const struct stat& object)> replacement{};
 };
+
+/// The operations of making `leaf` as anything but a directory. A `.git` that is no directory names another
+/// repository, and git runs that one's hooks (gitrepository-layout(5)). So such an object counts as a changed
+/// repository: a rule on `modify` of `.git` denies it, and still lets a directory be made. The caller chooses
+/// the kind. It is the call itself (mkdir), or the status of the judged object.
+[[nodiscard]] inline rules::OperationSet create_file(std::string_view leaf) {
+    rules::OperationSet set = rules::Operation::create;
+    if ((leaf == ".git" || leaf == ".git/") && check_enabled("git-kind")) set |= rules::Operation::modify;
+    return set;
+}
 
 struct FileCall : Call {
     const FileNeeds& files;

@@ -23,7 +23,6 @@
 #include "supervisor/calls/files/opening.hpp"
 #include "supervisor/calls/files/replaced_files.hpp"
 #include "supervisor/calls/files/terminals.hpp"
-#include "supervisor/calls/flag_names.hpp"
 #include "supervisor/calls/handlers.hpp"
 #include "supervisor/kernel/target_memory.hpp"
 
@@ -33,6 +32,46 @@ using rules::Operation;
 using rules::OperationSet;
 
 namespace {
+
+struct NamedFlag {
+    int bits;
+    std::string_view name;
+};
+// Flags that hold another one's bits come first.
+constexpr std::array named_flags = {
+    NamedFlag{O_TMPFILE, "O_TMPFILE"},   NamedFlag{O_SYNC, "O_SYNC"},
+    NamedFlag{O_DSYNC, "O_DSYNC"},       NamedFlag{O_CREAT, "O_CREAT"},
+    NamedFlag{O_EXCL, "O_EXCL"},         NamedFlag{O_NOCTTY, "O_NOCTTY"},
+    NamedFlag{O_TRUNC, "O_TRUNC"},       NamedFlag{O_APPEND, "O_APPEND"},
+    NamedFlag{O_NONBLOCK, "O_NONBLOCK"}, NamedFlag{O_ASYNC, "O_ASYNC"},
+    NamedFlag{O_DIRECT, "O_DIRECT"},     NamedFlag{O_DIRECTORY, "O_DIRECTORY"},
+    NamedFlag{O_NOFOLLOW, "O_NOFOLLOW"}, NamedFlag{O_NOATIME, "O_NOATIME"},
+    NamedFlag{O_CLOEXEC, "O_CLOEXEC"},   NamedFlag{O_PATH, "O_PATH"},
+};
+
+/// Fills `into` with the access mode and every known flag of `flags`; unknown bits are left out.
+void name_open_flags(int flags, std::vector<std::string_view>& into) {
+    into.clear();
+    switch (flags & O_ACCMODE) {
+        case O_RDONLY:
+            into.push_back("O_RDONLY");
+            break;
+        case O_WRONLY:
+            into.push_back("O_WRONLY");
+            break;
+        case O_RDWR:
+            into.push_back("O_RDWR");
+            break;
+        default:
+            into.push_back("O_ACCMODE");
+            break;
+    }
+    for (const NamedFlag& flag : named_flags) {
+        if ((flags & flag.bits) != flag.bits) continue;
+        into.push_back(flag.name);
+        flags &= ~flag.bits;
+    }
+}
 
 /// Whether the kernel may read path (and flags) again: see the head of this file.
 bool continuable(const FileCall& context, const Wanted& wanted, OperationSet operations) {
@@ -166,7 +205,9 @@ Opening::Next Opening::existing(Object object) {
     Subject judged = subject(operations, object.path, object.unlinked);
     judged.identity = identity_of(object.status);
     judged.settled = terminal_of_run(context_, object);
-    const Decision decision = decide(context_, judged);
+    const rules::Verdict verdict = judged.settled ? *judged.settled : evaluate(context_, judged);
+    if (hand_filtered(object, judged, verdict)) return Next::done;
+    const Decision decision = decide_with(context_, judged, verdict);
     if (!decision.allowed()) return context_.fail(decision.error), Next::done;
     return act_on(object, decision.sequence);
 }
@@ -176,7 +217,7 @@ Opening::Next Opening::absent() {
     const std::shared_lock<std::shared_mutex> names(context_.files.names);
     auto place = resolve_creation(given_.request(context_.thread(), wanted_.follow(), wanted_.resolve));
     if (!place && place.error().value() == EEXIST) return Next::again;
-    const OperationSet operations = wanted_.on_new();
+    const OperationSet operations = wanted_.on_new() | (place ? create_file(place->leaf) : OperationSet());
     OperationSet held = operations;  // the kernel asks Landlock for the right to write to the new file too
     if (wanted_.writes() || wanted_.truncates()) held |= Operation::modify;
     const bool may_continue = continuable(context_, wanted_, operations);

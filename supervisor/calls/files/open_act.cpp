@@ -12,6 +12,7 @@
 
 #include <algorithm>
 
+#include "base/process/spawn.hpp"
 #include "base/test_switch.hpp"
 #include "supervisor/calls/files/opening.hpp"
 #include "supervisor/calls/foreign_memory.hpp"
@@ -63,12 +64,29 @@ Opening::Next Opening::act_on(const Object& object, std::uint64_t sequence) {
         finish_failed(sequence, EMFILE);
         return Next::done;
     }
+    if (!changes && context_.files.replacement) {
+        if (const auto text = context_.files.replacement(object.status)) {
+            hand_over_text(*text, sequence);
+            return Next::done;
+        }
+    }
     // A descriptor keeps O_NOFOLLOW among its flags, and a reopen by the pin cannot have it.
     const bool waits = object.may_block() && (wanted_.flags & O_NONBLOCK) == 0;
     if ((wanted_.flags & O_NOFOLLOW) != 0 && !waits && !object.unlinked && object.path.size() < PATH_MAX)
         return reopen_by_name(object, sequence);
     reopen(object, sequence);
     return Next::done;
+}
+
+/// Hands over a memory file, of its own for each open. What a program does to it reaches nobody else.
+void Opening::hand_over_text(const std::string& text, std::uint64_t sequence) {
+    auto file = make_file(text);
+    if (!file) return finish_failed(sequence, file.error().value());
+    constexpr int reading = O_RDONLY | O_CLOEXEC;
+    const std::string own = "/proc/self/fd/" + std::to_string(file->get());
+    UniqueFd read_only(::open(own.c_str(), reading | (wanted_.flags & (O_NONBLOCK | O_NOATIME))));
+    if (!read_only) return finish_failed(sequence, errno);
+    finish(std::move(read_only), sequence);
 }
 
 /// Opens the last name without following, and believes it only if it is the judged object. Another object is

@@ -72,10 +72,14 @@ private:
     void remember_static(const Object& object, rules::OperationSet operations);
     Subject subject(rules::OperationSet operations, std::string_view path, bool unlinked);
 
+    /// Hands over a copy without credentials, where the rule that denies says so. False: it is another rule.
+    bool hand_filtered(const Object& object, const Subject& judged, const rules::Verdict& verdict);
+
     // Carrying out; each ends with an answer, unless it says `again`.
     Next act_on(const Object& object, std::uint64_t sequence);
     Next create(const Place& place, std::uint64_t sequence);
     Next reopen_by_name(const Object& object, std::uint64_t sequence);
+    void hand_over_text(const std::string& text, std::uint64_t sequence);
     void reopen(const Object& object, std::uint64_t sequence);
     UniqueFd open_pinned(const Object& object, int flags, bool may_block, bool& overload);
     UniqueFd open_terminal(int flags);

@@ -9,6 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <optional>
+
 #include "base/test_switch.hpp"
 #include "supervisor/calls/handlers.hpp"
 #include "supervisor/calls/ipc/needs.hpp"
@@ -33,75 +35,39 @@ enum class Command : std::uint8_t {
     unknown,
 };
 
-Command memory_command(int number) {
-    switch (number) {
-        case SHM_INFO:
-            return Command::limits;
-        case SHM_STAT:
-        case SHM_STAT_ANY:
-            return Command::by_index;
-        case SHM_LOCK:
-        case SHM_UNLOCK:
-            return Command::lock;
-        default:
-            return Command::unknown;
-    }
-}
-
-Command semaphore_command(int number) {
-    switch (number) {
-        case SEM_INFO:
-            return Command::limits;
-        case SEM_STAT:
-        case SEM_STAT_ANY:
-            return Command::by_index;
-        case GETALL:
-        case GETVAL:
-        case GETPID:
-        case GETNCNT:
-        case GETZCNT:
-        case SETALL:
-            return Command::values;
-        case SETVAL:
-            return Command::set_value;
-        default:
-            return Command::unknown;
-    }
-}
-
-Command queue_command(int number) {
-    switch (number) {
-        case MSG_INFO:
-            return Command::limits;
-        case MSG_STAT:
-        case MSG_STAT_ANY:
-            return Command::by_index;
-        default:
-            return Command::unknown;
-    }
-}
+struct KnownCommand {
+    int number;
+    Command command;
+    std::optional<ObjectKind> kind = std::nullopt;  // of one kind of object only
+};
+constexpr KnownCommand known_commands[] = {
+    {IPC_INFO, Command::limits},
+    {IPC_STAT, Command::status},
+    {IPC_SET, Command::change},
+    {IPC_RMID, Command::remove},
+    {SHM_INFO, Command::limits, ObjectKind::memory},
+    {SHM_STAT, Command::by_index, ObjectKind::memory},
+    {SHM_STAT_ANY, Command::by_index, ObjectKind::memory},
+    {SHM_LOCK, Command::lock, ObjectKind::memory},
+    {SHM_UNLOCK, Command::lock, ObjectKind::memory},
+    {SEM_INFO, Command::limits, ObjectKind::semaphores},
+    {SEM_STAT, Command::by_index, ObjectKind::semaphores},
+    {SEM_STAT_ANY, Command::by_index, ObjectKind::semaphores},
+    {GETALL, Command::values, ObjectKind::semaphores},
+    {GETVAL, Command::values, ObjectKind::semaphores},
+    {GETPID, Command::values, ObjectKind::semaphores},
+    {GETNCNT, Command::values, ObjectKind::semaphores},
+    {GETZCNT, Command::values, ObjectKind::semaphores},
+    {SETALL, Command::values, ObjectKind::semaphores},
+    {SETVAL, Command::set_value, ObjectKind::semaphores},
+    {MSG_INFO, Command::limits, ObjectKind::queue},
+    {MSG_STAT, Command::by_index, ObjectKind::queue},
+    {MSG_STAT_ANY, Command::by_index, ObjectKind::queue},
+};
 
 Command command_of(ObjectKind kind, int number) {
-    switch (number) {
-        case IPC_INFO:
-            return Command::limits;
-        case IPC_STAT:
-            return Command::status;
-        case IPC_SET:
-            return Command::change;
-        case IPC_RMID:
-            return Command::remove;
-        default:
-            break;
-    }
-    switch (kind) {
-        case ObjectKind::memory:
-            return memory_command(number);
-        case ObjectKind::semaphores:
-            return semaphore_command(number);
-        case ObjectKind::queue:
-            return queue_command(number);
-    }
+    for (const KnownCommand& one : known_commands)
+        if (one.number == number && one.kind.value_or(kind) == kind) return one.command;
     return Command::unknown;
 }
 

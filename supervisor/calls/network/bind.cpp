@@ -19,6 +19,7 @@
 #include "supervisor/calls/network/pinned_socket.hpp"
 #include "supervisor/calls/with_umask.hpp"
 #include "supervisor/kernel/target_memory.hpp"
+#include "supervisor/names/service.hpp"
 
 namespace callgate::calls {
 
@@ -150,6 +151,10 @@ void handle_bind(NetworkCall& context) {
     if (!context.call.waiting()) return;
     if (!address) return refuse(context, *socket, address.error().value());
     if (socket->kind.internet()) {
+        // A socket of the room reaches nothing, and nothing reaches it.
+        if (socket->kind.type == SOCK_DGRAM && context.network.look_ups != nullptr &&
+            context.network.look_ups->holds(socket->fd.get()))
+            return bind_to(context, *socket, *address, 0);
         const auto endpoint = endpoint_of(*address, socket->kind, Role::local);
         if (endpoint) return bind_named(context, *socket, *address, *endpoint);
     }

@@ -5,13 +5,21 @@
 // kernel never reads the target's memory again. A denied connect does nothing to any socket, so its peer sees
 // nothing of it. Never continued.
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <cstring>
+
+#include "base/test_switch.hpp"
 #include "supervisor/calls/descriptor_unavailable.hpp"
 #include "supervisor/calls/handlers.hpp"
+#include "supervisor/calls/network/fronted.hpp"
 #include "supervisor/calls/network/needs.hpp"
 #include "supervisor/calls/network/pinned_socket.hpp"
+#include "supervisor/decide/ask.hpp"
+#include "supervisor/names/service.hpp"
 
 namespace callgate::calls {
 
@@ -64,23 +72,128 @@ void connect_judged(NetworkCall& context, PinnedSocket& socket, const SocketAddr
     finish(context, socket, sequence, 0, error);
 }
 
+constexpr std::uint16_t name_service = 53;
+
+/// The address of the run's name server, of the family that was asked for. Returns nothing if there is no
+/// loopback of that family.
+std::optional<SocketAddress> own_name_server(names::Service& look_ups, const SocketAddress& asked) {
+    SocketAddress server;
+    if (asked.family() == AF_INET) {
+        const std::uint16_t port = look_ups.port(AF_INET);
+        if (port == 0) return std::nullopt;
+        sockaddr_in four{};
+        four.sin_family = AF_INET;
+        four.sin_port = htons(port);
+        four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        server.length = sizeof four;
+        std::memcpy(server.bytes.data(), &four, sizeof four);
+        return server;
+    }
+    sockaddr_in6 six{};
+    std::memcpy(&six, asked.bytes.data(), std::min<std::size_t>(sizeof six, asked.length));
+    const bool mapped = IN6_IS_ADDR_V4MAPPED(&six.sin6_addr);
+    const std::uint16_t port = look_ups.port(mapped ? AF_INET : AF_INET6);
+    if (port == 0) return std::nullopt;
+    six = {};
+    six.sin6_family = AF_INET6;
+    six.sin6_port = htons(port);
+    six.sin6_addr = in6addr_loopback;
+    if (mapped) {
+        const in_addr loopback{htonl(INADDR_LOOPBACK)};
+        six.sin6_addr = {};
+        six.sin6_addr.s6_addr[10] = six.sin6_addr.s6_addr[11] = 0xff;
+        std::memcpy(six.sin6_addr.s6_addr + 12, &loopback, sizeof loopback);
+    }
+    server.length = sizeof six;
+    std::memcpy(server.bytes.data(), &six, sizeof six);
+    return server;
+}
+
+/// Whether a connect to port 53 goes to the run's own name server: unless a rule about addresses allows it.
+bool is_look_up(const NetworkCall& context, const rules::Endpoint& endpoint, const rules::Verdict& verdict) {
+    if (context.network.look_ups == nullptr || endpoint.port != name_service) return false;
+    if (!check_enabled("own-name-server")) return false;
+    return verdict.action != rules::Action::allow || verdict.rule == nullptr ||
+           verdict.rule->when.address.empty();
+}
+
+/// Connects a TCP socket to the run's name server, whatever server it was to be. What is looked up there is
+/// decided name by name, so there is nothing to decide or record here. On loopback it never blocks for long.
+void connect_name_server(NetworkCall& context, Connecting& call) {
+    if (const int error = refused_connect(call.socket, call.address))
+        return refuse(context, call.socket, error);
+    names::Service& look_ups = *context.network.look_ups;
+    const auto server = own_name_server(look_ups, call.address);
+    if (!server) return refuse(context, call.socket, ECONNREFUSED);
+    const int result = ::connect(call.socket.fd.get(), server->get(), server->length);
+    const int error = result == 0 ? 0 : errno;
+    if (error == 0 || error == EINPROGRESS) {
+        SocketAddress local;
+        local.length = static_cast<socklen_t>(local.bytes.size());
+        if (::getsockname(call.socket.fd.get(), reinterpret_cast<sockaddr*>(local.bytes.data()),
+                          &local.length) == 0)
+            look_ups.expect(local.port(), asker_of(context));
+    }
+    finish(context, call.socket, 0, 0, error);
+}
+
+/// The sentence for a denied address that no look-up bound.
+std::string why_unbound(const NetworkCall& context, const rules::Endpoint& endpoint) {
+    if (context.network.look_ups == nullptr) return {};
+    const std::string name = context.network.look_ups->refused_name(endpoint.address);
+    if (name.empty()) return {};
+    return "an address for special use, which " + name +
+           " was answered with: a rule must name both host and address";
+}
+
+/// An answer to the question about the look-up is one to the connect, too: on any port, unless the rule that
+/// asks singles ports out.
+std::optional<Questioned> answered_at_look_up(NetworkCall& context, const rules::Endpoint& endpoint,
+                                              const rules::Verdict& verdict) {
+    if (verdict.action != rules::Action::ask || endpoint.names.empty() || context.network.look_ups == nullptr)
+        return std::nullopt;
+    if (verdict.rule != nullptr && !verdict.rule->when.port.empty()) return std::nullopt;
+    const std::vector<std::string> names(endpoint.names.begin(), endpoint.names.end());
+    const auto answer = context.network.look_ups->answered(asker_of(context), names);
+    if (!answer) return std::nullopt;
+    Questioned result{.parked = false, .verdict = verdict, .reason = {}};
+    result.verdict.action = answer->action;
+    result.verdict.decided_by = answer->by;
+    context.question = answer->question;
+    return result;
+}
+
 void connect_internet(NetworkCall& context, Connecting& call) {
-    const auto endpoint = endpoint_of(call.address, call.socket.kind, Role::destination);
+    auto endpoint = endpoint_of(call.address, call.socket.kind, Role::destination);
     // Dissolving an association (AF_UNSPEC) reaches nobody. The kernel itself refuses an address that names
     // no endpoint.
     const bool dissolves = call.address.family() == AF_UNSPEC && call.address.length >= sizeof(sa_family_t);
     if (dissolves || !endpoint) return connect_unchecked(context, call.socket, call.address);
+    names::Service* const look_ups = context.network.look_ups;
+    const bool stream = call.socket.kind.type == SOCK_STREAM;
+    // A socket of the room reaches nothing that would have to be judged.
+    if (look_ups != nullptr && !stream && look_ups->holds(call.socket.fd.get()))
+        return connect_unchecked(context, call.socket, call.address);
+    const auto names = look_ups == nullptr ? nullptr : look_ups->names_of(endpoint->address);
+    if (names) endpoint->names = *names;
     Subject subject;
     subject.operations = Operation::connect;
     subject.object = *endpoint;
     const rules::Verdict verdict = evaluate(context, subject);
+    if (stream && is_look_up(context, *endpoint, verdict)) return connect_name_server(context, call);
     if (restricted(context, subject, verdict)) {
         if (const int error = refused_connect(call.socket, call.address))
             return refuse(context, call.socket, error);
     }
-    const Decision decision = decide_with(context, subject, verdict);
+    const std::string why = verdict.action == rules::Action::deny ? why_unbound(context, *endpoint) : "";
+    const auto answered = answered_at_look_up(context, *endpoint, verdict);
+    const Decision decision = answered       ? decide_with(context, subject, *answered)
+                              : !why.empty() ? decide_with(context, subject, Questioned{false, verdict, why})
+                                             : decide_with(context, subject, verdict);
     if (!decision.allowed()) return refuse(context, call.socket, decision.error);
     make_destination_concrete(call.address);
+    if (stream && names && goes_through_front(context, subject, verdict))
+        return connect_through_front(context, call.socket, call.address, subject, names, decision.sequence);
     connect_judged(context, call.socket, call.address, subject, decision.sequence);
 }
 

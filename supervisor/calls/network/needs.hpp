@@ -5,16 +5,30 @@
 
 #include "supervisor/calls/call.hpp"
 #include "supervisor/calls/network/bound_names.hpp"
+#include "supervisor/names/asker.hpp"
+
+namespace callgate::front {
+class TlsFront;
+}
+
+namespace callgate::names {
+class Service;
+}
 
 namespace callgate::calls {
 
 struct NetworkNeeds {
     std::shared_mutex& names;  // FileNeeds::names
     BoundNames bound_names{};
+    names::Service* look_ups = nullptr;  // null: no look-up is decided
+    front::TlsFront* front = nullptr;    // null: the names of TLS servers are not checked
 };
 
 struct NetworkCall : Call {
     NetworkNeeds& network;
 };
+
+/// The calling process, as look-ups know it: a program's threads look names up for each other.
+[[nodiscard]] names::Asker asker_of(NetworkCall& context);
 
 }  // namespace callgate::calls

@@ -10,10 +10,10 @@ using rules::Operation;
 constexpr std::uint64_t file_rights = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE |
                                       LANDLOCK_ACCESS_FS_READ_FILE | agent::landlock::fs_truncate;
 // Rights to make devices are never granted. callgate runs its target without capabilities, and a whiteout
-// counts as a device too.
+// counts as a device too. Symbolic links are made, moved and linked by callgate alone, which knows the names
+// that none may have (rules/plan/link_names.hpp).
 constexpr std::uint64_t make_rights = LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
-                                      LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |
-                                      LANDLOCK_ACCESS_FS_MAKE_SYM;
+                                      LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO;
 
 }  // namespace
 

@@ -16,6 +16,8 @@
 
 namespace callgate::enforce {
 
+struct RefusedKind;  // refused_calls.hpp
+
 /// A test of one argument, of which only the bits of `mask` count. Comparisons are unsigned. `low` compares
 /// the low 32 bits only (int arguments: docs/dev/kernel-facts.md 40).
 struct ArgumentTest {
@@ -43,6 +45,7 @@ struct FilterRule {
     std::vector<ArgumentTest> tests;
     Disposition then;
     std::uint32_t last = 0;  // the rule is for the numbers from `call` to `last`; 0: for `call` alone
+    const RefusedKind* refused = nullptr;  // a refusal that is put on record; the compiler ignores it
 };
 
 struct FilterSpec {

@@ -33,17 +33,6 @@ std::uint64_t tasks_of_user(uid_t user) {
     return count;
 }
 
-std::string size_text(std::uint64_t bytes) {
-    std::string_view units = "KMGT";
-    std::string unit;
-    while (bytes != 0 && bytes % 1024 == 0 && !units.empty()) {
-        bytes /= 1024;
-        unit = units.front();
-        units.remove_prefix(1);
-    }
-    return std::to_string(bytes) + unit;
-}
-
 std::string time_text(std::chrono::milliseconds time) {
     return time.count() % 1000 == 0 ? std::to_string(time.count() / 1000) + "s"
                                     : std::to_string(time.count()) + "ms";
@@ -81,6 +70,17 @@ std::vector<agent::Limit> process_limits(const rules::Limits& limits) {
     return list;
 }
 
+std::string size_text(std::uint64_t bytes) {
+    std::string_view units = "KMGT";
+    std::string unit;
+    while (bytes != 0 && bytes % 1024 == 0 && !units.empty()) {
+        bytes /= 1024;
+        unit = units.front();
+        units.remove_prefix(1);
+    }
+    return std::to_string(bytes) + unit;
+}
+
 std::optional<std::string> exceeded_text(Outcome outcome, const rules::Limits& limits) {
     if (outcome == Outcome::timeout && limits.wall) return "ended by --timeout " + time_text(*limits.wall);
     if (outcome == Outcome::idle_timeout && limits.idle)
@@ -94,6 +94,7 @@ std::optional<std::string> exceeded_text(Outcome outcome, const rules::Limits& l
         return "ended: more processor time was used than --cpu " + time_text(*limits.cpu);
     if (outcome == Outcome::disk && limits.disk)
         return "ended: more was added to the work directory than --disk " + size_text(*limits.disk);
+    if (outcome == Outcome::log_full) return "ended: the audit log is full (--audit-limit)";
     return std::nullopt;
 }
 

@@ -25,6 +25,9 @@ struct TreePeak {
 /// cannot use much more processor time than `cpu`.
 [[nodiscard]] std::vector<agent::Limit> process_limits(const rules::Limits& limits);
 
+/// "512M"
+[[nodiscard]] std::string size_text(std::uint64_t bytes);
+
 /// "ended: more memory was used than --memory 512M", if a limit led to this outcome.
 [[nodiscard]] std::optional<std::string> exceeded_text(Outcome outcome, const rules::Limits& limits);
 

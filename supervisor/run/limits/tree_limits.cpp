@@ -2,12 +2,16 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <stdexcept>
 #include <system_error>
 
+#include "base/process/spawn.hpp"
+#include "base/test_switch.hpp"
 #include "supervisor/run/limits/disk_usage.hpp"
 
 namespace callgate::limits {
@@ -87,7 +91,11 @@ void TreeLimits::run() {
     while (!ending_) {
         lock.unlock();
         Wait next = Wait::max();
-        const std::optional<Outcome> outcome = look(next);
+        std::optional<Outcome> outcome;
+        {
+            const std::lock_guard reading(reading_);
+            outcome = look(next);
+        }
         if (outcome) return end(*outcome);
         lock.lock();
         changed_.wait_for(lock, next, [this] { return ending_; });
@@ -101,7 +109,51 @@ void TreeLimits::end(Outcome outcome) {
     // The tree grows until it is stopped, so this thread stops it without waiting for the loop.
     signal_descendants(settings_.guardian, {SIGSTOP});
     meter_.read();
-    peak_.memory = std::max(peak_.memory, meter_.memory());
+    const std::uint64_t shared = shared_memory_of_host();
+    const std::uint64_t gained = shared > shared_at_start_ ? shared - shared_at_start_ : 0;
+    peak_.memory = std::max(peak_.memory, meter_.memory(gained));
+}
+
+void TreeLimits::stand_in() {
+    auto pipe = make_pipe();
+    if (!pipe || !check_enabled("limits-while-stopped")) return;
+    const pid_t supervisor = ::getpid();
+    {
+        const std::lock_guard reading(reading_);
+        stand_in_ = ::fork();
+    }
+    if (stand_in_ == 0) run_as_stand_in(supervisor, pipe->write.release());
+    if (stand_in_ > 0) found_ = std::move(pipe->read);
+}
+
+/// It must keep neither the listener nor an end of the guardian's pipes, so that the end of the supervisor is
+/// seen as without it. A group of its own keeps the job's stop away from it.
+void TreeLimits::run_as_stand_in(pid_t supervisor, int result) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::setpgid(0, 0);
+    const int kept = ::dup2(result, 0);
+    ::close_range(1, ~0U, 0);
+    if (kept != 0 || ::getppid() != supervisor) ::_exit(0);
+    for (;;) {
+        Wait next = latest;
+        if (const std::optional<Outcome> outcome = look(next)) {
+            signal_descendants(settings_.guardian, {SIGSTOP});
+            if (::write(0, &*outcome, sizeof *outcome) == sizeof *outcome) ::kill(supervisor, SIGCONT);
+            ::_exit(0);
+        }
+        std::this_thread::sleep_for(std::min<Wait>(next, latest));
+    }
+}
+
+void TreeLimits::end_stand_in() {
+    if (stand_in_ <= 0) return;
+    ::kill(stand_in_, SIGKILL);
+    while (::waitpid(stand_in_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    stand_in_ = -1;
+    Outcome outcome{};
+    const UniqueFd found = std::move(found_);
+    if (::read(found.get(), &outcome, sizeof outcome) == sizeof outcome) settings_.exceeded(outcome);
 }
 
 /// Groups are asked each time, which costs next to nothing; the tree is read when that is due.
@@ -162,7 +214,7 @@ bool TreeLimits::memory_exceeded(const TreeUsage& usage, Wait& next) {
         const std::uint64_t gained = shared > shared_at_start_ ? shared - shared_at_start_ : 0;
         const bool doubtful = used + gained > limit;
         const std::uint64_t most = used + gained;
-        if (doubtful) used = meter_.memory();
+        if (doubtful) used = meter_.memory(gained);
         if (last_reading_ != Clock::time_point{} && most > last_memory_ && now > last_reading_) {
             const double seconds = std::chrono::duration<double>(now - last_reading_).count();
             if (seconds > 1e-3)

@@ -4,6 +4,9 @@
 // next reading comes when the limit could be reached at the fastest growth that was seen, taken as at least
 // 500 MB/s. It never comes later than a second, nor sooner than 2 ms. The target can overshoot a limit
 // between two readings; docs/limits.md has measurements.
+//
+// While callgate is stopped with its command, the rest of the tree may go on. A process of its own then reads
+// in the thread's place, and continues callgate where a limit is exceeded.
 #pragma once
 
 #include <chrono>
@@ -16,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/unique_fd.hpp"
 #include "rules/model/limits.hpp"
 #include "supervisor/run/limits/control_group.hpp"
 #include "supervisor/run/limits/held.hpp"
@@ -55,11 +59,18 @@ public:
     [[nodiscard]] std::optional<Outcome> group_reached() const;
     [[nodiscard]] TreePeak peak() const { return peak_; }
 
+    /// Right before this process stops: forks the process that reads meanwhile. Main thread, with all signals
+    /// handled by descriptor. Without a process for it the limits wait until callgate goes on.
+    void stand_in();
+    /// Right after: ends that process, and reports what it has found.
+    void end_stand_in();
+
 private:
     using Clock = std::chrono::steady_clock;
     using Wait = std::chrono::nanoseconds;
 
     void run();
+    [[noreturn]] void run_as_stand_in(pid_t supervisor, int result);
     void end(Outcome outcome);
     /// The outcome, if a limit is exceeded; else `next` is the time until the next look.
     std::optional<Outcome> look(Wait& next);
@@ -89,6 +100,10 @@ private:
     std::condition_variable changed_;
     bool ending_ = false;
     std::thread thread_;
+
+    std::mutex reading_;  // a reading is under way: what it changes must be whole when it is copied
+    pid_t stand_in_ = -1;
+    UniqueFd found_;  // the outcome that the process has found; read end
 };
 
 }  // namespace callgate::limits

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -14,7 +16,9 @@
 #include <string_view>
 
 #include "base/directory.hpp"
+#include "base/test_switch.hpp"
 #include "base/unique_fd.hpp"
+#include "supervisor/run/limits/disk_usage.hpp"
 
 namespace callgate::limits {
 
@@ -52,36 +56,86 @@ std::uint64_t number_of(std::string_view text, std::string_view key) {
     return 0;
 }
 
+std::string of_thread(pid_t pid, pid_t thread, const char* what) {
+    return of_process(pid, "task/") + std::to_string(thread) + "/" + what;
+}
+
+/// Calls `visit` with the numbers of the process's threads.
+template <typename Visit>
+void for_each_thread(pid_t pid, Visit visit) {
+    const Directory tasks(::opendir(of_process(pid, "task").c_str()));
+    while (const dirent* entry = tasks ? ::readdir(tasks.get()) : nullptr) {
+        if (const int thread = std::atoi(entry->d_name); thread > 0) visit(thread);
+    }
+}
+
+/// The resident pages of a process whose first thread has ended: the kernel shows them with the others only.
+std::uint64_t pages_of_others(pid_t pid, pid_t& thread) {
+    std::uint64_t pages = 0;
+    for_each_thread(pid, [&](pid_t one) {
+        if (one == pid || pages != 0) return;
+        std::array<char, 4096> buffer;
+        std::string_view text = read_start(of_thread(pid, one, "statm"), buffer);
+        text.remove_prefix(std::min(text.find(' '), text.size()));
+        text.remove_prefix(std::min<std::size_t>(1, text.size()));
+        std::from_chars(text.data(), text.data() + text.size(), pages);
+        if (pages != 0) thread = one;
+    });
+    return pages;
+}
+
+/// The place of POSIX shared memory and semaphores (shm_overview(7)).
+const std::string shared_memory_place = "/dev/shm";
+
+std::uint64_t named_shared_memory() { return disk_usage({shared_memory_place}).value_or(0); }
+
 /// Unlinked files and memory files that are open, each counted once.
 class OpenFiles {
 public:
     explicit OpenFiles(const std::vector<dev_t>& devices) : devices_(devices) {}
 
-    void add_process(pid_t pid) {
-        const std::string path = of_process(pid, "fd");
-        const Directory directory(::opendir(path.c_str()));
-        if (!directory) return;
-        while (const dirent* entry = ::readdir(directory.get())) {
-            if (entry->d_name[0] != '.') add(::dirfd(directory.get()), entry->d_name);
-        }
+    /// Each thread may have descriptors of its own (CLONE_FILES, clone(2)).
+    void add_process(pid_t pid, bool several) {
+        if (!several || !check_enabled("memory-of-threads")) return add_all(of_process(pid, ""));
+        for_each_thread(pid, [&](pid_t thread) { add_all(of_thread(pid, thread, "")); });
     }
     [[nodiscard]] const HiddenBytes& bytes() const { return bytes_; }
 
 private:
-    void add(int directory, const char* name) {
+    void add_all(const std::string& of) {
+        const Directory directory(::opendir((of + "fd").c_str()));
+        if (!directory) {
+            bytes_.unlisted |= errno == EACCES && check_enabled("memory-not-dumpable");
+            return;
+        }
+        while (const dirent* entry = ::readdir(directory.get())) {
+            if (entry->d_name[0] != '.') add(::dirfd(directory.get()), entry->d_name, of);
+        }
+    }
+    void add(int directory, const char* name, const std::string& of) {
         struct stat status {};
         // stat(2) of the link asks only for the open inode; wanted are regular files without a name.
-        if (::fstatat(directory, name, &status, 0) != 0) return;
+        if (::fstatat(directory, name, &status, 0) != 0) {
+            bytes_.unlisted |= errno == EACCES && check_enabled("memory-not-dumpable");
+            return;
+        }
+        if (S_ISSOCK(status.st_mode)) return add_in_flight(of + "fdinfo/" + name);
         if (!S_ISREG(status.st_mode) || status.st_nlink != 0) return;
         if (!counted_.emplace(status.st_dev, status.st_ino).second) return;
         const auto size = static_cast<std::uint64_t>(status.st_blocks) * tree_block_size;
         std::array<char, 16> link{};
         const ssize_t length = ::readlinkat(directory, name, link.data(), link.size());
         const std::string_view target(link.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
-        if (target.starts_with("/memfd:"))
+        if (target.starts_with("/memfd:") || target.starts_with("/dev/shm/"))
             bytes_.memory += size;
         else if (std::find(devices_.begin(), devices_.end(), status.st_dev) != devices_.end())
             bytes_.unnamed += size;
+    }
+    /// The kernel says how many descriptors wait in a unix socket, not which (unix_show_fdinfo, af_unix.c).
+    void add_in_flight(const std::string& information) {
+        if (bytes_.unlisted || !check_enabled("memory-in-flight")) return;
+        std::array<char, 4096> buffer;
+        bytes_.unlisted = number_of(read_start(information, buffer), "scm_fds") != 0;
     }
 
     const std::vector<dev_t>& devices_;
@@ -112,7 +166,8 @@ std::uint64_t segments(const agent::CreatedIpc& made) {
 
 }  // namespace
 
-TreeMeter::TreeMeter(pid_t guardian, const agent::CreatedIpc& made) : guardian_(guardian), made_(made) {}
+TreeMeter::TreeMeter(pid_t guardian, const agent::CreatedIpc& made)
+    : guardian_(guardian), made_(made), named_at_start_(named_shared_memory()) {}
 
 TreeUsage TreeMeter::read() {
     TreeUsage usage;
@@ -123,7 +178,13 @@ TreeUsage TreeMeter::read() {
     for_each_descendant(guardian_, [&](const Process& process) {
         Seen& seen = seen_[{process.pid, process.start_time}];
         seen.ticks = process.ticks;
-        seen.resident = process.resident_pages * page_size;
+        seen.threads = process.threads;
+        seen.thread = process.pid;
+        std::uint64_t pages = process.resident_pages;
+        const bool first_ended = process.alive() && (process.state == 'Z' || process.state == 'X');
+        if (first_ended && check_enabled("memory-of-first"))
+            pages = pages_of_others(process.pid, seen.thread);
+        seen.resident = pages * page_size;
         seen.current = true;
         own += process.ticks;
         reaped += process.children_ticks;
@@ -147,21 +208,27 @@ TreeUsage TreeMeter::read() {
     return usage;
 }
 
-std::uint64_t TreeMeter::memory() const {
+std::uint64_t TreeMeter::memory(std::uint64_t gained) const {
     std::uint64_t bytes = 0, shared = 0;
     std::array<char, 4096> buffer;
     for (const auto& [identity, seen] : seen_) {
-        const std::string_view text = read_start(of_process(identity.first, "smaps_rollup"), buffer);
+        const std::string_view text =
+            read_start(of_thread(identity.first, seen.thread, "smaps_rollup"), buffer);
         if (text.empty()) {
             // The process has ended, or its maps cannot be read.
             const auto now = read_process(identity.first);
-            if (now && now->start_time == identity.second) bytes += now->resident_pages * page_size;
+            if (now && now->start_time == identity.second) bytes += seen.resident;
             continue;
         }
         bytes += number_of(text, "Pss") * 1024;
         shared += number_of(text, "Pss_Shmem") * 1024;
     }
-    const std::uint64_t hidden_bytes = hidden({}).memory;
+    const HiddenBytes found = hidden({});
+    std::uint64_t hidden_bytes = found.memory;
+    if (const std::uint64_t named = named_shared_memory();
+        named > named_at_start_ && check_enabled("memory-named"))
+        hidden_bytes += named - named_at_start_;
+    if (found.unlisted) hidden_bytes = std::max(hidden_bytes, gained);
     return bytes + (hidden_bytes > shared ? hidden_bytes - shared : 0);
 }
 
@@ -178,7 +245,7 @@ std::uint64_t TreeMeter::written() {
 
 HiddenBytes TreeMeter::hidden(const std::vector<dev_t>& devices) const {
     OpenFiles files(devices);
-    for (const auto& [identity, seen] : seen_) files.add_process(identity.first);
+    for (const auto& [identity, seen] : seen_) files.add_process(identity.first, seen.threads > 1);
     HiddenBytes bytes = files.bytes();
     bytes.memory += segments(made_);
     return bytes;

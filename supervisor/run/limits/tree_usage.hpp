@@ -1,9 +1,12 @@
 // Usage of a run's whole tree, as /proc shows it: processes, memory, processor time, written bytes.
 //
 // The target controls how many processes there are, how short they live, and whether their deaths are waited
-// for. It also chooses the place of its bytes: mapped memory, memory files (memfd_create(2)) that it does not
-// map, System V segments, unlinked files. Each is counted once. A process that lives and dies between two
-// readings is not seen if its parent does not wait for it (docs/limits.md).
+// for. It also chooses the place of its bytes: mapped memory, memory files (memfd_create(2)), System V
+// segments, files in /dev/shm, unlinked files. Each is counted once, mapped or not.
+//
+// Some files can be listed nowhere: those in flight (SCM_RIGHTS, unix(7)), and those of a process that is not
+// dumpable (prctl(2)). While there are such, all that the host gained since the start counts. A process
+// that lives and dies between two readings is not seen if its parent does not wait for it (docs/limits.md).
 #pragma once
 
 #include <sys/types.h>
@@ -29,6 +32,7 @@ struct TreeUsage {
 struct HiddenBytes {
     std::uint64_t memory = 0;   // in memory files and System V segments, mapped or not
     std::uint64_t unnamed = 0;  // in unlinked files on the given devices
+    bool unlisted = false;      // there may be more memory files than can be listed
 };
 
 /// Reads /proc, and remembers processes that have ended. Used by one thread.
@@ -40,8 +44,9 @@ public:
     /// Reads /proc once. The other functions concern the processes that it saw.
     TreeUsage read();
     /// Bytes of memory with the hidden ones; shared pages count by share (Pss of smaps_rollup, proc(5)). A
-    /// process whose maps cannot be read counts with its resident bytes.
-    [[nodiscard]] std::uint64_t memory() const;
+    /// process whose maps cannot be read counts with its resident bytes. `gained`: bytes of shared memory
+    /// that the host has more than at the start.
+    [[nodiscard]] std::uint64_t memory(std::uint64_t gained) const;
     /// Bytes that living processes and those that ended since have written (wchar of /proc/PID/io).
     std::uint64_t written();
     /// `devices`: unlinked files on these devices count.
@@ -50,11 +55,13 @@ public:
 private:
     using Identity = std::pair<pid_t, std::uint64_t>;
     struct Seen {
-        std::uint64_t ticks = 0, resident = 0, written = 0;
+        std::uint64_t ticks = 0, resident = 0, written = 0, threads = 1;
         bool current = false;
+        pid_t thread = 0;  // the process's first thread that lives; its own number mostly
     };
     pid_t guardian_;
     const agent::CreatedIpc& made_;
+    const std::uint64_t named_at_start_;  // bytes in /dev/shm
     std::map<Identity, Seen> seen_;
     std::uint64_t ended_ticks_ = 0, ended_written_ = 0;
     std::uint64_t max_ticks_ = 0;

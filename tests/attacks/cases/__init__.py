@@ -11,10 +11,12 @@ import dataclasses
 import fnmatch
 from types import ModuleType
 
-from cases import (host_sockets, memory_races, name_races, network, other_doors, person, strangers, supervisor)
+from cases import (costs, host_sockets, later, links, memory_races, name_races, network, other_doors, outside_processes, person,
+                   stops, supervisor)
 from cases.case import Case
 
-MODULES = (memory_races, name_races, other_doors, strangers, network, host_sockets, supervisor, person)
+MODULES = (memory_races, name_races, other_doors, links, outside_processes, network, host_sockets, supervisor, stops, person, costs,
+           later)
 
 
 def collect(modules: tuple[ModuleType, ...]) -> dict[str, Case]:

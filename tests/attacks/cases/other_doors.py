@@ -53,7 +53,8 @@ PRIVILEGED = {
 # Arguments that the filter refuses: setsockopt and ioctl.
 OPTIONS = ("addrform", "old_routing", "old_options", "flow_label", "routing")
 REQUESTS = ("console", "userfaultfd", "add_key", "remove_key", "snapshot", "snapshot2", "destroy", "destroy2", "subvolume", "subvolume2", "version",
-            "ext4_version", "verity", "policy", "fat", "subvolume_flags", "received")
+            "ext4_version", "verity", "policy", "fat", "subvolume_flags", "received",
+            "discipline")
 # Calls that the kernel refuses by itself must be refused on behalf too.
 NATIVE = {"protected_file": StickyFile(), "protected_link": StickyLink(), "other_user": OtherUser()}
 

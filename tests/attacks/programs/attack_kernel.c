@@ -138,6 +138,12 @@ MODE(tiocsti) {
     if (fd < 0) return refused("/dev/tty");
     return done(syscall(SYS_ioctl, fd, 0x5412L, &byte), "TIOCSTI");
 }
+MODE(request_discipline) {
+    const int null_discipline = 27;
+    int master = posix_openpt(O_RDWR | O_NOCTTY);
+    if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0) return refused("a terminal");
+    return done(ioctl(master, TIOCSETD, &null_discipline), "TIOCSETD");
+}
 MODE(tiocsti_stdin) {
     char byte = '#';
     return done(syscall(SYS_ioctl, 0, 0x5412L, &byte), "TIOCSTI");

@@ -1,6 +1,6 @@
-/* One call each on System V objects and message queues: a stranger's of the same user, or the program's own.
+/* One call each on System V objects and message queues: another process's of the same user, or the program's own.
  *
- *   attack_objects MODE NUMBER NAME SHM SEM MSG     a stranger's: key, queue's name and ids are given
+ *   attack_objects MODE NUMBER NAME SHM SEM MSG     another process's: key, queue's name and ids are given
  *   attack_objects MODE NUMBER NAME                 its own, made here with content
  *
  * Prints what it read. Exit 0: reached. The test looks at the objects from outside.

@@ -77,7 +77,6 @@ private:
 struct TestMachine {
     MemoryTree tree;
     std::map<std::string, std::string> rule_files;
-    std::map<std::string, std::vector<IpAddress>> hosts;
     std::map<std::string, unsigned long> links;
     std::string workdir = "/home/u/work", home = "/home/u", tmp = "/tmp/callgate-1000-k3f9",
                 config = "/home/u/.config/callgate";
@@ -102,10 +101,6 @@ struct TestMachine {
             return found->second;
         };
         context.canonical = [this](const std::string& path) { return tree.canonical(path); };
-        context.resolve = [this](const std::string& host) {
-            const auto found = hosts.find(host);
-            return found == hosts.end() ? std::vector<IpAddress>{} : found->second;
-        };
         context.link_count = [this](const std::string& path) {
             const auto found = links.find(path);
             return found == links.end() ? 1UL : found->second;

@@ -31,13 +31,13 @@ const RULES = DATA.rules.map(([text, allowed, refused, would]) => ({name: STRING
 
 // Columns; time and sequence stand in the data as steps from the call before.
 const CALLS = (() => {
-  const {time, sequence, kind, object} = DATA.calls;
+  const {time, sequence, kind, object, count} = DATA.calls;
   for (let at = 1; at < time.length; ++at) {
     time[at] += time[at - 1];
     sequence[at] += sequence[at - 1];
   }
   return {time: Float64Array.from(time), sequence, kind: Int32Array.from(kind), object: Int32Array.from(object),
-    length: time.length};
+    count: Float64Array.from(count), length: time.length};
 })();
 delete DATA.calls;
 
@@ -129,9 +129,9 @@ function apply() {
     if (!kinds[kind] || !objects[object]) continue;
     for (const hit of hits) if (!hit.kinds[kind] && !hit.objects[object]) continue next;
     rows[length++] = at;
-    counts.kinds[kind] += 1;
-    counts.objects[object * 3 + KINDS[kind].outcome] += 1;
-    counts.total[KINDS[kind].outcome] += 1;
+    counts.kinds[kind] += CALLS.count[at];
+    counts.objects[object * 3 + KINDS[kind].outcome] += CALLS.count[at];
+    counts.total[KINDS[kind].outcome] += CALLS.count[at];
   }
   return {rows: rows.subarray(0, length), counts, words, processes, objects};
 }

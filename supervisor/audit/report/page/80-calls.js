@@ -74,7 +74,8 @@ function callCells(call) {
     el("span", {class: "time mono"}, moment(CALLS.time[call])),
     el("span", null, el("span", {class: "verdict " + OUTCOMES[kind.outcome].css}, verdictText(kind))),
     el("span", {class: "op"}, kind.operation),
-    el("span", {class: "object"}, name(objectText(OBJECTS[CALLS.object[call]]), {longest: 200})),
+    el("span", {class: "object"}, name(objectText(OBJECTS[CALLS.object[call]]), {longest: 200}),
+      CALLS.count[call] > 1 ? el("span", {class: "quiet"}, " \u00d7" + count(CALLS.count[call])) : null),
     el("span", {class: "rule"}, kind.rule ? name(ruleText(kind.rule), {longest: 60}) : el("i", null, kind.by)),
     el("span", {class: "program"}, name(baseName(kind.program) || "?", {longest: 40}), " ", el("span", {class: "quiet"}, String(process.pid || ""))));
 }

@@ -66,7 +66,7 @@ class NotNamed(Inherited):
 
 
 class Giver:
-    """A stranger that gives every caller the descriptor of a file or directory."""
+    """An outside process that gives every caller the descriptor of a file or directory."""
 
     def __init__(self, box: harness.Box, path: Path, given: Path, flags: int) -> None:
         self.socket = socket.socket(socket.AF_UNIX)

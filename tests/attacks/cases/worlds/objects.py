@@ -1,4 +1,4 @@
-"""System V objects and message queues of a stranger of the same user: found by key or name, read, changed, removed."""
+"""System V objects and message queues of an outside process of the same user: found by key or name, read, changed, removed."""
 from __future__ import annotations
 
 import dataclasses
@@ -39,7 +39,7 @@ def own_names(box: harness.Box, turn: str) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class UserObject(Attack):
-    """`attack_objects MODE`: reads or finds what is a stranger's, or changes it."""
+    """`attack_objects MODE`: reads or finds what is an outside process's, or changes it."""
 
     mode: str
     looks: bool = False  # nothing is changed: what is printed counts

@@ -101,9 +101,9 @@ class OuterTerminal(Attack):
         return check({"the control did not write there": b"FORGED" not in seen}, "written", f"{line}\n{seen!r}")
 
     def held(self, scene: Scene) -> Outcome:
-        seen, line = self.play(scene, "tty")
+        seen, line = self.play(scene, "auto")
         return check({"it was written to": b"FORGED" in seen}, "refused", f"{line}\n{seen!r}")
 
     def twin(self, scene: Scene) -> Outcome:
-        seen, line = self.play(scene, "tty")
+        seen, line = self.play(scene, "auto")
         return check({"the run's own terminal was not written to": b"own0" not in seen}, "own written", f"{line}\n{seen!r}")

@@ -1,4 +1,4 @@
-"""Processes outside the run: a stranger of the same user, and callgate's own two."""
+"""Processes outside the run: another one of the same user, and callgate's own two."""
 from __future__ import annotations
 
 import dataclasses
@@ -28,10 +28,10 @@ def outside_state(pid: int) -> dict[str, object]:
 
 
 class Victim:
-    """A stranger of the same user (programs/prog_victim.c), in a session of its own."""
+    """An outside process of the same user (programs/prog_victim.c), in a session of its own."""
 
     def __init__(self, box: harness.Box) -> None:
-        place = box.directory(box.root / "stranger")
+        place = box.directory(box.root / "outside")
         box.file(place / "secret", SECRET)
         self.process = box.start([box.program("prog_victim"), SECRET.decode(), str(place / "held")], cwd=place, stdin=subprocess.PIPE,
                                  stdout=subprocess.PIPE, start_new_session=True, bufsize=0,
@@ -58,7 +58,7 @@ class Victim:
 
 
 @dataclasses.dataclass(frozen=True)
-class Stranger(Attack):
+class OutsideProcess(Attack):
     """`attack_outside MODE PID ADDRESS NUMBER`.
 
     goal: "look" (the secret, or `reached`, is printed), "touch" (the victim is changed). `twin_mode`: where no own child has what
@@ -107,7 +107,7 @@ class Stranger(Attack):
         finally:
             victim.end()
         return check({
-            f"the stranger was changed: {before} → {after}": after != before,
+            f"the outside process was changed: {before} → {after}": after != before,
             "the secret was printed": SECRET in result.out or b"reached" in result.out,
             "the call succeeded": result.code == 0 and not self.succeeds,
         }, f"exit {result.code}", result.describe())
@@ -119,7 +119,7 @@ class Stranger(Attack):
 
 
 @dataclasses.dataclass(frozen=True)
-class RealTime(Stranger):
+class RealTime(OutsideProcess):
     """A victim of real-time priority, which its own user may lower: only root can put it there."""
 
     def victim(self, scene: Scene) -> Victim:

@@ -56,21 +56,21 @@ TEST_CASE("a process is read whatever it calls itself") {
 }
 
 TEST_CASE("a number that was given anew while /proc was read makes nobody a child") {
-    Process root, ours, stranger;
+    Process root, ours, outside;
     root.pid = 10;
     root.start_time = 100;
     ours.pid = 11;
     ours.parent = 10;
     ours.start_time = 300;
-    stranger.pid = 12;
-    stranger.parent = 11;  // read when 11 was another process
-    stranger.start_time = 200;
+    outside.pid = 12;
+    outside.parent = 11;  // read when 11 was another process
+    outside.start_time = 200;
     Family family(root);
     REQUIRE(family.holds_parent_of(ours));
     family.add(ours);
-    CHECK_FALSE(family.holds_parent_of(stranger));
-    stranger.start_time = 300;
-    CHECK(family.holds_parent_of(stranger));
+    CHECK_FALSE(family.holds_parent_of(outside));
+    outside.start_time = 300;
+    CHECK(family.holds_parent_of(outside));
 }
 
 TEST_CASE("descendants are those of the root alone, and zombies are not counted") {

@@ -49,12 +49,13 @@ TEST_CASE("a tree of files, links and pipes is removed, and what the links lead 
     CHECK(remove_tree(tree).has_value());  // a tree that is gone counts as removed
 }
 
-TEST_CASE("a symbolic link in the tree's place is not followed") {
+TEST_CASE("a symbolic link in the tree's place is removed and not followed") {
     TemporaryDirectory directory;
     REQUIRE(::mkdir((directory / "real").c_str(), 0700) == 0);
     std::ofstream(directory / "real/kept") << "kept\n";
     REQUIRE(::symlink((directory / "real").c_str(), (directory / "link").c_str()) == 0);
     CHECK(remove_tree(directory / "link").has_error());
+    CHECK_FALSE(exists(directory / "link"));
     CHECK(contents(directory / "real/kept") == "kept\n");
 }
 

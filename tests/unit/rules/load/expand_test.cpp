@@ -100,6 +100,22 @@ TEST_CASE("a directory that cannot be read keeps the glob") {
     CHECK(expand(tree, "/w/*/x/.env") == Texts{"/w/closed/x/.env"});
 }
 
+TEST_CASE("expanding sources leaves out installed packages, and nothing that a planted file names") {
+    MemoryTree tree;
+    for (const char* file :
+         {"/w/node_modules/a/x.key", "/w/a/node_modules/b/c/x.key", "/w/env/pyvenv.cfg",
+          "/w/env/lib/python3.11/site-packages/x.key", "/w/env/lib64/python3.11/site-packages/x.key",
+          "/w/env/x.key", "/w/env/lib/x.key", "/w/lib/python3.11/site-packages/x.key", "/w/src/x.key"})
+        tree.file(file);
+    Texts all;
+    Expander expander(tree);
+    for (const Glob& glob : expander.expand(compile("/w/**/*.key"), true).globs) all.push_back(glob.text());
+    std::sort(all.begin(), all.end());
+    CHECK(all ==
+          Texts{"/w/env/lib/x.key", "/w/env/x.key", "/w/lib/python3.11/site-packages/x.key", "/w/src/x.key"});
+    CHECK(expand(tree, "/w/**/*.key").size() == 8);
+}
+
 TEST_CASE("a symbolic link to a directory is found by name and never followed") {
     MemoryTree tree;
     tree.file("/elsewhere/.env");

@@ -48,14 +48,15 @@ Plan plan_of(const TestMachine& machine, const LoadedRules& loaded) {
 
 TEST_CASE("every profile of the contract is shipped, with a description") {
     for (const char* name : {"base", "agent", "python", "node", "rust", "go", "build", "git", "network",
-                             "java", "readonly", "open"}) {
+                             "java", "readonly", "open", "python+net", "node+net", "rust+net", "go+net", "java+net",
+                             "git+net", "shared-cache"}) {
         const auto all = shipped_profiles();
         const auto found =
             std::find_if(all.begin(), all.end(), [&](const ShippedProfile& one) { return one.name == name; });
         REQUIRE_MESSAGE(found != all.end(), name);
         CHECK(found->description.size() > 10);
     }
-    CHECK(shipped_profiles().size() == 12);
+    CHECK(shipped_profiles().size() == 19);
 }
 
 TEST_CASE("every shipped profile loads without a finding and its examples hold") {
@@ -99,7 +100,8 @@ TEST_CASE("profiles can be given together") {
 }
 
 TEST_CASE("the agent profile keeps system directories static and no hierarchy notify-only") {
-    const TestMachine machine = debian();
+    TestMachine machine = debian();
+    machine.tree.file("/home/u/work/src/main.py");
     const LoadedRules loaded = load_profile(machine, "agent", false);
     REQUIRE_MESSAGE(loaded.rules != nullptr, findings(loaded));
     const Plan plan = plan_of(machine, loaded);
@@ -152,7 +154,34 @@ TEST_CASE("secrets in the work directory that exist at start are denied, new one
     CHECK(decide(loaded, Operation::create, "/home/u/work/.git/objects/aa/bb") == Action::allow);
 }
 
-TEST_CASE("no profile restricts execution and none names a package registry") {
+TEST_CASE(
+    "what tools of the user run later is held at the root of the work directory, also where it is absent") {
+    TestMachine machine = debian();
+    machine.tree.file("/home/u/work/sub/.git/config");
+    machine.tree.file("/home/u/work/sub/.git/hooks/pre-commit.sample");
+    machine.tree.file("/home/u/work/linked/.git");
+    machine.tree.file("/home/u/work/node_modules/x/.vscode/settings.json");
+    machine.tree.file("/home/u/work/node_modules/x/test.key");
+    const LoadedRules loaded = load_profile(machine, "agent", false);
+    REQUIRE_MESSAGE(loaded.rules != nullptr, findings(loaded));
+    const std::string root = "/home/u/work/";
+    for (const char* name : {".git/hooks/pre-commit", ".git/commondir", ".hg/hgrc", ".jj/repo/config.toml",
+                             ".vscode/tasks.json", ".vscode", ".envrc", ".mcp.json", ".claude/settings.json",
+                             "mise.toml", ".gdbinit", "sub/.git/config", "sub/.git/hooks/post-checkout"}) {
+        CHECK_MESSAGE(decide(loaded, Operation::create, root + name) == Action::deny, name);
+        CHECK_MESSAGE(decide(loaded, Operation::read, root + name) == Action::allow, name);
+    }
+    CHECK(decide(loaded, Operation::modify, root + ".git") == Action::deny);
+    CHECK(decide(loaded, Operation::create, root + ".git") == Action::allow);
+    CHECK(decide(loaded, Operation::modify, root + "linked/.git") == Action::deny);
+    for (const char* name :
+         {".git/hooks", ".git/hooks/pre-commit.sample", ".git/branches", ".git/index", "package.json",
+          ".husky/pre-commit", "node_modules/x/.vscode/settings.json", "new/.envrc"})
+        CHECK_MESSAGE(decide(loaded, Operation::create, root + name) == Action::allow, name);
+    CHECK(decide(loaded, Operation::read, root + "node_modules/x/test.key") == Action::allow);
+}
+
+TEST_CASE("no profile restricts execution, and only those with +net name package registries") {
     const TestMachine machine = debian();
     for (const ShippedProfile& profile : shipped_profiles()) {
         const LoadedRules loaded = load_profile(machine, std::string(profile.name), false);
@@ -161,7 +190,7 @@ TEST_CASE("no profile restricts execution and none names a package registry") {
             const bool restricts =
                 rule.action != Action::allow && rule.operations.contains(Operation::execute);
             CHECK_MESSAGE(!restricts, rule.id);
-            CHECK_MESSAGE(rule.when.host.empty(), rule.id);
+            CHECK_MESSAGE((rule.when.host.empty() || profile.name.ends_with("+net")), rule.id);
         }
     }
 }

@@ -69,7 +69,8 @@ public:
     Conditions conditions() {
         Conditions made;
         if (chance(60)) fill(made.path, [&] { return path_glob(); });
-        if (chance(15)) fill(made.host, [&] { return HostPattern{"h", false, {address(), address()}}; });
+        if (chance(15))
+            fill(made.host, [&] { return chance(50) ? HostPattern{"h", false} : HostPattern{"*.s", true}; });
         if (chance(15)) fill(made.address, [&] { return block(); });
         if (chance(15)) fill(made.port, [&] { return ports(); });
         if (chance(20)) fill(made.unix_socket, [&] { return socket_glob(); });
@@ -100,9 +101,11 @@ public:
         const unsigned kind = below(4);
         bytes = kind == 3 ? socket_name() : path();
         Object object = FileObject{bytes, chance(10)};
-        if (kind == 2)
-            object =
-                Endpoint{address(), static_cast<std::uint16_t>(below(6)), static_cast<Protocol>(below(2))};
+        if (kind == 2) {
+            static const std::vector<std::string> names{"h", "a.s", "s", "x"};
+            object = Endpoint{address(), static_cast<std::uint16_t>(below(6)),
+                              static_cast<Protocol>(below(2)), std::span(names).subspan(below(4), below(2))};
+        }
         if (kind == 3) object = UnixObject{bytes, static_cast<UnixType>(below(3))};
         const OperationSet possible = kind < 2 ? file_operations : network_operations;
         return {OperationSet::from_bits(static_cast<int>(below(256))) & possible, object, program, arguments};
@@ -145,7 +148,8 @@ bool naive_holds(const Conditions& when, const Request& request, Operation opera
     bool port = when.port.empty();
     if (to != nullptr) {
         for (const HostPattern& one : when.host) {
-            for (const IpAddress& resolved : one.resolved) host = host || resolved == to->address;
+            for (const std::string& name : to->names)
+                host = host || (one.suffix ? name.ends_with(one.text.substr(1)) : name == one.text);
         }
         for (const Cidr& one : when.address) address = address || one.contains(to->address);
         for (const PortRange& one : when.port) port = port || one.contains(to->port);

@@ -73,27 +73,76 @@ TEST_CASE("addresses and ports must both hold") {
     CHECK(verdict(rules, endpoint("::2", 80)) == "deny default");
 }
 
-TEST_CASE("a host matches by the addresses that were found for it") {
+/// An endpoint that look-ups of these names gave. `names` must outlive it.
+Request named(const std::vector<std::string>& names, const char* to, std::uint16_t port) {
+    Endpoint end{address(to), port};
+    end.names = names;
+    return {Operation::connect, end, "", {}};
+}
+
+/// A look-up. `name` must outlive it.
+Request look_up(std::string_view name, std::string_view program = "") {
+    return {Operation::connect, HostName{name}, program, {}};
+}
+
+TEST_CASE("a host matches by the names of the address") {
     Rule packages = rule("packages", Action::allow, Operation::connect);
-    packages.when.host.push_back({"packages.example", false, {address("192.0.2.7"), address("2001:db8::7")}});
+    packages.when.host.push_back({"packages.example", false});
     packages.when.port = {{443, 443}};
-    Rule unresolved = rule("unresolved", Action::allow, Operation::connect);
-    unresolved.when.host.push_back({"*.example", true, {}});
-    const RuleSet rules = make({packages, unresolved});
-    CHECK(verdict(rules, endpoint("192.0.2.7", 443)) == "allow packages");
-    CHECK(verdict(rules, endpoint("2001:db8::7", 443)) == "allow packages");
-    CHECK(verdict(rules, endpoint("192.0.2.7", 80)) == "deny default");
-    CHECK(verdict(rules, endpoint("192.0.2.8", 443)) == "deny default");
+    Rule below = rule("below", Action::allow, Operation::connect);
+    below.when.host.push_back({"*.files.example", true});
+    const RuleSet rules = make({packages, below});
+    const std::vector<std::string> none, own{"packages.example"}, two{"x.test", "packages.example"},
+        sub{"a.b.files.example"}, apex{"files.example"}, like{"evilfiles.example"};
+    CHECK(verdict(rules, named(own, "192.0.2.7", 443)) == "allow packages");
+    CHECK(verdict(rules, named(two, "2001:db8::7", 443)) == "allow packages");
+    CHECK(verdict(rules, named(own, "192.0.2.7", 80)) == "deny default");
+    CHECK(verdict(rules, named(none, "192.0.2.7", 443)) == "deny default");
+    CHECK(verdict(rules, named(sub, "192.0.2.7", 1)) == "allow below");
+    CHECK(verdict(rules, named(apex, "192.0.2.7", 1)) == "deny default");
+    CHECK(verdict(rules, named(like, "192.0.2.7", 1)) == "deny default");
 }
 
 TEST_CASE("host and address together narrow each other") {
     Rule both = rule("both", Action::allow, Operation::connect);
-    both.when.host.push_back({"a.example", false, {address("10.0.0.1"), address("192.0.2.1")}});
+    both.when.host.push_back({"a.example", false});
     both.when.address = {block("192.0.2.0/24")};
     const RuleSet rules = make({both});
-    CHECK(verdict(rules, endpoint("192.0.2.1", 1)) == "allow both");
-    CHECK(verdict(rules, endpoint("10.0.0.1", 1)) == "deny default");
-    CHECK(verdict(rules, endpoint("192.0.2.2", 1)) == "deny default");
+    const std::vector<std::string> own{"a.example"}, other{"b.example"};
+    CHECK(verdict(rules, named(own, "192.0.2.1", 1)) == "allow both");
+    CHECK(verdict(rules, named(own, "10.0.0.1", 1)) == "deny default");
+    CHECK(verdict(rules, named(other, "192.0.2.1", 1)) == "deny default");
+}
+
+TEST_CASE("a look-up is allowed where some connect to the name may be, and denied only where none is") {
+    Rule port = rule("port", Action::allow, Operation::connect);
+    port.when.host.push_back({"a.example", false});
+    port.when.port = {{443, 443}};
+    Rule block_only = rule("block", Action::allow, Operation::connect);
+    block_only.when.address = {block("192.0.2.0/24")};
+    Rule both = rule("both", Action::allow, Operation::connect);
+    both.when.host.push_back({"*.corp.example", true});
+    both.when.address = {block("10.0.0.0/8")};
+    Rule ssh = rule("ssh", Action::deny, Operation::connect);
+    ssh.when.port = {{22, 22}};
+    Rule bad = rule("bad", Action::deny, Operation::connect);
+    bad.when.host.push_back({"bad.corp.example", false});
+    const RuleSet rules = make({port, block_only, both, ssh, bad});
+    CHECK(verdict(rules, look_up("a.example")) == "allow port");
+    CHECK(verdict(rules, look_up("git.corp.example")) == "allow both");
+    CHECK(verdict(rules, look_up("bad.corp.example")) == "deny bad");
+    CHECK(verdict(rules, look_up("b.example")) == "deny default");
+    CHECK(verdict(make({ssh}, Action::ask), look_up("b.example")) == "ask default");
+    Rule any = rule("any", Action::allow, Operation::connect);
+    any.except.emplace().host.push_back({"x.example", false});
+    CHECK(verdict(make({any}), look_up("y.example")) == "allow any");
+    CHECK(verdict(make({any}), look_up("x.example")) == "deny default");
+    any.except->port = {{22, 22}};
+    CHECK(verdict(make({any}), look_up("x.example")) == "allow any");
+    Rule tool = port;
+    tool.when.program = {glob("/usr/bin/tool")};
+    CHECK(verdict(make({tool}), look_up("a.example", "/usr/bin/tool")) == "allow port");
+    CHECK(verdict(make({tool}), look_up("a.example", "/usr/bin/other")) == "deny default");
 }
 
 TEST_CASE("port, address and host rules never match unix sockets, nor unix rules endpoints") {

@@ -158,6 +158,16 @@ TEST_CASE("a refused host says what to write") {
 }
 
 TEST_CASE("a suffix pattern says that it is one") {
+    const auto problem = [](std::string_view text) { return rules::parse_host(text).error().text; };
+    CHECK(problem("https://api.example.org/v1") ==
+          R"("https://api.example.org/v1" is a URL: write "host": "api.example.org", "port": 443)");
+    CHECK(problem("http://u:p@api.example.org:81").find(R"("host": "api.example.org", "port": 81)") !=
+          std::string::npos);
+    CHECK(problem("api.example.org:443") ==
+          R"("api.example.org:443" has a port: write "host": "api.example.org", "port": 443)");
+    CHECK(problem("api.example.org/v1").find(R"(has a path: write "host": "api.example.org")") !=
+          std::string::npos);
+    CHECK(problem("api.example.org:x").find("is not a host name") != std::string::npos);
     CHECK(rules::parse_host("*.example.org").value().suffix);
     CHECK_FALSE(rules::parse_host("example.org").value().suffix);
 }

@@ -479,7 +479,7 @@ TEST_SUITE("plan, network") {
     TEST_CASE("ports that are allowed to every host and never restricted are Landlock's") {
         const MemoryTree tree;
         Rule host = ports(rule("host", Action::allow, Operation::connect), {{22, 22}});
-        host.when.host.push_back({"example.org", false, {}});
+        host.when.host.push_back({"example.org", false});
         Rule deny = ports(rule("no", Action::deny, Operation::connect), {{8005, 8006}});
         deny.when.address = {{}};
         const RuleSet rules(
@@ -564,31 +564,32 @@ TEST_SUITE("plan, older kernels") {
     }
 }
 
-TEST_SUITE("plan, what this version cannot enforce") {
-    std::vector<std::string> refused(std::vector<Rule> rules, Action fallback = Action::deny) {
+TEST_SUITE("plan, look-ups") {
+    Plan planned(std::vector<Rule> rules, Action fallback = Action::deny) {
         const RuleSet set(std::move(rules), fallback);
-        std::vector<std::string> ids;
-        for (const auto& [rule, why] : unenforceable(set)) {
-            CHECK_FALSE(why.empty());
-            ids.push_back(rule->id);
-        }
-        return ids;
-    }
-    using Ids = std::vector<std::string>;
-
-    TEST_CASE("no rule about execution is refused") {
-        Rule push = rule("push", Action::ask, Operation::execute, {"**/git"});
-        push.when.argv.emplace();
-        const Rule system = rule("system", Action::allow, Operation::execute, {"/usr/**", "/opt/*.sh"});
-        CHECK(
-            refused({system, push, rule("no", Action::kill, Operation::execute, {"/usr/bin/gdb"})}).empty());
-        CHECK(refused({by(system, "/bin/sh")}, Action::allow).empty());
+        return make_plan(set, {.landlock_abi = 7});
     }
 
-    TEST_CASE("a host suffix is refused") {
-        Rule suffix = rule("s", Action::allow, Operation::connect);
-        suffix.when.host.push_back({"example.org", true, {}});
-        CHECK(refused({suffix}) == Ids{"s"});
+    TEST_CASE("look-ups are decided where a rule names hosts, or the default asks") {
+        Rule host = rule("h", Action::allow, Operation::connect);
+        host.when.host.push_back({"example.org", false});
+        Rule udp = rule("u", Action::allow, Operation::connect);
+        udp.when.protocol.udp = true;
+        const Rule files = rule("f", Action::allow, Operation::read, {"/x"});
+        CHECK(planned({host}).look_ups);
+        CHECK(planned({host, udp}).look_ups);
+        CHECK(planned({host}, Action::allow).look_ups);
+        CHECK(planned({files}, Action::ask).look_ups);
+        CHECK_FALSE(planned({files, udp}, Action::ask).look_ups);
+        CHECK_FALSE(planned({files}).look_ups);
+        CHECK_FALSE(planned({files}, Action::allow).look_ups);
+        CHECK_FALSE(planned({udp}).look_ups);
+    }
+
+    TEST_CASE("name servers are reached by connect, so every connect is notified") {
+        Rule denied = rule("h", Action::deny, Operation::connect);
+        denied.when.host.push_back({"example.org", false});
+        CHECK(planned({denied}, Action::allow).notified.contains(Operation::connect));
     }
 }
 

@@ -246,7 +246,7 @@ TEST_CASE("callgate's own /proc directories are known by number") {
     CHECK_FALSE(in_proc_of_callgate("/process/1/x", 1));
 }
 
-TEST_CASE("a process is a stranger in /proc unless it descends from the guardian") {
+TEST_CASE("a process is an outside process in /proc unless it descends from the guardian") {
     const std::string own = "/proc/" + std::to_string(::getpid());
     CHECK_FALSE(in_proc_of_outside_process(own + "/oom_score_adj", ::getpid()));
     CHECK_FALSE(in_proc_of_outside_process(own + "/oom_score_adj", ::getppid()));

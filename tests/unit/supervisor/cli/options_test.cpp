@@ -70,10 +70,6 @@ rules::LoadContext fake_context() {
     rules::LoadContext context;
     context.home = "/home/u";
     context.config = "/home/u/.config/callgate";
-    context.resolve = [](const std::string& host) {
-        return host == "server" ? std::vector{rules::IpAddress{{10, 0, 0, 1}, false}}
-                                : std::vector<rules::IpAddress>{};
-    };
     return context;
 }
 
@@ -254,7 +250,7 @@ TEST_CASE("options of a run reach its configuration") {
     CHECK(config.nice == 3);
     CHECK(config.io_priority == ((2 << 13) | 2));
     CHECK(config.audit.kind == AuditTarget::Kind::file);
-    CHECK(config.audit.path == "log");
+    CHECK(config.audit.path == (std::filesystem::current_path() / "log").string());
     CHECK(config.report.descriptor == extra);
     CHECK(config.status.descriptor == extra);
     CHECK(config.quiet);
@@ -303,7 +299,7 @@ TEST_CASE("connect takes names, addresses, blocks, protocols and unix sockets") 
     const auto rules = option_rules({"-c", "server:443", "-c", "10.0.0.0/8", "-c", "[::1]:53/udp", "-c",
                                      "unix:/run/x.sock", "-c", "@name"});
     REQUIRE(rules.size() == 5);
-    CHECK(rules[0].when.host[0].resolved.size() == 1);
+    CHECK(rules[0].when.host[0].text == "server");
     CHECK(rules[0].when.port == std::vector<rules::PortRange>{{443, 443}});
     CHECK_FALSE(rules[0].when.protocol.stated());
     CHECK(rules[1].when.address[0].prefix == 8);
@@ -315,8 +311,7 @@ TEST_CASE("connect takes names, addresses, blocks, protocols and unix sockets") 
 }
 
 TEST_CASE("connect and bind say what is wrong with an end") {
-    CHECK(rule_failure({"-c", "*.example.org"}).find("*.suffix cannot be allowed") != std::string::npos);
-    CHECK(rule_failure({"-c", "stranger:1"}).find("stranger has no address") != std::string::npos);
+    CHECK(option_rules({"-c", "*.example.org"})[0].when.host[0].suffix);
     CHECK(rule_failure({"-c", "127.0.0.1:99999"}).find("expected HOST[:PORT][/udp]") != std::string::npos);
     CHECK(rule_failure({"--bind", "abc"}).starts_with("--bind abc: "));
     const auto rules =

@@ -92,10 +92,35 @@ TEST_CASE("read-only opens are notified only where reads are contested") {
 
 TEST_CASE("what nothing contests is not notified") {
     const Filter filter(plan_with({}));
-    for (const long call : {SYS_openat, SYS_openat2, SYS_mkdir, SYS_rename, SYS_execve, SYS_connect, SYS_bind,
-                            SYS_kill, SYS_read, SYS_write, SYS_futex, SYS_clone}) {
+    for (const long call : {SYS_openat, SYS_openat2, SYS_mkdir, SYS_rmdir, SYS_unlink, SYS_execve,
+                            SYS_connect, SYS_bind, SYS_kill, SYS_read, SYS_write, SYS_futex, SYS_clone}) {
         CHECK(filter(call) == allowed);
     }
+}
+
+TEST_CASE("where look-ups are decided, UDP sockets come from the supervisor") {
+    rules::Plan plan = plan_with(Operation::connect);
+    plan.look_ups = true;
+    const Filter filter(plan);
+    for (const std::uint64_t family : {AF_INET, AF_INET6}) {
+        CHECK(filter(SYS_socket, family, SOCK_DGRAM, 0) == notified);
+        CHECK(filter(SYS_socket, garbage | family, garbage | SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP) ==
+              notified);
+        CHECK(filter(SYS_socket, family, SOCK_DGRAM, IPPROTO_ICMP) == refused(EPROTONOSUPPORT));
+        CHECK(filter(SYS_socket, family, SOCK_STREAM, 0) == allowed);
+    }
+    CHECK(filter(SYS_socket, AF_UNIX, SOCK_DGRAM, 0) == refused(EPROTONOSUPPORT));
+    CHECK(filter(SYS_sendmsg) == allowed);
+    CHECK(filter(SYS_sendto, 3, 0, 0, 0, 1) == allowed);
+    plan.udp = true;
+    CHECK(Filter(plan)(SYS_socket, AF_INET, SOCK_DGRAM, 0) == allowed);
+}
+
+TEST_CASE("each call that can give a symbolic link a name is notified under every plan") {
+    const Filter filter(plan_with({}));
+    for (const long call :
+         {SYS_symlink, SYS_symlinkat, SYS_rename, SYS_renameat, SYS_renameat2, SYS_link, SYS_linkat})
+        CHECK(filter(call) == notified);
 }
 
 TEST_CASE("sockets that no rule can speak of cannot be made") {

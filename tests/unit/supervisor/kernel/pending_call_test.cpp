@@ -1,4 +1,4 @@
-#include "supervisor/kernel/pending_call.hpp"
+#include "supervisor/kernel/listener.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

@@ -8,8 +8,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "supervisor/kernel/memory_file.hpp"
-
 using namespace callgate;
 using namespace callgate::kernel;
 

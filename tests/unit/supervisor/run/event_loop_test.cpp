@@ -112,27 +112,26 @@ TEST_CASE("an agent that cannot become the command is a failure of callgate") {
     CHECK_FALSE(outcome.error.empty());
 }
 
-TEST_CASE(
-    "--timeout terminates the tree, kills it after the grace, and is 124 whatever the command then does") {
+TEST_CASE("the guardian gets the deadline, and a run that it ends is 124 whatever the command then does") {
     LoopOfGuardian run;
     const RunOutcome outcome = run.run(
         [](FakeGuardian& guardian) {
-            guardian.await(Order::Kind::terminate);
-            guardian.await(Order::Kind::end);
+            if (guardian.await(Order::Kind::deadline).milliseconds != 90'000'000'000) return guardian.lose();
+            guardian.send(Event::Kind::expired);
             guardian.end_with(Event::Kind::signaled, SIGKILL);
         },
-        1ms, 1ms);
+        90'000'000s);
     CHECK(outcome.outcome == Outcome::timeout);
     CHECK(outcome.exit_status == 124);
     CHECK(outcome.signal == SIGKILL);
 }
 
-TEST_CASE("a command that ends in time beats the timer that ends its background") {
+TEST_CASE("a command that ends in time beats the deadline that ends its background") {
     LoopOfGuardian run;
     const RunOutcome outcome = run.run(
         [](FakeGuardian& guardian) {
             guardian.send(Event::Kind::exited, 5);
-            guardian.await(Order::Kind::terminate);
+            guardian.send(Event::Kind::expired);
             guardian.send(Event::Kind::ended);
         },
         1ms);
@@ -228,6 +227,19 @@ TEST_CASE("a command that ignores SIGTERM is ended after the grace, or by a seco
         CHECK(outcome.outcome == Outcome::cancelled);
         CHECK(outcome.exit_status == 128 + SIGTERM);
     }
+}
+
+TEST_CASE("a command that has stopped gets SIGTERM and goes on, so that it can take it") {
+    LoopOfGuardian run;
+    const pthread_t loop = ::pthread_self();
+    const RunOutcome outcome = run.run([loop](FakeGuardian& guardian) {
+        guardian.send(Event::Kind::stopped, SIGSTOP);
+        ::pthread_kill(loop, SIGTERM);
+        const int first = guardian.await(Order::Kind::signal).value;
+        const int second = guardian.await(Order::Kind::signal).value;
+        if (first == SIGTERM && second == SIGCONT) guardian.end_with(Event::Kind::exited, 8);
+    });
+    CHECK(outcome.exit_status == 8);
 }
 
 TEST_CASE("SIGINT never ends the tree, however often it comes") {

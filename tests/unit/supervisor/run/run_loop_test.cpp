@@ -16,6 +16,8 @@
 #include <cstddef>
 #include <fstream>
 
+#include "base/process/held_signals.hpp"
+#include "supervisor/run/setup_error.hpp"
 #include "tests/unit/supervisor/run/fake_guardian.hpp"
 #include "tests/unit/temporary_directory.hpp"
 
@@ -59,6 +61,7 @@ struct SupervisedCaller {
     Compiled compiled;
     Command command;
     RunReport report;
+    calls::Refusals refusals;
     pid_t caller = -1;
     int listener = -1;  // its number in the caller
 
@@ -86,7 +89,7 @@ struct SupervisedCaller {
         fake.send(confined);
         Launched launched(agent::SharedObjects::make().value(), {}, "");
         launched.guardian = std::move(fake.guardian);
-        RunLoop loop({request, compiled, launched, report});
+        RunLoop loop({request, compiled, launched, report, refusals});
         fake.play([caller = caller](FakeGuardian& guardian) {
             int status = 0;
             ::waitpid(caller, &status, 0);
@@ -140,4 +143,18 @@ TEST_CASE("a denied call has no effect, with a log or without") {
         CHECK(outcome.exit_status == EACCES);
         CHECK(run.report.counts().deny == 1);
     }
+}
+
+TEST_CASE("a run that a signal ends before its command begins") {
+    SupervisedCaller run(rules::Action::allow);
+    sigset_t ending;
+    ::sigemptyset(&ending);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaddset(&ending, signal);
+    ::pthread_sigmask(SIG_UNBLOCK, &ending,
+                      nullptr);  // hold_signals leaves alone what the caller had blocked
+    hold_signals();
+    ::raise(SIGTERM);
+    CHECK(held_signal() == SIGTERM);
+    CHECK_THROWS_AS(static_cast<void>(run.run(nullptr)), SetupError);
+    CHECK(run.victim_exists());
 }

@@ -12,6 +12,7 @@ TEST_CASE("outcomes have the words and exit statuses that docs/cli.md lists") {
     CHECK(name(Outcome::supervisor_lost) == "supervisor_lost");
     CHECK(exit_status(Outcome::timeout) == 124);
     CHECK(exit_status(Outcome::idle_timeout) == 124);
+    CHECK(exit_status(Outcome::log_full) == 137);
     CHECK(exit_status(Outcome::setup_error) == 125);
     CHECK(exit_status(Outcome::cpu) == 152);
     for (const Outcome killed : {Outcome::memory, Outcome::processes, Outcome::disk, Outcome::killed_by_rule})

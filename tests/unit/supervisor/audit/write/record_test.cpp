@@ -170,15 +170,18 @@ TEST_CASE("a denied connect names its destination and the rule's host") {
     rules::IpAddress address;
     ::inet_pton(AF_INET6, "2001:db8::1", address.bytes.data());
     address.v6 = true;
-    rule.when.host.push_back({.text = "example.org", .suffix = false, .resolved = {address}});
+    rule.when.host.push_back({.text = "example.org", .suffix = false});
     Decision decision = denied_open(rule);
     decision.call = "connect";
     decision.input = {};
     decision.operation = rules::Operation::connect;
     decision.operations = rules::Operation::connect;
-    decision.object = rules::Endpoint{.address = address, .port = 443, .protocol = rules::Protocol::tcp};
+    const std::vector<std::string> names{"other.example.net", "example.org"};
+    decision.object =
+        rules::Endpoint{.address = address, .port = 443, .protocol = rules::Protocol::tcp, .names = names};
     decision.identity.reset();
     const json record = json_of(decision);
+    CHECK(record["callgate"]["names"] == json(names));
     CHECK(record["destination"] == json::parse(R"({"ip":"2001:db8::1","port":443,"domain":"example.org"})"));
     CHECK(record["network"] == json::parse(R"({"type":"ipv6","transport":"tcp"})"));
     CHECK(record["event"]["category"] == json::parse(R"(["network"])"));
@@ -272,13 +275,13 @@ TEST_CASE("run.start has the command without its secrets, and only so much of it
                    .rules_sha256 = "ab",
                    .kernel = "6.1.0",
                    .host = "box",
-                   .surroundings = {.expanded = {{"/w/**/.env", true, {"/w/.env", "/w/a\\[/.env"}},
-                                                 {"/w/**/.huge", false, {std::string(1 << 20, 'x')}},
-                                                 {"/w/**/.odd", false, {"/w/\xff"}}},
-                                    .hosts = {{"a.example", {}}},
-                                    .links = {{{"/bin", "/usr/bin"}}}},
+                   .snapshot = {.expanded = {{"/w/**/.env", true, {"/w/.env", "/w/a\\[/.env"}},
+                                             {"/w/**/.huge", false, {std::string(1 << 20, 'x')}},
+                                             {"/w/**/.odd", false, {"/w/\xff"}}},
+                                .hosts = {{"${own}", {}}},
+                                .links = {{{"/bin", "/usr/bin"}}}},
                    .landlock_abi = 3,
-                   .degraded = {"host-static"},
+                   .degraded = {"capabilities"},
                    .profiles = {"agent"},
                    .pid = 9};
     json record = json_of(start);
@@ -286,7 +289,7 @@ TEST_CASE("run.start has the command without its secrets, and only so much of it
     CHECK(record["callgate"]["command"] ==
           json::parse(R"(["curl","--token","[redacted]","http://u:[redacted]@h/"])"));
     CHECK(record["callgate"]["landlock_abi"] == 3);
-    CHECK(record["callgate"]["degraded"] == json::parse(R"(["host-static"])"));
+    CHECK(record["callgate"]["degraded"] == json::parse(R"(["capabilities"])"));
     CHECK(record["callgate"]["profiles"] == json::parse(R"(["agent"])"));
     CHECK_FALSE(record["callgate"].contains("command_cut"));
     CHECK(record["callgate"]["home"] == "/home/u");
@@ -294,10 +297,10 @@ TEST_CASE("run.start has the command without its secrets, and only so much of it
     // Values that are too long, or are not text, are left out.
     CHECK(record["callgate"]["expanded"] ==
           json::parse(R"([{"pattern":"/w/**/.env","followed":true,"paths":["/w/.env","/w/a\\[/.env"]}])"));
-    CHECK(record["callgate"]["hosts"] == json::parse(R"([{"name":"a.example","addresses":[]}])"));
+    CHECK(record["callgate"]["hosts"] == json::parse(R"([{"name":"${own}","addresses":[]}])"));
     CHECK(record["callgate"]["links"] == json::parse(R"([{"name":"/bin","target":"/usr/bin"}])"));
     // A single invalid value drops the whole list.
-    start.surroundings.links->emplace("/\xff", "/w");
+    start.snapshot.links->emplace("/\xff", "/w");
     CHECK_FALSE(json_of(start)["callgate"].contains("links"));
 
     start.command = {"x", std::string(3 << 20, '\xff')};
@@ -326,6 +329,23 @@ TEST_CASE("run.end, act.failed, answer.lost and recovered say what happened") {
     CHECK(record["callgate"]["of_sequence"] == 7);
     CHECK(record["callgate"]["errno"] == "ENOSPC");
 
+    record = json_of(Refused{.call = "socket",
+                             .kind = "UDP sockets",
+                             .consequence = "no names",
+                             .caller = {.pid = 7, .executable = "/bin/a"},
+                             .error = EPROTONOSUPPORT,
+                             .count = 9,
+                             .of_sequence = 3});
+    CHECK(record["event"]["action"] == "call.refused");
+    CHECK(record["process"]["executable"] == "/bin/a");
+    CHECK(record["callgate"]["call"] == "socket");
+    CHECK(record["callgate"]["kind"] == "UDP sockets");
+    CHECK(record["callgate"]["errno"] == "EPROTONOSUPPORT");
+    CHECK(record["callgate"]["reason"] == "no names");
+    CHECK(record["callgate"]["count"] == 9);
+    CHECK(record["callgate"]["of_sequence"] == 3);
+    CHECK_FALSE(json_of(Refused{})["callgate"].contains("of_sequence"));
+
     record = json_of(AnswerLost{.of_sequence = 8, .why = "the caller died"});
     CHECK(record["event"]["action"] == "answer.lost");
     CHECK(record["callgate"]["reason"] == "the caller died");
@@ -346,13 +366,19 @@ TEST_CASE("the schema declares every member of every record and nothing required
     file.object = rules::FileObject{.path = "/\xff", .unlinked = true};
     file.second_object = rules::FileObject{.path = "/\xfe"};
     Decision network = denied_open(rule);
-    rule.when.host.push_back({.text = "h", .suffix = false, .resolved = {rules::IpAddress{}}});
-    network.object = rules::Endpoint{};
+    const std::vector<std::string> names{"h"};
+    network.object = rules::Endpoint{.address = {}, .names = names};
+    Decision look_up = denied_open(rule);
+    look_up.object = rules::HostName{"x.example.org"};
     Decision local = denied_open(rule);
     local.object = rules::UnixObject{.name = "@x"};
-    for (const json& record : {json_of(denied_open(rule)), json_of(file), json_of(network), json_of(local),
-                               json_of(RunStart{}), json_of(Checkpoint{}), json_of(RunEnd{}),
-                               json_of(ActFailed{}), json_of(AnswerLost{}), json_of(Recovered{})}) {
+    Refused refused;
+    refused.caller.executable = "/\xff";
+    refused.of_sequence = 1;
+    for (const json& record :
+         {json_of(denied_open(rule)), json_of(file), json_of(network), json_of(local), json_of(look_up), json_of(RunStart{}),
+          json_of(Checkpoint{}), json_of(RunEnd{}), json_of(ActFailed{}), json_of(AnswerLost{}),
+          json_of(Recovered{}), json_of(Refused{}), json_of(refused)}) {
         check_against(record, document, "record");
     }
 }

@@ -38,8 +38,9 @@ std::vector<rules::Rule> programs() {
 const std::string program = std::filesystem::canonical("/bin/sh");
 
 struct ExecuteBench : tests::TemporaryDirectory, CallBench {
-    explicit ExecuteBench(rules::Plan plan = held_plan(), std::vector<rules::Rule> all = programs())
-        : CallBench(std::move(all), Action::deny, std::move(plan)) {}
+    explicit ExecuteBench(rules::Plan plan = held_plan(), std::vector<rules::Rule> all = programs(),
+                          Action fallback = Action::deny)
+        : CallBench(std::move(all), fallback, std::move(plan)) {}
 
     kernel::Answer execute(const std::string& path) {
         const std::array<const char*, 2> words{path.c_str(), nullptr};
@@ -81,6 +82,28 @@ TEST_CASE("an execution that is not allowed is on record, and the kernel does no
     CHECK(bench.kept.count("\"deny\"") == 1);
     bench.fill_log();
     CHECK(denied(bench.execute(bench / "script"), EACCES));
+}
+
+TEST_CASE("a file without a name that the default allows is executed after its record, and not without one") {
+    const std::array<const char*, 2> words{"program", nullptr};
+    const UniqueFd file(::memfd_create("program", MFD_CLOEXEC));
+    REQUIRE(file);
+    const auto execute = [&](ExecuteBench& bench) {
+        return bench.handle("execveat",
+                            {number(file.get()), at(""), at(words.data()), 0, number(AT_EMPTY_PATH)});
+    };
+    ExecuteBench bench(held_plan(), {}, Action::allow);
+    std::size_t answers_at_record = 1;
+    bench.kept.on_record = [&] { answers_at_record = bench.source.answers.size(); };
+    CHECK(execute(bench).let_continue);
+    CHECK(answers_at_record == 0);
+    CHECK(bench.kept.count("\"continue\"") == 1);
+
+    bench.fill_log();
+    CHECK(denied(execute(bench), EACCES));
+
+    ExecuteBench strict;
+    CHECK(denied(execute(strict), EPERM));
 }
 
 TEST_CASE("an interpreter that is not allowed denies its script") {

@@ -66,7 +66,7 @@ TEST_CASE("what is left is removed, of every kind, and nothing else") {
     calls::IpcObjects own(shared->objects());
     const int memory = ::shmget(IPC_PRIVATE, 100, 0600), other = ::shmget(IPC_PRIVATE, 100, 0600);
     const int semaphores = ::semget(IPC_PRIVATE, 1, 0600), queue = ::msgget(IPC_PRIVATE, 0600);
-    const std::string name = "callgate-test-" + std::to_string(::getpid()), stranger = name + "-other";
+    const std::string name = "callgate-test-" + std::to_string(::getpid()), other_name = name + "-other";
     const auto make = [](const std::string& queue_name) {
         const int fd = static_cast<int>(
             ::syscall(SYS_mq_open, queue_name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0, nullptr));
@@ -81,8 +81,8 @@ TEST_CASE("what is left is removed, of every kind, and nothing else") {
     own.queues.add(name, make(name));
     // Another process has taken the name by now (mode 0600, so the test can look at it).
     const int foreign =
-        static_cast<int>(::syscall(SYS_mq_open, stranger.c_str(), O_RDWR | O_CREAT, 0600, nullptr));
-    own.queues.add(stranger, 1);
+        static_cast<int>(::syscall(SYS_mq_open, other_name.c_str(), O_RDWR | O_CREAT, 0600, nullptr));
+    own.queues.add(other_name, 1);
     agent::remove_created_ipc(shared->objects());
     shmid_ds state{};
     CHECK(::shmctl(memory, IPC_STAT, &state) == -1);
@@ -91,7 +91,7 @@ TEST_CASE("what is left is removed, of every kind, and nothing else") {
     msqid_ds queue_state{};
     CHECK(::msgctl(queue, IPC_STAT, &queue_state) == -1);
     CHECK(::syscall(SYS_mq_open, name.c_str(), O_RDONLY, 0, nullptr) == -1);
-    CHECK(::syscall(SYS_mq_unlink, stranger.c_str()) == 0);
+    CHECK(::syscall(SYS_mq_unlink, other_name.c_str()) == 0);
     ::close(foreign);
     ::shmctl(other, IPC_RMID, nullptr);
 }

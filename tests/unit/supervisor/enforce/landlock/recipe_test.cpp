@@ -38,6 +38,24 @@ TEST_CASE("a file gets file rights only, and no ABI gets rights that it does not
           0);
 }
 
+TEST_CASE("no ABI lets a target make, rename or link a symbolic link by itself") {
+    TemporaryDirectory directory;
+    REQUIRE(::symlink("nowhere", (directory / "there").c_str()) == 0);
+    for (int abi = 1; abi <= kernel_landlock_abi(); ++abi) {
+        CAPTURE(abi);
+        const UniqueFd ruleset =
+            ruleset_of(plan(abi, {grant(directory.path(), true, rules::file_operations)}));
+        const auto under = [&](const std::function<int()>& body) { return in_domain(ruleset, body); };
+        CHECK(under([&] { return result_of(::symlink("x", (directory / "made").c_str())); }) == EACCES);
+        CHECK(under([&] {
+                  return result_of(::rename((directory / "there").c_str(), (directory / "moved").c_str()));
+              }) == EACCES);
+        CHECK(under([&] {
+                  return result_of(::link((directory / "there").c_str(), (directory / "linked").c_str()));
+              }) == EACCES);
+    }
+}
+
 TEST_CASE("under every ABI up to the kernel's a target reads what is granted and nothing else") {
     TemporaryDirectory directory;
     ::mkdir((directory / "in").c_str(), 0700);
@@ -123,7 +141,8 @@ TEST_CASE("a plan for an ABI that the kernel lacks is an error, not a weaker dom
 }
 
 TEST_CASE(
-    "in the base domain files still move freely, and strangers' secrets are closed without capabilities") {
+    "in the base domain files still move freely, and other processes' secrets are closed without "
+    "capabilities") {
     if (skipped_below(2)) return;
     TemporaryDirectory directory;
     ::mkdir((directory / "a").c_str(), 0700);
@@ -138,13 +157,13 @@ TEST_CASE(
     while (contents("/proc/" + std::to_string(pid) + "/status").find("CapEff:\t0000000000000000") ==
            std::string::npos)
         ::sched_yield();
-    const std::string stranger = "/proc/" + std::to_string(pid) + "/environ";
-    CHECK(in_child([&] { return drop_capabilities() ? try_open(stranger, O_RDONLY) : 200; }) == 0);
+    const std::string outside = "/proc/" + std::to_string(pid) + "/environ";
+    CHECK(in_child([&] { return drop_capabilities() ? try_open(outside, O_RDONLY) : 200; }) == 0);
     const auto based = [&](const std::function<int()>& body) {
         return in_child(
             [&] { return enter_base_domain(kernel_landlock_abi()) && drop_capabilities() ? body() : 200; });
     };
-    CHECK(based([&] { return try_open(stranger, O_RDONLY); }) == EACCES);
+    CHECK(based([&] { return try_open(outside, O_RDONLY); }) == EACCES);
     CHECK(based([] { return try_open("/proc/self/environ", O_RDONLY); }) == 0);
     CHECK(based([&] {
               return result_of(::rename((directory / "file").c_str(), (directory / "a/file").c_str()));

@@ -1,0 +1,37 @@
+// Lists of words in one text.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace callgate {
+
+/// The words with `separator` between them.
+template <class Words>
+[[nodiscard]] std::string joined(const Words& words, std::string_view separator) {
+    std::string text;
+    for (const auto& word : words) {
+        if (!text.empty()) text += separator;
+        text += word;
+    }
+    return text;
+}
+
+/// The parts between the separators: at least one, which may be empty.
+[[nodiscard]] inline std::vector<std::string> split(std::string_view text, char separator) {
+    std::vector<std::string> parts;
+    for (std::size_t end = 0; (end = text.find(separator)) != std::string_view::npos;
+         text.remove_prefix(end + 1))
+        parts.emplace_back(text.substr(0, end));
+    parts.emplace_back(text);
+    return parts;
+}
+
+/// Whether `words`, which are separated by single spaces, holds this one.
+[[nodiscard]] inline bool has_word(std::string_view words, std::string_view word) {
+    if (word.empty() || word.find(' ') != std::string_view::npos) return false;
+    return (' ' + std::string(words) + ' ').find(' ' + std::string(word) + ' ') != std::string::npos;
+}
+
+}  // namespace callgate

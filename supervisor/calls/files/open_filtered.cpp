@@ -1,0 +1,88 @@
+// Settings files in place of which a run gets a copy without credentials.
+//
+// An attacker controls which file is opened and with which flags, never what the file holds: rules that say
+// `filtered` deny writing too. The file is read through its pin, by this thread, with the caller's identity.
+// The copy is a sealed memory file. Its holder can neither change it nor reach the original through it.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/test_switch.hpp"
+#include "base/write_all.hpp"
+#include "rules/model/rule.hpp"
+#include "supervisor/calls/files/opening.hpp"
+#include "supervisor/calls/files/settings_copy.hpp"
+
+namespace callgate::calls {
+
+namespace {
+
+constexpr std::string_view unknown_format =
+    "credentials cannot be left out: this is no settings file of a known format";
+
+/// The whole file, or nothing if it cannot be read or is larger than a settings file.
+std::optional<std::string> content_of(const Object& object) {
+    const kernel::PinPath pin(object.pin.get());
+    const UniqueFd file(::open(pin.text, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (!file) return std::nullopt;
+    std::string content(max_settings + 1, '\0');
+    std::size_t filled = 0;
+    while (filled < content.size()) {
+        const ssize_t got = ::read(file.get(), content.data() + filled, content.size() - filled);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return std::nullopt;
+        if (got == 0) break;
+        filled += static_cast<std::size_t>(got);
+    }
+    if (filled > max_settings) return std::nullopt;
+    content.resize(filled);
+    return content;
+}
+
+/// A sealed memory file, open for reading, with the permissions of the original as far as they only read.
+UniqueFd memory_copy(const std::string& content, mode_t mode) {
+    const UniqueFd made(::memfd_create("callgate-settings", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (!made || !write_all(made.get(), content) || ::fchmod(made.get(), mode & 0444) != 0 ||
+        ::fcntl(made.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)
+        return {};
+    const kernel::PinPath path(made.get());
+    return UniqueFd(::open(path.text, O_RDONLY | O_CLOEXEC));
+}
+
+}  // namespace
+
+bool Opening::hand_filtered(const Object& object, const Subject& judged, const rules::Verdict& verdict) {
+    if (verdict.action != rules::Action::deny || verdict.rule == nullptr || !verdict.rule->filtered ||
+        !check_enabled("filtered-copy"))
+        return false;
+    if (judged.operations != rules::OperationSet(rules::Operation::read) || !S_ISREG(object.status.st_mode) ||
+        object.unlinked)
+        return false;
+    // Another rule that denies the file denies its harmless part too.
+    const rules::Request request{judged.operations, judged.object, context_.caller.executable,
+                                 judged.input.arguments};
+    const auto all = context_.needs.enforced.rules.matching(request, rules::Operation::read);
+    const bool denied = std::ranges::any_of(
+        all, [](const rules::Rule* rule) { return rule->action != rules::Action::allow && !rule->filtered; });
+    if (denied && check_enabled("filtered-alone")) return false;
+
+    const auto content = content_of(object);
+    const auto copy = content ? settings_copy(object.path, *content) : std::nullopt;
+    UniqueFd file = copy ? memory_copy(*copy, object.status.st_mode) : UniqueFd();
+    audit::Decision decision = decision_on(context_, judged, verdict);
+    if (!file) {
+        decision.reason = unknown_format;
+        static_cast<void>(record(context_, decision));
+        return context_.fail(EACCES), true;
+    }
+    decision.mechanism = audit::Mechanism::filtered;
+    const auto sequence = record(context_, decision);
+    if (!sequence) return context_.fail(unrecorded_error), true;
+    return finish(std::move(file), *sequence), true;
+}
+
+}  // namespace callgate::calls

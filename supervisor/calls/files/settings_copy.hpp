@@ -1,0 +1,30 @@
+// Copies of settings files without their credentials: what a run gets in place of a file that a rule marks
+// as `filtered`.
+//
+// Each known format has an allow-list of keys. A key that is not on it is left out. So is what is not
+// understood, if the format lets it be left out; else there is no copy. URLs lose their user, query and
+// fragment. So an unknown key never passes. The file is the user's own; the target cannot write it, but may
+// choose which one is opened. Pure.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace callgate::calls {
+
+/// The largest file that is copied.
+inline constexpr std::size_t max_settings = 1U << 20;
+
+/// Whether files of this path have a known format. The last two components decide ("~/.cargo/config.toml").
+[[nodiscard]] bool settings_known(std::string_view path);
+
+/// The harmless part of `content`, in the same format. Nothing if the format is not known, or if the content
+/// does not have it.
+[[nodiscard]] std::optional<std::string> settings_copy(std::string_view path, std::string_view content);
+
+/// A URL without user, query and fragment; other text as it is. "sparse+https://" and the like count as URLs.
+[[nodiscard]] std::string without_credentials(std::string_view text);
+
+}  // namespace callgate::calls

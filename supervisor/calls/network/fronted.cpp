@@ -1,0 +1,100 @@
+#include "supervisor/calls/network/fronted.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "base/escape.hpp"
+#include "base/test_switch.hpp"
+#include "supervisor/front/tls_front.hpp"
+
+namespace callgate::calls {
+
+namespace {
+
+/// The facts about a connect that a later record needs. It owns what the record's views show.
+struct Connected {
+    DecideNeeds& needs;
+    rules::Endpoint endpoint;
+    names::Bindings::Names names;
+    audit::Caller caller;
+    std::string executable;
+    std::uint64_t sequence = 0;
+};
+
+std::string refusal(const relay::Judged& judged) {
+    switch (judged.beginning) {
+        case relay::Beginning::other_name:
+            return std::string("the TLS client asked for ") + judged.name.data() +
+                   ", which is no name of this address";
+        case relay::Beginning::no_name:
+            return "the TLS client named no server";
+        case relay::Beginning::not_tls:
+            return "the connection does not begin with TLS (\"tls\": \"pass\" in the rule lets it through)";
+        case relay::Beginning::server_first:
+            return "the server spoke first, so it is no TLS (\"tls\": \"pass\" in the rule lets it through)";
+        case relay::Beginning::accepted:
+        case relay::Beginning::abandoned:
+            break;
+    }
+    return {};
+}
+
+/// Records a refusal of the front. The connection is closed whether or not that succeeds.
+void note_refusal(Connected& connected, const relay::Judged& judged) {
+    const std::string reason = refusal(judged);
+    if (reason.empty()) return;
+    audit::Decision decision;
+    decision.call = "connect";
+    decision.caller = connected.caller;
+    decision.caller.executable = connected.executable;
+    decision.operation = rules::Operation::connect;
+    decision.operations = decision.first_operations = rules::Operation::connect;
+    decision.object = connected.endpoint;
+    decision.verdict = failure(rules::Operation::connect, ECONNRESET);
+    decision.reason = reason;
+    decision.of_sequence = connected.sequence;
+    if (connected.needs.log != nullptr) {
+        if (const auto written = connected.needs.log->record(decision); !written) {
+            int none = 0;
+            connected.needs.log_error.compare_exchange_strong(none, written.error().value());
+        }
+        if (connected.needs.sync_log) connected.needs.sync_log();
+    }
+    connected.needs.sink.note(decision);
+}
+
+}  // namespace
+
+bool goes_through_front(NetworkCall& context, const Subject& subject, const rules::Verdict& verdict) {
+    if (context.network.front == nullptr || !check_enabled("tls-name")) return false;
+    const bool by_address = verdict.action == rules::Action::allow &&
+                            (verdict.rule == nullptr || verdict.rule->when.host.empty());
+    if (by_address) return false;
+    const rules::Request request{subject.operations, subject.object, context.caller.executable, {}};
+    const auto matching = context.needs.enforced.rules.matching(request, rules::Operation::connect);
+    return std::ranges::none_of(matching, [](const rules::Rule* rule) {
+        return rule->tls_pass && rule->action < rules::Action::deny;
+    });
+}
+
+void connect_through_front(NetworkCall& context, PinnedSocket& socket, const SocketAddress& address,
+                           const Subject& subject, const names::Bindings::Names& names,
+                           std::uint64_t sequence) {
+    if (!context.blocking.enter()) {
+        socket.fd.reset();
+        return deny_failure(context, subject, EAGAIN, "overload: too many calls are blocked");
+    }
+    const audit::Decision known = decision_on(context, subject, allow_all());
+    const auto connected =
+        std::make_shared<Connected>(Connected{context.needs, std::get<rules::Endpoint>(subject.object), names,
+                                              known.caller, std::string(known.caller.executable), sequence});
+    connected->endpoint.names = *connected->names;
+    const auto begun = [connected](const relay::Judged& judged) { note_refusal(*connected, judged); };
+    const int error =
+        context.network.front->connect(socket.fd.get(), address.get(), address.length, *names, begun);
+    context.blocking.leave();
+    finish(context, socket, sequence, 0, error);
+}
+
+}  // namespace callgate::calls

@@ -1,0 +1,17 @@
+// The process behind a query, as it was when it made its socket or connected it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+namespace callgate::names {
+
+struct Asker {
+    pid_t process = 0, parent = 0;
+    std::uint64_t start_time = 0;
+    std::string program;
+};
+
+}  // namespace callgate::names

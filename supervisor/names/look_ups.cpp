@@ -1,0 +1,523 @@
+#include "supervisor/names/look_ups.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+
+#include "base/clock.hpp"
+#include "base/test_switch.hpp"
+#include "rules/model/address.hpp"
+#include "supervisor/approval/questions/question_queue.hpp"
+#include "supervisor/decide/ask.hpp"
+#include "supervisor/decide/observe.hpp"
+
+namespace callgate::names {
+
+namespace {
+
+using namespace std::chrono_literals;
+using rules::Action;
+using rules::Operation;
+
+/// Queries of several types that belong to one look-up come within this time.
+constexpr auto one_look_up = 1s;
+constexpr std::size_t max_recent = 4096, max_known = 4096, max_waiting = 64, max_once = 4096;
+constexpr std::uint32_t max_ttl = 3600;
+
+/// Types that are passed on, for names that are allowed: MX, TXT, SRV, NS, SOA, CAA, NAPTR, TLSA, SSHFP, DS,
+/// and CNAME.
+constexpr std::array<std::uint16_t, 11> passed_types{15, 16, 33, 2, 6, 257, 35, 52, 44, 43, type_cname};
+
+bool passes(std::uint16_t type) { return std::ranges::find(passed_types, type) != passed_types.end(); }
+
+bool below(std::string_view name, std::string_view zone) {
+    return name.size() > zone.size() && name.ends_with(zone) && name[name.size() - zone.size() - 1] == '.';
+}
+
+/// "4.3.2.1.in-addr.arpa", "….ip6.arpa"
+std::optional<rules::IpAddress> address_of_reverse(std::string_view name) {
+    rules::IpAddress address;
+    const bool six = name.ends_with(".ip6.arpa");
+    if (!six && !name.ends_with(".in-addr.arpa")) return std::nullopt;
+    name.remove_suffix(six ? 9 : 13);
+    std::vector<std::string> labels;
+    for (std::size_t begin = 0; begin <= name.size();) {
+        const std::size_t end = std::min(name.find('.', begin), name.size());
+        labels.emplace_back(name.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    std::ranges::reverse(labels);
+    std::string text;
+    for (std::size_t index = 0; index < labels.size(); ++index) {
+        if (index != 0 && (!six || index % 4 == 0)) text += six ? ':' : '.';
+        text += labels[index];
+    }
+    const auto parsed = rules::parse_address(text);
+    if (!parsed) return std::nullopt;
+    return *parsed;
+}
+
+/// Whether the machine has a route to it: connecting a UDP socket sends nothing.
+bool reachable(const rules::IpAddress& address) {
+    sockaddr_in6 six{};
+    six.sin6_family = AF_INET6;
+    six.sin6_port = htons(9);
+    std::memcpy(&six.sin6_addr, address.bytes.data(), sizeof six.sin6_addr);
+    const UniqueFd socket(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    return socket && ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&six), sizeof six) == 0;
+}
+
+bool names_host(const rules::Rule* rule, std::string_view name) {
+    return rule != nullptr && std::ranges::any_of(rule->when.host, [name](const rules::HostPattern& host) {
+               return host.matches(name);
+           });
+}
+
+}  // namespace
+
+/// A question about a look-up, as the queue holds it.
+class LookUps::Asked final : public approval::Waiter {
+public:
+    Asked(LookUps& owner, Key key) : owner_(owner), alive_(owner.alive_), key_(std::move(key)) {}
+    /// A program that gave up may ask again: the answer then counts.
+    [[nodiscard]] bool waiting() const override { return ::kill(std::get<0>(key_), 0) == 0; }
+    void answered(const approval::Approval& approval) override {
+        boost::asio::post(owner_.loop_, [&owner = owner_, alive = alive_, key = key_, approval] {
+            if (!alive.expired()) owner.answered(key, approval);
+        });
+    }
+
+private:
+    LookUps& owner_;
+    std::weak_ptr<int> alive_;
+    Key key_;
+};
+
+LookUps::LookUps(boost::asio::io_context& loop, calls::DecideNeeds& needs, Bindings& bindings)
+    : loop_(loop), needs_(needs), bindings_(bindings), upstream_(loop) {}
+
+LookUps::~LookUps() = default;
+
+LookUps::Key LookUps::key_of(const Waiting& one) {
+    return {one.asker.process, one.asker.start_time, one.query.name};
+}
+
+const rules::RuleSet& LookUps::user_rules() const {
+    return needs_.observation != nullptr ? needs_.observation->basis().rules : needs_.enforced.rules;
+}
+
+rules::Verdict LookUps::evaluate(const std::string& name, const Asker& asker) const {
+    rules::Verdict verdict =
+        user_rules().evaluate({Operation::connect, rules::HostName{name}, asker.program, {}});
+    if (verdict.action != Action::allow) verdict.error = ENOENT;
+    return verdict;
+}
+
+bool LookUps::take(Bytes message, const Asker& asker, std::size_t limit, Reply reply) {
+    auto query = parse_query(message);
+    if (!query) {
+        auto refused = malformed(message);
+        if (refused) reply(std::move(*refused));
+        return refused.has_value();
+    }
+    constexpr std::uint16_t internet = 1;
+    Waiting one{std::move(*query), asker, limit, std::move(reply)};
+    if (one.query.operation != 0 || one.query.class_number != internet || one.query.type == type_any)
+        return one.reply(answer(one.query, Code::not_implemented)), true;
+    if (!answer_here(one)) decide(std::move(one));
+    return true;
+}
+
+/// The user's own names and addresses; they are never asked outside.
+bool LookUps::answer_here(const Waiting& one) {
+    const std::string& name = one.query.name;
+    if (name.empty()) return one.reply(answer(one.query, Code::ok)), true;
+    if (below(name, "in-addr.arpa") || below(name, "ip6.arpa")) return answer_address_query(one), true;
+    if (hosts_.refresh()) {
+        for (const auto& [host, addresses] : hosts_.all())
+            for (const rules::IpAddress& address : addresses) bindings_.bind(host, address);
+    }
+    const auto* const addresses = hosts_.find(name);
+    if (addresses == nullptr) return false;
+    std::vector<rules::IpAddress> wanted;
+    for (const rules::IpAddress& address : *addresses) {
+        if (one.query.type == (address.v6 ? type_aaaa : type_a)) wanted.push_back(address);
+    }
+    one.reply(answer(one.query, Code::ok, wanted));
+    return true;
+}
+
+void LookUps::answer_address_query(const Waiting& one) {
+    const auto address = address_of_reverse(one.query.name);
+    const Bindings::Names names = address ? bindings_.names_of(*address) : nullptr;
+    if (one.query.type != type_ptr || !names) return one.reply(answer(one.query, Code::no_such_name));
+    one.reply(name_answer(one.query, names->front()));
+}
+
+void LookUps::decide(Waiting one) {
+    const Key key = key_of(one);
+    const auto now = Clock::now();
+    if (const auto waiting = asking_.find(key); waiting != asking_.end()) {
+        if (waiting->second.size() < max_waiting) waiting->second.push_back(std::move(one));
+        return;
+    }
+    if (const auto known = recent_.find(key); known != recent_.end() && known->second.until > now &&
+                                              known->second.types.insert(one.query.type).second) {
+        if (!known->second.allowed) return one.reply(answer(one.query, Code::no_such_name));
+        return resolve(std::move(one));
+    }
+    Decided decided = judge(one);
+    if (decided.verdict.action == Action::ask && needs_.observation == nullptr)
+        return ask(std::move(one), decided.verdict);
+    conclude(one, std::move(decided));
+}
+
+/// Why a name is not asked outside though no rule denies it.
+std::optional<std::string> LookUps::refused_here(const std::string& name, const rules::Verdict& verdict) {
+    const bool named = verdict.action < Action::deny && names_host(verdict.rule, name);
+    const bool local = name.find('.') == std::string::npos || below(name, "local") || below(name, "internal");
+    if (local && !named && check_enabled("local-names"))
+        return "a name of the local network, which no rule names";
+    if (!named || verdict.action != Action::allow) return std::nullopt;
+    const auto literal = std::ranges::any_of(verdict.rule->when.host, [&](const rules::HostPattern& host) {
+        return !host.suffix && host.text == name;
+    });
+    if (literal) return std::nullopt;
+    auto& names = names_of_suffix_[verdict.rule->id];
+    if (names.contains(name)) return std::nullopt;
+    if (names.size() >= max_names_of_suffix && check_enabled("names-of-suffix"))
+        return "more than " + std::to_string(max_names_of_suffix) + " names below one suffix in this run";
+    names.insert(name);
+    return std::nullopt;
+}
+
+LookUps::Decided LookUps::judge(const Waiting& one) {
+    const std::string& name = one.query.name;
+    Decided decided{.verdict = evaluate(name, one.asker)};
+    const auto deny = [&decided](std::string reason) {
+        decided.verdict.action = Action::deny;
+        decided.verdict.decided_by = rules::DecidedBy::failure;
+        decided.verdict.rule = nullptr;
+        decided.verdict.error = ENOENT;
+        decided.reason = std::move(reason);
+    };
+    if (decided.verdict.action >= Action::deny) return decided;
+    if (!one.query.host_name || name.size() > 253) {
+        deny("not the name of a host");
+        return decided;
+    }
+    if (auto refused = refused_here(name, decided.verdict)) {
+        deny(std::move(*refused));
+        return decided;
+    }
+    if (decided.verdict.action != Action::ask) return decided;
+    if (const auto earlier = answered(one.asker, {name})) {
+        decided.verdict.action = earlier->action;
+        decided.verdict.decided_by = earlier->by;
+        decided.question = earlier->question;
+        return decided;
+    }
+    if (needs_.questions == nullptr) {
+        decided.reason = audit::unasked::nobody;
+        if (needs_.observation == nullptr) decided.verdict.action = Action::deny;
+        return decided;
+    }
+    approval::Subject asked;
+    asked.operations = Operation::connect;
+    asked.object = approval::AskedObject(rules::HostName{name});
+    asked.program = one.asker.program;
+    if (const auto granted = needs_.questions->granted(asked)) {
+        decided.verdict.action = granted->action;
+        decided.verdict.decided_by = granted->by;
+        decided.granted = std::move(asked);
+    }
+    return decided;
+}
+
+/// The look-up waits, with all queries for the same name by the same process.
+void LookUps::ask(Waiting one, rules::Verdict verdict) {
+    const Key key = key_of(one);
+    approval::Question question;
+    question.subject.operations = Operation::connect;
+    question.subject.object = approval::AskedObject(rules::HostName{one.query.name});
+    question.subject.program = one.asker.program;
+    question.key = approval::key_of(question.subject, verdict.rule_name(), {});
+    question.operation = Operation::connect;
+    question.rule = verdict.rule_name();
+    question.reason = verdict.reason();
+    question.home = needs_.home;
+    question.process = one.asker.process;
+    question.start_time = one.asker.start_time;
+    calls::describe_process(needs_, question, one.asker.process, one.asker.parent);
+    approval::ParkedCall parked{{}, monotonic_ns(), {}, std::make_shared<Asked>(*this, key)};
+    using Admission = approval::QuestionQueue::Admission;
+    Admission how = needs_.questions->join(question.key, parked);
+    if (how == Admission::unknown) how = needs_.questions->ask(std::move(question), parked);
+    if (how == Admission::parked) {
+        asking_[key].push_back(std::move(one));
+        return;
+    }
+    Decided decided{.verdict = verdict, .reason = std::string(calls::why_not(how))};
+    decided.verdict.action = Action::deny;
+    if (how != Admission::nobody) decided.verdict.decided_by = rules::DecidedBy::failure;
+    conclude(one, std::move(decided));
+}
+
+void LookUps::answered(const Key& key, const approval::Approval& approval) {
+    auto asking = asking_.extract(key);
+    if (asking.empty()) return;
+    if (approval.grant == 0 && approval.by != rules::DecidedBy::timeout &&
+        approval.by != rules::DecidedBy::failure) {
+        const std::lock_guard guard(lock_);
+        if (once_.size() >= max_once) once_.clear();
+        once_[key] = {approval.action, approval.by, approval.question};
+    }
+    bool first = true;
+    for (Waiting& one : asking.mapped()) {
+        if (!first) {
+            decide(std::move(one));
+            continue;
+        }
+        first = false;
+        // The rules are the same for the whole run, so the verdict has not changed.
+        Decided decided{.verdict = evaluate(one.query.name, one.asker),
+                        .reason = approval.reason,
+                        .question = approval.question,
+                        .grant = approval.grant};
+        decided.verdict.action = approval.action;
+        decided.verdict.decided_by = approval.by;
+        conclude(one, std::move(decided));
+    }
+}
+
+/// The results that a thread waits for in literal_hosts.
+struct LookUps::Gathering {
+    std::mutex lock;
+    std::condition_variable changed;
+    std::map<std::string, std::vector<rules::IpAddress>> found;
+    std::size_t missing = 1;  // the gathering itself
+
+    void add(const std::string& name, const std::vector<rules::IpAddress>& addresses) {
+        const std::lock_guard guard(lock);
+        auto& all = found[name];
+        all.insert(all.end(), addresses.begin(), addresses.end());
+    }
+    void done() {
+        const std::lock_guard guard(lock);
+        --missing;
+        changed.notify_all();
+    }
+};
+
+std::vector<std::pair<std::string, std::vector<rules::IpAddress>>> LookUps::literal_hosts() {
+    const auto gathering = std::make_shared<Gathering>();
+    boost::asio::post(loop_, [this, gathering, alive = std::weak_ptr<int>(alive_)] {
+        if (!alive.expired()) gather(gathering);
+        gathering->done();
+    });
+    std::unique_lock guard(gathering->lock);
+    gathering->changed.wait_for(guard, 300ms, [&] { return gathering->missing == 0; });
+    return {gathering->found.begin(), gathering->found.end()};
+}
+
+/// Looks up what rules allow by its whole name, for every program. Nothing else is on the way to the servers,
+/// so nothing is recorded: the rules themselves say that these names are looked up.
+void LookUps::gather(const std::shared_ptr<Gathering>& into) {
+    constexpr std::size_t max_literal = 256;
+    std::set<std::string> names;
+    for (const rules::Rule& rule : needs_.enforced.rules.rules()) {
+        if (rule.action != Action::allow || !rule.operations.contains(Operation::connect)) continue;
+        for (const rules::HostPattern& host : rule.when.host)
+            if (!host.suffix && names.size() < max_literal) names.insert(host.text);
+    }
+    for (const std::string& name : names) {
+        if (hosts_.find(name) != nullptr || evaluate(name, {}).action != Action::allow) continue;
+        for (const Type type : {type_a, type_aaaa}) {
+            Waiting one;
+            one.query.name = name;
+            one.query.type = type;
+            one.limit = max_answer;
+            {
+                const std::lock_guard guard(into->lock);
+                ++into->missing;
+            }
+            one.reply = [this, into, name, type](const std::vector<std::uint8_t>&) {
+                const auto known = known_.find({name, type});
+                if (known != known_.end()) into->add(name, known->second.found.addresses);
+                into->done();
+            };
+            resolve(std::move(one));
+        }
+    }
+}
+
+std::optional<OnceAnswered> LookUps::answered(const Asker& asker,
+                                              const std::vector<std::string>& names) const {
+    const std::lock_guard guard(lock_);
+    for (const std::string& name : names) {
+        const auto found = once_.find(Key{asker.process, asker.start_time, name});
+        if (found != once_.end()) return found->second;
+    }
+    return std::nullopt;
+}
+
+/// Records the decision, and only then lets it take effect.
+void LookUps::conclude(const Waiting& one, Decided decided) {
+    const bool observed = needs_.observation != nullptr;
+    const bool recorded = record(one, decided);
+    const bool allowed =
+        recorded && (observed || decided.verdict.action == Action::allow || !check_enabled("denied-look-up"));
+    if (recent_.size() >= max_recent) recent_.clear();
+    recent_[key_of(one)] = {allowed, Clock::now() + one_look_up, {one.query.type}};
+    if (recorded && !observed && decided.verdict.action == Action::kill && needs_.kill_tree)
+        needs_.kill_tree();
+    if (!allowed) return one.reply(answer(one.query, Code::no_such_name));
+    resolve(one);
+}
+
+bool LookUps::record(const Waiting& one, const Decided& decided) {
+    if (!decided.granted) return write(one, decided, decided.question, decided.grant);
+    bool written = false;
+    const auto by_grant = [&](const approval::QuestionQueue::Granted& now) {
+        written = write(one, decided, now.question, now.grant);
+    };
+    if (needs_.questions->while_granted(*decided.granted, decided.verdict.action, by_grant)) return written;
+    Decided revoked{.verdict = decided.verdict,
+                    .reason = "the answer that it went by was taken back meanwhile"};
+    revoked.verdict.action = Action::deny;
+    revoked.verdict.decided_by = rules::DecidedBy::failure;
+    static_cast<void>(write(one, revoked, 0, 0));
+    return false;
+}
+
+bool LookUps::write(const Waiting& one, const Decided& decided, std::uint64_t question, std::uint64_t grant) {
+    const bool allowed = decided.verdict.action == Action::allow;
+    audit::Decision decision;
+    decision.call = "lookup";
+    decision.caller = {.pid = one.asker.process,
+                       .parent = one.asker.parent,
+                       .start_time = one.asker.start_time,
+                       .executable = one.asker.program,
+                       .uid = needs_.uid};
+    decision.operation = Operation::connect;
+    decision.operations = Operation::connect;
+    decision.object = rules::HostName{one.query.name};
+    decision.verdict = decided.verdict;
+    decision.reason = decided.reason;
+    decision.mechanism = allowed || needs_.observation != nullptr ? audit::Mechanism::on_behalf
+                         : decided.verdict.action == Action::kill ? audit::Mechanism::kill
+                                                                  : audit::Mechanism::error;
+    decision.question = question;
+    decision.grant = grant;
+    if (needs_.log != nullptr) {
+        const auto written = needs_.log->record(decision);
+        if (!written) {
+            int none = 0;
+            needs_.log_error.compare_exchange_strong(none, written.error().value());
+            return !check_enabled("record-first");
+        }
+        if ((needs_.log->sync_due() || !allowed) && needs_.sync_log) needs_.sync_log();
+    }
+    needs_.sink.note(decision);
+    return true;
+}
+
+void LookUps::resolve(Waiting one) {
+    const std::uint16_t type = one.query.type;
+    if (type != type_a && type != type_aaaa && !passes(type)) return one.reply(answer(one.query, Code::ok));
+    const auto now = Clock::now();
+    if (known_.size() >= max_known)
+        std::erase_if(known_, [now](const auto& entry) {
+            return !entry.second.under_way && entry.second.until <= now;
+        });
+    const std::pair<std::string, std::uint16_t> key{one.query.name, type};
+    if (known_.size() >= max_known && !known_.contains(key))
+        return one.reply(answer(one.query, Code::failed));
+    Known& known = known_[key];
+    if (!known.under_way && known.until > now) return respond(one, known);
+    if (known.waiting.size() >= max_waiting) return one.reply(answer(one.query, Code::failed));
+    known.waiting.push_back(std::move(one));
+    if (known.under_way) return;
+    known.under_way = true;
+    upstream_.ask(key.first, type, [this, key](Bytes message) { found(key.first, key.second, message); });
+}
+
+void LookUps::found(const std::string& name, std::uint16_t type, Bytes message) {
+    const auto entry = known_.find({name, type});
+    if (entry == known_.end()) return;
+    Known& known = entry->second;
+    known.under_way = false;
+    std::vector<Waiting> waiting = std::exchange(known.waiting, {});
+    if (waiting.empty()) return;
+    take_found(waiting.front(), known, message);
+    for (const Waiting& one : waiting) respond(one, known);
+}
+
+void LookUps::take_found(const Waiting& first, Known& known, Bytes message) {
+    const std::string& name = first.query.name;
+    const std::uint16_t type = first.query.type;
+    known.until = Clock::now() + 1s;
+    known.found = {};
+    known.message.assign(message.begin(), message.end());
+    if (passes(type)) return;
+    auto parsed = parse_answer(message, name, type);
+    if (!parsed) return;
+    known.found = std::move(*parsed);
+    known.until = Clock::now() + std::chrono::seconds(std::clamp<std::uint32_t>(known.found.ttl, 1, max_ttl));
+    // An alias is not a name of the address, but a name that is denied stays denied behind one.
+    for (const std::string& alias : known.found.aliases) {
+        Decided decided{.verdict = evaluate(alias, first.asker), .reason = {}};
+        if (decided.verdict.action < Action::deny || decided.verdict.rule == nullptr ||
+            needs_.observation != nullptr || !check_enabled("denied-alias"))
+            continue;
+        decided.reason = "an alias of it leads to " + alias;
+        static_cast<void>(write(first, decided, 0, 0));
+        known.found = {.code = Code::no_such_name, .addresses = {}, .aliases = {}, .ttl = 0};
+        return;
+    }
+    // Programs should then try the other family.
+    if (type == type_aaaa && std::ranges::none_of(known.found.addresses, reachable))
+        known.found.addresses.clear();
+    bind(name, known.found.addresses);
+}
+
+void LookUps::bind(const std::string& name, std::vector<rules::IpAddress>& addresses) {
+    if (addresses.size() > Bindings::max_per_name) addresses.resize(Bindings::max_per_name);
+    for (const rules::IpAddress& address : addresses) {
+        if (special_use(address) && !allows_special(user_rules().rules(), name, address)) {
+            bindings_.refuse(name, address);
+        } else {
+            bindings_.bind(name, address);
+        }
+    }
+}
+
+void LookUps::respond(const Waiting& one, const Known& known) {
+    if (passes(one.query.type)) {
+        auto message = passed_on(one.query, known.message, one.limit);
+        return one.reply(message ? std::move(*message) : answer(one.query, Code::failed));
+    }
+    const Found& found = known.found;
+    if (found.code != Code::ok) {
+        const Code code = found.code == Code::no_such_name ? Code::no_such_name : Code::failed;
+        return one.reply(answer(one.query, code));
+    }
+    std::vector<rules::IpAddress> addresses = found.addresses;
+    if (!addresses.empty())
+        std::rotate(addresses.begin(),
+                    addresses.begin() + static_cast<std::ptrdiff_t>(turn_++ % addresses.size()),
+                    addresses.end());
+    const auto left = std::chrono::duration_cast<std::chrono::seconds>(known.until - Clock::now()).count();
+    one.reply(answer(one.query, Code::ok, addresses,
+                     std::min(found.ttl, static_cast<std::uint32_t>(std::max<std::int64_t>(left, 0)))));
+}
+
+}  // namespace callgate::names

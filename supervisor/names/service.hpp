@@ -1,0 +1,61 @@
+// Look-ups of a run: what the handlers of sockets need, in one place.
+//
+// Everything is made at its first use: a run that looks nothing up pays nothing. Any thread, unless noted.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "supervisor/names/bindings.hpp"
+#include "supervisor/names/look_ups.hpp"
+#include "supervisor/names/name_files.hpp"
+#include "supervisor/names/room.hpp"
+#include "supervisor/names/stub.hpp"
+
+namespace callgate::names {
+
+class Service {
+public:
+    /// `loop` and `needs` outlive it. Loop thread, or before the loop runs.
+    Service(boost::asio::io_context& loop, calls::DecideNeeds& needs)
+        : look_ups_(loop, needs, bindings_), stub_(loop, look_ups_, room_) {}
+
+    /// The names of an address, those of /etc/hosts too; null if it has none.
+    [[nodiscard]] Bindings::Names names_of(const rules::IpAddress& address);
+    /// The name that was answered with an address that it must not have; "" if there is none.
+    [[nodiscard]] std::string refused_name(const rules::IpAddress& address) const {
+        return bindings_.refused_name(address);
+    }
+    /// See LookUps::answered.
+    [[nodiscard]] std::optional<OnceAnswered> answered(const Asker& asker,
+                                                       const std::vector<std::string>& names) const {
+        return look_ups_.answered(asker, names);
+    }
+
+    /// A UDP socket of the room (room.hpp).
+    [[nodiscard]] Result<UniqueFd> udp_socket(int family, int type, const Asker& asker);
+    [[nodiscard]] bool holds(int socket) const { return room_.holds(socket); }
+
+    /// The name server's port on loopback; 0 if the family has none there.
+    [[nodiscard]] std::uint16_t port(int family) { return stub_.port(family); }
+    void expect(std::uint16_t port, Asker asker) { stub_.expect(port, std::move(asker)); }
+
+    /// The text of a file about name servers, as the run sees it. The addresses of names that are allowed
+    /// literally are looked up for `hosts`; that takes at most 300 ms. `patient`: see servers_text.
+    [[nodiscard]] std::string text(NameFile file, bool patient);
+
+private:
+    Bindings bindings_;
+    Room room_;
+    LookUps look_ups_;
+    Stub stub_;
+    std::once_flag served_;
+    std::mutex hosts_lock_;
+    Hosts hosts_;
+};
+
+}  // namespace callgate::names

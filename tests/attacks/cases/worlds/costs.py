@@ -1,0 +1,199 @@
+"""The host pays for a run: by the size of the log, a lost footer, objects that outlive the run."""
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import harness
+from cases.case import Attack, Outcome, Scene, check, possible
+from cases.worlds.callgate import contested, unrecorded
+
+EQUAL = 100  # denials that have a record each (docs/audit.md)
+
+
+def guarded(box: harness.Box) -> tuple[dict[str, Any], Path]:
+    """Rules that deny one directory, and a file in it."""
+    folder = box.tree / "guarded"
+    if folder.exists():
+        harness.remove_tree(folder)
+    victim = box.file(box.directory(folder) / "victim", b"content")
+    return contested(box, {"id": "guarded", "deny": ["read", "write"], "path": f"{folder}/**"}), victim
+
+
+def counted(result: harness.Result) -> tuple[int, int]:
+    """How many records of denials there are, and how many denials they state."""
+    denials = [one["callgate"]["count"] for one in result.decisions(verdict="deny")]
+    return len(denials), sum(denials)
+
+
+@dataclasses.dataclass(frozen=True)
+class Flood(Attack):
+    """The same refused call again and again: the log stays small, and every call is counted."""
+
+    mode: str
+    groups: int = 1  # kinds of denials
+
+    def line(self, scene: Scene, victim: Path, count: int) -> list[str]:
+        return [scene.box.program("attack_costs"), self.mode, str(victim), str(count)]
+
+    def control(self, scene: Scene) -> Outcome:
+        """Bare, nothing stops the loop."""
+        _, victim = guarded(scene.box)
+        result = possible(scene.bare(self.line(scene, victim, 4000)))
+        return check({"the control was refused": "refused 0 other 4000" not in result.text}, "4000 calls", result.describe())
+
+    def held(self, scene: Scene) -> Outcome:
+        rules, victim = guarded(scene.box)
+        result = scene.supervised(self.line(scene, victim, 4000), rules)
+        assert result.report
+        records, stated = counted(result)
+        bound = self.groups * (EQUAL + 3 + result.report["duration_ms"] // 900)
+        actions = [one["event"]["action"] for one in result.audit]
+        summary = harness.audit(scene.box, "summary", "--json", "--by", "rule", result.report["audit"]["file"])
+        return check({
+            "a call was not refused": "refused 4000 other 0" not in result.text,
+            f"{records} records for one loop": records > bound,
+            f"the records state {stated} denials": stated != 4000,
+            f"the report states {result.report['counts']['deny']}": result.report["counts"]["deny"] != 4000,
+            "the end is not the last record": actions[-1] != "run.end",
+            "the summary counts other numbers": '"deny": 4000' not in summary.text,
+        }, f"{records} records", result.describe() + summary.describe())
+
+    def twin(self, scene: Scene) -> Outcome:
+        """Few denials have a record each."""
+        rules, victim = guarded(scene.box)
+        result = scene.supervised(self.line(scene, victim, 40), rules)
+        records, stated = counted(result)
+        return check({f"{records} records state {stated} denials": (records, stated) != (40, 40)}, "40 records", result.describe())
+
+
+@dataclasses.dataclass(frozen=True)
+class LogGrows(Attack):
+    """Calls that are all different fill the log: the run ends at --audit-limit, and nothing took effect without its record."""
+
+    denied: bool
+    limit = 256 << 10
+
+    def line(self, scene: Scene, place: Path) -> list[str]:
+        if self.denied:
+            return [scene.box.program("attack_costs"), "flood_distinct", str(place / "victim"), "20000"]
+        return [scene.box.program("prog_writer"), str(place), "20000"]
+
+    def control(self, scene: Scene) -> Outcome:
+        folder = scene.box.directory(scene.box.tree / "bare")
+        scene.bare(self.line(scene, folder))
+        made = len(os.listdir(folder))
+        return check({"the control was held up": made != 20000}, f"{made} calls", "")
+
+    def held(self, scene: Scene) -> Outcome:
+        box = scene.box
+        rules, victim = guarded(box)
+        folder = victim.parent if self.denied else box.directory(box.tree / "made")
+        result = scene.supervised(self.line(scene, folder), rules, ["--audit-limit", str(self.limit)])
+        assert result.report
+        log = Path(result.report["audit"]["file"])
+        size = log.stat().st_size
+        missing = [] if self.denied else unrecorded(folder, log)
+        return check({
+            f"the outcome is {result.report['outcome']}, {result.code}": (result.report["outcome"], result.code) != ("log_full", 137),
+            f"the log has {size} bytes": not self.limit // 2 < size < self.limit + (16 << 10),
+            f"effects without their record: {missing[:5]}": missing != [],
+            "its end is not on record": result.audit[-1]["event"]["action"] != "run.end",
+            "nothing was said at 80 %": "80 %" not in result.errors,
+            "nothing was said at the end": "ended: the audit log is full" not in result.errors,
+        }, f"{size} bytes", result.describe())
+
+    def twin(self, scene: Scene) -> Outcome:
+        folder = scene.box.directory(scene.box.tree / "few")
+        result = scene.supervised([scene.box.program("prog_writer"), str(folder), "20"], contested(scene.box), ["--audit-limit", str(self.limit)])
+        return check({"a small log ends the run": result.code != 0 or "80 %" in result.errors}, "20 calls", result.describe())
+
+
+@dataclasses.dataclass(frozen=True)
+class FooterLost(Attack):
+    """Standard error is a full pipe that the target made non-blocking: the footer comes when somebody reads."""
+
+    def wait_and_read(self, process: subprocess.Popen[bytes]) -> bytes:
+        """Reads only when the process waits for a reader, or has ended without."""
+        assert process.stderr
+        harness.until(lambda: process.poll() is not None or harness.wait_channel(process.pid).endswith("in system call 7"),
+                      "somebody waits for a reader")
+        said = process.stderr.read()
+        process.wait(harness.DEADLINE)
+        return said
+
+    def line(self, scene: Scene, victim: Path) -> list[str]:
+        return [scene.box.program("attack_costs"), "stderr_full", str(victim), "1"]
+
+    def control(self, scene: Scene) -> Outcome:
+        """The words of a shell are lost."""
+        _, victim = guarded(scene.box)
+        script = " ".join(self.line(scene, victim)) + "; echo the footer >&2"
+        process = scene.box.start(["/bin/sh", "-c", script], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        said = self.wait_and_read(process)
+        return check({"it was said all the same": b"the footer" in said or b"noise" not in said}, "lost", repr(said[-200:]))
+
+    def held(self, scene: Scene) -> Outcome:
+        rules, victim = guarded(scene.box)
+        line, _ = scene.box.command(self.line(scene, victim), rules, scene.options)
+        process = scene.box.start(line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        said = self.wait_and_read(process)
+        return check({"the pipe was not full": b"noise" not in said,
+                      "the footer is lost": b"callgate: denied 1 call" not in said or b"rule guarded" not in said},
+                     "said", repr(said[-400:]))
+
+    def twin(self, scene: Scene) -> Outcome:
+        rules, victim = guarded(scene.box)
+        result = scene.supervised([scene.box.program("attack_costs"), "flood_open", str(victim), "1"], rules)
+        return check({"the footer is not there": "rule guarded" not in result.errors}, "said", result.describe())
+
+
+@dataclasses.dataclass(frozen=True)
+class Hidden(Attack):
+    """Memory beyond --memory at a place where a look at each process does not find it."""
+
+    shape: str
+
+    def line(self, scene: Scene, megabytes: int) -> list[str]:
+        return [scene.box.program("prog_appetite"), self.shape, str(megabytes)]
+
+    def clean(self) -> None:
+        for left in Path("/dev/shm").glob("psm_appetite-*"):
+            left.unlink()
+
+    def rules(self, scene: Scene) -> dict[str, Any]:
+        return contested(scene.box, {"id": "shared-memory", "allow": ["read", "write"], "path": "/dev/shm/psm_*"})
+
+    def control(self, scene: Scene) -> Outcome:
+        """Bare, it gets all that it wants."""
+        process = scene.box.start(self.line(scene, 400), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        try:
+            harness.read_until(process.stdout.fileno(), b"hidden")  # type: ignore[union-attr]
+        finally:
+            process.kill()
+            process.wait()
+            self.clean()
+        return Outcome(True, "400 MB")
+
+    def held(self, scene: Scene) -> Outcome:
+        try:
+            result = scene.supervised(self.line(scene, 400), self.rules(scene), ["--memory", "256M", "--idle-timeout", "2s"])
+        finally:
+            self.clean()
+        assert result.report
+        limit = result.report["limits"]["memory"]
+        return check({f"the outcome is {result.report['outcome']}": (result.report["outcome"], result.code) != ("memory", 137)},
+                     f"{limit['enforced_by']}, {limit['peak'] >> 20} MB", result.describe())
+
+    def twin(self, scene: Scene) -> Outcome:
+        """A quarter of the limit is not too much."""
+        try:
+            result = scene.supervised(self.line(scene, 64), self.rules(scene), ["--memory", "256M", "--idle-timeout", "1s"])
+        finally:
+            self.clean()
+        assert result.report
+        return check({f"the outcome is {result.report['outcome']}": result.report["outcome"] != "idle_timeout" or result.text != "hidden\n"},
+                     "64 MB", result.describe())

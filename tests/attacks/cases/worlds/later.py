@@ -1,0 +1,57 @@
+"""Files of the work directory that the user's own tools read later, and run code from."""
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import harness
+from cases.case import Attack, Outcome, Scene, check
+
+CODE = "PLANTED-5d01"
+
+
+@dataclasses.dataclass(frozen=True)
+class Planted(Attack):
+    """A shell script wants `path`, in the work directory, to hold its code. The default profile holds it.
+
+    `before`: what the user has there already, a name that ends in a slash being a directory. `script` replaces the plain way. The
+    twin writes `free` the same way.
+    """
+
+    path: str
+    script: str = 'mkdir -p "$(dirname "$1")" && echo "$2" > "$1"'
+    free: str = "package.json"
+    before: tuple[str, ...] = ()
+
+    def play(self, scene: Scene, path: str, supervised: bool) -> tuple[bool, harness.Result]:
+        box = scene.box
+        harness.remove_tree(box.tree)
+        box.directory(box.tree)
+        for name in self.before:
+            if name.endswith("/"):
+                box.directory(box.tree / name)
+            else:
+                box.file(box.tree / name, b"the user's\n")
+        line = ["/bin/sh", "-c", self.script, "sh", path, CODE]
+        result = scene.supervised(line, None, ["--ask", "never"]) if supervised else scene.bare(line)
+        return CODE in text_of(box.tree / path), result
+
+    def control(self, scene: Scene) -> Outcome:
+        reached, result = self.play(scene, self.path, False)
+        return check({"the control did not plant its code": not reached}, "planted", result.describe())
+
+    def held(self, scene: Scene) -> Outcome:
+        reached, result = self.play(scene, self.path, True)
+        return check({"the code is there": reached, "nothing is on record": not result.decisions(verdict="deny")},
+                     f"exit {result.code}", result.describe())
+
+    def twin(self, scene: Scene) -> Outcome:
+        reached, result = self.play(scene, self.free, True)
+        return check({"what is free was refused": not reached or result.code != 0}, "written", result.describe())
+
+
+def text_of(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,90 @@
+"""Code that the user runs afterwards: what ordinary tools do in a work directory still works by the default profile."""
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+IDENTITY = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.org"}
+
+
+def works(box, script, options=(), **more):
+    result = box.run(["/bin/sh", "-ec", script], options=["--ask", "never", *options], env=IDENTITY, **more)
+    assert result.code == 0 and not result.decisions(verdict="deny"), result.describe()
+    return result
+
+
+def test_a_repository_can_be_made(box):
+    works(box, "git init -q . && echo x > x && git add x && git commit -qm one && git status")
+    assert (box.tree / ".git/config").exists() and not (box.tree / ".git/hooks/pre-commit").exists()
+
+
+def test_hooks_of_the_new_repository_are_closed(box):
+    result = box.run(["/bin/sh", "-c", "git init -q . && echo code > .git/hooks/pre-commit"], options=["--ask", "never"])
+    assert result.code != 0 and not (box.tree / ".git/hooks/pre-commit").exists(), result.describe()
+
+
+def test_a_repository_is_cloned_into_the_work_directory(box):
+    there = box.directory(box.tree / "tree")
+    box.run(["/bin/sh", "-ec", "git init -q up && cd up && echo x > x && git add x && git commit -qm one"], supervised=False, env=IDENTITY)
+    box.run(["/bin/mv", "up", str(there.parent / "up")], supervised=False)
+    works(box, "git clone -q --no-hardlinks ../up .", ["--read", str(there.parent / "up")], cwd=there)
+    assert (there / "x").exists()
+
+
+def test_installed_packages_are_replaced_whatever_they_hold(box):
+    """`npm ci` removes node_modules as a whole; packages hold editors' settings and keys of tests."""
+    for name in (".vscode/settings.json", "test/server.key", ".env", ".idea/x.xml", ".git/config"):
+        box.file(box.tree / "node_modules/one" / name, b"x")
+        box.file(box.tree / "venv/lib/python3.11/site-packages/one" / name, b"x")
+    box.file(box.tree / "venv/pyvenv.cfg", b"home = /usr/bin\n")
+    works(box, "cat node_modules/one/test/server.key; rm -r node_modules venv/lib; mkdir -p node_modules/one/.vscode; echo x > node_modules/one/.env")
+
+
+def test_a_planted_environment_hides_no_secret(box):
+    """A run may make a `pyvenv.cfg` beside what the next one must not read."""
+    for name in ("sub/pyvenv.cfg", "sub/lib/x.key", "sub/.env"):
+        box.file(box.tree / name, b"SECRET")
+    result = box.run(["/bin/cat", "sub/lib/x.key", "sub/.env"], options=["--ask", "never"])
+    assert b"SECRET" not in result.out, result.describe()
+
+
+@pytest.mark.parametrize("tool, script, made", [
+    ("npm", "npm init -y >/dev/null && mkdir dep && (cd dep && npm init -y >/dev/null) && npm install ./dep --no-fund >/dev/null",
+     "node_modules/dep/package.json"),
+    ("python3", "/usr/bin/python3 -m venv --without-pip env && env/bin/python -c 'import sys'", "env/pyvenv.cfg"),
+    ("cargo", "cargo init -q --vcs git --name one . && ls .git/HEAD", "Cargo.toml"),
+])
+def test_projects_are_begun(box, tool, script, made):
+    path = shutil.which(tool, path=box.environment()["PATH"])
+    if path is None:
+        pytest.skip(f"there is no {tool}")
+    works(box, script)
+    assert os.path.exists(box.tree / made)
+
+
+def test_husky_is_prepared(box):
+    """The files that husky's `prepare` makes."""
+    works(box, "git init -q . && mkdir -p .husky/_ && echo '*' > .husky/_/.gitignore && echo 'npm test' > .husky/pre-commit")
+
+
+def test_the_footer_names_what_the_user_runs_later(box):
+    box.file(box.tree / "old/Makefile", b"all:\n")
+    box.file(box.tree / "old/package.json", b"{}")
+    result = box.run(["/bin/sh", "-c", "echo all: > old/Makefile; mkdir -p .husky node_modules/x; echo x > .husky/pre-commit; echo x > notes;"
+                      "echo {} > node_modules/x/package.json"], options=["--ask", "never"])
+    assert result.errors == "callgate: your tools may run code from what changed: .husky/pre-commit, old/Makefile\n", result.describe()
+    nothing = box.run(["/bin/sh", "-c", "cat old/Makefile; echo y > notes"], options=["--ask", "never"])
+    assert nothing.errors == "", nothing.describe()
+
+
+def test_the_footer_counts_and_says_where_it_has_not_looked(box):
+    script = "mkdir -p a/b/c/d/e/f/g/h; for one in 1 2 3 4 5 6 7 8; do mkdir n$one; echo x > n$one/Makefile; done; echo x > a/b/c/d/e/f/g/h/Makefile"
+    result = box.run(["/bin/sh", "-c", script], options=["--ask", "never"])
+    assert "n5/Makefile … and 3 more (not all directories were looked at)" in result.errors, result.describe()
+
+
+def test_a_changed_time_hides_nothing(box):
+    result = box.run(["/bin/sh", "-c", "echo x > Makefile; touch -d 2001-01-01 Makefile; ln -s /etc/passwd setup.py"], options=["--ask", "never"])
+    assert "changed: Makefile, setup.py\n" in result.errors, result.describe()

@@ -1,0 +1,411 @@
+"""Hosts by name: what is allowed resolves for unmodified programs, and no other name leaves the machine.
+
+The network is the test's own (nameworld.py). A query "has left" if it arrived at its name server. Four worlds: with a room (UDP
+sockets from a namespace) or without, with IPv6 or without.
+"""
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+import harness
+import nameworld
+from approvers import Asked
+from nameworld import OTHER4, PORT, WEB4, WEB6, World
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a network of its own needs root")
+
+PYTHON = "/usr/bin/python3"
+ALLOWED = ("-c", f"www.example.org:{PORT}", "-c", f"*.files.example.net:{PORT}")
+RANDOM_NAMES = 10_000 if harness.SOAK else 1000
+
+
+@pytest.fixture(scope="module", params=["room", "room, IPv4", "no room", "no room, IPv4"])
+def world(request):
+    made = World(room=not request.param.startswith("no"), six="IPv4" not in request.param)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def roomy():
+    made = World()
+    yield made
+    made.close()
+
+
+def enter(box, world) -> None:
+    """From here on the box's processes start inside of the world."""
+    def start(line, **keywords):
+        keywords.setdefault("cwd", box.tree)
+        keywords["env"] = keywords.get("env") or box.environment()
+        box.noted = box.replays.note([str(word) for word in line], keywords["cwd"], keywords["env"])
+        identity = ["setpriv", f"--reuid={box.user.uid}", f"--regid={box.user.gid}", "--clear-groups"] if box.user.uid else []
+        process = subprocess.Popen([*world.prefix, "env", "-C", str(keywords.pop("cwd")), *identity, *line], **keywords)
+        box.running.append(process)
+        return process
+    box.start = start
+    world.seen()
+
+
+def rules(*more, **options):
+    return harness.rule_set({"id": "tools", "allow": ["read", "execute"], "path": "/**"}, *more, **options)
+
+
+def ahead(world) -> set[str]:
+    """Names that rules allow literally are looked up for the hosts file that programs are handed without a room."""
+    return set() if world.room else {"www.example.org"}
+
+
+def fetch(name: str) -> str:
+    return f"http://{name}:{PORT}/"
+
+
+SOCKET = "import socket,sys; print([a[4][0] for a in socket.getaddrinfo(sys.argv[1], 80, 0, socket.SOCK_STREAM)])"
+URL = "import urllib.request as u,sys; print(u.urlopen(sys.argv[1], timeout=20).read().decode())"
+NODE = ("fetch(process.argv[1]).then(r => r.text()).then(t => console.log(t), e => { console.error(e.cause); process.exit(1) })")
+NODE_RESOLVE = "require('dns').resolve4(process.argv[1], (e, a) => { console.log(a || e); process.exit(e ? 1 : 0) })"
+
+# A client by name: the program that must be there, and its line for a name.
+CLIENTS = {
+    "curl": ("curl", lambda name: ["curl", "-sS", "-m", "20", fetch(name)]),
+    "wget": ("wget", lambda name: ["wget", "-q", "-O-", "-T", "20", "-t", "1", fetch(name)]),
+    "python": (PYTHON, lambda name: [PYTHON, "-c", URL, fetch(name)]),
+    "node": ("node", lambda name: ["node", "-e", NODE, fetch(name)]),
+    "perl": ("perl", lambda name: ["perl", "-MIO::Socket::INET", "-e",
+                                   f"$s = IO::Socket::INET->new(PeerAddr => '{name}', PeerPort => {PORT}) or die $@; "
+                                   "print $s \"GET / HTTP/1.0\\r\\n\\r\\n\"; print <$s>"]),
+    "git": ("git", lambda name: ["git", "-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=20", "ls-remote", fetch(name)]),
+    "bash": ("bash", lambda name: ["bash", "-c", f"exec 3<>/dev/tcp/{name}/{PORT} && echo -e 'GET / HTTP/1.0\\r\\n\\r' >&3 && cat <&3"]),
+}
+RESOLVERS = {
+    "getent": ("getent", lambda name: ["getent", "ahosts", name]),
+    "node resolve4": ("node", lambda name: ["node", "-e", NODE_RESOLVE, name]),
+    "python socket": (PYTHON, lambda name: [PYTHON, "-c", SOCKET, name]),
+}
+
+
+def reached(result) -> bool:
+    # git reaches the server, which is none of git's.
+    return b"reached" in result.out or b"not valid: is this a git repository" in result.err
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_name_is_enough_and_no_other_name_leaves(box, world, client):
+    program, line = CLIENTS[client]
+    if shutil.which(program) is None:
+        pytest.skip(f"no {program} here")
+    enter(box, world)
+    bare = box.run(line("evil.example.com"), supervised=False)
+    assert reached(bare) and "evil.example.com" in world.names(), bare.describe()
+    for name in ("www.example.org", "a.files.example.net"):
+        done = box.run(line(name), rules(), options=ALLOWED)
+        assert reached(done), done.describe()
+        assert world.names() - ahead(world) == {name} - ahead(world), done.describe()
+    for name in ("evil.example.com", "files.example.net", "api.example.org"):
+        done = box.run(line(name), rules(), options=ALLOWED)
+        assert not reached(done) and world.names() <= ahead(world), done.describe()
+        assert f"name denied: {name} (" in done.errors and f"allow with --connect {name}" in done.errors, done.describe()
+        looked_up = [one for one in done.decisions(verdict="deny") if one["event"]["action"] == "lookup"]
+        assert {one["dns"]["question"]["name"] for one in looked_up} == {name}, done.describe()
+        assert looked_up[0]["process"]["executable"].startswith("/"), looked_up
+
+
+@pytest.mark.parametrize("client", RESOLVERS)
+def test_resolvers_get_what_the_server_says(box, world, client):
+    program, line = RESOLVERS[client]
+    if shutil.which(program) is None:
+        pytest.skip(f"no {program} here")
+    enter(box, world)
+    done = box.run(line("www.example.org"), rules(), options=ALLOWED)
+    assert WEB4.encode() in done.out, done.describe()
+    if client != "node resolve4":
+        assert (WEB6.encode() in done.out) == world.six, done.describe()
+    done = box.run(line("evil.example.com"), rules(), options=ALLOWED)
+    assert OTHER4.encode() not in done.out and done.code != 0, done.describe()
+    assert world.names() == {"www.example.org"}
+
+
+def test_a_denied_name_does_not_leave(box, roomy):
+    enter(box, roomy)
+    done = box.run(["getent", "hosts", "evil.example.com"], rules(), options=ALLOWED)
+    assert done.code != 0 and roomy.seen() == [], done.describe()
+
+
+def test_a_rule_for_every_port_opens_no_name_server(box, roomy):
+    """A query over TCP goes to the run's own name server, although connects to all ports are allowed."""
+    enter(box, roomy)
+    ask = ("import socket,struct; m = struct.pack('>HHHHHH', 1, 256, 1, 0, 0, 0) + b'\\4evil\\7example\\3com\\0' + struct.pack('>HH', 1, 1); "
+           "s = socket.create_connection(('198.51.100.53', 53)); s.settimeout(20); s.sendall(struct.pack('>H', len(m)) + m); print(s.recv(100)[5] & 15)")
+    ports = {"id": "ports", "allow": "connect", "port": "1-65535"}
+    deny = {"id": "no", "deny": "connect", "host": "evil.example.com"}
+    bare = box.run([PYTHON, "-c", ask], supervised=False)
+    assert bare.text == "0\n" and roomy.names() == {"evil.example.com"}, bare.describe()
+    done = box.run([PYTHON, "-c", ask], rules(ports, deny))
+    assert done.text == "3\n" and roomy.seen() == [], done.describe()
+    servers = {"id": "servers", "allow": "connect", "address": "198.51.100.53", "port": 53}
+    direct = box.run([PYTHON, "-c", ask], rules(servers, deny))
+    assert direct.text == "0\n" and roomy.names() == {"evil.example.com"}, direct.describe()
+
+
+def test_the_order_of_addresses_is_the_native_one(box, roomy):
+    enter(box, roomy)
+    line = RESOLVERS["python socket"][1]("www.example.org")
+    assert box.run(line, rules(), options=ALLOWED).out == box.run(line, supervised=False).out
+
+
+def test_addresses_of_the_hosts_file_need_no_server(box, world):
+    enter(box, world)
+    done = box.run(CLIENTS["curl"][1]("pinned.example.org"), rules(), options=("-c", f"pinned.example.org:{PORT}"))
+    assert reached(done) and world.seen() == [], done.describe()
+    done = box.run(["curl", "-sS", "-m", "9", f"http://localhost:{PORT}/"], rules(), options=("-c", f"localhost:{PORT}"))
+    assert reached(done) and world.seen() == [], done.describe()
+    done = box.run(["curl", "-sS", "-m", "9", f"http://127.0.0.1:{PORT}/"], rules(), options=("-c", f"pinned.example.org:{PORT}"))
+    assert not reached(done), done.describe()
+
+
+# Every name, type and trick that a raw client can send, by UDP and TCP, to any server.
+RAW = """
+import os, random, socket, struct, sys
+count, place = int(sys.argv[1]), random.Random(7)
+def packed(labels): return b"".join(bytes([len(one)]) + one for one in labels) + b"\\0"
+def query(labels, kind, extra=b"", classes=1):
+    return struct.pack(">HHHHHH", place.randrange(65536), 0x100, 1, 0, 0, 1 if extra else 0) + packed(labels) + struct.pack(">HH", kind, classes) + extra
+EDNS = b"\\0" + struct.pack(">HHIH", 41, 4096, 0, 24) + struct.pack(">HH", 65001, 20) + b"secret-secret-secret"
+def messages():
+    for n in range(count):
+        labels = [bytes(place.choice(b"abcdefghijklmnopqrstuvwxyz0123456789ABCDEF_-") for _ in range(place.randrange(1, 63))) for _ in range(place.randrange(1, 4))]
+        zone = place.choice([b"example.com", b"example.org", b"com", b"evil.test"]).split(b".")
+        yield query(labels + zone, place.choice([1, 2, 5, 6, 10, 12, 13, 15, 16, 28, 33, 35, 41, 43, 52, 64, 65, 99, 255, 256, place.randrange(65536)]), place.choice([b"", EDNS]), place.choice([1, 1, 1, 3, 255]))
+    for allowed in (b"www.example.org", b"WwW.eXaMpLe.OrG"):
+        for kind in (0, 10, 64, 65, 99, 255, 256, 65535):
+            yield query(allowed.split(b"."), kind, EDNS)
+sent = 0
+for family, server in ((socket.AF_INET, "198.51.100.53"), (socket.AF_INET, "203.0.113.99"), (socket.AF_INET6, "2001:db8:53::53")):
+    try:
+        udp = socket.socket(family, socket.SOCK_DGRAM)
+        for message in messages():
+            udp.sendto(message, (server, 53)); sent += 1
+    except OSError as why: print(why)
+for server in ("198.51.100.53", "203.0.113.99"):
+    tcp = socket.create_connection((server, 53))
+    tcp.settimeout(20)
+    for number, message in enumerate(messages()):
+        tcp.sendall(struct.pack(">H", len(message)) + message); sent += 1
+        length = struct.unpack(">H", tcp.recv(2, socket.MSG_WAITALL))[0]
+        tcp.recv(length, socket.MSG_WAITALL)
+print("sent", sent)
+"""
+
+
+def test_random_names_of_all_types_do_not_leave(box, world):
+    enter(box, world)
+    done = box.run([PYTHON, "-c", RAW, str(RANDOM_NAMES)], rules(), options=ALLOWED, timeout=300)
+    assert b"sent" in done.out, done.describe()
+    assert world.names() <= ahead(world), done.describe()
+
+
+CONNECT = """
+import socket, sys
+def attempt(name):
+    try: found = sorted({a[4][0] for a in socket.getaddrinfo(name, %d, 0, socket.SOCK_STREAM)})
+    except OSError as why: return f"no address: {why}"
+    for one in found:
+        try:
+            socket.create_connection((one, %d), 9).close()
+            return f"connected to {one} of {len(found)}"
+        except OSError as why: last = f"not connected to {one}: {why}"
+    return last
+for name in sys.argv[1:]: print(name, attempt(name))
+""" % (PORT, PORT)
+
+
+def connected(box, names, *options) -> dict[str, str]:
+    done = box.run([PYTHON, "-c", CONNECT, *names], rules(), options=options, timeout=200)
+    box.last = done
+    return dict(line.split(" ", 1) for line in done.text.splitlines())
+
+
+SPECIAL = ("private.example.org", "loopback.example.org", "mapped.example.org", "translated.example.org", "metadata.example.org")
+
+
+def test_an_allowed_name_opens_no_address_of_this_machine_or_its_network(box, roomy):
+    enter(box, roomy)
+    found = connected(box, SPECIAL, "-c", "*.example.org")
+    assert not any("connected to" in one and not one.startswith("not") for one in found.values()), found
+    assert "for special use, which loopback.example.org was answered with" in box.last.errors, box.last.describe()
+    assert connected(box, ["www.example.org"], "-c", "*.example.org")["www.example.org"].startswith("connected")
+    # A rule that names host and address means it.
+    meant = rules({"id": "own", "allow": "connect", "host": "loopback.example.org", "address": "127.0.0.0/8"})
+    done = box.run([PYTHON, "-c", CONNECT, "loopback.example.org", "private.example.org"], meant)
+    assert "loopback.example.org connected to 127.0.0.1" in done.text and "private.example.org no address" in done.text, done.describe()
+
+
+def test_a_bare_address_belongs_to_no_name(box, roomy):
+    enter(box, roomy)
+    done = box.run(["curl", "-sS", "-m", "9", f"http://{WEB4}:{PORT}/"], rules(), options=ALLOWED)
+    assert not reached(done), done.describe()
+    found = connected(box, ["other.example.org", OTHER4, WEB4], "-c", "other.example.org")
+    assert found["other.example.org"].startswith("connected") and found[OTHER4].startswith("connected"), found
+    assert found[WEB4].startswith("not connected"), found
+
+
+def test_an_alias_to_a_denied_name_is_denied(box, roomy):
+    enter(box, roomy)
+    deny = {"id": "no", "deny": "connect", "host": "evil.example.com"}
+    allow = {"id": "yes", "allow": "connect", "host": "*.example.org"}
+    done = box.run([PYTHON, "-c", CONNECT, "trap.example.org", "alias.example.org"], rules(allow, deny))
+    assert "trap.example.org no address" in done.text and "alias.example.org connected" in done.text, done.describe()
+    assert "an alias of it leads to evil.example.com" in done.errors, done.describe()
+    # The alias gives the asked name an address, and itself none.
+    done = box.run([PYTHON, "-c", CONNECT, "alias.example.org", "www.example.org"], rules({"id": "a", "allow": "connect", "host": "alias.example.org"}))
+    assert "alias.example.org connected" in done.text and "www.example.org no address" in done.text, done.describe()
+
+
+def test_a_server_that_is_slow_dead_or_wrong_stalls_nobody_else(box, roomy):
+    enter(box, roomy)
+    bad = ["lying.example.org", "garbage.example.org", "loop.example.org", "failure.example.org"]
+    good = ["www.example.org", "slow.example.org", "truncated.example.org", "short.example.org", "many.example.org"]
+    found = connected(box, [*bad, *good], "-c", "*.example.org")
+    assert all(found[one].startswith("no address") for one in bad), found
+    assert all(found[one].startswith("connected") for one in good), found
+    script = f"getent hosts dead.example.org & curl -sS -m 5 {fetch('www.example.org')}; echo done; kill $!"
+    done = box.run(["bash", "-c", script], rules(), options=("-c", "*.example.org"))
+    assert done.text.startswith("reached"), done.describe()
+
+
+def test_answers_hold_for_the_run_and_are_asked_once(box, roomy):
+    enter(box, roomy)
+    line = "import socket; [socket.getaddrinfo('www.example.org', 80) for _ in range(20)]"
+    done = box.run([PYTHON, "-c", line], rules(), options=ALLOWED)
+    assert done.code == 0 and sorted(kind for _, kind, _ in roomy.seen()) == [nameworld.A, nameworld.AAAA], done.describe()
+
+
+MALFORMED = """
+import os, socket, struct, sys
+def tcp(): return socket.create_connection(("198.51.100.53", 53), 9)
+good = struct.pack(">HHHHHH", 1, 0x100, 1, 0, 0, 0) + b"\\3www\\7example\\3org\\0" + struct.pack(">HH", 1, 1)
+bad = [b"", b"x", good[:11], good[:12], good[:-1], good[:5] + b"\\2" + good[6:], b"\\0" * 12, good[:12] + b"\\xc0\\x0c" + good[-4:],
+       good[:12] + b"\\xc0\\x00" + good[-4:], good[:12] + b"\\x40" + bytes(64), good[:12] + b"\\x3f" * 300, os.urandom(65535), good[:2] + b"\\x81" + good[3:],
+       good[:2] + b"\\x79" + good[3:], good[:12] + (b"\\x3f" + b"a" * 63) * 4 + b"\\0" + good[-4:]]
+for message in bad:
+    with tcp() as one:
+        one.settimeout(9)
+        one.sendall(struct.pack(">H", len(message)) + message)
+        try: one.recv(65535)
+        except OSError: pass
+udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM) if sys.argv[1] == "udp" else None
+for message in bad:
+    if udp: udp.sendto(message[:60000], ("198.51.100.53", 53))
+with tcp() as one:
+    for byte in struct.pack(">H", len(good)) + good: one.sendall(bytes([byte]))
+    print("split", len(one.recv(512)))
+with tcp() as one:
+    one.sendall((struct.pack(">H", len(good)) + good) * 40)
+    print("pipelined", len(one.recv(20, socket.MSG_WAITALL)))
+many = [tcp() for _ in range(300)]
+print("still", len(many))
+"""
+
+
+def test_malformed_messages_hurt_nobody(box, world):
+    enter(box, world)
+    done = box.run([PYTHON, "-c", MALFORMED, "udp" if world.room else "no"], rules(), options=ALLOWED)
+    assert "split" in done.text and "pipelined 20" in done.text and "still 300" in done.text, done.describe()
+    assert world.names() == {"www.example.org"}
+
+
+def test_an_outside_process_gets_no_answer(box, roomy):
+    """Another process of the machine connects to the port where the run's name server listens."""
+    enter(box, roomy)
+    run = box.start(box.command([PYTHON, "-c", "import socket,sys; socket.create_connection(('198.51.100.53', 53)); print('up', flush=True); sys.stdin.read()"],
+                                rules(), ALLOWED)[0], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert run.stdout.readline() == b"up\n"
+    shown = subprocess.run([*roomy.prefix, "ss", "-Htlnp"], capture_output=True, text=True, check=True).stdout
+    port = next(line.split()[3].rpartition(":")[2] for line in shown.splitlines() if "callgate" in line and "127.0.0.1:" in line)
+    ask = (f"import socket,struct; s = socket.create_connection(('127.0.0.1', {port})); s.settimeout(20); "
+           "m = struct.pack('>HHHHHH', 1, 256, 1, 0, 0, 0) + b'\\3www\\7example\\3org\\0' + struct.pack('>HH', 1, 1); "
+           "s.sendall(struct.pack('>H', len(m)) + m); print(s.recv(100))")
+    asked = subprocess.run([*roomy.prefix, PYTHON, "-c", ask], capture_output=True, text=True, timeout=60, check=False)
+    assert asked.stdout.strip() in ("b''", "") and roomy.seen() == [], asked
+    run.stdin.close()
+    run.wait()
+
+
+def test_a_question_is_asked_once_at_the_look_up(box, world):
+    enter(box, world)
+    script = f"curl -sS -m 30 {fetch('www.example.org')}; curl -sS -m 30 {fetch('api.example.org')}; echo end"
+    run = Asked(box, ["bash", "-c", script], rules(default="ask"), ())
+    asked = run.ask()
+    assert asked["object"]["kind"] == "name" and asked["object"]["name"] == "www.example.org", asked
+    assert asked["process"]["program"].endswith("/curl") and asked["scopes"] == ["once", "object"]
+    assert world.seen() == []
+    run.decide(asked, "allow", "once")
+    second = run.ask()
+    assert second["object"] == {"kind": "name", "name": "api.example.org", "name_b64": None}, second
+    assert world.names() == {"www.example.org"}
+    run.decide(second, "deny", "once")
+    done = run.end()
+    assert done.out == b"reached\nend\n", done.describe()
+    assert world.seen() == []
+
+
+def test_an_answer_for_the_run_is_one_for_connects_too(box, roomy):
+    enter(box, roomy)
+    script = f"for n in 1 2 3; do curl -sS -m 30 {fetch('www.example.org')}; done"
+    run = Asked(box, ["bash", "-c", script], rules(default="ask"), ())
+    run.decide(run.ask(), "allow", "object")
+    done = run.end()
+    assert done.out == b"reached\n" * 3, done.describe()
+
+
+def test_the_machines_own_services_are_not_asked(box, roomy):
+    """A service like nscd, where the C library asks first: whoever listens there sees nothing."""
+    enter(box, roomy)
+    script = ("import os,socket,sys; os.makedirs('/run/nscd', exist_ok=True); s = socket.socket(socket.AF_UNIX); "
+              "s.bind('/run/nscd/socket'); os.chmod('/run/nscd/socket', 0o777); s.listen(); print('up', flush=True)\n"
+              "while True: print(s.accept()[0].recv(100), flush=True)")
+    service = subprocess.Popen([*roomy.prefix, "sh", "-c", 'mount -t tmpfs none /run && exec "$@"', "sh", PYTHON, "-c", script],
+                               stdout=subprocess.PIPE)
+    try:
+        assert service.stdout.readline() == b"up\n"
+        os.set_blocking(service.stdout.fileno(), False)
+        bare = box.run(["getent", "hosts", "evil.example.com"], supervised=False)
+        assert bare.code == 0
+        assert harness.until(lambda: service.stdout.read(), "the service was asked")
+        done = box.run(["getent", "hosts", "evil.example.com"], rules({"id": "sockets", "allow": "connect", "unix": "/**"}), options=ALLOWED)
+        assert done.code != 0 and not service.stdout.read(), done.describe()
+        assert any(one["rule"]["name"] == "callgate-names" for one in done.decisions(verdict="deny")), done.describe()
+    finally:
+        service.kill()
+        service.wait()
+        subprocess.run([*roomy.prefix, "umount", "-l", "/run"], check=True)
+
+
+def test_names_of_the_local_network_stay_here(box, roomy):
+    enter(box, roomy)
+    names = ["intranet", "printer.local", "db.internal"]
+    done = box.run([PYTHON, "-c", CONNECT, *names], rules({"id": "all", "allow": "connect", "port": PORT}, {"id": "host", "allow": "connect", "host": "x.test"}))
+    assert done.text.count("no address") == 3 and roomy.seen() == [], done.describe()
+    named = box.run([PYTHON, "-c", CONNECT, "db.internal"], rules(), options=("-c", "db.internal"))
+    assert "no address" in named.text and roomy.names() == {"db.internal"}, named.describe()
+
+
+def test_names_below_one_suffix_are_limited(box, roomy):
+    enter(box, roomy)
+    script = ("import socket\ndone = 0\nfor n in range(2100):\n  try: socket.gethostbyname(f'n{n}.files.example.net')\n"
+              "  except OSError: done += 1\nprint(done)")
+    done = box.run([PYTHON, "-c", script], rules(), options=ALLOWED, timeout=300)
+    assert done.text == "2100\n" and len(roomy.names()) == 2000, done.describe()
+    assert "more than 2000 names below one suffix" in done.errors, done.describe()
+
+
+def test_a_run_without_names_makes_no_socket(box, roomy):
+    enter(box, roomy)
+    done = box.run([PYTHON, "-c", "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM)"], rules())
+    assert "Protocol not supported" in done.errors, done.describe()
+    done = box.run(["getent", "hosts", "www.example.org"], rules(), options=("-c", f"{WEB4}:{PORT}"))
+    assert done.code != 0 and roomy.seen() == [], done.describe()

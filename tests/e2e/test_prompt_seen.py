@@ -1,0 +1,215 @@
+"""A question is seen whatever the command has sent to the terminal before, or no key answers it.
+
+A plain run takes a twentieth of the prefixes in each terminal, a long run (CALLGATE_SOAK=1) all.
+"""
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+
+import pytest
+
+import harness
+import prefixes
+from approvers import runtime
+from outer import Outer, Tmux
+from test_approval import Room, room  # noqa: F401 (a fixture)
+from test_ask_xterm import display, picture  # noqa: F401 (a fixture)
+
+NAMES = [*prefixes.ALL]
+TAKEN = NAMES if harness.SOAK else NAMES[::20]
+PRESSED = 4.0  # seconds in which a key at a prompt that is not seen is given the chance to count
+needs_tmux = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
+
+
+def run_line(room: Room, prefix: str, ask: str = "tty") -> tuple[list[str], object]:
+    """A command that sends the prefix, and then reads the file that is asked about."""
+    sent = room.box.file(room.free / "prefix", prefix.encode("utf-8", "surrogateescape"))
+    return room.box.command(["/bin/bash", "--norc", "-c", f"cat {sent}; cat {room.file}; read -r end"], room.rules(),
+                            ["-q", "--ask", ask, "--ask-timeout", "60s"])
+
+
+def answers(log) -> list[str]:
+    return [one["callgate"]["answer"] for one in harness.read_log(log) if one["event"]["action"] == "prompt.answered"]
+
+
+def frame(cells: str) -> list[str]:
+    """The lines of a prompt with its mark, without what differs from run to run; [] if there is none that is whole."""
+    lines = [line.rstrip() for line in cells.split("\n")]
+    first = next((at for at, line in enumerate(lines) if "question 1 of 1" in line), None)
+    if first is None or ">" not in lines[first:]:
+        return []
+    shown = lines[first:lines.index(">", first) + 1]
+    return [re.sub(r"run \w{6} ", "run NAME ", re.sub(r"denies in +\d+ s", "denies soon", re.sub(r"(pid|bash) +\d+", r"\1 N", line))) for line in shown]
+
+
+class InTmux:
+    def __init__(self, room: Room, prefix: str) -> None:
+        line, self.log = run_line(room, prefix)
+        self.tmux = Tmux(room.box, line, columns=150, rows=40, term="tmux-256color")
+
+    def frame(self) -> list[str]:
+        return frame(self.tmux.do("capture-pane", "-e", "-p"))
+
+    def type(self) -> None:
+        self.tmux.type("a", "Enter")
+
+    def close(self) -> None:
+        self.tmux.close()
+
+
+class InScreen:
+    """GNU screen, in a tmux that shows it: with its attributes."""
+
+    def __init__(self, room: Room, prefix: str) -> None:
+        line, self.log = run_line(room, prefix)
+        directory = room.box.directory(room.box.root / "screens")
+        os.chmod(directory, 0o700)
+        self.tmux = Tmux(room.box, ["env", f"SCREENDIR={directory}", "TERM=tmux-256color", "screen", "-c", "/dev/null", "-U", "-T", "screen-256color",
+                                    "--", *line], columns=150, rows=40)
+
+    frame, type, close = InTmux.frame, InTmux.type, InTmux.close
+
+
+def usual(kind, room: Room) -> list[str]:
+    plain = kind(room, "")
+    try:
+        return harness.until(plain.frame, "the prompt without a prefix")
+    finally:
+        plain.close()
+
+
+def held(kind, room: Room, name: str, wanted: list[str]) -> str:
+    """"seen" if the prompt is as without the prefix, "denied" if no key counted; anything else is a failure."""
+    attacked = kind(room, prefixes.ALL[name])
+    try:
+        end = time.monotonic() + 10 * harness.PATIENCE
+        while attacked.frame() != wanted and time.monotonic() < end and not answers(attacked.log):
+            time.sleep(0.05)
+        if attacked.frame() == wanted:
+            attacked.type()
+            harness.until(lambda: answers(attacked.log), f"the answer after {name}")
+            return "seen" if answers(attacked.log) == ["allow"] else "the answer was not taken"
+        end = time.monotonic() + PRESSED
+        while time.monotonic() < end:
+            attacked.type()
+            time.sleep(0.2)
+        return "denied" if "allow" not in answers(attacked.log) else f"a key counted at\n{attacked.tmux.screen()}"
+    finally:
+        attacked.close()
+
+
+def all_held(kind, room: Room, measured: list[str]) -> None:
+    wanted = usual(kind, room)
+    results = {name: held(kind, room, name, wanted) for name in TAKEN}
+    denied = [name for name, result in results.items() if result == "denied"]
+    measured.append(f"{kind.__name__}: {len(results)} of {len(NAMES)} prefixes, {len(results) - len(denied)} seen, denied after {denied}")
+    assert not {name: result for name, result in results.items() if result not in ("seen", "denied")}
+
+
+@needs_tmux
+def test_in_tmux_it_is_seen_or_no_key_counts(room, measured):
+    all_held(InTmux, room, measured)
+
+
+@needs_tmux
+@pytest.mark.skipif(not shutil.which("screen"), reason="screen is not installed")
+def test_in_screen_it_is_seen_or_no_key_counts(room, measured):
+    all_held(InScreen, room, measured)
+
+
+def pixel_rows(ppm: bytes) -> set[bytes]:
+    """The rows of a picture that hold more than one colour."""
+    width, height, most = map(int, re.match(rb"P6\s+(\d+)\s+(\d+)\s+(\d+)\s", ppm).groups())
+    pixel = 3 if most < 256 else 6
+    stride = width * pixel
+    content = ppm[-stride * height:]
+    rows = {content[at:at + stride] for at in range(0, len(content), stride)}
+    return {row for row in rows if row != row[:pixel] * width}
+
+
+def in_window(room: Room, display: str, terminal: list[str], prefix: str, environment: dict[str, str]):
+    """The picture of a terminal of its own with a prompt, or None if it was denied without one, and the log."""
+    line, log = run_line(room, prefix, "auto")
+    process = room.box.start([*terminal, *line], env={**room.box.environment(runtime(room.box)), **environment, "DISPLAY": display},
+                             stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+    try:
+        def shown() -> bool:
+            return any(one["event"]["action"] == "prompt.shown" for one in harness.read_log(log))
+
+        harness.until(shown, "a question")
+        seen = [b""]
+        end = time.monotonic() + 1.5  # the mark comes 0.6 s after the frame
+
+        def still() -> bool:
+            seen.append(picture(display))
+            return time.monotonic() > end and seen[-1] == seen[-2]
+
+        harness.until(still, "a screen that stays", 60)
+        return (None if answers(log) else seen[-1]), log
+    finally:
+        process.terminate()
+        process.wait(harness.DEADLINE)
+
+
+WINDOWS = {
+    "xterm": (["xterm", "-fn", "fixed", "-geometry", "150x40+0+0", "-ti", "vt340", "-e"], {}),
+    "kitty": (["kitty", "--config", "NONE", "-o", "font_size=9", "-o", "cursor_blink_interval=0", "-o", "initial_window_width=1000", "-o",
+               "initial_window_height=700", "-o", "remember_window_size=no", "--"], {"LIBGL_ALWAYS_SOFTWARE": "1"}),
+}
+
+@pytest.mark.skipif(not all(map(shutil.which, ("Xvfb", "import"))), reason="needs Xvfb and import")
+@pytest.mark.parametrize("window", [pytest.param(one, marks=pytest.mark.skipif(not shutil.which(one), reason=f"{one} is not installed"))
+                                    for one in WINDOWS])
+def test_its_pixels_are_as_without_a_prefix_or_it_is_denied(room, display, window, measured):
+    """Rows of pixels that every prompt has: operation, object, rule and keys. The names of run and process differ."""
+    terminal, environment = WINDOWS[window]
+    plain = [pixel_rows(in_window(room, display, terminal, "", environment)[0]) for _ in range(3)]
+    common = plain[0] & plain[1] & plain[2]
+    assert len(common) > 20, "prompts without a prefix have nothing in common"
+    denied, hidden = [], {}
+    for name in TAKEN:
+        seen, log = in_window(room, display, terminal, prefixes.ALL[name], environment)
+        if seen is None:
+            denied.append(name)
+        elif not common <= pixel_rows(seen):
+            hidden[name] = f"{len(common - pixel_rows(seen))} of {len(common)} rows of pixels"
+    measured.append(f"{window}: {len(TAKEN)} of {len(NAMES)} prefixes, {len(TAKEN) - len(denied) - len(hidden)} seen, denied after {denied}")
+    assert not hidden
+
+
+def test_a_terminal_that_never_answers_is_found_at_the_start(room):
+    line, _ = run_line(room, "", "tty")
+    outer = Outer(room.box, line, answers=False)
+    outer.sees("does not answer")
+    assert outer.end() == 125
+    line, log = room.box.command(["/bin/cat", str(room.file)], room.rules(), ["-q", "--ask", "auto"])
+    outer = Outer(room.box, line, answers=False)
+    outer.end()
+    assert answers(log) == [] and b"question" not in outer.all and b"Permission denied" in outer.all
+
+
+def test_a_terminal_that_answers_elsewhere_gets_no_question_answered(room):
+    """It lies about the cursor, as one does whose margins or whose string hide the prompt."""
+    line, log = run_line(room, "")
+    outer = Outer(room.box, line)
+    outer.cursor.row = 7
+    feed = outer.cursor.feed
+    outer.cursor.feed = lambda text: re.sub("\x1b\\[[0-9]+;", "\x1b[7;", feed(text))
+    outer.sees("did not show a question")
+    for _ in range(3):
+        outer.type("a\r")
+    outer.end()
+    assert "allow" not in answers(log)
+
+
+def test_plain_output_passes_text_and_colours_alone(room):
+    text = "A\033[31mred\033[0m\033]0;title\007B\033[2JC\033P+q544e\033\\\\D\033[?25lE\x9b8mF\tG"
+    for plain in (False, True):
+        line, _ = room.box.command(["/bin/bash", "--norc", "-c", f"printf '{text}'"], room.rules(), ["-q", *(["--plain-output"] if plain else [])])
+        outer = Outer(room.box, line)
+        outer.end()
+        assert (b"A\x1b[31mred\x1b[0mBCDE\x1b[8mF\tG" in outer.all) == plain, outer.all

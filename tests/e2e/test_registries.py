@@ -1,0 +1,95 @@
+"""Real package managers through the registries that their ordinary clients reach, each under `-p NAME+net` and nothing else."""
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+
+import pytest
+
+import harness
+
+# The small packages that are fetched, and a host of each registry. A registry that is not reached skips its test by name.
+TOOLS = {
+    "npm": ("node+net", "registry.npmjs.org", "npm init -y >/dev/null && npm install left-pad@1.3.0 && test -f node_modules/left-pad/index.js"),
+    "pip": ("python+net", "pypi.org", "python3 -m pip install --no-deps --target=there six==1.16.0 && test -f there/six.py"),
+    "cargo": ("rust+net", "index.crates.io", "cargo init --vcs none --name tiny . && cargo add itoa@1.0.1 && cargo fetch"),
+    "go": ("go+net", "proxy.golang.org", "go mod init example.org/tiny && go get rsc.io/quote@v1.5.2"),
+    "mvn": ("java+net", "repo.maven.apache.org", "mvn -q -B dependency:get -Dartifact=junit:junit:4.12 -Dtransitive=false"),
+}
+PASSED = ["SSL_CERT_FILE", "SSL_CERT_DIR", "PIP_CERT", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "CURL_CA_BUNDLE"]
+
+
+def reached(host: str) -> bool:
+    try:
+        socket.create_connection((host, 443), timeout=10).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_package_manager_works_on_its_first_try(box, tool):
+    profile, host, script = TOOLS[tool]
+    path = os.environ["PATH"] if box.user.name == "root" else "/usr/local/bin:/usr/bin:/bin"
+    if shutil.which(tool, path=path) is None:
+        pytest.skip(f"{tool} is not here")
+    if not reached(host):
+        pytest.skip(f"{tool}: {host} is not reached")
+    probe = box.run(["/bin/true"], None, options=["-p", profile])
+    if "host-static" in probe.report["effective"]["degraded"]:
+        pytest.skip("this version looks names up at the start alone, not inside a run")
+    home = box.directory(box.root / f"{tool}-home")
+    variables = {"HOME": str(home), "PATH": "/usr/local/bin:/usr/bin:/bin", **{name: os.environ[name] for name in PASSED if name in os.environ}}
+    bare = box.directory(box.root / "bare")
+    native = box.run(["/bin/sh", "-c", script], supervised=False, env=variables, cwd=bare, timeout=240)
+    if native.code != 0:
+        pytest.skip(f"{tool} does not work here by itself: {native.errors[-200:]}")
+    shutil.rmtree(home)
+    box.directory(home)
+    options = ["-p", profile, "--ask", "never", *[word for name in PASSED if name in os.environ for word in ("--env", name)]]
+    result = box.run(["/bin/sh", "-c", script], None, options=options, env=variables, timeout=240)
+    assert result.code == 0, result.describe()
+    asked = [one for one in result.audit if one["event"]["action"].startswith("prompt.")]
+    assert not asked, asked
+    assert "callgate: denied" not in result.errors and " refused (" not in result.errors, result.describe()
+
+
+def test_a_registry_of_the_users_own_settings_replaces_the_public_one(box):
+    home = box.directory(box.root / "own-home")
+    box.file(home / ".npmrc", b"registry=http://me:hunter2@127.0.0.1:4873/\n//127.0.0.1:4873/:_authToken=hunter2\n")
+    box.file(box.tree / ".npmrc", b"registry=http://127.0.0.9:4873/\n")  # a project's own file opens nothing
+    for target, verdict in (("127.0.0.1:4873", "allow"), ("127.0.0.9:4873", "ask"), ("127.0.0.1:4874", "ask")):
+        said = box.run([str(box.stage.callgate), "explain", "-p", "node+net", "connect", target], supervised=False, env={"HOME": str(home)})
+        assert said.text.startswith(verdict), said.describe()
+    with socket.create_server(("127.0.0.1", 4873)) as server:
+        code = "import socket; socket.create_connection(('127.0.0.1', 4873)).close(); print('reached')"
+        result = box.run(["/usr/bin/python3", "-c", code], None, options=["-p", "node+net", "--ask", "never"], env={"HOME": str(home)})
+        assert result.text == "reached\n", result.describe()
+        server.settimeout(harness.DEADLINE)
+        server.accept()[0].close()
+
+
+def test_a_variable_that_names_a_registry_reaches_the_run_without_its_password(box):
+    result = box.run(["/bin/sh", "-c", "echo $GOPROXY"], None, options=["-p", "go+net"], env={"GOPROXY": "http://me:hunter2@127.0.0.1:3000|direct"})
+    assert result.text == "http://127.0.0.1:3000|direct\n", result.describe()
+
+
+def test_the_shared_cache_is_the_users_own(box):
+    home = box.directory(box.root / "cache-home")
+    box.directory(home / ".npm")
+    script = "echo $npm_config_cache; echo x > $HOME/.npm/x"
+    shared = box.run(["/bin/sh", "-c", script], None, options=["-p", "node+net", "--shared-cache"], env={"HOME": str(home)})
+    assert shared.code == 0 and shared.text == f"{home}/.npm\n" and (home / ".npm" / "x").exists(), shared.describe()
+    (home / ".npm" / "x").unlink()
+    own = box.run(["/bin/sh", "-c", script], None, options=["-p", "node+net", "--ask", "never"], env={"HOME": str(home)})
+    assert own.code != 0 and "/cache/npm" in own.text and not (home / ".npm" / "x").exists(), own.describe()
+
+
+def test_an_address_can_be_bound(box):
+    code = "import socket,sys; s = socket.socket(); s.bind((sys.argv[1], 18437)); print('bound')"
+    for address, text in (("127.0.0.1", "bound\n"), ("127.0.0.2", "")):
+        result = box.run(["/usr/bin/python3", "-c", code, address], None, options=["--bind", "127.0.0.1:18437", "--ask", "never"])
+        assert result.text == text, result.describe()
+    wrong = box.run([str(box.stage.callgate), "run", "--bind", "localhost:80", "true"], supervised=False)
+    assert wrong.code == 125 and "127.0.0.1:8080" in wrong.errors, wrong.describe()

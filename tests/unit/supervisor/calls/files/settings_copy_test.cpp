@@ -1,0 +1,178 @@
+#include "supervisor/calls/files/settings_copy.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace callgate::calls;
+
+namespace {
+
+std::string copy(std::string_view path, std::string_view content) {
+    const auto made = settings_copy(path, content);
+    return made ? *made : "(none)";
+}
+
+}  // namespace
+
+TEST_CASE("URLs lose user, query and fragment") {
+    CHECK(without_credentials("https://u:p@r.example/x") == "https://r.example/x");
+    CHECK(without_credentials("https://token@r.example/x?key=1#2") == "https://r.example/x");
+    CHECK(without_credentials("sparse+https://a@b@r.example/i/") == "sparse+https://r.example/i/");
+    CHECK(without_credentials("https://r.example:8443/x") == "https://r.example:8443/x");
+    CHECK(without_credentials("https://u:p/w@r.example/x") == "https://r.example/x");
+    CHECK(without_credentials("u:p@proxy.example:3128") == "proxy.example:3128");
+    CHECK(without_credentials("one https://u@a/ two https://v:w@b/") == "one https://a/ two https://b/");
+    CHECK(without_credentials("plain") == "plain");
+    CHECK(without_credentials("https://") == "https://");
+    CHECK(without_credentials("") == "");
+}
+
+TEST_CASE("npm: registries and switches stay, tokens go") {
+    CHECK(copy("/home/u/.npmrc", R"(; was: _authToken=old
+registry=https://u:p@npm.corp.example/
+@corp:registry = https://npm.corp.example/corp/
+//npm.corp.example/:_authToken=npm_SECRET
+_auth = SECRET
+email=me@corp.example
+strict-ssl=false
+unknown=SECRET
+cache prefix=SECRET
+)") == "registry = https://npm.corp.example/\n@corp:registry = https://npm.corp.example/corp/\nstrict-ssl = "
+       "false\n");
+}
+
+TEST_CASE("pip: multi-line values keep their lines, and unknown keys lose theirs") {
+    CHECK(copy("/home/u/.config/pip/pip.conf", R"([global]
+index-url = https://u:SECRET@pypi.corp.example/simple
+extra_index_url =
+    https://v:SECRET@two.example/simple
+    https://three.example/simple
+token =
+    SECRET
+# password = SECRET
+[install]
+no-binary: :all:
+)") == R"([global]
+index-url = https://pypi.corp.example/simple
+extra_index_url = 
+    https://two.example/simple
+    https://three.example/simple
+[install]
+no-binary = :all:
+)");
+    CHECK(copy("/home/u/.pypirc",
+               "[pypi]\nrepository = https://up.example/\nusername = u\npassword = SECRET\n") ==
+          "[pypi]\nrepository = https://up.example/\n");
+}
+
+TEST_CASE("cargo: sources stay, tokens and variables go") {
+    CHECK(copy("/home/u/.cargo/config.toml", R"([source.crates-io]
+replace-with = "corp"   # a mirror
+[source.corp]
+registry = "sparse+https://u:SECRET@cargo.corp.example/index/"
+[registries.corp]
+index = 'sparse+https://cargo.corp.example/index/'
+token = "SECRET"
+[env]
+API_KEY = "SECRET"
+[env.OTHER]
+value = "SECRET"
+[build]
+rustflags = [
+    "-C", "opt-level=2",  # fast
+    "-C", "debuginfo=0",
+]
+jobs = 2
+[http]
+proxy = "u:SECRET@proxy.example:3128"
+inline = { token = "SECRET" }
+)") == R"([source.crates-io]
+replace-with = "corp"
+[source.corp]
+registry = "sparse+https://cargo.corp.example/index/"
+[registries.corp]
+index = 'sparse+https://cargo.corp.example/index/'
+[build]
+rustflags = [ "-C", "opt-level=2", "-C", "debuginfo=0", ]
+jobs = 2
+[http]
+proxy = "proxy.example:3128"
+)");
+    CHECK(copy("/home/u/.cargo/config.toml", "registry.token = \"SECRET\"\nregistry.default = \"corp\"\n") ==
+          "registry.default = \"corp\"\n");
+    CHECK(copy("/home/u/.cargo/config", "index = \"\"\"\nhttps://u:SECRET@x\n\"\"\"\n") == "(none)");
+    CHECK(copy("/home/u/.cargo/config", "index = \"https://u:SECR\\u0045T@x\"\n") == "");
+    CHECK(copy("/home/u/.cargo/config", "no line of toml\n") == "(none)");
+    CHECK(copy("/home/u/.cargo/credentials.toml", "[registry]\ntoken = \"SECRET\"\n") == "");
+}
+
+TEST_CASE("uv: indexes stay") {
+    CHECK(copy("/home/u/.config/uv/uv.toml",
+               "[[index]]\nname = \"corp\"\nurl = \"https://u:SECRET@pypi.corp.example/simple\"\npassword = "
+               "\"SECRET\"\n") == "[[index]]\nname = \"corp\"\nurl = \"https://pypi.corp.example/simple\"\n");
+}
+
+TEST_CASE("Maven: mirrors stay, servers go") {
+    const std::string made = copy("/home/u/.m2/settings.xml", R"(<?xml version="1.0"?>
+<settings xmlns="http://maven.apache.org/SETTINGS/1.2.0">
+  <!-- <password>SECRET</password> -->
+  <servers><server><id>corp</id><username>SECRET</username><password>SECRET</password></server></servers>
+  <mirrors><mirror><id>corp</id><mirrorOf>*</mirrorOf><url>https://u:SECRET@maven.corp.example/x</url></mirror></mirrors>
+  <proxies><proxy><host>proxy.example</host><port>1</port><username>SECRET</username></proxy></proxies>
+  <profiles><profile><properties><key>SECRET</key></properties></profile></profiles>
+</settings>)");
+    CHECK(made.find("SECRET") == std::string::npos);
+    CHECK(made.find("<mirrorOf>*</mirrorOf><url>https://maven.corp.example/x</url>") != std::string::npos);
+    CHECK(made.find("<host>proxy.example</host>") != std::string::npos);
+    CHECK(copy("/home/u/.m2/settings.xml", "<settings><mirrors>") == "(none)");
+    std::string deep;
+    for (int level = 0; level < 100'000; ++level) deep += "<a>";
+    CHECK(copy("/home/u/.m2/settings.xml", deep) == "(none)");
+}
+
+TEST_CASE("yarn, go, gradle and NuGet") {
+    CHECK(copy("/home/u/.yarnrc.yml", R"(npmAuthToken: SECRET
+npmRegistryServer: "https://u:SECRET@npm.corp.example"
+npmScopes:
+  corp:
+    npmRegistryServer: https://npm.corp.example/corp
+    npmAuthToken: SECRET
+nodeLinker: node-modules
+unknown:
+  npmRegistryServer: SECRET
+)") == R"(npmRegistryServer: "https://npm.corp.example"
+npmScopes:
+  corp:
+    npmRegistryServer: "https://npm.corp.example/corp"
+nodeLinker: "node-modules"
+)");
+    CHECK(
+        copy("/home/u/.yarnrc",
+             "registry \"https://u:SECRET@npm.corp.example\"\n\"//npm.corp.example/:_authToken\" SECRET\n") ==
+        "registry \"https://npm.corp.example\"\n");
+    CHECK(copy("/home/u/.config/go/env",
+               "GOPROXY=https://u:SECRET@proxy.corp.example|direct\nGOAUTH=command "
+               "SECRET\nGOFLAGS=-mod=mod\n") ==
+          "GOPROXY=https://proxy.corp.example|direct\nGOFLAGS=-mod=mod\n");
+    CHECK(copy("/home/u/.gradle/gradle.properties",
+               "signing.password=SECRET\norg.gradle.jvmargs=-Dp=SECRET\norg.gradle.daemon=false\n") ==
+          "org.gradle.daemon = false\n");
+    const std::string nuget = copy(
+        "/home/u/.nuget/NuGet/NuGet.Config",
+        R"(<configuration><packageSources><add key="corp" value="https://u:SECRET@nuget.example/v3" /></packageSources>
+<packageSourceCredentials><corp><add key="ClearTextPassword" value="SECRET" /></corp></packageSourceCredentials></configuration>)");
+    CHECK(nuget.find("SECRET") == std::string::npos);
+    CHECK(nuget.find("https://nuget.example/v3") != std::string::npos);
+}
+
+TEST_CASE("what holds only credentials is empty, what is not known is nothing") {
+    CHECK(copy("/home/u/.netrc", "machine x login u password SECRET\n") == "");
+    CHECK(copy("/home/u/.git-credentials", "https://u:SECRET@x\n") == "");
+    CHECK(copy("/home/u/.composer/auth.json", "{\"http-basic\":{}}") == "{}\n");
+    CHECK_FALSE(settings_copy("/home/u/.hex/hex.config", "x"));
+    CHECK_FALSE(settings_known("/home/u/npmrc"));
+    CHECK(settings_known("/home/u/.npmrc"));
+    CHECK_FALSE(settings_copy("/home/u/.npmrc", std::string_view("registry=x\0y", 12)));
+    CHECK_FALSE(settings_copy("/home/u/.npmrc", std::string(max_settings + 1, 'x')));
+}
