@@ -328,6 +328,11 @@ std::vector<std::pair<std::string, std::vector<rules::IpAddress>>> LookUps::lite
     return {gathering->found.begin(), gathering->found.end()};
 }
 
+bool LookUps::named(std::string_view name) const {
+    return std::ranges::any_of(needs_.enforced.rules.rules(),
+                               [name](const rules::Rule& rule) { return names_host(&rule, name); });
+}
+
 /// Looks up what rules allow by its whole name, for every program. Nothing else is on the way to the servers,
 /// so nothing is recorded: the rules themselves say that these names are looked up.
 void LookUps::gather(const std::shared_ptr<Gathering>& into) {

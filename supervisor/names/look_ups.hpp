@@ -55,6 +55,8 @@ public:
     /// them up again when their time is over. Any thread but the loop's.
     [[nodiscard]] std::vector<std::pair<std::string, std::vector<rules::IpAddress>>> literal_hosts();
 
+    /// Whether some rule names this host. Any thread.
+    [[nodiscard]] bool named(std::string_view name) const;
     /// The answer that a process got when it was asked about one of these names. Any thread.
     [[nodiscard]] std::optional<OnceAnswered> answered(const Asker& asker,
                                                        const std::vector<std::string>& names) const;

@@ -6,8 +6,10 @@ Bindings::Names Service::names_of(const rules::IpAddress& address) {
     {
         const std::lock_guard guard(hosts_lock_);
         if (hosts_.refresh()) {
-            for (const auto& [name, addresses] : hosts_.all())
+            for (const auto& [name, addresses] : hosts_.all()) {
+                if (!look_ups_.named(name)) continue;  // else its addresses are judged as addresses
                 for (const rules::IpAddress& one : addresses) bindings_.bind(name, one);
+            }
         }
     }
     return bindings_.names_of(address);

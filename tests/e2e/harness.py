@@ -136,6 +136,14 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def state(pid: int) -> str:
+    """The letter of a process's state in proc(5), or "gone"."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "gone"
+
+
 def marked(marker: str) -> list[int]:
     """Living processes whose environment holds `marker`: finds survivors wherever they were re-parented."""
     wanted = marker.encode()

@@ -222,6 +222,7 @@ CHECKS = (
         ("known-peer", "test_an_outside_process_gets_no_answer"),
         ("local-names", "test_names_of_the_local_network_stay_here"),
         ("names-of-suffix", "test_names_below_one_suffix_are_limited"))),
+    Mutant("tls-name", (), user="root", test="test_sni.py::test_another_name_at_the_same_address_gets_no_byte_through"),
     Mutant("same-question", (), test="test_approval.py::test_a_name_that_becomes_another_while_it_is_asked_about_is_not_opened"),
     Mutant("gained-grant", (), test="test_approval_attacks.py::test_what_gets_a_name_beneath_a_grant_is_asked_about_by_itself[a rename]"),
 )

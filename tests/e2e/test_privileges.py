@@ -138,9 +138,9 @@ def test_a_command_that_stopped_and_was_continued_ends_as_it_ends(box):
     """callgate stops with it, as its caller expects of a job, and goes on with it."""
     line, _ = box.command(["/bin/sh", "-c", "kill -STOP $$; echo on; exit 5"], harness.rule_set(), ["--report", str(box.root / "report")])
     process = box.start(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    _, status = os.waitpid(process.pid, os.WUNTRACED)
-    assert os.WIFSTOPPED(status), status
-    process.send_signal(signal.SIGCONT)
+    command = harness.until(lambda: [one for one in harness.descendants(process.pid) if harness.state(one) == "T"], "the command has stopped")
+    for one in [process.pid, *command]:
+        os.kill(one, signal.SIGCONT)
     out, err = process.communicate(timeout=harness.DEADLINE)
     assert (process.returncode, out, err) == (5, b"on\n", b"")
     assert '"outcome":"exited"' in (box.root / "report").read_text().replace(" ", "")

@@ -569,10 +569,15 @@ def test_a_job_that_is_stopped_while_it_starts_goes_on_when_it_is_continued(box,
         for pid in [process.pid] if number == signal.SIGTSTP else harness.descendants(process.pid)[1:]:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(pid, number) if number == signal.SIGTSTP else os.kill(pid, number)
-        state = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT) if number == signal.SIGTSTP else None
-        stopped += state is not None and state.si_code == os.CLD_STOPPED
+        if number == signal.SIGTSTP:
+            stopped += harness.until(lambda: process.poll() is not None or stopped_of(process.pid), "it stops or ends") is not True
         until_ended(process)
         assert process.communicate() == (b"", b"") and process.returncode == 7, f"stopped before: {stopped}"
+
+
+def stopped_of(pid: int) -> list[int]:
+    """The process and those below it that are stopped."""
+    return [one for one in [pid, *harness.descendants(pid)] if harness.state(one) == "T"]
 
 
 def until_ended(process: subprocess.Popen) -> None:

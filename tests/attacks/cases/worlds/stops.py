@@ -1,6 +1,7 @@
 """Commands that stop themselves, or reach for the terminal of the shell in whose background they run."""
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import fcntl
 import json
@@ -43,13 +44,6 @@ PROGRAM = "import ctypes, os, signal, sys\nos.write(1, b'ready\\n')\n{}\nsignal.
 PATIENCE = 4.0  # seconds beyond the deadline that a busy machine may take
 
 
-def state(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return "gone"
-
-
 class Pty:
     """A terminal with one session on it, whose leader is `line`. All that appears is kept."""
 
@@ -62,6 +56,7 @@ class Pty:
                                  env={**box.environment(runtime(box)), "PS1": "outer$ ", "TERM": "dumb"},
                                  preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
         os.close(slave)
+        os.set_blocking(self.master, False)  # a terminal that nobody reads any more takes no more
         self.seen = b""
 
     def read(self, seconds: float) -> bool:
@@ -70,6 +65,8 @@ class Pty:
             return True
         try:
             got = os.read(self.master, 65536)
+        except BlockingIOError:
+            return True
         except OSError:
             return False
         self.seen += got
@@ -83,7 +80,8 @@ class Pty:
         return what in self.seen
 
     def type(self, text: str) -> None:
-        os.write(self.master, text.encode())
+        with contextlib.suppress(BlockingIOError):
+            os.write(self.master, text.encode())
 
     def ended(self, seconds: float) -> bool:
         try:
@@ -118,7 +116,7 @@ class StopsItself(Attack):
         """Bare, it stops, as a job of a shell."""
         terminal = Pty(scene, ["/bin/bash", "-c", "set -m; " + shlex.join(self.program(scene)) + " & sleep 1000"])
         try:
-            harness.until(lambda: any(state(one) in "Tt" for one in harness.descendants(terminal.process.pid)), "the command has stopped", 20)
+            harness.until(lambda: any(harness.state(one) in "Tt" for one in harness.descendants(terminal.process.pid)), "the command has stopped", 20)
         finally:
             terminal.end()
         return Outcome(True, "stopped")
@@ -201,14 +199,14 @@ class StopFollowed(Attack):
         pty = Pty(scene, ["/bin/bash", "-c", "set -m; " + shlex.join(line) + (" & sleep 1000" if background else "; sleep 1000")])
         try:
             def stopped() -> list[int]:
-                return [one for one in harness.descendants(pty.process.pid) if state(one) in "Tt"]
+                return [one for one in harness.descendants(pty.process.pid) if harness.state(one) in "Tt"]
 
             harness.until(stopped, "the command has stopped", 20)
             end = time.monotonic() + 1.0
             job = False
             while time.monotonic() < end and not job:
                 pty.read(0.02)
-                job = any(state(one) in "Tt" for one in harness.children(pty.process.pid))
+                job = any(harness.state(one) in "Tt" for one in harness.children(pty.process.pid))
             return bool(stopped()), job, repr(pty.seen)
         finally:
             pty.end()
@@ -246,9 +244,9 @@ class LimitWhileStopped(Attack):
     def control(self, scene: Scene) -> Outcome:
         process = scene.box.start(self.program(scene), start_new_session=True)
         try:
-            harness.until(lambda: state(process.pid) == "T" and harness.children(process.pid), "the command has stopped, its child has not")
+            harness.until(lambda: harness.state(process.pid) == "T" and harness.children(process.pid), "the command has stopped, its child has not")
             (child,) = harness.children(process.pid)
-            running = state(child)
+            running = harness.state(child)
         finally:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait(harness.DEADLINE)
