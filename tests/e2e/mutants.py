@@ -197,7 +197,7 @@ CHECKS = (
     Mutant("callgate-rules", ("rules.written",)),
     Mutant("record-first", ("log.size_limit",)),
     Mutant("repeats", ("flood.open", "flood.processes")),
-    Mutant("audit-limit", ("log.grows_by_denials", "log.grows_by_effects")),
+    Mutant("log-limit", ("log.grows_by_denials", "log.grows_by_effects")),
     # Root may have a control group, which holds all of it.
     Mutant("memory-in-flight", ("memory.flight",)),
     Mutant("memory-not-dumpable", ("memory.undumpable",)),

@@ -83,10 +83,11 @@ class Session:
         return code
 
     def transcript(self, *rewrites: tuple[str, str]) -> list[list[str]]:
-        """The lines of each step, sorted (a job's end is told before or after other output), without process numbers."""
+        """The lines of each step, sorted (a job's end is told before or after other output), without process numbers.
+        A terminal does not show that it was asked for its cursor."""
         shown = []
         for step in self.steps:
-            for pattern, replacement in ((r"\r", ""), (r"^(\[\d+\]) \d+$", r"\1 PID"), *rewrites):
+            for pattern, replacement in ((r"\r", ""), (r"\x1b\[6n", ""), (r"^(\[\d+\]) \d+$", r"\1 PID"), *rewrites):
                 step = re.sub(pattern, replacement, step, flags=re.MULTILINE)
             shown.append(sorted(line for line in step.split("\n") if line))
         return shown

@@ -117,7 +117,9 @@ def test_what_would_be_denied_happens_and_the_record_says_what_enforcement_says(
         enforced = box.run([*python, str(again), str(port)], allowed)
     assert control.text.strip() == "[]", control.describe()
     assert audited.code == 0 and audited.text.strip() == "[]", audited.describe()
-    assert enforced.text.count("'") // 2 == ATTEMPTED, enforced.describe()
+    # With questions names may be looked up: the datagram then goes to callgate's own network, where nobody is.
+    in_room = default == "ask"
+    assert enforced.text.count("'") // 2 == ATTEMPTED - in_room, enforced.describe()
     # Effects, from outside.
     assert (top / "create").exists() and not (top / "delete").exists() and (top / "open/plain").exists()
     assert (top / "truncate").stat().st_size == 1 and (top / "chmod").stat().st_mode & 0o777 == 0o600

@@ -112,7 +112,7 @@ def denied_and_said(run: Watched, why: bytes) -> None:
     """Calls that cannot be recorded are denied, to the end of the run, and callgate says why."""
     assert run.lines(1) == ["failed"]
     result = run.finish()
-    assert result.code == 0 and result.out == b"", result.describe()
+    assert result.code == 123 and result.out == b"", result.describe()
     assert why in result.err, result.describe()
     assert run.log.read_bytes(), "the log is gone"
 

@@ -68,7 +68,8 @@ class InScreen:
         line, self.log = run_line(room, prefix)
         directory = room.box.directory(room.box.root / "screens")
         os.chmod(directory, 0o700)
-        self.tmux = Tmux(room.box, ["env", f"SCREENDIR={directory}", "TERM=tmux-256color", "screen", "-c", "/dev/null", "-U", "-T", "screen-256color",
+        settings = room.box.file(room.box.root / "screenrc", b"autodetach off\nstartup_message off\n")  # it ends with its terminal
+        self.tmux = Tmux(room.box, ["env", f"SCREENDIR={directory}", "TERM=tmux-256color", "screen", "-c", str(settings), "-U", "-T", "screen-256color",
                                     "--", *line], columns=150, rows=40)
 
     frame, type, close = InTmux.frame, InTmux.type, InTmux.close
@@ -175,8 +176,12 @@ def test_its_pixels_are_as_without_a_prefix_or_it_is_denied(room, display, windo
         seen, log = in_window(room, display, terminal, prefixes.ALL[name], environment)
         if seen is None:
             denied.append(name)
-        elif not common <= pixel_rows(seen):
+            continue
+        if not common <= pixel_rows(seen):  # the names that differ may have had equal digits so far
+            common &= pixel_rows(in_window(room, display, terminal, "", environment)[0])
+        if not common <= pixel_rows(seen):
             hidden[name] = f"{len(common - pixel_rows(seen))} of {len(common)} rows of pixels"
+    assert len(common) > 20, "prompts without a prefix have nothing in common"
     measured.append(f"{window}: {len(TAKEN)} of {len(NAMES)} prefixes, {len(TAKEN) - len(denied) - len(hidden)} seen, denied after {denied}")
     assert not hidden
 

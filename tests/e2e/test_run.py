@@ -517,6 +517,10 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self.outer, text.encode())
 
+    def wait_for_shell(self) -> None:
+        """Until the shell has the terminal back: what is typed before is the job's."""
+        harness.until(lambda: os.tcgetpgrp(self.outer) == os.getpgid(self.shell()), "the shell is in the foreground")
+
     def expect(self, wanted: str) -> str:
         return harness.read_until(self.outer, wanted.encode()).decode(errors="replace")
 
@@ -548,6 +552,7 @@ def test_ctrl_c_ctrl_z_and_fg_work_as_without_callgate(box):
         harness.until(lambda: os.tcgetpgrp(terminal.outer) == os.getpgid(job), "the job is in the foreground")
         terminal.type("\x03")
         terminal.expect("interrupted")
+        terminal.wait_for_shell()
         terminal.type("echo status-$?\n")
         terminal.expect("status-3")
         terminal.type("exit\n")
@@ -601,6 +606,7 @@ def test_ctrl_c_that_kills_the_command_gives_130(box):
                                          if Path(f"/proc/{one}/comm").read_text().strip() == "sleep"], "sleep runs")
         assert sleeper
         terminal.type("\x03")
+        terminal.wait_for_shell()
         terminal.type("echo status-$?\n")
         terminal.expect("status-130")
         assert json.loads(report.read_text())["signal"] == signal.SIGINT

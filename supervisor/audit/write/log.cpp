@@ -168,7 +168,7 @@ Result<std::uint64_t> Log::State::append(const Record& record) {
 }
 
 bool Log::State::fits(std::size_t more) {
-    if (ending || !check_enabled("audit-limit")) return true;
+    if (ending || !check_enabled("log-limit")) return true;
     if (size + more > limit) {
         if (!std::exchange(full, true) && options.full) options.full(limit);
         return false;

@@ -133,10 +133,14 @@ CALL(fsetxattr) {
     return fsetxattr(d, "user.raced", &tried, sizeof tried, 0);
 }
 
-/* Says which object was opened, after a call that stands in the log before it: 1 where it is another one than stood there before. */
+/* Says which object was opened, after a call that stands in the log before it: 1 where it is another one than stood there before.
+ * It is denied, of another name in each turn, because equal denials are counted. */
 CALL(identity) {
+    static unsigned turn;
+    char marker[PATH_MAX];
     struct stat before, opened;
-    close((int)syscall(SYS_openat, AT_FDCWD, bad_path, O_RDONLY));
+    snprintf(marker, sizeof marker, "%s.%u", bad_path, turn++);
+    close((int)syscall(SYS_openat, AT_FDCWD, marker, O_CREAT | O_WRONLY, 0600));
     if (fstatat(d, p, &before, AT_SYMLINK_NOFOLLOW) != 0) return -1;
     int fd = (int)syscall(SYS_openat, d, p, O_RDONLY | O_NOFOLLOW);
     if (fd < 0 || fstat(fd, &opened) != 0) return printf("opened nothing\n"), -1;

@@ -63,10 +63,10 @@ class OtherObject(Race):
         opened = [int(words[1]) if words[1] != "nothing" else None
                   for words in map(str.split, result.text.splitlines()) if words and words[0] == "opened"]
         turns: list[list[int]] = []
-        for one in result.decisions(operation="read"):
-            if one["file"]["path"] == str(place.victim):
+        for one in result.decisions():
+            if one["file"]["path"].startswith(f"{place.victim}."):
                 turns.append([])
-            elif turns:  # by the name that the object had when it was judged
+            elif turns and one["callgate"]["operation"] == "read":  # by the name that the object had when it was judged
                 turns[-1].append(int(one["file"]["inode"]))
         wrong = sum(1 for got, recorded in zip(opened, turns) if got is not None and (not recorded or recorded[-1] != got))
         scene.kept.update(opened=sum(1 for one in opened if one is not None), describe=result.describe())
