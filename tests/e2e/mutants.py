@@ -207,7 +207,6 @@ CHECKS = (
     Mutant("stderr-full", ("footer.stderr_full",)),
     Mutant("guardian-is-outside", ("callgate.guardian.prlimit",)),
     Mutant("prompt-is-seen", (), test="test_prompt_seen.py::test_a_terminal_that_answers_elsewhere_gets_no_question_answered"),
-    Mutant("traced-stop", ("stop.follows_tracer",)),
     Mutant("background-stop", ("stop.follows_background",)),
     Mutant("wakes-supervisor", ("stop.terminal_stop",)),
     Mutant("limits-while-stopped", ("stop.limit_cpu",)),

@@ -163,6 +163,7 @@ def furnish(options: dict[str, object]) -> None:
     run("ip", "link", "set", "lo", "up")
     for one in ("198.51.100.2/24", f"{SERVER4}/32", f"{WEB4}/32", f"{OTHER4}/32"):
         run("ip", "address", "add", one, "dev", "lo")
+    run("ip", "route", "add", "local", "203.0.113.0/24", "dev", "lo")
     run("ip", "route", "add", "default", "dev", "lo")
     if six:
         for one in ("2001:db8:1::2/64", f"{SERVER6}/128", f"{WEB6}/128"):
@@ -190,8 +191,8 @@ def serve_world(options: dict[str, object]) -> None:
                                                         "struct": struct, "A": A, "AAAA": AAAA, "MX": MX, "TXT": TXT, "SRV": SRV})
     server = Server(zone)
     server.serve(socket.AF_INET, SERVER4)
-    web_server(socket.AF_INET, WEB4, PORT)
-    web_server(socket.AF_INET, OTHER4, PORT)
+    for last in range(1, 201):  # all addresses of many.example.org, and with them WEB4 and OTHER4
+        web_server(socket.AF_INET, f"203.0.113.{last}", PORT)
     web_server(socket.AF_INET, "127.0.0.1", PORT)
     if options["six"]:
         server.serve(socket.AF_INET6, SERVER6)
