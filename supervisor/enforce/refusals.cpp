@@ -39,6 +39,13 @@ constexpr std::uint64_t harmless_personality = std::uint64_t{PER_LINUX32} | UNAM
                                                ADDR_COMPAT_LAYOUT | ADDR_LIMIT_32BIT | ADDR_LIMIT_3GB;
 constexpr std::uint64_t ask_personality = 0xffffffff;
 
+constexpr std::uint64_t low_word = 0xffffffff;
+// The kernel itself answers EPERM to all of these without CAP_NET_ADMIN. But a socket of the room
+// (names/room.hpp) lies in a network namespace that the run's own user owns, which counts as that capability
+// there.
+constexpr std::string_view interfaces = "changes interfaces or routes, which the room's sockets could";
+constexpr std::string_view firewall = "changes firewall or encryption, which the room's sockets could";
+
 constexpr Refusal one(std::string_view call, std::string_view what, int error, std::string_view why,
                       ArgumentTest test, const RefusedKind* refused, When when = When::always) {
     return {call, what, error, why, {test}, 1, when, call_number(call), refused};
@@ -66,6 +73,17 @@ constexpr Refusal attribute(std::string_view what, std::uint64_t number) {
 constexpr Refusal routing(std::string_view what, std::uint64_t level, std::uint64_t option) {
     return two("setsockopt", what, EPERM, "sends elsewhere than to the address that was decided",
                equals(1, level), equals(2, option), &refused::routes);
+}
+
+/// An option and the one after it.
+constexpr Refusal administering(std::string_view what, std::uint64_t level, std::uint64_t option) {
+    return two("setsockopt", what, EPERM, firewall, equals(1, level), equals(2, option, ~1ULL & low_word),
+               &refused::interfaces);
+}
+/// `varying`: bits of the request that do not count.
+constexpr Refusal administering(std::string_view what, std::uint64_t number, std::uint64_t varying,
+                                std::string_view why) {
+    return one("ioctl", what, EPERM, why, equals(1, number, low_word & ~varying), &refused::interfaces);
 }
 
 constexpr Refusal fast_open(std::string_view call, std::uint8_t flags) {
@@ -104,6 +122,32 @@ constexpr Refusal all[] = {
             &refused::directory_keys),
     request("FS_IOC_REMOVE_ENCRYPTION_KEY", FS_IOC_REMOVE_ENCRYPTION_KEY, EOPNOTSUPP, keys,
             &refused::directory_keys),
+    // SIOCETHTOOL stays: programs read link speeds by it, and its command lies in memory.
+    administering("SIOCGSKNS", 0x894c, 0, "hands out the network namespace of the room's sockets"),
+    administering("SIOCADDRT", 0x890b, 0, interfaces),
+    administering("SIOCDELRT", 0x890c, 0, interfaces),
+    administering("SIOCSIFFLAGS and SIOCSIFADDR", 0x8914, 2, interfaces),
+    administering("SIOCSIFDSTADDR to SIOCSIFMETRIC", 0x8918, 6, interfaces),
+    administering("SIOCSIFMTU", 0x8922, 0, interfaces),
+    administering("SIOCSIFNAME", 0x8923, 0, interfaces),
+    administering("SIOCSIFHWADDR and SIOCSIFENCAP", 0x8924, 2, interfaces),
+    administering("SIOCSIFSLAVE and SIOCADDMULTI", 0x8930, 1, interfaces),
+    administering("SIOCDELMULTI", 0x8932, 0, interfaces),
+    administering("SIOCSIFPFLAGS and SIOCDIFADDR", 0x8934, 2, interfaces),
+    administering("SIOCSIFHWBROADCAST", 0x8937, 0, interfaces),
+    administering("SIOCGIFBR and SIOCSIFBR", 0x8940, 1, interfaces),
+    administering("SIOCSIFTXQLEN", 0x8943, 0, interfaces),
+    administering("SIOCSMIIREG", 0x8949, 0, interfaces),
+    administering("SIOCWANDEV", 0x894a, 0, interfaces),
+    administering("SIOCDARP and SIOCSARP", 0x8951, 6, interfaces),
+    administering("SIOCDRARP and SIOCSRARP", 0x8960, 2, interfaces),
+    administering("SIOCSIFMAP", 0x8971, 0, interfaces),
+    administering("SIOCADDDLCI to SIOCSIFVLAN", 0x8980, 3, interfaces),
+    administering("SIOCBONDENSLAVE and SIOCBONDSETHWADDR", 0x8990, 2, interfaces),
+    administering("SIOCBONDRELEASE and SIOCBONDCHANGEACTIVE", 0x8991, 4, interfaces),
+    administering("SIOCBRADDBR to SIOCBRDELIF", 0x89a0, 3, interfaces),
+    administering("SIOCSHWTSTAMP", 0x89b0, 0, interfaces),
+    administering("SIOCDEVPRIVATE", 0x89f0, 0xf, interfaces),
     subvolume("BTRFS_IOC_SNAP_CREATE", BTRFS_IOC_SNAP_CREATE),
     subvolume("BTRFS_IOC_SNAP_CREATE_V2", BTRFS_IOC_SNAP_CREATE_V2),
     subvolume("BTRFS_IOC_SNAP_DESTROY", BTRFS_IOC_SNAP_DESTROY),
@@ -127,6 +171,15 @@ constexpr Refusal all[] = {
     routing("IPV6_FLOWLABEL_MGR", IPPROTO_IPV6, ipv6_flow_labels),  // a label may carry a routing header
     routing("IPV6_RTHDR", IPPROTO_IPV6, ipv6_routing),
     routing("IP_OPTIONS", IPPROTO_IP, ip_options),
+
+    administering("IPT_SO_SET", IPPROTO_IP, 64),
+    administering("ARPT_SO_SET", IPPROTO_IP, 96),
+    administering("EBT_SO_SET", IPPROTO_IP, 128),
+    two("setsockopt", "IP_VS_SO_SET", EPERM, firewall, equals(1, IPPROTO_IP),
+        equals(2, 1152, low_word & ~0xfULL), &refused::interfaces),
+    administering("IP6T_SO_SET", IPPROTO_IPV6, 64),
+    administering("IP_XFRM_POLICY", IPPROTO_IP, 16),
+    administering("IPV6_XFRM_POLICY", IPPROTO_IPV6, 34),
 
     one("fcntl", "F_SETOWN_EX", EINVAL, owner_in_memory, equals(1, set_owner_in_memory), nullptr,
         When::signals_not_held),

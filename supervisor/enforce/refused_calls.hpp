@@ -69,6 +69,8 @@ inline constexpr RefusedKind attributes{"file attributes",
                                         "attributes that are set through a descriptor stay as they are"};
 inline constexpr RefusedKind routes{"routing options of sockets",
                                     "packets go to the address that was decided"};
+inline constexpr RefusedKind interfaces{
+    "network administration", "interfaces, routes, firewalls and encryption of the network stay as they are"};
 inline constexpr RefusedKind signal_owners{"owners of a file's signals",
                                            "programs that cannot poll instead fail"};
 

@@ -149,10 +149,14 @@ Result<UniqueFd> Room::socket(int family, int type, const Asker& asker) {
     }
     if (state_ == State::failed) return errno_code(EPROTONOSUPPORT);
     const int wanted[2] = {family, type};
+    // If the helper has ended, there is no room any more; look-ups over TCP go on.
     if (::send(channel_.get(), wanted, sizeof wanted, MSG_NOSIGNAL) != sizeof wanted)
-        return errno_code(EPIPE);
+        return errno_code(EPROTONOSUPPORT);
     auto made = receive(1);
-    if (!made) return made.error();
+    if (!made) {
+        const int error = made.error().value();
+        return errno_code(error == EPIPE || error == ECONNRESET ? EPROTONOSUPPORT : error);
+    }
     struct stat status {};
     if (::fstat(made->front().get(), &status) != 0) return errno_code();
     if (askers_.size() >= max_askers) {

@@ -143,6 +143,19 @@ REFUSED_ARGUMENTS = (
         ("BTRFS_IOC_SUBVOL_CREATE_V2", "subvolume2"), ("FS_IOC_SETVERSION", "version"), ("EXT4_IOC_SETVERSION", "ext4_version"),
         ("FS_IOC_ENABLE_VERITY", "verity"), ("FS_IOC_SET_ENCRYPTION_POLICY", "policy"), ("FAT_IOCTL_SET_ATTRIBUTES", "fat"),
         ("BTRFS_IOC_SUBVOL_SETFLAGS", "subvolume_flags"), ("BTRFS_IOC_SET_RECEIVED_SUBVOL", "received"))),
+    *(Mutant(what, (f"interface.{case}",)) for what, case in (
+        ("SIOCGSKNS", "namespace"), ("SIOCADDRT", "add_route"), ("SIOCDELRT", "delete_route"), ("SIOCSIFFLAGS and SIOCSIFADDR", "flags"),
+        ("SIOCSIFDSTADDR to SIOCSIFMETRIC", "addresses"), ("SIOCSIFMTU", "mtu"), ("SIOCSIFNAME", "interface_name"),
+        ("SIOCSIFHWADDR and SIOCSIFENCAP", "hardware_address"), ("SIOCSIFSLAVE and SIOCADDMULTI", "multicast"),
+        ("SIOCDELMULTI", "multicast_off"), ("SIOCSIFPFLAGS and SIOCDIFADDR", "private_flags"), ("SIOCSIFHWBROADCAST", "broadcast"),
+        ("SIOCGIFBR and SIOCSIFBR", "old_bridge"), ("SIOCSIFTXQLEN", "queue"), ("SIOCSMIIREG", "phy"), ("SIOCWANDEV", "wan"),
+        ("SIOCDARP and SIOCSARP", "arp"), ("SIOCDRARP and SIOCSRARP", "rarp"), ("SIOCSIFMAP", "map"),
+        ("SIOCADDDLCI to SIOCSIFVLAN", "vlan"), ("SIOCBONDENSLAVE and SIOCBONDSETHWADDR", "bond"),
+        ("SIOCBONDRELEASE and SIOCBONDCHANGEACTIVE", "bond_release"), ("SIOCBRADDBR to SIOCBRDELIF", "bridge"),
+        ("SIOCSHWTSTAMP", "time_stamp"), ("SIOCDEVPRIVATE", "device"))),
+    *(Mutant(what, (f"firewall.{case}",), user="root") for what, case in (
+        ("IPT_SO_SET", "ip_tables"), ("ARPT_SO_SET", "arp_tables"), ("EBT_SO_SET", "bridge_tables"), ("IP_VS_SO_SET", "virtual_server"),
+        ("IP6T_SO_SET", "ip6_tables"), ("IP_XFRM_POLICY", "policy"), ("IPV6_XFRM_POLICY", "policy6"))),
 )
 
 # This makes other mounts possible at all: only then can a name mean two things.

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -409,3 +411,129 @@ def test_a_run_without_names_makes_no_socket(box, roomy):
     assert "Protocol not supported" in done.errors, done.describe()
     done = box.run(["getent", "hosts", "www.example.org"], rules(), options=("-c", f"{WEB4}:{PORT}"))
     assert done.code != 0 and roomy.seen() == [], done.describe()
+
+
+# The holder of a socket owns the network behind it, as the same user. This prints what it can change there.
+ADMINISTER = """
+import fcntl, os, socket, struct
+one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+def request(number, data): return fcntl.ioctl(one, number, data)
+lo = b"lo".ljust(16, b"\\0")
+for what, act in {
+    "mtu": lambda: request(0x8922, lo + struct.pack("i20x", 1500)),
+    "address": lambda: request(0x8916, lo + struct.pack("=HH4s16x", socket.AF_INET, 0, socket.inet_aton("127.0.0.9"))),
+    "namespace": lambda: os.readlink(f"/proc/self/fd/{fcntl.ioctl(one, 0x894c)}"),
+    "down": lambda: request(0x8914, lo + struct.pack("H22x", 0)),
+}.items():
+    try: print("done", what, act())
+    except OSError as why: print("refused", what, why)
+"""
+READS = """
+import array, fcntl, socket, struct
+one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+lo = b"lo".ljust(40, b"\\0")
+space = array.array("B", bytes(4096))
+size = struct.unpack("iP", fcntl.ioctl(one, 0x8912, struct.pack("iP", 4096, space.buffer_info()[0])))[0]
+print("names", sorted({bytes(space[at:at + 16]).rstrip(b"\\0").decode() for at in range(0, size, 40)}))
+print("address", socket.inet_ntoa(fcntl.ioctl(one, 0x8915, lo)[20:24]), "up", fcntl.ioctl(one, 0x8913, lo)[16] & 1)
+one.bind(("127.0.0.1", 0))
+one.sendto(b"12345", one.getsockname())
+print("waiting", struct.unpack("i", fcntl.ioctl(one, 0x541b, bytes(4)))[0])
+"""
+
+
+def test_the_room_cannot_be_changed_by_who_holds_a_socket_of_it(box, roomy):
+    enter(box, roomy)
+    bare = box.run(["unshare", "-Urn", PYTHON, "-c", ADMINISTER], supervised=False)
+    assert bare.text.count("done") == 4 and "net:[" in bare.text, bare.describe()
+    held = box.run([PYTHON, "-c", ADMINISTER], rules(), options=ALLOWED)
+    assert held.text.count("refused") == 4 and "done" not in held.text, held.describe()
+    kinds = [one["callgate"]["kind"] for one in held.audit if one["event"]["action"] == "call.refused"]
+    assert "network administration" in kinds, held.describe()
+    read = box.run([PYTHON, "-c", READS], rules(), options=ALLOWED)
+    assert read.text == "names ['lo']\naddress 127.0.0.1 up 1\nwaiting 5\n", read.describe()
+
+
+# Datagrams to everywhere, by every call, with marks and to groups.
+SEND = """
+import socket, struct
+def tried(act, *arguments):
+    try: return act(*arguments)
+    except OSError: return None
+sent = 0
+for family, everywhere in ((socket.AF_INET, ("198.51.100.2", "203.0.113.80", "255.255.255.255", "198.51.100.255", "224.0.0.251", "239.1.2.3", "127.0.0.1", "10.9.8.7")),
+                           (socket.AF_INET6, ("2001:db8:80::80", "ff02::fb", "ff05::1", "fe80::1", "::1", "::ffff:203.0.113.80"))):
+    for address in everywhere:
+        for port in (9, 123, 443, 5353, 8080):
+            one = socket.socket(family, socket.SOCK_DGRAM)
+            tried(one.setsockopt, socket.SOL_SOCKET, 36, 77)  # SO_MARK
+            tried(one.setsockopt, socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+            tried(one.setsockopt, socket.SOL_SOCKET, socket.SO_DONTROUTE, 1)
+            tried(one.setsockopt, socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
+            tried(one.setsockopt, socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("198.51.100.2"))
+            tried(one.setsockopt, socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton("239.1.2.3") + bytes(4))
+            sent += tried(one.sendto, b"secret", (address, port)) is not None
+            info = struct.pack("=I4s4s", 1, socket.inet_aton("198.51.100.2"), bytes(4))
+            sent += tried(one.sendmsg, [b"secret"], [(socket.IPPROTO_IP, 8, info)] if family == socket.AF_INET else [], 0, (address, port)) is not None
+            if tried(one.connect, (address, port)) is None: sent += tried(one.send, b"secret") is not None
+print("sent", sent)
+"""
+
+
+def datagrams_out(world) -> int:
+    """The datagrams that the world's kernel has sent, over any interface."""
+    words = [line.split() for line in open(f"/proc/{world.process.pid}/net/snmp", encoding="ascii") if line.startswith("Udp:")]
+    six = dict(line.split() for line in open(f"/proc/{world.process.pid}/net/snmp6", encoding="ascii"))
+    return int(dict(zip(*words))["OutDatagrams"]) + int(six["Udp6OutDatagrams"])
+
+
+def test_no_datagram_leaves_the_room(box, roomy):
+    enter(box, roomy)
+    before = datagrams_out(roomy)
+    bare = box.run([PYTHON, "-c", SEND], supervised=False)
+    assert datagrams_out(roomy) - before > 50, bare.describe()
+    before = datagrams_out(roomy)
+    held = box.run([PYTHON, "-c", SEND], rules(), options=ALLOWED)
+    assert held.code == 0 and int(held.text.split()[1]) > 50, held.describe()
+    assert datagrams_out(roomy) == before, held.describe()
+
+
+BOTH_WAYS = """
+import os, socket, struct, sys
+query = struct.pack(">HHHHHH", 1, 256, 1, 0, 0, 0) + b"\\3www\\7example\\3org\\0" + struct.pack(">HH", 1, 1)
+def udp():
+    try:
+        one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        one.settimeout(2)
+        one.sendto(query, ("198.51.100.53", 53))
+        return one.recv(512)[3] & 15
+    except OSError as why: return type(why).__name__ if why.errno is None else why.strerror
+def tcp():
+    one = socket.create_connection(("198.51.100.53", 53), 20)
+    one.sendall(struct.pack(">H", len(query)) + query)
+    return one.recv(512, socket.MSG_PEEK)[5] & 15
+for line in sys.stdin: print(udp(), tcp(), flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", ["killed", "down"])
+def test_look_ups_over_tcp_go_on_without_the_room(box, roomy, how):
+    enter(box, roomy)
+    run = box.start(box.command([PYTHON, "-c", BOTH_WAYS], rules(), ALLOWED)[0], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def asked() -> bytes:
+        run.stdin.write(b"\n")
+        run.stdin.flush()
+        return run.stdout.readline()
+    assert asked() == b"0 0\n"
+    helper = next(one for one in harness.children(run.pid) if Path(f"/proc/{one}/comm").read_text() == "callgate-room\n")
+    if how == "killed":
+        os.kill(helper, signal.SIGKILL)
+        harness.until(lambda: harness.state(helper) in ("Z", "gone"), "the room's helper ended")
+        assert asked() == b"Protocol not supported 0\n"
+    else:
+        subprocess.run(["nsenter", "-t", str(helper), "-n", "ip", "link", "set", "lo", "down"], check=True)
+        assert asked() == b"TimeoutError 0\n"
+    assert asked().endswith(b" 0\n")
+    run.stdin.close()
+    assert run.wait() == 0

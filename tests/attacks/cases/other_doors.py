@@ -55,6 +55,11 @@ OPTIONS = ("addrform", "old_routing", "old_options", "flow_label", "routing")
 REQUESTS = ("console", "userfaultfd", "add_key", "remove_key", "snapshot", "snapshot2", "destroy", "destroy2", "subvolume", "subvolume2", "version",
             "ext4_version", "verity", "policy", "fat", "subvolume_flags", "received",
             "discipline")
+# Requests and options that change interfaces, routes and firewalls. The kernel answers the latter only to a privileged caller.
+INTERFACES = ("namespace", "add_route", "delete_route", "flags", "addresses", "mtu", "interface_name", "hardware_address", "multicast",
+              "multicast_off", "private_flags", "broadcast", "old_bridge", "queue", "phy", "wan", "arp", "rarp", "map", "vlan", "bond",
+              "bond_release", "bridge", "time_stamp", "device")
+FIREWALLS = ("ip_tables", "arp_tables", "bridge_tables", "virtual_server", "ip6_tables", "policy", "policy6")
 # Calls that the kernel refuses by itself must be refused on behalf too.
 NATIVE = {"protected_file": StickyFile(), "protected_link": StickyLink(), "other_user": OtherUser()}
 
@@ -94,5 +99,7 @@ CASES = [
     *(Case(f"call.{mode}", Call(mode, twin, privileged=True)) for mode, twin in PRIVILEGED.items()),
     *(Case(f"option.{mode}", Call(f"option_{mode}", "option_ipv6")) for mode in OPTIONS),
     *(Case(f"request.{mode}", Call(f"request_{mode}", "pipe_size")) for mode in REQUESTS),
+    *(Case(f"interface.{mode}", Call(f"interface_{mode}", "interface_read")) for mode in INTERFACES),
+    *(Case(f"firewall.{mode}", Call(f"firewall_{mode}", "option_usual", privileged=True), only="root") for mode in FIREWALLS),
     *(Case(f"terminal.{mode}", Typed(mode)) for mode in ("tiocsti", "tiocsti_stdin", "tiocsti_high_bits")),
 ]

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <linux/btrfs.h>
+#include <linux/ethtool.h>
 #include <linux/filter.h>
 #include <linux/fs.h>
 #include <linux/fscrypt.h>
@@ -18,6 +19,8 @@
 #include <linux/msdos_fs.h>
 #include <linux/perf_event.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
@@ -295,7 +298,89 @@ REQUEST(request_fat, FAT_IOCTL_SET_ATTRIBUTES)
 REQUEST(request_subvolume_flags, BTRFS_IOC_SUBVOL_SETFLAGS)
 REQUEST(request_received, BTRFS_IOC_SET_RECEIVED_SUBVOL)
 
+/* Requests that change interfaces and routes, each where a pipe answers by itself. */
+static int any_asked(const unsigned long *requests, size_t count, const char *what) {
+    int result = REFUSED;
+    for (size_t i = 0; i < count; i++)
+        if (asked_of_a_pipe(requests[i], what) == 0) result = 0;
+    return result;
+}
+#define INTERFACE(name, ...)                                                                  \
+    MODE(interface_##name) {                                                                  \
+        static const unsigned long requests[] = {__VA_ARGS__};                                \
+        return any_asked(requests, sizeof requests / sizeof requests[0], "interface_" #name); \
+    }
+INTERFACE(namespace, 0x894c)
+INTERFACE(add_route, 0x890b)
+INTERFACE(delete_route, 0x890c)
+INTERFACE(flags, 0x8914, 0x8916)
+INTERFACE(addresses, 0x8918, 0x891a, 0x891c, 0x891e)
+INTERFACE(mtu, 0x8922)
+INTERFACE(interface_name, 0x8923)
+INTERFACE(hardware_address, 0x8924, 0x8926)
+INTERFACE(multicast, 0x8930, 0x8931)
+INTERFACE(multicast_off, 0x8932)
+INTERFACE(private_flags, 0x8934, 0x8936)
+INTERFACE(broadcast, 0x8937)
+INTERFACE(old_bridge, 0x8940, 0x8941)
+INTERFACE(queue, 0x8943)
+INTERFACE(phy, 0x8949)
+INTERFACE(wan, 0x894a)
+INTERFACE(arp, 0x8953, 0x8955)
+INTERFACE(rarp, 0x8960, 0x8962)
+INTERFACE(map, 0x8971)
+INTERFACE(vlan, 0x8980, 0x8981, 0x8982, 0x8983)
+INTERFACE(bond, 0x8990, 0x8992)
+INTERFACE(bond_release, 0x8991, 0x8995)
+INTERFACE(bridge, 0x89a0, 0x89a1, 0x89a2, 0x89a3)
+INTERFACE(time_stamp, 0x89b0)
+INTERFACE(device, 0x89f0, 0x89ff)
+/* Firewall and encryption: an option and its neighbour. */
+static int any_option(int level, int first, int second, const char *what) {
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+    int one = answered(setsockopt(fd, level, first, NULL, 0), what);
+    int other = answered(setsockopt(fd, level, second, NULL, 0), what);
+    return one == 0 || other == 0 ? 0 : REFUSED;
+}
+#define FIREWALL(name, level, first, second) \
+    MODE(firewall_##name) { return any_option(level, first, second, "firewall_" #name); }
+FIREWALL(ip_tables, IPPROTO_IP, 64, 65)
+FIREWALL(arp_tables, IPPROTO_IP, 96, 97)
+FIREWALL(bridge_tables, IPPROTO_IP, 128, 129)
+FIREWALL(virtual_server, IPPROTO_IP, 1152, 1167)
+FIREWALL(ip6_tables, IPPROTO_IPV6, 64, 65)
+FIREWALL(policy, IPPROTO_IP, 16, 17)
+FIREWALL(policy6, IPPROTO_IPV6, 34, 35)
+
 /* ---- what programs need of the same kind ---- */
+
+/* What programs ask of interfaces and sockets. */
+MODE(interface_read) {
+    struct ifreq all[16];
+    struct ifconf list = {.ifc_len = sizeof all, .ifc_req = all};
+    struct ifreq loopback = {.ifr_name = "lo"};
+    struct ethtool_value link = {.cmd = ETHTOOL_GLINK};
+    struct ifreq speed = {.ifr_name = "lo", .ifr_data = (char *)&link};
+    int waiting = 0, urgent = 0, fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (ioctl(fd, SIOCGIFCONF, &list) != 0) return refused("SIOCGIFCONF");
+    if (ioctl(fd, SIOCGIFFLAGS, &loopback) != 0) return refused("SIOCGIFFLAGS");
+    if (ioctl(fd, SIOCGIFADDR, &loopback) != 0) return refused("SIOCGIFADDR");
+    if (ioctl(fd, SIOCGIFNETMASK, &loopback) != 0) return refused("SIOCGIFNETMASK");
+    if (ioctl(fd, SIOCGIFMTU, &loopback) != 0) return refused("SIOCGIFMTU");
+    if (ioctl(fd, SIOCGIFHWADDR, &loopback) != 0) return refused("SIOCGIFHWADDR");
+    if (ioctl(fd, SIOCGIFINDEX, &loopback) != 0) return refused("SIOCGIFINDEX");
+    if (ioctl(fd, SIOCETHTOOL, &speed) != 0) return refused("SIOCETHTOOL");
+    if (ioctl(fd, SIOCATMARK, &urgent) != 0) return refused("SIOCATMARK");
+    fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    return done(ioctl(fd, FIONREAD, &waiting), "FIONREAD");
+}
+MODE(option_usual) {
+    const int one = 1, quick = 0x10;
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0) return refused("SO_REUSEADDR");
+    if (setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &quick, sizeof quick) != 0) return refused("IPV6_TCLASS");
+    return done(setsockopt(fd, IPPROTO_IP, IP_RECVERR, &one, sizeof one), "IP_RECVERR");
+}
 
 MODE(pipe_size) {
     int ends[2], size = 0;
