@@ -7,6 +7,7 @@
 #include "rules/model/address.hpp"
 #include "rules/plan/plan_audit.hpp"
 #include "supervisor/cli/describe.hpp"
+#include "supervisor/names/hosts.hpp"
 #include "supervisor/run/report.hpp"
 
 namespace callgate::cli {
@@ -67,6 +68,43 @@ std::string why_lost(const rules::Rule& loser, const rules::Verdict& verdict, Op
                std::string(rules::name(verdict.operation)) + " is as strict or stricter";
     if (loser.action == verdict.action) return "says the same, and stands later";
     return std::string(rules::name(verdict.action)) + " wins over " + std::string(rules::name(loser.action));
+}
+
+bool named_by(const rules::Rule* rule, const std::string& name) {
+    return rule != nullptr && std::ranges::any_of(rule->when.host, [&name](const rules::HostPattern& host) {
+               return host.matches(name);
+           });
+}
+
+/// The program looks the object's name up before it can connect; this says what it then gets.
+void find_look_up(Answer& answer, const Question& question, const CompiledRules& compiled) {
+    if (question.host.empty() || !question.operations.contains(Operation::connect)) return;
+    const std::string& name = question.host.front();
+    if (!compiled.plan.look_ups) {
+        answer.look_up =
+            compiled.plan.udp
+                ? "not decided: it goes to the machine's name servers, as rules about addresses say"
+                : "closed: no rule names a host, and the default does not ask";
+        return;
+    }
+    names::Hosts own;
+    own.refresh();
+    if (own.find(name) != nullptr) {
+        answer.look_up = "answered from this machine's own names; nothing leaves it";
+        return;
+    }
+    const rules::Verdict verdict =
+        compiled.loaded.rules->evaluate({Operation::connect, rules::HostName{name}, question.program, {}});
+    const std::string by = verdict.rule == nullptr ? "by default" : "by " + describe(*verdict.rule);
+    if (verdict.action >= Action::deny) {
+        answer.look_up = "denied " + by + ": the name does not exist for the program";
+    } else if (names::local_name(name) && !named_by(verdict.rule, name)) {
+        answer.look_up = "denied: a name of the local network, which no rule names";
+    } else if (verdict.action == Action::ask) {
+        answer.look_up = "asked " + by + "; the answer counts for the connect too";
+    } else {
+        answer.look_up = "allowed " + by + ": the machine's name servers are asked";
+    }
 }
 
 void find_losers(Answer& answer, const Question& question, const rules::RuleSet& rules) {
@@ -159,6 +197,7 @@ Answer answer_question(const Question& question, const CompiledRules& compiled) 
     answer.verdict = rules.evaluate(question.request());
     close_datagrams(answer, question, rules);
     find_tier(answer, question, compiled.plan);
+    find_look_up(answer, question, compiled);
     find_losers(answer, question, rules);
     find_change(answer, question, rules);
     return answer;

@@ -40,7 +40,8 @@ struct Loser {
 struct Answer {
     rules::Verdict verdict;
     bool kernel = false;
-    std::string tier;  // why it is decided there
+    std::string tier;     // why it is decided there
+    std::string look_up;  // what happens when the object's name is looked up; "" if it has none
     std::vector<Loser> lost;
     std::vector<rules::NearMiss> near;
     std::string hint;    // the options of callgate run that would allow it, or ""

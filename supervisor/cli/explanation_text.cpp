@@ -47,6 +47,7 @@ std::string as_text(const Question& question, const Answer& answer) {
         text += "  " + std::string(title) + std::string(8 - title.size(), ' ') + terminal_safe(value) + "\n";
     };
     if (!question.note.empty()) line("note", question.note);
+    if (!answer.look_up.empty()) line("look-up", answer.look_up);
     if (question.operations != rules::OperationSet{verdict.operation})
         line("by", "the strictest of these, " + std::string(rules::name(verdict.operation)));
     line("rule", verdict.rule == nullptr ? "default: no rule decides it" : describe(*verdict.rule));
@@ -73,6 +74,7 @@ std::string as_json(const Question& question, const Answer& answer) {
             .member("program", question.program);
         add_rule(answer.verdict.rule);
         json.member("tier", answer.kernel ? "kernel" : "contested").member("why", answer.tier);
+        json.text_or_null("look_up", answer.look_up);
         json.list("lost", answer.lost, [&](const Loser& one) {
             json.begin_object();
             add_rule(one.rule);

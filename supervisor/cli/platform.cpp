@@ -18,6 +18,7 @@
 #include "agent/landlock.hpp"
 #include "base/unique_fd.hpp"
 #include "supervisor/host/host.hpp"
+#include "supervisor/names/name_files.hpp"
 
 // The headers of Debian 12 lack it (docs/dev/kernel-facts.md 2).
 #ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
@@ -157,6 +158,7 @@ ListenerTrial try_listener() {
 std::vector<Feature> features(const Platform& platform, const ListenerTrial& trial) {
     const bool listener = platform.listener == Platform::Listener::available && trial.error == 0;
     const int abi = platform.landlock_abi;
+    const std::string_view no_room = names::room_obstacle();
     return {
         {"listener", listener, "Linux 5.19", "calls wait for a decision", "nothing can run"},
         {"landlock", abi >= 1, "Linux 5.13", "the kernel's own limits on files", "nothing can run"},
@@ -182,6 +184,9 @@ std::vector<Feature> features(const Platform& platform, const ListenerTrial& tri
          add_ptrace},
         {"memory-calls", platform.container.memory_calls, "process_vm_readv is refused",
          "arguments are read quickly", "they are read by /proc/PID/mem, which takes longer", add_ptrace},
+        {"names-by-udp", no_room.empty(), no_room, "programs that look names up over UDP",
+         "names are looked up over TCP; programs that cannot do that find only names that rules allow "
+         "literally (degraded: names-tcp-only)"},
         {"keyrings", platform.container.keyrings, "keyctl is refused", "a session keyring of the run's own",
          "it keeps the caller's, without the calls to use it", loosen_profile},
     };

@@ -125,8 +125,8 @@ void load_with_built_in(CompiledRules& compiled, const Places& places, const rul
         compiled.choice.sources.built_in =
             built_in_rules(places, files, options.own_files, {context.workdir, context.tmp});
         compiled.choice.sources.name_services = [] {
-            return name_service_rules(names::room_possible() ? std::vector<std::string>{}
-                                                             : names::paths_of_name_files());
+            return name_service_rules(names::room_obstacle().empty() ? std::vector<std::string>{}
+                                                                     : names::paths_of_name_files());
         };
         if (!options.terminal.empty())
             compiled.choice.sources.built_in.push_back(closed_terminal(options.terminal));

@@ -30,6 +30,9 @@ namespace refused {
 
 inline constexpr RefusedKind udp{
     "UDP sockets", R"(name look-ups by UDP and HTTP/3 fail; a rule with "protocol": "udp" opens them)"};
+inline constexpr RefusedKind udp_look_ups{
+    "UDP look-ups",
+    "a program that makes its own DNS queries by UDP finds only names that rules allow literally", true};
 inline constexpr RefusedKind unix_datagram{
     "unix datagram sockets", R"(messages to syslog are lost; a rule with "datagram" opens them)"};
 inline constexpr RefusedKind raw{"raw and ICMP sockets", "ping and packet capture do not work in a run"};

@@ -65,6 +65,11 @@ std::map<std::string, std::vector<rules::IpAddress>, std::less<>> parse_hosts(st
     return all;
 }
 
+bool local_name(std::string_view name) {
+    return name.find('.') == std::string_view::npos || name.ends_with(".local") ||
+           name.ends_with(".internal");
+}
+
 bool Hosts::refresh() {
     struct stat status {};
     std::string mark = "absent";

@@ -28,6 +28,10 @@ private:
     std::map<std::string, std::vector<rules::IpAddress>, std::less<>> all_;
 };
 
+/// Whether a name is one of the local network: one label, or below `local` or `internal`. No name server is
+/// asked for it unless a rule names it.
+[[nodiscard]] bool local_name(std::string_view name);
+
 /// Names and addresses of a text in the form of hosts(5); at most 65,536 names. Lines that say nothing
 /// sensible are left out.
 [[nodiscard]] std::map<std::string, std::vector<rules::IpAddress>, std::less<>> parse_hosts(

@@ -183,8 +183,7 @@ void LookUps::decide(Waiting one) {
 /// Why a name is not asked outside though no rule denies it.
 std::optional<std::string> LookUps::refused_here(const std::string& name, const rules::Verdict& verdict) {
     const bool named = verdict.action < Action::deny && names_host(verdict.rule, name);
-    const bool local = name.find('.') == std::string::npos || below(name, "local") || below(name, "internal");
-    if (local && !named && check_enabled("local-names"))
+    if (local_name(name) && !named && check_enabled("local-names"))
         return "a name of the local network, which no rule names";
     if (!named || verdict.action != Action::allow) return std::nullopt;
     const auto literal = std::ranges::any_of(verdict.rule->when.host, [&](const rules::HostPattern& host) {

@@ -110,13 +110,17 @@ std::string hosts_text(std::string_view own, const std::vector<HostLine>& more) 
     return text;
 }
 
-bool room_possible() {
-    if (setting("/proc/sys/user/max_user_namespaces") == 0) return false;
-    if (setting("/proc/sys/user/max_net_namespaces") == 0) return false;
-    const bool restricted = setting("/proc/sys/kernel/unprivileged_userns_clone") == 0 ||
-                            setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == 1;
-    if (restricted && ::geteuid() != 0) return false;
-    return user_namespace_can_be_made();
+std::string_view room_obstacle() {
+    if (setting("/proc/sys/user/max_user_namespaces") == 0) return "user.max_user_namespaces is 0";
+    if (setting("/proc/sys/user/max_net_namespaces") == 0) return "user.max_net_namespaces is 0";
+    if (::geteuid() != 0) {
+        if (setting("/proc/sys/kernel/unprivileged_userns_clone") == 0)
+            return "kernel.unprivileged_userns_clone is 0";
+        if (setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == 1)
+            return "kernel.apparmor_restrict_unprivileged_userns is 1";
+    }
+    if (!user_namespace_can_be_made()) return "the kernel or a container refuses new user namespaces";
+    return "";
 }
 
 }  // namespace callgate::names

@@ -38,7 +38,7 @@ enum class NameFile : std::uint8_t { name_switch, servers, hosts };
 using HostLine = std::pair<std::string, std::vector<rules::IpAddress>>;
 [[nodiscard]] std::string hosts_text(std::string_view own, const std::vector<HostLine>& more);
 
-/// Whether this user can make a room here (room.hpp), found out without making one.
-[[nodiscard]] bool room_possible();
+/// Why this user can make no room here (room.hpp), found out without making one; "" if it can.
+[[nodiscard]] std::string_view room_obstacle();
 
 }  // namespace callgate::names

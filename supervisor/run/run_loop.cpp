@@ -144,6 +144,7 @@ void RunLoop::prepare_answers(const Work& work) {
     if (given_.compiled.plan.look_ups) {
         look_ups_.emplace(loop_.context(), deciding_);
         network_.look_ups = &*look_ups_;
+        if (given_.compiled.plan.record != rules::RecordMode::minimal) network_.refusals = &given_.refusals;
         if (given_.compiled.sni) start_front();
     }
     if (ask.who != approval::AskSettings::Who::never) deciding_.questions = &approval_->questions();

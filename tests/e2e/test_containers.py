@@ -220,7 +220,7 @@ def test_a_profile_from_before_landlock_is_named(box):
 
 def test_doctor_says_what_a_profile_refuses_and_what_would_help(box):
     ptrace = "start the container with --cap-add SYS_PTRACE"
-    for profile, lacking in ((DOCKER, {"descriptor-copy", "keyrings"}), (PODMAN, {"exec-watch", "memory-calls"})):
+    for profile, lacking in ((DOCKER, {"descriptor-copy", "keyrings", "names-by-udp"}), (PODMAN, {"exec-watch", "memory-calls"})):
         code, found = doctor(box, profile)
         native = missing(json.loads(box.run([str(box.callgate), "doctor", "--json"], supervised=False).text))
         assert code == 0 and found["works"], found
@@ -228,7 +228,7 @@ def test_doctor_says_what_a_profile_refuses_and_what_would_help(box):
         if "pidfd-thread" in native:  # before Linux 6.9, where kcmp stands in for it
             lacking = lacking | {"thread-descriptors"}
         assert set(lacks) == lacking, lacks
-        assert all(text == ptrace for name, text in lacks.items() if name != "keyrings"), lacks
+        assert all(text == ptrace for name, text in lacks.items() if name not in ("keyrings", "names-by-udp")), lacks
         text = box.run([box.program("prog_container"), profile, str(box.callgate), "doctor"], supervised=False).text
         assert "a filter is around this process" in text and ptrace in text, text
 

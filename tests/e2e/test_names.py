@@ -5,6 +5,7 @@ sockets from a namespace) or without, with IPv6 or without.
 """
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -413,6 +414,71 @@ def test_a_run_without_names_makes_no_socket(box, roomy):
     assert done.code != 0 and roomy.seen() == [], done.describe()
 
 
+def test_a_denied_bare_address_says_what_it_probably_was(box, roomy):
+    enter(box, roomy)
+    script = f"for port in 853 443 {PORT}; do : 3<>/dev/tcp/{WEB4}/$port; done; : 3<>/dev/tcp/127.0.0.1/9"
+    done = box.run(["bash", "-c", script], rules(), options=ALLOWED)
+    reasons = {one["destination"]["port"]: one["callgate"].get("reason", "") for one in done.decisions(verdict="deny")}
+    nameless = f"{WEB4} belongs to no name that was looked up in this run"
+    assert reasons[PORT] == nameless and reasons[853] == nameless + "; probably DNS over TLS, by which a program looks names up itself"
+    assert reasons[443] == nameless + "; perhaps DNS over HTTPS, or an address from elsewhere" and not reasons[9], reasons
+    assert f"default ({reasons[853]})" in done.errors, done.describe()
+    # A rule that denies has its own words, and a run without names needs none.
+    own = {"id": "own", "deny": "connect", "address": WEB4, "reason": "not there"}
+    assert "(not there)" in box.run(["bash", "-c", script], rules(own), options=ALLOWED).errors
+    assert "belongs to no name" not in box.run(["bash", "-c", script], rules()).errors
+
+
+def explained(box, name: str, *options: str) -> dict:
+    asked = box.run([str(box.callgate), "explain", "--json", *options, "connect", f"{name}:{PORT}", "by", PYTHON], supervised=False)
+    return json.loads(asked.text)
+
+
+def test_explain_says_what_happens_at_the_look_up_and_at_the_connect(box, roomy):
+    enter(box, roomy)
+    deny = box.rules_file(rules({"id": "no", "deny": "connect", "host": "evil.example.com"},
+                                {"id": "late", "deny": "connect", "host": "*.example.org", "port": 9}))
+    options = ("-R", str(deny), "-c", f"www.example.org:{PORT}")
+    for name, verdict, look_up in (
+            ("www.example.org", "allow", "allowed by "), ("evil.example.com", "deny", "denied by "),
+            ("other.example.net", "deny", "denied by default: "),
+            ("pinned.example.org", "deny", "answered from this machine's own names"), ("intranet", "deny", "denied by default: ")):
+        said = explained(box, name, *options)
+        assert said["verdict"] == verdict and said["look_up"].startswith(look_up), said
+        done = box.run([PYTHON, "-c", CONNECT, name], json.loads(deny.read_text()), options=options[2:])
+        assert (f"{name} connected" in done.text) == (verdict == "allow"), done.describe()
+        assert (f"name denied: {name} " in done.errors) == look_up.startswith("denied"), done.describe()
+    roomy.seen()
+    assert explained(box, "www.example.org", "--default", "ask")["look_up"] == "asked by default; the answer counts for the connect too"
+    assert explained(box, "printer.local", "--default", "ask")["look_up"].startswith("denied: a name of the local network")
+    assert explained(box, "www.example.org", "--default", "deny", "-c", "127.0.0.1:9")["look_up"].startswith("closed: ")
+    assert explained(box, WEB4, *options)["look_up"] is None
+    assert roomy.seen() == []
+
+
+def test_doctor_says_whether_the_room_can_be_made(box, world):
+    enter(box, world)
+    said = json.loads(box.run([str(box.callgate), "doctor", "--json"], supervised=False).text)
+    feature = next(one for one in said["features"] if one["name"] == "names-by-udp")
+    assert feature["present"] == world.room and feature["since"] == ("" if world.room else "user.max_user_namespaces is 0"), feature
+    text = box.run([str(box.callgate), "doctor"], supervised=False).text
+    assert ("(user.max_user_namespaces is 0); without: names are looked up over TCP" in text) != world.room, text
+    done = box.run([PYTHON, "-c", SOCKET, "www.example.org"], rules(), options=ALLOWED)
+    assert ("names-tcp-only" in done.report["effective"]["degraded"]) != world.room, done.describe()
+
+
+def test_a_program_that_asks_by_udp_itself_is_on_record_without_a_room(box, world):
+    enter(box, world)
+    script = ("import socket,sys\nfor n in 1, 2:\n  try: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n  except OSError: pass\n"
+              "sys.exit(int(sys.argv[1]))")
+    for code in 0, 3:
+        done = box.run([PYTHON, "-c", script, str(code)], rules(), options=ALLOWED)
+        kinds = [(one["callgate"]["kind"], one["callgate"]["count"]) for one in done.audit if one["event"]["action"] == "call.refused"]
+        assert kinds == ([] if world.room else [("UDP look-ups", 1), ("UDP look-ups", 2)]), done.describe()
+        line = "callgate: UDP look-ups refused (python3" in done.errors and "makes its own DNS queries by UDP" in done.errors
+        assert line == (code != 0 and not world.room), done.describe()
+
+
 # The holder of a socket owns the network behind it, as the same user. This prints what it can change there.
 ADMINISTER = """
 import fcntl, os, socket, struct
@@ -461,7 +527,8 @@ def tried(act, *arguments):
     try: return act(*arguments)
     except OSError: return None
 sent = 0
-for family, everywhere in ((socket.AF_INET, ("198.51.100.2", "203.0.113.80", "255.255.255.255", "198.51.100.255", "224.0.0.251", "239.1.2.3", "127.0.0.1", "10.9.8.7")),
+for family, everywhere in ((socket.AF_INET, ("198.51.100.2", "203.0.113.80", "255.255.255.255", "198.51.100.255", "224.0.0.251",
+                                             "239.1.2.3", "127.0.0.1", "10.9.8.7")),
                            (socket.AF_INET6, ("2001:db8:80::80", "ff02::fb", "ff05::1", "fe80::1", "::1", "::ffff:203.0.113.80"))):
     for address in everywhere:
         for port in (9, 123, 443, 5353, 8080):
@@ -474,7 +541,8 @@ for family, everywhere in ((socket.AF_INET, ("198.51.100.2", "203.0.113.80", "25
             tried(one.setsockopt, socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton("239.1.2.3") + bytes(4))
             sent += tried(one.sendto, b"secret", (address, port)) is not None
             info = struct.pack("=I4s4s", 1, socket.inet_aton("198.51.100.2"), bytes(4))
-            sent += tried(one.sendmsg, [b"secret"], [(socket.IPPROTO_IP, 8, info)] if family == socket.AF_INET else [], 0, (address, port)) is not None
+            control = [(socket.IPPROTO_IP, 8, info)] if family == socket.AF_INET else []
+            sent += tried(one.sendmsg, [b"secret"], control, 0, (address, port)) is not None
             if tried(one.connect, (address, port)) is None: sent += tried(one.send, b"secret") is not None
 print("sent", sent)
 """

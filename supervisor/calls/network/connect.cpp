@@ -137,11 +137,22 @@ void connect_name_server(NetworkCall& context, Connecting& call) {
     finish(context, call.socket, 0, 0, error);
 }
 
+/// The sentence for a denied address without a name, with what the connect probably was.
+std::string why_nameless(const rules::Endpoint& endpoint) {
+    constexpr std::uint16_t over_tls = 853, over_https = 443;
+    if (!endpoint.names.empty() || names::special_use(endpoint.address)) return {};
+    std::string text = rules::text(endpoint.address) + " belongs to no name that was looked up in this run";
+    if (endpoint.port == over_tls)
+        text += "; probably DNS over TLS, by which a program looks names up itself";
+    if (endpoint.port == over_https) text += "; perhaps DNS over HTTPS, or an address from elsewhere";
+    return text;
+}
+
 /// The sentence for a denied address that no look-up bound.
 std::string why_unbound(const NetworkCall& context, const rules::Endpoint& endpoint) {
     if (context.network.look_ups == nullptr) return {};
     const std::string name = context.network.look_ups->refused_name(endpoint.address);
-    if (name.empty()) return {};
+    if (name.empty()) return why_nameless(endpoint);
     return "an address for special use, which " + name +
            " was answered with: a rule must name both host and address";
 }
@@ -185,7 +196,9 @@ void connect_internet(NetworkCall& context, Connecting& call) {
         if (const int error = refused_connect(call.socket, call.address))
             return refuse(context, call.socket, error);
     }
-    const std::string why = verdict.action == rules::Action::deny ? why_unbound(context, *endpoint) : "";
+    const std::string why = verdict.action == rules::Action::deny && verdict.rule == nullptr
+                                ? why_unbound(context, *endpoint)
+                                : "";
     const auto answered = answered_at_look_up(context, *endpoint, verdict);
     const Decision decision = answered       ? decide_with(context, subject, *answered)
                               : !why.empty() ? decide_with(context, subject, Questioned{false, verdict, why})

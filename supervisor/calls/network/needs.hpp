@@ -17,11 +17,14 @@ class Service;
 
 namespace callgate::calls {
 
+class Refusals;
+
 struct NetworkNeeds {
     std::shared_mutex& names;  // FileNeeds::names
     BoundNames bound_names{};
     names::Service* look_ups = nullptr;  // null: no look-up is decided
     front::TlsFront* front = nullptr;    // null: the names of TLS servers are not checked
+    Refusals* refusals = nullptr;        // null: refusals are not put on record
 };
 
 struct NetworkCall : Call {

@@ -8,6 +8,7 @@
 
 #include "supervisor/calls/handlers.hpp"
 #include "supervisor/calls/network/needs.hpp"
+#include "supervisor/decide/refusals.hpp"
 #include "supervisor/names/service.hpp"
 
 namespace callgate::calls {
@@ -28,7 +29,13 @@ void handle_socket(NetworkCall& context) {
                      (protocol == 0 || protocol == IPPROTO_UDP);
     if (!udp || context.network.look_ups == nullptr) return context.fail(EPROTONOSUPPORT);
     auto made = context.network.look_ups->udp_socket(family, type & ~SOCK_CLOEXEC, asker_of(context));
-    if (!made) return context.fail(made.error().value());
+    if (!made) {
+        const int error = made.error().value();
+        if (error == EPROTONOSUPPORT && context.network.refusals != nullptr)
+            context.network.refusals->note(context.needs, context.caller, context.call.notification(),
+                                           {&enforce::refused::udp_look_ups, error});
+        return context.fail(error);
+    }
     int error = 0;
     static_cast<void>(context.call.hand_over(std::move(*made), (type & SOCK_CLOEXEC) != 0, error));
 }
