@@ -42,3 +42,11 @@ add_custom_command(
   DEPENDS callgate_embed_calls
   COMMENT "Embedding the numbers of system calls"
   VERBATIM)
+
+# The public suffix list, without comments and without names in other scripts.
+find_file(PUBLIC_SUFFIX_LIST public_suffix_list.dat PATHS /usr/share/publicsuffix REQUIRED)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PUBLIC_SUFFIX_LIST})
+file(STRINGS ${PUBLIC_SUFFIX_LIST} suffixes ENCODING UTF-8 REGEX "^[!*a-z0-9][-.a-z0-9]*$")
+list(JOIN suffixes "\n" suffixes)
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/public_suffixes.hpp @ONLY
+     CONTENT "inline constexpr char public_suffixes[] = R\"(\n@suffixes@\n)\";\n")

@@ -4,7 +4,7 @@
 # provide it). The tests use the distribution's tool chains only: an ordinary user cannot read root's home.
 
 packages_build='g++ gcc cmake ninja-build pkg-config=/usr/bin/pkg-config libseccomp-dev libsodium-dev libc-ares-dev nlohmann-json3-dev
-    doctest-dev python3'
+    doctest-dev publicsuffix=/usr/share/publicsuffix/public_suffix_list.dat python3'
 packages_test='openssl=/usr/bin/openssl redis-server redis-tools sqlite3 nodejs=/usr/bin/node npm=/usr/bin/npm cargo=/usr/bin/cargo
     golang-go=/usr/bin/go git make tar xz-utils curl python3-venv python3-pip python3-pytest python3-jsonschema acl strace gdb tmux
     util-linux procps dpkg rsync binutils python3-dev python3-setuptools python3-wheel default-jdk-headless=/usr/bin/javac

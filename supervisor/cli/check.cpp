@@ -5,6 +5,7 @@
 #include "base/json_writer.hpp"
 #include "base/plural.hpp"
 #include "rules/load/loader.hpp"
+#include "supervisor/cli/check_hosts.hpp"
 #include "supervisor/cli/describe.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/verbs.hpp"
@@ -74,7 +75,11 @@ int check(const Arguments& arguments) {
     for (const std::string& file : arguments.rest()) {
         rules::RuleSources sources;
         sources.parts.emplace_back(rules::RuleSources::File{file});
-        const rules::LoadedRules loaded = rules::load(sources, context);
+        rules::LoadedRules loaded = rules::load(sources, context);
+        if (loaded.ok()) {
+            for (rules::Diagnostic& one : host_warnings(*loaded.rules, file))
+                loaded.diagnostics.push_back(std::move(one));
+        }
         good = good && loaded.ok();
         if (arguments.has("json"))
             write_result(objects, file, loaded);

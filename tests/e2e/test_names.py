@@ -456,6 +456,35 @@ def test_explain_says_what_happens_at_the_look_up_and_at_the_connect(box, roomy)
     assert roomy.seen() == []
 
 
+def checked(box, *more, **options) -> list[str]:
+    """The messages of `check` about a rule set."""
+    file = str(box.rules_file(rules(*more, **options)))
+    said = json.loads(box.run([str(box.callgate), "check", "--json", file], supervised=False).text)
+    assert said[0]["good"], said
+    return [one["message"] for one in said[0]["findings"] if any(word in one["message"] for word in ("host", "name", "resolved"))]
+
+
+def test_check_warns_of_hosts_that_do_not_mean_what_they_seem(box, roomy):
+    enter(box, roomy)
+    sensible = {"id": "good", "allow": "connect",
+                "host": ["www.example.org", "*.files.example.net", "*.co.example.org", "pinned.example.org", "localhost"]}
+    assert checked(box, sensible) == [] and roomy.names() == {"www.example.org"}
+    suffixes = ("com", "co.uk", "github.io", "any.ck", "cloudfront.net")
+    wide = checked(box, *({"id": one, "allow": "connect", "host": f"*.{one}"} for one in suffixes))
+    assert len(wide) == len(suffixes) and all(f"below {one} (a public suffix)" in text for one, text in zip(suffixes, wide)), wide
+    below = ("example.com", "x.github.io", "www.ck", "a.b.cloudfront.net")
+    assert checked(box, *({"id": one, "allow": "connect", "host": f"*.{one}"} for one in below)) == [] and roomy.seen() == []
+    missing = checked(box, {"id": "gone", "ask": "connect", "host": ["gone.example.org", "four.example.org", "failure.example.org"]})
+    assert missing == ['rule "gone": failure.example.org cannot be resolved now: no name server answered',
+                       'rule "gone": gone.example.org cannot be resolved now: it has no address'], missing
+    alone = checked(box, {"id": "gone", "allow": "connect", "host": "failure.example.org"})
+    assert alone == ['rule "gone": no name server answers now, so no host could be looked up'], alone
+    assert checked(box, {"id": "no", "deny": "connect", "host": "*.com"}) == []
+    for action in ("deny", "allow"):
+        opened = checked(box, {"id": "no", action: "connect", "host": "www.example.org"}, default="allow")
+        assert len(opened) == 1 and "nothing is confined by name" in opened[0], opened
+
+
 def test_doctor_says_whether_the_room_can_be_made(box, world):
     enter(box, world)
     said = json.loads(box.run([str(box.callgate), "doctor", "--json"], supervised=False).text)
