@@ -73,22 +73,23 @@ private:
                            [self = shared_from_this()](const auto& reply) { self->reply(reply); }))
             read_length();
     }
+    /// A query is outstanding until its answer is written: a client that reads nothing fills no memory here.
     void reply(const std::vector<std::uint8_t>& message) {
-        --outstanding_;
         std::vector<std::uint8_t> framed{static_cast<std::uint8_t>(message.size() >> 8U),
                                          static_cast<std::uint8_t>(message.size())};
         framed.insert(framed.end(), message.begin(), message.end());
         written_.push_back(std::move(framed));
         if (written_.size() == 1) write();
-        if (std::exchange(paused_, false)) read_length();
-        if (outstanding_ == 0) watch_idle();
     }
     void write() {
         asio::async_write(socket_, asio::buffer(written_.front()),
                           [self = shared_from_this()](const auto& error, auto) {
                               if (error) return;
                               self->written_.pop_front();
+                              --self->outstanding_;
                               if (!self->written_.empty()) self->write();
+                              if (std::exchange(self->paused_, false)) self->read_length();
+                              if (self->outstanding_ == 0) self->watch_idle();
                           });
     }
     void watch_idle() {
