@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+import executors
 import harness
+import jobs
 import nameworld
 from approvers import Asked
 from nameworld import OTHER4, PORT, WEB4, WEB6, World
@@ -507,6 +509,48 @@ def test_a_program_that_asks_by_udp_itself_is_on_record_without_a_room(box, worl
         assert kinds == ([] if world.room else [("UDP look-ups", 1), ("UDP look-ups", 2)]), done.describe()
         line = "callgate: UDP look-ups refused (python3" in done.errors and "makes its own DNS queries by UDP" in done.errors
         assert line == (code != 0 and not world.room), done.describe()
+
+
+NAMED = {"command": ["curl", "-sS", "-m", "20", fetch("www.example.org")], "connect": [f"www.example.org:{PORT}"]}
+OTHER = {**NAMED, "command": ["curl", "-sS", "-m", "20", fetch("evil.example.com")]}
+SANDBOX = """
+import sys
+from callgate import Sandbox
+for url in sys.argv[3:]:
+    done = Sandbox(binary=sys.argv[1], connect=[sys.argv[2]]).run(["curl", "-sS", "-m", "20", url])
+    print(done.exit_code == 0, done.text.strip(), [(one.operation, one.object, one.option) for one in done.denials])
+"""
+
+
+def denied_name(answer: dict) -> bool:
+    return [(one["object"], one["hint"]) for one in answer["report"]["denials"]] == [("evil.example.com", "--connect evil.example.com")]
+
+
+def test_a_job_reaches_what_it_names(box, roomy):
+    enter(box, roomy)
+    assert reached(box.run(OTHER["command"], supervised=False)) and roomy.names() == {"evil.example.com"}
+    answer = jobs.execute(box, NAMED)
+    assert answer["output"] == "reached\n" and answer["report"]["denials"] == [], answer
+    assert roomy.names() == {"www.example.org"}
+    answer = jobs.execute(box, OTHER)
+    assert answer["exit_code"] != 0 and denied_name(answer), answer
+    assert roomy.seen() == []
+    # A server's jobs: each has its own names.
+    with jobs.ended(jobs.Server(box)) as server:
+        for number, (job, good) in enumerate([(NAMED, True), (OTHER, False), ({**NAMED, "connect": []}, False), (NAMED, True)]):
+            answer = server.do({**job, "id": number})
+            assert (answer["output"] == "reached\n") == good, answer
+    assert roomy.names() == {"www.example.org"}
+
+
+def test_a_sandbox_reaches_what_it_names(box, roomy):
+    enter(box, roomy)
+    place = executors.staged(box.stage)
+    more = {"PYTHONPATH": str(place / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+    line = [PYTHON, "-c", SANDBOX, str(box.callgate), f"www.example.org:{PORT}", fetch("www.example.org"), fetch("evil.example.com")]
+    done = box.run(line, supervised=False, env=more)
+    assert done.text == "True reached []\nFalse  [('connect', 'evil.example.com', '--connect evil.example.com')]\n", done.describe()
+    assert roomy.names() == {"www.example.org"}
 
 
 # The holder of a socket owns the network behind it, as the same user. This prints what it can change there.
