@@ -30,7 +30,9 @@ public:
         std::vector<Obstacle> restrictions, receiving;
         for (const Rule& rule : rules.rules()) {
             const OperationSet operations = rule.operations & held_by_path;
-            if (restricts(rule) && !operations.empty() && decides_files(rule))
+            // What callgate itself hands over (host.cpp) must not be the kernel's to open.
+            const bool handed = rule.built_in && rule.action == Action::allow && names_asker(rule.when);
+            if ((restricts(rule) || handed) && !operations.empty() && decides_files(rule))
                 add_obstacles(restrictions, rule, operations, rule.when.path, false);
             const bool creates = rule.operations.contains(Operation::create);
             const bool by_asker = names_asker(rule.when) || (rule.except && names_asker(*rule.except));

@@ -526,31 +526,31 @@ def denied_name(answer: dict) -> bool:
     return [(one["object"], one["hint"]) for one in answer["report"]["denials"]] == [("evil.example.com", "--connect evil.example.com")]
 
 
-def test_a_job_reaches_what_it_names(box, roomy):
-    enter(box, roomy)
-    assert reached(box.run(OTHER["command"], supervised=False)) and roomy.names() == {"evil.example.com"}
+def test_a_job_reaches_what_it_names(box, world):
+    enter(box, world)
+    assert reached(box.run(OTHER["command"], supervised=False)) and world.names() == {"evil.example.com"}
     answer = jobs.execute(box, NAMED)
     assert answer["output"] == "reached\n" and answer["report"]["denials"] == [], answer
-    assert roomy.names() == {"www.example.org"}
+    assert world.names() == {"www.example.org"}
     answer = jobs.execute(box, OTHER)
     assert answer["exit_code"] != 0 and denied_name(answer), answer
-    assert roomy.seen() == []
+    assert world.names() <= {"www.example.org"}  # without a room it stands in the hosts file that is handed over
     # A server's jobs: each has its own names.
     with jobs.ended(jobs.Server(box)) as server:
         for number, (job, good) in enumerate([(NAMED, True), (OTHER, False), ({**NAMED, "connect": []}, False), (NAMED, True)]):
             answer = server.do({**job, "id": number})
             assert (answer["output"] == "reached\n") == good, answer
-    assert roomy.names() == {"www.example.org"}
+    assert world.names() == {"www.example.org"}
 
 
-def test_a_sandbox_reaches_what_it_names(box, roomy):
-    enter(box, roomy)
+def test_a_sandbox_reaches_what_it_names(box, world):
+    enter(box, world)
     place = executors.staged(box.stage)
     more = {"PYTHONPATH": str(place / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
     line = [PYTHON, "-c", SANDBOX, str(box.callgate), f"www.example.org:{PORT}", fetch("www.example.org"), fetch("evil.example.com")]
     done = box.run(line, supervised=False, env=more)
     assert done.text == "True reached []\nFalse  [('connect', 'evil.example.com', '--connect evil.example.com')]\n", done.describe()
-    assert roomy.names() == {"www.example.org"}
+    assert world.names() == {"www.example.org"}
 
 
 # The holder of a socket owns the network behind it, as the same user. This prints what it can change there.
