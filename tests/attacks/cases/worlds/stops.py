@@ -327,7 +327,8 @@ class InTheBackground(Attack):
                 if not pty.until(answer, 0.5) and not supervised:
                     continue
                 count += 1
-            return result.exists(), f"{count} {pty.seen[-600:]!r} {refused.read_text() if refused.exists() else ''} {job}"
+            # A shell that answers no more has lost its terminal, whoever reads there.
+            return result.exists() or count < 5, f"{count} {pty.seen[-600:]!r} {refused.read_text() if refused.exists() else ''} {job}"
         finally:
             pty.end()
 
