@@ -30,7 +30,7 @@ public:
         std::vector<Obstacle> restrictions, receiving;
         for (const Rule& rule : rules.rules()) {
             const OperationSet operations = rule.operations & held_by_path;
-            // What callgate itself hands over (host.cpp) must not be the kernel's to open.
+            // The kernel must not open what callgate itself hands over (host.cpp).
             const bool handed = rule.built_in && rule.action == Action::allow && names_asker(rule.when);
             if ((restricts(rule) || handed) && !operations.empty() && decides_files(rule))
                 add_obstacles(restrictions, rule, operations, rule.when.path, false);
