@@ -31,6 +31,7 @@ HOWS = {
     "child": "parent = os.getpid()\nif os.fork() == 0: os.kill(parent, signal.SIGSTOP)\nwhile True: signal.pause()",
     "session": "os.fork() and signal.pause()\nos.setsid(); os.kill(os.getppid(), signal.SIGSTOP)\nwhile True: signal.pause()",
     "traceme": "ctypes.CDLL(None).ptrace(0, 0, 0, 0); os.kill(os.getpid(), signal.SIGINT)",
+    "traceme_stop": "ctypes.CDLL(None).ptrace(0, 0, 0, 0); os.kill(os.getpid(), signal.SIGSTOP)",
     "traceme_exec": "ctypes.CDLL(None).ptrace(0, 0, 0, 0); os.execv('/bin/sleep', ['sleep', '1000'])",
     "tracer": ("parent = os.getpid()\nctypes.CDLL(None).prctl(0x59616d61, ctypes.c_ulong(-1), 0, 0, 0)\n"
                "if os.fork() == 0:\n    ctypes.CDLL(None).ptrace(16, parent, 0, 0)\n    while True: signal.pause()\n"
