@@ -213,7 +213,7 @@ void EventLoop::on_stopped(const Event& event) {
     stopped_by_ = event.signal();
     if (ending_ || terminations_ > 0) return;
     const auto command = read_process(event.pid);
-    if (check_enabled("traced-stop") && (!command || command->state != 'T')) return;
+    if (!command || command->state != 'T') return;
     if (in_foreground() || !check_enabled("background-stop")) return follow_stop();
     if (wants_terminal()) {
         // It would wait for ever.

@@ -222,7 +222,6 @@ CHECKS = (
     Mutant("prompt-is-seen", (), test="test_prompt_seen.py::test_a_terminal_that_answers_elsewhere_gets_no_question_answered"),
     Mutant("background-stop", ("stop.follows_background",)),
     Mutant("wakes-supervisor", ("stop.terminal_stop",)),
-    Mutant("traced-stop", ("stop.follows_traceme",)),
     Mutant("limits-while-stopped", ("stop.limit_cpu",)),
     Mutant("own-terminal", ("background.reads_session", "background.takes_foreground")),
     Mutant("leaves-terminal", ("background.redirected_takes_devtty",)),
