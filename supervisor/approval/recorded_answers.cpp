@@ -47,6 +47,12 @@ bool has_key(Subject& subject, const RecordedRequest& record, std::string_view k
     return false;
 }
 
+/// Whether the question was about the look-up that gave a connect its address: the answer counts for both.
+bool by_look_up(const RecordedRequest& record, const AskedObject& asked) {
+    return record.endpoint && asked.kind == AskedObject::Kind::host &&
+           std::ranges::find(record.names, asked.name) != record.names.end();
+}
+
 std::optional<rules::Action> action_of(std::string_view word) {
     using rules::Action;
     for (const Action one : {Action::allow, Action::deny, Action::kill})
@@ -185,7 +191,7 @@ Found RecordedAnswers::by_answer(const RecordedRequest& record) {
         return contradiction(record.was + " by " + record.decided_by + " is no answer that " + name + " got");
     if (record.was != "allow") return {};
     Subject subject = subject_of(record);
-    if (!has_key(subject, record, known.question.key)) {
+    if (!by_look_up(record, known.question.subject.object) && !has_key(subject, record, known.question.key)) {
         if (arguments_hidden(record) || !known.whole) return {Finding::undecidable};
         return contradiction("it is not what " + name + " was about");
     }
