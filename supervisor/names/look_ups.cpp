@@ -482,7 +482,10 @@ void LookUps::take_found(const Waiting& first, Known& known, Bytes message) {
         if (decided.verdict.action < Action::deny || decided.verdict.rule == nullptr ||
             needs_.observation != nullptr || !check_enabled("denied-alias"))
             continue;
-        decided.reason = "an alias of it leads to " + alias;
+        decided.reason =
+            "an alias of it leads to " + alias + " (rule " + std::string(decided.verdict.rule->id) + ")";
+        decided.verdict.decided_by = rules::DecidedBy::failure;  // no rule speaks of the name that was asked
+        decided.verdict.rule = nullptr;
         static_cast<void>(write(first, decided, 0, 0));
         known.found = {.code = Code::no_such_name, .addresses = {}, .aliases = {}, .ttl = 0};
         return;
