@@ -70,12 +70,6 @@ std::string why_lost(const rules::Rule& loser, const rules::Verdict& verdict, Op
     return std::string(rules::name(verdict.action)) + " wins over " + std::string(rules::name(loser.action));
 }
 
-bool named_by(const rules::Rule* rule, const std::string& name) {
-    return rule != nullptr && std::ranges::any_of(rule->when.host, [&name](const rules::HostPattern& host) {
-               return host.matches(name);
-           });
-}
-
 /// The program looks the object's name up before it can connect; this says what it then gets.
 void find_look_up(Answer& answer, const Question& question, const CompiledRules& compiled) {
     if (question.host.empty() || !question.operations.contains(Operation::connect)) return;
@@ -98,7 +92,7 @@ void find_look_up(Answer& answer, const Question& question, const CompiledRules&
     const std::string by = verdict.rule == nullptr ? "by default" : "by " + describe(*verdict.rule);
     if (verdict.action >= Action::deny) {
         answer.look_up = "denied " + by + ": the name does not exist for the program";
-    } else if (names::local_name(name) && !named_by(verdict.rule, name)) {
+    } else if (names::local_name(name) && !names::named_by(verdict.rule, name)) {
         answer.look_up = "denied: a name of the local network, which no rule names";
     } else if (verdict.action == Action::ask) {
         answer.look_up = "asked " + by + "; the answer counts for the connect too";

@@ -70,13 +70,22 @@ bool local_name(std::string_view name) {
            name.ends_with(".internal");
 }
 
-bool Hosts::refresh() {
+bool named_by(const rules::Rule* rule, std::string_view name) {
+    return rule != nullptr && std::ranges::any_of(rule->when.host, [name](const rules::HostPattern& host) {
+               return host.matches(name);
+           });
+}
+
+std::string mark_of(const char* path) {
     struct stat status {};
-    std::string mark = "absent";
-    if (::stat(hosts_file, &status) == 0)
-        mark = std::to_string(status.st_dev) + ' ' + std::to_string(status.st_ino) + ' ' +
-               std::to_string(status.st_size) + ' ' + std::to_string(status.st_mtim.tv_sec) + ' ' +
-               std::to_string(status.st_mtim.tv_nsec);
+    if (::stat(path, &status) != 0) return "absent";
+    return std::to_string(status.st_dev) + ' ' + std::to_string(status.st_ino) + ' ' +
+           std::to_string(status.st_size) + ' ' + std::to_string(status.st_mtim.tv_sec) + ' ' +
+           std::to_string(status.st_mtim.tv_nsec);
+}
+
+bool Hosts::refresh() {
+    std::string mark = mark_of(hosts_file);
     if (mark == read_) return false;
     read_ = std::move(mark);
     own_ = own_name();

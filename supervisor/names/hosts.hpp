@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rules/model/request.hpp"
+#include "rules/model/rule.hpp"
 
 namespace callgate::names {
 
@@ -31,6 +32,12 @@ private:
 /// Whether a name is one of the local network: one label, or below `local` or `internal`. No name server is
 /// asked for it unless a rule names it.
 [[nodiscard]] bool local_name(std::string_view name);
+
+/// Whether the rule, if there is one, has a condition on hosts that this name fulfils.
+[[nodiscard]] bool named_by(const rules::Rule* rule, std::string_view name);
+
+/// Identity and time of a file, also of the one that a link leads to: another text once it was written.
+[[nodiscard]] std::string mark_of(const char* path);
 
 /// Names and addresses of a text in the form of hosts(5); at most 65,536 names. Lines that say nothing
 /// sensible are left out.

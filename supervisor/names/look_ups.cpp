@@ -75,12 +75,6 @@ bool reachable(const rules::IpAddress& address) {
     return socket && ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&six), sizeof six) == 0;
 }
 
-bool names_host(const rules::Rule* rule, std::string_view name) {
-    return rule != nullptr && std::ranges::any_of(rule->when.host, [name](const rules::HostPattern& host) {
-               return host.matches(name);
-           });
-}
-
 }  // namespace
 
 /// A question about a look-up, as the queue holds it.
@@ -182,7 +176,7 @@ void LookUps::decide(Waiting one) {
 
 /// Why a name is not asked outside though no rule denies it.
 std::optional<std::string> LookUps::refused_here(const std::string& name, const rules::Verdict& verdict) {
-    const bool named = verdict.action < Action::deny && names_host(verdict.rule, name);
+    const bool named = verdict.action < Action::deny && named_by(verdict.rule, name);
     if (local_name(name) && !named && check_enabled("local-names"))
         return "a name of the local network, which no rule names";
     if (!named || verdict.action != Action::allow) return std::nullopt;
@@ -329,7 +323,7 @@ std::vector<std::pair<std::string, std::vector<rules::IpAddress>>> LookUps::lite
 
 bool LookUps::named(std::string_view name) const {
     return std::ranges::any_of(needs_.enforced.rules.rules(),
-                               [name](const rules::Rule& rule) { return names_host(&rule, name); });
+                               [name](const rules::Rule& rule) { return named_by(&rule, name); });
 }
 
 /// Looks up what rules allow by its whole name, for every program. Nothing else is on the way to the servers,

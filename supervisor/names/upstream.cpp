@@ -2,7 +2,6 @@
 
 #include <ares.h>
 #include <arpa/nameser.h>
-#include <sys/stat.h>
 #include <sys/time.h>
 
 #include <algorithm>
@@ -13,20 +12,13 @@
 #include <map>
 #include <utility>
 
+#include "supervisor/names/hosts.hpp"
+
 namespace callgate::names {
 
 namespace {
 
 namespace asio = boost::asio;
-
-/// Identity and time of the file, also of the one that a link leads to.
-std::string mark_of(const char* path) {
-    struct stat status {};
-    if (::stat(path, &status) != 0) return "absent";
-    return std::to_string(status.st_dev) + ' ' + std::to_string(status.st_ino) + ' ' +
-           std::to_string(status.st_size) + ' ' + std::to_string(status.st_mtim.tv_sec) + ' ' +
-           std::to_string(status.st_mtim.tv_nsec);
-}
 
 }  // namespace
 

@@ -93,6 +93,14 @@ RESOLVERS = {
 }
 
 
+def client_line(clients: dict, client: str):
+    """Makes a client's command from a name; skips the test where the client is missing."""
+    program, line = clients[client]
+    if shutil.which(program) is None:
+        pytest.skip(f"no {program} here")
+    return line
+
+
 def reached(result) -> bool:
     # git reaches the server, which is none of git's.
     return b"reached" in result.out or b"not valid: is this a git repository" in result.err
@@ -100,9 +108,7 @@ def reached(result) -> bool:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_name_is_enough_and_no_other_name_leaves(box, world, client):
-    program, line = CLIENTS[client]
-    if shutil.which(program) is None:
-        pytest.skip(f"no {program} here")
+    line = client_line(CLIENTS, client)
     enter(box, world)
     bare = box.run(line("evil.example.com"), supervised=False)
     assert reached(bare) and "evil.example.com" in world.names(), bare.describe()
@@ -121,9 +127,7 @@ def test_a_name_is_enough_and_no_other_name_leaves(box, world, client):
 
 @pytest.mark.parametrize("client", RESOLVERS)
 def test_resolvers_get_what_the_server_says(box, world, client):
-    program, line = RESOLVERS[client]
-    if shutil.which(program) is None:
-        pytest.skip(f"no {program} here")
+    line = client_line(RESOLVERS, client)
     enter(box, world)
     done = box.run(line("www.example.org"), rules(), options=ALLOWED)
     assert WEB4.encode() in done.out, done.describe()

@@ -9,6 +9,8 @@
 #include <sstream>
 #include <vector>
 
+#include "base/words.hpp"
+
 namespace callgate::calls {
 
 namespace {
@@ -118,17 +120,6 @@ constexpr std::string_view nuget_elements =
     "configuration packageSources disabledPackageSources activePackageSource "
     "packageSourceMapping packageSource package add clear remove";
 
-/// Whether `key` is one of the words, which blanks separate.
-bool listed(std::string_view words, std::string_view key) {
-    if (key.find(' ') != std::string_view::npos) return false;
-    for (std::size_t at = key.empty() ? std::string_view::npos : words.find(key);
-         at != std::string_view::npos; at = words.find(key, at + 1)) {
-        const std::size_t end = at + key.size();
-        if ((at == 0 || words[at - 1] == ' ') && (end == words.size() || words[end] == ' ')) return true;
-    }
-    return false;
-}
-
 std::string_view trimmed(std::string_view text) {
     constexpr std::string_view blanks = " \t\r\n";
     const std::size_t from = text.find_first_not_of(blanks);
@@ -184,13 +175,13 @@ bool npm_key(std::string_view key) {
     key = unquoted(key);
     if (key.ends_with("[]")) key.remove_suffix(2);
     if (key.starts_with('@')) return key.ends_with(":registry") && key.find('/') == std::string_view::npos;
-    return listed(npm_keys, key);
+    return has_word(npm_keys, key);
 }
 
 bool pip_key(std::string_view key) {
     std::string plain(key);
     std::ranges::replace(plain, '_', '-');
-    return listed(pip_keys, std::string_view(plain));
+    return has_word(pip_keys, std::string_view(plain));
 }
 
 /// A value that ends on its line: brackets and quotes are balanced, and it holds no `"""` or `'''`.
@@ -272,7 +263,7 @@ std::optional<std::string> toml_copy(std::string_view content, std::string_view 
         const std::size_t dot = key.rfind('.');
         const std::string_view last =
             unquoted(trimmed(dot == std::string_view::npos ? key : key.substr(dot + 1)));
-        if (keeps_table && listed(keys, last) && !key.starts_with("env")) {
+        if (keeps_table && has_word(keys, last) && !key.starts_with("env")) {
             if (const auto kept = toml_value(value)) out.append(key).append(" = ").append(*kept) += '\n';
         }
         joined.clear();
@@ -301,7 +292,7 @@ std::string yaml_copy(std::string_view content) {
             unquoted(trimmed(text.substr(0, opens && at == std::string_view::npos ? text.size() - 1 : at)));
         // Names of scopes and registries are the user's own.
         const bool scope = !above.empty() && above.size() == 1 && opens;
-        if (!listed(yarn_keys, key) && !scope) {
+        if (!has_word(yarn_keys, key) && !scope) {
             skipped = depth;
             continue;
         }
@@ -344,7 +335,7 @@ std::string go_copy(std::string_view content) {
     std::string out;
     for (const std::string_view line : lines_of(content)) {
         const std::size_t at = line.find('=');
-        if (at == std::string_view::npos || !listed(go_keys, trimmed(line.substr(0, at)))) continue;
+        if (at == std::string_view::npos || !has_word(go_keys, trimmed(line.substr(0, at)))) continue;
         out.append(trimmed(line.substr(0, at))) += '=';
         // GOPROXY is a list.
         std::string_view rest = trimmed(line.substr(at + 1));
@@ -367,7 +358,7 @@ bool gradle_key(std::string_view key) {
         "org.gradle.daemon org.gradle.parallel org.gradle.caching org.gradle.configureondemand "
         "org.gradle.workers.max org.gradle.vfs.watch org.gradle.console org.gradle.logging.level "
         "org.gradle.warning.mode org.gradle.configuration-cache org.gradle.java.home";
-    return key.starts_with("android.use") || listed(names, key);
+    return key.starts_with("android.use") || has_word(names, key);
 }
 
 using Tree = boost::property_tree::ptree;
@@ -380,7 +371,7 @@ void copy_elements(const Tree& from, Tree& to, std::string_view elements) {
                 value.data() = without_credentials(value.data());
             continue;
         }
-        if (!listed(elements, std::string_view(name))) continue;
+        if (!has_word(elements, std::string_view(name))) continue;
         Tree& copied =
             to.add_child(Tree::path_type(name, '\0'), Tree(without_credentials(trimmed(child.data()))));
         copy_elements(child, copied, elements);
