@@ -271,23 +271,24 @@ class LimitWhileStopped(Attack):
         return check({"a small command was ended": result.code != 3}, "works", result.describe())
 
 
-# A process in the background does this to the terminal that its shell reads from.
+# A process in the background does this to the terminal that its shell reads from. Each says `begun()` before its last step.
 REACHES = {
-    "reads_session": "if os.fork(): signal.pause()\nos.setsid()\nwhile True: got(os.read(0, 100))",
-    "reads_by_name": "if os.fork(): signal.pause()\nos.setsid()\nfd = os.open(name, os.O_RDWR | os.O_NOCTTY)\nwhile True: got(os.read(fd, 100))",
+    "reads_session": "if os.fork(): signal.pause()\nos.setsid()\nbegun()\nwhile True: got(os.read(0, 100))",
+    "reads_by_name": ("if os.fork(): signal.pause()\nos.setsid()\nfd = os.open(name, os.O_RDWR | os.O_NOCTTY)\nbegun()\n"
+                      "while True: got(os.read(fd, 100))"),
     "takes_foreground": ("signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])\nos.setpgid(0, 0)\nos.tcsetpgrp(0, os.getpgrp())\n"
-                         "while True: got(os.read(0, 100))"),
+                         "begun()\nwhile True: got(os.read(0, 100))"),
     "takes_devtty": ("signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])\nfd = os.open('/dev/tty', os.O_RDWR)\nos.setpgid(0, 0)\n"
-                     "os.tcsetpgrp(fd, os.getpgrp())\nwhile True: got(os.read(fd, 100))"),
+                     "os.tcsetpgrp(fd, os.getpgrp())\nbegun()\nwhile True: got(os.read(fd, 100))"),
     "sets_modes": ("signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])\nmodes = termios.tcgetattr(0)\nmodes[3] &= ~termios.ECHO\n"
-                   "termios.tcsetattr(0, termios.TCSANOW, modes)\nif os.fstat(0).st_rdev == os.stat(name).st_rdev: got(b'TYPED-9')\n"
-                   "signal.pause()"),
+                   "termios.tcsetattr(0, termios.TCSANOW, modes)\nbegun()\n"
+                   "if os.fstat(0).st_rdev == os.stat(name).st_rdev: got(b'TYPED-9')\nsignal.pause()"),
 }
 REACH = """import os, signal, sys, termios
 name, result = sys.argv[1:3]
+def begun(): open(result + ".begun", "w").close()
 def got(bytes):
     if b"TYPED-9" in bytes: open(result, "ab").write(bytes)
-open(result + ".ready", "w").close()
 try:
     exec(open(sys.argv[3]).read())
 except OSError as error:
@@ -316,13 +317,13 @@ class InTheBackground(Attack):
                 command, _ = box.command(command, ALL, [*scene.options, "-q", "--timeout=60s"])
             line = shlex.join(command) + (" </dev/null >/dev/null 2>&1" if self.redirected else "") + " &\n"
             pty.type(line)
-            harness.until(lambda: Path(f"{result}.ready").exists(), "the attack has begun")
-            refused = Path(f"{result}.refused")
+            begun, refused = Path(f"{result}.begun"), Path(f"{result}.refused")
+            harness.until(lambda: begun.exists() or refused.exists(), "the attack has begun, or was refused")
             job = harness.children(pty.process.pid)
             end = time.monotonic() + 20
-            # Typed until the shell has it often enough, or the attack.
+            # Typed until the attack has it or, where it is supervised, until the shell has it often enough.
             count = 0
-            while time.monotonic() < end and count < 40 and not result.exists() and not (refused.exists() and count > 5):
+            while time.monotonic() < end and not result.exists() and not (supervised and count >= (6 if refused.exists() else 40)):
                 pty.type(f"echo TYPED-9 {count} $((40 + 2))\n")
                 answer = f"TYPED-9 {count} 42".encode()
                 if not pty.until(answer, 0.5) and not supervised:
