@@ -212,9 +212,15 @@ std::optional<Found> parse_answer(Bytes message, const std::string& name, std::u
 std::optional<std::vector<std::uint8_t>> passed_on(const Query& query, Bytes message, std::size_t limit) {
     ns_msg parsed{};
     if (!parse(message, parsed) || !asks(parsed, query.name, query.type)) return std::nullopt;
-    // The server's question must have the bytes of ours but for letter case: pointers lead into it.
+    // The server's question must have the bytes of ours but for letter case: pointers lead into it, and the
+    // records begin behind it.
     const std::size_t body = header_size + query.question.size();
-    if (message.size() < body || message[header_size] >= 0xc0) return std::nullopt;
+    const auto same = [](std::uint8_t left, std::uint8_t right) {
+        return lower(static_cast<char>(left)) == lower(static_cast<char>(right));
+    };
+    if (message.size() < body ||
+        !std::equal(query.question.begin(), query.question.end(), message.begin() + header_size, same))
+        return std::nullopt;
     const int count = ns_msg_count(parsed, ns_s_an);
     std::size_t end = body;
     if (count > 0) {
