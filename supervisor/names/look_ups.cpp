@@ -135,10 +135,7 @@ bool LookUps::answer_here(const Waiting& one) {
     const std::string& name = one.query.name;
     if (name.empty()) return one.reply(answer(one.query, Code::ok)), true;
     if (below(name, "in-addr.arpa") || below(name, "ip6.arpa")) return answer_address_query(one), true;
-    if (hosts_.refresh()) {
-        for (const auto& [host, addresses] : hosts_.all())
-            for (const rules::IpAddress& address : addresses) bindings_.bind(host, address);
-    }
+    hosts_.refresh();  // names of hosts that rules name are bound by Service::names_of
     const auto* const addresses = hosts_.find(name);
     if (addresses == nullptr) return false;
     std::vector<rules::IpAddress> wanted;
@@ -160,7 +157,8 @@ void LookUps::decide(Waiting one) {
     const Key key = key_of(one);
     const auto now = Clock::now();
     if (const auto waiting = asking_.find(key); waiting != asking_.end()) {
-        if (waiting->second.size() < max_waiting) waiting->second.push_back(std::move(one));
+        if (waiting->second.size() >= max_waiting) return one.reply(answer(one.query, Code::failed));
+        waiting->second.push_back(std::move(one));
         return;
     }
     if (const auto known = recent_.find(key); known != recent_.end() && known->second.until > now &&
@@ -330,6 +328,7 @@ bool LookUps::named(std::string_view name) const {
 /// so nothing is recorded: the rules themselves say that these names are looked up.
 void LookUps::gather(const std::shared_ptr<Gathering>& into) {
     constexpr std::size_t max_literal = 256;
+    hosts_.refresh();
     std::set<std::string> names;
     for (const rules::Rule& rule : needs_.enforced.rules.rules()) {
         if (rule.action != Action::allow || !rule.operations.contains(Operation::connect)) continue;
