@@ -44,7 +44,6 @@ bool below(std::string_view name, std::string_view zone) {
 
 /// "4.3.2.1.in-addr.arpa", "….ip6.arpa"
 std::optional<rules::IpAddress> address_of_reverse(std::string_view name) {
-    rules::IpAddress address;
     const bool six = name.ends_with(".ip6.arpa");
     if (!six && !name.ends_with(".in-addr.arpa")) return std::nullopt;
     name.remove_suffix(six ? 9 : 13);

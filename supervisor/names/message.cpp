@@ -59,9 +59,9 @@ std::vector<std::uint8_t> head(const Query& query, Code code, std::uint16_t answ
     out.reserve(max_answer);
     append(out, query.id);
     constexpr std::uint16_t response = 0x8000, cut = 0x0200, recursion_wanted = 0x0100, recursion = 0x0080;
-    append(out, static_cast<std::uint16_t>(response | (query.operation << 11U) | (truncated ? cut : 0U) |
-                                           (query.recursion ? recursion_wanted : 0U) | recursion |
-                                           static_cast<unsigned>(code)));
+    append(out, static_cast<std::uint16_t>(
+                    response | (static_cast<unsigned>(query.operation) << 11U) | (truncated ? cut : 0U) |
+                    (query.recursion ? recursion_wanted : 0U) | recursion | static_cast<unsigned>(code)));
     append(out, query.question.empty() ? 0 : 1);
     append(out, answers);
     append(out, 0);
