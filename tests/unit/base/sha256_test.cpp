@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <initializer_list>
+
 using namespace callgate;
 
 TEST_CASE("SHA-256 gives the digests of FIPS 180-4") {
@@ -13,7 +15,7 @@ TEST_CASE("SHA-256 gives the digests of FIPS 180-4") {
 
 TEST_CASE("SHA-256 of pieces is that of the whole") {
     const std::string bytes(1000, '\xa5');
-    for (const std::size_t cut : {0, 1, 63, 64, 65, 500, 1000}) {
+    for (const auto cut : std::initializer_list<std::size_t>{0, 1, 63, 64, 65, 500, 1000}) {
         Sha256 hash;
         hash.add(std::string_view(bytes).substr(0, cut));
         hash.add(std::string_view(bytes).substr(cut));

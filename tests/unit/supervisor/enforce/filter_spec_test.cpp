@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 
 #include <cerrno>
+#include <initializer_list>
 #include <set>
 
 #include "supervisor/enforce/call_table.hpp"
@@ -102,7 +103,7 @@ TEST_CASE("where look-ups are decided, UDP sockets come from the supervisor") {
     rules::Plan plan = plan_with(Operation::connect);
     plan.look_ups = true;
     const Filter filter(plan);
-    for (const std::uint64_t family : {AF_INET, AF_INET6}) {
+    for (const auto family : std::initializer_list<std::uint64_t>{AF_INET, AF_INET6}) {
         CHECK(filter(SYS_socket, family, SOCK_DGRAM, 0) == notified);
         CHECK(filter(SYS_socket, garbage | family, garbage | SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP) ==
               notified);
@@ -197,28 +198,29 @@ TEST_CASE(
 TEST_CASE(
     "of sockets' requests those that change the network are refused, and those that tell about it not") {
     const Filter filter(plan_with({}));
-    for (const std::uint64_t changes :
-         {0x890b, 0x890c, 0x8914, 0x8916, 0x8918, 0x891a, 0x891c, 0x891e, 0x8922, 0x8923,
-          0x8924, 0x8926, 0x8930, 0x8931, 0x8932, 0x8934, 0x8936, 0x8937, 0x8940, 0x8941,
-          0x8943, 0x8949, 0x894a, 0x894c, 0x8953, 0x8955, 0x8960, 0x8962, 0x8971, 0x8980,
-          0x8983, 0x8990, 0x8991, 0x8992, 0x8995, 0x89a0, 0x89a3, 0x89b0, 0x89f0, 0x89ff}) {
+    for (const auto changes : std::initializer_list<std::uint64_t>{
+             0x890b, 0x890c, 0x8914, 0x8916, 0x8918, 0x891a, 0x891c, 0x891e, 0x8922, 0x8923,
+             0x8924, 0x8926, 0x8930, 0x8931, 0x8932, 0x8934, 0x8936, 0x8937, 0x8940, 0x8941,
+             0x8943, 0x8949, 0x894a, 0x894c, 0x8953, 0x8955, 0x8960, 0x8962, 0x8971, 0x8980,
+             0x8983, 0x8990, 0x8991, 0x8992, 0x8995, 0x89a0, 0x89a3, 0x89b0, 0x89f0, 0x89ff}) {
         CAPTURE(changes);
         CHECK(filter(SYS_ioctl, 3, garbage | changes) == refused(EPERM));
     }
-    for (const std::uint64_t tells :
-         {0x8903, 0x8905, 0x8906, 0x8910, 0x8912, 0x8913, 0x8915, 0x8917, 0x8919, 0x891b,
-          0x891d, 0x8921, 0x8927, 0x8929, 0x8933, 0x8935, 0x8938, 0x8942, 0x8946, 0x8947,
-          0x8948, 0x894b, 0x8954, 0x8961, 0x8970, 0x8993, 0x8994, 0x89b1, 0x541b, 0x5421}) {
+    for (const auto tells : std::initializer_list<std::uint64_t>{
+             0x8903, 0x8905, 0x8906, 0x8910, 0x8912, 0x8913, 0x8915, 0x8917, 0x8919, 0x891b,
+             0x891d, 0x8921, 0x8927, 0x8929, 0x8933, 0x8935, 0x8938, 0x8942, 0x8946, 0x8947,
+             0x8948, 0x894b, 0x8954, 0x8961, 0x8970, 0x8993, 0x8994, 0x89b1, 0x541b, 0x5421}) {
         CAPTURE(tells);
         CHECK(filter(SYS_ioctl, 3, tells) == allowed);
     }
-    for (const std::uint64_t option : {16, 17, 64, 65, 96, 97, 128, 129, 1152, 1167})
+    for (const auto option :
+         std::initializer_list<std::uint64_t>{16, 17, 64, 65, 96, 97, 128, 129, 1152, 1167})
         CHECK(filter(SYS_setsockopt, 3, IPPROTO_IP, garbage | option) == refused(EPERM));
-    for (const std::uint64_t option : {34, 35, 64, 65})
+    for (const auto option : std::initializer_list<std::uint64_t>{34, 35, 64, 65})
         CHECK(filter(SYS_setsockopt, 3, garbage | IPPROTO_IPV6, option) == refused(EPERM));
-    for (const std::uint64_t option : {1, 2, 8, 11, 15, 35, 49})
+    for (const auto option : std::initializer_list<std::uint64_t>{1, 2, 8, 11, 15, 35, 49})
         CHECK(filter(SYS_setsockopt, 3, IPPROTO_IP, option) == allowed);
-    for (const std::uint64_t option : {16, 26, 49, 66, 67})
+    for (const auto option : std::initializer_list<std::uint64_t>{16, 26, 49, 66, 67})
         CHECK(filter(SYS_setsockopt, 3, IPPROTO_IPV6, option) == allowed);
     CHECK(filter(SYS_setsockopt, 3, SOL_SOCKET, 64) == allowed);
 }
