@@ -210,6 +210,7 @@ CHECKS = (
     Mutant("callgate-rules", ("rules.written",)),
     Mutant("record-first", ("log.size_limit",)),
     Mutant("repeats", ("flood.open", "flood.processes")),
+    Mutant("last-counts", ("flood.ended_signal", "flood.ended_command")),
     Mutant("log-limit", ("log.grows_by_denials", "log.grows_by_effects")),
     # Root may have a control group, which holds all of it.
     Mutant("memory-in-flight", ("memory.flight",)),

@@ -364,7 +364,7 @@ Result<std::uint64_t> Log::record(const Refused& what) { return state_->append(w
 Result<std::uint64_t> Log::record(const RunStart& start) { return state_->append(start); }
 Result<std::uint64_t> Log::record(const RunEnd& end) {
     state_->ending = true;
-    static_cast<void>(state_->append_counts(true));
+    if (check_enabled("last-counts")) static_cast<void>(state_->append_counts(true));
     return state_->append(end);
 }
 Result<std::uint64_t> Log::record(const PromptShown& what) { return state_->append(what); }

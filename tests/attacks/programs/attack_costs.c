@@ -1,20 +1,23 @@
 /* What a run can make the host pay for: records of refused calls, the person's footer, shared memory.
  *
- *   attack_costs MODE VICTIM COUNT
+ *   attack_costs MODE VICTIM COUNT [COUNTERS]
  *
  * The modes `flood_*` make the same call COUNT times and print how many were refused and how many were not.
+ * `flood_without_end` makes it until it is ended. Each of its processes counts in the file COUNTERS.
  * The test looks at the log, and at what is left, from outside.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "attack.h"
 
-static const char *victim;
+static const char *victim, *counters;
 static long count;
 
 static int flood(int (*call)(void)) {
@@ -90,6 +93,26 @@ MODE(flood_processes) {
     return reached == 0 ? REFUSED : 0;
 }
 
+/* Says `ready` after COUNT calls of the first process. At COUNT times 2 that one opens VICTIM.end, too. */
+MODE(flood_without_end) {
+    enum { processes = 4 };
+    const int file = open(counters, O_RDWR);
+    atomic_long *made = mmap(NULL, processes * sizeof *made, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (made == MAP_FAILED) return 3;
+    int mine = 0;
+    while (mine + 1 < processes && fork() == 0) mine++;
+    char last[4096];
+    snprintf(last, sizeof last, "%s.end", victim);
+    for (long turn = 1;; turn++) {
+        open_it();
+        atomic_fetch_add(&made[mine], 1);
+        if (mine == 0 && turn == count && write(1, "ready\n", 6) != 6) return 3;
+        if (mine != 0 || turn != count * 2) continue;
+        close(open(last, O_RDONLY));
+        atomic_fetch_add(&made[mine], 1);
+    }
+}
+
 /* Fills standard error, which is not read, and leaves it non-blocking: what others say there is lost. */
 MODE(stderr_full) {
     static const char line[] = "noise noise noise noise noise noise noise noise noise noise noise\n";
@@ -106,6 +129,6 @@ MODE(stderr_full) {
 
 int main(int argc, char **argv) {
     if (argc < 4) return 2;
-    victim = argv[2], count = strtol(argv[3], NULL, 10);
+    victim = argv[2], count = strtol(argv[3], NULL, 10), counters = argc > 4 ? argv[4] : "";
     return run_mode(argv[1]);
 }

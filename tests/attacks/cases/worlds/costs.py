@@ -2,7 +2,10 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
+import signal
+import struct
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -68,6 +71,74 @@ class Flood(Attack):
         result = scene.supervised(self.line(scene, victim, 40), rules)
         records, stated = counted(result)
         return check({f"{records} records state {stated} denials": (records, stated) != (40, 40)}, "40 records", result.describe())
+
+
+@dataclasses.dataclass(frozen=True)
+class FloodEnded(Attack):
+    """Four processes make the same refused call until the run is ended from one side or another: the records state every call.
+
+    A call that is answered when its process ends may be stated and not have been counted by it.
+    """
+
+    end: str  # who ends it: a signal, a rule, a limit, or the death of a process
+
+    processes, calls = 4, 1000
+
+    def start(self, scene: Scene, supervised: bool) -> tuple[subprocess.Popen[bytes], Path, Path | None, Path]:
+        """The loop, its counters, its log and its report."""
+        box = scene.box
+        rules, victim = guarded(box)
+        if self.end == "rule":
+            last = box.file(Path(f"{victim}.end"), b"content")
+            rules["rules"].append({"id": "end", "kill": "read", "path": str(last)})
+        counters = box.file(box.tree / "counters", b"\0" * 8 * self.processes)
+        line = [box.program("attack_costs"), "flood_without_end", str(victim), str(self.calls), str(counters)]
+        report, log = box.root / "ended-report.json", None
+        if supervised:
+            options = [*scene.options, "--grace=100ms", "--report", str(report), *(["--timeout=3s"] if self.end == "timeout" else [])]
+            line, log = box.command(line, rules, options)
+        process = box.start(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+        return process, counters, log, report
+
+    @staticmethod
+    def sum(counters: Path) -> int:
+        return sum(struct.unpack("=4q", counters.read_bytes()))
+
+    def control(self, scene: Scene) -> Outcome:
+        """Bare, the loop goes on until it is killed."""
+        process, counters, _, _ = self.start(scene, False)
+        harness.read_until(process.stdout.fileno(), b"ready")  # type: ignore[union-attr]
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(harness.DEADLINE)
+        return check({"the loop was held up": self.sum(counters) < self.calls}, f"{self.sum(counters)} calls", "")
+
+    def held(self, scene: Scene) -> Outcome:
+        process, counters, log, report = self.start(scene, True)
+        harness.read_until(process.stdout.fileno(), b"ready")  # type: ignore[union-attr]
+        if self.end == "signal":
+            process.send_signal(signal.SIGTERM)
+        elif self.end in ("guardian", "command"):
+            (guardian,) = harness.children(process.pid)
+            for pid in [guardian] if self.end == "guardian" else reversed(harness.descendants(guardian)):
+                os.kill(pid, signal.SIGKILL)
+        process.wait(harness.DEADLINE)
+        made = self.sum(counters)
+        entries = harness.read_log(log)  # type: ignore[arg-type]
+        denials = [one["callgate"]["count"] for one in entries if one.get("callgate", {}).get("verdict") == "deny"]
+        told = json.loads(report.read_text())
+        return check({
+            f"the records state {sum(denials)} denials of {made}": not made <= sum(denials) <= made + self.processes,
+            f"the report states {told['counts']['deny']}": told["counts"]["deny"] != sum(denials),
+            f"{len(denials)} records for one loop": len(denials) > EQUAL + 4 + told["duration_ms"] // 900,
+            "the end is not the last record": entries[-1]["event"]["action"] != "run.end",
+        }, f"{made} calls", str(told))
+
+    def twin(self, scene: Scene) -> Outcome:
+        """A loop that ends by itself is stated whole."""
+        rules, victim = guarded(scene.box)
+        result = scene.supervised([scene.box.program("attack_costs"), "flood_processes", str(victim), "400"], rules)
+        _, stated = counted(result)
+        return check({f"the records state {stated} denials": stated != 400}, "400 calls", result.describe())
 
 
 @dataclasses.dataclass(frozen=True)
