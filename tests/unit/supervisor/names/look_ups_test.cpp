@@ -14,6 +14,7 @@
 #include "tests/fakes/log.hpp"
 #include "tests/fakes/run_needs.hpp"
 #include "tests/unit/rules/rule_maker.hpp"
+#include "tests/unit/supervisor/names/packed_name.hpp"
 
 using namespace callgate;
 using namespace callgate::names;
@@ -28,13 +29,8 @@ using Numbers = std::vector<std::uint16_t>;
 
 Message asked(std::string_view name, std::uint16_t type = type_a, std::uint16_t of_class = 1) {
     Message out{0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0};
-    while (!name.empty()) {
-        const std::size_t end = std::min(name.find('.'), name.size());
-        out.push_back(static_cast<std::uint8_t>(end));
-        out.insert(out.end(), name.begin(), name.begin() + static_cast<std::ptrdiff_t>(end));
-        name.remove_prefix(std::min(end + 1, name.size()));
-    }
-    out.push_back(0);
+    const Message packed = names::tests::packed(name);
+    out.insert(out.end(), packed.begin(), packed.end());
     for (const std::uint16_t number : {type, of_class}) {
         out.push_back(static_cast<std::uint8_t>(number >> 8U));
         out.push_back(static_cast<std::uint8_t>(number));

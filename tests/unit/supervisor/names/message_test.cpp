@@ -6,9 +6,11 @@
 #include <string>
 
 #include "rules/model/address.hpp"
+#include "tests/unit/supervisor/names/packed_name.hpp"
 
 using namespace callgate;
 using namespace callgate::names;
+using names::tests::packed;
 
 namespace {
 
@@ -28,18 +30,6 @@ Message operator+(Message left, const Message& right) {
 }
 
 Message number(std::uint16_t value) { return bytes({value >> 8, value & 0xff}); }
-
-Message packed(std::string_view name) {
-    Message out;
-    while (!name.empty()) {
-        const std::size_t end = std::min(name.find('.'), name.size());
-        out.push_back(static_cast<std::uint8_t>(end));
-        out.insert(out.end(), name.begin(), name.begin() + static_cast<std::ptrdiff_t>(end));
-        name.remove_prefix(std::min(end + 1, name.size()));
-    }
-    out.push_back(0);
-    return out;
-}
 
 Message head(std::uint16_t flags, std::uint16_t questions, std::uint16_t answers = 0) {
     return number(0x1234) + number(flags) + number(questions) + number(answers) + number(0) + number(0);
