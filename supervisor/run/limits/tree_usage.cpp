@@ -215,9 +215,9 @@ std::uint64_t TreeMeter::memory(std::uint64_t gained) const {
         const std::string_view text =
             read_start(of_thread(identity.first, seen.thread, "smaps_rollup"), buffer);
         if (text.empty()) {
-            // The process has ended, or its maps cannot be read.
+            // The process has ended, and holds no memory, or its maps cannot be read.
             const auto now = read_process(identity.first);
-            if (now && now->start_time == identity.second) bytes += seen.resident;
+            if (now && now->alive() && now->start_time == identity.second) bytes += seen.resident;
             continue;
         }
         bytes += number_of(text, "Pss") * 1024;
