@@ -159,12 +159,13 @@ def test_a_run_that_asks_much_does_not_keep_another_ones_question(room):
     for index, name in enumerate(names):
         name.rename(room.asked / str(index))
     name = flood.name()
-    person = Person(box)
+    person = Person(box, "--notify")
     person.asked()
     other = SocketRun(box, ["/bin/cat", str(room.file)], room.rules())
     place = box.root / "runtime" / "callgate"
     harness.until(lambda: len(list(place.glob("[!.]*.sock"))) == 2, "the other run's socket")
     harness.until(lambda: [one for one in verb(box, "ps").text.splitlines() if str(room.file) in one and name not in one], "it is listed")
+    person.sees("callgate: 9 waiting")  # all of the flood's, and the other run's
     person.answers("")
     shown = person.asked()
     assert str(room.file) in shown and f"run {name}" not in shown, shown

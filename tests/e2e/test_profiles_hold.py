@@ -94,8 +94,9 @@ def serve(family, host):
     server.listen()
     def accept():
         while True:
-            server.accept()[0].close()
+            one = server.accept()[0]
             hits.append(host)
+            one.close()
     threading.Thread(target=accept, daemon=True).start()
 serve(socket.AF_INET, "0.0.0.0")
 server6 = socket.socket(socket.AF_INET6)
@@ -103,7 +104,9 @@ server6.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
 server6.bind(("::", 8080)); server6.listen()
 def accept6():
     while True:
-        server6.accept()[0].close(); hits.append("::")
+        one = server6.accept()[0]
+        hits.append("::")
+        one.close()
 threading.Thread(target=accept6, daemon=True).start()
 done = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL)
 print("hits", len(hits))
@@ -112,7 +115,8 @@ CONNECT = """
 import socket, sys
 for family, host in ((socket.AF_INET, "203.0.113.77"), (socket.AF_INET6, "2606:db8::77"), (socket.AF_INET6, "::ffff:203.0.113.77")):
     try:
-        socket.create_connection((host, 8080), 2).close()
+        with socket.create_connection((host, 8080), 2) as one:
+            one.recv(1)  # the server counts before it closes
         print("connected", host)
     except OSError as error:
         print("refused", host, error.errno)
