@@ -45,7 +45,7 @@ class Line:
         return [self.binary, "run", *self.arguments, *more, "--", *self.command]
 
     def start(self, report: int, channel: Channel | None, **streams: Any) -> subprocess.Popen[bytes]:
-        passed = [report, *self.files.descriptors]
+        passed = [report, *self.files.descriptors, *streams.pop("pass_fds", ())]
         more = [f"--report=fd:{report}"]
         if channel is not None:
             passed.append(channel.theirs.fileno())

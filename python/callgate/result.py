@@ -2,11 +2,25 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 MOST_NAMED = 5
 LONGEST = 200
 PLAIN = ("", "no one to ask")  # reasons that do not help a model
+CUT = ("The output was longer than is kept: only its beginning stands here. Write long output to a file and read parts of "
+       "that.")
+UNITS = ((30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "bytes"))
+# Ends by callgate: the limit's name in the report, and what a model is told.
+ENDS = {
+    "memory": ("memory", "it used more memory than it may{limit}. Work on less at a time."),
+    "processes": ("processes", "it had more processes and threads than it may{limit}. Start fewer at a time."),
+    "cpu": ("cpu", "it used more processor time than it may{limit}. Do less at a time."),
+    "disk": ("disk", "it wrote more to the disk than it may{limit}. Write less, and remove what you no longer need."),
+    "idle_timeout": ("idle", "it wrote nothing and used no processor time for too long{limit}. It may have waited for input."),
+    "log_full": ("", "its log became too large: it made too many calls that are recorded. Make fewer of them."),
+    "killed_by_rule": ("", "a rule of the policy ends what it did. Do not try it again."),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,8 +75,10 @@ class Result:
         return self.stderr.decode("utf-8", "replace")
 
     def hint(self) -> str:
-        """A paragraph for a model about the denials; "" if there are none."""
-        return hint(self.denials)
+        """A paragraph for a model about the denials, a limit that ended the run, and output that was dropped; "" if there
+        are none. After a success it leaves out denials that the program was not told of."""
+        told = self.denials if self.exit_code != 0 else shown_to_program(self.denials)
+        return hint(told, [*ended_by(self.report), *([CUT] if self.truncated else [])])
 
 
 def visible(text: str) -> str:
@@ -74,17 +90,45 @@ def visible(text: str) -> str:
     return f"{shown[:half]}…{shown[-half:]}"
 
 
-def hint(denials: list[Denial]) -> str:
-    """The paragraph: it names the denials, says that they are policy, and says what to do instead."""
-    if not denials:
-        return ""
-    named = [f"{one.operation} {visible(one.object)}" + (f" ({visible(one.reason)})" if one.reason not in PLAIN else "")
-             for one in denials[:MOST_NAMED]]
-    if len(denials) > MOST_NAMED:
-        named.append(f"and {len(denials) - MOST_NAMED} more")
-    return (f"[callgate] The sandbox policy denied: {'; '.join(named)}. This is a rule, not a fault of the command: "
-            "trying again or another way to the same end will be denied too. Do without it, work inside the work "
-            "directory, or tell the user what you need and why.")
+def shown_to_program(denials: list[Denial]) -> list[Denial]:
+    """Denials that the program could take for such. A rule may say ENOENT: then the object only seemed to be missing."""
+    return [one for one in denials if one.errno != "ENOENT"]
+
+
+def ended_by(report: dict[str, Any]) -> list[str]:
+    """A sentence about the limit or the rule that ended the run; nothing where the command ended otherwise."""
+    outcome = report.get("outcome", "")
+    if outcome not in ENDS:
+        return []
+    name, text = ENDS[outcome]
+    limit = report.get("limits", {}).get(name, {}).get("limit")
+    shown = "" if limit is None else f" ({amount(name, limit)})"
+    return [f"The run was ended, with everything that it had started, because {text.format(limit=shown)}"]
+
+
+def amount(name: str, limit: int) -> str:
+    if name in ("cpu", "idle"):
+        return f"{limit / 1000:g} s"
+    if name == "processes":
+        return str(limit)
+    shift, unit = next((one for one in UNITS if limit % (1 << one[0]) == 0))
+    return f"{limit >> shift} {unit}"
+
+
+def hint(denials: list[Denial], more: Sequence[str] = ()) -> str:
+    """The paragraph: it names the denials, says that they are policy, and says what to do instead. `more` are sentences
+    about how the run ended."""
+    sentences = []
+    if denials:
+        named = [f"{one.operation} {visible(one.object)}" + (f" ({visible(one.reason)})" if one.reason not in PLAIN else "")
+                 for one in denials[:MOST_NAMED]]
+        if len(denials) > MOST_NAMED:
+            named.append(f"and {len(denials) - MOST_NAMED} more")
+        sentences = [f"The sandbox policy denied: {'; '.join(named)}. This is a rule, not a fault of the command: "
+                     "trying again or another way to the same end will be denied too. Do without it, work inside the work "
+                     "directory, or tell the user what you need and why."]
+    sentences += more
+    return f"[callgate] {' '.join(sentences)}" if sentences else ""
 
 
 def with_hint(text: str, told: str) -> str:
@@ -92,3 +136,14 @@ def with_hint(text: str, told: str) -> str:
     if not told:
         return text
     return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{told}\n"
+
+
+def fitted(text: str, most: int, denials: list[Denial], more: Sequence[str] = ()) -> str:
+    """The text with the paragraph behind it, together at most `most` bytes. A text that is cut is said to be."""
+    whole = with_hint(text, hint(denials, more))
+    if len(whole.encode("utf-8", "replace")) <= most:
+        return whole
+    told = f"{hint(denials, more if CUT in more else [*more, CUT])}\n"
+    room = max(0, most - len(told.encode("utf-8", "replace")) - 1)
+    kept = text.encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
+    return f"{kept}{chr(10) if kept else ''}{told}"

@@ -130,7 +130,8 @@ class Sandbox:
 
     def popen(self, command: Command, *, cwd: Path | None = None, env: Mapping[str, str] | None = None,
               timeout: Seconds | None = None, log: bool = False, **streams: Any) -> Process:
-        """Starts `command` with pipes for stdin, stdout and stderr, for a session; `streams` as of subprocess.Popen.
+        """Starts `command` with pipes for stdin, stdout and stderr, for a session; `streams` as of subprocess.Popen, also
+        `pass_fds`.
 
         `log`: `Process.log_denials` tells of denials while it runs. Started by the main thread, it ends with this
         program, also when that is killed.
@@ -138,7 +139,7 @@ class Sandbox:
         main = threading.current_thread() is threading.main_thread()
         files, reading = MemoryFiles(), -1
         try:
-            options = ["--die-with-parent"] * main
+            options = ["--die-with-parent"] * main + [f"--pass-fd={one}" for one in streams.get("pass_fds", ())]
             if log:
                 reading, writing = os.pipe()
                 files.descriptors.append(writing)

@@ -1,103 +1,119 @@
 """smolagents: `CodeAgent(executor=CallgatePythonExecutor(…))`: the agent's Python, stateful, in one supervised process."""
 from __future__ import annotations
 
-import json
-import select
-import subprocess
 import sys
-import time
-from pathlib import Path
 from typing import Any
 
 from smolagents import AgentError
-from smolagents.local_python_executor import CodeOutput
+from smolagents.local_python_executor import DEFAULT_MAX_LEN_OUTPUT, CodeOutput
 from smolagents.monitoring import AgentLogger, LogLevel
 from smolagents.remote_executors import RemotePythonExecutor
 
 from .adapter import choose
 from .code import interpreter_places
 from .errors import CallgateError
-from .process import Process
-from .result import hint, with_hint
+from .result import CUT, Denial, ended_by, fitted, shown_to_program
 from .sandbox import Sandbox
+from .smolagents_session import Session
 
 __all__ = ["CallgatePythonExecutor"]
-LOOP = Path(__file__).with_name("smolagents_loop.py").read_text()
+LOST = "Variables that steps had set are lost; the tools and the given variables are there again."
 
 
 class CallgatePythonExecutor(RemotePythonExecutor):
-    """Takes the words of the Sandbox; `timeout` (60 s) is that of each step, and ends the process with its state."""
+    """Takes the words of the Sandbox. `timeout` (60 s) is that of each step, and ends the process with its state.
+    `max_output` bounds the text of each step, in bytes; the default is the framework's own bound."""
 
     def __init__(self, sandbox: Sandbox | None = None, *, additional_imports: list[str] | None = None, logger: Any = None,
-                 allow_pickle: bool = False, timeout: float = 60.0, **options: Any) -> None:
+                 allow_pickle: bool = False, timeout: float = 60.0, max_output: int = DEFAULT_MAX_LEN_OUTPUT,
+                 **options: Any) -> None:
         super().__init__(additional_imports or [], logger or AgentLogger(level=LogLevel.ERROR), allow_pickle)
         chosen = choose(sandbox, options)
         places = [*chosen.paths("execute"), *interpreter_places(python())]
-        self.sandbox, self.timeout = chosen.with_options(execute=places, timeout=None), timeout
-        self._process: Process | None = None
-        self._rest = b""
+        self.sandbox, self.timeout, self.max_output = chosen.with_options(execute=places, timeout=None), timeout, max_output
+        self._session: Session | None = None
+        self._recorded: list[str] | None = None
+        self._restoring = False
+        self._tools: dict[str, None] = {}  # code that defines them, in order
+        self._variables: dict[str, Any] = {}
         if self.additional_imports:
             self.installed_packages = self.install_packages(self.additional_imports)
 
+    def send_tools(self, tools: dict[str, Any]) -> None:
+        """As the framework's. What it runs is kept, so that a new process has the tools, too."""
+        self._recorded = recorded = []
+        try:
+            super().send_tools(tools)
+        finally:
+            self._recorded = None
+        self._tools.update(dict.fromkeys(code for code in recorded if not code.startswith("!")))
+
+    def send_variables(self, variables: dict[str, Any]) -> None:
+        super().send_variables(variables)
+        self._variables.update(variables or {})
+
     def run_code_raise_errors(self, code: str) -> CodeOutput:
-        told = self._ask({"code": code})
-        logs = with_hint(told["output"], told["hint"])
+        if self._recorded is not None and not self._restoring:
+            self._recorded.append(code)
+        session = self._ready()
+        try:
+            told = session.step(code, self.timeout)
+        except (OSError, ValueError) as error:
+            raise AgentError(self._ended(session, error), self.logger) from error
+        denials, cut = session.process.log_denials(), [CUT] if session.cut else []
         if told["error"] is None:
+            logs = fitted(session.text, self.max_output, shown_to_program(denials), cut)
             return CodeOutput(output=told["value"], logs=logs, is_final_answer=False)
         name, value, trace = told["error"]
         if name == self.FINAL_ANSWER_EXCEPTION:
+            logs = fitted(session.text, self.max_output, shown_to_program(denials), cut)
             return CodeOutput(output=self._deserialize_final_answer(value, self.allow_pickle), logs=logs, is_final_answer=True)
-        raise AgentError(f"{logs}\nExecuting code yielded an error:\n{name}\n{value}\n{trace}", self.logger)
+        raise AgentError(self._failed(session.text, denials, cut, f"Executing code yielded an error:\n{name}\n{value}\n{trace}"),
+                         self.logger)
 
-    def _ask(self, job: dict[str, Any]) -> dict[str, Any]:
-        """Sends one step and waits for its answer; whatever ends the process is an AgentError, and the next step a new one."""
-        if self._process is None or self._process.poll() is not None:
+    def _ready(self) -> Session:
+        """The session; a new one has the tools and variables that were given to an earlier one."""
+        if self._restoring and self._session is not None:
+            return self._session
+        if self._session is None or self._session.process.poll() is not None:
             self.cleanup()
-            self._rest = b""
-            self._process = self.sandbox.popen([python(), "-uc", LOOP], log=True, stderr=subprocess.STDOUT)
-        process = self._process
-        assert process.stdin and process.stdout
-        try:
-            process.stdin.write(json.dumps(job).encode() + b"\n")
-            process.stdin.flush()
-            told: dict[str, Any] = json.loads(self._line(process, time.monotonic() + self.timeout))
-        except (OSError, ValueError, TimeoutError) as error:
-            written = self._rest.decode("utf-8", "replace")
-            told_hint = hint(process.log_denials())
-            self.cleanup()
+            self._session, self._restoring = Session(self.sandbox, python(), self.max_output), True
             try:
-                process.check()
-            except CallgateError as reason:
-                if not isinstance(error, TimeoutError):
-                    raise AgentError(str(reason), self.logger) from error
-            raise AgentError(with_hint(f"{written}\nthe step was ended: {error or 'the interpreter died'}; its variables are lost",
-                                       told_hint), self.logger) from error
-        told["hint"] = hint(process.log_denials())
-        return told
+                for code in self._tools:
+                    self.run_code_raise_errors(code)
+                super().send_variables(self._variables)
+            finally:
+                self._restoring = False
+        return self._session
 
-    def _line(self, process: Process, deadline: float) -> bytes:
-        """The answer: the line behind a NUL. What the step wrote before it, past Python's own streams, belongs to the output."""
-        assert process.stdout
-        while b"\n" not in self._rest.partition(b"\0")[2]:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([process.stdout], [], [], left)[0]:
-                raise TimeoutError(f"timed out after {self.timeout:g} seconds")
-            piece = process.stdout.read1(1 << 16)  # type: ignore[attr-defined]
-            if not piece:
-                raise OSError("the interpreter ended")
-            self._rest += piece
-        before, _, rest = self._rest.partition(b"\0")
-        line, _, self._rest = rest.partition(b"\n")
-        told = json.loads(line)
-        told["output"] = before.decode("utf-8", "replace") + told["output"]
-        return json.dumps(told).encode()
+    def _ended(self, session: Session, error: Exception) -> str:
+        """Ends the session. Returns what its step had written, and why it is over."""
+        why = str(error)
+        if isinstance(error, OSError) and not isinstance(error, TimeoutError):
+            session.await_end()
+            why = f"the interpreter ended with exit status {session.process.returncode}"
+        denials = session.process.log_denials()
+        self.cleanup()
+        if not isinstance(error, (TimeoutError, ValueError)):
+            try:
+                session.process.check()
+            except CallgateError as reason:
+                return str(reason)
+        more = [*ended_by(session.process.report), *([CUT] if session.cut else [])]
+        return self._failed(session.text, denials, more, f"The step was ended: {why}. {LOST}")
+
+    def _failed(self, text: str, denials: list[Denial], more: list[str], reason: str) -> str:
+        """The text of a step and the reason behind it, which is cut last."""
+        half = self.max_output // 2
+        if len(reason) > half:
+            reason = f"{reason[:half // 2]}\n...\n{reason[-half // 2:]}"
+        return fitted(text, self.max_output - len(reason.encode("utf-8", "replace")) - 1, denials, more) + f"\n{reason}"
 
     def cleanup(self) -> None:
         """Ends the process and all that it started."""
-        if self._process is not None:
-            process, self._process = self._process, None
-            process.kill()
-            process.__exit__()
+        if self._session is not None:
+            session, self._session = self._session, None
+            session.end()
 
     def delete(self) -> None:
         self.cleanup()

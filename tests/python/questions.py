@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import gc
 import os
 import secrets
 import socket
@@ -54,6 +55,24 @@ async def until(condition: Any, what: str) -> None:
     while not condition():
         assert time.monotonic() < end, f"not within {PATIENCE:.0f} s: {what}"
         await asyncio.sleep(0.01)
+
+
+class Memory:
+    """How much more memory than before this process ever had within the `with`, in bytes."""
+
+    def __enter__(self) -> Memory:
+        gc.collect()
+        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+        self.before = self._bytes("VmRSS")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.grown = self._bytes("VmHWM") - self.before
+
+    @staticmethod
+    def _bytes(name: str) -> int:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
 
 
 class Questions:

@@ -12,7 +12,7 @@ import threading
 
 import pytest
 from callgate import CallgateError, Denial, Sandbox
-from callgate.result import hint
+from callgate.result import CUT, fitted, hint
 from questions import LONG, Questions, Seen, alive, sleeper, until
 
 
@@ -137,6 +137,45 @@ def test_variables(monkeypatch):
     assert Sandbox().run("echo x > /etc/cg-test").report["mode"] == "enforce"
     with pytest.raises(ValueError, match="cannot be a variable"):
         Sandbox(env={"A=B": ""}).run("true")
+
+
+LIMITED = {"memory": (dict(memory="64M"), "x = b'x' * (300 << 20)", "more memory than it may (64 MiB)"),
+           "processes": (dict(processes=6), "import os, time\nwhile True:\n try:\n  os.fork() or time.sleep(600)\n except OSError: pass",
+                         "more processes and threads than it may (6)"),
+           "cpu": (dict(options=["--cpu=1s"]), "while True: pass", "more processor time than it may (1 s)"),
+           "disk": (dict(options=["--disk=1M"]), "import time; open('x', 'w').write('x' * (40 << 20)); time.sleep(600)",
+                    "more to the disk than it may (1 MiB)"),
+           "idle": (dict(options=["--idle-timeout=1s"]), "import time; time.sleep(600)", "used no processor time for too long (1 s)"),
+           "output": (dict(max_output=1000), "print('x' * 5000)", "only its beginning stands here")}
+
+
+@pytest.mark.parametrize("limit", LIMITED)
+def test_the_hint_tells_which_limit_ended_the_run(limit):
+    """Twin: a run within the limit has no hint."""
+    options, code, told = LIMITED[limit]
+    hint = Sandbox(timeout=60, **options).run_code("python", code).hint()
+    assert hint.startswith("[callgate] The ") and told in hint and "\n" not in hint, hint
+    assert Sandbox(timeout=60, **options).run("echo 1").hint() == ""
+
+
+def test_after_a_success_the_hint_tells_only_what_the_program_was_told(workdir):
+    """A denial that looked like a missing file is no news behind the output of a command that went on without it."""
+    (workdir / "hidden").write_text("x")
+    rules = {"version": 1, "extends": ["agent"], "rules": [
+        {"id": "hide", "deny": "read", "path": str(workdir / "hidden"), "errno": "ENOENT"}]}
+    for command, told in (("cat hidden; true", False), ("cat hidden", True), ("cat /etc/shadow; true", True)):
+        result = Sandbox(rules=rules).run(command)
+        assert result.denials and bool(result.hint()) is told, (command, result)
+    assert "/etc/shadow" in (hint := Sandbox(rules=rules).run("cat /etc/shadow hidden; true").hint()) and "hidden" not in hint
+
+
+def test_a_text_for_a_model_is_cut_before_its_paragraph():
+    denial = Denial("read", "/x", "r")
+    assert fitted("text", 1000, []) == "text" and fitted("text", 1000, [denial]) == f"text\n{hint([denial])}\n"
+    for text in ("x" * 5000, "\ufffd" * 5000, "x" * 800):
+        told = fitted(text, 1000, [denial])
+        assert len(told.encode()) <= 1000 and told.startswith(text[0]) and "denied: read /x" in told and told.endswith("of that.\n")
+    assert fitted("x" * 5000, 1000, [denial], [CUT]).count(CUT) == 1
 
 
 def test_hostile_names_stay_on_their_line():
