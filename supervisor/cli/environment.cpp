@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/plural.hpp"
 #include "base/words.hpp"
 #include "supervisor/jobs/command_line.hpp"
 
@@ -32,13 +33,31 @@ std::string upper(std::string_view text) {
     return folded;
 }
 
-/// scheme://user:password@host
-bool is_url_with_password(std::string_view value) {
-    const std::size_t scheme = value.find("://");
-    if (scheme == std::string_view::npos) return false;
-    const std::string_view authority = value.substr(scheme + 3, value.find('/', scheme + 3) - scheme - 3);
+/// Variables that name whom to trust in the network.
+constexpr std::string_view certificate_names =
+    "SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS REQUESTS_CA_BUNDLE CURL_CA_BUNDLE";
+constexpr std::array<std::string_view, 3> settings_prefixes = {"PIP_", "GIT_SSL_", "CARGO_HTTP_"};
+
+/// user:password@host, up to the first slash
+bool has_password(std::string_view rest) {
+    const std::string_view authority = rest.substr(0, rest.find('/'));
     const std::size_t at = authority.rfind('@');
     return at != std::string_view::npos && authority.substr(0, at).find(':') != std::string_view::npos;
+}
+
+/// A value that holds scheme://user:password@host; it can be a list.
+bool is_url_with_password(std::string_view value) {
+    for (std::size_t at = value.find("://"); at != std::string_view::npos; at = value.find("://", at + 3))
+        if (has_password(value.substr(at + 3))) return true;
+    return false;
+}
+
+bool is_proxy(std::string_view name) { return name.ends_with("_PROXY") || name.ends_with("_proxy"); }
+
+/// curl and others take a proxy without a scheme, too.
+bool is_proxy_with_password(std::string_view name, std::string_view value) {
+    return is_proxy(name) &&
+           (value.find("://") == std::string_view::npos ? has_password(value) : is_url_with_password(value));
 }
 
 std::string substitute(std::string_view value, const std::map<std::string, std::string>& variables) {
@@ -88,15 +107,20 @@ bool is_named(const EnvironmentChoice& choice, std::string_view name) {
            std::find(choice.options.begin(), choice.options.end(), name) != choice.options.end();
 }
 
+std::string_view value_of(std::string_view variable) {
+    return variable.substr(std::min(name_of(variable).size() + 1, variable.size()));
+}
+
 bool is_credential(std::string_view variable) {
-    const std::string_view name = name_of(variable);
-    return holds_credential(name, variable.substr(std::min(name.size() + 1, variable.size())));
+    return holds_credential(name_of(variable), value_of(variable));
 }
 
 }  // namespace
 
-bool passed_by_default(std::string_view name) {
-    return name.starts_with("LC_") || has_word(passed_names, name);
+bool passed_by_default(std::string_view name, std::string_view value) {
+    const auto begins = [name](std::string_view prefix) { return name.starts_with(prefix); };
+    return name.starts_with("LC_") || has_word(passed_names, name) || has_word(certificate_names, name) ||
+           is_proxy(name) || (std::ranges::any_of(settings_prefixes, begins) && !is_url_with_password(value));
 }
 
 bool holds_credential(std::string_view name, std::string_view value) {
@@ -113,7 +137,8 @@ std::vector<std::string> make_environment(const EnvironmentChoice& choice) {
         const std::size_t equals = variable.find('=');
         if (equals == std::string::npos || equals == 0) continue;
         const std::string_view name = name_of(variable);
-        if (is_named(choice, name) || passed_by_default(name) || (choice.keep && !is_credential(variable)))
+        if (is_named(choice, name) || passed_by_default(name, value_of(variable)) ||
+            (choice.keep && !is_credential(variable)))
             all.push_back(variable);
     }
     set(all, "TMPDIR", choice.temporary_directory);
@@ -135,10 +160,51 @@ std::vector<std::string> held_back(const EnvironmentChoice& choice) {
     std::vector<std::string> names;
     for (const std::string& variable : choice.current) {
         const std::string_view name = name_of(variable);
-        const bool passed =
-            is_named(choice, name) || passed_by_default(name) || name.starts_with("CALLGATE_");
+        const bool passed = is_named(choice, name) || passed_by_default(name, value_of(variable)) ||
+                            name.starts_with("CALLGATE_");
         if (!passed && is_credential(variable)) names.emplace_back(name);
     }
+    return names;
+}
+
+std::vector<std::string> not_passed(const EnvironmentChoice& choice, std::span<const std::string> made) {
+    const std::vector<std::string> held = held_back(choice);
+    std::vector<std::string> names;
+    for (const std::string& variable : choice.current) {
+        const std::string_view name = name_of(variable);
+        const auto same = [name](const std::string& one) { return name_of(one) == name; };
+        if (!name.empty() && !name.starts_with("CALLGATE_") && std::ranges::none_of(made, same) &&
+            std::ranges::find(held, name) == held.end())
+            names.emplace_back(name);
+    }
+    return names;
+}
+
+std::string withheld_line(std::span<const std::string> held_back, std::span<const std::string> not_passed,
+                          bool all) {
+    constexpr std::size_t max_shown = 4;
+    const std::size_t shown = all ? held_back.size() : std::min(held_back.size(), max_shown);
+    const std::size_t hidden = held_back.size() - shown;
+    if (held_back.empty() && (!all || not_passed.empty())) return "";
+    std::string line = "not passed to the command: ";
+    if (shown > 0) {
+        line += joined(held_back.first(shown), ", ");
+        line += hidden > 0 ? " and " + std::to_string(hidden) + " more" : "";
+        line += held_back.size() == 1 ? " (looks like a credential)" : " (look like credentials)";
+    }
+    if (!not_passed.empty()) {
+        line += shown > 0 ? ", and " : "";
+        line += all ? joined(not_passed, ", ") : plural(not_passed.size(), "other variable");
+    }
+    return line + "; --env NAME passes one" +
+           (all || (hidden == 0 && not_passed.empty()) ? "" : ", -v lists all");
+}
+
+std::vector<std::string> proxies_with_password(std::span<const std::string> made) {
+    std::vector<std::string> names;
+    for (const std::string& variable : made)
+        if (is_proxy_with_password(name_of(variable), value_of(variable)))
+            names.emplace_back(name_of(variable));
     return names;
 }
 

@@ -1,7 +1,8 @@
 // The environment that the command gets. Pure: names and values in, "NAME=value" out.
 //
 // Variables that an untrusted program could use or send away are held back: credentials, and the addresses of
-// the desktop's sockets.
+// the desktop's sockets. Proxies and certificates are passed, because nothing reaches the network without
+// them.
 #pragma once
 
 #include <map>
@@ -34,8 +35,21 @@ struct EnvironmentChoice {
 /// Names of the variables that were held back because they hold a credential, in their order.
 [[nodiscard]] std::vector<std::string> held_back(const EnvironmentChoice& choice);
 
-/// Whether a variable is passed without being named.
-[[nodiscard]] bool passed_by_default(std::string_view name);
+/// Names of the other current variables that `made`, the command's environment, does not have.
+[[nodiscard]] std::vector<std::string> not_passed(const EnvironmentChoice& choice,
+                                                  std::span<const std::string> made);
+
+/// Names of the proxies in `made` whose URL holds a user and a password.
+[[nodiscard]] std::vector<std::string> proxies_with_password(std::span<const std::string> made);
+
+/// Makes one line about variables that the command does not get: the first credentials by name, or with `all`
+/// each name. "" if there are none: other variables alone are said only with `all`.
+[[nodiscard]] std::string withheld_line(std::span<const std::string> held_back,
+                                        std::span<const std::string> not_passed, bool all);
+
+/// Whether a variable is passed without being named. Of a package manager's settings, one whose URL holds a
+/// password is not.
+[[nodiscard]] bool passed_by_default(std::string_view name, std::string_view value);
 
 /// Whether --keep-env holds it back.
 [[nodiscard]] bool holds_credential(std::string_view name, std::string_view value);

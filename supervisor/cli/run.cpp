@@ -32,6 +32,7 @@ namespace {
     compiled.rules->prepare();
     if (compiled.enforced != compiled.rules) compiled.enforced->prepare();
     const Command command = make_command(arguments, requested, compiled);
+    say_environment(request, command);
     launched->send_command(request, command);
     Run(request, compiled, *launched).complete(command, notices);
 }

@@ -256,10 +256,27 @@ Command make_command(const Arguments& arguments, const RequestedRun& requested, 
     Command command{.words = arguments.rest(),
                     .environment = make_environment(choice),
                     .held_back = held_back(choice),
+                    .not_passed = {},
+                    .exposed = {},
                     .executables = {},
                     .limits = request.limits.tighter(compiled.limits)};
+    command.not_passed = not_passed(choice, command.environment);
+    command.exposed = proxies_with_password(command.environment);
     command.executables = executable_candidates(command.words[0], command.environment);
     return command;
+}
+
+void say_environment(const Request& request, const Command& command) {
+    if (request.quiet) return;
+    for (const std::string& name : command.exposed)
+        say(name +
+            " holds a user and a password for its proxy, and the command gets them: give a proxy that needs "
+            "none, or "
+            "--env " +
+            name + "=URL without them");
+    if (!request.verbose && ::isatty(STDERR_FILENO) == 0) return;
+    const std::string line = withheld_line(command.held_back, command.not_passed, request.verbose);
+    if (!line.empty()) say(line);
 }
 
 }  // namespace callgate::cli

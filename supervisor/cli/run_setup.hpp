@@ -41,4 +41,8 @@ struct RequestedRun {
 [[nodiscard]] Command make_command(const Arguments& arguments, const RequestedRun& requested,
                                    const Compiled& compiled);
 
+/// Says what the command does not get of the environment, and which credentials it does get. Only a person is
+/// told of the first, on a terminal or with -v.
+void say_environment(const Request& request, const Command& command);
+
 }  // namespace callgate::cli

@@ -44,8 +44,10 @@ struct RunFacts {
     rules::Limits limits;
     std::string audit_file;  // "" if the log is no file
     bool audited = true;
-    std::vector<std::string> held_back;  // names of variables that hold a credential
-    Planted planted = {};                // looked for where the footer is shown
+    std::vector<std::string> held_back = {};   // names of variables that hold a credential
+    std::vector<std::string> not_passed = {};  // names of the other variables that the command did not get
+    std::vector<std::string> exposed = {};     // names of its proxies whose URL holds a password
+    Planted planted = {};                      // looked for where the footer is shown
 };
 
 class RunReport final : public calls::DecisionSink {

@@ -107,7 +107,11 @@ std::string report_json(const RunFacts& facts, const RunOutcome& outcome, const 
     report.list("refused", refused, [&](const calls::Refusals::Seen& one) { add_refused(report, one); });
     add_usage(report, outcome);
     add_limits(report, facts, outcome);
-    report.begin_object("environment").member("held_back", facts.held_back).end_object();
+    report.begin_object("environment")
+        .member("held_back", facts.held_back)
+        .member("not_passed", facts.not_passed)
+        .member("exposed", facts.exposed)
+        .end_object();
     add_audit(report, facts, records, head);
     report.text_or_null("error", outcome.error).end_object();
     out << '\n';

@@ -88,7 +88,7 @@ struct Compiled {
     rules::LoadSnapshot snapshot;  // facts that the rules took from the host
     std::vector<std::string> degraded;
     bool name_files = false;  // no room can be made: the files about name servers are handed over (names/)
-    bool sni = false;  // the front checks connects by name
+    bool sni = false;         // the front checks connects by name
     rules::Limits limits;
     rules::Environment environment;
     /// The person's terminal, if the run uses a terminal of its own.
@@ -100,6 +100,8 @@ struct Command {
     std::vector<std::string> words;        // argv
     std::vector<std::string> environment;  // final, "NAME=value"
     std::vector<std::string> held_back;    // names of variables that hold a credential and were not passed
+    std::vector<std::string> not_passed;   // names of the other variables that were not passed
+    std::vector<std::string> exposed;      // names of passed proxies whose URL holds a password
     std::vector<std::string> executables;  // absolute candidates in PATH order (agent::CommandSpec)
     rules::Limits limits;                  // the tighter of options and rules
 };

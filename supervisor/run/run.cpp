@@ -168,6 +168,8 @@ RunFacts Run::Parts::facts(const Command& command) const {
     facts.landlock_abi = compiled_.plan.landlock_abi;
     facts.limits = command.limits;
     facts.held_back = command.held_back;
+    facts.not_passed = command.not_passed;
+    facts.exposed = command.exposed;
     facts.audited = request_.audit.kind != AuditTarget::Kind::none;
     if (log_) facts.audit_file = log_->path();
     return facts;

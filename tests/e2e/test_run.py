@@ -244,6 +244,42 @@ def test_the_environment_is_an_allow_list(box):
     assert "PLAIN_THING=plain" in kept.text and "credential" not in kept.text, kept.describe()
 
 
+def test_proxies_and_certificates_are_passed_and_a_password_in_one_is_said(box):
+    passed = {"HTTPS_PROXY": "http://me:cg-word@proxy.example:3128", "no_proxy": "localhost", "SSL_CERT_FILE": "/etc/ssl/a.pem",
+              "NODE_EXTRA_CA_CERTS": "/etc/ssl/a.pem", "REQUESTS_CA_BUNDLE": "/etc/ssl/a.pem", "PIP_INDEX_URL": "https://pypi.example/simple",
+              "GIT_SSL_CAINFO": "/etc/ssl/a.pem", "CARGO_HTTP_CAINFO": "/etc/ssl/a.pem"}
+    held = {"PIP_EXTRA_INDEX_URL": "https://me:cg-word@pypi.example/simple", "GITHUB_TOKEN": "cg-word", "PLAIN_THING": "plain"}
+    result = box.run(["/usr/bin/env"], rules(box), env=passed | held)
+    found = dict(line.split("=", 1) for line in result.text.splitlines())
+    assert {name: found.get(name) for name in passed | held} == passed | dict.fromkeys(held), result.describe()
+    assert "HTTPS_PROXY holds a user and a password" in result.errors and "cg-word" not in result.errors, result.describe()
+    assert "not passed to the command" not in result.errors, "that line is for a person on a terminal"
+    environment = result.report["environment"]
+    assert environment["exposed"] == ["HTTPS_PROXY"] and "PLAIN_THING" in environment["not_passed"], environment
+    assert sorted(environment["held_back"]) == ["GITHUB_TOKEN", "PIP_EXTRA_INDEX_URL"], environment
+    assert "cg-word" not in json.dumps(result.report)
+    listed = box.run(["/usr/bin/env"], rules(box), env=held, options=["-v"])
+    line = next(one for one in listed.errors.splitlines() if "not passed to the command" in one)
+    assert all(name in line for name in held), listed.describe()
+    quiet = box.run(["/usr/bin/env"], rules(box), env=passed | held, options=["-q", "-v"])
+    assert "HTTPS_PROXY" not in quiet.errors and "not passed" not in quiet.errors, quiet.describe()
+
+
+def test_a_person_on_a_terminal_reads_in_one_line_what_the_command_does_not_get(box):
+    """Standard error alone is a terminal here: nothing of the command comes between."""
+    reader, terminal = os.openpty()
+    command = [str(box.callgate), "run", "--no-audit", "--ask", "never", "--rules-json", json.dumps(rules(box)), "--", "/bin/true"]
+    environment = box.environment({"GITHUB_TOKEN": "cg-word", "PLAIN_THING": "plain"})
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=terminal, env=environment, cwd=box.tree,
+                          check=False, timeout=harness.DEADLINE, **box.user.popen_identity())
+    os.close(terminal)
+    said = os.read(reader, 65536).decode()
+    os.close(reader)
+    assert done.returncode == 0, said
+    assert "not passed to the command: GITHUB_TOKEN (looks like a credential), and " in said, said
+    assert "PLAIN_THING" not in said and "-v lists all" in said and "cg-word" not in said, said
+
+
 PLACES = {"HOME", "TMPDIR", *(f"XDG_{one}" for one in ("CONFIG_HOME", "DATA_HOME", "STATE_HOME", "CACHE_HOME", "RUNTIME_DIR"))}
 
 

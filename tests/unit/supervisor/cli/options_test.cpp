@@ -412,6 +412,42 @@ TEST_CASE("credentials and the desktop's sockets are held back by --keep-env") {
     CHECK_FALSE(cli::holds_credential("GOPATH", "/home/u/go"));
 }
 
+TEST_CASE("proxies, certificates and the settings of package managers are passed") {
+    const Words current = {"HTTPS_PROXY=http://u:p@h:3128",
+                           "no_proxy=localhost",
+                           "NODE_EXTRA_CA_CERTS=/etc/ca.pem",
+                           "PIP_KEYRING_PROVIDER=disabled",
+                           "PIP_EXTRA_INDEX_URL=https://a/simple https://u:p@b/simple",
+                           "GIT_SSL_KEY=/k",
+                           "CARGO_HTTP_CAINFO=/c",
+                           "GOPROXY=https://g",
+                           "CALLGATE_QUIET=1"};
+    cli::EnvironmentChoice choice;
+    choice.current = current;
+    Words made = cli::make_environment(choice);
+    CHECK(made.size() == 8);  // and TMPDIR, PWD
+    CHECK(cli::held_back(choice) == Words{"PIP_EXTRA_INDEX_URL"});
+    CHECK(cli::not_passed(choice, made) == Words{"GOPROXY"});
+    CHECK(cli::proxies_with_password(made) == Words{"HTTPS_PROXY"});
+    made = {"ALL_PROXY=u:p@h:1", "http_proxy=h:1", "FTP_PROXY=http://h/a@b:c", "OTHER=u:p@h"};
+    CHECK(cli::proxies_with_password(made) == Words{"ALL_PROXY"});
+}
+
+TEST_CASE("one line says which variables the command does not get") {
+    const Words none, one = {"A_TOKEN"}, many = {"A", "B", "C", "D", "E"}, other = {"X", "Y"};
+    CHECK(cli::withheld_line(none, none, true).empty());
+    CHECK(cli::withheld_line(one, none, false) ==
+          "not passed to the command: A_TOKEN (looks like a credential); --env NAME passes one");
+    CHECK(cli::withheld_line(many, other, false) ==
+          "not passed to the command: A, B, C, D and 1 more (look like credentials), and 2 other variables; "
+          "--env NAME passes one, -v lists all");
+    CHECK(cli::withheld_line(none, other, false).empty());
+    CHECK(cli::withheld_line(none, other, true) == "not passed to the command: X, Y; --env NAME passes one");
+    CHECK(
+        cli::withheld_line(many, other, true) ==
+        "not passed to the command: A, B, C, D, E (look like credentials), and X, Y; --env NAME passes one");
+}
+
 TEST_CASE("a command is looked for as execvpe does") {
     const Words environment = {"PATH=/a::/b"};
     CHECK(cli::executable_candidates("ls", environment) == Words{"/a/ls", "./ls", "/b/ls"});

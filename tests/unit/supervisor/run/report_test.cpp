@@ -31,7 +31,9 @@ const RunFacts facts{.run = "k3f9",
                      .limits = {},
                      .audit_file = "/state/20261120T101112Z-k3f9.jsonl",
                      .audited = true,
-                     .held_back = {"GITHUB_TOKEN"}};
+                     .held_back = {"GITHUB_TOKEN"},
+                     .not_passed = {"EDITOR_2"},
+                     .exposed = {"HTTPS_PROXY"}};
 
 RunOutcome exited(int code) {
     RunOutcome outcome;
@@ -321,7 +323,7 @@ TEST_CASE("the report is one JSON object as documented") {
          "errno":"EACCES","count":1,"hint":""}],
       "refused":[],"usage":{"cpu_ms":430,"max_rss_kb":51200,"bytes_written":8192,"processes":3,"notifications":1210,
         "notifications_by_tier":{"continued":1000,"answered":210}},
-      "limits":{},"environment":{"held_back":["GITHUB_TOKEN"]},
+      "limits":{},"environment":{"held_back":["GITHUB_TOKEN"],"not_passed":["EDITOR_2"],"exposed":["HTTPS_PROXY"]},
       "audit":{"file":"/state/20261120T101112Z-k3f9.jsonl","records":52,"head":null},"error":null})");
     CHECK(json::parse(text) == expected);
 
