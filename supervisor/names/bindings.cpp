@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ctime>
 
 #include "base/test_switch.hpp"
 #include "rules/model/address.hpp"
@@ -65,41 +66,60 @@ std::size_t Bindings::Hash::operator()(const rules::IpAddress& address) const {
         std::string_view(reinterpret_cast<const char*>(address.bytes.data()), address.bytes.size()));
 }
 
-void Bindings::forget(const rules::IpAddress& address) {
-    const auto found = bound_.find(address);
-    if (found == bound_.end()) return;
-    for (const std::string& name : *found->second.names) {
+Bindings::Bindings()
+    : Bindings([] {
+          timespec now{};
+          ::clock_gettime(CLOCK_BOOTTIME, &now);
+          return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+      }) {}
+
+void Bindings::drop(All::value_type& bound) {
+    const rules::IpAddress address = bound.first;
+    for (const std::string& name : *bound.second.names) {
         const auto all = by_name_.find(name);
         if (all == by_name_.end()) continue;
         all->second.remove(address);
         if (all->second.empty()) by_name_.erase(all);
     }
-    uses_.erase(found->second.use);
-    bound_.erase(found);
+    bound.second.dropped = true;
+    former_.splice(former_.end(), uses_, bound.second.use);
+    if (former_.size() <= max_addresses) return;
+    bound_.erase(former_.front());
+    former_.pop_front();
+}
+
+void Bindings::use(Bound& bound) {
+    bound.used_ns = clock_();
+    uses_.splice(uses_.end(), bound.dropped ? former_ : uses_, bound.use);
+    bound.dropped = false;
 }
 
 void Bindings::make_room(const std::string& name) {
-    if (const auto own = by_name_.find(name); own != by_name_.end() && own->second.size() >= max_per_name)
-        forget(rules::IpAddress(own->second.front()));
-    if (bound_.size() >= max_addresses) forget(rules::IpAddress(uses_.front()));
+    const auto own = by_name_.find(name);
+    if (own == by_name_.end() || own->second.size() < max_per_name) return;
+    const auto used = [this](const rules::IpAddress& one) { return bound_.find(one)->second.used_ns; };
+    drop(*bound_.find(*std::ranges::min_element(own->second, {}, used)));
 }
 
 void Bindings::bind(const std::string& name, const rules::IpAddress& given) {
     const rules::IpAddress address = given.v6 ? rules::make_ipv6(given.bytes) : given;
     const std::lock_guard guard(lock_);
     refused_.erase(address);
-    if (const auto known = bound_.find(address); known != bound_.end()) {
-        const std::vector<std::string>& names = *known->second.names;
-        if (std::ranges::find(names, name) != names.end() || names.size() >= max_names) return;
-        auto more = std::make_shared<std::vector<std::string>>(names);
-        more->push_back(name);
-        known->second.names = std::move(more);
-        by_name_[name].push_back(address);
-        return;
-    }
+    auto known = bound_.find(address);
+    const bool bound = known != bound_.end() && !known->second.dropped;
+    if (bound && std::ranges::find(*known->second.names, name) != known->second.names->end())
+        return use(known->second);
+    if (bound && known->second.names->size() >= max_names) return;
     make_room(name);
-    const auto use = uses_.insert(uses_.end(), address);
-    bound_.emplace(address, Bound{std::make_shared<const std::vector<std::string>>(1, name), use});
+    if (!bound && uses_.size() >= max_addresses) drop(*bound_.find(uses_.front()));
+    known = bound_.find(address);  // a drop may have forgotten it
+    if (known == bound_.end())
+        known = bound_.emplace(address, Bound{.names = {}, .use = uses_.insert(uses_.end(), address)}).first;
+    auto names = std::make_shared<std::vector<std::string>>();
+    if (bound) *names = *known->second.names;
+    names->push_back(name);
+    known->second.names = std::move(names);
+    use(known->second);
     by_name_[name].push_back(address);
 }
 
@@ -114,8 +134,19 @@ Bindings::Names Bindings::names_of(const rules::IpAddress& address) {
     const std::lock_guard guard(lock_);
     const auto found = bound_.find(address);
     if (found == bound_.end()) return nullptr;
-    uses_.splice(uses_.end(), uses_, found->second.use);
+    if (found->second.dropped) return check_enabled("former-names") ? nullptr : found->second.names;
+    if (clock_() - found->second.used_ns > max_unused_ns) {
+        drop(*found);
+        return nullptr;
+    }
+    use(found->second);
     return found->second.names;
+}
+
+Bindings::Names Bindings::former_names(const rules::IpAddress& address) const {
+    const std::lock_guard guard(lock_);
+    const auto found = bound_.find(address);
+    return found == bound_.end() || !found->second.dropped ? nullptr : found->second.names;
 }
 
 std::string Bindings::refused_name(const rules::IpAddress& address) const {

@@ -79,7 +79,17 @@ bool reachable(const rules::IpAddress& address) {
 /// A question about a look-up, as the queue holds it.
 class LookUps::Asked final : public approval::Waiter {
 public:
-    Asked(LookUps& owner, Key key) : owner_(owner), alive_(owner.alive_), key_(std::move(key)) {}
+    Asked(LookUps& owner, Key key, std::uint64_t number)
+        : owner_(owner), alive_(owner.alive_), key_(std::move(key)), number_(number) {}
+    Asked(const Asked&) = delete;
+    Asked& operator=(const Asked&) = delete;
+    /// The queue drops it with its answer, or when the question is withdrawn.
+    ~Asked() override {
+        if (alive_.expired()) return;
+        boost::asio::post(owner_.loop_, [&owner = owner_, alive = alive_, key = key_, number = number_] {
+            if (!alive.expired()) owner.withdrawn(key, number);
+        });
+    }
     /// A program that gave up may ask again: the answer then counts.
     [[nodiscard]] bool waiting() const override { return ::kill(std::get<0>(key_), 0) == 0; }
     void answered(const approval::Approval& approval) override {
@@ -92,6 +102,7 @@ private:
     LookUps& owner_;
     std::weak_ptr<int> alive_;
     Key key_;
+    std::uint64_t number_;
 };
 
 LookUps::LookUps(boost::asio::io_context& loop, calls::DecideNeeds& needs, Bindings& bindings)
@@ -156,8 +167,9 @@ void LookUps::decide(Waiting one) {
     const Key key = key_of(one);
     const auto now = Clock::now();
     if (const auto waiting = asking_.find(key); waiting != asking_.end()) {
-        if (waiting->second.size() >= max_waiting) return one.reply(answer(one.query, Code::failed));
-        waiting->second.push_back(std::move(one));
+        std::vector<Waiting>& queries = waiting->second.queries;
+        if (queries.size() >= max_waiting) return one.reply(answer(one.query, Code::failed));
+        queries.push_back(std::move(one));
         return;
     }
     if (const auto known = recent_.find(key); known != recent_.end() && known->second.until > now &&
@@ -247,12 +259,15 @@ void LookUps::ask(Waiting one, rules::Verdict verdict) {
     question.process = one.asker.process;
     question.start_time = one.asker.start_time;
     calls::describe_process(needs_, question, one.asker.process, one.asker.parent);
-    approval::ParkedCall parked{{}, monotonic_ns(), {}, std::make_shared<Asked>(*this, key)};
+    const std::uint64_t number = ++last_asking_;
+    approval::ParkedCall parked{{}, monotonic_ns(), {}, std::make_shared<Asked>(*this, key, number)};
     using Admission = approval::QuestionQueue::Admission;
     Admission how = needs_.questions->join(question.key, parked);
     if (how == Admission::unknown) how = needs_.questions->ask(std::move(question), parked);
     if (how == Admission::parked) {
-        asking_[key].push_back(std::move(one));
+        Asking& asking = asking_[key];
+        asking.number = number;
+        asking.queries.push_back(std::move(one));
         return;
     }
     Decided decided{.verdict = verdict, .reason = std::string(calls::why_not(how))};
@@ -271,7 +286,7 @@ void LookUps::answered(const Key& key, const approval::Approval& approval) {
         once_[key] = {approval.action, approval.by, approval.question};
     }
     bool first = true;
-    for (Waiting& one : asking.mapped()) {
+    for (Waiting& one : asking.mapped().queries) {
         if (!first) {
             decide(std::move(one));
             continue;
@@ -288,7 +303,15 @@ void LookUps::answered(const Key& key, const approval::Approval& approval) {
     }
 }
 
-/// The results that a thread waits for in literal_hosts.
+/// The process has ended, but another may hold its socket.
+void LookUps::withdrawn(const Key& key, std::uint64_t number) {
+    const auto found = asking_.find(key);
+    if (found == asking_.end() || found->second.number != number) return;
+    const Asking asking = std::move(asking_.extract(found).mapped());
+    for (const Waiting& one : asking.queries) one.reply(answer(one.query, Code::failed));
+}
+
+/// The results that a thread waits for in literal_hosts and look_up_again.
 struct LookUps::Gathering {
     std::mutex lock;
     std::condition_variable changed;
@@ -300,10 +323,19 @@ struct LookUps::Gathering {
         auto& all = found[name];
         all.insert(all.end(), addresses.begin(), addresses.end());
     }
+    void more() {
+        const std::lock_guard guard(lock);
+        ++missing;
+    }
     void done() {
         const std::lock_guard guard(lock);
         --missing;
         changed.notify_all();
+    }
+    /// Whether everything is there within this time.
+    bool complete_within(std::chrono::milliseconds time) {
+        std::unique_lock guard(lock);
+        return changed.wait_for(guard, time, [&] { return missing == 0; });
     }
 };
 
@@ -313,8 +345,8 @@ std::vector<std::pair<std::string, std::vector<rules::IpAddress>>> LookUps::lite
         if (!alive.expired()) gather(gathering);
         gathering->done();
     });
-    std::unique_lock guard(gathering->lock);
-    gathering->changed.wait_for(guard, 300ms, [&] { return gathering->missing == 0; });
+    static_cast<void>(gathering->complete_within(300ms));
+    const std::lock_guard guard(gathering->lock);
     return {gathering->found.begin(), gathering->found.end()};
 }
 
@@ -341,10 +373,7 @@ void LookUps::gather(const std::shared_ptr<Gathering>& into) {
             one.query.name = name;
             one.query.type = type;
             one.limit = max_answer;
-            {
-                const std::lock_guard guard(into->lock);
-                ++into->missing;
-            }
+            into->more();
             one.reply = [this, into, name, type](const std::vector<std::uint8_t>&) {
                 const auto known = known_.find({name, type});
                 if (known != known_.end()) into->add(name, known->second.found.addresses);
@@ -353,6 +382,38 @@ void LookUps::gather(const std::shared_ptr<Gathering>& into) {
             resolve(std::move(one));
         }
     }
+}
+
+void LookUps::look_up_again(const std::vector<std::string>& names, const rules::IpAddress& address,
+                            const Asker& asker, const std::function<bool()>& wanted) {
+    const auto gathering = std::make_shared<Gathering>();
+    boost::asio::post(loop_, [this, gathering, names, address, asker, alive = std::weak_ptr<int>(alive_)] {
+        if (!alive.expired()) {
+            for (const std::string& name : names)
+                begin_again(gathering, name, address.v6 ? type_aaaa : type_a, asker);
+        }
+        gathering->done();
+    });
+    for (const auto end = Clock::now() + 3s; Clock::now() < end && wanted();)
+        if (gathering->complete_within(50ms)) return;
+}
+
+void LookUps::begin_again(const std::shared_ptr<Gathering>& into, const std::string& name, std::uint16_t type,
+                          const Asker& asker) {
+    hosts_.refresh();
+    if (const auto* const own = hosts_.find(name); own != nullptr) {
+        for (const rules::IpAddress& one : *own) bindings_.bind(name, one);
+        return;
+    }
+    Waiting one{.query = {}, .asker = asker, .limit = max_answer, .reply = {}};
+    one.query.name = name;
+    one.query.host_name = true;
+    one.query.type = type;
+    Decided decided = judge(one);
+    if (decided.verdict.action == Action::ask && needs_.observation == nullptr) return;
+    into->more();
+    one.reply = [into](const std::vector<std::uint8_t>&) { into->done(); };
+    conclude(one, std::move(decided));
 }
 
 std::optional<OnceAnswered> LookUps::answered(const Asker& asker,
@@ -485,11 +546,11 @@ void LookUps::take_found(const Waiting& first, Known& known, Bytes message) {
     // Programs should then try the other family.
     if (type == type_aaaa && std::ranges::none_of(known.found.addresses, reachable))
         known.found.addresses.clear();
-    bind(name, known.found.addresses);
+    if (known.found.addresses.size() > Bindings::max_per_name)
+        known.found.addresses.resize(Bindings::max_per_name);
 }
 
-void LookUps::bind(const std::string& name, std::vector<rules::IpAddress>& addresses) {
-    if (addresses.size() > Bindings::max_per_name) addresses.resize(Bindings::max_per_name);
+void LookUps::bind(const std::string& name, const std::vector<rules::IpAddress>& addresses) {
     for (const rules::IpAddress& address : addresses) {
         if (special_use(address) && !allows_special(user_rules().rules(), name, address)) {
             bindings_.refuse(name, address);
@@ -510,6 +571,7 @@ void LookUps::respond(const Waiting& one, const Known& known) {
         return one.reply(answer(one.query, code));
     }
     std::vector<rules::IpAddress> addresses = found.addresses;
+    bind(one.query.name, addresses);  // each time: what was dropped meanwhile is handed out again
     if (!addresses.empty())
         std::rotate(addresses.begin(),
                     addresses.begin() + static_cast<std::ptrdiff_t>(turn_++ % addresses.size()),

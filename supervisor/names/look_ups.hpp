@@ -55,6 +55,12 @@ public:
     /// them up again when their time is over. Any thread but the loop's.
     [[nodiscard]] std::vector<std::pair<std::string, std::vector<rules::IpAddress>>> literal_hosts();
 
+    /// Looks up again the names that an address had, so that those which still lead to it are bound again. A
+    /// name about which a person would be asked anew is left out. Waits at most three seconds, and no longer
+    /// than `wanted`. Any thread but the loop's.
+    void look_up_again(const std::vector<std::string>& names, const rules::IpAddress& address,
+                       const Asker& asker, const std::function<bool()>& wanted);
+
     /// Whether some rule names this host. Any thread.
     [[nodiscard]] bool named(std::string_view name) const;
     /// The answer that a process got when it was asked about one of these names. Any thread.
@@ -89,9 +95,16 @@ private:
         std::vector<std::uint8_t> message;  // of types that are passed on
         std::vector<Waiting> waiting;
     };
+    /// The queries of a process that wait for one answer. The number tells it from later ones of its key.
+    struct Asking {
+        std::uint64_t number = 0;
+        std::vector<Waiting> queries;
+    };
     class Asked;
     struct Gathering;
     void gather(const std::shared_ptr<Gathering>& into);
+    void begin_again(const std::shared_ptr<Gathering>& into, const std::string& name, std::uint16_t type,
+                     const Asker& asker);
 
     [[nodiscard]] static Key key_of(const Waiting& one);
     bool answer_here(const Waiting& one);
@@ -103,6 +116,7 @@ private:
                                                           const rules::Verdict& verdict);
     void ask(Waiting one, rules::Verdict verdict);
     void answered(const Key& key, const approval::Approval& approval);
+    void withdrawn(const Key& key, std::uint64_t number);
     [[nodiscard]] bool record(const Waiting& one, const Decided& decided);
     [[nodiscard]] bool write(const Waiting& one, const Decided& decided, std::uint64_t question,
                              std::uint64_t grant);
@@ -110,7 +124,7 @@ private:
     void resolve(Waiting one);
     void found(const std::string& name, std::uint16_t type, Bytes message);
     void take_found(const Waiting& first, Known& known, Bytes message);
-    void bind(const std::string& name, std::vector<rules::IpAddress>& addresses);
+    void bind(const std::string& name, const std::vector<rules::IpAddress>& addresses);
     void respond(const Waiting& one, const Known& known);
     [[nodiscard]] rules::Verdict evaluate(const std::string& name, const Asker& asker) const;
     [[nodiscard]] const rules::RuleSet& user_rules() const;
@@ -121,7 +135,8 @@ private:
     Upstream upstream_;
     Hosts hosts_;
     std::map<Key, Recent> recent_;
-    std::map<Key, std::vector<Waiting>> asking_;
+    std::map<Key, Asking> asking_;
+    std::uint64_t last_asking_ = 0;
     std::map<std::pair<std::string, std::uint16_t>, Known> known_;
     std::map<std::string, std::set<std::string>, std::less<>> names_of_suffix_;  // by the rule
     std::size_t turn_ = 0;                                                       // rotates answers

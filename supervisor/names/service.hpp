@@ -26,6 +26,15 @@ public:
 
     /// The names of an address, those of /etc/hosts too; null if it has none.
     [[nodiscard]] Bindings::Names names_of(const rules::IpAddress& address);
+    /// The names that the address had before it was dropped (bindings.hpp); null if there are none.
+    [[nodiscard]] Bindings::Names former_names(const rules::IpAddress& address) const {
+        return bindings_.former_names(address);
+    }
+    /// See LookUps::look_up_again.
+    void look_up_again(const std::vector<std::string>& names, const rules::IpAddress& address,
+                       const Asker& asker, const std::function<bool()>& wanted) {
+        look_ups_.look_up_again(names, address, asker, wanted);
+    }
     /// The name that was answered with an address that it must not have; "" if there is none.
     [[nodiscard]] std::string refused_name(const rules::IpAddress& address) const {
         return bindings_.refused_name(address);

@@ -233,6 +233,7 @@ CHECKS = (
         ("rebinding", "test_an_allowed_name_opens_no_address_of_this_machine_or_its_network"),
         ("denied-alias", "test_an_alias_to_a_denied_name_is_denied"),
         ("known-peer", "test_an_outside_process_gets_no_answer"),
+        ("former-names", "test_an_address_that_was_dropped_is_looked_up_again"),
         ("local-names", "test_names_of_the_local_network_stay_here"),
         ("names-of-suffix", "test_names_below_one_suffix_are_limited"))),
     Mutant("tls-name", (), user="root", test="test_sni.py::test_another_name_at_the_same_address_gets_no_byte_through"),

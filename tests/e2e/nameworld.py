@@ -43,6 +43,7 @@ class Zone:
     def __init__(self) -> None:
         self.records: dict[tuple[str, int], list[tuple[str, int, bytes, int]]] = {}
         self.behaviour: dict[str, str] = {}
+        self.turns: dict[str, list[list[str]]] = {}  # below a name: the addresses of each answer; the last stays
 
     def host(self, name: str, *addresses: str, ttl: int = 60) -> None:
         self.records.setdefault((name, A), [])
@@ -66,6 +67,7 @@ class Server:
     def __init__(self, zone: Zone) -> None:
         self.zone = zone
         self.seen: list[tuple[str, int, bytes]] = []
+        self.turns: dict[str, list[list[str]]] = {}  # those that are left, by name
 
     def answer(self, message: bytes, tcp: bool) -> bytes | None:
         labels, at = [], 12
@@ -92,6 +94,13 @@ class Server:
             return message[:2] + struct.pack(">HHHHH", 0x8182, 1, 0, 0, 0) + question
         if how == "truncated" and not tcp:
             return message[:2] + struct.pack(">HHHHH", 0x8380, 1, 0, 0, 0) + question
+        turns = self.zone.turns.get(name.partition(".")[2])
+        if turns and not tcp:
+            return message[:2] + struct.pack(">HHHHH", 0x8380, 1, 0, 0, 0) + question
+        if turns and kind == A:
+            turns = self.turns.setdefault(name, list(turns))
+            self.zone.records.pop((name, A), None)
+            self.zone.host(name, *(turns.pop(0) if len(turns) > 1 else turns[0]), ttl=0)
         found = self.zone.records.get((name, kind))
         known = any(one == name for one, _ in self.zone.records)
         if found is None:
@@ -229,6 +238,9 @@ zone.host("garbage.example.org", WEB4); zone.behaviour["garbage.example.org"] = 
 zone.host("loop.example.org", WEB4); zone.behaviour["loop.example.org"] = "loop"
 zone.host("failure.example.org", WEB4); zone.behaviour["failure.example.org"] = "failure"
 zone.host("truncated.example.org", WEB4); zone.behaviour["truncated.example.org"] = "truncated"
+many = [[f"{net}.{n}" for n in range(1, 201)] for net in ("203.0.113", "192.0.2")]
+zone.turns["back.example.org"] = [many[0], many[1], many[0]]
+zone.turns["moved.example.org"] = [many[0], many[1]]
 zone.text("www.example.org", MX, struct.pack(">H", 10) + packed("mail.example.org"))
 zone.text("www.example.org", TXT, b"\\5words")
 """

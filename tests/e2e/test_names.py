@@ -293,6 +293,40 @@ def test_answers_hold_for_the_run_and_are_asked_once(box, roomy):
     assert done.code == 0 and sorted(kind for _, kind, _ in roomy.seen()) == [nameworld.A, nameworld.AAAA], done.describe()
 
 
+# Names get more addresses than are kept for one, until the first address that was tried is dropped.
+DROPPED = """
+import socket, sys, time
+name = sys.argv[1]
+def addresses(): return {a[4][0] for a in socket.getaddrinfo(name, %d, socket.AF_INET, socket.SOCK_STREAM)}
+first = sorted(addresses())[0]
+end = time.monotonic() + 60
+while not any(one.startswith("192.0.2.") for one in addresses()):
+    assert time.monotonic() < end
+    time.sleep(0.1)
+outcome, end = None, time.monotonic() + float(sys.argv[2])
+while outcome != first and time.monotonic() < end:  # the last answer counts for a second
+    try: outcome = socket.create_connection((first, %d), 9).getpeername()[0]
+    except OSError as why: outcome = str(why)
+    time.sleep(0.1)
+print(first, outcome)
+""" % (PORT, PORT)
+
+
+def test_an_address_that_was_dropped_is_looked_up_again(box, roomy):
+    """A name keeps 256 addresses. One beyond that counts again if the name still leads to it, and only then."""
+    enter(box, roomy)
+    for place, kept in (("back", True), ("moved", False)):
+        name = f"as-{box.user.name}.{place}.example.org"
+        done = box.run([PYTHON, "-c", DROPPED, name, "60" if kept else "3"], rules(), options=("-c", f"*.example.org:{PORT}"), timeout=100)
+        first, _, outcome = done.text.strip().partition(" ")
+        assert first.startswith("203.0.113.") and (outcome == first) == kept, done.describe()
+        asked = [asked for asked, kind, _ in roomy.seen() if kind == nameworld.A]  # each by UDP, and then by TCP
+        assert len(asked) >= 6 and set(asked) == {name}, done.describe()
+        looked_up = [one for one in done.decisions(verdict="allow") if one["event"]["action"] == "lookup"]
+        assert len(looked_up) >= 3 and looked_up[-1]["process"]["executable"].startswith("/"), looked_up
+        assert kept or f"looked up again, {name} does not lead to {first} now" in done.errors, done.describe()
+
+
 MALFORMED = """
 import os, socket, struct, sys
 def tcp(): return socket.create_connection(("198.51.100.53", 53), 9)

@@ -152,6 +152,9 @@ std::string why_nameless(const rules::Endpoint& endpoint) {
 std::string why_unbound(const NetworkCall& context, const rules::Endpoint& endpoint) {
     if (context.network.look_ups == nullptr) return {};
     const std::string name = context.network.look_ups->refused_name(endpoint.address);
+    if (const auto former = context.network.look_ups->former_names(endpoint.address); former && name.empty())
+        return "looked up again, " + former->front() + " does not lead to " + rules::text(endpoint.address) +
+               " now";
     if (name.empty()) return why_nameless(endpoint);
     return "an address for special use, which " + name +
            " was answered with: a rule must name both host and address";
@@ -174,6 +177,22 @@ std::optional<Questioned> answered_at_look_up(NetworkCall& context, const rules:
     return result;
 }
 
+/// Looks up again the names of an address that was dropped, if there are some. Returns false if the call has
+/// been answered.
+bool look_up_again(NetworkCall& context, Connecting& call, const rules::Endpoint& endpoint,
+                   names::Bindings::Names& names) {
+    names::Service& look_ups = *context.network.look_ups;
+    const auto former = names ? nullptr : look_ups.former_names(endpoint.address);
+    if (!former) return true;
+    if (!context.blocking.enter()) return true;  // too many wait: the address has no name now
+    const auto wanted = [&] { return context.blocking.interruption() == Blocking::Interruption::none; };
+    look_ups.look_up_again(*former, endpoint.address, asker_of(context), wanted);
+    context.blocking.leave();
+    if (!wanted()) return finish(context, call.socket, 0, 0, EINTR), false;
+    names = look_ups.names_of(endpoint.address);
+    return true;
+}
+
 void connect_internet(NetworkCall& context, Connecting& call) {
     auto endpoint = endpoint_of(call.address, call.socket.kind, Role::destination);
     // Dissolving an association (AF_UNSPEC) reaches nobody. The kernel itself refuses an address that names
@@ -185,7 +204,8 @@ void connect_internet(NetworkCall& context, Connecting& call) {
     // A socket of the room reaches nothing that would have to be judged.
     if (look_ups != nullptr && !stream && look_ups->holds(call.socket.fd.get()))
         return connect_unchecked(context, call.socket, call.address);
-    const auto names = look_ups == nullptr ? nullptr : look_ups->names_of(endpoint->address);
+    auto names = look_ups == nullptr ? nullptr : look_ups->names_of(endpoint->address);
+    if (look_ups != nullptr && !look_up_again(context, call, *endpoint, names)) return;
     if (names) endpoint->names = *names;
     Subject subject;
     subject.operations = Operation::connect;

@@ -2,6 +2,7 @@
 #include "supervisor/names/look_ups.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -87,6 +88,9 @@ struct Bench : approval::QueueOwner {
         REQUIRE(queue.answer(open.question->id, open.question->key,
                              {.action = action, .scope = approval::Scope::once}) ==
                 QuestionQueue::Applied::yes);
+        run_loop();
+    }
+    void run_loop() {
         loop.restart();
         loop.run();
     }
@@ -207,4 +211,37 @@ TEST_CASE("every query gets an answer, however many wait for one name") {
     bench.answer(Action::allow);
     CHECK(bench.replies.size() == many);
     CHECK(bench.answers_with(Code::ok) == many - at_once);
+}
+
+TEST_CASE("a question that is withdrawn leaves nothing behind") {
+    Bench bench(Action::ask);
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(0);
+    REQUIRE(child > 0);
+    bench.asker.process = child;
+    CHECK_FALSE(bench.code_of(asked("a.example.org", type_a)));
+    CHECK_FALSE(bench.code_of(asked("a.example.org", type_aaaa)));
+    CHECK(bench.queue.questions().size() == 1);
+    REQUIRE(::waitpid(child, nullptr, 0) == child);
+    CHECK_FALSE(bench.queue.tick());
+    CHECK(bench.queue.questions().empty());
+    bench.run_loop();
+    CHECK(bench.answers_with(Code::failed) == 2);
+    // The same process number and name can ask anew, and are asked about.
+    CHECK_FALSE(bench.code_of(asked("a.example.org", type_a)));
+    CHECK(bench.queue.questions().size() == 1);
+    bench.answer(Action::deny);
+    CHECK(bench.answers_with(Code::no_such_name) == 1);
+}
+
+TEST_CASE("a question that could not be asked takes no later one with it") {
+    Bench bench(Action::ask);
+    bench.queue.open(false);
+    CHECK(bench.code_of(asked("a.example.org", type_a)) == Code::no_such_name);
+    bench.queue.open(true);
+    CHECK_FALSE(bench.code_of(asked("a.example.org", type_a)));
+    bench.run_loop();  // the first question's waiter goes only now
+    CHECK(bench.answers_with(Code::failed) == 0);
+    bench.answer(Action::deny);
+    CHECK(bench.answers_with(Code::no_such_name) == 2);
 }
