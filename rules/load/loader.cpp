@@ -21,7 +21,7 @@ public:
         : sources_(sources),
           context_(context),
           patterns_(context),
-          files_(context, patterns_, result_.diagnostics) {
+          files_(context, patterns_, result_.diagnostics, sources.profile_text) {
         if (context.tree != nullptr) expander_.emplace(*context.tree);
     }
 
@@ -38,6 +38,7 @@ private:
     void take_settings(const RuleFile& file, bool user_rules);
     void merge_rules();
     void check_ids();
+    void add_stated(const RuleFile& file, const ParsedException& exception);
     [[nodiscard]] std::optional<std::vector<Glob>> expanded_then(const Glob& glob, bool follow) const;
     [[nodiscard]] std::vector<Glob> expand_now(const Glob& glob, bool follow, std::vector<std::string>& kept,
                                                bool sources);
@@ -149,6 +150,17 @@ void Loading::check_ids() {
     }
 }
 
+/// A file narrows only what it extends: another file of the same run keeps its rules whole.
+void Loading::add_stated(const RuleFile& file, const ParsedException& exception) {
+    const Source at{file.label, exception.line, exception.column};
+    const auto rule = std::ranges::find(rules_, exception.rule, &Rule::id);
+    if (rule == rules_.end() || rule->built_in || !file.rests_on(rule->source.file))
+        return error(at, "no file that this one extends has a rule " + in_quotes(exception.rule));
+    if (const Expected<void> added = add_exception(rules_, exception.rule, exception.pattern, patterns_);
+        !added)
+        error(at, added.error().text);
+}
+
 void Loading::merge_rules() {
     std::size_t count = 0;
     for (const auto& file : files_.all()) count += file->parsed.rules.size();
@@ -165,6 +177,8 @@ void Loading::merge_rules() {
     }
     rules_.insert(rules_.end(), sources_.option_rules.begin(), sources_.option_rules.end());
     expands.resize(rules_.size(), Expand::no);
+    for (const auto& file : files_.all())
+        for (const ParsedException& one : file->parsed.exceptions) add_stated(*file, one);
     for (const auto& [id, pattern] : sources_.exceptions) {
         if (const Expected<void> added = add_exception(rules_, id, pattern, patterns_); !added)
             error({}, "--except " + id + '=' + pattern + ": " + added.error().text);

@@ -76,6 +76,9 @@ struct RuleSources {
     /// Makes the rules about the machine's own ways to look a name up. Called, and the rules added, only
     /// where look-ups are decided; may be empty.
     std::function<std::vector<Rule>()> name_services{};
+    /// Returns the text that replaces a shipped profile on this host; may be empty.
+    using ProfileText = std::function<std::optional<std::string>(const std::string& name)>;
+    ProfileText profile_text{};
 };
 
 struct LoadedRules {

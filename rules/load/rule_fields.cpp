@@ -7,9 +7,9 @@
 namespace callgate::rules {
 namespace {
 
-constexpr std::array<std::string_view, 10> file_keys{"$schema",     "version", "description", "extends",
-                                                     "default",     "sni",     "rules",       "limits",
-                                                     "environment", "examples"};
+constexpr std::array<std::string_view, 11> file_keys{"$schema", "version",     "description", "extends",
+                                                     "default", "sni",         "rules",       "exceptions",
+                                                     "limits",  "environment", "examples"};
 constexpr std::array<std::string_view, 19> rule_keys{
     "id",   "allow",   "ask",  "deny",   "kill",   "path",   "host",  "address",  "port", "protocol",
     "unix", "program", "argv", "expand", "except", "reason", "errno", "filtered", "tls"};

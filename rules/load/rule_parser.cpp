@@ -186,6 +186,17 @@ void parse_extends(const ParseState& state, const JsonValue& value, ParsedFile& 
     });
 }
 
+void parse_exceptions(const ParseState& state, const JsonValue& value, ParsedFile& file) {
+    if (!want_object(state, value, "an object such as {\"base.keys\": \"~/.ssh/config\"}")) return;
+    constexpr std::string_view what = "a pattern, or a list of them";
+    for (const JsonMember& member : value.members())
+        for_each_value(state, member.value, what, [&](const JsonValue& one) {
+            if (const std::optional<std::string_view> text = want_text(state, one, what))
+                file.exceptions.push_back(
+                    {std::string(member.key), std::string(*text), one.line(), one.column()});
+        });
+}
+
 void parse_examples(const ParseState& state, const JsonValue& value, ParsedFile& file) {
     if (!want_object(state, value, "an object such as {\"allow\": [...], \"deny\": [...]}")) return;
     constexpr std::string_view what = "a line such as \"read ~/notes.txt\" or a list of them";
@@ -217,6 +228,7 @@ void parse_top(const ParseState& state, const JsonMember& member, ParsedFile& fi
     if (member.key == "extends") return parse_extends(state, value, file);
     if (member.key == "default") return parse_default(state, value, file);
     if (member.key == "sni") return parse_sni(state, value, file);
+    if (member.key == "exceptions") return parse_exceptions(state, value, file);
     if (member.key == "limits") return parse_limits(state, value, file.limits);
     if (member.key == "environment") return parse_environment(state, value, file.environment);
     if (member.key == "examples") return parse_examples(state, value, file);

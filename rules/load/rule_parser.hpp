@@ -34,6 +34,12 @@ struct ParsedExtend {
     int line = 0, column = 0;
 };
 
+/// An exception to a deny rule of a file that this one extends.
+struct ParsedException {
+    std::string rule, pattern;
+    int line = 0, column = 0;
+};
+
 struct ParsedExample {
     Action expected = Action::allow;
     std::string text;
@@ -46,6 +52,7 @@ struct ParsedFile {
     std::string description;
     std::vector<ParsedExtend> extends;
     std::vector<ParsedRule> rules;
+    std::vector<ParsedException> exceptions;
     Limits limits;
     Environment environment;
     std::vector<ParsedExample> examples;

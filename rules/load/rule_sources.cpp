@@ -43,6 +43,16 @@ void merge_environment(const Environment& from, Environment& into) {
 
 }  // namespace
 
+bool RuleFile::rests_on(std::string_view other) const {
+    std::vector<const RuleFile*> reached = extends;  // each once: files may extend each other's extended ones
+    for (std::size_t at = 0; at < reached.size(); ++at) {
+        if (reached[at]->label == other) return true;
+        for (const RuleFile* next : reached[at]->extends)
+            if (std::ranges::find(reached, next) == reached.end()) reached.push_back(next);
+    }
+    return false;
+}
+
 void RuleFiles::error(const Source& at, std::string message) {
     diagnostics_.push_back({Diagnostic::Severity::error, at, std::move(message)});
 }
@@ -59,6 +69,9 @@ std::optional<RuleFiles::Found> RuleFiles::find_file(const std::string& path, co
 }
 
 std::optional<RuleFiles::Found> RuleFiles::find_profile(const std::string& name, const Source& asked) {
+    if (profile_text_)
+        if (std::optional<std::string> text = profile_text_(name))
+            return Found{"profile " + name, "profile " + name, std::nullopt, std::move(*text)};
     if (const ShippedProfile* profile = find_shipped_profile(name))
         return Found{"profile " + name, "profile " + name, std::nullopt, profile};
     const std::vector<std::string_view> names = shipped_names();

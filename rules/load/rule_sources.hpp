@@ -19,6 +19,8 @@ struct RuleFile {
     std::optional<std::string> directory;  // of the file; nothing if it has none
     ParsedFile parsed;
     std::vector<const RuleFile*> extends;
+    /// Whether this file extends the one with that label, directly or through others.
+    [[nodiscard]] bool rests_on(std::string_view other) const;
     /// The file's own default, else the strictest of what it extends.
     std::optional<Action> fallback;
     bool sni = false;  // the file says so, or one that it extends
@@ -28,8 +30,9 @@ struct RuleFile {
 
 class RuleFiles {
 public:
-    RuleFiles(const LoadContext& context, PatternMaker& patterns, std::vector<Diagnostic>& diagnostics)
-        : context_(context), patterns_(patterns), diagnostics_(diagnostics) {}
+    RuleFiles(const LoadContext& context, PatternMaker& patterns, std::vector<Diagnostic>& diagnostics,
+              const RuleSources::ProfileText& profile_text)
+        : context_(context), patterns_(patterns), diagnostics_(diagnostics), profile_text_(profile_text) {}
 
     /// Adds a source that the user named. Null after an error, which becomes a diagnostic.
     const RuleFile* add(const RuleSources::File& part);
@@ -58,6 +61,7 @@ private:
     const LoadContext& context_;
     PatternMaker& patterns_;
     std::vector<Diagnostic>& diagnostics_;
+    const RuleSources::ProfileText& profile_text_;
     std::vector<std::unique_ptr<RuleFile>> files_;
     std::map<std::string, const RuleFile*> known_;
     std::vector<std::pair<std::string, std::string>> open_;  // key and label, outermost first

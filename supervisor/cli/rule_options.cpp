@@ -38,6 +38,16 @@ RegistrySources host_registries(const rules::LoadContext& context) {
             }};
 }
 
+/// A `+net` profile with the registries that the user's own settings name; nothing where they name none.
+std::optional<std::string> profile_on_this_host(const std::string& name, const rules::LoadContext& context) {
+    const rules::ShippedProfile* const shipped = rules::find_shipped_profile(name);
+    if (shipped == nullptr || !name.ends_with(net_suffix)) return std::nullopt;
+    const Registries own = configured_registries(
+        std::string_view(name).substr(0, name.size() - net_suffix.size()), host_registries(context));
+    if (own.hosts.empty() && own.variables.empty() && !own.replace) return std::nullopt;
+    return with_registries(shipped->json, own);
+}
+
 void add_profile(RuleChoice& choice, const std::string& name, const rules::LoadContext& context) {
     std::vector<std::string_view> known;
     for (const rules::ShippedProfile& profile : rules::shipped_profiles()) known.push_back(profile.name);
@@ -50,16 +60,6 @@ void add_profile(RuleChoice& choice, const std::string& name, const rules::LoadC
         throw Failure("unknown profile " + name + (near.empty() ? "; callgate profiles lists them" : near));
     }
     choice.profiles.push_back(name);
-    const rules::ShippedProfile* const shipped = rules::find_shipped_profile(name);
-    if (shipped != nullptr && name.ends_with(net_suffix)) {
-        const Registries own = configured_registries(
-            std::string_view(name).substr(0, name.size() - net_suffix.size()), host_registries(context));
-        if (!own.hosts.empty() || !own.variables.empty() || own.replace) {
-            choice.sources.parts.emplace_back(
-                rules::RuleSources::Text{with_registries(shipped->json, own), "profile " + name});
-            return;
-        }
-    }
     choice.sources.parts.emplace_back(rules::RuleSources::Profile{name});
 }
 
@@ -254,6 +254,9 @@ CompiledRules compile_rules(const Arguments& arguments, const Places& places,
     const rules::RecordMode record = read_record_mode(arguments);
     CompiledRules compiled;
     compiled.choice = read_rule_options(arguments, context);
+    compiled.choice.sources.profile_text = [&context](const std::string& name) {
+        return profile_on_this_host(name, context);
+    };
     load_with_built_in(compiled, places, context, options);
     say_diagnostics(compiled.loaded, options.warnings);
     if (compiled.loaded.snapshot.links) compiled.loaded.snapshot.links->merge(compiled.choice.links);
@@ -261,6 +264,7 @@ CompiledRules compile_rules(const Arguments& arguments, const Places& places,
                                                               .record = record,
                                                               .tree = context.tree,
                                                               .reasons = options.reasons});
+    compiled.choice.sources.profile_text = nullptr;  // `context` ends before the choice does
     return compiled;
 }
 

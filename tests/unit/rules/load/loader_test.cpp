@@ -232,6 +232,39 @@ TEST_CASE("options add rules and exceptions; a wrong rule name is an error with 
     CHECK(error_of("net", "*.example.org") == "");
 }
 
+TEST_CASE("a file narrows the deny rules of what it extends, and of nothing else") {
+    TestMachine machine;
+    machine.rule_files["/r/base.json"] =
+        R"({"default":"allow","rules":[{"id":"keys","deny":"read","path":"/k/**"}]})";
+    machine.rule_files["/r/middle.json"] = R"({"extends":"base.json","rules":[]})";
+    machine.rule_files["/r/main.json"] =
+        R"({"extends":"middle.json","rules":[],"exceptions":{"keys":["/k/a","/k/b/**"]}})";
+    const LoadedRules loaded = load(files({"/r/main.json"}), machine.context());
+    REQUIRE_MESSAGE(loaded.rules, findings(loaded));
+    CHECK(decide(loaded, Operation::read, "/k/a") == Action::allow);
+    CHECK(decide(loaded, Operation::read, "/k/b/c") == Action::allow);
+    CHECK(decide(loaded, Operation::read, "/k/c") == Action::deny);
+
+    machine.rule_files["/r/other.json"] = R"({"rules":[],"exceptions":{"keys":"/k/c"}})";
+    const LoadedRules beside = load(files({"/r/main.json", "/r/other.json"}), machine.context());
+    CHECK_FALSE(beside.rules);
+    CHECK(has(findings(beside), "no file that this one extends has a rule \"keys\""));
+}
+
+TEST_CASE("a profile's text on this host replaces the shipped one, also where it is extended") {
+    TestMachine machine;
+    machine.rule_files["/r/main.json"] = R"({"extends":"node+net","rules":[]})";
+    RuleSources sources = files({"/r/main.json"});
+    sources.profile_text = [](const std::string& name) -> std::optional<std::string> {
+        if (name != "node+net") return std::nullopt;
+        return R"({"rules":[{"id":"own","allow":"read","path":"/own"}]})";
+    };
+    const LoadedRules loaded = load(sources, machine.context());
+    REQUIRE_MESSAGE(loaded.rules, findings(loaded));
+    CHECK(decide(loaded, Operation::read, "/own") == Action::allow);
+    CHECK(decide(loaded, Operation::read, "/etc/passwd") == Action::deny);
+}
+
 TEST_CASE("built-in rules have no exceptions and stand before all others") {
     TestMachine machine;
     machine.rule_files["/r/a.json"] =
