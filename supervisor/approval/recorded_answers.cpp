@@ -143,6 +143,7 @@ Found RecordedAnswers::answer(const RecordedRequest& record) {
 Found RecordedAnswers::grant(const RecordedRequest& record, Known& known, const Reply& reply) {
     Question& question = known.question;
     if (known.whole) {
+        question.own_zone = true;  // the list of public suffixes may have changed since
         question.directory = reply.scope == Scope::tree && record.object == question.subject.object.name;
         if (reply.scope == Scope::once || !question.offers(reply.scope))
             return contradiction(number_of("grant", record.grant) + " is wider than what was asked");

@@ -18,6 +18,7 @@
 #include "supervisor/approval/questions/question_queue.hpp"
 #include "supervisor/decide/ask.hpp"
 #include "supervisor/decide/observe.hpp"
+#include "supervisor/names/public_suffix.hpp"
 
 namespace callgate::names {
 
@@ -62,6 +63,18 @@ std::optional<rules::IpAddress> address_of_reverse(std::string_view name) {
     const auto parsed = rules::parse_address(text);
     if (!parsed) return std::nullopt;
     return *parsed;
+}
+
+/// The `*.suffix` by which the rule that allows a name names it; "" if it does so literally, or not at all.
+std::string suffix_of(const rules::Verdict& verdict, const std::string& name) {
+    std::string suffix;
+    if (verdict.rule == nullptr) return suffix;
+    for (const rules::HostPattern& host : verdict.rule->when.host) {
+        if (!host.matches(name)) continue;
+        if (!host.suffix) return "";
+        if (suffix.empty()) suffix = host.text;
+    }
+    return suffix;
 }
 
 /// Whether the machine has a route to it: connecting a UDP socket sends nothing.
@@ -183,44 +196,45 @@ void LookUps::decide(Waiting one) {
     conclude(one, std::move(decided));
 }
 
-/// Why a name is not asked outside though no rule denies it.
-std::optional<std::string> LookUps::refused_here(const std::string& name, const rules::Verdict& verdict) {
-    const bool named = verdict.action < Action::deny && named_by(verdict.rule, name);
-    if (local_name(name) && !named && check_enabled("local-names"))
-        return "a name of the local network, which no rule names";
-    if (!named || verdict.action != Action::allow) return std::nullopt;
-    const auto literal = std::ranges::any_of(verdict.rule->when.host, [&](const rules::HostPattern& host) {
-        return !host.suffix && host.text == name;
-    });
-    if (literal) return std::nullopt;
-    auto& names = names_of_suffix_[verdict.rule->id];
-    if (names.contains(name)) return std::nullopt;
+void LookUps::deny_here(Decided& decided, std::string reason) {
+    decided.verdict.action = Action::deny;
+    decided.verdict.decided_by = rules::DecidedBy::failure;
+    decided.verdict.rule = nullptr;
+    decided.verdict.error = ENOENT;
+    decided.reason = std::move(reason);
+    decided.granted.reset();
+}
+
+/// The names below a suffix can carry data to whoever serves them.
+void LookUps::count_name(Decided& decided, const std::string& name, const std::string& suffix) {
+    if (suffix.empty() || decided.verdict.action != Action::allow) return;
+    auto& names = names_of_suffix_[suffix];
+    if (names.contains(name)) return;
     if (names.size() >= max_names_of_suffix && check_enabled("names-of-suffix"))
-        return "more than " + std::to_string(max_names_of_suffix) + " names below one suffix in this run";
+        return deny_here(decided, "more than " + std::to_string(max_names_of_suffix) +
+                                      " names below one suffix in this run");
     names.insert(name);
-    return std::nullopt;
+    if (names.size() == many_names_of_suffix)
+        decided.reason = std::to_string(many_names_of_suffix) + " names below " + suffix +
+                         " were looked up in this run: names can carry data out";
 }
 
 LookUps::Decided LookUps::judge(const Waiting& one) {
     const std::string& name = one.query.name;
     Decided decided{.verdict = evaluate(name, one.asker)};
-    const auto deny = [&decided](std::string reason) {
-        decided.verdict.action = Action::deny;
-        decided.verdict.decided_by = rules::DecidedBy::failure;
-        decided.verdict.rule = nullptr;
-        decided.verdict.error = ENOENT;
-        decided.reason = std::move(reason);
-    };
     if (decided.verdict.action >= Action::deny) return decided;
     if (!one.query.host_name || name.size() > 253) {
-        deny("not the name of a host");
+        deny_here(decided, "not the name of a host");
         return decided;
     }
-    if (auto refused = refused_here(name, decided.verdict)) {
-        deny(std::move(*refused));
+    if (local_name(name) && !named_by(decided.verdict.rule, name) && check_enabled("local-names")) {
+        deny_here(decided, "a name of the local network, which no rule names");
         return decided;
     }
-    if (decided.verdict.action != Action::ask) return decided;
+    if (decided.verdict.action != Action::ask) {
+        count_name(decided, name, suffix_of(decided.verdict, name));
+        return decided;
+    }
     if (const auto earlier = answered(one.asker, {name})) {
         decided.verdict.action = earlier->action;
         decided.verdict.decided_by = earlier->by;
@@ -240,6 +254,7 @@ LookUps::Decided LookUps::judge(const Waiting& one) {
         decided.verdict.action = granted->action;
         decided.verdict.decided_by = granted->by;
         decided.granted = std::move(asked);
+        count_name(decided, name, granted->tree);
     }
     return decided;
 }
@@ -256,6 +271,8 @@ void LookUps::ask(Waiting one, rules::Verdict verdict) {
     question.rule = verdict.rule_name();
     question.reason = verdict.reason();
     question.home = needs_.home;
+    if (const std::size_t dot = one.query.name.find('.'); dot != std::string::npos)
+        question.own_zone = !public_suffix(std::string_view(one.query.name).substr(dot + 1));
     question.process = one.asker.process;
     question.start_time = one.asker.start_time;
     calls::describe_process(needs_, question, one.asker.process, one.asker.parent);

@@ -37,8 +37,8 @@ struct OnceAnswered {
 
 class LookUps {
 public:
-    /// Names below one `*.suffix` that a run may look up.
-    static constexpr std::size_t max_names_of_suffix = 2000;
+    /// Names below one `*.suffix` that a run may look up, and so many that it is worth a warning.
+    static constexpr std::size_t max_names_of_suffix = 2000, many_names_of_suffix = 200;
 
     /// All arguments outlive it.
     LookUps(boost::asio::io_context& loop, calls::DecideNeeds& needs, Bindings& bindings);
@@ -112,8 +112,8 @@ private:
     void decide(Waiting one);
     void conclude(const Waiting& one, Decided decided);
     [[nodiscard]] Decided judge(const Waiting& one);
-    [[nodiscard]] std::optional<std::string> refused_here(const std::string& name,
-                                                          const rules::Verdict& verdict);
+    static void deny_here(Decided& decided, std::string reason);
+    void count_name(Decided& decided, const std::string& name, const std::string& suffix);
     void ask(Waiting one, rules::Verdict verdict);
     void answered(const Key& key, const approval::Approval& approval);
     void withdrawn(const Key& key, std::uint64_t number);
@@ -138,7 +138,7 @@ private:
     std::map<Key, Asking> asking_;
     std::uint64_t last_asking_ = 0;
     std::map<std::pair<std::string, std::uint16_t>, Known> known_;
-    std::map<std::string, std::set<std::string>, std::less<>> names_of_suffix_;  // by the rule
+    std::map<std::string, std::set<std::string>, std::less<>> names_of_suffix_;  // by "*.suffix"
     std::size_t turn_ = 0;                                                       // rotates answers
     std::shared_ptr<int> alive_ = std::make_shared<int>();
     mutable std::mutex lock_;

@@ -79,7 +79,9 @@ struct RunReport::State {
     std::unordered_map<std::string, std::size_t> index;
     std::uint64_t unkept = 0, unkept_would = 0;  // calls of denials beyond the bound
     ObservedSummary observed;
+    std::vector<std::string> warnings;  // about look-ups that were allowed
 
+    void warn(std::string_view text);
     void keep(const audit::Decision& decision);
     [[nodiscard]] std::string denials_text(const RunFacts& facts, bool hints) const;
 };
@@ -112,6 +114,11 @@ void RunReport::State::keep(const audit::Decision& decision) {
                        .count = 1});
 }
 
+void RunReport::State::warn(std::string_view text) {
+    const std::lock_guard guard(lock);
+    if (warnings.size() < max_lines) warnings.push_back("callgate: " + terminal_safe(text) + '\n');
+}
+
 RunReport::RunReport() : state_(std::make_unique<State>()) {}
 RunReport::~RunReport() = default;
 
@@ -124,6 +131,8 @@ void RunReport::note(const audit::Decision& decision) {
     const rules::Action action = decision.verdict.action;
     if (action == rules::Action::allow || decision.mechanism == audit::Mechanism::filtered) {
         state.allow.fetch_add(1, std::memory_order_relaxed);
+        if (!decision.reason.empty() && std::holds_alternative<rules::HostName>(decision.object))
+            state.warn(decision.reason);
         return;
     }
     const bool refused = audit::refused(decision);
@@ -204,6 +213,10 @@ std::string RunReport::footer(const RunFacts& facts, const RunOutcome& outcome, 
     }
     if (facts.mode == Mode::audit) text += observed_text(facts, would, hints);
     if (state_->refusals != nullptr) text += refusals_text(state_->refusals->all(), outcome);
+    {
+        const std::lock_guard guard(state_->lock);
+        for (const std::string& line : state_->warnings) text += line;
+    }
     if (outcome.ended_background > 0) {
         text += "callgate: ended " + std::to_string(outcome.ended_background) +
                 (outcome.ended_background == 1 ? " process" : " processes") +

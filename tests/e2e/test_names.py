@@ -384,7 +384,7 @@ def test_a_question_is_asked_once_at_the_look_up(box, world):
     run = Asked(box, ["bash", "-c", script], rules(default="ask"), ())
     asked = run.ask()
     assert asked["object"]["kind"] == "name" and asked["object"]["name"] == "www.example.org", asked
-    assert asked["process"]["program"].endswith("/curl") and asked["scopes"] == ["once", "object"]
+    assert asked["process"]["program"].endswith("/curl") and asked["scopes"] == ["once", "object", "tree"] and asked["tree"] == "*.example.org"
     assert world.seen() == []
     run.decide(asked, "allow", "once")
     second = run.ask()
@@ -403,6 +403,19 @@ def test_an_answer_for_the_run_is_one_for_connects_too(box, roomy):
     run.decide(run.ask(), "allow", "object")
     done = run.end()
     assert done.out == b"reached\n" * 3, done.describe()
+
+
+def test_an_answer_for_the_names_below_a_zone(box, roomy):
+    enter(box, roomy)
+    script = "; ".join(f"curl -sS -m 30 {fetch(name)}" for name in ("www.example.org", "api.example.org", "four.example.org", "evil.example.com"))
+    run = Asked(box, ["bash", "-c", script], rules(default="ask"), ())
+    run.decide(run.ask(), "allow", "tree")
+    other = run.ask()
+    assert other["object"]["name"] == "evil.example.com" and other["tree"] == "*.example.com", other
+    run.decide(other, "deny", "tree")
+    done = run.end()
+    assert done.out == b"reached\n" * 3, done.describe()
+    assert roomy.names() == {"www.example.org", "api.example.org", "four.example.org"}
 
 
 def test_the_machines_own_services_are_not_asked(box, roomy):
@@ -445,6 +458,9 @@ def test_names_below_one_suffix_are_limited(box, roomy):
     done = box.run([PYTHON, "-c", script], rules(), options=ALLOWED, timeout=300)
     assert done.text == "2100\n" and len(roomy.names()) == 2000, done.describe()
     assert "more than 2000 names below one suffix" in done.errors, done.describe()
+    warning = "200 names below *.files.example.net were looked up in this run: names can carry data out"
+    assert f"callgate: {warning}\n" in done.errors, done.describe()
+    assert [one["dns"]["question"]["name"] for one in done.audit if one["callgate"].get("reason") == warning] == ["n199.files.example.net"]
 
 
 def test_a_run_without_names_makes_no_socket(box, roomy):

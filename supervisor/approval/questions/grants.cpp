@@ -11,6 +11,11 @@ bool within(std::string_view path, std::string_view directory) {
            (path.size() > directory.size() && path.starts_with(directory) && path[directory.size()] == '/');
 }
 
+/// Whether the grant of a name, or of the names below a zone, is one for this name.
+bool names(const Grant& grant, const std::string& name) {
+    return rules::HostPattern{grant.subject.object.name, grant.scope == Scope::tree}.matches(name);
+}
+
 }  // namespace
 
 bool Grant::covers(const Subject& asked) const {
@@ -19,14 +24,18 @@ bool Grant::covers(const Subject& asked) const {
         !subject.second_operations.contains_all(asked.second_operations)) {
         return false;
     }
+    if (subject.object.kind == AskedObject::Kind::host) {
+        // A grant for the look-up of a name is one for connects to its addresses.
+        if (asked.object.kind == AskedObject::Kind::host) return names(*this, asked.object.name);
+        return asked.object.kind == AskedObject::Kind::internet &&
+               std::ranges::any_of(asked.object.names,
+                                   [this](const std::string& name) { return names(*this, name); });
+    }
     if (scope == Scope::tree) {
         return asked.object.kind == AskedObject::Kind::file &&
                within(asked.object.name, subject.object.name) &&
                (asked.second_path.empty() || within(asked.second_path, subject.object.name));
     }
-    // A grant for the look-up of a name is one for connects to its addresses.
-    if (subject.object.kind == AskedObject::Kind::host && asked.object.kind == AskedObject::Kind::internet)
-        return std::ranges::find(asked.object.names, subject.object.name) != asked.object.names.end();
     return asked.object == subject.object && asked.second_path == subject.second_path &&
            asked.arguments == subject.arguments;
 }

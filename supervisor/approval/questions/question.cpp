@@ -87,6 +87,7 @@ bool Question::offers(Scope scope) const {
     if (scope == Scope::once) return true;
     if (subject.program.empty() || subject.widens) return false;
     if (scope == Scope::object) return true;
+    if (subject.object.kind == AskedObject::Kind::host) return own_zone;
     if (subject.object.kind != AskedObject::Kind::file || operation == rules::Operation::execute)
         return false;
     const std::string tree = directory_of_tree();
@@ -96,6 +97,9 @@ bool Question::offers(Scope scope) const {
 }
 
 std::string Question::directory_of_tree() const {
+    if (subject.object.kind == AskedObject::Kind::host)
+        return '*' + subject.object.name.substr(
+                         std::min(subject.object.name.find('.'), subject.object.name.size()));
     if (directory) return subject.object.name;
     return std::string(parent_of(subject.object.name));
 }

@@ -21,8 +21,9 @@
 
 namespace callgate::approval {
 
-/// How far an answer reaches: one call; this object for the rest of the run; everything beneath its directory
-/// for the rest of the run. It never reaches further than the operations and the program that were shown.
+/// How far an answer reaches: one call; for the rest of the run this object; everything beneath its
+/// directory, or below the name's zone. It never reaches further than the operations and the program that
+/// were shown.
 enum class Scope : std::uint8_t { once, object, tree };
 [[nodiscard]] std::string_view name(Scope scope);
 [[nodiscard]] std::optional<Scope> parse_scope(std::string_view word);
@@ -76,6 +77,7 @@ struct Question {
     UniqueFd pin;
     bool directory = false;
     std::uint64_t size = 0;
+    bool own_zone = false;  // look-ups only: not everybody can have names beside this one
 
     pid_t process = 0;  // the first caller's
     std::uint64_t start_time = 0;
@@ -84,7 +86,7 @@ struct Question {
 
     /// Whether an answer can have this scope; `once` can always be given.
     [[nodiscard]] bool offers(Scope scope) const;
-    /// The directory of scope `tree`.
+    /// The directory of scope `tree`; of the look-up of a name "*.example.org".
     [[nodiscard]] std::string directory_of_tree() const;
     /// The user's home directory: neither it nor a directory above it is offered as a tree.
     std::string home;

@@ -42,7 +42,10 @@ std::optional<QuestionQueue::Granted> QuestionQueue::granted(const Subject& aske
     const std::lock_guard guard(lock_);
     const Grant* const grant = grants_.find(asked);
     if (grant == nullptr) return std::nullopt;
-    return Granted{grant->action, grant->number, grant->question};
+    return Granted{.action = grant->action,
+                   .grant = grant->number,
+                   .question = grant->question,
+                   .tree = grant->scope == Scope::tree ? grant->subject.object.name : ""};
 }
 
 bool QuestionQueue::while_granted(const Subject& asked, rules::Action action,

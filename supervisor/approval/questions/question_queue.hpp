@@ -86,6 +86,7 @@ public:
         rules::Action action;
         std::uint64_t grant, question;
         rules::DecidedBy by = rules::DecidedBy::grant;
+        std::string tree{};  // what scope `tree` reaches; else ""
     };
     [[nodiscard]] std::optional<Granted> granted(const Subject& asked);
     /// Records a use: calls `record` with the grant that decides now. Meanwhile no grant can be given or

@@ -83,10 +83,9 @@ struct Bench : approval::QueueOwner {
         for (const Message& one : replies) count += (one[3] & 15U) == static_cast<unsigned>(code) ? 1U : 0U;
         return count;
     }
-    void answer(Action action) {
+    void answer(Action action, approval::Scope scope = approval::Scope::once) {
         const auto open = queue.questions().at(0);
-        REQUIRE(queue.answer(open.question->id, open.question->key,
-                             {.action = action, .scope = approval::Scope::once}) ==
+        REQUIRE(queue.answer(open.question->id, open.question->key, {.action = action, .scope = scope}) ==
                 QuestionQueue::Applied::yes);
         run_loop();
     }
@@ -244,4 +243,57 @@ TEST_CASE("a question that could not be asked takes no later one with it") {
     CHECK(bench.answers_with(Code::failed) == 0);
     bench.answer(Action::deny);
     CHECK(bench.answers_with(Code::no_such_name) == 2);
+}
+
+TEST_CASE("the names below a zone are offered unless the zone is a public suffix") {
+    struct Expected {
+        std::string_view name;
+        bool offered;
+    };
+    for (const Expected& of : {Expected{"www.example.org", true},
+                               {"a.b.example.org", true},
+                               {"example.org", false},
+                               {"user.github.io", false},
+                               {"a.user.github.io", true},
+                               {"a.co.uk", false}}) {
+        Bench bench(Action::ask);
+        CHECK_FALSE(bench.code_of(asked(of.name, 65)));
+        CAPTURE(of.name);
+        CHECK(bench.queue.questions().at(0).question->offers(approval::Scope::tree) == of.offered);
+        bench.answer(Action::deny);
+    }
+}
+
+// Type 65 is answered here: no query goes out.
+TEST_CASE("names below one suffix are counted: many are worth a warning, more are denied") {
+    const auto count_up = [](Bench& bench, std::size_t begin, std::size_t end) {
+        std::size_t allowed = 0;
+        for (std::size_t count = begin; count < end; ++count)
+            allowed += bench.code_of(asked('n' + std::to_string(count) + ".example.org", 65)) == Code::ok;
+        return allowed;
+    };
+    constexpr std::size_t many = LookUps::many_names_of_suffix, most = LookUps::max_names_of_suffix;
+    rules::Rule rule = rules::tests::rule("wide", Action::allow, Operation::connect);
+    rule.when.host = {{"literal.example.org", false}, {"*.example.org", true}};
+    SUBCASE("of a rule") {
+        Bench bench(Action::deny, {rule});
+        CHECK(count_up(bench, 0, many - 1) == many - 1);
+        CHECK(bench.code_of(asked("literal.example.org", 65)) == Code::ok);
+        CHECK(count_up(bench, 0, many - 1) == many - 1);  // none of them is new
+        CHECK(bench.kept.count("names can carry data out") == 0);
+        CHECK(count_up(bench, many - 1, most + 5) == most - many + 1);
+        CHECK(bench.kept.count("200 names below *.example.org") == 1);
+        CHECK(bench.kept.count("more than 2000 names below one suffix") == 5);
+        CHECK(count_up(bench, 0, 5) == 5);
+    }
+    SUBCASE("of an answer") {
+        Bench bench(Action::ask);
+        CHECK_FALSE(bench.code_of(asked("www.example.org", 65)));
+        bench.answer(Action::allow, approval::Scope::tree);
+        CHECK(count_up(bench, 0, most + 5) == most);
+        CHECK(bench.kept.count("200 names below *.example.org") == 1);
+        CHECK_FALSE(bench.code_of(asked("www.example.net", 65)));
+        CHECK(bench.queue.questions().size() == 1);
+        bench.answer(Action::deny);
+    }
 }

@@ -146,6 +146,65 @@ TEST_CASE("a grant of a directory covers what lies beneath it, by components") {
     CHECK(bench.last_line() == "revoked 1");
 }
 
+TEST_CASE("the names below a name's zone are offered where not everybody can have one") {
+    Question question;
+    question.subject = Bench::subject("");
+    question.subject.object = AskedObject(rules::HostName{"www.example.org"});
+    CHECK(question.offers(Scope::object));
+    CHECK_FALSE(question.offers(Scope::tree));
+    question.own_zone = true;
+    CHECK(question.offers(Scope::tree));
+    CHECK(question.directory_of_tree() == "*.example.org");
+    question.subject.program = "";
+    CHECK_FALSE(question.offers(Scope::tree));
+}
+
+TEST_CASE("a grant of a name, or of the names below its zone, is one for look-ups and connects") {
+    Question question;
+    question.subject = Bench::subject("");
+    question.subject.object = AskedObject(rules::HostName{"www.example.org"});
+    question.own_zone = true;
+    const Grant one = grant_of(question, {.action = rules::Action::allow, .scope = Scope::object});
+    const Grant all = grant_of(question, {.action = rules::Action::allow, .scope = Scope::tree});
+    CHECK(one.text() == "look up www.example.org and connect to it");
+    CHECK(all.text() == "look up *.example.org and connect to it");
+    Subject asked = question.subject;
+    const auto covered = [&asked](const Grant& grant, const rules::Object& object) {
+        asked.object = AskedObject(object);
+        return grant.covers(asked);
+    };
+    const auto connect_to = [](const std::vector<std::string>& names) {
+        return rules::Endpoint{.address = {}, .port = 443, .names = names};
+    };
+    struct Expected {
+        std::string name;
+        bool by_one, by_all;
+    };
+    for (const Expected& of : {Expected{"www.example.org", true, true},
+                               {"api.example.org", false, true},
+                               {"a.b.example.org", false, true},
+                               {"example.org", false, false},
+                               {"evilexample.org", false, false},
+                               {"www.example.org.evil.test", false, false},
+                               {"*.example.org.test", false, false},
+                               {"", false, false}}) {
+        CAPTURE(of.name);
+        CHECK(covered(one, rules::HostName{of.name}) == of.by_one);
+        CHECK(covered(all, rules::HostName{of.name}) == of.by_all);
+        const std::vector<std::string> names{"other.test", of.name};
+        CHECK(covered(one, connect_to(names)) == of.by_one);
+        CHECK(covered(all, connect_to(names)) == of.by_all);
+    }
+    CHECK_FALSE(covered(all, connect_to({})));
+    CHECK_FALSE(covered(all, rules::FileObject{"/a.example.org"}));
+    CHECK_FALSE(covered(all, rules::UnixObject{"www.example.org", rules::UnixType::stream}));
+    CHECK_FALSE(all.touches("/a.example.org"));
+    CHECK_FALSE(covered(grant_of(question, {.scope = Scope::tree}), rules::FileObject{"/"}));
+    asked = question.subject;
+    asked.program = "/usr/bin/other";
+    CHECK_FALSE(all.covers(asked));
+}
+
 TEST_CASE("a denying grant comes before an allowing one") {
     Bench bench;
     CHECK(bench.ask("/home/u/p/x") == Admission::parked);
