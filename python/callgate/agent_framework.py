@@ -9,7 +9,7 @@ from typing import Any
 from agent_framework import FunctionTool, tool
 from agent_framework_tools.shell import ShellResult
 
-from .adapter import choose, told
+from .adapter import choose, whole
 from .sandbox import Sandbox
 
 __all__ = ["CallgateShellExecutor"]
@@ -43,7 +43,8 @@ class CallgateShellExecutor:
 
     async def run(self, command: str, *, timeout: float | None = None) -> ShellResult:
         result = await self.sandbox.arun(command, timeout=timeout)
-        return ShellResult(stdout=result.text, stderr=told(result), exit_code=result.exit_code, duration_ms=result.duration_ms,
+        errors = whole(result, result.error_text, self.sandbox.max_output)
+        return ShellResult(stdout=result.text, stderr=errors, exit_code=result.exit_code, duration_ms=result.duration_ms,
                            truncated=result.truncated, timed_out=result.timed_out)
 
     def as_function(self, *, name: str = "run_shell", description: str | None = None) -> FunctionTool:

@@ -23,11 +23,10 @@ from typing_extensions import Self
 
 from . import autogen_files as files
 from . import policy
-from .adapter import choose, merged
+from .adapter import MOST, Told, choose, merged
 from .autogen_files import PROMPT, SUPPORTED, BlockFile, CommandLineCodeResult, Config
 from .code import interpreter_places
 from .held import HeldDirectory
-from .result import with_hint
 from .sandbox import Sandbox
 
 __all__ = ["CallgateCommandLineCodeExecutor", "CommandLineCodeResult"]
@@ -81,28 +80,28 @@ class CallgateCommandLineCodeExecutor(CodeExecutor, Component[Config]):
         return await self._execute(code_blocks, cancellation_token)
 
     async def _execute(self, blocks: list[CodeBlock], token: CancellationToken) -> CommandLineCodeResult:
-        output, status, written = "", 0, list[BlockFile]()
+        told, status, written = Told(self._sandbox.max_output), 0, list[BlockFile]()
+        late = ""
         with HeldDirectory(self._root()) as place:
             for block in blocks:
                 try:
                     file = files.block_file(block, place.path)
                 except LookupError as unknown:
-                    status, output = 1, f"{output}\nunknown language {unknown.args[0]}"
+                    status, late = 1, f"\nunknown language {unknown.args[0]}"
                     break
                 except ValueError:
                     return CommandLineCodeResult(1, "Filename is not in the workspace", None)
-                status, told = await self._write(file, place, token)
+                status, late = await self._write(file, place, token, told)
                 if status == 0:
                     written.append(file)
                     program = [self._python()] if file.program == "python" else [file.program, *file.options]
-                    status, told = await self._run([*program, str(file.path)], token)
-                output += told
+                    status, late = await self._run([*program, str(file.path)], token, told)
                 if status != 0:
                     break
             if self.cleanup_temp_files:
                 for file in written:
                     await self._remove(file, place)
-        return CommandLineCodeResult(status, output, str(written[0].path) if written else None)
+        return CommandLineCodeResult(status, told.text(late), str(written[0].path) if written else None)
 
     def _root(self) -> Path:
         """The work directory, resolved once: later a run may have put a link in its place."""
@@ -110,18 +109,19 @@ class CallgateCommandLineCodeExecutor(CodeExecutor, Component[Config]):
             self._resolved = self.work_dir.resolve()
         return self._resolved
 
-    async def _write(self, file: BlockFile, place: HeldDirectory, token: CancellationToken) -> tuple[int, str]:
+    async def _write(self, file: BlockFile, place: HeldDirectory, token: CancellationToken, told: Told) -> tuple[int, str]:
         """As `_run`. A name that the model chose is written under the rules: an earlier block may have left a link there."""
         if file.chosen:
-            return await self._run(["sh", "-c", WRITE, "sh", str(file.path)], token, file.code.encode())
+            return await self._run(["sh", "-c", WRITE, "sh", str(file.path)], token, told, file.code.encode())
         place.write(file.path.name, file.code)
         return 0, ""
 
     async def _remove(self, file: BlockFile, place: HeldDirectory) -> None:
         why = ""
         if file.chosen:
-            status, told = await self._run(["rm", "-f", "--", str(file.path)], CancellationToken())
-            why = told.strip() if status != 0 else ""
+            told = Told(MOST)
+            status, _ = await self._run(["rm", "-f", "--", str(file.path)], CancellationToken(), told)
+            why = told.text().strip() if status != 0 else ""
         else:
             try:
                 place.unlink(file.path.name)
@@ -130,8 +130,8 @@ class CallgateCommandLineCodeExecutor(CodeExecutor, Component[Config]):
         if why:
             logging.error(f"Failed to delete temporary file {file.path}: {why}")
 
-    async def _run(self, command: list[str], token: CancellationToken, input: bytes | None = None) -> tuple[int, str]:
-        """Exit status and output: stderr, then stdout, then what was denied."""
+    async def _run(self, command: list[str], token: CancellationToken, told: Told, input: bytes | None = None) -> tuple[int, str]:
+        """Exit status, and what the framework says last of a run that was ended. `told` gets stderr, then stdout."""
         env = None
         if self._venv is not None:
             env = {"PATH": f"{os.path.abspath(self._venv.bin_path)}{os.pathsep}{os.environ['PATH']}"}
@@ -145,8 +145,8 @@ class CallgateCommandLineCodeExecutor(CodeExecutor, Component[Config]):
             if not token.is_cancelled():
                 raise  # this task itself was cancelled, not the code alone
             return 125, "\nCancelled"
-        text = with_hint(result.error_text + result.text, result.hint())
-        return (124, f"{text}\nTimeout") if result.timed_out else (result.exit_code, text)
+        told.add(result)
+        return (124, "\nTimeout") if result.timed_out else (result.exit_code, "")
 
     def _python(self) -> str:
         return os.path.abspath(self._venv.env_exe) if self._venv is not None else sys.executable
@@ -158,10 +158,11 @@ class CallgateCommandLineCodeExecutor(CodeExecutor, Component[Config]):
             place.write(f"{self.functions_module}.py", content)
         if packages := files.packages_of(self._functions):
             logging.info("Ensuring packages are installed in executor.")
-            status, told = await self._run([self._python(), "-m", "pip", "install", *packages], token)
+            told = Told(MOST)
+            status, _ = await self._run([self._python(), "-m", "pip", "install", *packages], token, told)
             if status != 0:
                 known = {124: "Pip install timed out", 125: "Pip install was cancelled"}
-                raise ValueError(known.get(status, f"Pip install failed. {told}"))
+                raise ValueError(known.get(status, f"Pip install failed. {told.text()}"))
         result = await self._execute([CodeBlock(content, "python")], token)
         if result.exit_code != 0:
             raise ValueError(f"Functions failed to load: {result.output}")

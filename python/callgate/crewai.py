@@ -11,11 +11,12 @@ from crewai.tools import BaseTool
 from pydantic import BaseModel, Field, PrivateAttr
 
 from . import policy
-from .adapter import choose, merged
-from .result import Result
+from .adapter import choose, lateness, merged, shares
+from .result import CUT, Result, hint
 from .sandbox import Sandbox
 
 __all__ = ["CallgateExecTool", "CallgatePythonTool"]
+RESERVE = 10_000  # bytes for all but the two outputs. A model reads the whole as Python prints it
 
 
 class ExecWords(BaseModel):
@@ -53,10 +54,13 @@ class _CallgateTool(BaseTool):
     def _told(self, result: Result, timeout: float | None) -> dict[str, Any]:
         error = None
         if result.timed_out:
-            error = f"timed out after {self._seconds(timeout):g} seconds; everything that it had started was ended"
-        told: dict[str, Any] = {"exit_code": result.exit_code, "stdout": result.text, "stderr": result.error_text, "error": error}
-        if hint := result.hint():
-            told["hint"] = hint
+            error = f"it {lateness(result, self._seconds(timeout))}; everything that it had started was ended"
+        denials, more = result.told()
+        output, errors, cut = shares(result.text, result.error_text, self._sandbox.max_output - RESERVE,
+                                     lambda text: len(repr(text).encode("utf-8", "replace")))
+        told: dict[str, Any] = {"exit_code": result.exit_code, "stdout": output, "stderr": errors, "error": error}
+        if shown := hint(denials, [*more, CUT] if cut and CUT not in more else more):
+            told["hint"] = shown
         return told
 
 

@@ -2,6 +2,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import functools
+import inspect
 import os
 import uuid
 from typing import Any
@@ -9,8 +12,8 @@ from typing import Any
 from deepagents.backends.protocol import ExecuteResponse, FileDownloadResponse, FileUploadResponse
 from deepagents.backends.sandbox import BaseSandbox
 
-from .adapter import choose
-from .result import Result, with_hint
+from .adapter import MOST, choose, whole
+from .result import CUT, Result
 from .sandbox import Sandbox
 
 __all__ = ["CallgateBackend"]
@@ -26,14 +29,38 @@ DOWNLOAD = """[ -d "$1" ] && exit 43
 cat -- "$1" 2>/dev/null || exit 42"""
 
 
+ENTIRE = 10 << 20  # bytes of a file tool's answer, which the framework bounds itself and then reads
+_entire: contextvars.ContextVar[bool] = contextvars.ContextVar("entire", default=False)
+
+
+def entire(tool: Any) -> Any:
+    """The framework's file tool. It parses what its command writes, so that is not cut for a model."""
+    @functools.wraps(tool)
+    def run(*words: Any, **named: Any) -> Any:
+        return contextvars.copy_context().run(lambda: (_entire.set(True), tool(*words, **named))[1])
+
+    @functools.wraps(tool)
+    async def arun(*words: Any, **named: Any) -> Any:
+        token = _entire.set(True)
+        try:
+            return await tool(*words, **named)
+        finally:
+            _entire.reset(token)
+    return arun if inspect.iscoroutinefunction(tool) else run
+
+
 class CallgateBackend(BaseSandbox):
-    """A directory of this machine. Takes the words of the Sandbox; `timeout` (default 120 s) is each command's."""
+    """A directory of this machine. Takes the words of the Sandbox; `timeout` (default 120 s) is each command's, and
+    `max_output_bytes` bounds the whole text that a model reads of it."""
+
+    ls, read, grep, glob = map(entire, (BaseSandbox.ls, BaseSandbox.read, BaseSandbox.grep, BaseSandbox.glob))
+    als, aread, agrep, aglob = map(entire, (BaseSandbox.als, BaseSandbox.aread, BaseSandbox.agrep, BaseSandbox.aglob))
 
     def __init__(self, root_dir: str | os.PathLike[str] | None = None, *, sandbox: Sandbox | None = None,
-                 timeout: int | None = 120, max_output_bytes: int = 10 << 20, **options: Any) -> None:
+                 timeout: int | None = 120, max_output_bytes: int = MOST, **options: Any) -> None:
         if timeout is not None and timeout <= 0:
             raise ValueError(f"timeout is {timeout}; expected more than 0 seconds")
-        chosen = choose(sandbox, {**options, "timeout": timeout})
+        chosen = choose(sandbox, {**options, "timeout": timeout, "max_output": max_output_bytes})
         self.sandbox = chosen.with_options(workdir=os.path.abspath(os.path.expanduser(root_dir or chosen.workdir)))
         self._files = self.sandbox.with_options(max_output=LARGEST)
         self._id, self._most = f"callgate-{uuid.uuid4().hex[:8]}", max_output_bytes
@@ -51,19 +78,18 @@ class CallgateBackend(BaseSandbox):
     def _checked(self, timeout: int | None) -> Sandbox:
         if timeout is not None and timeout < 0:
             raise ValueError(f"timeout is {timeout}; expected more than 0 seconds, or 0 for none")
-        return self.sandbox if timeout is None else self.sandbox.with_options(timeout=timeout or None)
+        chosen = self.sandbox if timeout is None else self.sandbox.with_options(timeout=timeout or None)
+        return chosen.with_options(max_output=ENTIRE) if _entire.get() else chosen
 
     def _response(self, result: Result, timeout: int | None) -> ExecuteResponse:
-        """stdout and stderr in their order, as the framework's file scripts want it; the hint last."""
-        raw = result.stdout
-        cut = result.truncated or len(raw) > self._most
-        text = raw[:self._most].decode("utf-8", "replace")
-        if cut:
-            text += f"\n\n... Output truncated at {self._most} bytes."
-        if result.timed_out:
-            limit = timeout or self.sandbox.timeout
-            text = f"{text}\nError: Command timed out after {limit} seconds; everything that it had started was ended."
-        return ExecuteResponse(output=with_hint(text, result.hint()), exit_code=result.exit_code, truncated=cut)
+        """stdout and stderr in their order, as the framework's file scripts want it; the hint last. All of it together is
+        within the framework's own bound."""
+        late = ""
+        if result.outcome == "timeout":
+            late = f"\nError: Command timed out after {timeout or self.sandbox.timeout} seconds; everything that it had started was ended."
+        text = whole(result, result.text, (ENTIRE if _entire.get() else self._most) - len(late))
+        cut = result.truncated or CUT in text
+        return ExecuteResponse(output=text + late, exit_code=result.exit_code, truncated=cut)
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
         return [self._uploaded(path, self._files.run(["sh", "-c", UPLOAD, "sh", path], input=data)) if os.path.isabs(path)

@@ -1,6 +1,7 @@
 """Google ADK: `CallgateEnvironment` for agents that work in an environment, `CallgateCodeExecutor` for `LlmAgent(code_executor=…)`."""
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -11,14 +12,14 @@ from google.adk.code_executors.code_execution_utils import CodeExecutionInput, C
 from google.adk.environment import BaseEnvironment, ExecutionResult
 from pydantic import PrivateAttr
 
-from .adapter import choose, told
-from .result import with_hint
+from .adapter import apart, choose, told, whole
 from .sandbox import Sandbox
 
 __all__ = ["CallgateCodeExecutor", "CallgateEnvironment"]
 
 # Exit statuses by which the scripts tell what the interface has an exception for.
 MISSING, REFUSED = 41, 42
+LARGEST = 1 << 28  # bytes of a file that is read
 READ = f'[ -e "$1" ] || exit {MISSING}\ncat -- "$1" || exit {REFUSED}'
 WRITE = f'mkdir -p -- "$(dirname -- "$1")" && cat > "$1" || exit {REFUSED}'
 
@@ -55,15 +56,19 @@ class CallgateEnvironment(BaseEnvironment):
         self.is_initialized = False
 
     async def execute(self, command: str, *, timeout: float | None = None) -> ExecutionResult:
-        result = await self.sandbox.arun(command, timeout=timeout)
-        return ExecutionResult(exit_code=result.exit_code, stdout=result.text, stderr=told(result), timed_out=result.timed_out)
+        sandbox = self.sandbox
+        result = await sandbox.arun(command, timeout=timeout)
+        output, errors = apart(result, sandbox.max_output)
+        return ExecutionResult(exit_code=result.exit_code, stdout=output, stderr=errors, timed_out=result.timed_out)
 
     async def read_file(self, path: Path) -> bytes:
-        result = await self.sandbox.arun(["sh", "-c", READ, "sh", os.path.join(self.working_dir, path)])
+        result = await self.sandbox.with_options(max_output=LARGEST).arun(["sh", "-c", READ, "sh", os.path.join(self.working_dir, path)])
         if result.exit_code == MISSING:
             raise FileNotFoundError(str(path))
         if result.exit_code:
             raise PermissionError(told(result) or str(path))
+        if result.truncated:
+            raise OSError(errno.EFBIG, f"the file is larger than {LARGEST} bytes", str(path))
         return result.stdout
 
     async def write_file(self, path: Path, content: str | bytes) -> None:
@@ -88,12 +93,12 @@ class CallgateCodeExecutor(BaseCodeExecutor):
         self._sandbox = choose(sandbox, options)
 
     def execute_code(self, invocation_context: Any, code_execution_input: CodeExecutionInput) -> CodeExecutionResult:
+        most = self._sandbox.max_output
         result = self._sandbox.run_code("python", code_execution_input.code, timeout=self.timeout_seconds)
         if result.exit_code == 0:
-            text = with_hint(result.text, result.hint())
-            return CodeExecutionResult(stdout=text, stderr="", exit_code=0)
-        errors = told(result)
-        if result.timed_out:
-            limit = self.timeout_seconds or self._sandbox.timeout
-            errors = with_hint(errors, f"Code execution timed out after {limit} seconds.")
-        return CodeExecutionResult(stdout=result.text, stderr=errors or f"exit status {result.exit_code}", exit_code=result.exit_code)
+            return CodeExecutionResult(stdout=whole(result, result.text, most), stderr="", exit_code=0)
+        late = ""
+        if result.outcome == "timeout":
+            late = f"Code execution timed out after {self.timeout_seconds or self._sandbox.timeout} seconds."
+        output, errors = apart(result, most, late)
+        return CodeExecutionResult(stdout=output, stderr=errors or f"exit status {result.exit_code}", exit_code=result.exit_code)

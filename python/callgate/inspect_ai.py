@@ -21,7 +21,7 @@ from inspect_ai.util import (
     sandboxenv,
 )
 
-from .adapter import told
+from .adapter import lateness, told
 from .sandbox import Sandbox
 
 __all__ = ["CallgateSandboxEnvironment"]
@@ -70,7 +70,7 @@ class CallgateSandboxEnvironment(SandboxEnvironment):
         data = input.encode() if isinstance(input, str) else input
         result = await self.sandbox.with_options(max_output=limit).arun(cmd, input=data, cwd=cwd, env=env, timeout=timeout)
         if result.timed_out:
-            error = TimeoutError(f"command timed out after {timeout} seconds; it had written: {result.text[-2000:]}{told(result)[-2000:]}")
+            error = TimeoutError(f"command {lateness(result, timeout)}; it had written: {result.text[-2000:]}{told(result)[-2000:]}")
             error.truncated_output = result.text + told(result)  # type: ignore[attr-defined]
             raise error
         if result.outcome == "exec_failed" and result.exit_code == 126:

@@ -1,15 +1,13 @@
 """Reports denials as they happen, from the log on a pipe. A session's report would come too late for a model."""
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import select
 import threading
 from typing import Any
 
-from .result import Denial, hint
-
+from .result import Denial
 
 MOST_KEPT = 256  # kinds of denials
 
@@ -91,78 +89,3 @@ class LogReader:
             poller.poll()
             with self._lock:
                 more = self._read()
-
-
-class DenialReporter:
-    """A thread that passes a session's stdout on, and inserts a line for each new denial.
-
-    A denial is in the log before its command goes on, and the log is always read first. So the line about a denial comes
-    before the end of that command's output. The reporter owns the three descriptors.
-    """
-
-    def __init__(self, log: int, source: int, sink: int) -> None:
-        self.log, self.source, self.sink = log, source, sink
-        self.records, self.known, self.waiting = Records(), set[tuple[str, str]](), b""
-        self.fresh = True  # at the beginning of a line
-        os.set_blocking(log, False)
-        threading.Thread(target=self._work, name="callgate denials", daemon=True).start()
-
-    def _work(self) -> None:
-        poller = select.poll()
-        poller.register(self.log, select.POLLIN)
-        poller.register(self.source, select.POLLIN)
-        left = {self.log, self.source}
-        try:
-            while left:
-                ready = {descriptor for descriptor, _ in poller.poll()}
-                done = set()
-                if self.log in left and not self._listen():
-                    done.add(self.log)
-                if self.source in ready and not self._pass_on():
-                    done.add(self.source)
-                for one in done:
-                    poller.unregister(one)
-                left -= done
-        finally:
-            for one in (self.log, self.source, self.sink):
-                with contextlib.suppress(OSError):
-                    os.close(one)
-
-    def _listen(self) -> bool:
-        """Reads all of the log that is there; False at its end."""
-        try:
-            while piece := os.read(self.log, 1 << 16):
-                for denial in self.records.feed(piece):
-                    key = (denial.operation, denial.object)
-                    if key not in self.known and len(self.known) < MOST_KEPT:
-                        self.known.add(key)
-                        self.waiting += hint([denial]).encode() + b"\n"
-        except BlockingIOError:
-            return True
-        return False
-
-    def _pass_on(self) -> bool:
-        piece = os.read(self.source, 1 << 16)
-        if self.waiting and not self.fresh and piece:
-            line, newline, rest = piece.partition(b"\n")
-            if newline:
-                self._write(line + newline)
-                piece, self.fresh = rest, True
-        if self.waiting and (self.fresh or not piece):
-            self._write(self.waiting)
-            self.waiting = b""
-        self._write(piece)
-        if piece:
-            self.fresh = piece.endswith(b"\n")
-            return True
-        os.close(self.sink)  # the reader sees the end; the log is read to its own, else callgate would deny everything
-        self.sink = -1
-        return False
-
-    def _write(self, text: bytes) -> None:
-        view = memoryview(text)
-        try:
-            while view and self.sink >= 0:
-                view = view[os.write(self.sink, view):]
-        except OSError:  # the reader is gone
-            pass

@@ -8,9 +8,8 @@ from minisweagent.environments.local import LocalEnvironment
 from minisweagent.utils.serialize import recursive_merge
 from pydantic import BaseModel, ConfigDict
 
-from .adapter import choose
+from .adapter import choose, lateness, whole
 from .errors import CallgateError
-from .result import with_hint
 from .sandbox import Sandbox
 
 __all__ = ["CallgateEnvironment", "CallgateEnvironmentConfig"]
@@ -41,9 +40,9 @@ class CallgateEnvironment(LocalEnvironment):
             result = self.sandbox.run(["sh", "-c", action.get("command", "")], cwd=cwd or None, timeout=limit, merge_stderr=True)
         except CallgateError as error:
             return failed("", error, f"An error occurred while executing the command: {error}")
-        text = with_hint(result.text, result.hint())
+        text = whole(result, result.text, self.sandbox.max_output)
         if result.timed_out:
-            told = f"An error occurred while executing the command: it timed out after {limit} seconds"
+            told = f"An error occurred while executing the command: it {lateness(result, limit)}"
             return failed(text, TimeoutError(told), told, "TimeoutExpired")
         output = {"output": text, "returncode": result.exit_code, "exception_info": ""}
         self._check_finished(output)

@@ -22,9 +22,9 @@ from agents.sandbox.sandboxes.unix_local import UnixLocalSandboxClient, UnixLoca
 from agents.sandbox.session import SandboxSession
 from agents.sandbox.types import ExecResult, Permissions
 
-from .adapter import choose, told
+from .adapter import apart, choose, size, told
 from .openai_files import SupervisedFiles, archive
-from .sandbox import Sandbox
+from .sandbox import MOST_OUTPUT, Sandbox
 
 __all__ = ["CallgateSandboxClient", "CallgateSandboxSession", "CallgateShellExecutor"]
 
@@ -39,10 +39,13 @@ class CallgateShellExecutor:
         action = request.data.action
         timeout = action.timeout_ms / 1000 if action.timeout_ms else None
         output: list[ShellCommandOutput] = []
+        left = min(self.sandbox.max_output, action.max_output_length or self.sandbox.max_output)
         for command in action.commands:
             result = await self.sandbox.arun(command, timeout=timeout)
             outcome = ShellCallOutcome("timeout") if result.timed_out else ShellCallOutcome("exit", result.exit_code)
-            output.append(ShellCommandOutput(result.text, told(result), outcome, command))
+            text, errors = apart(result, left)
+            left -= size(text) + size(errors)
+            output.append(ShellCommandOutput(text, errors, outcome, command))
             if result.timed_out:
                 break
         return ShellResult(output, action.max_output_length)
@@ -107,7 +110,7 @@ class CallgateSandboxSession(UnixLocalSandboxSession):
         if result.timed_out:
             raise ExecTimeoutError(command=command, timeout_s=timeout,
                                    context={"stdout": result.text, "stderr": told(result)})
-        return ExecResult(stdout=result.stdout, stderr=told(result).encode() if result.denials else result.stderr,
+        return ExecResult(stdout=result.stdout, stderr=told(result).encode() if result.hint() else result.stderr,
                           exit_code=result.exit_code)
 
     def _confined_exec_command(self, *, command_parts: list[str], workspace_root: Path, env: Mapping[str, str]) -> list[str]:
@@ -150,7 +153,7 @@ class CallgateSandboxClient(UnixLocalSandboxClient):
         super().__init__(instrumentation=instrumentation, dependencies=dependencies,
                          inherit_host_environment=inherit_host_environment,
                          host_environment_allowlist=host_environment_allowlist)
-        self.sandbox = choose(sandbox, options)
+        self.sandbox = choose(sandbox, options, MOST_OUTPUT)
 
     def _supervised(self, made: SandboxSession) -> SandboxSession:
         """The framework makes its own class of session; ours takes its place before anything runs."""

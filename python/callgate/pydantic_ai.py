@@ -23,11 +23,11 @@ from pydantic_ai.workspaces import (
     WorkspaceUnavailableError,
 )
 
-from .adapter import choose, told
+from .adapter import choose, lateness, told
 from .detached import Background
 from .errors import CallgateError
 from .options import milliseconds
-from .sandbox import Sandbox
+from .sandbox import MOST_OUTPUT, Sandbox
 
 __all__ = ["CallgateSandbox", "CallgateWorkspaceBackend"]
 
@@ -36,7 +36,7 @@ class CallgateWorkspaceBackend(WorkspaceBackend, SupportsCommands):
     """A directory of this machine as workspace. Takes the words of the Sandbox."""
 
     def __init__(self, working_dir: str | Path | None = None, *, sandbox: Sandbox | None = None, **options: Any) -> None:
-        chosen = choose(sandbox, options)
+        chosen = choose(sandbox, options, MOST_OUTPUT)
         directory = os.path.abspath(os.path.expanduser(os.fspath(working_dir or chosen.workdir)))
         self._directory, self._resolved = directory, ""
         self._background = Background(chosen.with_options(workdir=directory))
@@ -67,7 +67,7 @@ class CallgateWorkspaceBackend(WorkspaceBackend, SupportsCommands):
             raise WorkspaceUnavailableError(str(error)) from error
         await self.working_dir()
         if result.timed_out:
-            raise WorkspaceTimeoutError(f"command timed out after {timeout:g}s; everything that it started was ended",
+            raise WorkspaceTimeoutError(f"command {lateness(result, timeout)}; everything that it started was ended",
                                         stdout=result.text, stderr=told(result))
         if result.truncated:
             limit = self._background.sandbox.max_output

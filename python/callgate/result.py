@@ -77,8 +77,12 @@ class Result:
     def hint(self) -> str:
         """A paragraph for a model about the denials, a limit that ended the run, and output that was dropped; "" if there
         are none. After a success it leaves out denials that the program was not told of."""
-        told = self.denials if self.exit_code != 0 else shown_to_program(self.denials)
-        return hint(told, [*ended_by(self.report), *([CUT] if self.truncated else [])])
+        return hint(*self.told())
+
+    def told(self) -> tuple[list[Denial], list[str]]:
+        """The denials and the sentences of the hint."""
+        denials = self.denials if self.exit_code != 0 else shown_to_program(self.denials)
+        return denials, [*ended_by(self.report), *([CUT] if self.truncated else [])]
 
 
 def visible(text: str) -> str:
@@ -111,7 +115,7 @@ def amount(name: str, limit: int) -> str:
         return f"{limit / 1000:g} s"
     if name == "processes":
         return str(limit)
-    shift, unit = next((one for one in UNITS if limit % (1 << one[0]) == 0))
+    shift, unit = next(one for one in UNITS if limit % (1 << one[0]) == 0)
     return f"{limit >> shift} {unit}"
 
 
@@ -143,7 +147,7 @@ def fitted(text: str, most: int, denials: list[Denial], more: Sequence[str] = ()
     whole = with_hint(text, hint(denials, more))
     if len(whole.encode("utf-8", "replace")) <= most:
         return whole
-    told = f"{hint(denials, more if CUT in more else [*more, CUT])}\n"
+    told = f"{hint(denials, more if CUT in more else [*more, CUT])}\n".encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
     room = max(0, most - len(told.encode("utf-8", "replace")) - 1)
     kept = text.encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
     return f"{kept}{chr(10) if kept else ''}{told}"

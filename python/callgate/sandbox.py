@@ -32,6 +32,7 @@ from .process import Process
 from .question import Channel, OnAsk
 from .result import Result
 
+MOST_OUTPUT = 10 << 20
 Command = Union[str, Sequence[str]]
 
 
@@ -58,7 +59,7 @@ class Sandbox:
                  connect: str | Sequence[str] = (), bind: str | Sequence[str] = (), deny: Paths = (),
                  env: Mapping[str, str] | None = None, keep_env: bool | str | Sequence[str] = (),
                  timeout: Seconds | None = None, memory: Amount | None = None, processes: int | None = None,
-                 max_output: int = 10 << 20, audit: None | bool | Path = None, ask: str = "never",
+                 max_output: int = MOST_OUTPUT, audit: None | bool | Path = None, ask: str = "never",
                  on_ask: OnAsk | None = None, background: str = "end", options: Sequence[str] = (),
                  binary: Path | None = None) -> None:
         self.given = Given(workdir, profile, rules, read, write, execute, connect, bind, deny, env, keep_env, memory,
@@ -171,7 +172,7 @@ class Sandbox:
 
     def session_line(self, command: Command, log: int, *, cwd: Path | None = None,
                      env: Mapping[str, str] | None = None) -> Line:
-        """For adapters that start a session themselves: its line, with the log on the descriptor `log` (see `DenialReporter`)."""
+        """For adapters that start a session themselves: its line, with the log on the descriptor `log`."""
         line = self._line(argv(command), [f"--audit=fd:{log}"], MemoryFiles(), cwd, env, None)
         line.arguments += ["--ask=never"] * bool(self.on_ask)
         return line

@@ -41,7 +41,7 @@ class CallgatePythonExecutor(RemotePythonExecutor):
 
     def send_tools(self, tools: dict[str, Any]) -> None:
         """As the framework's. What it runs is kept, so that a new process has the tools, too."""
-        self._recorded = recorded = []
+        self._recorded = recorded = list[str]()
         try:
             super().send_tools(tools)
         finally:

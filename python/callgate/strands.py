@@ -10,7 +10,7 @@ from typing import Any
 from strands.sandbox.posix_shell import PosixShellSandbox
 from strands.sandbox.types import ExecutionResult, StreamChunk
 
-from .adapter import choose, told
+from .adapter import choose, lateness, told
 from .result import Result
 from .sandbox import Sandbox
 
@@ -46,8 +46,8 @@ class CallgateSandbox(PosixShellSandbox):
         """A timeout is an error there; it carries what was written until then."""
         ended = ExecutionResult(exit_code=result.exit_code, stdout=result.text, stderr=told(result), output_files=[])
         if result.timed_out:
-            limit = timeout or self.sandbox.timeout
-            error = TimeoutError(f"command timed out after {limit:g} seconds; it had written: {result.text[-2000:]}{told(result)[-2000:]}")
+            late = lateness(result, timeout or self.sandbox.timeout)
+            error = TimeoutError(f"command {late}; it had written: {result.text[-2000:]}{told(result)[-2000:]}")
             error.result = ended  # type: ignore[attr-defined]
             raise error
         return ended

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from callgate import Sandbox
 
 PATIENCE = 40.0
 LONG = "1" in (os.environ.get("CALLGATE_SOAK"), os.environ.get("CALLGATE_LONG"))
@@ -33,6 +34,16 @@ class Seen:
     text: str
     timed_out: bool = False
     out: str | None = None  # stdout alone, where the interface keeps it apart
+
+
+# A word of the Sandbox, its value, a command that oversteps it, and what is told.
+LIMITS = {
+    "memory": ("memory", "200M", "exec python3 -c 'x = b\"x\" * (600 << 20)'", "more memory than it may (200 MiB)"),
+    "processes": ("processes", 20, "for n in $(seq 60); do sleep 600 & done; wait", "more processes and threads than it may (20)"),
+    "cpu": ("options", ["--cpu=2s"], "while :; do :; done", "more processor time than it may (2 s)"),
+    "disk": ("options", ["--disk=1M"], "head -c 40000000 /dev/zero > large; sleep 600", "more to the disk than it may (1 MiB)"),
+    "idle": ("options", ["--idle-timeout=2s"], "sleep 600", "used no processor time for too long (2 s)"),
+}
 
 
 def alive(word: str) -> list[int]:
@@ -258,6 +269,23 @@ class Questions:
             server.setblocking(False)
             with pytest.raises(BlockingIOError):
                 server.accept()
+
+    @pytest.mark.parametrize("limit", LIMITS)
+    def test_the_limit_that_ended_the_run_is_told(self, limit, monkeypatch):
+        """Every adapter makes its Sandbox from words: here one more is given. Twin: a command within the limit."""
+        word, value, command, told = LIMITS[limit]
+        monkeypatch.setitem(Sandbox.__init__.__kwdefaults__, word, value)
+        assert "callgate" not in self.now("echo 3").text
+        seen = self.now(command, PATIENCE)
+        assert told in seen.text and seen.text.count("[callgate] ") == 1, seen
+
+    def test_output_that_is_cut_is_said_to_be(self):
+        """Some interfaces have an error of their own for it."""
+        try:
+            text = self.now("yes | head -c 30000000", PATIENCE).text
+        except Exception as error:
+            text = str(error) if "exceeded" in type(error).__name__.lower() or "limit" in type(error).__name__.lower() else ""
+        assert "only its beginning stands here" in text or "limit" in text or "exceeded" in text, text[-300:]
 
     def test_nothing_is_added_where_nothing_was_denied(self):
         seen = self.now("echo 3")

@@ -11,11 +11,12 @@ import pytest
 from callgate.code import interpreter_places
 from callgate.deepagents import CallgateBackend
 from deepagents import create_deep_agent
+from deepagents.backends import LocalShellBackend
 from deepagents.backends.protocol import ExecuteResponse
 from examples import run_examples
 from langchain_scripted import Scripted
 from langchain_tests.integration_tests.sandboxes import SandboxIntegrationTests
-from questions import LONG, Questions, Seen
+from questions import LONG, Memory, Questions, Seen
 from scripted import Script
 
 # The framework's BaseSandbox itself fails these of its suite: glob gives full paths, and write replaces.
@@ -39,9 +40,10 @@ class Standard(SandboxIntegrationTests):
 
     @pytest.fixture(scope="class")
     def sandbox(self, place):
-        """The suite runs a program named `python`: that of this environment."""
+        """The suite runs a program named `python`: that of this environment. It wants more output than the framework's own
+        backend keeps."""
         path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
-        yield self.backend(place, env={"PATH": path}, execute=interpreter_places(sys.executable))
+        yield self.backend(place, env={"PATH": path}, execute=interpreter_places(sys.executable), max_output_bytes=10 << 20)
 
     @pytest.fixture(autouse=True)
     def known(self, request):
@@ -94,7 +96,23 @@ def test_bad_timeouts(workdir):
         CallgateBackend(workdir, timeout=0)
     with pytest.raises(ValueError, match="more than 0"):
         CallgateBackend(workdir).execute("true", timeout=-1)
-    assert CallgateBackend(workdir, max_output_bytes=1000).execute("yes | head -c 200000").truncated
+
+
+@pytest.mark.parametrize("end", ["", "; cat /etc/shadow", "; sleep 600"])
+def test_the_bound_is_the_frameworks_own_and_holds_with_all_notes(end, workdir):
+    """Control: the framework's own backend has the same bound. Twin: the file tools read more."""
+    command = f"yes xxxxxxxxx | head -c 200000{end}"
+    own = LocalShellBackend(workdir).execute("yes xxxxxxxxx | head -c 200000")
+    assert own.truncated and 100_000 <= len(own.output) < 100_200
+    with Memory() as memory:
+        result = CallgateBackend(workdir, timeout=3 if "sleep" in end else 60).execute(command)
+    text = result.output
+    assert result.truncated and 90_000 < len(text.encode()) <= 100_000 and "only its beginning" in text, text[-400:]
+    assert ("/etc/shadow" in text) == ("shadow" in end) and ("timed out after 3 seconds" in text) == ("sleep" in end)
+    assert memory.grown <= (64 << 20) + 2 * 100_000
+    assert len(CallgateBackend(workdir, max_output_bytes=1000).execute(command.replace("600", "0")).output.encode()) <= 1000
+    (workdir / "large").write_text("".join(f"line {n}\n" for n in range(40_000)))
+    assert len(CallgateBackend(workdir).read("large", limit=40_000).file_data["content"]) > 300_000
 
 
 def test_an_agent_meets_a_denial_and_recovers(workdir, tmp_path):

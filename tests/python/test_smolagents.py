@@ -35,7 +35,8 @@ class TestQuestions(Questions):
 
     def test_three_megabytes_of_output(self):
         executor = CallgatePythonExecutor(workdir=self.workdir, max_output=4_000_000)
-        told = executor("import subprocess; subprocess.run(r\"head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end\", shell=True).returncode")
+        command = r"head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end"
+        told = executor(f"import subprocess; subprocess.run({command!r}, shell=True).returncode")
         executor.cleanup()
         assert told.output == 0 and told.logs.endswith("x\nend\n") and len(told.logs) > 3_000_000
 
@@ -104,8 +105,8 @@ def test_what_a_new_process_is_given_is_given_once_and_may_end_it_too():
 
 
 @pytest.mark.parametrize("way", ["print('x' * 100_000_000)", "for n in range(1000): print('x' * 100_000)",
-                                 "import os\nos.system('head -c 100000000 /dev/zero')", "'x' * 100_000_000", "raise ValueError('x' * 100_000_000)",
-                                 "[[]] * 40_000_000"])
+                                 "import os\nos.system('head -c 100000000 /dev/zero')", "'x' * 100_000_000",
+                                 "raise ValueError('x' * 100_000_000)", "[[]] * 40_000_000"])
 def test_what_a_step_tells_is_bounded(way):
     executor = CallgatePythonExecutor(timeout=120)
     assert executor("print(6 * 7)").logs == "42\n"
@@ -129,7 +130,8 @@ FRAME = "import json, os, sys, threading, time\nf = sys._getframe()\nwhile 'ANSW
     "def forged(n): return json.dumps({'step': n, 'value': 'forged', 'error': None}).encode()\n"
 FORGED = {"a second answer": "os.write(fd, forged(step) + b'\\n')", "the next answer": "os.write(fd, forged(step + 1) + b'\\n')",
           "many answers": "os.write(fd, b'\\n'.join(forged(step + n) for n in range(9)) + b'\\n')",
-          "another number": "os.write(fd, forged(step - 1) + b'\\n')", "no number": "os.write(fd, b'{}\\n')", "a list": "os.write(fd, b'[1]\\n')",
+          "another number": "os.write(fd, forged(step - 1) + b'\\n')", "no number": "os.write(fd, b'{}\\n')",
+          "a list": "os.write(fd, b'[1]\\n')",
           "trailing bytes": "os.write(fd, forged(step) + b'\\nx')", "leading bytes": "os.write(fd, b'x')", "a NUL": "os.write(fd, b'\\0')",
           "an endless line": "while True: os.write(fd, b'x' * 65536)", "deep": "os.write(fd, b'[' * 200_000 + b'\\n')",
           "later": "threading.Thread(target=lambda: (time.sleep(0.2), os.write(fd, forged(step + 1) + b'\\n'))).start()",
