@@ -18,7 +18,7 @@ from . import binary as binaries
 from .errors import CallgateError, CallgateNotFound
 from .options import MemoryFiles
 from .question import Channel
-from .result import Denial, Result
+from .result import Result
 
 PIECE = 1 << 16
 LEFT_OVER = 1 << 20  # bytes that are still read from a pipe that outside processes hold open
@@ -202,12 +202,7 @@ class Exchange:
         report = read_report(bytes(self.kept["report"]))
         if self.late and exit_code < 0:
             exit_code, report = TIMED_OUT, {"outcome": "timeout"}
-        outcome = report.get("outcome", "")
-        result = Result(
-            exit_code=exit_code, signal=report.get("signal"), stdout=bytes(self.kept["stdout"]),
-            stderr=bytes(self.kept["stderr"]), timed_out=outcome in ("timeout", "idle_timeout"),
-            cancelled=outcome == "cancelled", truncated=self.truncated, duration_ms=report.get("duration_ms", 0),
-            outcome=outcome, denials=[Denial.from_report(one) for one in report.get("denials", [])], report=report)
+        result = Result.from_report(exit_code, report, bytes(self.kept["stdout"]), bytes(self.kept["stderr"]), self.truncated)
         raise_failure(self.line.binary, result, bytes(self.kept["stderr"] or self.kept["stdout"]))
         return result
 

@@ -10,9 +10,10 @@ from typing import Any
 from google.adk.code_executors.base_code_executor import BaseCodeExecutor
 from google.adk.code_executors.code_execution_utils import CodeExecutionInput, CodeExecutionResult
 from google.adk.environment import BaseEnvironment, ExecutionResult
-from pydantic import PrivateAttr
+from pydantic import Field, PrivateAttr
 
 from .adapter import apart, choose, told, whole
+from .result import MOST_NAMED, visible
 from .sandbox import Sandbox
 
 __all__ = ["CallgateCodeExecutor", "CallgateEnvironment"]
@@ -82,17 +83,27 @@ class CallgateCodeExecutor(BaseCodeExecutor):
     """Runs each block of Python by itself. Takes the words of the Sandbox beside the executor's own.
 
     The framework takes anything on stderr for a failure and has the model try again. So of a run that ended well, stderr
-    is left out, and the hint is in stdout.
+    is left out, and the hint is in stdout. Each block is a process of its own and has no files but those of the work
+    directory: `stateful`, `optimize_data_file` and input files are refused.
     """
+
+    stateful: bool = Field(default=False, frozen=True, exclude=True)
+    optimize_data_file: bool = Field(default=False, frozen=True, exclude=True)
 
     _sandbox: Sandbox = PrivateAttr()
 
     def __init__(self, sandbox: Sandbox | None = None, **options: Any) -> None:
         own = {name: options.pop(name) for name in list(options) if name in type(self).model_fields}
+        for name in ("stateful", "optimize_data_file"):
+            if own.get(name):
+                raise ValueError(f"{name}=True has no effect in CallgateCodeExecutor; leave it out")
         super().__init__(**own)
         self._sandbox = choose(sandbox, options)
 
     def execute_code(self, invocation_context: Any, code_execution_input: CodeExecutionInput) -> CodeExecutionResult:
+        if code_execution_input.input_files:
+            names = ", ".join(visible(one.name) for one in code_execution_input.input_files[:MOST_NAMED])
+            raise ValueError(f"CallgateCodeExecutor takes no input files ({names}); put them into the work directory")
         most = self._sandbox.max_output
         result = self._sandbox.run_code("python", code_execution_input.code, timeout=self.timeout_seconds)
         if result.exit_code == 0:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import dataclasses
 import errno
 import io
 import os
 import stat
 import tarfile
+import tempfile
+import uuid
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -20,13 +23,17 @@ from agents.sandbox.sandboxes import unix_local
 from agents.sandbox.sandboxes._unix_local_files import _UnixLocalFiles
 from agents.sandbox.sandboxes.unix_local import UnixLocalSandboxClient, UnixLocalSandboxSession
 from agents.sandbox.session import SandboxSession
+from agents.sandbox.session.pty_types import PtyExecUpdate
 from agents.sandbox.types import ExecResult, Permissions
 
 from .adapter import apart, choose, size, told
+from .exchange import read_report
 from .openai_files import SupervisedFiles, archive
+from .result import Result, with_hint
 from .sandbox import MOST_OUTPUT, Sandbox
 
 __all__ = ["CallgateSandboxClient", "CallgateSandboxSession", "CallgateShellExecutor"]
+REPORT = "--report="
 
 
 class CallgateShellExecutor:
@@ -59,6 +66,7 @@ class CallgateSandboxSession(UnixLocalSandboxSession):
     sandbox: Sandbox
     _plain: _UnixLocalFiles
     _supervised: SupervisedFiles | None = None
+    _reports: tempfile.TemporaryDirectory[str] | None = None
 
     @property
     def _files(self) -> _UnixLocalFiles:
@@ -111,11 +119,35 @@ class CallgateSandboxSession(UnixLocalSandboxSession):
             raise ExecTimeoutError(command=command, timeout_s=timeout,
                                    context={"stdout": result.text, "stderr": told(result)})
         return ExecResult(stdout=result.stdout, stderr=told(result).encode() if result.hint() else result.stderr,
-                          exit_code=result.exit_code)
+                          exit_code=status_of(result))
 
     def _confined_exec_command(self, *, command_parts: list[str], workspace_root: Path, env: Mapping[str, str]) -> list[str]:
+        """The framework starts it, and passes no descriptor on. So the report goes into a file that no command may touch."""
         sandbox, own = self._words(str(workspace_root), env)
-        return sandbox.wrap(command_parts, env=own, quiet=False)
+        if self._reports is None:
+            self._reports = tempfile.TemporaryDirectory(prefix="callgate-reports-")
+        file = os.path.join(self._reports.name, uuid.uuid4().hex)
+        return sandbox.with_options(options=(*sandbox.given.options, REPORT + file)).wrap(command_parts, env=own)
+
+    async def _finalize_pty_update(self, **words: Any) -> PtyExecUpdate:
+        """At the end of a command, its exit status is as the framework has it, and the hint stands behind its output."""
+        update: PtyExecUpdate = await super()._finalize_pty_update(**words)
+        if update.exit_code is None:
+            return update
+        line = words["entry"].process._transport.get_extra_info("subprocess").args
+        file = Path(next(one for one in line if one.startswith(REPORT)).removeprefix(REPORT))
+        try:
+            result = Result.from_report(update.exit_code, read_report(file.read_bytes()))
+            file.unlink()
+        except OSError:  # ended before it wrote one
+            return update
+        output = with_hint(update.output.decode("utf-8", "surrogateescape"), result.hint()).encode("utf-8", "surrogateescape")
+        return dataclasses.replace(update, output=output, exit_code=status_of(result))
+
+
+def status_of(result: Result) -> int:
+    """As `subprocess` has it: -N after signal N."""
+    return -result.signal if result.signal and not result.timed_out else result.exit_code
 
 
 def rebased(data: bytes, roots: tuple[Path, ...]) -> io.IOBase:

@@ -64,6 +64,15 @@ class Result:
     denials: list[Denial]
     report: dict[str, Any]
 
+    @classmethod
+    def from_report(cls, exit_code: int, report: dict[str, Any], stdout: bytes = b"", stderr: bytes = b"",
+                    truncated: bool = False) -> Result:
+        outcome = report.get("outcome", "")
+        return cls(exit_code=exit_code, signal=report.get("signal"), stdout=stdout, stderr=stderr,
+                   timed_out=outcome in ("timeout", "idle_timeout"), cancelled=outcome == "cancelled", truncated=truncated,
+                   duration_ms=report.get("duration_ms", 0), outcome=outcome,
+                   denials=[Denial.from_report(one) for one in report.get("denials", [])], report=report)
+
     @property
     def text(self) -> str:
         """stdout; bytes that are not UTF-8 are replaced."""

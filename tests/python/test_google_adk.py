@@ -7,7 +7,8 @@ import pytest
 from callgate.google_adk import CallgateCodeExecutor, CallgateEnvironment
 from examples import run_examples
 from google.adk.agents import LlmAgent
-from google.adk.code_executors.code_execution_utils import CodeExecutionInput
+from google.adk.code_executors.code_execution_utils import CodeExecutionInput, File
+from google.adk.code_executors.unsafe_local_code_executor import UnsafeLocalCodeExecutor
 from google.adk.models import BaseLlm, LlmResponse
 from google.adk.runners import InMemoryRunner
 from google.genai import types
@@ -67,6 +68,35 @@ def test_code(tmp_path):
     assert caught.stderr == "" and caught.stdout.startswith("caught\n") and HINT in caught.stdout
     late = execute(CallgateCodeExecutor(timeout_seconds=1), "import time; print('so far', flush=True); time.sleep(99)")
     assert late.stdout == "so far\n" and "Code execution timed out after 1 seconds." in late.stderr
+
+
+def test_what_would_have_no_effect_is_refused():
+    """As the framework's own local executor does it. Twin: the values that say nothing."""
+    for name in ("stateful", "optimize_data_file"):
+        with pytest.raises(ValueError, match=f"Cannot set `{name}=True`"):
+            UnsafeLocalCodeExecutor(**{name: True})
+        with pytest.raises(ValueError, match=f"{name}=True has no effect"):
+            CallgateCodeExecutor(**{name: True})
+        executor = CallgateCodeExecutor(**{name: False})
+        with pytest.raises(ValueError, match="frozen"):
+            setattr(executor, name, True)
+    given = CodeExecutionInput(code="print(1)", input_files=[File(name="data.csv", content="a")])
+    with pytest.raises(ValueError, match="takes no input files"):
+        executor.execute_code(None, given)
+    given.input_files = []
+    assert executor.execute_code(None, given).stdout == "1\n"
+
+
+def test_a_hint_stands_behind_a_success_only_if_the_program_was_told(workdir):
+    """The framework shows it as what the code printed."""
+    (workdir / "hidden").write_text("x")
+    rules = {"version": 1, "extends": ["agent"], "rules": [
+        {"id": "hide", "deny": "read", "path": str(workdir / "hidden"), "errno": "ENOENT"}]}
+    executor = CallgateCodeExecutor(rules=rules)
+    code = "import os\ntry: open({!r})\nexcept OSError: print('went on')"
+    assert execute(executor, code.format("hidden")).stdout == "went on\n"
+    assert HINT in execute(executor, code.format("/etc/shadow")).stdout
+    assert "hidden" in execute(executor, "open('hidden')").stderr.partition(HINT)[2]
 
 
 class Scripted(BaseLlm):

@@ -21,7 +21,7 @@ from callgate.openai_agents import CallgateSandboxClient, CallgateSandboxSession
 from examples import run_examples
 from openai.types.responses import ResponseFunctionShellToolCall, ResponseOutputMessage, ResponseOutputText
 from openai.types.responses.response_function_shell_tool_call import Action
-from questions import Questions, Seen, alive, sleeper, until
+from questions import HINT, Questions, Seen, alive, sleeper, until
 from scripted import Script
 
 set_tracing_disabled(True)
@@ -56,6 +56,9 @@ class TestQuestionsOfTheSandboxClient(Questions):
             await session.stop()
         out, err = (text.decode("utf-8", "replace") for text in (result.stdout, result.stderr))
         return Seen(result.exit_code, out + err, False, out)
+
+    def test_death_by_signal(self):
+        assert self.now("kill -9 $$").code == -9  # as the framework has it
 
     async def within(self, act):
         session = await CallgateSandboxClient().create(manifest=Manifest(root=str(self.workdir)))
@@ -97,6 +100,50 @@ def test_a_terminal_of_the_sandbox_client_is_supervised(workdir):
     text, word = asyncio.run(work())
     assert "term" in text and "Permission denied" in text
     asyncio.run(until(lambda: not alive(word), "what the terminal ran has ended"))
+
+
+def test_exit_statuses_are_those_of_the_framework_with_and_without_a_terminal(workdir):
+    """Control: its own client."""
+    commands = ["exit 3", "exit 137", "kill -9 $$", "kill -TERM $$", "sh -c 'kill -9 $$'; exit $?", "no-such-program", "true"]
+
+    async def work(client):
+        session = await client.create(manifest=Manifest(root=str(workdir)))
+        await session.start()
+        seen = []
+        for command in commands:
+            seen.append((await session.exec("sh", "-c", command, shell=False)).exit_code)
+            for tty in (False, True):
+                update = await session.pty_exec_start(command, tty=tty, yield_time_s=30)
+                seen.append((update.exit_code, update.output if command == "exit 3" else None))
+        await session.stop()
+        return seen
+    own = asyncio.run(work(UnixLocalSandboxClient()))
+    assert (-9, None) in own and -15 in own and (137, None) in own and (3, b"") in own
+    assert asyncio.run(work(CallgateSandboxClient())) == own
+
+
+@pytest.mark.parametrize("tty", [False, True])
+def test_the_end_of_a_command_at_a_terminal_has_the_hint(tty, workdir):
+    """A success has one only if its program was told of the denial."""
+    (workdir / "hidden").write_text("x")
+    rules = {"version": 1, "extends": ["agent"], "rules": [
+        {"id": "hide", "deny": "read", "path": str(workdir / "hidden"), "errno": "ENOENT"}]}
+
+    async def work():
+        session = await CallgateSandboxClient(rules=rules, memory="200M").create(manifest=Manifest(root=str(workdir)))
+        await session.start()
+        seen = []
+        for command in ("cat hidden; echo on", "cat /etc/shadow; echo on", "cat hidden", "exec python3 -c 'x = b\"x\" * (600 << 20)'"):
+            update = await session.pty_exec_start(command, tty=tty, yield_time_s=30)
+            seen.append((update.exit_code, update.output.decode()))
+        reports = os.listdir(session._inner._reports.name)
+        await session.stop()
+        return seen, reports
+    (hidden, told, failed, large), reports = asyncio.run(work())
+    assert hidden[0] == 0 and "callgate" not in hidden[1] and "on" in hidden[1]
+    assert told[0] == 0 and HINT in told[1] and "/etc/shadow" in told[1].partition(HINT)[2]
+    assert failed[0] == 1 and "hidden" in failed[1].partition(HINT)[2]
+    assert large[0] == -9 and "more memory than it may" in large[1] and reports == []
 
 
 def test_the_file_functions_of_a_session_keep_to_the_rules(workdir, tmp_path):
