@@ -1,6 +1,7 @@
 """The pages for developers: all that is cited exists, and the picture of folders is the one of the sources."""
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -52,3 +53,34 @@ def test_the_picture_of_folders_is_the_checkers(tmp_path):
     shutil.copy(page, copy)
     assert insert("other\n", copy, "folders") == 0 and "\n```\nother\n```\n" in copy.read_text()
     assert insert(drawn, copy, "folders") == 0 and copy.read_bytes() == page.read_bytes()
+
+
+GONE = "no kernel that callgate runs on implements it"
+
+
+def refused(page: str) -> list[tuple[str, str]]:
+    """The calls that docs/system-calls.md refuses, each with its errno. A call that refuses some arguments gives those."""
+    found = []
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if len(cells) == 7 and re.fullmatch(r"`E[A-Z]+`", cells[4]):
+            found += [(name, cells[4]) for name in re.findall(r"\b[A-Z][A-Z0-9_]{4,}\b", cells[3]) or [cells[0].strip("`")]]
+        if len(cells) == 3 and re.fullmatch(r"`E[A-Z]+`", cells[1]) and not cells[2].startswith(GONE):
+            found += [(name, cells[1]) for name in cells[0].strip("`").split()]
+    return found
+
+
+def not_told(table: list[tuple[str, str]], page: str) -> set[str]:
+    """The names that no section of docs/differences.md names together with their errno."""
+    sections = [set(re.findall(r"`([^`\n]+)`", section)) for section in re.split(r"^##+ ", page, flags=re.MULTILINE)]
+    return {name for name, errno in table if not any({name, errno.strip("`")} <= words for words in sections)}
+
+
+def test_every_refused_call_that_a_program_may_notice_has_its_place():
+    table = refused((ROOT / "docs/system-calls.md").read_text())
+    page = (ROOT / "docs/differences.md").read_text()
+    assert len(table) > 110 and {("READ_IMPLIES_EXEC", "`EPERM`"), ("clone3", "`ENOSYS`"), ("open_tree", "`EPERM`")} <= {*table}, table
+    assert not_told(table, page) == set()
+    for name, errno in table:
+        assert not_told([(name, errno)], page.replace(f"`{name}`", "it")) == {name}
+    assert not_told([("clone3", "`EPERM`")], page) == {"clone3"}, "another errno is another difference"
