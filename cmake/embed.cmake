@@ -1,7 +1,8 @@
 # Shipped profiles and the JSON Schema become one C++ source, so that the program needs no file of its own at
 # run time and reads no profile at its start. Sets EMBEDDED_SOURCES. The source is made at build time, by a small
 # program of our own, and depends on every JSON file. callgate_json is what both that program and the rules need.
-add_library(callgate_json OBJECT rules/load/json_tree.cpp rules/load/diagnostic.cpp)
+add_library(callgate_json OBJECT rules/load/json_tree.cpp rules/load/json_error.cpp
+            rules/load/diagnostic.cpp)
 target_link_libraries(callgate_json PRIVATE callgate_base)
 
 add_executable(callgate_embed cmake/embed.cpp)

@@ -120,8 +120,9 @@ std::string in_quotes(std::string_view text) {
     constexpr std::size_t max_shown = 80;
     constexpr std::size_t half = 36;
     if (text.size() <= max_shown) return '"' + std::string(text) + '"';
-    return '"' + std::string(text.substr(0, half)) + "..." + std::string(text.substr(text.size() - half)) +
-           "\" (" + std::to_string(text.size()) + " bytes)";
+    std::string shown = "\"";
+    shown.append(text.substr(0, half)).append("...").append(text.substr(text.size() - half));
+    return shown + "\" (" + std::to_string(text.size()) + " bytes)";
 }
 
 std::string Diagnostic::text() const {

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
+#include "rules/load/json_error.hpp"
+
 namespace callgate::rules {
 namespace {
 
@@ -51,8 +53,11 @@ public:
     }
 
     /// Skips blanks, comments and separators up to the next token. The lexer has accepted them already.
-    void skip_to_token() {
+    /// Returns the last separator.
+    char skip_to_token() {
+        char separator = '\0';
         while (offset_ < text_.size()) {
+            if (text_[offset_] == ',' || text_[offset_] == ':') separator = text_[offset_];
             if (std::string_view(" \t\r\n,:").find(text_[offset_]) != std::string_view::npos)
                 advance_to(offset_ + 1);
             else if (text_.substr(offset_, 2) == "//")
@@ -60,8 +65,9 @@ public:
             else if (text_.substr(offset_, 2) == "/*")
                 advance_to(std::min(text_.find("*/", offset_ + 2), text_.size() - 2) + 2);
             else
-                return;
+                break;
         }
+        return separator;
     }
 
     [[nodiscard]] int line() const { return line_; }
@@ -211,17 +217,22 @@ bool Builder::key(string_t& value) {
 
 bool Builder::parse_error(std::size_t position, const std::string&,
                           const nlohmann::detail::exception& error) {
-    // The text is "[json.exception...] parse error at line 3, column 5: MESSAGE". Our own position replaces
-    // that one.
-    std::string message = error.what();
-    if (const std::size_t column = message.find(", column "); column != std::string::npos)
-        message = message.substr(std::min(message.find(": ", column), message.size() - 2) + 2);
-    else if (const std::size_t bracket = message.find("] "); bracket != std::string::npos)
-        message = message.substr(bracket + 2);
-    cursor_.skip_to_token();
-    const bool within_token = message.find(" - unexpected ") == std::string::npos;
-    if (within_token && position > 0) cursor_.advance_to(position - 1);
-    findings_.error(cursor_.line(), cursor_.column(), message);
+    JsonError found{.text = text_};
+    found.separator = cursor_.skip_to_token();
+    found.token = cursor_.offset();
+    found.parser = error.what();
+    if (!open_.empty()) {
+        const JsonNode& outer = document.nodes[open_.back().node];
+        found.within =
+            outer.kind == JsonNode::Kind::array ? JsonError::Within::list : JsonError::Within::object;
+        found.opened = static_cast<int>(outer.line);
+    }
+    const bool begun = !open_.empty() && open_.back().node + 1 == count();
+    found.after_key = count() > 0 && document.nodes.back().kind == JsonNode::Kind::key;
+    found.after_value = count() > 0 && !begun && !found.after_key;
+    const JsonErrorText said = explain(found);
+    if (said.inside && position > 0) cursor_.advance_to(position - 1);
+    findings_.error(cursor_.line(), cursor_.column(), said.message);
     return false;
 }
 

@@ -133,7 +133,51 @@ Expected<IpAddress> parse_address(std::string_view text) {
     return written;
 }
 
+namespace {
+
+/// The host of a URL, or of a name with a port or a path, and its port.
+struct PlainHost {
+    std::string name;
+    std::optional<std::uint32_t> port;
+    std::string_view what;  // " is a URL" and the like
+};
+
+/// Returns nothing for a name alone, and for what holds no name.
+std::optional<PlainHost> plain_host(std::string_view text) {
+    std::string_view rest = text;
+    const std::size_t scheme = rest.find("://");
+    if (scheme != std::string_view::npos) rest.remove_prefix(scheme + 3);
+    const std::size_t path = rest.find_first_of("/?#");
+    rest = rest.substr(0, path);
+    rest = rest.substr(rest.rfind('@') + 1);
+    const std::size_t colon = rest.find(':');
+    PlainHost host{.name = std::string(rest.substr(0, colon)), .port = std::nullopt, .what = {}};
+    const bool has_port = colon != std::string_view::npos;
+    if (has_port) host.port = parse_decimal(rest.substr(colon + 1), 65535);
+    const bool other_form = scheme != std::string_view::npos || path != std::string_view::npos || has_port;
+    if (!other_form || !valid_name(host.name) || (has_port && !host.port)) return std::nullopt;
+    host.what = scheme != std::string_view::npos ? " is a URL" : has_port ? " has a port" : " has a path";
+    if (!has_port && text.starts_with("https://")) host.port = 443;
+    if (!has_port && text.starts_with("http://")) host.port = 80;
+    return host;
+}
+
+bool is_url(std::string_view text) { return text.find("://") != std::string_view::npos; }
+
+/// The conditions to write in place of a URL, or of a name with a port; "" for anything else.
+std::string right_form(std::string_view text) {
+    const std::optional<PlainHost> host = plain_host(text);
+    if (!host) return is_url(text) ? " is a URL: write its host alone" : "";
+    std::string form = std::string(host->what) + ": write \"" +
+                       (ends_in_number(host->name) ? "address" : "host") + "\": \"" + host->name + '"';
+    if (host->port) form += ", \"port\": " + std::to_string(*host->port);
+    return form;
+}
+
+}  // namespace
+
 Expected<Cidr> parse_cidr(std::string_view text) {
+    if (is_url(text)) return Problem{quoted(text) + right_form(text)};
     const std::size_t slash = text.find('/');
     const Expected<IpAddress> written = parse_written(text.substr(0, slash));
     if (!written) return written.error();
@@ -161,34 +205,6 @@ Expected<PortRange> parse_ports(std::string_view text) {
         return Problem{quoted(text) + " is not a port (0 to 65535) or a range like 8000-8999"};
     return PortRange{static_cast<std::uint16_t>(*first), static_cast<std::uint16_t>(*last)};
 }
-
-namespace {
-
-/// The form to write in place of a URL, or of a name with a port; "" for anything else.
-std::string right_form(std::string_view text) {
-    std::string_view rest = text;
-    const std::size_t scheme = rest.find("://");
-    if (scheme != std::string_view::npos) rest.remove_prefix(scheme + 3);
-    const std::size_t path = rest.find_first_of("/?#");
-    rest = rest.substr(0, path);
-    rest = rest.substr(rest.rfind('@') + 1);
-    const std::size_t colon = rest.find(':');
-    const std::string_view name = rest.substr(0, colon);
-    const bool has_port = colon != std::string_view::npos;
-    const auto port = has_port ? parse_decimal(rest.substr(colon + 1), 65535) : std::nullopt;
-    const bool other_form = scheme != std::string_view::npos || path != std::string_view::npos || has_port;
-    if (!other_form || !valid_name(name) || (has_port && !port)) return {};
-    std::string form = scheme != std::string_view::npos ? " is a URL"
-                       : has_port                       ? " has a port"
-                                                        : " has a path";
-    form += ": write \"host\": \"" + std::string(name) + '"';
-    if (has_port) return form + ", \"port\": " + std::to_string(*port);
-    if (text.starts_with("https://")) return form + ", \"port\": 443";
-    if (text.starts_with("http://")) return form + ", \"port\": 80";
-    return form;
-}
-
-}  // namespace
 
 Expected<HostPattern> parse_host(std::string_view text) {
     if (std::any_of(text.begin(), text.end(),
@@ -221,6 +237,11 @@ Expected<Destination> parse_destination(std::string_view text) {
     if (text.ends_with("/udp") || text.ends_with("/tcp")) {
         destination.protocol = text.ends_with("/udp") ? Protocol::udp : Protocol::tcp;
         text.remove_suffix(4);
+    }
+    if (is_url(text)) {
+        const std::optional<PlainHost> host = plain_host(text);
+        return Problem{quoted(whole) + " is a URL: write its host and port alone" +
+                       (host && host->port ? ", " + host->name + ':' + std::to_string(*host->port) : "")};
     }
     const Expected<Split> split = split_port(text);
     if (!split) return split.error();

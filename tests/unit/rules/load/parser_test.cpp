@@ -195,15 +195,42 @@ TEST_CASE("duplicate keys, bytes that are not UTF-8 and NUL are errors at their 
     CHECK(has(rule_errors("{\"allow\":\"read\",\"path\":\"/a\\u0000b\"}"), "holds a NUL character"));
 }
 
-TEST_CASE("syntax errors name their place and what was expected") {
-    CHECK(has(errors("{\n  \"rules\": [ }"),
-              "f:2:14: error: syntax error while parsing value - unexpected '}'"));
-    CHECK(has(errors("{\"a\":1} x"), "f:1:9: error: "));
-    CHECK(has(errors(""), "f:1:1: error: syntax error while parsing value - unexpected end of input"));
-    CHECK(has(errors("{\"a\": nul}"), "f:1:10: error: "));
-    CHECK(has(errors("{\"a\": 1e999}"), "f:1:"));
-    CHECK(has(errors("{\"a\": \"\\ud800\"}"), "error: "));
-    CHECK(has(errors("{ /* never closed"), "error: "));
+TEST_CASE("syntax errors name their place and say what to write") {
+    const std::pair<std::string, std::string> wrong[] = {
+        {"{\n  \"rules\": [ }", "f:2:14: error: the list that begins in line 2 ends with \"]\""},
+        {"{\"a\":1} x", "f:1:9: error: more text follows the end"},
+        {"{\"a\":1}}", "f:1:8: error: more text follows the end"},
+        {"", "f:1:1: error: the text is empty"},
+        {"{\"rules\":\n[{}",
+         "f:2:4: error: the text ends, and the list that begins in line 2 is not closed: expected \"]\""},
+        {"{\"a\":", "the object that begins in line 1 is not closed: expected \"}\""},
+        {"{ /* never closed", "error: "},
+        {"{\"a\": [1, 2,]}", "f:1:13: error: a comma stands before this \"]\": take the comma out"},
+        {"{\"a\": 1, // one\n}", "f:2:1: error: a comma stands before this \"}\": take the comma out"},
+        {"{'a': 1}", "f:1:2: error: a string stands in plain double quotes (\"), not in other ones"},
+        {"{\"a\": 'x'}", "f:1:7: error: a string stands in plain double quotes"},
+        {"{\"a\": \xe2\x80\x9cx\xe2\x80\x9d}", "f:1:7: error: a string stands in plain double quotes"},
+        {"{a: 1}", "f:1:2: error: the word \"a\" has no quotes: names and strings stand in double quotes"},
+        {"{\"a\": nul}", "f:1:7: error: the word \"nul\" has no quotes"},
+        {"{\"a\": True}", "f:1:7: error: \"True\" is no JSON: write true"},
+        {"{\"a\": None}", "write null, or leave the member out"},
+        {"{\"a\": 1 \"b\": 2}", "f:1:9: error: a comma is missing before this"},
+        {"{\"a\": [{} {}]}", "f:1:11: error: a comma is missing before this"},
+        {"{\"a\" 1}", "f:1:6: error: a colon is missing after the name"},
+        {"{\"a\": }", "f:1:7: error: a value is missing after the name"},
+        {"{1: 2}", "f:1:2: error: a name in double quotes is missing here"},
+        {"{\"a\": 1e999}", "this is no JSON: number overflow"},
+        {"{\"a\": 1, , \"b\": 2}", "f:1:12: error: a \",\" too many before this"},
+        {"{\"a\": \"x", "this is no JSON: invalid string: missing closing quote"},
+        {"{\"a\": \"\\ud800\"}", "this is no JSON: invalid string"},
+    };
+    for (const auto& [text, words] : wrong) {
+        CAPTURE(text);
+        const std::string said = errors(text);
+        CHECK_MESSAGE(has(said, words), said);
+        for (const char* const parsers : {"syntax error", "literal", "last read", "json.exception"})
+            CHECK_MESSAGE(!has(said, parsers), said);
+    }
 }
 
 TEST_CASE("nesting of 100,000 levels is refused where it passes the bound") {

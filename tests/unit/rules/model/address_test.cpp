@@ -157,6 +157,23 @@ TEST_CASE("a refused host says what to write") {
     CHECK(host_error("127.1").find("`address`") != std::string::npos);
 }
 
+TEST_CASE("a URL is never taken apart, and its host and port are named") {
+    const auto destination_error = [](std::string_view text) {
+        const auto found = rules::parse_destination(text);
+        return found ? std::string("good") : found.error().text;
+    };
+    CHECK(destination_error("https://example.com/x") ==
+          R"("https://example.com/x" is a URL: write its host and port alone, example.com:443)");
+    CHECK(destination_error("http://user:word@example.com:8080") ==
+          R"("http://user:word@example.com:8080" is a URL: write its host and port alone, example.com:8080)");
+    CHECK(destination_error("postgres://[::1]/x").find("is a URL: write its host and port alone") !=
+          std::string::npos);
+    const auto block = rules::parse_cidr("https://192.0.2.7/x");
+    REQUIRE(!block);
+    CHECK(block.error().text ==
+          R"("https://192.0.2.7/x" is a URL: write "address": "192.0.2.7", "port": 443)");
+}
+
 TEST_CASE("a suffix pattern says that it is one") {
     const auto problem = [](std::string_view text) { return rules::parse_host(text).error().text; };
     CHECK(problem("https://api.example.org/v1") ==
