@@ -7,6 +7,23 @@
 namespace callgate::rules {
 namespace {
 
+bool covers_glob(const Glob& wide, const Glob& narrow) {
+    if (wide == narrow) return true;
+    return std::all_of(narrow.branches().begin(), narrow.branches().end(), [&](const Glob::Branch& branch) {
+        return branch.literal ? wide.matches(branch.head) : wide.covers_hierarchy(branch.head);
+    });
+}
+
+template <typename T, typename Covers>
+bool covers_list(const std::vector<T>& wide, const std::vector<T>& narrow, Covers covers) {
+    if (wide.empty()) return true;
+    // Every pair is compared, which is not worth it for generated lists.
+    if (wide.size() * narrow.size() > 10'000) return false;
+    return !narrow.empty() && std::all_of(narrow.begin(), narrow.end(), [&](const T& one) {
+        return std::any_of(wide.begin(), wide.end(), [&](const T& other) { return covers(other, one); });
+    });
+}
+
 class Warnings {
 public:
     Warnings(const RuleSet& rules, const WarningContext& context, std::vector<Diagnostic>& out)
@@ -21,9 +38,13 @@ private:
     }
     void check_rule(const Rule& rule);
     void check_never_decides(const Rule& rule);
+    [[nodiscard]] bool check_overruled(const Rule& rule);
+    [[nodiscard]] const Rule* overruling(const Rule& rule, const Glob& glob, Operation operation) const;
     void check_patterns(const Rule& rule);
     void check_pattern(const Rule& rule, const Glob& glob);
     void check_directories(const Rule& rule);
+    [[nodiscard]] bool reaches_into(const std::string& directory) const;
+    void check_connect(const Rule& rule);
     void check_arguments(const Rule& rule);
     void check_execute(const Rule& rule);
     void check_links(const Rule& rule);
@@ -43,10 +64,69 @@ Verdict Warnings::decide(Operation operation, const std::string& path) const {
     return rules_.evaluate(request);
 }
 
+bool is_shipped(const Rule& rule) { return rule.source.file.starts_with("profile "); }
+
+/// Whether the exception could leave out an object of the branch (conservative: true if unsure).
+bool may_leave_out(const Conditions& except, const Glob::Branch& branch) {
+    return except.path.empty() || std::any_of(except.path.begin(), except.path.end(), [&](const Glob& one) {
+               return branch.literal ? one.matches(branch.head) : one.may_match_beneath(branch.head);
+           });
+}
+
+/// The stricter rule that decides `operation` on everything that `glob`, a pattern of `rule`, matches; null
+/// if there is none.
+const Rule* Warnings::overruling(const Rule& rule, const Glob& glob, Operation operation) const {
+    const auto all = rules_.rules();
+    const auto found = std::find_if(all.begin(), all.end(), [&](const Rule& other) {
+        return other.action > rule.action && other.operations.contains(operation) && !other.when.argv &&
+               !other.filtered && covers_list(other.when.program, rule.when.program, covers_glob) &&
+               (other.when.path.empty() || covers_list(other.when.path, {glob}, covers_glob)) &&
+               (!other.except ||
+                std::none_of(glob.branches().begin(), glob.branches().end(),
+                             [&](const auto& branch) { return may_leave_out(*other.except, branch); }));
+    });
+    return found == all.end() ? nullptr : &*found;
+}
+
+/// Warns of patterns that a stricter rule decides, mostly one of a file that is extended. Returns whether
+/// there is one.
+bool Warnings::check_overruled(const Rule& rule) {
+    struct Lost {
+        const Glob* glob;
+        OperationSet operations;
+        const Rule* winner;
+    };
+    std::vector<Lost> lost;
+    bool whole = true;
+    for (const Glob& glob : rule.when.path) {
+        Lost one{&glob, {}, nullptr};
+        for (const Operation operation : rule.operations) {
+            const Rule* const winner = overruling(rule, glob, operation);
+            if (winner == nullptr) continue;
+            one.operations = one.operations | OperationSet{operation};
+            if (one.winner == nullptr) one.winner = winner;
+        }
+        whole = whole && one.operations == rule.operations;
+        if (one.winner != nullptr) lost.push_back(one);
+    }
+    for (const Lost& one : lost) {
+        const Rule& winner = *one.winner;
+        std::string message = whole ? "can never decide" : in_quotes(one.glob->text()) + " can never decide";
+        if (one.operations != rule.operations) message += " " + names(one.operations);
+        message += ": rule " + in_quotes(winner.id) + " always wins";
+        if (winner.source.file != rule.source.file && !winner.built_in && winner.action >= Action::deny)
+            message += "; if it is to be allowed, start with --except " + winner.id + "=" + one.glob->text();
+        add(rule, message);
+        if (whole) break;
+    }
+    return !lost.empty();
+}
+
 void Warnings::check_never_decides(const Rule& rule) {
     // Every pair is compared: ten thousand rules of an untrusted author must not take minutes.
     constexpr std::size_t max_compared = 1000;
     if (rules_.rules().size() > max_compared) return;
+    if (check_overruled(rule)) return;
     for (const Rule& other : rules_.rules()) {
         if (&other == &rule) continue;
         // For equal actions the first rule names the verdict; a repetition in another file is no mistake.
@@ -83,7 +163,22 @@ void Warnings::check_patterns(const Rule& rule) {
     for (const Glob& glob : rule.except->path) check_pattern(rule, glob);
 }
 
-/// A deny of a directory by its own name leaves everything beneath it open, which is hardly ever meant. Nor
+/// Whether the rules allow something in the directory, so that its own name was meant.
+bool Warnings::reaches_into(const std::string& directory) const {
+    if (decide(Operation::read, directory + "/sample").action == Action::allow) return true;
+    const auto all = rules_.rules();
+    return std::any_of(all.begin(), all.end(), [&](const Rule& other) {
+        return other.action <= Action::ask &&
+               std::any_of(other.when.path.begin(), other.when.path.end(), [&](const Glob& glob) {
+                   return std::any_of(glob.branches().begin(), glob.branches().end(), [&](const auto& one) {
+                       return one.head.starts_with(directory + '/') ||
+                              (one.head == directory && !one.literal);
+                   });
+               });
+    });
+}
+
+/// A rule for a directory by its own name says nothing about what lies in it, which is hardly ever meant. Nor
 /// does a final slash mean more.
 void Warnings::check_directories(const Rule& rule) {
     const bool restricts = rule.action == Action::deny || rule.action == Action::kill;
@@ -104,7 +199,12 @@ void Warnings::check_directories(const Rule& rule) {
         for (const Glob::Branch& branch : glob.branches()) {
             const bool directory = branch.literal && context_.host.tree != nullptr &&
                                    context_.host.tree->kind(branch.head) == FileTree::Kind::directory;
-            if (restricts && directory && !covered(branch.head))
+            constexpr OperationSet contents{Operation::read, Operation::modify, Operation::execute};
+            // Shipped profiles allow listing a directory where they say so.
+            const bool meant = restricts ? covered(branch.head)
+                                         : is_shipped(rule) || !rule.operations.intersects(contents) ||
+                                               !directory || reaches_into(branch.head);
+            if (directory && !meant)
                 add(rule, in_quotes(branch.head) +
                               " is a directory, and what lies in it is not covered: write " +
                               beneath(branch.head));
@@ -136,6 +236,15 @@ void Warnings::check_arguments(const Rule& rule) {
     if (passed)
         add(rule, "other arguments pass it, such as options before a subcommand: write \"argv\": [" + better +
                       "]; it stays a hint to callers, not a protection");
+}
+
+void Warnings::check_connect(const Rule& rule) {
+    const Conditions& when = rule.when;
+    if (rule.action == Action::allow && rule.operations.contains(Operation::connect) && when.host.empty() &&
+        when.address.empty() && when.port.empty() && when.unix_socket.empty())
+        add(rule,
+            "allows connecting everywhere, also to services of this machine and of its network: add "
+            "\"host\", \"address\", \"port\" or \"unix\"");
 }
 
 void Warnings::check_execute(const Rule& rule) {
@@ -176,6 +285,7 @@ void Warnings::check_rule(const Rule& rule) {
     check_patterns(rule);
     check_directories(rule);
     check_arguments(rule);
+    check_connect(rule);
     check_execute(rule);
     check_links(rule);
     if (!rule.when.host.empty() && rules_.fallback() == Action::allow)
@@ -247,25 +357,8 @@ void Warnings::collect() {
     check_start();
 }
 
-bool covers_glob(const Glob& wide, const Glob& narrow) {
-    if (wide == narrow) return true;
-    return std::all_of(narrow.branches().begin(), narrow.branches().end(), [&](const Glob::Branch& branch) {
-        return branch.literal ? wide.matches(branch.head) : wide.covers_hierarchy(branch.head);
-    });
-}
-
 bool covers_block(const Cidr& wide, const Cidr& narrow) {
     return wide.prefix <= narrow.prefix && wide.contains(narrow.address);
-}
-
-template <typename T, typename Covers>
-bool covers_list(const std::vector<T>& wide, const std::vector<T>& narrow, Covers covers) {
-    if (wide.empty()) return true;
-    // Every pair is compared, which is not worth it for generated lists.
-    if (wide.size() * narrow.size() > 10'000) return false;
-    return !narrow.empty() && std::all_of(narrow.begin(), narrow.end(), [&](const T& one) {
-        return std::any_of(wide.begin(), wide.end(), [&](const T& other) { return covers(other, one); });
-    });
 }
 
 /// If no protocol is stated, deny and kill cover all protocols; allow and ask cover TCP and connected unix

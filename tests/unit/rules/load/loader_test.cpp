@@ -445,6 +445,68 @@ TEST_CASE("check warns of what does less or more than it seems") {
               "no dynamically linked program could start"));
 }
 
+TEST_CASE("check warns of what an extended rule always overrules, and names the way out") {
+    TestMachine machine;
+    const auto said = [&](const std::string& rule) {
+        return findings(machine.load_text(R"({"extends":"base","rules":[)" + rule + "]}", true));
+    };
+    CHECK(has(said(R"({"id":"key","allow":"read","path":"~/.ssh/id_rsa"})"),
+              "rule \"key\": can never decide: rule \"base.keys\" always wins; if it is to be allowed, start "
+              "with --except base.keys=/home/u/.ssh/id_rsa"));
+    CHECK(has(said(R"({"id":"keys","ask":"read","path":"~/.ssh/keys/**"})"),
+              "rule \"keys\": can never decide: rule \"base.keys\" always wins"));
+    CHECK(has(said(R"({"id":"two","allow":"read","path":["~/.ssh/id_rsa","/srv/x"]})"),
+              "rule \"two\": \"/home/u/.ssh/id_rsa\" can never decide: rule \"base.keys\" always wins"));
+    CHECK(has(said(R"({"id":"start","allow":["read","write"],"path":"~/.bashrc"})"),
+              "rule \"start\": \"/home/u/.bashrc\" can never decide write: rule "
+              "\"base.start-up-files\" always wins"));
+    // Its exception leaves these out, or part of them.
+    for (const char* open : {"~/.ssh/known_hosts", "~/.ssh/a.pub", "~/.ssh/*", "~/.ssh/**", "~/**"})
+        CHECK_MESSAGE(
+            !has(said(R"({"id":"key","allow":"read","path":")" + std::string(open) + "\"}"), "always wins"),
+            open);
+    const std::string own = findings(machine.load_text(R"({"rules":[{"id":"d","deny":"read","path":"/a/**"},
+        {"id":"a","allow":"read","path":"/a/b"}]})",
+                                                       true));
+    CHECK(has(own, "rule \"a\": can never decide: rule \"d\" always wins"));
+    CHECK_FALSE(has(own, "--except"));
+}
+
+TEST_CASE("check warns of a directory whose contents were meant") {
+    TestMachine machine;
+    machine.tree.directory("/home/u/projects");
+    machine.tree.directory("/srv/data");
+    const auto said = [&](const std::string& rules) {
+        return findings(machine.load_text(R"({"extends":"base","rules":[)" + rules + "]}", true));
+    };
+    const std::string words =
+        "\"/home/u/projects\" is a directory, and what lies in it is not covered: write "
+        "\"/home/u/projects/**\"";
+    CHECK(has(said(R"({"id":"a","allow":"read","path":"~/projects"})"), "rule \"a\": " + words));
+    CHECK(has(said(R"({"id":"a","ask":["read","write"],"path":"~/projects"})"), "rule \"a\": " + words));
+    CHECK(has(said(R"({"id":"a","deny":"read","path":"~/projects"})"), "rule \"a\": " + words));
+    CHECK(has(said(R"({"id":"a","allow":"read","path":"/srv/data/"})"),
+              "the final slash of \"/srv/data/\" means nothing: for all that lies in a directory write "
+              "\"/srv/data/**\""));
+    CHECK(said(R"({"allow":"read","path":"~/projects/**"})").empty());
+    CHECK(said(R"({"allow":"read","path":["~/projects","~/projects/one/**"]})").empty());
+    CHECK(said(R"({"allow":"read","path":"~/projects"},{"allow":"read","path":"~/projects/*.txt"})").empty());
+    CHECK(said(R"({"allow":"create","path":"~/projects"})").empty());
+}
+
+TEST_CASE("check warns of connects that nothing limits") {
+    TestMachine machine;
+    const auto said = [&](const std::string& rule) {
+        return findings(machine.load_text(R"({"extends":"base","rules":[)" + rule + "]}", true));
+    };
+    CHECK(has(said(R"({"id":"c","allow":"connect"})"), "rule \"c\": allows connecting everywhere"));
+    CHECK(has(said(R"({"id":"c","allow":"connect","protocol":"tcp"})"), "allows connecting everywhere"));
+    for (const char* one :
+         {R"("host":"example.com")", R"("address":"10.0.0.0/8")", R"("port":443)", R"("unix":"/run/x.sock")"})
+        CHECK_MESSAGE(said(R"({"allow":"connect",)" + std::string(one) + "}").empty(), one);
+    CHECK(said(R"({"deny":"connect"})").empty());
+}
+
 TEST_CASE("check warns of a rule that needs what the kernel lacks") {
     TestMachine machine;
     RuleSources sources;
