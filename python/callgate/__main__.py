@@ -16,7 +16,8 @@ from .errors import CallgateError
 def main(arguments: list[str] | None = None) -> NoReturn:
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        program = binary.find(os.environ.get("CALLGATE") or None)
+        named = os.environ.get("CALLGATE", "")  # within a run it is 1
+        program = binary.find(None if named in ("", "1") else named)
         if words[:1] == ["doctor"] and "--json" not in words:
             version = ".".join(map(str, binary.version(program)))
             print(f"package   {__version__}, Python {sys.version.split()[0]}\nprogram   {program}, {version}", flush=True)

@@ -18,6 +18,7 @@
 #include "supervisor/audit/verbs/verify.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/rule_options.hpp"
+#include "supervisor/cli/run_setup.hpp"
 #include "supervisor/cli/suggest_into.hpp"
 #include "supervisor/cli/verbs.hpp"
 #include "supervisor/host/host.hpp"
@@ -162,6 +163,7 @@ int dispatch_audit(const Arguments& arguments, const std::string& verb, std::ost
                                   .json = json,
                                   .colour = audit::colour_wanted(STDOUT_FILENO)};
     if (verb == "show") return audit::show(standard_output(), errors, show);
+    if (verb == "tail" && arguments.has("follow") && log.empty()) make_state_directory(state, "");
     if (verb == "tail")
         return audit::tail(standard_output(), errors,
                            {.show = show, .lines = read_lines(arguments), .follow = arguments.has("follow")});

@@ -143,6 +143,8 @@ std::vector<std::string> make_environment(const EnvironmentChoice& choice) {
     }
     set(all, "TMPDIR", choice.temporary_directory);
     set(all, "PWD", choice.directory);
+    set(all, "CALLGATE", "1");
+    set(all, "CALLGATE_RUN", choice.run);
     if (choice.private_home) set_home(all, choice.temporary_directory);
     for (const auto& [name, value] : choice.rules.set) set(all, name, substitute(value, choice.variables));
     for (const std::string& variable : choice.current)
@@ -205,6 +207,16 @@ std::vector<std::string> proxies_with_password(std::span<const std::string> made
     for (const std::string& variable : made)
         if (is_proxy_with_password(name_of(variable), value_of(variable)))
             names.emplace_back(name_of(variable));
+    return names;
+}
+
+std::vector<std::string> not_set(const EnvironmentChoice& choice) {
+    const std::vector<std::string> all = make_environment(choice);
+    std::vector<std::string> names;
+    for (const std::string& option : choice.options) {
+        const auto sets = [&option](const std::string& one) { return name_of(one) == option; };
+        if (option.find('=') == std::string::npos && std::ranges::none_of(all, sets)) names.push_back(option);
+    }
     return names;
 }
 

@@ -22,6 +22,7 @@ struct EnvironmentChoice {
     bool private_home = false;         // --private-home: HOME and XDG_* are the temporary directory
     std::vector<std::string> options;  // --env: "NAME" or "NAME=value"
     std::string directory;             // PWD
+    std::string run;                   // CALLGATE_RUN, beside CALLGATE=1
     std::string temporary_directory;   // TMPDIR
     /// ${workdir}, ${tmp}, ${home}, ${config} in the values that the rule set states.
     std::map<std::string, std::string> variables;
@@ -50,6 +51,9 @@ struct EnvironmentChoice {
 /// Whether a variable is passed without being named. Of a package manager's settings, one whose URL holds a
 /// password is not.
 [[nodiscard]] bool passed_by_default(std::string_view name, std::string_view value);
+
+/// Names of --env without a value that the caller's environment does not have, in their order.
+[[nodiscard]] std::vector<std::string> not_set(const EnvironmentChoice& choice);
 
 /// Whether --keep-env holds it back.
 [[nodiscard]] bool holds_credential(std::string_view name, std::string_view value);

@@ -2,7 +2,9 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <span>
 
+#include "base/words.hpp"
 #include "rules/model/address.hpp"
 #include "supervisor/cli/describe.hpp"
 #include "supervisor/cli/environment.hpp"
@@ -100,16 +102,33 @@ std::string find_program(const std::string& name, const std::string& home) {
     return absolute(name, home);
 }
 
+/// A program and its arguments, as they would stand in a shell.
+void read_execution(Question& question, std::span<const std::string> words,
+                    const rules::LoadContext& context) {
+    const std::string name = substitute(words.front(), context);
+    question.name = find_program(name, context.home);
+    question.shown = question.name;
+    question.object = rules::FileObject{.path = question.name};
+    question.arguments = {words.begin(), words.end()};
+    question.arguments_known = words.size() > 1;
+    if (words.size() > 1) question.note = "with the arguments " + joined(words.subspan(1), " ");
+}
+
 /// Fills `question` in place, because its object refers to its own bytes.
 void read_question(Question& question, const Arguments& arguments, const rules::LoadContext& context) {
-    const std::vector<std::string>& words = arguments.rest();
-    const std::string usage = "; usage: callgate explain [OPTIONS] OPERATION OBJECT [by PROGRAM]";
+    std::span<const std::string> words = arguments.rest();
+    const std::string usage = "; usage: callgate explain [OPTIONS] OPERATION OBJECT [ARG...] [by PROGRAM]";
     if (words.size() < 2) throw Failure("an argument is missing" + usage);
-    if (words.size() == 3 || (words.size() == 4 && words[2] != "by"))
-        throw Failure("expected \"by PROGRAM\" after the object, not " + words[2] + usage);
     question.operations = read_operations(words[0]);
-    if (words.size() == 4) question.program = find_program(words[3], context.home);
-    read_object(question, words[1], context);
+    words = words.subspan(1);
+    if (words.size() > 2 && words[words.size() - 2] == "by") {
+        question.program = find_program(words.back(), context.home);
+        words = words.first(words.size() - 2);
+    }
+    if (question.operations == rules::OperationSet{Operation::execute})
+        return read_execution(question, words, context);
+    if (words.size() > 1) throw Failure("expected \"by PROGRAM\" after the object, not " + words[1] + usage);
+    read_object(question, words.front(), context);
 }
 
 }  // namespace

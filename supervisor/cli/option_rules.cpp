@@ -1,6 +1,8 @@
 // Rules from the options -r, -w, -x, -d, -c, --bind.
 #include <sys/stat.h>
 
+#include <cerrno>
+
 #include "rules/model/address.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/rule_options.hpp"
@@ -147,6 +149,13 @@ void add_binds(std::vector<rules::Rule>& all, const Arguments& arguments, const 
 }
 
 }  // namespace
+
+void say_missing_paths(const Arguments& arguments, const std::string& home) {
+    for (const char* const option : {"read", "execute"})
+        for (const std::string& path : arguments.values(option))
+            if (struct stat status{}; ::stat(absolute(path, home).c_str(), &status) != 0 && errno == ENOENT)
+                say(arguments.origin(option) + " " + path + ": nothing has this name yet");
+}
 
 void add_option_rules(RuleChoice& choice, const Arguments& arguments, const rules::LoadContext& context) {
     std::vector<rules::Rule>& made = choice.sources.option_rules;

@@ -197,8 +197,10 @@ constexpr std::array audit_options = {
     OptionSpec{"until", 0, one, "TIME", "the same"},
 };
 constexpr std::array audit_output = {
-    OptionSpec{"follow", 'f', flag, "",
-               "tail: follow the log until its run ends; without LOG, all logs until no run is left"},
+    OptionSpec{
+        "follow", 'f', flag, "",
+        "tail: follow the log until its run ends; without LOG wait for the next run if there is none, and "
+        "follow all until none is left"},
     OptionSpec{"lines", 'n', one, "N", "tail: print N lines (default: 10)"},
     OptionSpec{"by", 0, one, "WHAT", "summary: rule (default), object, program or host",
                "rule object program host"},
@@ -260,18 +262,21 @@ constexpr std::array all_verbs = {
         "with file, line and column, and warns of likely mistakes. Exit status: 0 good, 1 "
         "errors or failed examples, 125 wrong use.",
         "callgate check rules.json", check_groups, false, 1, 1000000, check},
-    VerbSpec{
-        "explain", "[OPTIONS] OPERATION OBJECT [by PROGRAM]", "show what a run would decide, and why",
-        "Shows what a run would decide, by which rule, whether the kernel decides it alone, which rules "
-        "matched and lost, which nearly matched, and what would have to change. "
-        "OPERATION is read, write, modify, create, delete, metadata, execute, connect or bind. OBJECT "
-        "is a path, "
-        "HOST:PORT[/udp], unix:PATH or @name. --from-log explains the request of record SEQ under the given "
-        "rules, for the run's work directory.",
-        "callgate explain read ~/.ssh/id_ed25519\n"
-        "callgate explain -c 127.0.0.1:5432 connect 127.0.0.1:5432 by /usr/bin/psql\n"
-        "callgate explain --from-log 12 k3f9ab",
-        explain_groups, false, 0, 4, explain},
+    VerbSpec{"explain", "[OPTIONS] OPERATION OBJECT [ARG...] [by PROGRAM]",
+             "show what a run would decide, and why",
+             "Shows what a run would decide, by which rule, whether the kernel decides it alone, which rules "
+             "matched and lost, which nearly matched, and what would have to change. "
+             "OPERATION is read, write, modify, create, delete, metadata, execute, connect or bind. OBJECT "
+             "is a path, "
+             "HOST:PORT[/udp], unix:PATH or @name. To execute it is a program as a shell finds it, with its "
+             "arguments, which rules with \"argv\" look at. --from-log explains the request of record SEQ "
+             "under the given "
+             "rules, for the run's work directory.",
+             "callgate explain read ~/.ssh/id_ed25519\n"
+             "callgate explain execute git push\n"
+             "callgate explain -c 127.0.0.1:5432 connect 127.0.0.1:5432 by /usr/bin/psql\n"
+             "callgate explain --from-log 12 k3f9ab",
+             explain_groups, false, 0, 100000, explain},
     VerbSpec{"plan", "[OPTIONS]", "show what the kernel decides alone, what is contested, and why", "",
              "callgate plan\ncallgate plan -R rules.json --record minimal --json", inspect_groups, false, 0,
              0, plan},
@@ -303,10 +308,14 @@ constexpr std::array all_verbs = {
     VerbSpec{"revoke", "RUN GRANT", "take a grant back", "", "callgate revoke k3f9ab 2", plain_groups, false,
              2, 2, revoke},
     VerbSpec{
-        "rules", "pending | accept NAME | drop NAME", "list, accept or drop rules that answers proposed",
-        "An answer can propose a rule (r). `accept` adds it to your rule set, leaves the rest as it is, and "
-        "prints the difference.",
-        "callgate rules pending\ncallgate rules accept k3f9ab-7", plain_groups, false, 1, 2, rules_verb},
+        "rules", "list | remove ID | pending | accept NAME | drop NAME",
+        "list and change your own rules, and those that answers proposed",
+        "`list` shows the rules of your own rule set, which every run takes, and `remove` takes one out. An "
+        "answer can propose a rule (r): `pending` lists these, `accept` adds one to your rule set, and "
+        "`drop` "
+        "forgets it. What changes your rule set leaves the rest of it as it is, and prints the difference.",
+        "callgate rules pending\ncallgate rules accept k3f9ab-7\ncallgate rules remove accepted-k3f9ab-7",
+        plain_groups, false, 1, 2, rules_verb},
     VerbSpec{"profiles", "[NAME]", "list profiles, or print one", "",
              "callgate profiles\ncallgate profiles agent", json_groups, false, 0, 1, profiles},
     VerbSpec{"doctor", "[--json]", "show what this host offers, what is missing, and the consequences",

@@ -48,21 +48,6 @@ void name_run(Request& request) {
         throw Failure(no_private_directory(request.temporary_directory, errno));
 }
 
-/// The state directory must exist before the plan is made: the plan can leave out of a hierarchy only files
-/// that exist at the start.
-void make_state_directory(const std::string& state) {
-    const std::string advice = "; give --audit FILE, or --no-audit to keep no log";
-    if (state.empty())
-        throw Failure("there is no place for the log: HOME and XDG_STATE_HOME are not set" + advice);
-    if (::access(state.c_str(), W_OK | X_OK) == 0) return;
-    for (std::size_t end = state.find('/', 1); end != std::string::npos; end = state.find('/', end + 1))
-        (void)::mkdir(state.substr(0, end).c_str(), 0700);  // a failure shows in the last one
-    if (::mkdir(state.c_str(), 0700) != 0 && errno != EEXIST)
-        throw Failure("cannot make the state directory " + state + ": " + std::strerror(errno) + advice);
-    if (::access(state.c_str(), W_OK | X_OK) != 0)
-        throw Failure("cannot write in the state directory " + state + ": " + std::strerror(errno) + advice);
-}
-
 std::string start_directory(const Arguments& arguments, const Places& places, const std::string& workdir) {
     const std::optional<std::string> named = arguments.value("cwd");
     if (!named) return workdir;
@@ -192,6 +177,18 @@ CompiledRules load_rules(const Arguments& arguments, const RequestedRun& request
 
 }  // namespace
 
+void make_state_directory(const std::string& state, const std::string& advice) {
+    if (state.empty())
+        throw Failure("there is no place for the log: HOME and XDG_STATE_HOME are not set" + advice);
+    if (::access(state.c_str(), W_OK | X_OK) == 0) return;
+    for (std::size_t end = state.find('/', 1); end != std::string::npos; end = state.find('/', end + 1))
+        (void)::mkdir(state.substr(0, end).c_str(), 0700);  // a failure shows in the last one
+    if (::mkdir(state.c_str(), 0700) != 0 && errno != EEXIST)
+        throw Failure("cannot make the state directory " + state + ": " + std::strerror(errno) + advice);
+    if (::access(state.c_str(), W_OK | X_OK) != 0)
+        throw Failure("cannot write in the state directory " + state + ": " + std::strerror(errno) + advice);
+}
+
 RequestedRun read_request(const Arguments& arguments, const Caller& caller, RunFacts& known) {
     ::prctl(PR_SET_NAME, "callgate");  // started by `callgate exec` the name would be another
     RequestedRun requested{.platform = probe_platform(), .places = {}, .request = {}, .terminal = {}};
@@ -204,9 +201,11 @@ RequestedRun read_request(const Arguments& arguments, const Caller& caller, RunF
     request.directory = start_directory(arguments, places, request.workdir);
     known.mode = request.mode = read_mode(arguments);
     read_run_options(arguments, places, request);
-    if (request.audit.kind == AuditTarget::Kind::directory) make_state_directory(request.audit.path);
+    if (request.audit.kind == AuditTarget::Kind::directory)
+        make_state_directory(request.audit.path, "; give --audit FILE, or --no-audit to keep no log");
     name_run(request);
     known.run = request.run;
+    if (!request.quiet) say_missing_paths(arguments, places.home);
     requested.terminal = choose_terminal(request);
     return requested;
 }
@@ -245,6 +244,7 @@ Command make_command(const Arguments& arguments, const RequestedRun& requested, 
                              .private_home = arguments.has("private-home"),
                              .options = arguments.values("env"),
                              .directory = request.directory,
+                             .run = request.run,
                              .temporary_directory = request.temporary_directory,
                              .variables = {{"workdir", request.workdir},
                                            {"tmp", request.temporary_directory},
@@ -253,6 +253,9 @@ Command make_command(const Arguments& arguments, const RequestedRun& requested, 
     for (const std::string& one : choice.options)
         if (one.empty() || one[0] == '=')
             throw Failure(arguments.origin("env") + " " + one + ": expected NAME or NAME=VALUE");
+    if (!request.quiet)
+        for (const std::string& one : not_set(choice))
+            say(arguments.origin("env") + " " + one + ": this variable is not set, and is left out");
     Command command{.words = arguments.rest(),
                     .environment = make_environment(choice),
                     .held_back = held_back(choice),

@@ -45,4 +45,8 @@ struct RequestedRun {
 /// told of the first, on a terminal or with -v.
 void say_environment(const Request& request, const Command& command);
 
+/// The state directory must exist before the plan is made: the plan can leave out of a hierarchy only files
+/// that exist at the start. `advice` ends the messages of failures.
+void make_state_directory(const std::string& state, const std::string& advice);
+
 }  // namespace callgate::cli

@@ -214,6 +214,30 @@ def test_a_rule_is_proposed_and_taken_over_with_comments_and_order(room):
     assert verb(box, "rules", "accept", "../rules").code == 125
 
 
+def test_own_rules_are_listed_and_taken_out(box):
+    config = box.directory(box.directory(box.home / ".config") / "callgate")
+    assert verb(box, "rules", "list").text == ""
+    assert "does not exist" in verb(box, "rules", "remove", "second").errors
+    secret = box.file(box.tree / "secret", b"content")
+    text = '// mine\n{\n  "version": 1,\n  "rules": [\n    {"id": "first", "deny": "read", "path": "/nowhere"}, // why\n' \
+        f'    {{"id": "second",\n     "deny": "read", "path": "{secret}"}},\n    {{"deny": "read", "path": "/else"}}\n  ]\n}}\n'
+    box.file(config / "rules.json", text.encode())
+    listed = verb(box, "rules", "list")
+    assert listed.text == '  '.join(["first", '{"id": "first", "deny": "read", "path": "/nowhere"}\nsecond',
+                                     f'{{"id": "second", "deny": "read", "path": "{secret}"}}\n#3', '{"deny": "read", "path": "/else"}\n'])
+    read = lambda: box.run(["/bin/cat", str(secret)], options=["-p", "agent", "-q"])
+    assert read().code == 1
+    wrong = verb(box, "rules", "remove", "secnd")
+    assert wrong.code == 125 and "did you mean second" in wrong.errors and (config / "rules.json").read_text() == text
+    gone = verb(box, "rules", "remove", "second")
+    assert gone.code == 0 and '\n-     {"id": "second",' in gone.text and "+ " not in gone.text, gone.describe()
+    assert read().text == "content"
+    last = verb(box, "rules", "remove", "#2")
+    assert last.code == 0, last.describe()
+    assert (config / "rules.json").read_text() == \
+        '// mine\n{\n  "version": 1,\n  "rules": [\n    {"id": "first", "deny": "read", "path": "/nowhere"} // why\n  ]\n}\n'
+
+
 # ---- by a program ----
 
 

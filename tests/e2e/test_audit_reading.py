@@ -136,6 +136,22 @@ def test_tail_goes_on_over_all_runs_and_ends_with_the_last(box):
         assert len({re.search(r"(began|ended)(\d)", line).group(2) for line in rows if line.startswith(name)}) == 1, rows  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("before", ["no directory", "an old run"])
+def test_tail_waits_for_the_next_run(box, before):
+    if before == "an old run":
+        assert box.run(["/bin/true"], audit=False).code == 0
+    tail = box.start([str(box.stage.callgate), "audit", "tail", "-f"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                     stderr=subprocess.PIPE)
+    watched = lambda: any("inotify wd:" in Path(f"/proc/{tail.pid}/fdinfo/{one}").read_text() for one in os.listdir(f"/proc/{tail.pid}/fdinfo"))
+    harness.until(watched, "tail watches the directory")
+    assert tail.poll() is None
+    for number in range(2):
+        assert box.run(["/bin/mkdir", str(box.tree / f"made{number}")], contested(box), audit=False).code == 0
+        if number == 0:
+            out, err = tail.communicate(timeout=harness.DEADLINE)
+    assert tail.returncode == 0 and "made0" in out.decode() and "made1" not in out.decode(), (out, err)
+
+
 # --- additions to a rule set ----------------------------------------------------------------------------------------------------
 
 

@@ -30,6 +30,7 @@ def only_line(result) -> str:
     (["-p", "agnet"], ["agnet", "agent"]),
     (["-c", "127.0.0.1:99999"], ["99999"]),
     (["-c", "127.0.0.1:http"], ["http"]),
+    (["-c", "https://example.com/x"], ["is a URL", "example.com:443"]),
     (["--bind", "0x50"], ["0x50"]),
     (["--workdir", "/does/not/exist"], ["/does/not/exist"]),
     (["--cwd", "/does/not/exist"], ["/does/not/exist"]),
@@ -48,6 +49,26 @@ def test_a_wrong_option_is_one_line_that_says_what_to_do(box, arguments, words):
     line = only_line(wrong(box, *arguments))
     for word in words:
         assert word in line, line
+
+
+def test_a_name_that_leads_nowhere_is_said_once(box):
+    """An option that does nothing is mostly misspelt. -w may name what the command is to make."""
+    options = ["-r", "/nonexistent", "-x", str(box.tree / "no"), "-w", str(box.tree / "out"), "--env", "UNSET", "--env", "HOME", "-r", "/etc"]
+    lines = [line for line in box.run(["/bin/true"], options=options).errors.splitlines() if line.startswith("callgate: ")]
+    assert lines == ["callgate: --read /nonexistent: nothing has this name yet",
+                     f"callgate: --execute {box.tree}/no: nothing has this name yet",
+                     "callgate: --env UNSET: this variable is not set, and is left out"], lines
+    assert box.run(["/bin/true"], options=[*options, "-q"]).errors == ""
+
+
+def test_the_command_can_tell_that_it_runs_under_callgate(box):
+    bare = box.run(["/usr/bin/env"], supervised=False, env={"CALLGATE": "", "CALLGATE_RUN": "other"})
+    assert "CALLGATE_RUN=other" in bare.text.splitlines(), bare.describe()
+    result = box.run(["/usr/bin/env"], env={"CALLGATE_RUN": "other"})
+    words = result.text.splitlines()
+    assert "CALLGATE=1" in words and f"CALLGATE_RUN={result.report['run']}" in words, result.describe()
+    own = box.run(["/usr/bin/env"], options=["--env", "CALLGATE=mine"])
+    assert "CALLGATE=mine" in own.text.splitlines(), own.describe()
 
 
 def test_a_missing_command_is_one_line_that_says_what_to_do(box):
@@ -74,12 +95,15 @@ def test_home_as_the_work_directory_is_refused_unless_named(box):
 
 @pytest.mark.parametrize("text, words", [
     ('{"version": 1, "default": "deny", "rules": [', ["rules1.json:1:"]),
+    ('{"version": 1, "rules": [],}', ["rules1.json:1:28", "take the comma out"]),
+    ("{'version': 1}", ["rules1.json:1:2", "double quotes"]),
+    ('{"version": 1, "rules": [{"allow": "connect", "host": "https://example.com/x"}]}', ['"host": "example.com", "port": 443']),
     ('{"version": 1, "ruels": []}', ["ruels", "rules"]),
     ('{"version": 1, "rules": [{"allow": "raed", "path": "/x"}]}', ["raed", "read"]),
     ('{"version": 1, "rules": [{"allow": "read", "path": "relative"}]}', ["relative"]),
     ('{"version": 1, "rules": [{"allow": "read", "port": 80}]}', ["port"]),
     ('{"version": 2, "rules": []}', ["version"]),
-], ids=["torn", "key", "operation", "pattern", "condition", "version"])
+], ids=["torn", "comma", "quotes", "url", "key", "operation", "pattern", "condition", "version"])
 def test_a_rule_set_with_an_error_never_runs(box, text, words):
     result = wrong(box, "-R", str(box.rules_file(text)))
     for word in words:

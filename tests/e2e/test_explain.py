@@ -260,6 +260,25 @@ def test_it_says_which_rules_lost_which_nearly_matched_and_what_would_change_it(
     assert datagram.text.startswith("deny") and "sockets cannot be made" in datagram.text, datagram.describe()
 
 
+def test_a_command_line_is_explained_as_a_shell_would_run_it(box):
+    tool = box.file(box.directory(box.tree / "bin") / "tool", b"#!/bin/sh\n", 0o755)
+    rules = box.rules_file({"version": 1, "extends": "agent", "rules": [
+        {"id": "pushes", "deny": "execute", "path": str(tool), "argv": ["*", "**", "push", "**"]}]})
+    ask = lambda *words: box.run([str(box.stage.callgate), "explain", "-R", str(rules), "execute", *words], supervised=False,
+                                 env={"PATH": f"{box.tree}/bin:/usr/bin:/bin"})
+    for words in (["tool", "push"], ["tool", "-C", ".", "push", "--force"], [str(tool), "push", "by", "sh"]):
+        denied = ask("--", *words) if "--force" in words else ask(*words)
+        assert denied.code == 0 and denied.text.startswith(f"deny execute {tool}\n") and "pushes" in denied.text, denied.describe()
+    for words in (["tool", "pull"], ["tool", "status", "by", "sh"]):
+        other = ask(*words)
+        assert other.text.startswith(f"allow execute {tool}\n") and "near    pushes" in other.text, other.describe()
+    alone = ask("tool")
+    assert alone.text.startswith(f"allow execute {tool}\n") and "where its argv matches" in alone.text, alone.describe()
+    assert ask("absent", "push").text.startswith(f"allow execute {box.tree}/absent\n")
+    wrong = explain(box, "read", str(tool), "push")
+    assert wrong.code == 125 and "not push" in wrong.errors, wrong.describe()
+
+
 def test_a_record_is_explained_under_the_rules_that_are_given(box):
     secret = box.file(box.tree / "secret", b"1")
     closed = harness.rule_set({"id": "closed", "deny": "read", "path": str(secret), "reason": "the test's"},

@@ -74,9 +74,14 @@ std::size_t skip(const std::string& text, std::size_t at) {
 }
 
 struct List {
+    struct Item {
+        std::size_t begin = 0, end = 0;
+        std::size_t comma = std::string::npos;  // the comma behind it
+    };
     std::size_t end = 0;   // its "]"
     std::size_t last = 0;  // behind the last thing in it that is no comment, or behind its "["
     bool empty = true, comma = false;
+    std::vector<Item> items;  // the objects in it
 };
 
 /// The list of the member "rules" of the outermost object.
@@ -103,8 +108,11 @@ std::optional<List> find_rules(const std::string& text) {
             list.comma = depth == 2 && one == ',';
             list.last = at + 1;
         }
+        if (inside && depth == 2 && one == '{') list.items.push_back({.begin = begin});
+        if (inside && depth == 2 && one == ',' && !list.items.empty()) list.items.back().comma = begin;
         if (one == '{' || one == '[') ++depth;
         if (one == '}' || one == ']') --depth;
+        if (inside && depth == 2 && one == '}') list.items.back().end = begin + 1;
         if (!inside && depth == 2 && one == '[' && last_string == "rules") {
             inside = true;
             list.last = begin + 1;
@@ -191,6 +199,32 @@ std::optional<std::string> with_rule(const std::string& text, const std::string&
     const std::string closing = line == std::string::npos ? "\n  " : between.substr(line);
     if (line != std::string::npos) between.resize(line);
     result += between + "\n    " + rule + closing + text.substr(list->end);
+    return result;
+}
+
+std::optional<std::vector<std::string>> rules_in(const std::string& text) {
+    const auto list = find_rules(text);
+    if (!list) return std::nullopt;
+    std::vector<std::string> all;
+    for (const List::Item& one : list->items) all.push_back(text.substr(one.begin, one.end - one.begin));
+    return all;
+}
+
+std::optional<std::string> without_rule(const std::string& text, std::size_t index) {
+    const auto list = find_rules(text);
+    if (!list || index >= list->items.size()) return std::nullopt;
+    const List::Item& item = list->items[index];
+    const bool followed = item.comma != std::string::npos;
+    std::size_t begin = item.begin, end = followed ? item.comma + 1 : item.end;
+    // A line that holds nothing else goes with the rule.
+    const std::size_t line = text.find_last_not_of(" \t", begin - 1) + 1;
+    const std::size_t rest = text.find_first_not_of(" \t", end);
+    if (text[line - 1] == '\n' && rest != std::string::npos && text[rest] == '\n') {
+        begin = line;
+        end = rest + 1;
+    }
+    std::string result = text.substr(0, begin) + text.substr(end);
+    if (!followed && index > 0) result.erase(list->items[index - 1].comma, 1);
     return result;
 }
 

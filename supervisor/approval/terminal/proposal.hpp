@@ -29,6 +29,12 @@ struct Pending {
 /// The text of a rule set with `rule` added as its last one; everything else stays byte for byte. Nothing if
 /// the text has no list of rules.
 [[nodiscard]] std::optional<std::string> with_rule(const std::string& text, const std::string& rule);
+/// The rules of a rule set as they stand in its text, in their order. Nothing if the text has no list of
+/// rules.
+[[nodiscard]] std::optional<std::vector<std::string>> rules_in(const std::string& text);
+/// The text without the rule of this index, and without its comma; everything else stays byte for byte.
+/// Nothing if there is no such rule.
+[[nodiscard]] std::optional<std::string> without_rule(const std::string& text, std::size_t index);
 /// A new rule set with this rule alone.
 [[nodiscard]] std::string fresh_rule_set(const std::string& rule);
 

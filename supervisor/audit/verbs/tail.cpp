@@ -31,9 +31,7 @@ namespace {
 /// Waits until something in the log's directory has changed: the log grew, or its next segment came.
 class Changes {
 public:
-    explicit Changes(const std::string& path) : fd_(::inotify_init1(IN_CLOEXEC)) {
-        const std::string parent = std::filesystem::path(path).parent_path().string();
-        const std::string directory = parent.empty() ? "." : parent;
+    explicit Changes(const std::string& directory) : fd_(::inotify_init1(IN_CLOEXEC)) {
         if (fd_)
             watch_ = ::inotify_add_watch(fd_.get(), directory.c_str(),
                                          IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_CLOSE_WRITE);
@@ -86,7 +84,9 @@ public:
         const std::vector<std::string> logs = logs_in(state_);
         for (const std::string& path : logs) {
             known_.insert(path);
-            if (path == logs.back() || going_on(path)) open(path);
+            const bool goes_on = going_on(path);
+            if (goes_on || path == logs.back()) open(path, false);
+            followed_ = followed_ || goes_on;
         }
     }
 
@@ -94,7 +94,10 @@ public:
     void print(Rows& rows) {
         std::multimap<std::string, Record> found;
         for (const std::string& path : logs_in(state_))
-            if (known_.insert(path).second) open(path);
+            if (known_.insert(path).second) {
+                open(path, true);
+                followed_ = true;
+            }
         for (Followed& one : runs_) {
             for (Reader::Step step; (step = one.reader.next()) != Reader::Step::end;) {
                 if (step == Reader::Step::bad) {
@@ -102,6 +105,7 @@ public:
                     continue;
                 }
                 const Entry& entry = one.reader.entry();
+                one.read = true;
                 one.ended = entry.action == "run.end";
                 if (selection_.matches(entry)) found.emplace(entry.time, Record{entry, one.reader.line()});
                 if (!live_ && found.size() > lines_) found.erase(found.begin());
@@ -112,10 +116,12 @@ public:
         live_ = true;
     }
 
-    /// Whether there is more to come. A run that was killed leaves no last record.
+    /// Whether there is more to come: a run goes on, or none has been followed yet. A run that was killed
+    /// leaves no last record. A run that begins has neither lock nor record for a moment.
     [[nodiscard]] bool more() {
-        return std::any_of(runs_.begin(), runs_.end(),
-                           [](const Followed& one) { return !one.ended && going_on(one.first); });
+        return !followed_ || std::any_of(runs_.begin(), runs_.end(), [](const Followed& one) {
+            return (one.begins && !one.read) || (!one.ended && going_on(one.first));
+        });
     }
     [[nodiscard]] int finish() { return bad_.finish(); }
 
@@ -123,10 +129,11 @@ private:
     struct Followed {
         std::string first;
         Reader reader;
-        bool ended = false;
+        bool begins;  // since this verb began
+        bool read = false, ended = false;
     };
-    void open(const std::string& path) {
-        if (auto reader = Reader::open(path)) runs_.push_back({path, std::move(*reader)});
+    void open(const std::string& path, bool begins) {
+        if (auto reader = Reader::open(path)) runs_.push_back({path, std::move(*reader), begins});
     }
 
     const std::string state_;
@@ -135,18 +142,17 @@ private:
     BadLines bad_;
     std::set<std::string> known_;
     std::deque<Followed> runs_;
-    bool live_ = false;
+    bool live_ = false, followed_ = false;
 };
 
 int tail_all(std::ostream& out, std::ostream& errors, const TailOptions& options) {
     Expected<Selection> selection = Selection::make(options.show.filter, ::time(nullptr));
-    const Expected<std::string> newest =
-        selection ? find_log(options.show.log) : Expected<std::string>(selection.error());
-    if (!newest) {
-        errors << terminal_safe(newest.error().text) << '\n';
+    const std::string& state = options.show.log.state;
+    if (!selection) {
+        errors << terminal_safe(selection.error().text) << '\n';
         return exit_wrong_use;
     }
-    Changes changes(*newest);
+    Changes changes(state);  // before the first look, so that no run is missed
     AllRuns runs(errors, options, std::move(*selection));
     Rows rows(out, options.show.json, options.show.colour, true);
     do {
@@ -163,7 +169,8 @@ int tail(std::ostream& out, std::ostream& errors, const TailOptions& options) {
     std::optional<Opened> log = open_log(errors, options.show.log, options.show.filter);
     if (!log) return exit_wrong_use;
     Reader& reader = log->reader;
-    Changes changes(reader.path());  // before the first read, so that no change is missed
+    const std::string parent = std::filesystem::path(reader.path()).parent_path().string();
+    Changes changes(parent.empty() ? "." : parent);  // before the first read, so that no change is missed
     Rows rows(out, options.show.json, options.show.colour);
     std::deque<Record> kept;
     int status = 0;

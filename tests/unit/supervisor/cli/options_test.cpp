@@ -371,11 +371,13 @@ TEST_CASE("the command gets an allow-list of variables, what the rules pass and 
         .keep = false,
         .options = {"NEW=a=b", "ABSENT"},
         .directory = "/work",
+        .run = "k3f9ab",
         .temporary_directory = "/tmp/run",
         .variables = {{"tmp", "/tmp/run"}}};
     CHECK(cli::make_environment(choice) == Words{"PATH=/bin", "LC_ALL=C", "FROM_RULES=2", "PREFIX_A=3",
-                                                 "PWD=/work", "TMPDIR=/tmp/run", "CACHE=/tmp/run/c:${no}",
-                                                 "NEW=a=b"});
+                                                 "PWD=/work", "TMPDIR=/tmp/run", "CALLGATE=1",
+                                                 "CALLGATE_RUN=k3f9ab", "CACHE=/tmp/run/c:${no}", "NEW=a=b"});
+    CHECK(cli::not_set(choice) == Words{"ABSENT"});
     choice.options = {"AWS_SECRET_ACCESS_KEY", "CACHE=mine"};
     choice.keep = true;
     const Words kept = cli::make_environment(choice);
@@ -396,7 +398,8 @@ TEST_CASE("a private home is the run's own directory, also for what looks beneat
     choice.options = {"XDG_DATA_HOME=/mine"};
     for (const std::string& one : cli::make_environment(choice)) {
         CAPTURE(one);
-        CHECK((one == "XDG_DATA_HOME=/mine" || one == "PWD=" || one.find("=/tmp/run") != std::string::npos));
+        CHECK((one == "XDG_DATA_HOME=/mine" || one == "PWD=" || one.starts_with("CALLGATE") ||
+               one.find("=/tmp/run") != std::string::npos));
     }
     CHECK(cli::make_environment(choice).front() == "HOME=/tmp/run");
 }

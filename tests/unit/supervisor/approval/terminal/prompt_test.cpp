@@ -240,3 +240,28 @@ TEST_CASE("a rule is added behind the last one; comments and order stay as they 
     CHECK_FALSE(with_rule("{\"rules\": [", rule).has_value());
     CHECK_FALSE(with_rule("\"rules", rule).has_value());
 }
+
+TEST_CASE("a rule is taken out of a rule set, and everything else stays byte for byte") {
+    const std::string text =
+        "{\n  \"limits\": {\"rules\": [1]}, // \"rules\": [{}]\n  \"rules\": [\n    // first\n    {\"id\": "
+        "\"a\"},\n"
+        "    {\"id\": \"b\", \"path\": [\"/x,}\"]}, // second\n    {\"id\": \"c\"}\n  ]\n}\n";
+    CHECK(rules_in(text) == std::vector<std::string>{"{\"id\": \"a\"}",
+                                                     "{\"id\": \"b\", \"path\": [\"/x,}\"]}",
+                                                     "{\"id\": \"c\"}"});
+    CHECK(without_rule(text, 0) ==
+          "{\n  \"limits\": {\"rules\": [1]}, // \"rules\": [{}]\n  \"rules\": [\n    // first\n"
+          "    {\"id\": \"b\", \"path\": [\"/x,}\"]}, // second\n    {\"id\": \"c\"}\n  ]\n}\n");
+    CHECK(without_rule(text, 1) ==
+          "{\n  \"limits\": {\"rules\": [1]}, // \"rules\": [{}]\n  \"rules\": [\n    // first\n    {\"id\": "
+          "\"a\"},\n"
+          "     // second\n    {\"id\": \"c\"}\n  ]\n}\n");
+    CHECK(without_rule(text, 2) ==
+          "{\n  \"limits\": {\"rules\": [1]}, // \"rules\": [{}]\n  \"rules\": [\n    // first\n    {\"id\": "
+          "\"a\"},\n"
+          "    {\"id\": \"b\", \"path\": [\"/x,}\"]} // second\n  ]\n}\n");
+    CHECK_FALSE(without_rule(text, 3).has_value());
+    CHECK(without_rule("{\"rules\": [{}]}", 0) == "{\"rules\": []}");
+    CHECK(without_rule("{\"rules\": [{},{}]}", 1) == "{\"rules\": [{}]}");
+    CHECK_FALSE(rules_in("{}").has_value());
+}
