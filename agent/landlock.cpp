@@ -1,7 +1,6 @@
 #include "agent/landlock.hpp"
 
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -12,6 +11,7 @@
 #include <string_view>
 
 #include "agent/landlock_abi.hpp"
+#include "base/open_without_links.hpp"
 #include "base/result.hpp"
 #include "base/test_switch.hpp"
 
@@ -39,11 +39,7 @@ result<void> add_path(int ruleset, int object, std::uint64_t access) {
 // The plan examined this very path. A symbolic link that appeared since then would carry the grant elsewhere,
 // so none is followed.
 UniqueFd open_granted(const char* path, bool directory) {
-    open_how how{};
-    how.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW;
-    if (directory) how.flags |= O_DIRECTORY;
-    how.resolve = RESOLVE_NO_SYMLINKS;
-    return UniqueFd(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how)));
+    return open_without_links(path, directory ? O_PATH | O_DIRECTORY : O_PATH);
 }
 
 bool vanished(int error) {

@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,20 +13,11 @@
 #include <cstring>
 #include <numeric>
 
-#include "base/unique_fd.hpp"
+#include "base/open_without_links.hpp"
 
 namespace callgate {
 
 namespace {
-
-/// openat2(2) that refuses every symbolic link on the way; with O_PATH|O_NOFOLLOW a final one is opened
-/// itself.
-UniqueFd open_without_links(const std::string& path, std::uint64_t flags) {
-    open_how how{};
-    how.flags = flags | O_CLOEXEC | O_NOFOLLOW;
-    how.resolve = RESOLVE_NO_SYMLINKS;
-    return UniqueFd(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof how)));
-}
 
 rules::FileTree::Entry make_entry(int directory, const char* name, unsigned char type) {
     rules::FileTree::Entry entry{.name = name};
@@ -56,7 +46,7 @@ constexpr std::size_t name_offset = offsetof(DirectoryRecord, type) + 1;
 /// be read, has more than `max_entries`, or does not end within `max_reads` readings of 32 KiB.
 std::optional<std::vector<rules::FileTree::Entry>> read_directory(const std::string& path,
                                                                   std::size_t max_entries, int max_reads) {
-    const UniqueFd directory = open_without_links(path, O_RDONLY | O_DIRECTORY);
+    const UniqueFd directory = open_without_links(path.c_str(), O_RDONLY | O_DIRECTORY);
     if (!directory) return std::nullopt;
     std::array<char, 32768> buffer;
     std::vector<rules::FileTree::Entry> all;

@@ -12,6 +12,7 @@
 
 #include "agent/handover.hpp"
 #include "agent/landlock.hpp"
+#include "base/open_without_links.hpp"
 #include "base/process/processes.hpp"
 #include "base/test_switch.hpp"
 #include "supervisor/approval/protocol/runtime_directory.hpp"
@@ -24,6 +25,14 @@
 namespace callgate {
 
 namespace {
+
+/// The command starts there. Another run that goes on may have put a link there since the path was resolved.
+/// Names of procfs are links by nature, and were not resolved.
+UniqueFd open_start(const std::string& directory) {
+    if (directory.starts_with("/proc/"))
+        return UniqueFd(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    return open_without_links(directory.c_str(), O_PATH | O_DIRECTORY);
+}
 
 const char* step_name(agent::ConfineStep step) {
     switch (step) {
@@ -126,7 +135,7 @@ Launch::Launch(const Request& request)
 
 void Launch::fork_guardian(const Request& request, const approval::Terminal* terminal) {
     agent::GuardianConfig config(request.caller.signals);
-    config.working_directory = UniqueFd(::open(request.directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    config.working_directory = open_start(request.directory);
     if (!config.working_directory)
         throw SetupError("cannot start in " + request.directory + ": " + because(errno));
     config.pass = request.pass;

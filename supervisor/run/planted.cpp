@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/escape.hpp"
+#include "base/open_without_links.hpp"
 #include "base/unique_fd.hpp"
 
 namespace callgate {
@@ -188,7 +189,7 @@ bool runs_later(std::string_view path) {
 }
 
 Planted find_planted(const std::string& workdir, const timespec& since) {
-    const UniqueFd top(::open(workdir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    const UniqueFd top = open_without_links(workdir.c_str(), O_PATH | O_DIRECTORY);
     if (!top) return {.paths = {}, .more = 0, .cut = true};
     return Walk(top.get(), since).run();
 }
