@@ -1,6 +1,8 @@
 #include "rules/plan/link_names.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 
 #include "rules/plan/plan_parts.hpp"
 
@@ -11,6 +13,23 @@ namespace {
 /// Whether the branch is one of a restriction that could match at any depth.
 bool floats(const Rule& rule, const Glob::Branch& branch) {
     return rule.action != Action::allow && branch.remainder.starts_with("/**/");
+}
+
+bool creates_names(const Rule& rule) {
+    return rule.operations.contains(Operation::create) && planning::decides_files(rule);
+}
+
+bool denies_always(const Rule& rule) {
+    return (rule.action == Action::deny || rule.action == Action::kill) && !rule.except &&
+           !planning::names_asker(rule.when);
+}
+
+/// The result stands for what lies strictly beneath a directory, as LinkRoots writes it.
+std::string beneath(const std::string& directory) { return directory == "/" ? directory : directory + '/'; }
+
+/// `root` may end with a slash: then it does not hold that directory itself.
+bool lies_in(std::string_view path, std::string_view root) {
+    return root.ends_with('/') ? path.starts_with(root) : planning::at_or_beneath(path, root);
 }
 
 }  // namespace
@@ -50,6 +69,82 @@ std::vector<LinkNames::Reserved> LinkNames::beneath(std::string_view directory) 
         if (name->path != directory)
             all.push_back({name->path.substr(directory == "/" ? 1 : directory.size() + 1), name->rule});
     return all;
+}
+
+LinkRoots::LinkRoots(const RuleSet& rules, std::string_view own) {
+    if (rules.fallback() == Action::allow) add("/");
+    for (const Rule& rule : rules.rules()) {
+        if (rule.action != Action::allow || !creates_names(rule)) continue;
+        if (rule.when.path.empty()) add("/");
+        for (const Glob& glob : rule.when.path)
+            for (const Glob::Branch& branch : glob.branches())
+                if (!branch.literal && (own.empty() || !planning::at_or_beneath(branch.head, own)))
+                    add(beneath(branch.head));
+    }
+    if (rules.fallback() != Action::allow) return;
+    for (const Rule& rule : rules.rules())
+        if (denies_always(rule) && creates_names(rule))
+            for (const Glob& glob : rule.when.path)
+                for (const Glob::Branch& branch : glob.branches())
+                    if (branch.hierarchy) close(branch.head);
+}
+
+void LinkRoots::add(std::string_view root) {
+    std::erase_if(closed_.all,
+                  [root](const std::string& one) { return lies_in(one, root) || lies_in(root, one); });
+    roots_.add(root);
+}
+
+void LinkRoots::add_all(const LinkRoots& other) {
+    Paths closed;
+    for (const std::string& one : closed_.all)
+        if (other.excludes(one)) closed.add(one);
+    for (const std::string& one : other.closed_.all)
+        if (excludes(one)) closed.add(one);
+    for (const std::string& root : other.roots_.all) roots_.add(root);
+    closed_ = std::move(closed);
+}
+
+void LinkRoots::join(std::size_t most) {
+    std::map<std::string, std::size_t> counts;
+    for (const std::string& root : roots_.all)
+        if (root != "/") ++counts[root.substr(0, root.rfind('/', root.size() - 2) + 1)];
+    for (const auto& [directory, count] : counts)
+        if (count > most) add(directory);
+}
+
+bool LinkRoots::may_hold(std::string_view link) const {
+    // A directory above a closed one is reserved.
+    return roots_.hold(link) && !closed_.meet(link);
+}
+
+bool LinkRoots::covers(const LinkRoots& other) const {
+    return std::ranges::all_of(other.roots_.all,
+                               [this](const std::string& one) { return roots_.hold(one); }) &&
+           std::ranges::all_of(closed_.all, [&other](const std::string& one) { return other.excludes(one); });
+}
+
+bool LinkRoots::excludes(std::string_view directory) const {
+    return closed_.hold(directory) || !roots_.meet(directory);
+}
+
+void LinkRoots::Paths::add(std::string_view path) {
+    if (hold(path)) return;
+    const auto first = std::ranges::lower_bound(all, path, planning::PathOrder());
+    const auto last =
+        std::find_if(first, all.end(), [path](const std::string& one) { return !lies_in(one, path); });
+    all.insert(all.erase(first, last), std::string(path));
+}
+
+bool LinkRoots::Paths::hold(std::string_view path) const {
+    // A path sorts directly before what lies in it.
+    const auto after = std::ranges::upper_bound(all, path, planning::PathOrder());
+    return after != all.begin() && lies_in(path, *std::prev(after));
+}
+
+bool LinkRoots::Paths::meet(std::string_view path) const {
+    const auto first = std::ranges::lower_bound(all, path, planning::PathOrder());
+    return hold(path) || (first != all.end() && lies_in(*first, path));
 }
 
 }  // namespace callgate::rules

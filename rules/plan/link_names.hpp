@@ -7,9 +7,13 @@
 // is refused. A restriction that floats ("**/.env") reserves nothing: the links of npm, pnpm and virtual
 // environments must be made.
 //
+// Elsewhere a run may make links. `LinkRoots` says where: the next start follows none that a run could have
+// made there.
+//
 // An attacker chooses the path that is looked up. Pure; any thread; the cost is a binary search.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -42,6 +46,44 @@ private:
     [[nodiscard]] std::vector<Name>::const_iterator first_from(std::string_view path) const;
 
     std::vector<Name> names_;  // in PathOrder
+};
+
+/// Names at which runs may make symbolic links. Paths are absolute and resolved.
+class LinkRoots {
+public:
+    LinkRoots() = default;
+    /// Links can be made beneath the heads of rules that allow a name to be created, and beneath "/" where the
+    /// default does. A head itself is reserved, and so is a literal path. What lies in `own`, the run's
+    /// private directory, is left out: it goes with the run. Where the default allows, what is wholly denied
+    /// is closed.
+    LinkRoots(const RuleSet& rules, std::string_view own);
+
+    /// Adds a root: "/w/" is everything beneath /w, "/w" that and /w itself.
+    void add(std::string_view root);
+    /// Adds a hierarchy where no link can be made, although it lies beneath a root.
+    void close(std::string_view directory) { closed_.add(directory); }
+    void add_all(const LinkRoots& other);
+    /// Joins the roots of one directory into that directory where there are more than `most` of them.
+    void join(std::size_t most);
+
+    [[nodiscard]] bool may_hold(std::string_view link) const;
+    [[nodiscard]] bool covers(const LinkRoots& other) const;
+    [[nodiscard]] const std::vector<std::string>& roots() const { return roots_.all; }
+    [[nodiscard]] const std::vector<std::string>& closed() const { return closed_.all; }
+
+private:
+    /// A set of paths, of which none lies in another.
+    struct Paths {
+        std::vector<std::string> all;  // in PathOrder
+
+        void add(std::string_view path);
+        [[nodiscard]] bool hold(std::string_view path) const;
+        [[nodiscard]] bool meet(std::string_view path) const;  // hold it, or one lies in it
+    };
+    /// Whether no link can be made at `directory` or beneath it.
+    [[nodiscard]] bool excludes(std::string_view directory) const;
+
+    Paths roots_, closed_;
 };
 
 }  // namespace callgate::rules

@@ -75,3 +75,128 @@ TEST_SUITE("names for links") {
         CHECK(below("/") == std::vector<std::string>{"w/a", "w/a/x/y", "w/a-b"});
     }
 }
+
+TEST_SUITE("roots of links") {
+    using Paths = std::vector<std::string>;
+
+    TEST_CASE("links can be made beneath what rules let a run create, and nowhere else") {
+        const RuleSet rules({rule("work", Action::allow, read_write, {"/w/**", "/w/deep/er/**"}),
+                             rule("pattern", Action::allow, read_write, {"/data/*.txt", "/m{1,2}/**"}),
+                             rule("one", Action::allow, read_write, {"/tmp"}),
+                             rule("looked", Action::allow, {Operation::read, Operation::modify}, {"/usr/**"}),
+                             rule("asked", Action::ask, read_write, {"/h/**"}),
+                             rule("denied", Action::deny, read_write, {"/d/**", "/w/.git/**"}),
+                             rule("private", Action::allow, read_write, {"/t/own/**"})},
+                            Action::ask);
+        CHECK(LinkRoots(rules, "/t/own").roots() == Paths{"/data/", "/m1/", "/m2/", "/w/"});
+        CHECK(LinkRoots(rules, "").roots() == Paths{"/data/", "/m1/", "/m2/", "/t/own/", "/w/"});
+        CHECK(LinkRoots(rules, "").closed().empty());
+    }
+
+    TEST_CASE("a default that allows, and a rule without a path, reach everything") {
+        CHECK(LinkRoots(RuleSet({}, Action::allow), "").roots() == Paths{"/"});
+        CHECK(LinkRoots(RuleSet({rule("all", Action::allow, read_write, {})}, Action::deny), "").roots() ==
+              Paths{"/"});
+        CHECK(LinkRoots(RuleSet({rule("floats", Action::allow, read_write, {"**/out"})}, Action::deny), "")
+                  .roots() == Paths{"/"});
+        CHECK(LinkRoots(RuleSet({}, Action::deny), "").roots().empty());
+    }
+
+    TEST_CASE("where the default allows, what is denied wholly and to everybody is closed") {
+        Rule lifted = rule("lifted", Action::deny, read_write, {"/lifted/**"});
+        lifted.except.emplace().path.push_back(Glob::literal("/lifted/x"));
+        Rule some = rule("some", Action::deny, read_write, {"/some/**"});
+        some.when.program.push_back(Glob::literal("/bin/sh"));
+        const RuleSet rules(
+            {rule("system", Action::deny, read_write, {"/usr/{local/,}bin/**", "/h/.ssh/*"}),
+             rule("killed", Action::kill, {Operation::create}, {"/k/**"}),
+             rule("asked", Action::ask, read_write, {"/asked/**"}),
+             rule("read", Action::deny, {Operation::read, Operation::modify}, {"/read/**"}), lifted, some},
+            Action::allow);
+        const LinkRoots roots(rules, "");
+        CHECK(roots.closed() == Paths{"/k", "/usr/bin", "/usr/local/bin"});
+        for (const char* const closed : {"/usr/bin/tool", "/usr/bin", "/usr", "/usr/local", "/k/x/y"}) {
+            CAPTURE(closed);
+            CHECK_FALSE(roots.may_hold(closed));
+        }
+        for (const char* const open : {"/h/.ssh/id", "/asked/x", "/read/x", "/lifted/y", "/some/x",
+                                       "/usr/share/x", "/usr/bins", "/x"}) {
+            CAPTURE(open);
+            CHECK(roots.may_hold(open));
+        }
+    }
+
+    TEST_CASE("a root with a slash at its end does not hold its own name") {
+        LinkRoots roots;
+        for (const char* const root : {"/w/b/", "/w/a-b/", "/w/a/"}) roots.add(root);
+        for (const char* const inside : {"/w/a/x", "/w/a/x/y", "/w/a-b/x", "/w/b/x"}) {
+            CAPTURE(inside);
+            CHECK(roots.may_hold(inside));
+        }
+        for (const char* const outside : {"/w", "/w/a", "/w/a-b", "/w/a-", "/w/ab/x", "/w/b0/x"}) {
+            CAPTURE(outside);
+            CHECK_FALSE(roots.may_hold(outside));
+        }
+        roots.add("/w/a");
+        CHECK(roots.roots() == Paths{"/w/a", "/w/a-b/", "/w/b/"});
+        CHECK(roots.may_hold("/w/a"));
+        CHECK(roots.may_hold("/w/a/x"));
+        roots.add("/w/");
+        CHECK(roots.roots() == Paths{"/w/"});
+        CHECK_FALSE(roots.may_hold("/w"));
+        roots.add("/");
+        CHECK(roots.roots() == Paths{"/"});
+        CHECK(roots.may_hold("/w"));
+    }
+
+    TEST_CASE("one set covers another where it holds all that the other holds") {
+        LinkRoots wide, narrow, other, open;
+        CHECK(wide.covers(narrow));
+        wide.add("/w/");
+        narrow.add("/w/a/");
+        narrow.add("/w/b");
+        other.add("/w/a/");
+        other.add("/x/");
+        open.add("/");
+        open.close("/w/a");
+        CHECK(wide.covers(narrow));
+        CHECK_FALSE(narrow.covers(wide));
+        CHECK_FALSE(wide.covers(other));
+        CHECK_FALSE(open.covers(narrow));
+        CHECK_FALSE(narrow.covers(open));
+        open.add_all(narrow);
+        CHECK(open.covers(narrow));
+        CHECK(open.closed().empty());
+    }
+
+    TEST_CASE("of two sets, that is closed where neither could make a link") {
+        LinkRoots one, other;
+        one.add("/");
+        for (const char* const closed : {"/etc", "/usr/bin", "/opt/x", "/h/u"}) one.close(closed);
+        other.add("/");
+        for (const char* const closed : {"/etc/cron", "/usr", "/h/v"}) other.close(closed);
+        LinkRoots third;
+        third.add("/opt/x/sub/");
+        const auto joined = [&](std::vector<LinkRoots> sets) {
+            LinkRoots all;
+            for (const LinkRoots& set : sets) all.add_all(set);
+            return all.closed();
+        };
+        CHECK(joined({one, other}) == Paths{"/etc/cron", "/usr/bin"});
+        CHECK(joined({other, one}) == Paths{"/etc/cron", "/usr/bin"});
+        CHECK(joined({one, third}) == Paths{"/etc", "/h/u", "/usr/bin"});
+        CHECK(joined({third, one}) == Paths{"/etc", "/h/u", "/usr/bin"});
+    }
+
+    TEST_CASE("many roots of one directory become the directory") {
+        LinkRoots roots;
+        for (const char* const root : {"/a/", "/t/1/", "/t/2", "/t/3/", "/u/1/", "/u/2/"}) roots.add(root);
+        roots.join(2);
+        CHECK(roots.roots() == Paths{"/a/", "/t/", "/u/1/", "/u/2/"});
+        for (const char* const root : {"/b/", "/c/"}) roots.add(root);
+        roots.join(3);
+        CHECK(roots.roots() == Paths{"/"});
+        roots.join(0);
+        CHECK(roots.roots() == Paths{"/"});
+    }
+}
