@@ -95,7 +95,7 @@ ApprovalService::ApprovalService(AskSettings settings, RunParts run, ApprovalOwn
     : settings_(std::move(settings)),
       run_(std::move(run)),
       owner_(owner),
-      log_(run_.log),
+      log_(run_.log, run_.note_tree),
       questions_(queue_settings(settings_), log_, *this),
       ticks_(run_.loop),
       opening_(run_.loop) {}

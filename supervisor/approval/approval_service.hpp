@@ -59,6 +59,7 @@ public:
         Terminal* terminal = nullptr;  // the command has one of its own
         bool may_ask = true;           // some rule asks
         pid_t guardian = -1;           // its descendants never answer
+        AuditApprovalLog::NoteTree note_tree = nullptr;
     };
     /// `owner` outlives the service.
     ApprovalService(AskSettings settings, RunParts run, ApprovalOwner& owner);

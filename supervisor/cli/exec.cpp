@@ -84,7 +84,8 @@ jobs::Settings read_settings(const Arguments& arguments) {
     const Places places = find_places();
     (void)read_mode(arguments);
     Request checked;
-    read_run_options(arguments, places, checked);
+    LinkedPaths ignored;  // each run looks at them
+    read_run_options(arguments, places, checked, ignored);
     (void)read_record_mode(arguments);
     if (arguments.has("workdir")) (void)choose_workdir(arguments, places, true);
     jobs::Settings settings;

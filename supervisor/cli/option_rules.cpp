@@ -31,12 +31,14 @@ rules::Rule option_rule(std::string_view option, std::size_t index, rules::Actio
 struct Paths {
     const rules::LoadContext& context;
     std::map<std::string, std::string>& links;
+    LinkedPaths& linked;
 
-    [[nodiscard]] std::string resolved(const std::string& path) const {
+    /// `what` names the option, and `opens` says whether its rule allows something.
+    [[nodiscard]] std::string resolved(const std::string& what, const std::string& path, bool opens) const {
         std::string written = written_out(path, context.home);
         if (auto then = context.earlier != nullptr ? context.earlier->led(written) : std::nullopt)
             return *then;
-        std::string real = absolute(path, context.home);
+        std::string real = linked.resolve(what, written, opens);
         if (real != written) links.emplace(std::move(written), real);
         return real;
     }
@@ -47,7 +49,8 @@ rules::Glob path_glob(const Arguments& arguments, std::string_view option, const
                       const Paths& paths_of) {
     if (path.empty())
         throw Failure(arguments.origin(option) + " needs a path; expected a file or a directory");
-    const std::string resolved = paths_of.resolved(path);
+    const std::string resolved =
+        paths_of.resolved(arguments.origin(option) + " " + path, path, option != "deny");
     struct stat status {};
     const bool file = ::stat(resolved.c_str(), &status) == 0 && !S_ISDIR(status.st_mode);
     return file ? rules::Glob::literal(resolved) : rules::Glob::beneath(resolved);
@@ -78,14 +81,16 @@ void add_denials(std::vector<rules::Rule>& all, const Arguments& arguments, cons
 }
 
 /// Reads "unix:PATH" or "@name".
-bool add_unix_socket(rules::Conditions& when, const std::string& text, const Paths& of) {
+bool add_unix_socket(rules::Conditions& when, const std::string& what, const std::string& text,
+                     const Paths& of) {
     if (text.starts_with("@")) {
         when.unix_socket.push_back(rules::Glob::literal(text));
         return true;
     }
     if (!text.starts_with("unix:")) return false;
     const std::string name = text.substr(5);
-    when.unix_socket.push_back(rules::Glob::literal(name.starts_with("@") ? name : of.resolved(name)));
+    when.unix_socket.push_back(
+        rules::Glob::literal(name.starts_with("@") ? name : of.resolved(what, name, true)));
     return true;
 }
 
@@ -99,8 +104,8 @@ void add_connections(RuleChoice& choice, const Arguments& arguments, const Paths
     const std::vector<std::string>& targets = arguments.values("connect");
     for (std::size_t index = 0; index < targets.size(); ++index) {
         rules::Rule rule = option_rule("connect", index, rules::Action::allow, Operation::connect);
-        if (!add_unix_socket(rule.when, targets[index], of)) {
-            const std::string what = arguments.origin("connect") + " " + targets[index];
+        const std::string what = arguments.origin("connect") + " " + targets[index];
+        if (!add_unix_socket(rule.when, what, targets[index], of)) {
             Expected<rules::Destination> target = rules::parse_destination(targets[index]);
             if (!target)
                 throw Failure(what + ": " + target.error().text +
@@ -121,7 +126,8 @@ void add_binds(std::vector<rules::Rule>& all, const Arguments& arguments, const 
     const std::vector<std::string>& values = arguments.values("bind");
     for (std::size_t index = 0; index < values.size(); ++index) {
         rules::Rule rule = option_rule("bind", index, rules::Action::allow, Operation::bind);
-        if (add_unix_socket(rule.when, values[index], of)) {
+        const std::string what = arguments.origin("bind") + " " + values[index];
+        if (add_unix_socket(rule.when, what, values[index], of)) {
             all.push_back(std::move(rule));
             continue;
         }
@@ -138,8 +144,7 @@ void add_binds(std::vector<rules::Rule>& all, const Arguments& arguments, const 
             rule.when.address.push_back(std::get<rules::Cidr>(place->host));
             if (place->port) rule.when.port.push_back(*place->port);
         } else {
-            throw Failure(arguments.origin("bind") + " " + values[index] + ": " +
-                          (place ? "a name cannot be bound" : ports.error().text) +
+            throw Failure(what + ": " + (place ? "a name cannot be bound" : ports.error().text) +
                           "; expected [ADDRESS:]PORT[/udp], such as 8080, 8000-8999 or 127.0.0.1:8080, or "
                           "unix:PATH or @NAME");
         }
@@ -159,7 +164,7 @@ void say_missing_paths(const Arguments& arguments, const std::string& home) {
 
 void add_option_rules(RuleChoice& choice, const Arguments& arguments, const rules::LoadContext& context) {
     std::vector<rules::Rule>& made = choice.sources.option_rules;
-    const Paths of{context, choice.links};
+    const Paths of{context, choice.links, choice.linked};
     add_paths(made, arguments, "read", Operation::read, of);
     add_paths(made, arguments, "write", read_and_write, of);
     add_paths(made, arguments, "execute", {Operation::read, Operation::execute}, of);

@@ -171,6 +171,19 @@ void say_diagnostics(const rules::LoadedRules& loaded, bool warnings) {
     throw Failure(total, errors.empty() ? total : total + "; the first: " + errors[0]);
 }
 
+std::string current_directory() {
+    struct stat named {
+    }, here{};
+    const char* const shell = std::getenv("PWD");
+    if (shell != nullptr && shell[0] == '/' && ::stat(shell, &named) == 0 && ::stat(".", &here) == 0 &&
+        named.st_dev == here.st_dev && named.st_ino == here.st_ino)
+        return shell;
+    char current[4096];
+    if (::getcwd(current, sizeof current) == nullptr)
+        throw Failure("the current directory is gone or too deep; change to another, or give absolute paths");
+    return current;
+}
+
 }  // namespace
 
 std::string absolute(const std::string& path, const std::string& home) {
@@ -181,10 +194,7 @@ std::string written_out(const std::string& path, const std::string& home) {
     if (path == "~" && !home.empty()) return home;
     if (path.starts_with("~/") && !home.empty()) return home + path.substr(1);
     if (path.starts_with('/')) return path;
-    char current[4096];
-    if (::getcwd(current, sizeof current) == nullptr)
-        throw Failure("the current directory is gone or too deep; change to another, or give absolute paths");
-    return std::string(current) + "/" + path;
+    return current_directory() + "/" + path;
 }
 
 std::string private_directory_name(const std::string& run) {
@@ -199,8 +209,15 @@ bool is_wide(const std::string& workdir, const Places& places) {
 }
 
 std::string choose_workdir(const Arguments& arguments, const Places& places, bool refuse_wide) {
+    LinkedPaths ignored;
+    return choose_workdir(arguments, places, refuse_wide, ignored);
+}
+
+std::string choose_workdir(const Arguments& arguments, const Places& places, bool refuse_wide,
+                           LinkedPaths& linked) {
     const std::optional<std::string> named = arguments.value("workdir");
-    const std::string workdir = absolute(named.value_or("."), places.home);
+    const std::string what = named ? arguments.origin("workdir") + " " + *named : "the current directory";
+    const std::string workdir = linked.resolve(what, written_out(named.value_or("."), places.home), true);
     struct stat status {};
     if (::stat(workdir.c_str(), &status) != 0)
         throw Failure(arguments.origin("workdir") + " " + named.value_or(workdir) + ": " +
@@ -259,6 +276,7 @@ CompiledRules compile_rules(const Arguments& arguments, const Places& places,
     };
     load_with_built_in(compiled, places, context, options);
     say_diagnostics(compiled.loaded, options.warnings);
+    require_own_links(places, compiled.loaded.files, compiled.choice.linked);
     if (compiled.loaded.snapshot.links) compiled.loaded.snapshot.links->merge(compiled.choice.links);
     compiled.plan = rules::make_plan(*compiled.loaded.rules, {.landlock_abi = agent::kernel_landlock_abi(),
                                                               .record = record,

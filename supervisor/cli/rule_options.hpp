@@ -11,6 +11,7 @@
 #include "rules/load/loader.hpp"
 #include "rules/plan/plan.hpp"
 #include "supervisor/cli/arguments.hpp"
+#include "supervisor/cli/linked_paths.hpp"
 #include "supervisor/host/host.hpp"
 
 namespace callgate::cli {
@@ -21,6 +22,7 @@ struct RuleChoice {
     std::vector<std::string> profiles;         // names
     std::vector<std::string> files;            // -R files and the user's accepted rules
     std::map<std::string, std::string> links;  // paths of options, with different targets
+    LinkedPaths linked;                        // paths of options and rule files
 };
 
 /// Throws Failure: an unknown profile (with the nearest), an unreadable rule file, a bad address or port.
@@ -36,12 +38,16 @@ void say_missing_paths(const Arguments& arguments, const std::string& home);
 
 /// The work directory, absolute and canonical. Throws Failure if it is no directory. With `refuse_wide` it
 /// also throws for "/", the home and directories above the home, unless --workdir names them.
+/// The links on the way to it are added to `linked`.
+[[nodiscard]] std::string choose_workdir(const Arguments& arguments, const Places& places, bool refuse_wide,
+                                         LinkedPaths& linked);
 [[nodiscard]] std::string choose_workdir(const Arguments& arguments, const Places& places, bool refuse_wide);
 
 /// Whether callgate run refuses this work directory unless it is named.
 [[nodiscard]] bool is_wide(const std::string& workdir, const Places& places);
 
-/// `path` in full: "~/" is the home, a relative path begins at the current directory.
+/// `path` in full: "~/" is the home, a relative path begins at the current directory. That has the name that
+/// the shell gives it ($PWD), where it has one: it shows the links that the user came through.
 [[nodiscard]] std::string written_out(const std::string& path, const std::string& home);
 /// The same, canonical.
 [[nodiscard]] std::string absolute(const std::string& path, const std::string& home);

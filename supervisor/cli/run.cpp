@@ -41,7 +41,10 @@ namespace {
 void report_failure(const Arguments& arguments, const RunFacts& known, const std::string& message) {
     OutputTarget target;
     try {
-        target = read_output_target(arguments, find_places().home, "report", TargetKind::any);
+        const Places places = find_places();
+        LinkedPaths linked;
+        target = read_output_target(arguments, places.home, "report", TargetKind::any, linked);
+        linked.require_no_recorded_links(places);
     } catch (const Failure&) {
         return;  // the failure at hand concerns the report itself, or comes first
     }

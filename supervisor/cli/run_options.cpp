@@ -186,10 +186,12 @@ void read_process_options(const Arguments& arguments, Request& request) {
         request.io_priority = read_io_priority(arguments, *value);
 }
 
-void read_sign_key(const Arguments& arguments, Request& request) {
+void read_sign_key(const Arguments& arguments, const std::string& home, Request& request,
+                   LinkedPaths& linked) {
     const std::optional<std::string> file = arguments.value("sign-key");
     if (!file) return;
-    auto key = audit::SigningKey::load(*file);
+    const std::string what = arguments.origin("sign-key") + " " + *file;
+    auto key = audit::SigningKey::load(linked.resolve(what, written_out(*file, home), false));
     if (!key) throw Failure(arguments.origin("sign-key") + ": " + key.error().text);
     request.audit.key = std::move(*key);
 }
@@ -210,12 +212,12 @@ std::optional<std::uint64_t> read_audit_limit(const Arguments& arguments) {
 /// is, absolute, before anything runs, and no link is followed there. The names of callgate's own descriptors
 /// are links by nature, and mean the descriptor.
 OutputTarget output_file(const Arguments& arguments, const std::string& home, std::string_view option,
-                         const std::string& value) {
+                         const std::string& value, LinkedPaths& linked) {
     const std::string written = written_out(value, home);
     const std::string last = written.substr(written.rfind('/') + 1);
     if (last.empty() || last == "." || last == "..") fail(arguments, option, value, "the name of a file");
     OutputTarget target;
-    target.path = own_name(written);
+    target.path = linked.resolve_own_name(arguments.origin(option) + " " + value, written);
     constexpr std::string_view standard[] = {"/dev/stdin", "/dev/stdout", "/dev/stderr"};
     constexpr std::string_view descriptors = "/proc/self/fd/";
     std::string number;
@@ -226,8 +228,8 @@ OutputTarget output_file(const Arguments& arguments, const std::string& home, st
     return {.path = "", .descriptor = read_descriptor(arguments, option, number)};
 }
 
-void read_audit(const Arguments& arguments, const Places& places, Request& request) {
-    read_sign_key(arguments, request);
+void read_audit(const Arguments& arguments, const Places& places, Request& request, LinkedPaths& linked) {
+    read_sign_key(arguments, places.home, request, linked);
     request.audit.limit = read_audit_limit(arguments);
     request.audit.syslog = arguments.has("syslog");
     if (arguments.has("no-audit")) {
@@ -245,7 +247,7 @@ void read_audit(const Arguments& arguments, const Places& places, Request& reque
         request.audit.path = places.state;
         return;
     }
-    const OutputTarget target = read_output_target(arguments, places.home, "audit", TargetKind::any);
+    const OutputTarget target = read_output_target(arguments, places.home, "audit", TargetKind::any, linked);
     request.audit.kind = target.descriptor >= 0 ? AuditTarget::Kind::descriptor : AuditTarget::Kind::file;
     request.audit.path = target.path;
     request.audit.descriptor = target.descriptor;
@@ -291,7 +293,7 @@ Mode read_mode(const Arguments& arguments) {
 }
 
 OutputTarget read_output_target(const Arguments& arguments, const std::string& home, std::string_view option,
-                                TargetKind kind) {
+                                TargetKind kind, LinkedPaths& linked) {
     OutputTarget target;
     const std::optional<std::string> value = arguments.value(option);
     if (!value) return target;
@@ -300,20 +302,22 @@ OutputTarget read_output_target(const Arguments& arguments, const std::string& h
     else if (kind == TargetKind::descriptor_only)
         fail(arguments, option, *value, "fd:N");
     else
-        target = output_file(arguments, home, option, *value);
+        target = output_file(arguments, home, option, *value, linked);
     return target;
 }
 
-void read_run_options(const Arguments& arguments, const Places& places, Request& request) {
+void read_run_options(const Arguments& arguments, const Places& places, Request& request,
+                      LinkedPaths& linked) {
     request.ask = read_ask(arguments, places.runtime);
     request.ask.config_directory = places.config;
     request.home = places.home;
     request.config_home = places.config;
     read_limits(arguments, request);
     read_process_options(arguments, request);
-    read_audit(arguments, places, request);
-    request.report = read_output_target(arguments, places.home, "report", TargetKind::any);
-    request.status = read_output_target(arguments, places.home, "status", TargetKind::descriptor_only);
+    read_audit(arguments, places, request, linked);
+    request.report = read_output_target(arguments, places.home, "report", TargetKind::any, linked);
+    request.status =
+        read_output_target(arguments, places.home, "status", TargetKind::descriptor_only, linked);
     request.quiet = arguments.has("quiet");
     request.plain_output = arguments.has("plain-output");
     request.verbose = arguments.has("verbose");

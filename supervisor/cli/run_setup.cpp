@@ -18,6 +18,7 @@
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/run_options.hpp"
+#include "supervisor/host/link_record.hpp"
 #include "supervisor/run/setup_error.hpp"
 
 namespace callgate::cli {
@@ -48,10 +49,12 @@ void name_run(Request& request) {
         throw Failure(no_private_directory(request.temporary_directory, errno));
 }
 
-std::string start_directory(const Arguments& arguments, const Places& places, const std::string& workdir) {
+std::string start_directory(const Arguments& arguments, const Places& places, const std::string& workdir,
+                             LinkedPaths& linked) {
     const std::optional<std::string> named = arguments.value("cwd");
     if (!named) return workdir;
-    std::string directory = absolute(*named, places.home);
+    std::string directory =
+        linked.resolve(arguments.origin("cwd") + " " + *named, written_out(*named, places.home), false);
     struct stat status {};
     if (::stat(directory.c_str(), &status) != 0)
         throw Failure(arguments.origin("cwd") + " " + *named + ": " + std::strerror(errno) +
@@ -163,6 +166,43 @@ std::vector<std::string> own_files(const Arguments& arguments, const Request& re
     return all;
 }
 
+/// The record of roots is kept whatever becomes of the log: without a state directory, the report says so.
+bool has_state_directory(const Request& request, const std::string& state) {
+    if (request.audit.kind == AuditTarget::Kind::directory) return true;  // it was made
+    try {
+        make_state_directory(state);
+        return true;
+    } catch (const Failure&) {
+        return false;
+    }
+}
+
+/// Refuses paths that lead through a link which these rules or an earlier run let a run make. What these
+/// rules let it make is on record before the command begins. Audit mode lets a run change everything, and is
+/// for commands that are trusted: their links are the user's.
+void settle_links(const RequestedRun& requested, LinkedPaths linked, Compiled& compiled) {
+    const Request& request = requested.request;
+    const std::string& state = requested.places.state;
+    rules::LinkRoots roots;
+    if (request.mode != Mode::audit)
+        roots = rules::LinkRoots(*compiled.enforced, request.temporary_directory);
+    if (has_state_directory(request, state)) {
+        Expected<rules::LinkRoots> all = record_link_roots(state, roots);
+        if (!all)
+            throw Failure(all.error().text + "; without that record no later run could be safe from links");
+        roots = std::move(*all);
+        compiled.note_tree = [state](const std::string& directory) {
+            rules::LinkRoots tree;
+            tree.add(directory);
+            return record_link_roots(state, tree).has_value();
+        };
+    } else {
+        compiled.degraded.emplace_back("link-record");
+    }
+    linked.append(requested.linked);
+    linked.require_no_links_of_runs(roots, requested.places);
+}
+
 CompiledRules load_rules(const Arguments& arguments, const RequestedRun& requested,
                          const TerminalChoice& terminal, const rules::FileTree& tree) {
     const Request& request = requested.request;
@@ -191,18 +231,18 @@ void make_state_directory(const std::string& state, const std::string& advice) {
 
 RequestedRun read_request(const Arguments& arguments, const Caller& caller, RunFacts& known) {
     ::prctl(PR_SET_NAME, "callgate");  // started by `callgate exec` the name would be another
-    RequestedRun requested{.platform = probe_platform(), .places = {}, .request = {}, .terminal = {}};
+    RequestedRun requested{
+        .platform = probe_platform(), .places = {}, .request = {}, .terminal = {}, .linked = {}};
     if (const auto why = obstacle(requested.platform)) throw Failure(*why);
     require_features(arguments);
     const Places& places = requested.places = find_places();
     Request& request = requested.request;
     request.caller = caller;
-    known.workdir = request.workdir = choose_workdir(arguments, places, true);
-    request.directory = start_directory(arguments, places, request.workdir);
+    known.workdir = request.workdir = choose_workdir(arguments, places, true, requested.linked);
+    request.directory = start_directory(arguments, places, request.workdir, requested.linked);
     known.mode = request.mode = read_mode(arguments);
-    read_run_options(arguments, places, request);
-    if (request.audit.kind == AuditTarget::Kind::directory)
-        make_state_directory(request.audit.path, "; give --audit FILE, or --no-audit to keep no log");
+std::string start_directory(const Arguments& arguments, const Places& places, const std::string& workdir,
+                             LinkedPaths& linked) {
     name_run(request);
     known.run = request.run;
     if (!request.quiet) say_missing_paths(arguments, places.home);
@@ -226,6 +266,7 @@ Compiled compile(const Arguments& arguments, const RequestedRun& requested, Term
     compiled.terminal = std::move(terminal.terminal);
     if (request.mode == Mode::audit)
         observe_rules(std::move(made.choice.sources.built_in), tree, request.quiet, compiled);
+    settle_links(requested, std::move(made.choice.linked), compiled);
     compiled.name_files = std::ranges::any_of(compiled.rules->rules(), [](const rules::Rule& rule) {
         return rule.built_in && rule.id == name_files_rule;
     });

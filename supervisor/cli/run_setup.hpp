@@ -9,6 +9,7 @@
 #include <string>
 
 #include "supervisor/cli/arguments.hpp"
+#include "supervisor/cli/linked_paths.hpp"
 #include "supervisor/cli/platform.hpp"
 #include "supervisor/host/host.hpp"
 #include "supervisor/run/report.hpp"
@@ -28,6 +29,7 @@ struct RequestedRun {
     Places places;
     Request request;
     TerminalChoice terminal;
+    LinkedPaths linked;  // paths of options that are no rules
 };
 /// Fills `known` as soon as a fact is known: a failure's report has it. Makes the state directory. Names the
 /// run and its private directory.

@@ -16,6 +16,8 @@
 #include <unordered_set>
 
 #include "agent/landlock.hpp"
+#include "base/directory.hpp"
+#include "base/open_without_links.hpp"
 #include "base/test_switch.hpp"
 #include "base/unique_fd.hpp"
 #include "supervisor/host/name_service.hpp"
@@ -28,6 +30,11 @@ namespace {
 std::string absolute_variable(const char* variable) {
     const char* value = std::getenv(variable);
     return value != nullptr && value[0] == '/' ? value : "";
+}
+
+bool is_directory(const std::string& path) {
+    struct stat status {};
+    return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
 /// Whether lstat(2) shows a directory of this user at `path`. A link that another user planted is not
@@ -86,6 +93,7 @@ struct Walk {
     std::string pending;  // components, separated by slashes
     int links = 0;
     std::unordered_set<std::string>* plain = nullptr;  // names that were found to be no links
+    FollowedLinks* followed = nullptr;
 
     std::string next() {
         const std::size_t begin = std::min(pending.find_first_not_of('/'), pending.size());
@@ -98,6 +106,20 @@ struct Walk {
 
 constexpr int max_links = 40;  // as the kernel's MAXSYMLINKS
 
+/// Whether this user could have made the link to `target` at `directory`/`name`. The directory is opened
+/// without following links, so another one that was swapped in does not speak for it.
+bool could_be_ours(const std::string& directory, const std::string& name, std::string_view target) {
+    const UniqueFd above =
+        open_without_links(directory.empty() ? "/" : directory.c_str(), O_PATH | O_DIRECTORY);
+    struct stat status {};
+    char now[4096];
+    if (!above || ::fstatat(above.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+        status.st_uid == ::geteuid() || ::faccessat(above.get(), ".", W_OK, AT_EACCESS) == 0)
+        return true;
+    const ssize_t length = ::readlinkat(above.get(), name.c_str(), now, sizeof now);
+    return length < 0 || std::string_view(now, static_cast<std::size_t>(length)) != target;
+}
+
 /// Follows the link at `at`, if there is one. Links of procfs are kept: their targets depend on the process
 /// that asks.
 bool follow(Walk& walk, const std::string& at) {
@@ -108,7 +130,10 @@ bool follow(Walk& walk, const std::string& at) {
     if (length < 0 && walk.plain != nullptr) walk.plain->insert(at);
     if (length <= 0 || length == static_cast<ssize_t>(sizeof target) || ++walk.links > max_links)
         return false;
-    walk.pending.insert(0, std::string(target, static_cast<std::size_t>(length)) + "/");
+    const std::string_view led(target, static_cast<std::size_t>(length));
+    if (walk.followed != nullptr)
+        walk.followed->push_back({at, could_be_ours(walk.done, at.substr(walk.done.size() + 1), led)});
+    walk.pending.insert(0, std::string(led) + "/");
     if (target[0] == '/') walk.done.clear();
     return true;
 }
@@ -132,8 +157,9 @@ std::string finish(Walk walk) {
 struct CachedCanonical {
     std::shared_ptr<std::unordered_set<std::string>> plain =
         std::make_shared<std::unordered_set<std::string>>();
+    FollowedLinks* followed = nullptr;
     std::string operator()(const std::string& path) const {
-        return finish(Walk{.done = "", .pending = path, .plain = plain.get()});
+        return finish(Walk{.done = "", .pending = path, .plain = plain.get(), .followed = followed});
     }
 };
 
@@ -165,6 +191,26 @@ std::string under_home(const CachedCanonical& canonical, const char* variable, c
     if (const std::string base = absolute_variable(variable); !base.empty())
         return canonical(base + "/callgate");
     return home.empty() ? "" : canonical(home + beneath);
+}
+
+/// Adds the links that lie in callgate's own directory, as managers of dotfiles make them.
+void add_linked_files(Places& places, const std::string& directory) {
+    const Directory open_directory(::opendir(directory.c_str()));
+    while (const dirent* const entry = open_directory ? ::readdir(open_directory.get()) : nullptr) {
+        if (entry->d_type != DT_LNK && entry->d_type != DT_UNKNOWN) continue;
+        std::string name = directory + "/" + entry->d_name;
+        const std::size_t before = places.links.size();
+        std::string real = canonical(name, places.links);
+        if (places.links.size() > before) places.linked.push_back({std::move(name), std::move(real)});
+    }
+}
+
+/// Others may not write it: neither by its mode nor as its owner. The group of a user's own, as many systems
+/// make it, has the user's number and counts as the user.
+bool is_only_ours(const struct stat& status) {
+    const bool own_group = status.st_gid == ::getegid() && status.st_gid == ::geteuid();
+    return (status.st_uid == ::geteuid() || status.st_uid == 0) && (status.st_mode & S_IWOTH) == 0 &&
+           ((status.st_mode & S_IWGRP) == 0 || own_group);
 }
 
 rules::Rule built_in_rule(std::string id, rules::OperationSet operations, std::string reason) {
@@ -205,6 +251,15 @@ void add_file(rules::Rule& rule, const std::string& file) {
         rule.when.path.push_back(rules::Glob::literal(name));
 }
 
+/// The links that later runs come through, and what they lead to.
+void add_links(rules::Rule& rule, const Places& places) {
+    for (const FollowedLink& link : places.links)
+        if (link.ours) rule.when.path.push_back(rules::Glob::literal(link.path));
+    for (const Places::Linked& linked : places.linked)
+        rule.when.path.push_back(is_directory(linked.real) ? rules::Glob::beneath(linked.real)
+                                                           : rules::Glob::literal(linked.real));
+}
+
 }  // namespace
 
 std::vector<std::string> current_environment() {
@@ -215,11 +270,31 @@ std::vector<std::string> current_environment() {
 
 std::string canonical(const std::string& path) { return finish(Walk{.done = "", .pending = path}); }
 
+std::string canonical(const std::string& path, FollowedLinks& followed) {
+    return finish(Walk{.done = "", .pending = path, .followed = &followed});
+}
+
 std::string own_name(const std::string& path) {
-    if (!check_enabled("output-link")) return canonical(path);
+    FollowedLinks ignored;
+    return own_name(path, ignored);
+}
+
+std::string own_name(const std::string& path, FollowedLinks& followed) {
+    if (!check_enabled("output-link")) return canonical(path, followed);
     const std::size_t slash = path.rfind('/');
-    const std::string parent = canonical(path.substr(0, slash));
+    const std::string parent = canonical(path.substr(0, slash), followed);
     return (parent == "/" ? "" : parent) + path.substr(slash);
+}
+
+Expected<void> is_only_ours(const std::string& path) {
+    if (!check_enabled("own-link-target")) return {};
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) != 0) return {};
+    if (!is_only_ours(status)) return Problem{"which others may write"};
+    const std::string above = path.substr(0, std::max<std::size_t>(path.rfind('/'), 1));
+    if (::lstat(above.c_str(), &status) != 0 || (!is_only_ours(status) && (status.st_mode & S_ISVTX) == 0))
+        return Problem{"which lies in a directory that others may write"};
+    return {};
 }
 
 bool is_link(const std::string& path) {
@@ -258,12 +333,24 @@ std::string user_runtime_directory() { return "/run/user/" + std::to_string(::ge
 
 Places find_places() {
     Places places;
-    const CachedCanonical canonical;
+    CachedCanonical canonical;
+    canonical.followed = &places.links;
     places.home = home_directory(canonical);
     places.account_home = account_home(canonical, places.home);
-    places.config = under_home(canonical, "XDG_CONFIG_HOME", places.home, "/.config/callgate");
-    places.state = under_home(canonical, "XDG_STATE_HOME", places.home, "/.local/state/callgate");
+    const auto own = [&](const char* variable, const std::string& beneath) {
+        const std::size_t before = places.links.size();
+        std::string real = under_home(canonical, variable, places.home, beneath.c_str());
+        if (places.links.size() > before) places.linked.push_back({places.links[before].path, real});
+        return real;
+    };
+    places.config = own("XDG_CONFIG_HOME", "/.config/callgate");
+    places.state = own("XDG_STATE_HOME", "/.local/state/callgate");
     places.runtime = runtime_directory(canonical);
+    if (!places.config.empty()) {
+        add_linked_files(places, places.config);
+        add_linked_files(places, places.config + "/profiles");
+    }
+    canonical.followed = nullptr;
     places.canonical = canonical;
     char binary[4096];
     const ssize_t length = ::readlink("/proc/self/exe", binary, sizeof binary);
@@ -298,6 +385,7 @@ std::vector<rules::Rule> built_in_rules(const Places& places, const std::vector<
         built_in_rule("callgate-rules", rules::write_operations, "rules of this and later runs");
     if (!places.config.empty()) trusted.when.path.push_back(rules::Glob::beneath(places.config));
     for (const std::string& file : rule_files) add_file(trusted, file);
+    if (check_enabled("own-links")) add_links(trusted, places);
     if (!places.binary.empty()) trusted.when.path.push_back(rules::Glob::literal(places.binary));
     if (!trusted.when.path.empty()) all.push_back(std::move(trusted));
     // Some files there may be written without the check that Landlock makes for the rest of /proc/PID.

@@ -14,6 +14,15 @@
 
 namespace callgate {
 
+/// A symbolic link that was followed on the way of a path.
+struct FollowedLink {
+    std::string path;  // absolute, its directory without links
+    /// Whether this user, and so a run, could have made it: it is the user's, or lies where the user may
+    /// write. An attacker may swap directories while the path is walked: what cannot be told counts as such.
+    bool ours = true;
+};
+using FollowedLinks = std::vector<FollowedLink>;
+
 /// The directories of docs/cli.md, *Places*. Each is absolute, and canonical where it exists.
 struct Places {
     std::string home;               // HOME, else the passwd entry; "" where neither is known
@@ -22,7 +31,13 @@ struct Places {
     std::string state;              // $XDG_STATE_HOME/callgate, else ~/.local/state/callgate
     std::string
         runtime;  // $XDG_RUNTIME_DIR/callgate, else /run/user/UID/callgate if ours, else /tmp/callgate-UID
-    std::string binary;  // this program
+    std::string binary;        // this program
+    FollowedLinks links = {};  // on the way to home, config, state and runtime, and in config
+    /// A run may write neither links of config and state nor what they lead to.
+    struct Linked {
+        std::string name, real;  // canonical but for the link; canonical
+    };
+    std::vector<Linked> linked = {};
     /// `canonical`, which remembers the names that it has seen while these directories were looked up.
     std::function<std::string(const std::string&)> canonical = nullptr;
 };
@@ -37,10 +52,18 @@ struct Places {
 /// links to them are followed. No link beneath /proc is followed: its target depends on the process that
 /// asks.
 [[nodiscard]] std::string canonical(const std::string& path);
+/// The same; adds the links that were followed.
+[[nodiscard]] std::string canonical(const std::string& path, FollowedLinks& followed);
 
 /// `path` (absolute) with its directory as `canonical` gives it, and the last component as it is: a link
 /// there is not followed. For files that callgate writes: an earlier run may have made that link.
 [[nodiscard]] std::string own_name(const std::string& path);
+/// The same; adds the links that were followed.
+[[nodiscard]] std::string own_name(const std::string& path, FollowedLinks& followed);
+
+/// Whether nobody but this user and root may change the object at `path`, which is canonical, or give its
+/// name to another. The problem says who may. What is not there is nobody's.
+[[nodiscard]] Expected<void> is_only_ours(const std::string& path);
 
 /// Whether `path` itself is a symbolic link.
 [[nodiscard]] bool is_link(const std::string& path);

@@ -93,6 +93,8 @@ struct Compiled {
     rules::Environment environment;
     /// The person's terminal, if the run uses a terminal of its own.
     std::shared_ptr<approval::Terminal> terminal;
+    /// Keeps on record that a person lets the run make links in a directory.
+    approval::AuditApprovalLog::NoteTree note_tree;
 };
 
 /// The command with everything that the agent needs to become it.

@@ -139,7 +139,8 @@ void RunLoop::prepare_answers(const Work& work) {
                                                           .log = work.log,
                                                           .terminal = given_.compiled.terminal.get(),
                                                           .may_ask = given_.compiled.rules->may_ask(),
-                                                          .guardian = given_.launched.guardian.pid},
+                                                          .guardian = given_.launched.guardian.pid,
+                                                          .note_tree = given_.compiled.note_tree},
                       static_cast<approval::ApprovalOwner&>(*this));
     if (given_.compiled.plan.look_ups) {
         look_ups_.emplace(loop_.context(), deciding_);

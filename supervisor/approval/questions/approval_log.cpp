@@ -2,6 +2,16 @@
 
 namespace callgate::approval {
 
+namespace {
+
+bool makes_names_in_tree(const Question& question, const Answered& answered) {
+    const rules::OperationSet operations = question.subject.operations | question.subject.second_operations;
+    return answered.grant != 0 && answered.reply.action == rules::Action::allow &&
+           answered.reply.scope == Scope::tree && operations.contains(rules::Operation::create);
+}
+
+}  // namespace
+
 bool AuditApprovalLog::shown(const Question& question) {
     const std::string object = question.subject.object.text();
     return write(
@@ -27,6 +37,7 @@ bool AuditApprovalLog::shown(const Question& question) {
 bool AuditApprovalLog::answered(const Question& question, const Answered& answered) {
     const std::string object =
         answered.reply.scope == Scope::tree ? question.directory_of_tree() : question.subject.object.text();
+    if (note_tree_ && makes_names_in_tree(question, answered) && !note_tree_(object)) return false;
     return write(audit::PromptAnswered{.question = question.id,
                                        .key = question.key,
                                        .answer = answered.reply.action,

@@ -2,6 +2,9 @@
 // gets its answer.
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include "supervisor/approval/questions/grants.hpp"
 #include "supervisor/audit/write/log.hpp"
 
@@ -28,7 +31,9 @@ public:
 /// Writes to the run's log; null with `--no-audit`, and nothing is written.
 class AuditApprovalLog final : public ApprovalLog {
 public:
-    explicit AuditApprovalLog(audit::Log* log) : log_(log) {}
+    /// Called before names can be made at a directory and beneath it; false if that could not be noted.
+    using NoteTree = std::function<bool(const std::string& directory)>;
+    AuditApprovalLog(audit::Log* log, NoteTree note_tree) : log_(log), note_tree_(std::move(note_tree)) {}
     bool shown(const Question& question) override;
     bool answered(const Question& question, const Answered& answered) override;
     bool withdrawn(const Question& question, std::string_view why) override;
@@ -40,6 +45,7 @@ private:
         return log_ == nullptr || log_->record(record).has_value();
     }
     audit::Log* log_;
+    NoteTree note_tree_;  // may be empty
 };
 
 }  // namespace callgate::approval

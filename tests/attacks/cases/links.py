@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 from cases.case import Case
+from cases.worlds.led import Led
 from cases.worlds.links import Link
+from cases.worlds.own_links import OwnLink
 
 PARAGRAPH = "Links that outlive the run"
 ABI = frozenset({"abi"})
@@ -33,4 +35,21 @@ CASES = (
     *(Case(f"link.reserved_{mode}", Link(mode, "secret")) for mode in CARRIED),
     Case("link.asked_symlink", Link("symlink", "asked", absent=True)),
     *(Case(f"link.config_{mode}", Link(mode, "config", absent=True)) for mode in ("symlink", "rename_link", "link_link")),
+    # The next start comes through a link that an earlier run left.
+    *(Case(f"led.{way}", Led(way)) for way in ("workdir", "relative", "beneath", "chain", "shell", "shell_relative", "read", "write",
+                                               "rules", "job")),
+    *(Case(f"led.workdir_{planted}", Led("workdir", planted)) for planted in ("replaced", "renamed", "carried", "relative")),
+    *(Case(f"led.{way}_same_rules", Led(way, same=True)) for way in ("workdir", "job")),
+    *(Case(f"led.{way}_home", Led(way, wide=True)) for way in ("workdir", "read", "write", "job")),
+    # callgate's own files behind links.
+    *(Case(f"own.whole_{script}", OwnLink("whole", "home/.config", script)) for script in ("link", "removed", "renamed", "moved")),
+    Case("own.whole_written", OwnLink("whole", "dots/config/callgate/rules.json", "written")),
+    Case("own.whole_target_moved", OwnLink("whole", "dots/config", "moved")),
+    *(Case(f"own.stow_{script}", OwnLink("stow", "home/.config/callgate", script)) for script in ("link", "renamed")),
+    Case("own.stow_saved", OwnLink("stow", "dots/config/callgate/rules.json", "saved")),
+    Case("own.stow_target_moved", OwnLink("stow", "dots/config", "moved")),
+    *(Case(f"own.no_folding_{script}", OwnLink("no_folding", "dots/rules.json", script)) for script in ("written", "saved", "moved")),
+    Case("own.no_folding_link", OwnLink("no_folding", "home/.config/callgate/rules.json", "renamed")),
+    *(Case(f"own.home_manager_{script}", OwnLink("home_manager", "store/2-files", script)) for script in ("link", "renamed")),
+    Case("own.home_manager_target", OwnLink("home_manager", "store/1-rules.json", "saved")),
 )

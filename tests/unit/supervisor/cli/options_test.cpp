@@ -52,7 +52,8 @@ std::string parse_failure(const char* verb, Words words) {
 Request read_options(const Arguments& arguments) {
     Request request;
     request.mode = cli::read_mode(arguments);
-    cli::read_run_options(arguments, places(), request);
+    cli::LinkedPaths linked;
+    cli::read_run_options(arguments, places(), request, linked);
     return request;
 }
 

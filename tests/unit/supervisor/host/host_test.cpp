@@ -220,3 +220,84 @@ TEST_CASE("a directory's entries are known one by one as they are read together,
     CHECK(tree.entries(top / "large", 5000)->size() == 3002);
     CHECK_FALSE(tree.entries(top / "large/link", 100));
 }
+
+TEST_CASE("the links on the way of a path are told, with who could have made them") {
+    const TemporaryDirectory directory;
+    std::filesystem::create_directories(directory / "real/sub");
+    std::filesystem::create_symlink("real", directory / "one");
+    std::filesystem::create_symlink(directory / "one", directory / "two");
+    callgate::FollowedLinks links;
+    CHECK(canonical(directory / "two/sub", links) == directory / "real/sub");
+    REQUIRE(links.size() == 2);
+    CHECK(links[0].path == directory / "two");
+    CHECK(links[1].path == directory / "one");
+    CHECK(links[0].ours);
+    CHECK(links[1].ours);
+    links.clear();
+    CHECK(canonical(directory / "real/sub", links) == directory / "real/sub");
+    CHECK(links.empty());
+    CHECK(callgate::own_name(directory / "two/one", links) == directory / "real/one");
+    CHECK(links.size() == 2);
+    // Root could have made every link.
+    links.clear();
+    static_cast<void>(canonical("/proc/self/exe", links));
+    CHECK(links.empty());
+    if (std::filesystem::is_symlink("/bin")) {
+        static_cast<void>(canonical("/bin/sh", links));
+        REQUIRE_FALSE(links.empty());
+        CHECK(links[0].path == "/bin");
+        CHECK(links[0].ours == (::geteuid() == 0));
+    }
+}
+
+TEST_CASE("what others may write is not trusted") {
+    const TemporaryDirectory directory;
+    const std::string file = directory / "sub/file";
+    std::filesystem::create_directory(directory / "sub");
+    std::ofstream(file) << "x";
+    const auto with = [&](mode_t mode, mode_t above) {
+        REQUIRE(::chmod(file.c_str(), mode) == 0);
+        REQUIRE(::chmod((directory / "sub").c_str(), above) == 0);
+        return static_cast<bool>(callgate::is_only_ours(file));
+    };
+    CHECK(with(0644, 0755));
+    CHECK(with(0600, 01777));
+    CHECK_FALSE(with(0646, 0755));
+    CHECK_FALSE(with(0644, 0757));
+    CHECK(callgate::is_only_ours(directory / "absent").has_value());
+    if (::geteuid() != 0) return;
+    REQUIRE(::chown(file.c_str(), 65534, 0) == 0);
+    CHECK_FALSE(with(0644, 0755));
+    REQUIRE(::chown(file.c_str(), 0, 65534) == 0);
+    CHECK(with(0644, 0755));
+    CHECK_FALSE(with(0664, 0755));
+}
+
+TEST_CASE("links to callgate's own files are closed, and so is what they lead to") {
+    const TemporaryDirectory directory;
+    std::filesystem::create_directories(directory / "dots/config/callgate/profiles");
+    std::filesystem::create_directory(directory / "store");
+    std::ofstream(directory / "store/rules") << "{}";
+    std::ofstream(directory / "store/one") << "{}";
+    std::filesystem::create_symlink("dots/config", directory / ".config");
+    std::filesystem::create_symlink(directory / "store/rules", directory / "store/link");
+    std::filesystem::create_symlink(directory / "store/link", directory / "dots/config/callgate/rules.json");
+    std::filesystem::create_symlink(directory / "store/one",
+                                    directory / "dots/config/callgate/profiles/one.json");
+    const Variable home("HOME", directory.path.c_str()), config("XDG_CONFIG_HOME", nullptr);
+    const callgate::Places places = callgate::find_places();
+    CHECK(places.config == directory / "dots/config/callgate");
+    const std::vector<callgate::rules::Rule> all = callgate::built_in_rules(places, {}, {});
+    const auto trusted =
+        std::find_if(all.begin(), all.end(), [](const auto& rule) { return rule.id == "callgate-rules"; });
+    REQUIRE(trusted != all.end());
+    for (const char* const closed :
+         {".config", "store/rules", "store/link", "store/one", "dots/config/callgate/x"}) {
+        CAPTURE(closed);
+        CHECK(holds_path(*trusted, directory / closed));
+    }
+    for (const char* const open : {".config/x", "dots/config/other", "store/other", "store"}) {
+        CAPTURE(open);
+        CHECK_FALSE(holds_path(*trusted, directory / open));
+    }
+}
