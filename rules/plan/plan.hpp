@@ -125,6 +125,9 @@ struct Plan {
     /// outside processes and signals to them.
     bool refer_held = false, truncation_held = false, tcp_held = false, ioctl_held = false;
     bool abstract_held = false, signals_held = false;
+    /// The run makes no set-user-id or set-group-id bit but on directories. Calls whose mode holds one are
+    /// notified under every plan, and openat2 always. A run without --keep-capabilities has it.
+    bool set_ids_left_out = false;
 
     [[nodiscard]] const Contest* contest(Operation operation) const;
 };

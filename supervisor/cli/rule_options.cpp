@@ -12,6 +12,7 @@
 
 #include "agent/landlock.hpp"
 #include "base/plural.hpp"
+#include "base/test_switch.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/registries.hpp"
 #include "supervisor/names/name_files.hpp"
@@ -283,6 +284,7 @@ CompiledRules compile_rules(const Arguments& arguments, const Places& places,
                                                               .tree = context.tree,
                                                               .reasons = options.reasons});
     compiled.choice.sources.profile_text = nullptr;  // `context` ends before the choice does
+    compiled.plan.set_ids_left_out = !arguments.has("keep-capabilities") && check_enabled("set-ids");
     return compiled;
 }
 

@@ -170,6 +170,7 @@ audit::Decision decision_on(CallContext& context, const Subject& subject, const 
     decision.identity = subject.identity;
     decision.verdict = verdict;
     decision.mechanism = mechanism_of(subject, verdict.action);
+    if (verdict.action == rules::Action::allow) decision.reason = subject.note;
     if (verdict.decided_by > rules::DecidedBy::fallback && verdict.decided_by < rules::DecidedBy::failure) {
         decision.question = context.question;
         decision.grant = context.grant;
@@ -246,7 +247,7 @@ Decision decide_with(CallContext& context, const Subject& subject, const rules::
 
 Decision decide_with(CallContext& context, const Subject& subject, const Questioned& answer) {
     audit::Decision decision = decision_on(context, subject, answer.verdict);
-    decision.reason = answer.reason;
+    if (!answer.reason.empty()) decision.reason = answer.reason;
     return enforce(context, decision);
 }
 

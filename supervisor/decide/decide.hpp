@@ -35,6 +35,8 @@ struct Subject {
     bool widens = false;
     /// How an allowed call happens.
     audit::Mechanism allowed_by = audit::Mechanism::on_behalf;
+    /// The record says this of an allowed call: what it does otherwise than it was asked to.
+    std::string_view note;
     /// A verdict that holds whatever the rules say (terminals of the run).
     std::optional<rules::Verdict> settled;
     /// Further objects that the same call uses (a script's interpreters). The verdict of the caller of

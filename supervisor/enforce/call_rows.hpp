@@ -109,7 +109,7 @@ inline constexpr auto call_rows = [] {
     {"chmod", metadata, Performed::on_behalf, {-1, 0}, {}, -1, 1},
     {"fchmodat", metadata, Performed::on_behalf, {0, 1}, {}, -1, 2},
     {"fchmodat2", metadata, Performed::on_behalf, {0, 1}, {}, 3, 2},
-    {"fchmod", metadata, Performed::on_behalf, {}, {}},
+    {"fchmod", metadata, Performed::on_behalf, {}, {}, -1, 1},
     {"chown", metadata, Performed::on_behalf, {-1, 0}, {}},
     {"lchown", metadata, Performed::on_behalf, {-1, 0}, {}},
     {"fchownat", metadata, Performed::on_behalf, {0, 1}, {}, 4},

@@ -5,6 +5,7 @@
 #include <linux/netlink.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -72,7 +73,17 @@ private:
 
     void mediated(const CallEntry& entry) {
         if (entry.open != OpenFlags::none) return open(entry);
-        if (notified(entry)) add_notified(entry);
+        if (notified(entry)) return add_notified(entry);
+        if (sets_ids(entry)) add(entry.number, {set_ids(entry)}, notify);
+    }
+
+    /// Whether the run must not use bits of this call's mode. A directory keeps them
+    /// (calls/files/set_ids.hpp).
+    [[nodiscard]] bool sets_ids(const CallEntry& entry) const {
+        return plan_.set_ids_left_out && entry.mode >= 0 && !entry.name.starts_with("mkdir");
+    }
+    static ArgumentTest set_ids(const CallEntry& entry) {
+        return has(static_cast<std::uint8_t>(entry.mode), S_ISUID | S_ISGID);
     }
 
     [[nodiscard]] bool notified(const CallEntry& entry) const {
@@ -109,11 +120,17 @@ private:
     void open(const CallEntry& entry) {
         const bool reads = plan_.notified.contains(Operation::read);
         const bool writes = plan_.notified.intersects({Operation::modify, Operation::create});
-        if (!reads && !writes) return;
+        if (!reads && !writes && !plan_.set_ids_left_out) return;
+        if (entry.open == OpenFlags::write_only && !reads && !writes)
+            return add(entry.number, {set_ids(entry)}, notify);
         if (entry.open != OpenFlags::argument) return add(entry.number, {}, notify);
         const auto flags = static_cast<std::uint8_t>(entry.flags);
+        constexpr std::uint64_t temporary = O_TMPFILE & ~O_DIRECTORY;
         constexpr std::uint64_t writing = O_ACCMODE | O_CREAT | O_TRUNC | O_TMPFILE;
         add(entry.number, {has(flags, O_PATH)}, allow);
+        if (sets_ids(entry))
+            add(entry.number, {has(flags, O_CREAT | temporary), set_ids(entry)}, notify);
+        if (!reads && !writes) return;
         if (!reads) {
             add(entry.number, {has(flags, writing & ~static_cast<std::uint64_t>(O_DIRECTORY))}, notify);
         } else {
@@ -206,6 +223,7 @@ std::vector<NotifiedCall> notified_calls(const Plan& plan) {
         if (entry.scope == Scope::process) call.because.emplace_back("processes outside the run");
         if (entry.scope == Scope::ipc_object)
             call.because.emplace_back("objects of this user that the run did not make");
+        if (call.because.empty() && plan.set_ids_left_out) call.because.emplace_back("set-id bits");
         calls.push_back(std::move(call));
     }
     return calls;

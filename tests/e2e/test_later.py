@@ -6,6 +6,8 @@ import shutil
 
 import pytest
 
+import harness
+
 IDENTITY = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.org"}
 
 
@@ -88,3 +90,33 @@ def test_the_footer_counts_and_says_where_it_has_not_looked(box):
 def test_a_changed_time_hides_nothing(box):
     result = box.run(["/bin/sh", "-c", "echo x > Makefile; touch -d 2001-01-01 Makefile; ln -s /etc/passwd setup.py"], options=["--ask", "never"])
     assert "changed: Makefile, setup.py\n" in result.errors, result.describe()
+
+
+SET_ID_TOOLS = {
+    "install": "install -m 6755 /bin/true made",
+    "cp": "cp -p old made",
+    "tar": "tar xpf old.tar",
+    "chmod": "cp /bin/true made && chmod u+s,g+s made",
+    "python3": "/usr/bin/python3 -c 'import os; os.close(os.open(\"made\", os.O_CREAT | os.O_WRONLY, 0o6755))'",
+}
+
+
+@pytest.mark.parametrize("tool", SET_ID_TOOLS)
+def test_tools_that_set_set_id_bits_go_on_without_them(box, tool):
+    for name in ("old", "made"):
+        harness.as_user(box.user, lambda path=box.file(box.tree / name, b"x"): path.chmod(0o6755))
+    box.run(["/bin/tar", "cf", "old.tar", "made"], supervised=False)
+    (box.tree / "made").unlink()
+    result = works(box, SET_ID_TOOLS[tool], ["--record", "all"])
+    assert (box.tree / "made").stat().st_mode & 0o7777 == 0o755, result.describe()
+    assert [one for one in result.decisions(verdict="allow") if "were left out" in (one["callgate"].get("reason") or "")], result.describe()
+    (box.tree / "made").unlink()
+    bare = box.run(["/bin/sh", "-ec", SET_ID_TOOLS[tool]], supervised=False)
+    assert (box.tree / "made").stat().st_mode & 0o7777 == 0o6755, bare.describe()
+
+
+def test_directories_hand_on_their_group(box):
+    """A set-group-id directory gives the bit to those made in it, and may be made one."""
+    works(box, "umask 022; mkdir -m 2775 a; mkdir a/b; install -d -m 2750 c; mkdir d; chmod g+s d; mkdir d/e; echo x > d/e/f")
+    modes = {name: (box.tree / name).stat().st_mode & 0o7777 for name in ("a", "a/b", "c", "d/e", "d/e/f")}
+    assert modes == {"a": 0o2775, "a/b": 0o2755, "c": 0o2750, "d/e": 0o2755, "d/e/f": 0o644}

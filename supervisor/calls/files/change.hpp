@@ -17,6 +17,7 @@
 #include "supervisor/calls/arguments.hpp"
 #include "supervisor/calls/descriptor_unavailable.hpp"
 #include "supervisor/calls/files/needs.hpp"
+#include "supervisor/calls/files/set_ids.hpp"
 #include "supervisor/decide/decide.hpp"
 
 namespace callgate::calls {
@@ -38,6 +39,9 @@ void judge_and_change(FileCall& context, Object object, const audit::CallInput& 
         subject.object = rules::FileObject{object.path, object.unlinked};
         subject.identity = identity_of(object.status);
         subject.input = input;
+        if (context.entry.mode >= 0 && !object.directory() &&
+            leaves_set_ids_out(context, static_cast<mode_t>(context.word(context.entry.mode))))
+            subject.note = set_ids_left_out;
         const Decision decision = decide(context, subject);
         if (!decision.allowed()) {
             object.pin.reset();

@@ -18,6 +18,7 @@
 #include "supervisor/calls/arguments.hpp"
 #include "supervisor/calls/files/carried_entries.hpp"
 #include "supervisor/calls/files/needs.hpp"
+#include "supervisor/calls/files/set_ids.hpp"
 #include "supervisor/calls/handlers.hpp"
 #include "supervisor/calls/with_umask.hpp"
 #include "supervisor/decide/decide.hpp"
@@ -40,17 +41,18 @@ enum class Made : std::uint8_t { directory, file, device, link };
 template <class Act>
 void create_name(FileCall& context, const PathArgument& argument, std::optional<std::uint32_t> mode,
                  std::string_view link_text, Made made, Act act) {
+    const bool masked = mode && made != Made::directory && leaves_set_ids_out(context, *mode);
     auto given = read_path_argument(context, argument, context.buffers.path, context.buffers.directory);
-    if (!given) return pass_errno(context, given.error().value(), true);
+    if (!given) return pass_errno(context, given.error().value(), !masked);
     // Locked before the name is resolved: no directory on the way moves until the act.
     const std::shared_lock<std::shared_mutex> names(context.files.names);
     const auto place = resolve_place(given->request(context.thread(), Follow::no));
     if (!context.call.waiting()) return;
-    if (!place) return pass_errno(context, place.error().value(), true);
+    if (!place) return pass_errno(context, place.error().value(), !masked);
     struct stat there {};
     if (place->special ||
         ::fstatat(place->parent.get(), place->leaf.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0) {
-        return pass_errno(context, EEXIST, true);
+        return pass_errno(context, EEXIST, !masked);
     }
     Subject subject;
     subject.operations = made == Made::directory ? OperationSet(Operation::create) : create_file(place->leaf);
@@ -58,7 +60,8 @@ void create_name(FileCall& context, const PathArgument& argument, std::optional<
     subject.input = input_of(*given);
     subject.input.mode = mode;
     subject.input.second_path = link_text;
-    if (made != Made::device && context.files.grants.allow(subject.operations, place->path)) {
+    if (masked) subject.note = set_ids_left_out;
+    if (made != Made::device && !masked && context.files.grants.allow(subject.operations, place->path)) {
         if (made != Made::link) return let_continue(context, subject);
         if (!records_every_call(context) && !context.files.moves.reserves(place->path))
             return answer_act(context, 0, act(place->parent.get(), place->leaf.c_str()));
@@ -98,9 +101,10 @@ void handle_mknod(FileCall& context) {
     // other device is a way to an object that the rules know by another name. It is refused as without
     // CAP_MKNOD, which the run may have kept.
     const bool device = special && !(S_ISCHR(mode) && number == 0);
+    const mode_t permitted = permitted_mode(context, mode);
     create_name(context, context.entry.first, mode, {}, special ? Made::device : Made::file,
-                [mode, number, device](int parent, const char* leaf) {
-                    if (!device) return ::mknodat(parent, leaf, mode, static_cast<dev_t>(number));
+                [permitted, number, device](int parent, const char* leaf) {
+                    if (!device) return ::mknodat(parent, leaf, permitted, static_cast<dev_t>(number));
                     errno = EPERM;
                     return -1;
                 });

@@ -24,6 +24,11 @@ namespace {
 
 using rules::Operation;
 
+/// The mode for this object: only a directory gets set-user-id and set-group-id bits.
+mode_t mode_for(const FileCall& context, const Object& object, mode_t mode) {
+    return object.directory() ? mode : permitted_mode(context, mode);
+}
+
 int chmod_pin(const Object& object, mode_t mode) {
     if (object.symbolic_link()) {
         errno = EOPNOTSUPP;  // what fchmodat2(2) says of links
@@ -115,8 +120,9 @@ void handle_chmod(FileCall& context) {
     const int flags = context.entry.flags < 0 ? 0 : context.integer(context.entry.flags);
     if ((flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) != 0) return context.fail(EINVAL);
     const auto mode = static_cast<mode_t>(context.word(context.entry.mode)) & 07777;
-    change_object(context, follow_of(flags), empty_of(flags),
-                  [mode](const Object& object) { return chmod_pin(object, mode); });
+    change_object(context, follow_of(flags), empty_of(flags), [&context, mode](const Object& object) {
+        return chmod_pin(object, mode_for(context, object, mode));
+    });
 }
 
 void handle_chown(FileCall& context) {
@@ -153,9 +159,10 @@ void handle_times(FileCall& context) {
 }
 
 void handle_fchmod(FileCall& context) {
-    const auto mode = static_cast<mode_t>(context.word(1)) & 07777;
-    change_descriptor(context, context.integer(0),
-                      [mode](const Object& object) { return ::fchmod(object.pin.get(), mode); });
+    const auto mode = static_cast<mode_t>(context.word(context.entry.mode)) & 07777;
+    change_descriptor(context, context.integer(0), [&context, mode](const Object& object) {
+        return ::fchmod(object.pin.get(), mode_for(context, object, mode));
+    });
 }
 
 void handle_fchown(FileCall& context) {

@@ -22,6 +22,7 @@
 #include "supervisor/calls/files/needs.hpp"
 #include "supervisor/calls/files/opening.hpp"
 #include "supervisor/calls/files/replaced_files.hpp"
+#include "supervisor/calls/files/set_ids.hpp"
 #include "supervisor/calls/files/terminals.hpp"
 #include "supervisor/calls/handlers.hpp"
 #include "supervisor/kernel/target_memory.hpp"
@@ -75,6 +76,9 @@ void name_open_flags(int flags, std::vector<std::string_view>& into) {
 
 /// Whether the kernel may read path (and flags) again: see the head of this file.
 bool continuable(const FileCall& context, const Wanted& wanted, OperationSet operations) {
+    // The kernel would make the file with the mode that the target gave.
+    if (wanted.bits_left_out != 0 || (wanted.flags_in_memory && context.files.plan.set_ids_left_out))
+        return false;
     const bool may_truncate = wanted.truncates() || wanted.flags_in_memory;
     if (may_truncate && !context.files.plan.truncation_held && check_enabled("truncation")) return false;
     if (!context.files.plan.notify_only || !check_enabled("reopened-by-kernel")) return true;
@@ -134,7 +138,8 @@ Subject Opening::subject(OperationSet operations, std::string_view path, bool un
     subject.input = input_of(given_);
     name_open_flags(wanted_.flags, context_.buffers.flags);
     subject.input.flags = context_.buffers.flags;
-    if (wanted_.creates() || wanted_.temporary()) subject.input.mode = wanted_.mode;
+    if (wanted_.creates() || wanted_.temporary()) subject.input.mode = wanted_.mode | wanted_.bits_left_out;
+    if (wanted_.bits_left_out != 0 && operations.contains(Operation::create)) subject.note = set_ids_left_out;
     return subject;
 }
 
@@ -240,13 +245,19 @@ Opening::Next Opening::absent() {
 
 namespace {
 
-void start(FileCall& context, const Wanted& wanted) {
+void start(FileCall& context, Wanted wanted) {
+    if (wanted.creates() || wanted.temporary()) {
+        const mode_t given = wanted.mode;
+        wanted.mode = permitted_mode(context, given);
+        wanted.bits_left_out = given & ~wanted.mode;
+    }
     const bool scoped = (wanted.resolve & (RESOLVE_BENEATH | RESOLVE_IN_ROOT)) != 0;
     auto given =
         read_path_argument(context, context.entry.first, context.buffers.path, context.buffers.directory,
                            EmptyPath::refuse, scoped ? TakeBase::always : TakeBase::if_relative);
     if (!given) {
-        const bool harmless = !context.files.plan.notify_only && context.files.plan.truncation_held;
+        const bool harmless = continuable(context, wanted, wanted.on_existing()) &&
+                              !context.files.plan.notify_only && context.files.plan.truncation_held;
         return pass_errno(context, given.error().value(), harmless);
     }
     const bool only_reads = wanted.on_existing() == OperationSet(Operation::read) && !wanted.creates();
@@ -305,8 +316,10 @@ void handle_openat2(FileCall& context) {
     wanted.resolve = how.resolve;
     wanted.flags_in_memory = true;
     if ((wanted.flags & O_PATH) != 0) {
-        // Continuing would read the flags again. That is sound only if notifications alone hold no read.
-        const bool held = !context.files.plan.notify_only && context.files.plan.truncation_held;
+        // Continuing would read flags and mode again. That is sound only if notifications alone hold no
+        // read, and no bit of the mode.
+        const bool held = !context.files.plan.notify_only && context.files.plan.truncation_held &&
+                          !context.files.plan.set_ids_left_out;
         return held ? void(context.call.let_continue()) : context.fail(ENOSYS);
     }
     start(context, wanted);

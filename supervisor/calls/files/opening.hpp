@@ -21,7 +21,8 @@ namespace callgate::calls {
 /// The wanted open, whichever call asked for it.
 struct Wanted {
     int flags = 0;
-    mode_t mode = 0;
+    mode_t mode = 0;         // for what is made
+    mode_t bits_left_out{};  // of the mode that was given (set_ids.hpp)
     std::uint64_t resolve = 0;
     bool flags_in_memory = false;
 

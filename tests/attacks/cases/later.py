@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from cases.case import Case
 from cases.worlds.later import Planted
+from cases.worlds.set_ids import SetId
 
 PARAGRAPH = "Code that waits for the user"
 
@@ -23,7 +24,13 @@ LINKED = 'mkdir -p made "$(dirname "$1")"; echo "$2" > made/file && ln made/file
 FOLDER = 'top="${1%%/*}"; mkdir -p made "made/$1" && rmdir "made/$1" && echo "$2" > "made/$1" && mv "made/$top" .'
 REPLACED = 'echo "$2" > made && mv -f made "$1"'
 
+# attack_set_id: how a file gets a bit by which it runs as its owner.
+SET_IDS = ("chmod", "chmod_old", "chmod_high", "chmod_user", "chmod_group", "chmod_link", "chmod_fd", "fchmod", "fchmodat2", "open_old", "creat",
+           "openat", "openat2", "openat2_race", "mknod_old", "mknodat", "tmpfile", "socket")
+
 CASES = [
+    *(Case(f"set_id.{mode}", SetId(mode, named=mode != "socket")) for mode in SET_IDS),
+    *(Case(f"set_id.{mode}.contested", SetId(mode, True, mode != "socket")) for mode in SET_IDS),
     *(Case(f"later.{name}", Planted(path)) for name, path in ABSENT.items()),
     # By other ways than writing.
     Case("later.renamed", Planted(".envrc", RENAMED)),
