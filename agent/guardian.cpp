@@ -112,7 +112,8 @@ int close_other_descriptors(const GuardianConfig& config, const GuardChannels& c
                           channels.children.get()};
     const int report = config.report != nullptr ? config.report->descriptor.get() : -1;
     if (report >= 0) kept.push_back(report);
-    if (config.terminal.slave >= 0) kept.push_back(config.terminal.slave);
+    for (const int terminal : {config.terminal.slave, config.terminal.person})
+        if (terminal >= 0) kept.push_back(terminal);
     std::sort(kept.begin(), kept.end());
     for (int fd = 0; fd <= 2; ++fd) {
         if (fd != report) ::close(fd);

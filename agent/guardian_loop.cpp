@@ -299,6 +299,10 @@ void GuardianLoop::await_dismissal() {
 }
 
 void GuardianLoop::lost() {
+    // The kernel closes a dead process's pipes before it tells the parent, so this is done before most shells
+    // read on.
+    if (config_.terminal.modes != nullptr && check_enabled("terminal-back"))
+        put_back(config_.terminal.person, *config_.terminal.modes);
     hurry(config_);
     for (;;) {
         end_descendants(::getpid(), [] { static_cast<void>(any_child_after_reaping()); });

@@ -10,6 +10,8 @@
 
 #include <array>
 
+#include "agent/person_modes.hpp"
+
 namespace callgate::agent {
 
 struct RunTerminal {
@@ -20,9 +22,11 @@ struct RunTerminal {
     /// commands may read the person's keys. This one is then stopped by SIGTTIN or SIGTTOU when it wants the
     /// terminal, and gets it.
     bool foreground = true;
-    /// The agent gives the controlling terminal up, if there is no slave. It stays in session and group, so the
-    /// terminal's signals still reach it.
+    /// The agent gives the controlling terminal up, if there is no slave. It stays in session and group, so
+    /// the terminal's signals still reach it.
     bool leave = false;
+    int person = -1;  // the person's terminal; the guardian keeps it for put_back. -1: none
+    const PersonModes* modes = nullptr;
 };
 
 /// For the guardian, before it forks the agent: starts a session with this terminal. Returns 0 or errno.

@@ -231,6 +231,8 @@ CHECKS = (
     Mutant("wakes-supervisor", ("stop.terminal_stop",)),
     Mutant("limits-while-stopped", ("stop.limit_cpu",)),
     Mutant("own-terminal", ("background.reads_session", "background.takes_foreground")),
+    Mutant("terminal-back", (), test="test_terminals.py::test_the_terminal_has_its_modes_again_after_callgate_is_killed"),
+    Mutant("modes-of-others", (), test="test_terminals.py::test_modes_that_another_process_has_set_since_stay"),
     Mutant("leaves-terminal", ("background.redirected_takes_devtty",)),
     *(Mutant(off, (), user="root", test=f"test_names.py::{test}") for off, test in (
         ("denied-look-up", "test_a_denied_name_does_not_leave"),

@@ -1,8 +1,16 @@
 """Interactive sessions on a terminal are, line for line, what they are bare: job control, keys, window size."""
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
+import pty
 import re
-from typing import Callable
+import shlex
+import signal
+import termios
+from pathlib import Path
+from typing import Callable, Iterator
 
 import harness
 from terminals import SETTINGS, SHELL, Session
@@ -131,3 +139,47 @@ def test_a_supervised_command_is_a_job_of_the_shell_as_a_bare_one(box):
         assert session.leave("exit 5") == 5
         transcripts.append(session.transcript(*AS_A_JOB, (re.escape(prefix), "")))
     assert transcripts[1] == transcripts[0]
+
+
+@contextlib.contextmanager
+def raw_terminal(box: harness.Box) -> Iterator[tuple[int, list, int]]:
+    """A terminal on which a shell that restores no modes waits for callgate, which has the keys: master, modes before, callgate."""
+    master, slave = pty.openpty()
+    before = termios.tcgetattr(master)
+    line = shlex.join(box.command(["/bin/sleep", "1000"], options=["-q"])[0])
+    shell = box.start(["/bin/sh", "-c", f"{line}; read -r word; echo got-$word"], stdin=slave, stdout=slave, stderr=slave,
+                      start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    try:
+        harness.until(lambda: termios.tcgetattr(master)[3] & termios.ICANON == 0, "callgate has set raw mode")
+        (callgate,) = harness.children(shell.pid)
+        harness.until(lambda: any(Path(f"/proc/{one}/comm").read_text() == "sleep\n" for one in harness.descendants(callgate)), "the command runs")
+        yield master, before, callgate
+    finally:
+        for pid in (*harness.descendants(shell.pid), shell.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        shell.wait(harness.DEADLINE)
+        os.close(slave)
+        os.close(master)
+
+
+def test_the_terminal_has_its_modes_again_after_callgate_is_killed(box):
+    with raw_terminal(box) as (master, before, callgate):
+        (guardian,) = harness.children(callgate)
+        os.kill(callgate, signal.SIGKILL)
+        harness.until(lambda: not harness.alive(guardian), "the guardian has ended the tree")
+        assert termios.tcgetattr(master) == before
+        os.write(master, b"typed\n")
+        harness.read_until(master, b"got-typed", harness.DEADLINE)
+
+
+def test_modes_that_another_process_has_set_since_stay(box):
+    with raw_terminal(box) as (master, before, callgate):
+        (guardian,) = harness.children(callgate)
+        own = termios.tcgetattr(master)
+        own[3] |= termios.ISIG
+        termios.tcsetattr(master, termios.TCSANOW, own)
+        assert own[3] != before[3]
+        os.kill(callgate, signal.SIGKILL)
+        harness.until(lambda: not harness.alive(guardian), "the guardian has ended the tree")
+        assert termios.tcgetattr(master) == own

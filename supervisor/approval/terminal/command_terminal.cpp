@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
 #include <string>
+
+#include "agent/person_modes.hpp"
 
 namespace callgate::approval {
 
@@ -17,11 +18,6 @@ namespace {
 
 [[noreturn]] void fail(const char* what) {
     throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
-}
-
-bool same_modes(const termios& one, const termios& other) {
-    return one.c_iflag == other.c_iflag && one.c_oflag == other.c_oflag && one.c_lflag == other.c_lflag &&
-           std::equal(std::begin(one.c_cc), std::end(one.c_cc), std::begin(other.c_cc));
 }
 
 }  // namespace
@@ -57,7 +53,7 @@ void CommandTerminal::redraw() {
 
 void CommandTerminal::follow_modes() {
     termios now{};
-    if (::tcgetattr(slave_.get(), &now) != 0 || !same_modes(now, passed_)) return;
+    if (::tcgetattr(slave_.get(), &now) != 0 || !agent::same_modes(now, passed_)) return;
     passed_ = person_.usual();
     ::tcsetattr(slave_.get(), TCSANOW, &passed_);
     ::tcgetattr(slave_.get(), &passed_);

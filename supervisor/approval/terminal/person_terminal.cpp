@@ -80,6 +80,7 @@ void PersonTerminal::take() {
     termios mode = usual_;
     ::cfmakeraw(&mode);
     if (in_pipe_) mode.c_oflag = usual_.c_oflag;
+    if (shared_ != nullptr) shared_->take(usual_, mode);
     ::tcsetattr(fd_.get(), TCSADRAIN, &mode);
 }
 
@@ -87,6 +88,7 @@ void PersonTerminal::give_back() {
     if (!taken_) return;
     taken_ = false;
     ::tcsetattr(fd_.get(), TCSADRAIN, &usual_);
+    if (shared_ != nullptr) shared_->give_back();
 }
 
 }  // namespace callgate::approval

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "agent/person_modes.hpp"
 #include "base/unique_fd.hpp"
 
 namespace callgate::approval {
@@ -44,11 +45,14 @@ public:
     /// Sets the modes as they were before `take`.
     void give_back();
     [[nodiscard]] bool taken() const { return taken_; }
+    /// From now on the guardian knows how to put the terminal back; `modes` outlives this.
+    void share(agent::PersonModes& modes) { shared_ = &modes; }
 
 private:
     UniqueFd fd_;
     termios usual_{};
     bool in_pipe_ = false, taken_ = false;
+    agent::PersonModes* shared_ = nullptr;
 };
 
 }  // namespace callgate::approval

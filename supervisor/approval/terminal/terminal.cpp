@@ -16,7 +16,18 @@
 
 namespace callgate::approval {
 
-Terminal::Terminal() : wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+namespace {
+
+agent::SharedModes shared_modes() {
+    auto made = agent::SharedModes::make();
+    if (!made) throw std::runtime_error("cannot map the modes of the terminal: " + made.error().message());
+    return std::move(*made);
+}
+
+}  // namespace
+
+Terminal::Terminal() : modes_(shared_modes()), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    person_.share(modes_.modes());
     if (!wake_) throw std::runtime_error(std::string("eventfd: ") + std::strerror(errno));
 }
 
@@ -32,6 +43,8 @@ agent::RunTerminal Terminal::for_run() const {
     agent::RunTerminal terminal;
     terminal.slave = command_.slave();
     terminal.foreground = jobs_.had_keys();
+    terminal.person = person_.descriptor();
+    terminal.modes = &modes_.modes();
     for (int fd = 0; fd <= 2; ++fd) terminal.replaces[static_cast<unsigned>(fd)] = person_.is(fd);
     return terminal;
 }

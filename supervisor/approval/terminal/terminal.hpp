@@ -75,6 +75,7 @@ private:
     void on_winch();
     void on_keys();
 
+    agent::SharedModes modes_;
     PersonTerminal person_;
     CommandTerminal command_{person_};
     Relay relay_{person_, command_};
