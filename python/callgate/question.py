@@ -41,7 +41,10 @@ class Question:
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """`verdict`: allow, deny or kill. `scope`: once, object or tree, as far as the question offers it."""
+    """`verdict`: allow, deny or kill. `scope`: once, object or tree, as far as the question offers it.
+
+    A denial may have the scope run: all further questions of the run are denied.
+    """
 
     verdict: str
     scope: str = "once"
@@ -60,8 +63,8 @@ class Answer:
             raise CallgateError(f"on_ask gave {said!r}; expected True, False, 'allow', 'deny', 'kill' or an Answer")
         if answer.verdict not in ("allow", "deny", "kill"):
             raise CallgateError(f"on_ask gave the verdict {answer.verdict!r}; expected 'allow', 'deny' or 'kill'")
-        if answer.scope not in ("once", "object", "tree"):
-            raise CallgateError(f"on_ask gave the scope {answer.scope!r}; expected 'once', 'object' or 'tree'")
+        if answer.scope not in ("once", "object", "tree", "run"):
+            raise CallgateError(f"on_ask gave the scope {answer.scope!r}; expected 'once', 'object', 'tree' or 'run'")
         return answer
 
 

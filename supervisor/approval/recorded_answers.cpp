@@ -145,7 +145,9 @@ Found RecordedAnswers::grant(const RecordedRequest& record, Known& known, const 
     if (known.whole) {
         question.own_zone = true;  // the list of public suffixes may have changed since
         question.directory = reply.scope == Scope::tree && record.object == question.subject.object.name;
-        if (reply.scope == Scope::once || !question.offers(reply.scope))
+        const bool offered =
+            reply.scope == Scope::run ? reply.action == rules::Action::deny : question.offers(reply.scope);
+        if (reply.scope == Scope::once || !offered)
             return contradiction(number_of("grant", record.grant) + " is wider than what was asked");
         if (reply.scope == Scope::tree && record.object != question.directory_of_tree())
             return contradiction(number_of("grant", record.grant) + " is of a directory that was not shown");

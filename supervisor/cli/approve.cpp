@@ -160,7 +160,10 @@ void Approver::show() {
 void Approver::draw() {
     winsize size{};
     approval::Look look;
-    if (::ioctl(1, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) look.columns = size.ws_col;
+    if (::ioctl(1, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+        look.columns = size.ws_col;
+        look.rows = size.ws_row;
+    }
     const char* const kind = std::getenv("TERM");
     const std::string_view term = kind == nullptr ? "" : kind;
     look.plain = !terminal_ || term.empty() || term == "dumb" || term == "linux";

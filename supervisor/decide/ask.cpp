@@ -157,6 +157,8 @@ std::string_view why_not(Admission admission) {
             return "too many questions in a minute";
         case Admission::unrecorded:
             return "the question could not be recorded";
+        case Admission::denied_all:
+            return "all further questions of this run are denied";
         default:
             return audit::unasked::nobody;
     }

@@ -99,9 +99,9 @@ MARK = "> "
 class Person:
     """`callgate approve` in a terminal of its own."""
 
-    def __init__(self, box: harness.Box, *options: str, columns: int = 160, term: str = "xterm") -> None:
+    def __init__(self, box: harness.Box, *options: str, columns: int = 160, rows: int = 40, term: str = "xterm") -> None:
         self.master, slave = pty.openpty()
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         environment = {**box.environment(runtime(box)), "TERM": term}
         try:
             self.process = box.start([str(box.callgate), "approve", *options], stdin=slave, stdout=slave, stderr=slave,

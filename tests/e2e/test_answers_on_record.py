@@ -79,6 +79,35 @@ def answered(room) -> Answered:
     return Answered(room)
 
 
+def test_a_denial_of_all_questions_holds_until_it_is_taken_back(room):
+    """What was granted before stays; what waits is denied too; what a rule allows is not asked."""
+    other = room.box.file(room.asked / "other", b"other content")
+    late = room.box.file(room.asked / "late")
+    run = room.sh(f"cat {room.file} {other} {late}; cat {room.file}; cat {late} & cat {other}; wait; read go; cat {other}; read end; cat {other}")
+    run.decide(run.ask(), "allow", "object")
+    run.decide(run.ask(), "deny")
+    refused = run.decide(ask := run.ask(), "allow", "run")
+    assert refused["applied"] is False and ask["object"]["path"] == str(late)
+    first, second = run.ask(), run.ask()
+    assert {first["object"]["path"], second["object"]["path"]} == {str(other), str(late)} and first["again"] is True
+    run.decide(first, "deny", "run")
+    run.executor.send(type="grants")
+    grants = run.executor.next("grants")["grants"]
+    assert [(one["action"], one["scope"]) for one in grants] == [("allow", "object"), ("deny", "run")]
+    run.process.stdin.write(b"\n")
+    run.process.stdin.flush()
+    harness.until(lambda: run.log.read_text().count('"decided_by":"grant"') >= 2, "a grant denies")
+    run.executor.send(type="revoke", grant=grants[1]["grant"])
+    assert run.executor.next("ack")["applied"] is True
+    run.process.stdin.write(b"\n")
+    run.process.stdin.flush()
+    run.decide(run.ask(), "allow")
+    result = run.end()
+    assert result.text == "asked contentasked contentother content", result.describe()
+    said, found = replay(room, room.rules(), run.log)
+    assert said.code == 0 and found["contradicted"] == 0, said.describe()
+
+
 def test_a_log_with_its_grants_gives_the_same_verdicts_when_it_is_replayed(answered):
     by = {kind: len(answered.result.decisions(decided_by=kind)) for kind in ("program", "grant")}
     assert by["program"] >= 11 and by["grant"] >= 6, answered.result.describe()

@@ -221,6 +221,8 @@ def test_different_questions_are_limited_and_the_rest_is_denied_on_record(room):
     run.process.stdin.write(b"\n")
     run.process.stdin.flush()
     asks = [run.ask() for _ in range(10)]  # in a minute, of one rule
+    overload = "too many questions in a minute"
+    harness.until(lambda: run.log.read_text().count(overload) == MANY - 10, "the rest is denied")  # an answer makes room
     for ask in asks:
         run.decide(ask, "allow")
     assert run.process.stdout.readline() == f"opened 10 refused {MANY - 10}\n".encode()
@@ -228,7 +230,19 @@ def test_different_questions_are_limited_and_the_rest_is_denied_on_record(room):
     result = run.end(b"\n")
     assert len(records(result, "prompt.shown")) == len(records(result, "prompt.answered")) == 10
     reasons = [one["callgate"]["reason"] for one in result.decisions(verdict="deny", decided_by="failure")]
-    assert reasons == ["too many questions in a minute"] * (MANY - 10)
+    assert reasons == [overload] * (MANY - 10)
+
+
+def test_who_answers_gets_every_question(room):
+    many = 25  # more than a rule may ask in a minute without answers
+    for index in range(many):
+        room.box.file(room.asked / str(index))
+    run = room.sh(f'for f in {room.asked}/?*; do read -r line < "$f"; done; echo end')
+    for _ in range(many + 2):  # and the directory, and the file that is there
+        run.decide(run.ask(), "allow")
+    result = run.end()
+    assert result.text == "end\n", result.describe()
+    assert len(records(result, "prompt.shown")) == many + 2 and not result.decisions(verdict="deny")
 
 
 def test_no_more_than_33_questions_wait(room):

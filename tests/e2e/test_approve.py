@@ -35,11 +35,11 @@ def test_a_question_is_shown_and_answered_in_another_terminal(room):
 LETTERS = [  # what is typed, what the answer is, whether the file is read (twice)
     ("a", ("allow", "once"), "asked content"), ("s", ("allow", "object"), "asked contentasked content"),
     ("t", ("allow", "tree"), "asked contentasked content"), ("", ("deny", "once"), ""), ("\x1b", ("deny", "once"), ""),
-    ("d", ("deny", "object"), ""),
+    ("d", ("deny", "object"), ""), ("D", ("deny", "run"), ""),
 ]
 
 
-@pytest.mark.parametrize("line, answer, out", LETTERS, ids=["a", "s", "t", "enter", "esc", "d"])
+@pytest.mark.parametrize("line, answer, out", LETTERS, ids=["a", "s", "t", "enter", "esc", "d", "D"])
 def test_every_letter_does_what_it_says(room, line, answer, out):
     run = run_in(room, f"cat {room.file}; cat {room.file}")
     person = Person(room.box)
@@ -97,12 +97,23 @@ def test_details_show_what_was_hidden_before_it_can_be_allowed(room):
     name = room.asked / ("n" * 200)
     room.box.file(name, b"long")
     run = run_in(room, f"cat {name}")
-    person = Person(room.box, columns=80)
+    person = Person(room.box, columns=80, rows=16)
     shown = person.asked()
     assert "bytes].." in shown and "allow once" not in shown and "v first" in shown, shown
     person.answers("a", "not understood")
     person.answers("v", "n" * 60)
     person.asked()
+    person.answers("a")
+    assert run.end().text == "long"
+
+
+def test_a_long_name_is_shown_whole_where_the_screen_has_room(room):
+    name = room.asked / ("n" * 200)
+    room.box.file(name, b"long")
+    run = run_in(room, f"cat {name}")
+    person = Person(room.box, columns=80)
+    shown = person.asked()
+    assert shown.count("n") > 200 and "allow once" in shown, shown
     person.answers("a")
     assert run.end().text == "long"
 

@@ -131,6 +131,7 @@ std::string ask_message(const QuestionQueue::Open& open, std::int64_t now_ns) {
         .member("count", open.count)
         .member("operation", rules::name(question.operation))
         .member("operations", words(question.subject.operations | question.subject.second_operations));
+    if (question.again) line->member("again", true);
     add_object(*line, question);
     if (question.operation == rules::Operation::execute)
         line->member("arguments", question.subject.arguments);

@@ -19,6 +19,7 @@ bool names(const Grant& grant, const std::string& name) {
 }  // namespace
 
 bool Grant::covers(const Subject& asked) const {
+    if (scope == Scope::run) return true;
     if (subject.program.empty() || asked.program != subject.program) return false;
     if (!subject.operations.contains_all(asked.operations) ||
         !subject.second_operations.contains_all(asked.second_operations)) {
@@ -51,6 +52,7 @@ bool Grant::holds(std::string_view path) const {
 }
 
 std::string Grant::text() const {
+    if (scope == Scope::run) return "all further questions of this run";
     if (subject.object.kind == AskedObject::Kind::host)
         return "look up " + subject.object.name + " and connect to it";
     std::string text = rules::names(subject.operations | subject.second_operations) + ' ';
@@ -84,7 +86,7 @@ std::uint64_t Grants::add(const Question& question, const Reply& reply, std::int
 }
 
 bool Grants::restore(Grant grant) {
-    if (all_.size() == max_grants || grant.number <= last_) return false;
+    if ((all_.size() >= max_grants && grant.scope != Scope::run) || grant.number <= last_) return false;
     last_ = grant.number;
     all_.push_back(std::move(grant));
     return true;
@@ -92,12 +94,17 @@ bool Grants::restore(Grant grant) {
 
 const Grant* Grants::deciding(const Subject& asked) const {
     const Grant* found = nullptr;
+    const Grant* denies_all = nullptr;
     for (const Grant& grant : all_) {
+        if (grant.scope == Scope::run) {
+            denies_all = denies_all == nullptr ? &grant : denies_all;
+            continue;
+        }
         if (found != nullptr && grant.action == rules::Action::allow) continue;
         if (grant.covers(asked)) found = &grant;
         if (found != nullptr && found->action == rules::Action::deny) break;
     }
-    return found;
+    return found != nullptr ? found : denies_all;
 }
 
 const Grant* Grants::find(const Subject& asked) {
@@ -110,6 +117,10 @@ bool Grants::gained_by_move(std::string_view old_path, std::string_view new_path
     return std::ranges::any_of(all_, [&](const Grant& grant) {
         return grant.action == rules::Action::allow && grant.touches(new_path) && !grant.holds(old_path);
     });
+}
+
+bool Grants::denies_all() const {
+    return std::ranges::any_of(all_, [](const Grant& grant) { return grant.scope == Scope::run; });
 }
 
 bool Grants::revoke(std::uint64_t number) {

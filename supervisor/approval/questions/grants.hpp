@@ -2,7 +2,8 @@
 //
 // A grant answers only what the rules ask about: the caller looks here after the rules said `ask`. It covers
 // what was shown when it was given and nothing more: these operations, this object (or the tree beneath its
-// directory), by this program. Not thread-safe: the queue's lock guards it.
+// directory), by this program. Only a denial of scope `run` is for all that is asked; it decides where no
+// other grant does. Not thread-safe: the queue's lock guards it.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +38,7 @@ struct Grant {
 
 class Grants {
 public:
-    /// Beyond so many grants an answer counts once.
+    /// Beyond so many grants an answer counts once; a denial of all questions is taken even then.
     static constexpr std::size_t max_grants = 256;
 
     /// The number of the new grant, 0 if there are too many.
@@ -54,6 +55,8 @@ public:
     [[nodiscard]] bool gained_by_move(std::string_view old_path, std::string_view new_path) const;
     bool revoke(std::uint64_t number);
     [[nodiscard]] const std::vector<Grant>& all() const { return all_; }
+    /// Whether every question is denied for the rest of the run.
+    [[nodiscard]] bool denies_all() const;
 
 private:
     std::vector<Grant> all_;

@@ -27,12 +27,12 @@ void append(std::string& bytes, std::string_view field) {
 }  // namespace
 
 std::string_view name(Scope scope) {
-    constexpr std::string_view words[] = {"once", "object", "tree"};
+    constexpr std::string_view words[] = {"once", "object", "tree", "run"};
     return words[static_cast<std::size_t>(scope)];
 }
 
 std::optional<Scope> parse_scope(std::string_view word) {
-    for (const Scope scope : {Scope::once, Scope::object, Scope::tree})
+    for (const Scope scope : {Scope::once, Scope::object, Scope::tree, Scope::run})
         if (name(scope) == word) return scope;
     return std::nullopt;
 }
@@ -85,6 +85,7 @@ std::string AskedObject::text() const {
 /// directly beneath the root.
 bool Question::offers(Scope scope) const {
     if (scope == Scope::once) return true;
+    if (scope == Scope::run) return false;
     if (subject.program.empty() || subject.widens) return false;
     if (scope == Scope::object) return true;
     if (subject.object.kind == AskedObject::Kind::host) return own_zone;

@@ -23,8 +23,8 @@ namespace callgate::approval {
 
 /// How far an answer reaches: one call; for the rest of the run this object; everything beneath its
 /// directory, or below the name's zone. It never reaches further than the operations and the program that
-/// were shown.
-enum class Scope : std::uint8_t { once, object, tree };
+/// were shown. `run` is for denials alone: every question that is still to come in this run.
+enum class Scope : std::uint8_t { once, object, tree, run };
 [[nodiscard]] std::string_view name(Scope scope);
 [[nodiscard]] std::optional<Scope> parse_scope(std::string_view word);
 
@@ -63,6 +63,7 @@ struct Process {
 
 struct Question {
     std::uint64_t id = 0;  // given by the queue
+    bool again = false;    // set by the queue: the same was denied once before
     std::string key;       // "sha256:…": over the subject, the rule and the object's identity
     Subject subject;
     rules::Operation operation = rules::Operation::read;  // what the rule asks about
@@ -84,7 +85,7 @@ struct Question {
     std::vector<std::string> arguments;  // the asking process's, bounded
     std::vector<Process> ancestors;      // nearest first, bounded
 
-    /// Whether an answer can have this scope; `once` can always be given.
+    /// Whether an allowing answer can have this scope; `once` can always be given, `run` never.
     [[nodiscard]] bool offers(Scope scope) const;
     /// The directory of scope `tree`; of the look-up of a name "*.example.org".
     [[nodiscard]] std::string directory_of_tree() const;

@@ -11,6 +11,7 @@ constexpr std::int64_t max_rest_ns = 10 * minute_ns;
 /// A call that a signal interrupted usually comes again at once, so its question waits for it.
 constexpr std::int64_t desertion_ns = 150'000'000;
 constexpr std::size_t looks_per_tick = 256;
+constexpr std::size_t max_denied_once = 1024;
 
 Approval approval_of(const Question& question, const Reply& reply, std::uint64_t grant) {
     return {.key = question.key,
@@ -114,11 +115,13 @@ QuestionQueue::Admission QuestionQueue::ask(Question question, ParkedCall& call)
         if (const auto known = find(question.key); known != questions_.end()) {
             if (const Admission how = park(*known, call); how != Admission::parked) return how;
         } else {
+            if (grants_.denies_all()) return Admission::denied_all;
             if (questions_.size() == settings_.open_questions || parked_ == settings_.calls)
                 return Admission::too_many;
             const std::int64_t now = owner_.now_ns();
             if (too_often(question.rule, now)) return Admission::too_often;
             question.id = ++last_id_;
+            question.again = denied_once_.contains(question.key);
             if (!log_.shown(question)) return Admission::unrecorded;
             Asked& asked = questions_.emplace_back();
             asked.question = std::make_shared<const Question>(std::move(question));
@@ -147,6 +150,16 @@ void QuestionQueue::give(ParkedCalls& from, ParkedCalls::iterator call, const Ap
     --parked_;
 }
 
+/// An answered question leaves room for another: a person who answers is not flooded.
+void QuestionQueue::note_answer(const Question& question, const Reply& reply) {
+    if (reply.by == rules::DecidedBy::timeout || reply.by == rules::DecidedBy::failure) return;
+    if (auto times = recent_.find(question.rule); times != recent_.end() && !times->second.empty())
+        times->second.erase(times->second.begin());
+    if (reply.action != rules::Action::deny || reply.scope != Scope::once) return;
+    if (denied_once_.size() >= max_denied_once) denied_once_.clear();
+    denied_once_.insert(question.key);
+}
+
 /// Records the answer first. False: it could not be recorded, so it denies.
 bool QuestionQueue::settle(Questions::iterator asked, const Reply& wanted, ParkedCalls& out) {
     Reply reply = wanted;
@@ -166,6 +179,7 @@ bool QuestionQueue::settle(Questions::iterator asked, const Reply& wanted, Parke
         reply.by = rules::DecidedBy::failure;
         reply.reason = "the answer could not be recorded";
     }
+    note_answer(question, reply);
     const Approval approval = approval_of(question, reply, grant);
     asked->next_look = asked->calls.end();
     if (reply.action == rules::Action::allow && reply.scope == Scope::once) {
@@ -188,7 +202,9 @@ QuestionQueue::Applied QuestionQueue::answer(std::uint64_t id, std::string_view 
         if (asked == questions_.end()) return Applied::unknown_question;
         if (reply.action == rules::Action::ask) reply.action = rules::Action::deny;
         if (asked->question->key != key) applied = Applied::other_question;
-        if (applied == Applied::yes && !asked->question->offers(reply.scope)) applied = Applied::not_offered;
+        const bool offered = reply.scope == Scope::run ? reply.action != rules::Action::allow
+                                                       : asked->question->offers(reply.scope);
+        if (applied == Applied::yes && !offered) applied = Applied::not_offered;
         if (applied != Applied::yes) {
             reply.action = rules::Action::deny;
             reply.scope = Scope::once;
@@ -201,6 +217,11 @@ QuestionQueue::Applied QuestionQueue::answer(std::uint64_t id, std::string_view 
         const std::int64_t deadline = owner_.now_ns() + settings_.timeout_ns;
         for (Asked& other : questions_) other.deadline_ns = std::max(other.deadline_ns, deadline);
         if (!settle(asked, reply, out)) applied = Applied::unrecorded;
+        if (grants_.denies_all()) {
+            reply.scope = Scope::once;
+            reply.reason = "all further questions of this run are denied";
+            while (!questions_.empty()) settle(questions_.begin(), reply, out);
+        }
     }
     if (kills && applied == Applied::yes) owner_.kill_run();
     if (!out.empty()) owner_.resume(std::move(out));

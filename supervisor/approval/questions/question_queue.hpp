@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -71,7 +72,7 @@ public:
     struct Settings {
         std::int64_t timeout_ns = 60'000'000'000;
         std::size_t open_questions = 33;  // one is shown, 32 wait behind it
-        std::size_t new_per_minute = 10;  // for one rule
+        std::size_t new_per_minute = 10;  // for one rule, without those that somebody has answered
         std::size_t calls = 16'384;       // parked
     };
 
@@ -98,7 +99,15 @@ public:
     /// See Grants.
     [[nodiscard]] bool gained_by_move(std::string_view old_path, std::string_view new_path) const;
 
-    enum class Admission : std::uint8_t { parked, unknown, nobody, too_many, too_often, unrecorded };
+    enum class Admission : std::uint8_t {
+        parked,
+        unknown,
+        nobody,
+        too_many,
+        too_often,
+        unrecorded,
+        denied_all  // every question of this run is denied
+    };
     /// Parks a call with an open question of this key, or returns `unknown`. The call is moved from only if
     /// it is parked.
     [[nodiscard]] Admission join(std::string_view key, ParkedCall& call);
@@ -115,7 +124,8 @@ public:
 
     enum class Applied : std::uint8_t { yes, unknown_question, other_question, not_offered, unrecorded };
     /// `key` must be the question's own. An allow of scope `once` lets the caller that waits longest go on;
-    /// every other answer is for all callers. A wrong scope or key denies the question.
+    /// every other answer is for all callers. A wrong scope or key denies the question. A denial of scope
+    /// `run` answers all questions that wait.
     Applied answer(std::uint64_t question, std::string_view key, Reply reply);
     /// The person has begun to answer, so the countdown stops for up to ten minutes.
     void rest(std::uint64_t question);
@@ -145,6 +155,7 @@ private:
     // With lock_ held.
     Admission park(Asked& asked, ParkedCall& call);
     [[nodiscard]] bool too_often(const std::string& rule, std::int64_t now);
+    void note_answer(const Question& question, const Reply& reply);
     Questions::iterator find(std::string_view key);
     void look_at_callers(Asked& asked, std::size_t max_looks);
     bool settle(Questions::iterator asked, const Reply& reply, ParkedCalls& out);
@@ -158,6 +169,7 @@ private:
     Questions questions_;
     Grants grants_;
     std::map<std::string, std::vector<std::int64_t>, std::less<>> recent_;  // when each rule asked
+    std::set<std::string, std::less<>> denied_once_;                        // keys of questions
     std::size_t parked_ = 0;
     std::uint64_t last_id_ = 0;
 };

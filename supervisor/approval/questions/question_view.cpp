@@ -60,6 +60,7 @@ QuestionView shown_of(const json& message) {
         if (const auto scope = parse_scope(word)) shown.scopes.push_back(*scope);
     shown.tree = bytes(message, "tree");
     shown.count = number(member(message, "count"));
+    shown.again = truth(member(message, "again"));
     return shown;
 }
 
@@ -122,7 +123,7 @@ ProgramAnswer parse_program_answer(const std::string& given) {
     if (verdict != "allow" && verdict != "deny" && verdict != "kill") {
         answer.problem = "its verdict is none of allow, deny and kill";
     } else if (!scope) {
-        answer.problem = "its scope is none of once, object and tree";
+        answer.problem = "its scope is none of once, object, tree and run";
     } else {
         answer.verdict = verdict;
         answer.scope = *scope;

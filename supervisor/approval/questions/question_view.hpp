@@ -36,6 +36,7 @@ struct QuestionView {
     std::vector<Scope> scopes;
     std::string tree;
     std::uint64_t count = 0;
+    bool again = false;            // the same was denied once before
     std::int64_t deadline_ns = 0;  // by the client's clock
     std::string message;           // the whole `ask`, as it came
 

@@ -11,7 +11,10 @@ constexpr std::string_view paste_begins = "\x1b[200~", paste_ends = "\x1b[201~";
 /// Lines behind a frame.
 class Frame {
 public:
-    explicit Frame(const Look& look) : look_(look), width_(std::max<std::size_t>(look.columns, 20) - 1) {}
+    explicit Frame(const Look& look)
+        : look_(look),
+          width_(std::max<std::size_t>(look.columns, 20) - 1),
+          more_lines_(look.rows > usual_lines ? look.rows - usual_lines : 0) {}
 
     void head(const std::string& left, const std::string& right) {
         const std::string corner = look_.plain ? "+" : "┏";
@@ -23,6 +26,11 @@ public:
         std::string name(label);
         name.resize(label_width, ' ');
         const std::size_t room = width_ - 2 - label_width;
+        const std::size_t more = value.empty() ? 0 : (value.size() - 1) / room;
+        if (!whole && more <= more_lines_) {
+            more_lines_ -= more;
+            whole = true;
+        }
         if (!whole) {
             text_ += bar + name + cut(value, room) + '\n';
             return;
@@ -54,22 +62,45 @@ public:
 private:
     std::string cut(const std::string& value, std::size_t room) { return shortened(value, room, cut_); }
 
+    /// Lines of a frame without a long field, with its keys, the mark and what is typed.
+    static constexpr std::size_t usual_lines = 16;
+
     const Look& look_;
     std::size_t width_;
+    std::size_t more_lines_;  // that long fields may take
     std::string text_;
     bool cut_ = false, first_foot_ = true;
 };
 
+std::string in_words(const std::string& operation) {
+    if (operation == "metadata") return "change attributes of";
+    if (operation == "bind") return "listen on";
+    if (operation == "connect") return "connect to";
+    return operation;
+}
+
 std::string wish(const QuestionView& shown) {
     if (shown.kind == "name") return "look up a name, and connect to it";
-    std::string text = shown.operation;
+    std::string text = in_words(shown.operation);
     std::string others;
     for (const std::string& one : shown.operations)
-        if (one != shown.operation) others += (others.empty() ? "" : ", ") + one;
+        if (one != shown.operation) others += (others.empty() ? "" : ", ") + in_words(one);
     return others.empty() ? text : text + " (and " + others + ')';
 }
 
+/// The meaning of an address ("203.0.113.4:443", "[::1]:80/udp") that a person may not know by its number.
+std::string address_in_words(std::string_view address) {
+    const bool loopback =
+        address.starts_with("127.") || address.starts_with("[::1]:") || address.starts_with("[::ffff:127.");
+    std::string_view port = address.substr(std::min(address.rfind(':'), address.size()));
+    if (port.ends_with("/udp")) port.remove_suffix(4);
+    std::string text = loopback ? "   (this machine itself)" : "";
+    if (port == ":53") text += "   (where name servers listen)";
+    return text;
+}
+
 std::string state_of(const QuestionView& shown) {
+    if (shown.kind == "internet") return address_in_words(shown.object);
     if (shown.kind != "file") return "";
     if (!shown.exists) return "   (does not exist yet)";
     if (shown.directory) return "   (directory)";
@@ -109,7 +140,7 @@ std::string keys(const QuestionView& shown, bool closed) {
         if (shown.offers(Scope::object)) text += "   s this, this run";
         if (shown.offers(Scope::tree)) text += "   t everything beneath, this run";
     }
-    text += "   d deny this run   r propose a rule   v details   k kill";
+    text += "   d deny this, this run   D deny all, this run   r propose a rule   v details   k kill";
     if (closed) text += "   (more is hidden: v first)";
     return text;
 }
@@ -158,6 +189,8 @@ Drawn draw(const QuestionView& shown, const Look& look) {
     if (!shown.asked_as.empty() && shown.asked_as != shown.object)
         frame.field("asked as", ascii_safe(shown.asked_as), look.details);
     frame.field("by", chain(shown), look.details);
+    if (shown.again)
+        frame.field("again", "you have denied this before; d denies it for the rest of this run");
     if (shown.count > 1) frame.field("", std::to_string(shown.count) + " times");
     if (look.details) frame.field("as", joined(shown.argv), true);
     frame.field(
@@ -187,6 +220,8 @@ Typed understand(std::string_view line, const QuestionView& shown, bool detailed
             return detailed && shown.offers(Scope::tree) ? Typed::tree : Typed::again;
         case 'd':
             return Typed::deny_run;
+        case 'D':
+            return Typed::deny_all;
         case 'r':
             return Typed::propose;
         case 'v':

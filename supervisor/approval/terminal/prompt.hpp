@@ -1,9 +1,9 @@
 // The prompt: a question as lines of a terminal, and the meaning of a typed line.
 //
 // The target chooses everything in a question. Each byte outside printable ASCII is shown as \xNN. So nothing
-// looks like something else, turns direction, moves the cursor or draws a frame. A field that is too long is
-// cut in the middle, with the number of hidden bytes. Then only a denial is taken before the details were
-// shown.
+// looks like something else, turns direction, moves the cursor or draws a frame. A long field wraps while the
+// screen has room. Beyond it the field is cut in the middle, with the number of hidden bytes. Then only a
+// denial is taken before the details were shown.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace callgate::approval {
 
 struct Look {
-    std::size_t columns = 80;
+    std::size_t columns = 80, rows = 0;   // rows: 0 if they are not known
     std::size_t position = 1, total = 1;  // among the questions that wait
     bool details = false;
     bool plain = false;  // no box characters
@@ -34,7 +34,18 @@ struct Drawn {
 [[nodiscard]] std::string shortened(const std::string& text, std::size_t width, bool& cut);
 
 /// The meaning of a line. Letters never change their meaning.
-enum class Typed : std::uint8_t { deny, once, object, tree, deny_run, propose, details, kill, again };
+enum class Typed : std::uint8_t {
+    deny,
+    once,
+    object,
+    tree,
+    deny_run,
+    deny_all,
+    propose,
+    details,
+    kill,
+    again
+};
 /// `detailed` says that the details were shown, or that nothing was hidden.
 [[nodiscard]] Typed understand(std::string_view line, const QuestionView& shown, bool detailed);
 

@@ -149,6 +149,8 @@ PromptStep PromptEngine::on_line(std::string_view line) {
             return answer(Action::allow, Scope::tree);
         case Typed::deny_run:
             return answer(Action::deny, question_->offers(Scope::object) ? Scope::object : Scope::once);
+        case Typed::deny_all:
+            return answer(Action::deny, Scope::run);
         case Typed::kill:
             return answer(Action::kill);
         case Typed::details: {

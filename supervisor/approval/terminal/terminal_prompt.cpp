@@ -187,6 +187,7 @@ bool TerminalPrompt::draw_frame() {
     const winsize size = person_.size();
     if (size.ws_col > 0) look.columns = size.ws_col;
     look.total = std::max<std::size_t>(questions_.questions().size(), 1);
+    look.rows = static_cast<std::size_t>(rows_of(size));
     look.plain = one_screen_;
     look.now_ns = monotonic_ns();
     const std::string frame = engine_.draw(look);

@@ -139,7 +139,7 @@ struct PromptAnswered {
     std::string_view key;
     rules::Action answer = rules::Action::deny;
     rules::DecidedBy by = rules::DecidedBy::person;
-    std::string_view scope;   // "once", "object", "tree"
+    std::string_view scope;   // "once", "object", "tree", "run"
     std::string_view object;  // for a tree: the directory
     std::uint64_t grant = 0;  // the one that was made; 0: none
     Answerer who;

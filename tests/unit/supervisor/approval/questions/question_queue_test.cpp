@@ -262,6 +262,9 @@ TEST_CASE("grants are limited in number; one that cannot be kept counts once") {
     CHECK(bench.queue.grants().size() == Grants::max_grants);
     CHECK(bench.last.grant == 0);
     CHECK(bench.last_line() == "answered /home/u/p/256 allow once by person x1");
+    CHECK(bench.ask("/home/u/p/all") == Admission::parked);
+    CHECK(bench.answer(0, rules::Action::deny, Scope::run) == Applied::yes);
+    CHECK(bench.queue.granted(Bench::subject("/other"))->action == rules::Action::deny);
 }
 
 TEST_CASE("a question without an answer is denied in time, on record") {
@@ -330,10 +333,61 @@ TEST_CASE("questions are limited in number and rate for all programs; equal ones
     CHECK(bench.ask("/a") == Admission::parked);
     CHECK(bench.answer(0, rules::Action::deny) == Applied::yes);
     CHECK(bench.ask("/d") == Admission::parked);
-    CHECK(bench.answer(0, rules::Action::deny) == Applied::yes);
-    CHECK(bench.ask("/e") == Admission::too_often);
-    CHECK(bench.ask("/e", "another rule") == Admission::parked);
     CHECK(bench.source.answer_to(4).value().error == EPERM);  // the caller denies the call
+}
+
+TEST_CASE("a flood that nobody answers is limited; each answer leaves room for one question") {
+    Bench bench({.timeout_ns = 10 * second, .new_per_minute = 2});
+    CHECK(bench.ask("/a") == Admission::parked);
+    CHECK(bench.ask("/b") == Admission::parked);
+    CHECK(bench.ask("/c") == Admission::too_often);
+    CHECK(bench.ask("/c", "another rule") == Admission::parked);
+    CHECK(bench.answer(0, rules::Action::allow) == Applied::yes);
+    CHECK(bench.ask("/d") == Admission::parked);
+    CHECK(bench.ask("/e") == Admission::too_often);
+    bench.now += 11 * second;  // nobody answered: no room
+    CHECK_FALSE(bench.queue.tick());
+    CHECK(bench.ask("/e") == Admission::too_often);
+    bench.now += 60 * second;
+    CHECK(bench.ask("/e") == Admission::parked);
+}
+
+TEST_CASE("a question that was denied for once says so when it comes again") {
+    Bench bench;
+    const auto again = [&] { return bench.queue.questions().at(0).question->again; };
+    CHECK(bench.ask("/a") == Admission::parked);
+    CHECK_FALSE(again());
+    CHECK(bench.answer(0, rules::Action::deny) == Applied::yes);
+    CHECK(bench.ask("/a") == Admission::parked);
+    CHECK(again());
+    CHECK(bench.answer(0, rules::Action::deny) == Applied::yes);
+    CHECK(bench.ask("/b") == Admission::parked);
+    CHECK_FALSE(again());
+    CHECK(bench.answer(0, rules::Action::allow) == Applied::yes);
+    CHECK(bench.ask("/b") == Admission::parked);
+    CHECK_FALSE(again());
+}
+
+TEST_CASE(
+    "a denial of all further questions answers those that wait, and none is asked until it is taken back") {
+    Bench bench;
+    CHECK(bench.ask("/tree/a/file") == Admission::parked);
+    CHECK(bench.answer(0, rules::Action::allow, Scope::object) == Applied::yes);
+    for (const char* path : {"/b", "/c", "/d"}) CHECK(bench.ask(path) == Admission::parked);
+    CHECK(bench.answer(1, rules::Action::allow, Scope::run) == Applied::not_offered);
+    CHECK(bench.queue.questions().size() == 2);
+    CHECK(bench.answer(0, rules::Action::deny, Scope::run) == Applied::yes);
+    CHECK(bench.queue.questions().empty());
+    CHECK(bench.resumed.size() == 4);
+    CHECK(bench.last_line() == "answered /d deny once by person x1");
+    CHECK(bench.ask("/e") == Admission::denied_all);  // a call that met no grant just before
+    const auto denied = bench.queue.granted(Bench::subject("/e", rules::Operation::modify, ""));
+    REQUIRE(denied);
+    CHECK(denied->action == rules::Action::deny);
+    // What was allowed before is no question any more.
+    CHECK(bench.queue.granted(Bench::subject("/tree/a/file"))->action == rules::Action::allow);
+    CHECK(bench.queue.revoke(denied->grant, {}) == Applied::yes);
+    CHECK(bench.ask("/e") == Admission::parked);
 }
 
 TEST_CASE("parked calls are limited, and thousands of equal ones are one question") {

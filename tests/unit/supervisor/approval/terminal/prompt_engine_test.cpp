@@ -71,7 +71,8 @@ TEST_CASE("every letter answers the same at each kind of prompt") {
     using rules::Action;
     constexpr Case cases[] = {{"", Action::deny, Scope::once},     {"a", Action::allow, Scope::once},
                               {"s", Action::allow, Scope::object}, {"t", Action::allow, Scope::tree},
-                              {"d", Action::deny, Scope::object},  {"k", Action::kill, Scope::once}};
+                              {"d", Action::deny, Scope::object},  {"D", Action::deny, Scope::run},
+                              {"k", Action::kill, Scope::once}};
     for (const Input input : inputs) {
         for (const Case& one : cases) {
             Prompt prompt(input);

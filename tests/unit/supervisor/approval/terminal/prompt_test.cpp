@@ -65,9 +65,52 @@ TEST_CASE("a prompt says who wants what, by which rule, and what can be answered
           "┃            14 times\n"
           "┃ rule       default   reason: outside the work directory\n"
           "┃ beneath    /home/u/.config/tool\n"
-          "┗ [Enter] deny   a allow once   s this, this run   t everything beneath, this run   d deny this "
-          "run   r "
-          "propose a rule   v details   k kill\n");
+          "┗ [Enter] deny   a allow once   s this, this run   t everything beneath, this run   "
+          "d deny this, this run   D deny all, this run   r propose a rule   v details   k kill\n");
+}
+
+TEST_CASE("a prompt speaks of operations and addresses in words") {
+    const auto text = [](rules::Operation operation, const rules::Object& object) {
+        Question question = question_of("/w/x");
+        question.operation = operation;
+        question.subject.operations = operation;
+        question.subject.object = AskedObject(object);
+        return draw(shown_of(std::move(question)), {.columns = 200}).text;
+    };
+    const auto address = [](const char* host, std::uint16_t port) {
+        rules::Endpoint endpoint;
+        endpoint.address = *rules::parse_address(host);
+        endpoint.port = port;
+        return rules::Object{endpoint};
+    };
+    using rules::Operation;
+    const auto holds = [](const std::string& whole, const char* part) {
+        return whole.find(part) != std::string::npos;
+    };
+    CHECK(holds(text(Operation::metadata, rules::FileObject{"/w/x"}), "wants to   change attributes of\n"));
+    CHECK(holds(text(Operation::bind, address("127.0.0.1", 8080)), "wants to   listen on\n"));
+    CHECK(holds(text(Operation::bind, address("::1", 0)), "[::1]:0   (this machine itself)\n"));
+    CHECK(holds(text(Operation::connect, address("9.9.9.9", 53)),
+                "9.9.9.9:53   (where name servers listen)\n"));
+    CHECK(holds(text(Operation::connect, address("203.0.113.4", 5353)), "203.0.113.4:5353\n"));
+}
+
+TEST_CASE("a question that was denied before says so") {
+    Question question = question_of("/w/x");
+    question.again = true;
+    const std::string text = draw(shown_of(std::move(question)), {.columns = 200}).text;
+    CHECK(text.find("again      you have denied this before") != std::string::npos);
+}
+
+TEST_CASE("a long name wraps while the screen has room, and is cut beyond it") {
+    const QuestionView shown = shown_of(question_of("/w/" + std::string(300, 'x')));
+    const Drawn wrapped = draw(shown, {.columns = 80, .rows = 40, .plain = true});
+    CHECK_FALSE(wrapped.cut);
+    CHECK(std::ranges::count(wrapped.text, 'x') >= 300);
+    CHECK(std::ranges::count(wrapped.text, '\n') <= 38);
+    CHECK(draw(shown, {.columns = 80, .rows = 17, .plain = true}).cut);
+    const QuestionView huge = shown_of(question_of("/w/" + std::string(4092, 'x')));
+    CHECK(draw(huge, {.columns = 80, .rows = 40, .plain = true}).cut);
 }
 
 TEST_CASE("bytes of the target reach the terminal only as printable ASCII") {
@@ -114,6 +157,7 @@ TEST_CASE("a long name is cut in the middle, counted, and cannot be allowed befo
     CHECK(drawn.text.find("allow once") == std::string::npos);
     for (const char* letter : {"a", "s", "t"}) CHECK(understand(letter, shown, !drawn.cut) == Typed::again);
     CHECK(understand("d", shown, !drawn.cut) == Typed::deny_run);
+    CHECK(understand("D", shown, !drawn.cut) == Typed::deny_all);
     std::string whole = draw(shown, {.columns = 80, .details = true, .plain = true, .now_ns = 0}).text;
     CHECK(std::ranges::count(whole, 'x') >= 4092);
     CHECK(understand("a", shown, true) == Typed::once);
