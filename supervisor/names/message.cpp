@@ -105,6 +105,14 @@ void add_address(Found& found, const ns_rr& record) {
         found.addresses.push_back(address);
 }
 
+/// The last record of the answer section, once all of them could be read; an empty one if there is none.
+std::optional<ns_rr> last_answer(ns_msg& parsed) {
+    ns_rr last{};
+    for (int index = 0; index < ns_msg_count(parsed, ns_s_an); ++index)
+        if (ns_parserr(&parsed, ns_s_an, index, &last) != 0) return std::nullopt;
+    return last;
+}
+
 /// Follows the aliases from `name` through the answer section, in whatever order they stand.
 bool follow(ns_msg& parsed, Found& found, std::string& name) {
     for (std::size_t step = 0; step <= max_aliases; ++step) {
@@ -222,18 +230,19 @@ std::optional<std::vector<std::uint8_t>> passed_on(const Query& query, Bytes mes
         !std::equal(query.question.begin(), query.question.end(), message.begin() + header_size, same))
         return std::nullopt;
     const int count = ns_msg_count(parsed, ns_s_an);
-    std::size_t end = body;
-    if (count > 0) {
-        ns_rr last{};
-        for (int index = 0; index < count; ++index)
-            if (ns_parserr(&parsed, ns_s_an, index, &last) != 0) return std::nullopt;
-        end = static_cast<std::size_t>(ns_rr_rdata(last) + ns_rr_rdlen(last) - ns_msg_base(parsed));
-    }
+    const auto last = last_answer(parsed);
+    if (!last) return std::nullopt;
+    const std::size_t end =
+        count == 0 ? body
+                   : static_cast<std::size_t>(ns_rr_rdata(*last) + ns_rr_rdlen(*last) - ns_msg_base(parsed));
     const auto code = static_cast<Code>(ns_msg_getflag(parsed, ns_f_rcode));
     if (end > limit || end > message.size() || end < body) return head(query, code, 0, true);
     std::vector<std::uint8_t> out = head(query, code, static_cast<std::uint16_t>(count));
     const Bytes records = message.subspan(body, end - body);
     out.insert(out.end(), records.begin(), records.end());
+    // A name in a record may have led into a part that is left out, or into the head, which is ours now.
+    ns_msg composed{};
+    if (!parse(out, composed) || !last_answer(composed)) return std::nullopt;
     return out;
 }
 

@@ -170,6 +170,51 @@ def jobs() -> list[tuple[str, bytes]]:
     return [(f"job-{number}", text) for number, text in enumerate(texts)]
 
 
+def look_ups() -> list[tuple[str, bytes]]:
+    """Queries, answers and lines of hosts(5), as fuzz_names.cpp tells them apart."""
+    def packed(name: bytes) -> bytes:
+        return b"".join(bytes([len(label)]) + label for label in name.split(b".") if label) + b"\0"
+
+    def query(name: bytes, kind: int = 1, flags: int = 0x100, classes: int = 1, extra: bytes = b"") -> bytes:
+        return b"\0" + struct.pack(">6H", 7, flags, 1, 0, 0, 1 if extra else 0) + packed(name) + struct.pack(">HH", kind, classes) + extra
+
+    def record(owner: bytes, kind: int, data: bytes, ttl: int = 60) -> bytes:
+        return owner + struct.pack(">HHIH", kind, 1, ttl, len(data)) + data
+
+    name, here = packed(b"www.example.org"), b"\xc0\x0c"
+    types = [1, 28, 5, 15, 16, 33]
+
+    def answer(kind: int, *records: bytes, flags: int = 0x8180, question: bytes = name, count: int | None = None, authority: int = 0) -> bytes:
+        head = struct.pack(">6H", 7, flags, 1, len(records) - authority if count is None else count, authority, 0)
+        return b"\1" + bytes([types.index(kind)]) + head + question + struct.pack(">HH", kind, 1) + b"".join(records)
+
+    address, behind = bytes([203, 0, 113, 7]), struct.pack(">H", 0xc000 + 12 + len(name) + 4)
+    edns = b"\0" + struct.pack(">HHIH", 41, 4096, 0, 24) + struct.pack(">HH", 65001, 20) + b"secret-secret-secret"
+    alias = record(here, 5, packed(b"other.example.net"))
+    at_rdata = struct.pack(">H", 0xc000 + 12 + len(name) + 4 + 12)
+    far = record(here, 15, struct.pack(">H", 10) + packed(b"mail.example.org"))
+    return [("query", query(b"WwW.example.org")), ("query-aaaa", query(b"www.example.org", 28)), ("query-any", query(b"a.b", 255)),
+            ("query-root", query(b"")), ("query-edns", query(b"www.example.org", 1, extra=edns)), ("query-chaos", query(b"version.bind", 16, classes=3)),
+            ("query-update", query(b"a.b", 6, 0x2800)), ("query-long", query(b".".join([b"a" * 63] * 3 + [b"b" * 61]))),
+            ("query-longer", query(b".".join([b"a" * 63] * 4))), ("query-bytes", query(b"a\x00 \xff.b")), ("query-here", query(b"localhost")),
+            ("query-reverse", query(b"7.113.0.203.in-addr.arpa", 12)), ("query-reverse6", query(b"1." + b"0." * 31 + b"ip6.arpa", 12)),
+            ("query-reverse-odd", query(b"x.1.in-addr.arpa", 12)), ("query-pointer", b"\0" + struct.pack(">6H", 7, 0x100, 1, 0, 0, 0) + here + bytes(4)),
+            ("query-two", b"\0" + struct.pack(">6H", 7, 0x100, 2, 0, 0, 0) + (name + bytes([0, 1, 0, 1])) * 2), ("query-short", b"\0" + bytes(12)),
+            ("query-response", query(b"a.b", 1, 0x8100)), ("answer-a", answer(1, record(here, 1, address), record(here, 1, address))),
+            ("answer-aaaa", answer(28, record(here, 28, bytes(10) + b"\xff\xff\x7f\0\0\1"))), ("answer-alias", answer(1, alias, record(at_rdata, 1, address))),
+            ("answer-alias-loop", answer(1, record(here, 5, here), record(here, 1, address))),
+            ("answer-two-aliases", answer(1, record(b"\1b\0", 5, name), record(here, 5, b"\1b\0"))), ("answer-none", answer(1, flags=0x8183)),
+            ("answer-short-address", answer(1, record(here, 1, b"abc"))), ("answer-other-question", answer(1, record(here, 1, address), question=packed(b"evil.example.com"))),
+            ("answer-compressed-question", answer(16, record(here, 16, b"\5words"), question=b"\3www" + struct.pack(">H", 0xc000 + 30))),
+            ("answer-mx", answer(15, far)), ("answer-mx-behind", answer(15, record(here, 15, b"\0\1" + struct.pack(">H", 0xc000 + 80)), record(here, 2, name), authority=1)),
+            ("answer-owner-behind", answer(16, record(struct.pack(">H", 0xc000 + 54), 16, b"\5words"), record(packed(b"ns.example.org"), 2, name), authority=1)),
+            ("answer-owner-in-head", answer(16, record(b"\xc0\x05", 16, b"\5words"))), ("answer-srv", answer(33, record(here, 33, bytes(6) + name))),
+            ("answer-pointer-to-itself", answer(16, record(behind, 16, b"\5words"))), ("answer-long", answer(16, *[record(here, 16, bytes([255]) + b"x" * 255)] * 9)),
+            ("answer-counts", answer(1, record(here, 1, address), count=9)), ("answer-truncated", answer(1, flags=0x8380)), ("answer-empty", b"\1\0"),
+            ("hosts", b"\2127.0.0.1 localhost\n::1 localhost ip6-localhost # here\n203.0.113.7\tA.example.org. b\n fe80::1%lo c\nx y\n1.2.3.4\n"),
+            ("hosts-bytes", b"\2127.0.0.1 \xff\xfe a\x00b *.c d_e -f g..h\r\n127.0.0.1 " + b"n" * 300)]
+
+
 def files(*paths: Path) -> list[tuple[str, bytes]]:
     return [(path.name, path.read_bytes()[:16384]) for path in paths]
 
@@ -177,7 +222,7 @@ def files(*paths: Path) -> list[tuple[str, bytes]]:
 def main() -> None:
     top = Path(sys.argv[1])
     families = {**path_calls(), "open_how": open_how(), "arguments": arguments(), "addresses": addresses(), "messages": messages(),
-                "attributes": attributes(), "processes": processes(), "objects": objects(), "answers": answers(), "jobs": jobs(), "log": files(*map(Path, sys.argv[2:])),
+                "attributes": attributes(), "processes": processes(), "objects": objects(), "answers": answers(), "jobs": jobs(), "names": look_ups(), "log": files(*map(Path, sys.argv[2:])),
                 "rules": files(*sorted(SOURCES.glob("tests/testdata/rules/*.json")), *sorted(SOURCES.glob("rules/profiles/*.json")))}
     for family, inputs in families.items():
         (top / family).mkdir(parents=True, exist_ok=True)

@@ -214,3 +214,17 @@ TEST_CASE("an answer whose question is compressed is not passed on, wherever the
                           record(bytes({0}), type_text, packed("www.example.org")) + text;
     CHECK_FALSE(passed_on(asked, first, 512));
 }
+
+TEST_CASE("no answer is passed on whose names lead into a part that is left out") {
+    const Query asked = query("www.example.org", type_text);
+    const Message words = bytes({5, 'w', 'o', 'r', 'd', 's'});
+    Message message = head(answers, 1, 1) + question("www.example.org", type_text);
+    const std::size_t authority = message.size() + 2 + 10 + words.size();
+    const Message behind = bytes({0xc0, static_cast<int>(authority)});
+    message = message + record(behind, type_text, words) + record(packed("ns.example.org"), 2, packed("a"));
+    message[9] = 1;  // one record of authority
+    CHECK_FALSE(passed_on(asked, message, 65'535));
+    const Message whole =
+        head(answers, 1, 1) + question("www.example.org", type_text) + record(to_question, type_text, words);
+    CHECK(passed_on(asked, whole, 65'535));
+}
