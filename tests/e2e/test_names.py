@@ -26,6 +26,8 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a network of its own 
 PYTHON = "/usr/bin/python3"
 ALLOWED = ("-c", f"www.example.org:{PORT}", "-c", f"*.files.example.net:{PORT}")
 RANDOM_NAMES = 10_000 if harness.SOAK else 1000
+LOOK_UPS = 10_000 if harness.SOAK else 1000
+CONNECTIONS = 10_000 if harness.SOAK else 1000
 
 
 @pytest.fixture(scope="module", params=["room", "room, IPv4", "no room", "no room, IPv4"])
@@ -442,6 +444,65 @@ def test_the_machines_own_services_are_not_asked(box, roomy):
         subprocess.run([*roomy.prefix, "umount", "-l", "/run"], check=True)
 
 
+# A service at each place where look-ups can be asked for, and a program that asks all of them.
+SERVICES = ("/run/nscd/socket", "/run/systemd/resolve/io.systemd.Resolve", "/run/systemd/resolve/io.systemd.Resolve.Monitor", "/run/avahi-daemon/socket",
+            "/run/samba/winbindd/pipe", "/run/dbus/system_bus_socket", "/var/lib/sss/pipes/nss", "/var/lib/sss/pipes/private/pam")
+SERVE = """
+import os, select, socket, sys
+sockets = []
+for path in sys.argv[1:]:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    for place in (os.path.dirname(path), os.path.dirname(os.path.dirname(path))): os.chmod(place, 0o755)
+    one = socket.socket(socket.AF_UNIX)
+    one.bind(path); os.chmod(path, 0o777); one.listen(); sockets.append(one)
+print("up", flush=True)
+while True:
+    for one in select.select(sockets, [], [])[0]:
+        print(one.getsockname(), one.accept()[0].recv(100), flush=True)
+"""
+ASK_SERVICES = """
+import os, socket, sys
+for path in sys.argv[1:]:
+    for name in (path, path.replace("/run/", "/var/run/")):
+        one = socket.socket(socket.AF_UNIX)
+        try: one.connect(name); one.sendall(b"secret"); print("asked", name)
+        except OSError as why: print(why.strerror, name)
+        os.chdir(os.path.dirname(path)) if os.path.isdir(os.path.dirname(path)) else None
+        try: one = socket.socket(socket.AF_UNIX); one.connect(os.path.basename(path)); one.sendall(b"secret"); print("asked", "by its leaf")
+        except OSError as why: print(why.strerror, "by its leaf")
+"""
+
+
+def test_no_service_of_the_machine_is_reached(box, roomy):
+    """nscd, resolved, Avahi, winbind, the system bus and SSSD: by each of their names, and by a relative one."""
+    enter(box, roomy)
+    mounts = "mount -t tmpfs -o mode=755 none /run && mkdir -p /var/lib/sss && mount -t tmpfs -o mode=755 none /var/lib/sss && "
+    service = subprocess.Popen([*roomy.prefix, "sh", "-c", mounts + 'exec "$@"', "sh", PYTHON, "-c", SERVE, *SERVICES], stdout=subprocess.PIPE)
+    try:
+        assert service.stdout.readline() == b"up\n"
+        os.set_blocking(service.stdout.fileno(), False)
+        bare = box.run([PYTHON, "-c", ASK_SERVICES, *SERVICES], supervised=False)
+        assert bare.text.count("asked") == 4 * len(SERVICES), bare.describe()
+        told: list[bytes] = []
+
+        def all_told() -> bool:
+            told.append(service.stdout.read() or b"")
+            return b"".join(told).count(b"secret") == 4 * len(SERVICES)
+        harness.until(all_told, "every service was asked")
+        sockets = {"id": "sockets", "allow": "connect", "unix": "/**"}
+        done = box.run([PYTHON, "-c", ASK_SERVICES, *SERVICES], rules(sockets), options=ALLOWED)
+        assert done.text.count("No such file or directory") == 4 * len(SERVICES) and "asked" not in done.text, done.describe()
+        assert b"secret" not in (service.stdout.read() or b""), done.describe()
+        # Where no name is ruled, a rule about sockets means what it says.
+        plain = box.run([PYTHON, "-c", ASK_SERVICES, *SERVICES], rules(sockets))
+        assert plain.text.count("asked") == 4 * len(SERVICES), plain.describe()
+    finally:
+        service.kill()
+        service.wait()
+        for place in ("/run", "/var/lib/sss"):
+            subprocess.run([*roomy.prefix, "umount", "-l", place], check=True)
+
+
 def test_names_of_the_local_network_stay_here(box, roomy):
     enter(box, roomy)
     names = ["intranet", "printer.local", "db.internal"]
@@ -692,6 +753,96 @@ def test_no_datagram_leaves_the_room(box, roomy):
     held = box.run([PYTHON, "-c", SEND], rules(), options=ALLOWED)
     assert held.code == 0 and int(held.text.split()[1]) > 50, held.describe()
     assert datagrams_out(roomy) == before, held.describe()
+
+
+# At each line of input: as many look-ups by UDP as come, then as many connections to the name server, then neither.
+FLOOD = """
+import os, select, socket, struct, sys
+look_ups, connections, each = int(sys.argv[1]), int(sys.argv[2]), 400
+def query(number, labels): return struct.pack(">HHHHHH", number & 65535, 256, 1, 0, 0, 0) + b"".join(bytes([len(one)]) + one for one in labels) + b"\\0\\0\\1\\0\\1"
+good = query(1, [b"www", b"example", b"org"])
+def tcp():
+    one = socket.create_connection(("198.51.100.53", 53), 20)
+    one.settimeout(20)
+    return one
+def by_tcp():
+    with tcp() as one:
+        one.sendall(struct.pack(">H", len(good)) + good)
+        return (one.recv(512) + bytes(6))[5] & 15
+def by_udp():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.settimeout(20)
+        one.sendto(good, ("198.51.100.53", 53))
+        return one.recv(512)[3] & 15
+def flood():
+    denied, udp = 0, socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    udp.settimeout(60)
+    for begin in range(0, look_ups, 50):
+        for n in range(begin, begin + 50): udp.sendto(query(n, [b"n%d" % n, b"evil", b"test"]), ("198.51.100.53", 53))
+        for n in range(50): denied += udp.recv(512)[3] & 15 == 3
+    return denied
+def hold(count):  # a process that holds connections until its input ends, and says how many the server keeps
+    asks, told = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(asks[1])
+        held = []
+        for _ in range(count):
+            try: held.append(tcp())
+            except OSError: pass
+        os.write(told[1], b"%d\\n" % len(held))
+        os.read(asks[0], 1)
+        ended = select.poll()
+        for one in held: ended.register(one, select.POLLIN | select.POLLRDHUP)
+        os.write(told[1], b"%d\\n" % (len(held) - len(ended.poll(0))))
+        os.read(asks[0], 1)
+        os._exit(0)
+    os.close(asks[0])
+    return child, asks[1], os.fdopen(told[0])
+print("up", by_udp(), flush=True)
+for line in sys.stdin:
+    if line == "look up\\n": print(flood(), by_udp(), by_tcp(), flush=True)
+    if line == "connect\\n":
+        holders = []
+        while len(holders) * each < connections:
+            holders.append(hold(min(each, connections - len(holders) * each)))
+            made = int(holders[-1][2].readline())
+        for _, ask, _ in holders: os.write(ask, b"x")
+        print(sum(int(told.readline()) for _, _, told in holders), by_udp(), flush=True)
+    if line == "close\\n":
+        for child, ask, _ in holders: os.write(ask, b"x"), os.waitpid(child, 0)
+        print(by_udp(), flush=True)
+    if line == "look up by TCP\\n":
+        try: print(by_tcp(), flush=True)
+        except OSError as why: print(type(why).__name__, flush=True)
+"""
+
+
+def test_floods_of_look_ups_and_connections_fill_nothing(box, roomy):
+    enter(box, roomy)
+    line = box.command([PYTHON, "-c", FLOOD, str(LOOK_UPS), str(CONNECTIONS)], rules(), ALLOWED)[0]
+    run = box.start(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def say(what: str) -> str:
+        run.stdin.write(what.encode() + b"\n")
+        run.stdin.flush()
+        return run.stdout.readline().decode()
+
+    def peak_kb() -> int:
+        return int(next(line for line in Path(f"/proc/{run.pid}/status").read_text().splitlines() if line.startswith("VmHWM")).split()[1])
+
+    assert run.stdout.readline() == b"up 0\n"
+    before = peak_kb()
+    assert say("look up") == f"{LOOK_UPS} 0 0\n"
+    kept, _, udp = say("connect").partition(" ")
+    assert 0 < int(kept) <= 512 and udp == "0\n"
+    assert len(os.listdir(f"/proc/{run.pid}/fd")) < 1000
+    assert say("close") == "0\n"
+    harness.until(lambda: say("look up by TCP") == "0\n", "a look-up over TCP is answered again")
+    assert peak_kb() - before < 64 << 10
+    run.stdin.close()
+    assert run.wait() == 0
+    assert roomy.names() == {"www.example.org"}
 
 
 BOTH_WAYS = """
