@@ -8,7 +8,8 @@ packages_build='g++ gcc cmake ninja-build pkg-config=/usr/bin/pkg-config libsecc
 packages_test='openssl=/usr/bin/openssl redis-server redis-tools sqlite3 nodejs=/usr/bin/node npm=/usr/bin/npm cargo=/usr/bin/cargo
     golang-go=/usr/bin/go git make tar xz-utils curl python3-venv python3-pip python3-pytest python3-jsonschema acl strace gdb tmux
     util-linux procps dpkg rsync binutils python3-dev python3-setuptools python3-wheel default-jdk-headless=/usr/bin/javac
-    postgresql xterm xvfb xauth screen imagemagick vim less htop e2fsprogs btrfs-progs'
+    postgresql xterm xvfb xauth screen imagemagick vim less htop e2fsprogs btrfs-progs
+    mandoc zsh fish bash-completion'
 # libFuzzer's library has the compiler's version in its name; the guests of ./dev test kernels are made from Debian's kernels.
 packages_fuzz='clang'
 packages_kernels='qemu-system-x86 e2fsprogs binutils'

@@ -1,11 +1,100 @@
-// `callgate completion` makes scripts from the option table. They hold only callgate's own words, never what
-// a user typed.
+// `callgate completion` makes scripts from the option table. They hold only callgate's own words. For the
+// names of profiles, runs, logs, grants, rules and proposed rules they ask `callgate completion KIND`.
+//
+// Others choose some of these names: a shell must never run one, nor may one type a command. So the scripts
+// never expand them, and only names of harmless characters are given.
+#include <algorithm>
+
+#include "rules/load/json_tree.hpp"
+#include "rules/load/shipped.hpp"
+#include "supervisor/approval/protocol/runtime_directory.hpp"
+#include "supervisor/approval/terminal/proposal.hpp"
+#include "supervisor/audit/verbs/logs.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/verbs.hpp"
+#include "supervisor/host/host.hpp"
 
 namespace callgate::cli {
 
 namespace {
+
+constexpr std::string_view shells[] = {"bash", "zsh", "fish"};
+
+/// Returns what `callgate completion` calls the names of a kind; "" if its values are no names that callgate
+/// knows.
+std::string_view names_of(std::string_view kind) {
+    if (kind == "PROFILE") return "profiles";
+    if (kind == "RUN") return "runs";
+    if (kind == "LOG") return "logs";
+    if (kind == "RULE") return "rules";
+    if (kind == "GRANT") return "grants";
+    if (kind == "PENDING") return "pending";
+    return "";
+}
+
+bool is_path(std::string_view kind) { return kind == "FILE" || kind == "DIR"; }
+
+void add_rule_ids(std::vector<std::string>& ids, const rules::JsonTree& tree) {
+    if (tree.nodes.empty()) return;
+    const auto rules = rules::JsonValue(tree, 0).member("rules");
+    if (!rules) return;
+    for (const rules::JsonValue& rule : rules->value.items())
+        if (const auto id = rule.member("id")) ids.emplace_back(id->value.text());
+}
+
+/// Returns those of all shipped profiles and of the user's own rules.
+std::vector<std::string> rule_ids(const Places& places) {
+    std::vector<std::string> ids;
+    for (const rules::ShippedProfile& profile : rules::shipped_profiles()) add_rule_ids(ids, profile.tree);
+    const std::string file = places.config + "/rules.json";
+    if (const auto text = read_regular_file(file, rules::max_text)) {
+        std::vector<rules::Diagnostic> ignored;
+        rules::Findings findings(file, ignored);
+        if (const auto document = rules::parse_json(*text, findings)) add_rule_ids(ids, document->tree());
+    }
+    return ids;
+}
+
+/// Null if no names are called that.
+std::optional<std::vector<std::string>> known_names(const std::vector<std::string>& words) {
+    const Places places = find_places();
+    std::vector<std::string> names;
+    if (words[0] == "profiles") {
+        for (const rules::ShippedProfile& profile : rules::shipped_profiles())
+            names.emplace_back(profile.name);
+        std::ranges::copy(own_profiles(places.config + "/profiles"), std::back_inserter(names));
+    } else if (words[0] == "runs") {
+        names = approval::runs_at(places.runtime);
+    } else if (words[0] == "logs") {
+        for (const std::string& log : audit::logs_in(places.state)) names.push_back(audit::run_of(log));
+    } else if (words[0] == "rules") {
+        names = rule_ids(places);
+    } else if (words[0] == "grants") {
+        if (words.size() > 1) names = grant_numbers(words[1]);
+    } else if (words[0] == "pending") {
+        for (const approval::Pending& one : approval::pending_rules(places.config)) names.push_back(one.name);
+    } else {
+        return std::nullopt;
+    }
+    return names;
+}
+
+bool is_harmless(std::string_view name) {
+    constexpr std::string_view signs = "+-._/@:";
+    return !name.empty() && name[0] != '-' && std::ranges::all_of(name, [&](char one) {
+        return (one >= 'a' && one <= 'z') || (one >= 'A' && one <= 'Z') || (one >= '0' && one <= '9') ||
+               signs.find(one) != std::string_view::npos;
+    });
+}
+
+std::string lines_of(std::vector<std::string> names) {
+    std::string text;
+    std::ranges::sort(names);
+    names.erase(std::unique(names.begin(), names.end()), names.end());
+    for (const std::string& name : names)
+        if (is_harmless(name)) text += name + "\n";
+    return text;
+}
 
 /// Whether the next word is its value. A value that may be left out is given with '=' only.
 bool takes_word(const OptionSpec& option) {
@@ -32,85 +121,87 @@ std::string pattern(const OptionSpec& option) {
     return text;
 }
 
-/// The words that are no options: "bash zsh fish", "show tail ...", profile names, operations.
-std::string verb_words(std::string_view verb) {
-    if (verb == "completion") return "bash zsh fish";
-    if (verb == "audit") return "show tail summary verify replay suggest report export ls last prune";
-    if (verb == "explain") return "read write modify create delete metadata execute connect bind";
-    return "";
+/// The command that completes one value.
+std::string bash_value(std::string_view kind) {
+    if (kind == "RULE") return "_callgate_names rules; compopt -o nospace";
+    if (kind == "GRANT") return "_callgate_names grants \"${operands[0]}\"";
+    if (const std::string_view names = names_of(kind); !names.empty())
+        return "_callgate_names " + std::string(names);
+    if (is_path(kind)) return kind == "DIR" ? "_callgate_paths -d" : "_callgate_paths -f";
+    if (kind.empty()) return ":";
+    return "mapfile -t COMPREPLY < <(compgen -W '" + std::string(kind) + "' -- \"$word\")";
 }
 
-std::string bash_values(const VerbSpec& verb) {
-    std::string text;
+std::string bash_verb(const VerbSpec& verb) {
+    std::string text = "    " + std::string(verb.name) + ")\n        case $before in\n", valued;
     for (const OptionSpec* option : options(verb)) {
         if (!takes_word(*option)) continue;
-        text += "        " + std::string(verb.name) + ":" + pattern(*option);
-        if (option->letter != 0) text.insert(text.rfind("|-") + 1, std::string(verb.name) + ":");
-        text += ") ";
-        if (option->name == "profile")
-            text +=
-                "COMPREPLY=($(compgen -W \"$(callgate profiles 2>/dev/null | cut -d' ' -f1)\" -- \"$word\"))";
-        else if (option->words == "DIR")
-            text += "COMPREPLY=($(compgen -d -- \"$word\"))";
-        else if (option->words == "FILE")
-            text += "COMPREPLY=($(compgen -f -- \"$word\"))";
-        else if (!option->words.empty())
-            text += "COMPREPLY=($(compgen -W '" + std::string(option->words) + "' -- \"$word\"))";
-        else
-            text += ":";
-        text += "; return ;;\n";
+        text += "        " + pattern(*option) + ") " + bash_value(option->words) + "; return ;;\n";
     }
+    text += "        esac\n        if [[ $word == -* ]]; then mapfile -t COMPREPLY < <(compgen -W '" +
+            option_names(verb) + "' -- \"$word\"); return; fi\n";
+    if (verb.command)
+        text += "        mapfile -t COMPREPLY < <(compgen -c -- \"$word\") ;;\n";
+    else
+        text += "        if (( ${#operands[@]} == 0 )); then " + bash_value(verb.first) + "; else " +
+                bash_value(verb.others) + "; fi ;;\n";
     return text;
 }
 
-/// The completion of the command itself takes over where the command begins.
-constexpr std::string_view bash_command = R"(    if [[ $verb == run ]]; then
-        local at=2 one
-        while (( at < COMP_CWORD )); do
-            one=${COMP_WORDS[at]}
-            case $one in
-            --) ((at++)); break ;;
-            --*=*) ;;
-            -*) case " $valued " in *" $one "*) ((at++)) ;; esac ;;
-            *) break ;;
-            esac
-            ((at++))
-        done
-        if (( at < COMP_CWORD )) || [[ ${COMP_WORDS[at-1]} == -- ]]; then
-            if declare -F _command_offset >/dev/null; then _command_offset $at; else COMPREPLY=($(compgen -f -- "$word")); fi
-            return
-        fi
+constexpr std::string_view bash_helpers = R"(# bash completion of callgate
+_callgate_names() {
+    local one
+    while IFS= read -r one; do [[ $one != "$word"* ]] || COMPREPLY+=("$one"); done < <(callgate completion "$@" 2>/dev/null)
+}
+_callgate_paths() {
+    compopt -o filenames
+    mapfile -t COMPREPLY < <(compgen "$1" -- "$word")
+}
+_callgate() {
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} verb=${COMP_WORDS[1]} at=2 one valued command
+    local -a operands=()
+    COMPREPLY=()
+    if [[ $word == = ]]; then word=; elif [[ $before == = ]]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi
+)";
+
+/// Steps over the options: the completion of the command itself takes over where the command begins.
+constexpr std::string_view bash_operands = R"(    while (( at < COMP_CWORD )); do
+        one=${COMP_WORDS[at]}
+        case $one in
+        --) if [[ $command ]]; then ((at++)); break; fi ;;
+        -*)
+            if [[ ${COMP_WORDS[at+1]} == = ]]; then ((at += 2)); elif [[ $valued == *" $one "* ]]; then ((at++)); fi ;;
+        *)
+            if [[ $command ]]; then break; fi
+            operands+=("$one") ;;
+        esac
+        ((at++))
+    done
+    if [[ $command ]] && { (( at < COMP_CWORD )) || [[ ${COMP_WORDS[at-1]} == -- ]]; }; then
+        if declare -F _command_offset >/dev/null; then _command_offset $at; elif (( at < COMP_CWORD )); then _callgate_paths -f
+        else mapfile -t COMPREPLY < <(compgen -c -- "$word"); fi
+        return
     fi
+    case $verb in
 )";
 
 std::string bash() {
-    std::string text =
-        "# bash completion of callgate\n_callgate() {\n    local word=${COMP_WORDS[COMP_CWORD]}"
-        " before=${COMP_WORDS[COMP_CWORD-1]} verb=${COMP_WORDS[1]}\n    COMPREPLY=()\n"
-        "    if (( COMP_CWORD == 1 )); then COMPREPLY=($(compgen -W '" +
-        verb_names() + " --help --version' -- \"$word\")); return; fi\n";
-    text += "    local valued='";
-    for (const OptionSpec* option : options(*find_verb("run"))) {
-        if (!takes_word(*option)) continue;
-        text += "--" + std::string(option->name) + " ";
-        if (option->letter != 0) text += std::string("-") + option->letter + " ";
+    std::string text = std::string(bash_helpers) +
+                       "    if (( COMP_CWORD == 1 )); then mapfile -t COMPREPLY < <(compgen -W '" +
+                       verb_names() + " --help --version' -- \"$word\"); return; fi\n    case $verb in\n";
+    for (const VerbSpec& verb : verbs()) {
+        std::string valued;
+        for (const OptionSpec* option : options(verb)) {
+            if (!takes_word(*option)) continue;
+            valued += " --" + std::string(option->name);
+            if (option->letter != 0) valued += std::string(" -") + option->letter;
+        }
+        text += "    " + std::string(verb.name) + ") command=" + (verb.command ? "1" : "") + " valued='" +
+                valued + " ' ;;\n";
     }
-    text += "'\n" + std::string(bash_command) + "    case $verb:$before in\n";
-    for (const VerbSpec& verb : verbs()) text += bash_values(verb);
-    text += "    esac\n    case $verb:$word in\n";
-    for (const VerbSpec& verb : verbs())
-        text += "        " + std::string(verb.name) + ":-*) COMPREPLY=($(compgen -W '" + option_names(verb) +
-                "' -- \"$word\")) ;;\n";
-    text +=
-        "        run:*) COMPREPLY=($(compgen -c -- \"$word\")) ;;\n"
-        "        check:*) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n"
-        "        profiles:*) COMPREPLY=($(compgen -W \"$(callgate profiles 2>/dev/null | cut -d' ' -f1)\" -- "
-        "\"$word\")) ;;\n";
-    for (const VerbSpec& verb : verbs())
-        if (const std::string words = verb_words(verb.name); !words.empty())
-            text += "        " + std::string(verb.name) + ":*) COMPREPLY=($(compgen -W '" + words +
-                    "' -- \"$word\")) ;;\n";
-    return text + "    esac\n}\ncomplete -o bashdefault -o default -F _callgate callgate\n";
+    text += "    esac\n" + std::string(bash_operands);
+    for (const VerbSpec& verb : verbs()) text += bash_verb(verb);
+    return text + "    esac\n}\ncomplete -F _callgate callgate\n";
 }
 
 /// Escapes text for single quotes and for the brackets of zsh's _arguments.
@@ -127,25 +218,39 @@ std::string zsh_text(std::string_view text) {
     return out;
 }
 
+/// The action of zsh's _arguments that completes one value.
+std::string zsh_value(std::string_view kind) {
+    if (kind == "RULE") return " _callgate_names rules -S \"\"";
+    if (kind == "GRANT") return " _callgate_names \"grants $words[2]\"";
+    if (const std::string_view names = names_of(kind); !names.empty())
+        return " _callgate_names " + std::string(names);
+    if (is_path(kind)) return kind == "DIR" ? "_files -/" : "_files";
+    return kind.empty() ? " " : "(" + zsh_text(kind) + ")";
+}
+
 std::string zsh_option(const OptionSpec& option) {
     const std::string many = option.arity == Arity::many ? "*" : "";
-    std::string rest = "[" + zsh_text(option.help) + "]";
-    if (takes_word(option)) {
-        rest += ":" + zsh_text(option.value) + ":";
-        if (option.name == "profile")
-            rest += "($(callgate profiles 2>/dev/null | cut -d\" \" -f1))";
-        else if (option.words == "FILE" || option.words == "DIR")
-            rest += option.words == "DIR" ? "_files -/" : "_files";
-        else if (!option.words.empty())
-            rest += "(" + std::string(option.words) + ")";
-    }
-    std::string text = " '" + many + "--" + std::string(option.name) + rest + "'";
-    if (option.letter != 0) text += std::string(" '") + many + "-" + option.letter + rest + "'";
+    std::string help = "[" + zsh_text(option.help) + "]", value;
+    if (takes_word(option)) value = ":" + zsh_text(option.value) + ":" + zsh_value(option.words);
+    std::string text =
+        " '" + many + "--" + std::string(option.name) + (value.empty() ? "" : "=") + help + value + "'";
+    if (option.letter != 0) text += std::string(" '") + many + "-" + option.letter + help + value + "'";
     return text;
 }
 
+constexpr std::string_view zsh_helper = R"zsh(#compdef callgate
+_callgate_names() {
+    local -a found
+    found=(${(f)"$(callgate completion ${=1} 2>/dev/null)"})
+    shift
+    compadd "$@" -a found
+}
+_callgate() {
+    local -a all
+    all=()zsh";
+
 std::string zsh() {
-    std::string text = "#compdef callgate\n_callgate() {\n    local -a all\n    all=(";
+    std::string text(zsh_helper);
     for (const VerbSpec& verb : verbs())
         text += " '" + std::string(verb.name) + ":" + zsh_text(verb.summary) + "'";
     text +=
@@ -154,15 +259,9 @@ std::string zsh() {
     for (const VerbSpec& verb : verbs()) {
         text += "    " + std::string(verb.name) + ") _arguments -S";
         for (const OptionSpec* option : options(verb)) text += zsh_option(*option);
-        const std::string words = verb_words(verb.name);
-        if (verb.command)
-            text += " '(-)1:command: _command_names -e' '*::arguments: _normal'";
-        else if (verb.name == "check")
-            text += " '*:file:_files'";
-        else if (verb.name == "profiles")
-            text += " '1:profile:($(callgate profiles 2>/dev/null | cut -d\" \" -f1))'";
-        else if (!words.empty())
-            text += " '1:what:(" + words + ")' '*:file:_files'";
+        if (verb.command) text += " '(-)1:command: _command_names -e' '*::arguments: _normal'";
+        if (!verb.first.empty()) text += " '1:what:" + zsh_value(verb.first) + "'";
+        if (!verb.others.empty()) text += " '*:what:" + zsh_value(verb.others) + "'";
         text += " ;;\n";
     }
     return text +
@@ -177,36 +276,87 @@ std::string fish_text(std::string_view text) {
     return out + "'";
 }
 
-std::string fish_option(const VerbSpec& verb, const OptionSpec& option) {
-    std::string line = "complete -c callgate -n '__fish_seen_subcommand_from " + std::string(verb.name) +
-                       "' -l " + std::string(option.name);
+/// Returns what completes one value, to follow -a; "" if nothing does.
+std::string fish_value(std::string_view kind) {
+    if (kind == "GRANT") return "'(callgate completion grants (commandline -opc)[3] 2>/dev/null)'";
+    if (kind == "RULE") return "'(callgate completion rules 2>/dev/null)'";
+    if (const std::string_view names = names_of(kind); !names.empty())
+        return "'(callgate completion " + std::string(names) + " 2>/dev/null)'";
+    if (kind == "DIR") return "'(__fish_complete_directories)'";
+    return kind.empty() || kind == "FILE" ? "" : fish_text(kind);
+}
+
+std::string fish_option(const std::string& seen, const OptionSpec& option) {
+    std::string line = seen + " -l " + std::string(option.name);
     if (option.letter != 0) line += std::string(" -s ") + option.letter;
     if (takes_word(option)) {
-        if (option.name == "profile")
-            line += " -x -a '(callgate profiles 2>/dev/null | cut -d\" \" -f1)'";
-        else if (option.words == "DIR")
-            line += " -x -a '(__fish_complete_directories)'";
-        else if (option.words == "FILE")
-            line += " -r";
-        else
-            line += " -x" + (option.words.empty() ? "" : " -a " + fish_text(option.words));
+        const std::string value = fish_value(option.words);
+        line += option.words == "FILE" ? " -r -F" : " -x" + (value.empty() ? "" : " -a " + value);
     }
     return line + " -d " + fish_text(option.help) + "\n";
 }
 
+/// An operand that is one of some words is looked for by these words, because options may stand before it;
+/// others by their place.
+std::string fish_operands(const std::string& name, const VerbSpec& verb) {
+    if (verb.first.empty()) return "";
+    const bool words = names_of(verb.first).empty() && !is_path(verb.first);
+    const std::string later = words ? "__fish_seen_subcommand_from " + std::string(verb.first)
+                                    : "test (count (commandline -opc)) -gt 2";
+    const auto line = [&](const std::string& condition, std::string_view kind) {
+        const std::string value = fish_value(kind);
+        return "complete -c callgate -n '__fish_seen_subcommand_from " + name + "; and " + condition + "'" +
+               (is_path(kind) ? " -F" : "") + (value.empty() ? "" : " -a " + value) + "\n";
+    };
+    std::string text = line("not " + later, verb.first);
+    if (!verb.others.empty()) text += line(later, verb.others);
+    return text;
+}
+
+/// __callgate_rest prints the words of the command that callgate run gets.
+constexpr std::string_view fish_helpers = R"(    while set -q words[1]
+        switch $words[1]
+            case --
+                set -e words[1]
+                break
+            case '--*=*'
+            case '-*'
+                contains -- $words[1] $valued; and set -e words[1]
+            case '*'
+                break
+        end
+        set -q words[1]; and set -e words[1]
+    end
+    string escape -- $words
+end
+function __callgate_command
+    set -l line (string join ' ' -- (__callgate_rest) (commandline -ct))
+    string match -q -- '-*' $line; or complete -C$line
+end
+complete -c callgate -f
+)";
+
 std::string fish() {
-    std::string text = "# fish completion of callgate\ncomplete -c callgate -n __fish_use_subcommand -f\n";
+    std::string text =
+        "# fish completion of callgate\nfunction __callgate_rest\n    set -l words (commandline "
+        "-opc)[3..-1]\n    set -l valued";
+    for (const OptionSpec* option : options(*find_verb("run"))) {
+        if (!takes_word(*option)) continue;
+        text += " --" + std::string(option->name);
+        if (option->letter != 0) text += std::string(" -") + option->letter;
+    }
+    text += "\n" + std::string(fish_helpers);
     for (const VerbSpec& verb : verbs()) {
         const std::string name(verb.name);
-        text += "complete -c callgate -n __fish_use_subcommand -f -a " + name + " -d " +
+        const std::string seen = "complete -c callgate -n '__fish_seen_subcommand_from " + name +
+                                 (verb.command ? "; and test (count (__callgate_rest)) -eq 0'" : "'");
+        text += "complete -c callgate -n __fish_use_subcommand -a " + name + " -d " +
                 fish_text(verb.summary) + "\n";
-        for (const OptionSpec* option : options(verb)) text += fish_option(verb, *option);
-        const std::string seen = "complete -c callgate -n '__fish_seen_subcommand_from " + name + "' ";
-        if (verb.command) text += seen + "-x -a '(__fish_complete_subcommand)'\n";
-        if (const std::string words = verb_words(name); !words.empty())
-            text += seen + "-a " + fish_text(words) + "\n";
-        if (verb.name == "profiles")
-            text += seen + "-f -a '(callgate profiles 2>/dev/null | cut -d\" \" -f1)'\n";
+        for (const OptionSpec* option : options(verb)) text += fish_option(seen, *option);
+        if (verb.command)
+            text += "complete -c callgate -n '__fish_seen_subcommand_from " + name +
+                    "' -x -a '(__callgate_command)'\n";
+        text += fish_operands(name, verb);
     }
     return text;
 }
@@ -215,13 +365,14 @@ std::string fish() {
 
 int completion(const Arguments& arguments) {
     const std::string& shell = arguments.rest()[0];
-    constexpr std::string_view shells[] = {"bash", "zsh", "fish"};
     if (shell == "bash")
         print(bash());
     else if (shell == "zsh")
         print(zsh());
     else if (shell == "fish")
         print(fish());
+    else if (const auto names = known_names(arguments.rest()))
+        print(lines_of(*names));
     else
         throw Failure("no completions for " + shell + "; expected bash, zsh or fish" +
                       suggestion(shell, shells));

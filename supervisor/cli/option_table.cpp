@@ -11,6 +11,8 @@ namespace {
 
 using enum Arity;
 
+constexpr std::string_view operation_words = "read write modify create delete metadata execute connect bind";
+
 constexpr OptionSpec json_option{.name = "json", .help = "print JSON"};
 
 constexpr std::array help_options = {
@@ -26,14 +28,15 @@ constexpr std::array allow_options = {
                "allow connecting; HOST is a name, an address, a block such as 10.0.0.0/8, or unix:PATH"},
     OptionSpec{"bind", 0, many, "[ADDRESS:]PORT[/udp]",
                "allow listening on a port or on ports such as 8000-8999; unix:PATH or @NAME for a socket"},
-    OptionSpec{"except", 0, many, "RULE=PATTERN", "leave objects that match PATTERN out of that rule"},
+    OptionSpec{"except", 0, many, "RULE=PATTERN", "leave objects that match PATTERN out of that rule",
+               "RULE"},
     OptionSpec{"default", 0, one, "VERDICT", "the verdict if no rule decides: allow, ask or deny",
                "allow ask deny"},
 };
 
 constexpr std::array rule_options = {
     OptionSpec{"profile", 'p', many, "NAME",
-               "a shipped or own profile (default: agent; see callgate profiles)"},
+               "a shipped or own profile (default: agent; see callgate profiles)", "PROFILE"},
     OptionSpec{"rules", 'R', many, "FILE", "a rule set; replaces the default profile", "FILE"},
     OptionSpec{"rules-json", 0, many, "TEXT", "a rule set as JSON text"},
     OptionSpec{"shared-cache", 0, flag, "",
@@ -170,7 +173,7 @@ constexpr std::array json_groups = {OptionGroup{"Options", json_options}, Option
 constexpr std::array plain_groups = {OptionGroup{"Options", help_options}};
 
 constexpr std::array approve_options = {
-    OptionSpec{"run", 0, one, "RUN", "answer the questions of this run only"},
+    OptionSpec{"run", 0, one, "RUN", "answer the questions of this run only", "RUN"},
     OptionSpec{"once", 0, flag, "", "end after one answer"},
     OptionSpec{"exec", 0, one, "PROGRAM", "let a program decide", "FILE"},
     OptionSpec{"notify", 0, flag, "", "ring the terminal's bell and set its title for each question"},
@@ -188,8 +191,8 @@ constexpr std::array check_groups = {OptionGroup{"Options", check_options},
 constexpr std::array audit_options = {
     OptionSpec{"verdict", 0, one, "VERDICT", "allow, ask, deny or kill", "allow ask deny kill"},
     OptionSpec{"operation", 0, one, "OPERATION", "read, modify, create, delete, metadata, execute, ...",
-               "read write modify create delete metadata execute connect bind"},
-    OptionSpec{"rule", 0, one, "ID", "decided by this rule, or by default"},
+               operation_words},
+    OptionSpec{"rule", 0, one, "ID", "decided by this rule, or by default", "RULE"},
     OptionSpec{"object", 0, one, "GLOB", "a path, an address with its port, or @name"},
     OptionSpec{"program", 0, one, "GLOB", "called by this executable"},
     OptionSpec{"tree", 0, one, "PID", "called by this process or, as far as the log shows, by a descendant"},
@@ -216,7 +219,7 @@ constexpr std::array audit_output = {
 };
 constexpr std::array replay_options = {
     OptionSpec{"rules", 'R', many, "FILE", "replay: the rule set to evaluate the log under", "FILE"},
-    OptionSpec{"profile", 'p', many, "NAME", "replay: a profile, in the same way"},
+    OptionSpec{"profile", 'p', many, "NAME", "replay: a profile, in the same way", "PROFILE"},
     OptionSpec{"rules-json", 0, many, "TEXT", "replay: a rule set as JSON text"},
     OptionSpec{"no-user-rules", 0, flag, "", "replay: leave out your own accepted rules"},
 };
@@ -261,7 +264,7 @@ constexpr std::array all_verbs = {
         "Validates rule sets from any source and runs their examples; starts no command. Prints every error "
         "with file, line and column, and warns of likely mistakes. Exit status: 0 good, 1 "
         "errors or failed examples, 125 wrong use.",
-        "callgate check rules.json", check_groups, false, 1, 1000000, check},
+        "callgate check rules.json", check_groups, false, 1, 1000000, check, "FILE", "FILE"},
     VerbSpec{"explain", "[OPTIONS] OPERATION OBJECT [ARG...] [by PROGRAM]",
              "show what a run would decide, and why",
              "Shows what a run would decide, by which rule, whether the kernel decides it alone, which rules "
@@ -276,7 +279,7 @@ constexpr std::array all_verbs = {
              "callgate explain execute git push\n"
              "callgate explain -c 127.0.0.1:5432 connect 127.0.0.1:5432 by /usr/bin/psql\n"
              "callgate explain --from-log 12 k3f9ab",
-             explain_groups, false, 0, 100000, explain},
+             explain_groups, false, 0, 100000, explain, operation_words, "FILE"},
     VerbSpec{"plan", "[OPTIONS]", "show what the kernel decides alone, what is contested, and why", "",
              "callgate plan\ncallgate plan -R rules.json --record minimal --json", inspect_groups, false, 0,
              0, plan},
@@ -291,7 +294,8 @@ constexpr std::array all_verbs = {
         "callgate audit show --verdict deny\ncallgate audit summary --by object k3f9\ncallgate audit tail "
         "-f\n"
         "callgate audit report --html run.html",
-        audit_groups, false, 1, 1000, audit_log},
+        audit_groups, false, 1, 1000, audit_log,
+        "show tail summary verify replay suggest report export ls last prune", "LOG"},
     VerbSpec{
         "approve", "[OPTIONS] [RUN]", "answer the questions of running supervisors",
         "Shows the questions of all runs, or of RUN, and takes the answers: one letter, then Enter. Enter "
@@ -299,14 +303,14 @@ constexpr std::array all_verbs = {
         "{\"verdict\":\"allow\"|\"deny\"|\"kill\",\"scope\":\"once\"|\"object\"|\"tree\"}; if it "
         "fails, is silent or prints something else, the question is denied.",
         "callgate approve\ncallgate approve --notify k3f9ab\ncallgate approve --exec ./policy",
-        approve_groups, false, 0, 1, approve},
+        approve_groups, false, 0, 1, approve, "RUN"},
     VerbSpec{"ps", "[--json]", "list running supervisors", "", "callgate ps", json_groups, false, 0, 0, ps},
     VerbSpec{"stop", "RUN", "end a run, as SIGTERM does", "", "callgate stop k3f9ab", plain_groups, false, 1,
-             1, stop},
+             1, stop, "RUN"},
     VerbSpec{"grants", "[--json] [RUN]", "list answers that hold for the rest of a run", "",
-             "callgate grants k3f9ab", json_groups, false, 0, 1, grants},
+             "callgate grants k3f9ab", json_groups, false, 0, 1, grants, "RUN"},
     VerbSpec{"revoke", "RUN GRANT", "take a grant back", "", "callgate revoke k3f9ab 2", plain_groups, false,
-             2, 2, revoke},
+             2, 2, revoke, "RUN", "GRANT"},
     VerbSpec{
         "rules", "list | remove ID | pending | accept NAME | drop NAME",
         "list and change your own rules, and those that answers proposed",
@@ -315,9 +319,9 @@ constexpr std::array all_verbs = {
         "`drop` "
         "forgets it. What changes your rule set leaves the rest of it as it is, and prints the difference.",
         "callgate rules pending\ncallgate rules accept k3f9ab-7\ncallgate rules remove accepted-k3f9ab-7",
-        plain_groups, false, 1, 2, rules_verb},
+        plain_groups, false, 1, 2, rules_verb, "list remove pending accept drop", "PENDING"},
     VerbSpec{"profiles", "[NAME]", "list profiles, or print one", "",
-             "callgate profiles\ncallgate profiles agent", json_groups, false, 0, 1, profiles},
+             "callgate profiles\ncallgate profiles agent", json_groups, false, 0, 1, profiles, "PROFILE"},
     VerbSpec{"doctor", "[--json]", "show what this host offers, what is missing, and the consequences",
              "Shows what this host offers, what is missing, and the consequences. Exit status: 0 if "
              "`callgate run` works, 1 if it does not.",
@@ -325,7 +329,7 @@ constexpr std::array all_verbs = {
     VerbSpec{"completion", "bash|zsh|fish", "print completions for a shell", "",
              "callgate completion bash > ~/.local/share/bash-completion/completions/callgate\n"
              "callgate completion fish > ~/.config/fish/completions/callgate.fish",
-             plain_groups, false, 1, 1, completion},
+             plain_groups, false, 1, 2, completion, "bash zsh fish"},
 };
 
 }  // namespace

@@ -23,7 +23,8 @@ struct OptionSpec {
     Arity arity = Arity::flag;
     std::string_view value{};  // "DURATION"; "" for a flag
     std::string_view help{};
-    /// The possible values, separated by spaces (for completion); "FILE" and "DIR" complete paths.
+    /// The possible values, separated by spaces, or the kind of value (for completion): "FILE", "DIR",
+    /// "PROFILE", "RUN", "LOG", "RULE", "GRANT" or "PENDING".
     std::string_view words{};
 };
 
@@ -46,6 +47,8 @@ struct VerbSpec {
     bool command = false;
     std::size_t least = 0, most = 0;  // positional arguments, if no command follows
     int (*run)(const Arguments&) = nullptr;
+    /// They say what the first positional argument can be, and the others, as OptionSpec::words does.
+    std::string_view first{}, others{};
 };
 
 [[nodiscard]] std::span<const VerbSpec> verbs();

@@ -16,19 +16,6 @@ namespace {
 
 constexpr std::size_t profile_limit = 8 << 20;
 
-/// Names of NAME.json in the user's profile directory, sorted.
-std::vector<std::string> own_profiles(const std::string& directory) {
-    std::vector<std::string> names;
-    const Directory stream(::opendir(directory.c_str()));
-    if (!stream) return names;
-    for (const dirent* found = ::readdir(stream.get()); found != nullptr; found = ::readdir(stream.get())) {
-        const std::string_view name = found->d_name;
-        if (name.size() > 5 && name.ends_with(".json")) names.emplace_back(name.substr(0, name.size() - 5));
-    }
-    std::sort(names.begin(), names.end());
-    return names;
-}
-
 int list(const std::string& directory, bool json) {
     std::string text;
     Buffer out;
@@ -53,6 +40,18 @@ int list(const std::string& directory, bool json) {
 }
 
 }  // namespace
+
+std::vector<std::string> own_profiles(const std::string& directory) {
+    std::vector<std::string> names;
+    const Directory stream(::opendir(directory.c_str()));
+    if (!stream) return names;
+    for (const dirent* found = ::readdir(stream.get()); found != nullptr; found = ::readdir(stream.get())) {
+        const std::string_view name = found->d_name;
+        if (name.size() > 5 && name.ends_with(".json")) names.emplace_back(name.substr(0, name.size() - 5));
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+}
 
 int profiles(const Arguments& arguments) {
     const std::string directory = find_places().config + "/profiles";

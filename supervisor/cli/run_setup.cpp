@@ -50,7 +50,7 @@ void name_run(Request& request) {
 }
 
 std::string start_directory(const Arguments& arguments, const Places& places, const std::string& workdir,
-                             LinkedPaths& linked) {
+                            LinkedPaths& linked) {
     const std::optional<std::string> named = arguments.value("cwd");
     if (!named) return workdir;
     std::string directory =
@@ -170,7 +170,7 @@ std::vector<std::string> own_files(const Arguments& arguments, const Request& re
 bool has_state_directory(const Request& request, const std::string& state) {
     if (request.audit.kind == AuditTarget::Kind::directory) return true;  // it was made
     try {
-        make_state_directory(state);
+        make_state_directory(state, "");
         return true;
     } catch (const Failure&) {
         return false;
@@ -241,8 +241,10 @@ RequestedRun read_request(const Arguments& arguments, const Caller& caller, RunF
     known.workdir = request.workdir = choose_workdir(arguments, places, true, requested.linked);
     request.directory = start_directory(arguments, places, request.workdir, requested.linked);
     known.mode = request.mode = read_mode(arguments);
-std::string start_directory(const Arguments& arguments, const Places& places, const std::string& workdir,
-                             LinkedPaths& linked) {
+    read_run_options(arguments, places, request, requested.linked);
+    requested.linked.require_no_recorded_links(places);
+    if (request.audit.kind == AuditTarget::Kind::directory)
+        make_state_directory(request.audit.path, "; give --audit FILE, or --no-audit to keep no log");
     name_run(request);
     known.run = request.run;
     if (!request.quiet) say_missing_paths(arguments, places.home);

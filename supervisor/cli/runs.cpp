@@ -130,6 +130,17 @@ int grants(const Arguments& arguments) {
     return 0;
 }
 
+std::vector<std::string> grant_numbers(const std::string& run) {
+    std::vector<std::string> numbers;
+    if (run.find('/') != std::string::npos) return numbers;
+    auto client = Client::open(find_places().runtime, run);
+    const json answer = client ? ask(*client, "grants") : json();
+    if (!answer.is_object() || !answer.contains("grants")) return numbers;
+    for (const json& grant : answer["grants"])
+        numbers.push_back(std::to_string(number(member(grant, "grant"))));
+    return numbers;
+}
+
 int revoke(const Arguments& arguments) {
     const std::string& text = arguments.rest()[1];
     const auto number = parse_number<std::uint64_t>(text);

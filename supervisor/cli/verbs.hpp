@@ -25,6 +25,11 @@ namespace callgate::cli {
 [[nodiscard]] int run_warm();
 [[nodiscard]] int completion(const Arguments& arguments);
 
+/// Names of NAME.json in the user's profile directory, sorted.
+[[nodiscard]] std::vector<std::string> own_profiles(const std::string& directory);
+/// The numbers of a run's grants; none if the run does not answer.
+[[nodiscard]] std::vector<std::string> grant_numbers(const std::string& run);
+
 /// The help of one verb, at most 80 columns wide.
 [[nodiscard]] std::string help(const VerbSpec& verb);
 /// The help of the program.
