@@ -92,8 +92,11 @@ class Rows:
     def sockets(self) -> list[Row]:
         datagrams = self.place.rule_set("datagrams", [
             {"id": "datagrams", "allow": "connect", "address": "127.0.0.1", "port": self.place.port, "protocol": "udp"}])
+        named = self.place.rule_set("named", [
+            {"id": "named", "allow": "connect", "host": "localhost", "port": self.place.port}])
         port = self.place.port
         return [self.three("connect, on behalf", "connect", "connect", self.count(2000), port),
+                self.three("connect, by name", "connect", "connect", self.count(2000), port, rules=named),
                 self.three("sendto, on behalf", "sendto", "sendto", self.count(5000), port, rules=datagrams),
                 self.three("sendmmsg of 64", "sendmmsg", "sendmmsg", self.count(500), port, rules=datagrams)]
 

@@ -64,6 +64,9 @@ def targets(rows: dict[str, Row]) -> None:
 
     for name in ("open, continued", "open, on behalf", "create, on behalf", "connect, on behalf"):
         line(name, rows[name].ratio("callgate", "floor"), 1.6, "× the floor")
+    by_name, by_address = rows["connect, by name"].rounds, rows["connect, on behalf"].rounds
+    rate = statistics.median(a["callgate"] / b["callgate"] for a, b in zip(by_name, by_address))
+    line("a connect by name", rate, 1.1, "× one by address")
     for kind in ("continued", "on behalf"):
         one, many = rows[f"open, {kind}"].rounds, rows[f"64 threads, {kind}"].rounds
         rate = statistics.median(a["callgate"] / b["callgate"] for a, b in zip(one, many))
