@@ -13,6 +13,9 @@ import harness
 TOOLS = {
     "npm": ("node+net", "registry.npmjs.org", "npm init -y >/dev/null && npm install left-pad@1.3.0 && test -f node_modules/left-pad/index.js"),
     "pip": ("python+net", "pypi.org", "python3 -m pip install --no-deps --target=there six==1.16.0 && test -f there/six.py"),
+    "uv": ("python+net", "pypi.org", "python3 -m pip install --no-deps --target=tools uv==0.5.11 && "
+           "PYTHONPATH=tools python3 -m uv pip install --no-deps --target=there six==1.16.0 && test -f there/six.py"),
+    "git": ("git+net", "github.com", "git ls-remote https://github.com/git/git.git HEAD"),
     "cargo": ("rust+net", "index.crates.io", "cargo init --vcs none --name tiny . && cargo add itoa@1.0.1 && cargo fetch"),
     "go": ("go+net", "proxy.golang.org", "go mod init example.org/tiny && go get rsc.io/quote@v1.5.2"),
     "mvn": ("java+net", "repo.maven.apache.org", "mvn -q -B dependency:get -Dartifact=junit:junit:4.12 -Dtransitive=false"),
@@ -32,7 +35,7 @@ def reached(host: str) -> bool:
 def test_a_package_manager_works_on_its_first_try(box, tool):
     profile, host, script = TOOLS[tool]
     path = os.environ["PATH"] if box.user.name == "root" else "/usr/local/bin:/usr/bin:/bin"
-    if shutil.which(tool, path=path) is None:
+    if shutil.which("python3" if tool == "uv" else tool, path=path) is None:
         pytest.skip(f"{tool} is not here")
     if not reached(host):
         pytest.skip(f"{tool}: {host} is not reached")
