@@ -23,6 +23,7 @@ from pathlib import Path
 SERVER4, SERVER6 = "198.51.100.53", "2001:db8:53::53"
 WEB4, WEB6 = "203.0.113.80", "2001:db8:80::80"
 OTHER4 = "203.0.113.81"
+OTHER_SERVERS = ("127.0.0.53", "10.0.0.53")  # a stub of the machine's own, and one of a private network
 PORT = 8080
 
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x20000, 0x10000000, 0x40000000
@@ -170,7 +171,7 @@ def furnish(options: dict[str, object]) -> None:
     run("mount", "--make-rprivate", "/")
     six = bool(options["six"])
     run("ip", "link", "set", "lo", "up")
-    for one in ("198.51.100.2/24", f"{SERVER4}/32", f"{WEB4}/32", f"{OTHER4}/32"):
+    for one in ("198.51.100.2/24", f"{SERVER4}/32", f"{WEB4}/32", f"{OTHER4}/32", f"{OTHER_SERVERS[1]}/32"):
         run("ip", "address", "add", one, "dev", "lo")
     run("ip", "route", "add", "local", "203.0.113.0/24", "dev", "lo")
     run("ip", "route", "add", "default", "dev", "lo")
@@ -199,7 +200,8 @@ def serve_world(options: dict[str, object]) -> None:
     exec(compile(str(options["zone"]), "zone", "exec"), {"zone": zone, "WEB4": WEB4, "WEB6": WEB6, "OTHER4": OTHER4, "packed": packed,
                                                         "struct": struct, "A": A, "AAAA": AAAA, "MX": MX, "TXT": TXT, "SRV": SRV})
     server = Server(zone)
-    server.serve(socket.AF_INET, SERVER4)
+    for one in (SERVER4, *OTHER_SERVERS):
+        server.serve(socket.AF_INET, one)
     for last in range(1, 201):  # all addresses of many.example.org, and with them WEB4 and OTHER4
         web_server(socket.AF_INET, f"203.0.113.{last}", PORT)
     web_server(socket.AF_INET, "127.0.0.1", PORT)
@@ -229,6 +231,7 @@ zone.host("translated.example.org", "64:ff9b::7f00:1")
 zone.host("metadata.example.org", "169.254.169.254")
 zone.host("short.example.org", WEB4, ttl=0)
 zone.host("many.example.org", *[f"203.0.113.{n}" for n in range(1, 201)])
+zone.host("xn--bcher-kva.example.org", WEB4)
 zone.alias("alias.example.org", "www.example.org")
 zone.alias("trap.example.org", "evil.example.com")
 zone.host("dead.example.org", WEB4); zone.behaviour["dead.example.org"] = "dead"

@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ ALLOWED = ("-c", f"www.example.org:{PORT}", "-c", f"*.files.example.net:{PORT}")
 RANDOM_NAMES = 10_000 if harness.SOAK else 1000
 LOOK_UPS = 10_000 if harness.SOAK else 1000
 CONNECTIONS = 10_000 if harness.SOAK else 1000
+QUESTION_SECONDS = 8 if harness.SOAK else 1
 
 
 @pytest.fixture(scope="module", params=["room", "room, IPv4", "no room", "no room, IPv4"])
@@ -420,6 +422,77 @@ def test_an_answer_for_the_names_below_a_zone(box, roomy):
     assert roomy.names() == {"www.example.org", "api.example.org", "four.example.org"}
 
 
+@pytest.mark.parametrize("client", ["getent", "python socket", "node fetch"])
+def test_a_look_up_waits_for_its_question(box, world, client):
+    """Programs wait about ten seconds for a name. The question may be open for most of them."""
+    line = client_line({**CLIENTS, **RESOLVERS, "node fetch": CLIENTS["node"]}, client)
+    enter(box, world)
+    run = Asked(box, line("four.example.org"), rules(default="ask"), ())
+    asked = run.ask()
+    time.sleep(QUESTION_SECONDS)  # how long it is open is what is tested
+    assert world.seen() == []
+    run.decide(asked, "allow", "once")
+    done = run.end()
+    assert done.code == 0 and (WEB4.encode() in done.out or reached(done)), done.describe()
+    assert world.names() == {"four.example.org"}
+
+
+def a_world(request, **options):
+    made = World(**options)
+    request.addfinalizer(made.close)  # after the box, whose replay enters it
+    return made
+
+
+@pytest.fixture
+def private_world(request):
+    return lambda **options: a_world(request, **options)
+
+
+@pytest.mark.parametrize("server", nameworld.OTHER_SERVERS)
+def test_the_systems_name_server_may_be_any(private_world, box, server):
+    made = private_world(servers=(server,))
+    enter(box, made)
+    for name, good in (("www.example.org", True), ("evil.example.com", False)):
+        done = box.run(CLIENTS["curl"][1](name), rules(), options=ALLOWED)
+        assert reached(done) == good and server not in done.errors, done.describe()
+    assert made.names() == {"www.example.org"}
+
+
+def test_another_name_server_counts_at_once(private_world, box):
+    """The machine gets another name server while a command runs, as laptops do."""
+    made = private_world(servers=("203.0.113.200",))  # nobody listens there
+    enter(box, made)
+    script = ("import socket,sys\nfor line in sys.stdin:\n  try: print(socket.gethostbyname('four.example.org'), flush=True)\n"
+              "  except OSError as why: print('none', flush=True)")
+    run = box.start(box.command([PYTHON, "-c", script], rules(), ("-c", "*.example.org"))[0], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def look_up() -> bytes:
+        run.stdin.write(b"\n")
+        run.stdin.flush()
+        return run.stdout.readline()
+    assert look_up() == b"none\n" and made.seen() == []
+    (made.place / "resolv.conf").write_text(f"nameserver {nameworld.SERVER4}\n")
+    harness.until(lambda: look_up() == WEB4.encode() + b"\n", "the new name server was asked")
+    run.stdin.close()
+    assert run.wait() == 0 and made.names() == {"four.example.org"}
+
+
+def test_names_are_completed_and_written_as_people_write_them(private_world, box):
+    made = private_world(search="search example.org\n")
+    enter(box, made)
+    done = box.run(CLIENTS["curl"][1]("four"), rules(), options=("-c", f"four.example.org:{PORT}"))
+    assert reached(done) and made.names() == {"four.example.org"}, done.describe()
+    done = box.run(CLIENTS["curl"][1]("four"), rules(), options=("-c", f"www.example.org:{PORT}"))
+    assert not reached(done) and made.seen() == [], done.describe()
+    idn = "import socket; socket.create_connection(('b\\u00fccher.example.org', %d), 20); print('reached')" % PORT
+    done = box.run([PYTHON, "-c", idn], rules(), options=("-c", f"xn--bcher-kva.example.org:{PORT}"))
+    assert reached(done) and made.names() == {"xn--bcher-kva.example.org"}, done.describe()
+    done = box.run([PYTHON, "-c", idn], rules(), options=("-c", f"b\u00fccher.example.org:{PORT}"))
+    assert done.code == 125 and "write the host's xn-- form (letters that look alike would pass unseen)" in done.errors, done.describe()
+    done = box.run([PYTHON, "-c", idn], rules(), options=("-c", f"www.example.org:{PORT}"))
+    assert not reached(done) and made.seen() == [], done.describe()
+
+
 def test_the_machines_own_services_are_not_asked(box, roomy):
     """A service like nscd, where the C library asks first: whoever listens there sees nothing."""
     enter(box, roomy)
@@ -493,7 +566,7 @@ def test_no_service_of_the_machine_is_reached(box, roomy):
         done = box.run([PYTHON, "-c", ASK_SERVICES, *SERVICES], rules(sockets), options=ALLOWED)
         assert done.text.count("No such file or directory") == 4 * len(SERVICES) and "asked" not in done.text, done.describe()
         assert b"secret" not in (service.stdout.read() or b""), done.describe()
-        # Where no name is ruled, a rule about sockets means what it says.
+        # A rule about sockets means what it says where no name is ruled.
         plain = box.run([PYTHON, "-c", ASK_SERVICES, *SERVICES], rules(sockets))
         assert plain.text.count("asked") == 4 * len(SERVICES), plain.describe()
     finally:
