@@ -205,6 +205,7 @@ def serve_world(options: dict[str, object]) -> None:
     for last in range(1, 201):  # all addresses of many.example.org, and with them WEB4 and OTHER4
         web_server(socket.AF_INET, f"203.0.113.{last}", PORT)
     web_server(socket.AF_INET, "127.0.0.1", PORT)
+    web_server(socket.AF_INET, WEB4, 443)
     if options["six"]:
         server.serve(socket.AF_INET6, SERVER6)
         web_server(socket.AF_INET6, WEB6, PORT)

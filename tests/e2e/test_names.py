@@ -493,6 +493,32 @@ def test_names_are_completed_and_written_as_people_write_them(private_world, box
     assert not reached(done) and made.seen() == [], done.describe()
 
 
+# The hosts that each profile allows where no settings name any (docs/networks.md).
+REGISTRIES = {
+    "node+net": ("registry.npmjs.org", "registry.yarnpkg.com"),
+    "python+net": ("pypi.org", "files.pythonhosted.org"),
+    "rust+net": ("index.crates.io", "static.crates.io", "crates.io"),
+    "go+net": ("proxy.golang.org", "sum.golang.org", "storage.googleapis.com"),
+    "java+net": ("repo.maven.apache.org", "repo1.maven.org", "plugins.gradle.org", "services.gradle.org"),
+    "git+net": ("github.com", "gitlab.com", "bitbucket.org", "codeberg.org", "git.sr.ht"),
+}
+HOSTS_OF_ALL = {host for hosts in REGISTRIES.values() for host in hosts}
+
+
+def test_a_profile_reaches_its_registries_without_any_settings(private_world, box):
+    page = (Path(__file__).resolve().parents[2] / "docs" / "networks.md").read_text()
+    made = private_world(zone="\n".join(f"zone.host('{host}', WEB4)" for host in HOSTS_OF_ALL))
+    enter(box, made)
+    connect = CONNECT.replace(f", {PORT}", ", 443")
+    for profile, hosts in REGISTRIES.items():
+        assert f"| `{profile}` | {', '.join(hosts)} |" in page
+        others = sorted(HOSTS_OF_ALL - set(hosts))
+        done = box.run([PYTHON, "-c", connect, *hosts, *others, "evil.example.com"], None, options=["-p", profile, "--ask", "never"])
+        lines = dict(line.split(" ", 1) for line in done.text.splitlines())
+        assert {name for name, what in lines.items() if what.startswith("connected")} == set(hosts), done.describe()
+        assert made.names() == set(hosts), done.describe()
+
+
 def test_the_machines_own_services_are_not_asked(box, roomy):
     """A service like nscd, where the C library asks first: whoever listens there sees nothing."""
     enter(box, roomy)
