@@ -21,6 +21,12 @@ bool names_descriptor(std::string_view written) {
     return written.starts_with("/dev/fd/") || std::ranges::find(standard, written) != standard.end();
 }
 
+/// A run that may make these lead elsewhere has every program already. Rule sets name them everywhere.
+bool names_libraries(std::string_view link) {
+    constexpr std::array<std::string_view, 6> merged{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"};
+    return std::ranges::find(merged, link) != merged.end();
+}
+
 std::string led(const LinkedPath& path, const std::string& link) {
     return path.what + " leads through the symbolic link " + link + " to " + path.real;
 }
@@ -30,6 +36,22 @@ void require_only_ours(const std::string& name, const std::string& real) {
     if (!trusted)
         throw Failure(name + " leads through a symbolic link to " + real + ", " + trusted.error().text +
                       "; make it yours alone, or remove the link");
+}
+
+/// Whether a name on the way of `head` led elsewhere when the rules were loaded.
+bool leads(const rules::LoadSnapshot& snapshot, std::string_view head) {
+    return snapshot.links && std::ranges::any_of(*snapshot.links, [head](const auto& link) {
+               return head.starts_with(link.first) &&
+                      (head.size() == link.first.size() || head[link.first.size()] == '/');
+           });
+}
+
+/// The conditions by which a rule lets something be done.
+std::vector<const rules::Conditions*> openings(const rules::Rule& rule) {
+    std::vector<const rules::Conditions*> all;
+    if (rule.action == rules::Action::allow || rule.action == rules::Action::ask) all.push_back(&rule.when);
+    if (rule.except) all.push_back(&*rule.except);
+    return all;
 }
 
 }  // namespace
@@ -54,6 +76,20 @@ void LinkedPaths::keep(LinkedPath path, const std::string& written) {
     if (!path.links.empty() && !names_descriptor(written)) paths_.push_back(std::move(path));
 }
 
+void LinkedPaths::resolve_rules(const rules::LoadedRules& loaded, const std::string& home) {
+    const auto resolve_head = [&](const rules::Rule& rule, const std::string& head) {
+        const bool shipped = rule.source.file.starts_with("profile ");
+        if (leads(loaded.snapshot, head) && (!shipped || (!home.empty() && head.starts_with(home + "/"))))
+            static_cast<void>(resolve("the path of rule " + rule.id, head, false));
+    };
+    for (const rules::Rule& rule : loaded.rules->rules())
+        for (const rules::Conditions* const conditions : openings(rule))
+            for (const auto* const globs :
+                 {&conditions->path, &conditions->unix_socket, &conditions->program})
+                for (const rules::Glob& glob : *globs)
+                    for (const rules::Glob::Branch& branch : glob.branches()) resolve_head(rule, branch.head);
+}
+
 void LinkedPaths::append(LinkedPaths other) { std::ranges::move(other.paths_, std::back_inserter(paths_)); }
 
 void LinkedPaths::require_no_links_of_runs(const rules::LinkRoots& roots, const Places& places) const {
@@ -64,7 +100,8 @@ void LinkedPaths::require_no_links_of_runs(const rules::LinkRoots& roots, const 
         for (const FollowedLink& link : path.links) {
             const bool closed = std::ranges::find(places.links, link.path, &FollowedLink::path) !=
                                 places.links.end();  // to every run
-            if (link.ours && !closed && roots.may_hold(link.path) && check_enabled("link-of-run"))
+            if (link.ours && !closed && !names_libraries(link.path) && roots.may_hold(link.path) &&
+                check_enabled("link-of-run"))
                 throw Failure(led(path, link.path) + ", and a run could have made that link; name " +
                               path.real + " itself if that is what you mean");
         }

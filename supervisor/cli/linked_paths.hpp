@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "rules/load/loader.hpp"
 #include "rules/plan/link_names.hpp"
 #include "supervisor/host/host.hpp"
 
@@ -26,6 +27,9 @@ public:
     std::string resolve(const std::string& what, const std::string& written, bool opens);
     /// `own_name(written)`, with the links on the way to its directory.
     std::string resolve_own_name(const std::string& what, const std::string& written);
+    /// The beginnings of paths by which rules open something, up to the first wildcard. Those of shipped
+    /// profiles count in the home alone: elsewhere they name parts of the system.
+    void resolve_rules(const rules::LoadedRules& loaded, const std::string& home);
 
     /// Throws Failure if a path leads through a link that a run could have made, or if a link names the home
     /// or "/".

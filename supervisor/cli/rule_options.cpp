@@ -278,6 +278,7 @@ CompiledRules compile_rules(const Arguments& arguments, const Places& places,
     load_with_built_in(compiled, places, context, options);
     say_diagnostics(compiled.loaded, options.warnings);
     require_own_links(places, compiled.loaded.files, compiled.choice.linked);
+    compiled.choice.linked.resolve_rules(compiled.loaded, places.home);
     if (compiled.loaded.snapshot.links) compiled.loaded.snapshot.links->merge(compiled.choice.links);
     compiled.plan = rules::make_plan(*compiled.loaded.rules, {.landlock_abi = agent::kernel_landlock_abi(),
                                                               .record = record,

@@ -205,7 +205,7 @@ CHECKS = (
     Mutant("callgate-audit", (), test="test_report.py::test_the_report_is_closed_to_the_run"),
     Mutant("output-link", (), test="test_report.py::test_a_link_that_an_earlier_run_left_is_replaced[absolute]"),
     Mutant("rule-file-link", (), test="test_report.py::test_a_link_at_a_rule_file_is_refused"),
-    Mutant("link-of-run", ("led.workdir", "led.workdir_carried", "led.chain", "led.shell", "led.read", "led.rules",
+    Mutant("link-of-run", ("led.workdir", "led.workdir_carried", "led.chain", "led.shell", "led.read", "led.rules", "led.rule",
                            "led.workdir_same_rules")),
     Mutant("wide-link", ("led.workdir_home", "led.read_home")),
     Mutant("own-links", ("own.whole_link", "own.stow_link", "own.no_folding_written", "own.home_manager_link")),

@@ -70,6 +70,19 @@ def test_after_the_open_profile_links_stand_for_programs_where_it_could_make_non
         refused.describe()
 
 
+def test_after_the_open_profile_a_profiles_directory_in_the_home_is_no_link(box):
+    """Twin: before such a run the user's own link counts, and the profiles' links outside the home always do."""
+    sdk = box.directory(box.root / "sdk")
+    box.file(sdk / "tool", b"#!/bin/sh\necho ran\n", 0o755)
+    name = link(box, box.home / "sdk", sdk)
+    line, options = [str(name / "tool")], ["-p", "go"]
+    assert box.run(line, options=options).text == "ran\n"
+    assert box.run(["/bin/true"], options=["-p", "open"]).code == 0
+    refused = box.run(line, options=options)
+    assert refused.code == 125 and f"leads through the symbolic link {name} to {sdk}" in refused.errors, refused.describe()
+    assert box.run(["/bin/true"], options=["-p", "python"]).code == 0
+
+
 def test_a_report_goes_through_no_link_that_a_run_made(box):
     """Nor does the report of a start that fails for another reason. Twin: a link of the user's own."""
     outside = box.directory(box.home / "outside")

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "supervisor/approval/questions/grants.hpp"
 #include "supervisor/audit/write/log.hpp"

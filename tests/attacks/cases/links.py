@@ -37,7 +37,7 @@ CASES = (
     *(Case(f"link.config_{mode}", Link(mode, "config", absent=True)) for mode in ("symlink", "rename_link", "link_link")),
     # The next start comes through a link that an earlier run left.
     *(Case(f"led.{way}", Led(way)) for way in ("workdir", "relative", "beneath", "chain", "shell", "shell_relative", "read", "write",
-                                               "rules", "job")),
+                                               "rule", "except", "rules", "job")),
     *(Case(f"led.workdir_{planted}", Led("workdir", planted)) for planted in ("replaced", "renamed", "carried", "relative")),
     *(Case(f"led.{way}_same_rules", Led(way, same=True)) for way in ("workdir", "job")),
     *(Case(f"led.{way}_home", Led(way, wide=True)) for way in ("workdir", "read", "write", "job")),

@@ -97,6 +97,11 @@ class Led(Attack):
             victim = victim.parent / "sub/victim"
         elif self.way in ("read", "write"):
             options += [f"--{self.way}", str(name)]
+        elif self.way == "rule":
+            rules.append({"id": "its", "allow": "read", "path": f"{name}/**"})
+        elif self.way == "except":
+            rules += [{"id": "all", "allow": "read", "path": f"{root}/**"},
+                      {"id": "closed", "deny": "read", "path": f"{root}/secret/**", "except": {"path": f"{name}/**"}}]
         elif self.way == "rules":
             options += ["--rules", str(name / "rules.json")]
         elif self.way == "job":
