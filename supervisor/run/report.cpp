@@ -83,7 +83,7 @@ struct RunReport::State {
 
     void warn(std::string_view text);
     void keep(const audit::Decision& decision);
-    [[nodiscard]] std::string denials_text(const RunFacts& facts, bool hints) const;
+    [[nodiscard]] std::string denials_text(const RunFacts& facts, std::uint64_t denied, bool hints) const;
 };
 
 void RunReport::State::keep(const audit::Decision& decision) {
@@ -156,9 +156,10 @@ audit::Counts RunReport::counts() const {
             .would_kill = state.would_kill};
 }
 
-std::string RunReport::State::denials_text(const RunFacts& facts, bool hints) const {
+std::string RunReport::State::denials_text(const RunFacts& facts, std::uint64_t denied, bool hints) const {
     const std::lock_guard guard(lock);
-    std::string text;
+    std::string text = half_switched_text(denials, facts.workdir);
+    text += "callgate: denied " + plural(denied, "call") + " (run " + facts.run + ")\n";
     std::uint64_t more = unkept;
     std::size_t lines = 0;
     for (const Denial& denial : denials) {
@@ -207,10 +208,7 @@ std::string RunReport::footer(const RunFacts& facts, const RunOutcome& outcome, 
     const std::uint64_t denied = all.deny + all.ask + all.kill;
     const std::uint64_t would = all.would_deny + all.would_ask + all.would_kill;
     std::string text;
-    if (denied > 0) {
-        text = "callgate: denied " + plural(denied, "call") + " (run " + facts.run + ")\n" +
-               state_->denials_text(facts, hints);
-    }
+    if (denied > 0) text = state_->denials_text(facts, denied, hints);
     if (facts.mode == Mode::audit) text += observed_text(facts, would, hints);
     if (state_->refusals != nullptr) text += refusals_text(state_->refusals->all(), outcome);
     {

@@ -27,6 +27,9 @@ struct Denial {
 [[nodiscard]] std::string refusals_text(const std::vector<calls::Refusals::Seen>& refused,
                                         const RunOutcome& outcome);
 
+/// The first line of the footer if git was kept from changing a file beneath the work directory; else "".
+[[nodiscard]] std::string half_switched_text(const std::vector<Denial>& denials, std::string_view workdir);
+
 /// The report: a JSON object and a newline.
 [[nodiscard]] std::string report_json(const RunFacts& facts, const RunOutcome& outcome,
                                       const audit::Counts& counts, const std::vector<Denial>& denials,

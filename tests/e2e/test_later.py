@@ -71,6 +71,42 @@ def test_husky_is_prepared(box):
     works(box, "git init -q . && mkdir -p .husky/_ && echo '*' > .husky/_/.gitignore && echo 'npm test' > .husky/pre-commit")
 
 
+def checkout(box, base: str, held: str):
+    """A repository with the branch `other`, made outside, and a supervised checkout of it. `base` and `held` make the two trees."""
+    script = f"git init -q -b main . && echo 1 > .a && mkdir .vscode && {base} && git add . && git commit -qm one && " \
+        f"git checkout -qb other && echo 2 > .a && {held} && git add . && git commit -qm two && git checkout -q main"
+    made = box.run(["/bin/sh", "-ec", script], supervised=False, env=IDENTITY)
+    assert made.code == 0, made.describe()
+    return box.run(["git", "checkout", "-q", "other"], options=["--ask", "never"], env=IDENTITY)
+
+
+FINISHED = "git restore . && git clean -fdq && git checkout -q other && git status --porcelain && git branch --show-current"
+
+
+@pytest.mark.parametrize("base, held, name", [
+    ("true", "mkdir -p .vscode && echo 2 > .vscode/tasks.json", ".vscode"),
+    ("echo 1 > .vscode/tasks.json", "echo 2 > .vscode/tasks.json", ".vscode/tasks.json"),
+    ("echo 1 > .vscode/tasks.json", "git rm -qr .vscode", ".vscode/tasks.json"),
+], ids=["made", "changed", "removed"])
+def test_a_half_switched_tree_is_said_first(box, base, held, name):
+    """And what it says finishes the checkout."""
+    result = checkout(box, base, held)
+    after = [line for line in result.errors.splitlines() if line.startswith("callgate: ")]
+    assert after[0] == f"callgate: the tree is half switched: git could not change {name}; outside callgate run git status, " \
+        "undo what you did not change yourself, and run git again", result.describe()
+    assert after[1].startswith("callgate: denied 1 call"), result.describe()
+    finished = box.run(["/bin/sh", "-ec", FINISHED], supervised=False, env=IDENTITY)
+    assert finished.text == "other\n" and (box.tree / ".a").read_text() == "2\n", finished.describe()
+
+
+def test_a_tree_that_is_switched_wholly_is_not_called_half_switched(box):
+    """Nor one that another program could not change, nor a hook that git could not make."""
+    result = checkout(box, "true", "mkdir -p sub && echo 2 > sub/tasks.json")
+    assert result.code == 0 and "half switched" not in result.errors, result.describe()
+    result = box.run(["/bin/sh", "-c", "echo x > .envrc; echo x > .git/hooks/post-checkout"], options=["--ask", "never"])
+    assert "denied 2 calls" in result.errors and "half switched" not in result.errors, result.describe()
+
+
 def test_the_footer_names_what_the_user_runs_later(box):
     box.file(box.tree / "old/Makefile", b"all:\n")
     box.file(box.tree / "old/package.json", b"{}")
