@@ -66,6 +66,24 @@ def test_projects_are_begun(box, tool, script, made):
     assert os.path.exists(box.tree / made)
 
 
+def test_a_tarball_that_holds_settings_and_keys_is_installed_and_replaced(box):
+    """The second run finds the package there: its names are held nowhere in node_modules."""
+    if shutil.which("npm", path=box.environment()["PATH"]) is None:
+        pytest.skip("there is no npm")
+    held = ("package/.vscode/tasks.json", "package/test/server.key", "package/.envrc", "package/.claude/settings.json")
+    box.file(box.root / "package/package.json", b'{"name": "one", "version": "1.0.0"}')
+    for name in held:
+        box.file(box.root / name, b"x")
+    pack = ["/bin/tar", "-czf", str(box.tree / "one-1.0.0.tgz"), "-C", str(box.root), "package"]
+    assert box.run(pack, supervised=False).code == 0
+    quiet = "--offline --no-audit --no-fund --loglevel=error"
+    works(box, f"npm init -y >/dev/null && npm install {quiet} ./one-1.0.0.tgz")
+    for again in ("npm ci", "npm update", "rm -r node_modules && npm install"):
+        works(box, f"{again} {quiet}")
+        for name in held:
+            assert (box.tree / name.replace("package", "node_modules/one", 1)).read_bytes() == b"x", (again, name)
+
+
 def test_husky_is_prepared(box):
     """The files that husky's `prepare` makes."""
     works(box, "git init -q . && mkdir -p .husky/_ && echo '*' > .husky/_/.gitignore && echo 'npm test' > .husky/pre-commit")
