@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include <cerrno>
@@ -122,6 +123,38 @@ TEST_CASE("each call that can give a symbolic link a name is notified under ever
     for (const long call :
          {SYS_symlink, SYS_symlinkat, SYS_rename, SYS_renameat, SYS_renameat2, SYS_link, SYS_linkat})
         CHECK(filter(call) == notified);
+}
+
+TEST_CASE("a mode with a set-id bit is notified under every plan that leaves them out") {
+    rules::Plan plan = plan_with({});
+    const Filter kept(plan);
+    plan.set_ids_left_out = true;
+    const Filter filter(plan);
+    for (const std::uint64_t bit : {S_ISUID, S_ISGID}) {
+        CHECK(filter(SYS_fchmodat, 0, 0, garbage | bit | 0755) == notified);
+        CHECK(filter(452 /* fchmodat2 */, 0, 0, bit) == notified);
+        CHECK(filter(SYS_fchmod, 3, garbage | bit) == notified);
+        CHECK(filter(SYS_mknodat, 0, 0, S_IFREG | bit, 0) == notified);
+        CHECK(filter(SYS_openat, 0, 0, O_CREAT | O_WRONLY, bit | 0755) == notified);
+        CHECK(filter(SYS_openat, 0, 0, garbage | O_TMPFILE | O_RDWR, bit) == notified);
+        CHECK(kept(SYS_fchmod, 3, bit) == allowed);
+        CHECK(kept(SYS_openat, 0, 0, O_CREAT, bit) == allowed);
+        // Directories keep them, and these make nothing.
+        CHECK(filter(SYS_mkdirat, 0, 0, bit | 0755) == allowed);
+        CHECK(filter(SYS_openat, 0, 0, O_WRONLY, bit) == allowed);
+        CHECK(filter(SYS_openat, 0, 0, O_RDONLY | O_DIRECTORY, bit) == allowed);
+        CHECK(filter(SYS_openat, 0, 0, O_PATH | O_CREAT, bit) == allowed);
+#ifdef SYS_open
+        CHECK(filter(SYS_open, 0, O_CREAT, bit) == notified);
+        CHECK(filter(SYS_creat, 0, bit) == notified);
+        CHECK(filter(SYS_chmod, 0, bit) == notified);
+        CHECK(filter(SYS_mknod, 0, bit, 0) == notified);
+#endif
+    }
+    CHECK(filter(SYS_openat, 0, 0, O_CREAT | O_WRONLY, S_ISVTX | 0777) == allowed);
+    CHECK(filter(SYS_fchmod, 3, S_ISVTX | 0777) == allowed);
+    CHECK(filter(SYS_openat2) == notified);  // its mode lies in memory
+    CHECK(kept(SYS_openat2) == allowed);
 }
 
 TEST_CASE("sockets that no rule can speak of cannot be made") {
