@@ -9,10 +9,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
 #include <new>
 #include <utility>
 
+#include "base/directory.hpp"
 #include "base/process/capabilities.hpp"
+#include "base/process/remove_tree.hpp"
 #include "base/unique_fd.hpp"
 
 namespace callgate::agent {
@@ -30,6 +35,28 @@ void remove_id(ObjectKind kind, int id) {
         case ObjectKind::queue:
             ::syscall(SYS_msgctl, id, IPC_RMID, nullptr);
             return;
+    }
+}
+
+bool lists(const CreatedIpc::Files& files, const SharedFile& file) {
+    const auto* const end = files.values.begin() + std::min(files.count.load(), CreatedIpc::max_files);
+    return std::any_of(files.values.begin(), end, [&file](const CreatedIpc::File& one) {
+        return one.inode.load() == file.inode && one.born.load() == file.born;
+    });
+}
+
+/// Looks at all that stands in the directory: the list has no names. What was made in a directory of the run
+/// goes with it.
+void remove_shared_files(const CreatedIpc::Files& files) {
+    if (files.count.load() == 0) return;
+    const Directory place(::opendir(shared_memory_place().c_str()));
+    if (!place) return;
+    while (const dirent* entry = ::readdir(place.get())) {
+        if (std::strcmp(entry->d_name, ".") == 0 || std::strcmp(entry->d_name, "..") == 0) continue;
+        const auto found = shared_file(::dirfd(place.get()), entry->d_name);
+        if (!found || !lists(files, *found) || ::unlinkat(::dirfd(place.get()), entry->d_name, 0) == 0)
+            continue;
+        static_cast<void>(remove_tree(shared_memory_place() + '/' + entry->d_name));
     }
 }
 
@@ -61,6 +88,26 @@ bool is_message_queue(const char* name, std::uint64_t inode, bool on_doubt) {
     return on_doubt;
 }
 
+const std::string& shared_memory_place() {
+    static const std::string place = [] {
+        char path[PATH_MAX];
+        return std::string(::realpath("/dev/shm", path) != nullptr ? path : "/dev/shm");
+    }();
+    return place;
+}
+
+std::optional<SharedFile> shared_file(int directory, const char* name) {
+    struct statx status {};
+    constexpr int flags = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT;
+    if (::statx(directory, name, flags, STATX_INO | STATX_BTIME, &status) != 0) return std::nullopt;
+    constexpr std::uint64_t second_ns = 1'000'000'000;
+    const auto born =
+        (status.stx_mask & STATX_BTIME) == 0
+            ? 0
+            : static_cast<std::uint64_t>(status.stx_btime.tv_sec) * second_ns + status.stx_btime.tv_nsec;
+    return SharedFile{status.stx_ino, born};
+}
+
 void kill_created_groups(const CreatedIpc& made) {
     for (const CreatedIpc::Group& group : made.groups) {
         if (!group.used.load() || !group.unified.load()) continue;
@@ -89,6 +136,7 @@ void remove_created_ipc(const CreatedIpc& made) {
     }
     for (const CreatedIpc::Group& group : made.groups)
         if (group.used.load()) remove_group(group);
+    remove_shared_files(made.shared_files);
     if (!made.any_queue.load()) return;
     for (const CreatedIpc::Name& name : made.message_queues) {
         if (!name.used.load() || !is_message_queue(name.text.data(), name.inode.load(), true)) continue;

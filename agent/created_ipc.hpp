@@ -1,6 +1,6 @@
 // IPC objects and control groups that a run created: System V shared memory, semaphores and queues, POSIX
-// message queues, control groups. They belong to the whole user and outlive every process, so the run removes
-// what it leaves.
+// message queues, POSIX shared memory and semaphores (which are files), control groups. They belong to the
+// whole user and outlive every process, so the run removes what it leaves.
 //
 // The list lies in memory that supervisor and guardian share. The supervisor removes the remaining objects at
 // the end of a run. If the supervisor was killed, the guardian does; an object that is created in that very
@@ -14,8 +14,17 @@
 #include <boost/system/result.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 
 namespace callgate::agent {
+
+/// An entry directly beneath the directory of POSIX shared memory. The kernel gives no inode number twice
+/// there; the time of birth is the second witness (0 where none is kept).
+struct SharedFile {
+    std::uint64_t inode = 0, born = 0;
+    bool operator==(const SharedFile&) const = default;
+};
 
 enum class ObjectKind : std::uint8_t { memory, semaphores, queue };
 inline constexpr std::size_t object_kinds = 3;
@@ -41,6 +50,15 @@ struct CreatedIpc {
         std::array<char, max_name + 1> text;
     };
     std::array<Name, max_names> message_queues;
+
+    static constexpr std::uint32_t max_files = 4096;
+    struct File {
+        std::atomic<std::uint64_t> inode, born;
+    };
+    struct Files {
+        std::atomic<std::uint32_t> count{0};
+        std::array<File, max_files> values;
+    } shared_files;
 
     /// Control groups; they can be removed only after the tree has ended.
     struct Group {
@@ -79,6 +97,11 @@ void remove_group(const CreatedIpc::Group& group);
 
 /// Whether there is any control group.
 [[nodiscard]] bool any_group(const CreatedIpc& created);
+
+/// The directory of POSIX shared memory and semaphores, without links: "/dev/shm", or where that leads.
+[[nodiscard]] const std::string& shared_memory_place();
+/// The object at `name` beneath `directory`, or `directory` itself (name ""). A link is not followed.
+[[nodiscard]] std::optional<SharedFile> shared_file(int directory, const char* name);
 
 /// Removes every object of the list. Call it when no process of the run is left.
 void remove_created_ipc(const CreatedIpc& created);

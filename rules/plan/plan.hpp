@@ -51,6 +51,9 @@ struct PlanInput {
     int landlock_abi = 0;
     RecordMode record = RecordMode::contested;
     const FileTree* tree = nullptr;
+    /// A directory of objects that callgate decides beyond the rules (calls/files/shared_memory); "": none.
+    /// Nothing at or beneath it gets a grant.
+    std::string shared_memory{};
     /// False: the plan gives no reasons. `contests` then lack `because` and `why`, and `tiers` is empty;
     /// nothing else differs. This saves a run a thousand sentences that nobody reads.
     bool reasons = true;

@@ -54,7 +54,8 @@ struct PathPlan {
 using GrantsByPath = std::map<std::string, Grant, PathOrder>;
 [[nodiscard]] PathPlan merge_grants(GrantsByPath grants, std::vector<Loss> losses);
 /// `losses`: whether losses are collected.
-[[nodiscard]] PathPlan plan_paths(const RuleSet& rules, const FileTree* tree, bool losses);
+[[nodiscard]] PathPlan plan_paths(const RuleSet& rules, const FileTree* tree, bool losses,
+                                  const std::string& shared_memory);
 
 /// Whether `operation` is allowed at every path for every program.
 [[nodiscard]] bool wholly_allowed(const RuleSet& rules, Operation operation);

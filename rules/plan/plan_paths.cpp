@@ -25,9 +25,15 @@ constexpr int max_levels = 16;             // directories split beneath one anot
 
 class Walker {
 public:
-    Walker(const RuleSet& rules, const FileTree& tree, bool collects_losses)
-        : rules_(rules), tree_(tree), collects_losses_(collects_losses) {
+    Walker(const RuleSet& rules, const FileTree& tree, bool collects_losses, const std::string& shared_memory)
+        : rules_(rules),
+          tree_(tree),
+          collects_losses_(collects_losses),
+          decided_beyond_(decided_beyond(shared_memory)) {
         std::vector<Obstacle> restrictions, receiving;
+        if (!shared_memory.empty())
+            add_obstacles(restrictions, decided_beyond_, decided_beyond_.operations & held_by_path,
+                          decided_beyond_.when.path, false);
         for (const Rule& rule : rules.rules()) {
             const OperationSet operations = rule.operations & held_by_path;
             // The kernel must not open what callgate itself hands over (host.cpp).
@@ -49,6 +55,15 @@ public:
     [[nodiscard]] PathPlan merge() { return merge_grants(std::move(grants_), std::move(losses_)); }
 
 private:
+    /// Stands for what callgate decides beyond the rules. What the run made is allowed, so nothing is shut.
+    static Rule decided_beyond(const std::string& directory) {
+        Rule rule;
+        rule.id = "callgate-shared-memory";
+        rule.action = Action::ask;
+        rule.operations = write_operations | OperationSet(Operation::read);
+        rule.when.path.push_back(Glob::beneath(directory));
+        return rule;
+    }
     void allow(const Rule& rule);
     void branch(const Rule& rule, OperationSet operations, const Glob::Branch& branch);
     void by_asker(const Rule& rule, OperationSet operations, std::string_view why);
@@ -80,6 +95,7 @@ private:
     const RuleSet& rules_;
     const FileTree& tree_;
     const bool collects_losses_;
+    const Rule decided_beyond_;
     ObstacleIndex restrictions_;
     ObstacleIndex receiving_;         // not obstacles: the patterns of rules that allow create
     ObstacleIndex exceptions_;        // of allowing_
@@ -314,9 +330,10 @@ const std::vector<FileTree::Entry>* Walker::entries(const std::string& path) {
 
 }  // namespace
 
-PathPlan plan_paths(const RuleSet& rules, const FileTree* tree, bool losses) {
+PathPlan plan_paths(const RuleSet& rules, const FileTree* tree, bool losses,
+                    const std::string& shared_memory) {
     if (tree == nullptr) return {{}, {{"/", held_by_path, nullptr, "", "nothing is known of the files"}}};
-    Walker walker(rules, *tree, losses);
+    Walker walker(rules, *tree, losses, shared_memory);
     walker.candidates();
     return walker.merge();
 }

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <optional>
 
+#include "agent/created_ipc.hpp"
 #include "agent/landlock.hpp"
 #include "base/plural.hpp"
 #include "base/test_switch.hpp"
@@ -267,6 +268,10 @@ RuleChoice read_rule_options(const Arguments& arguments, const rules::LoadContex
     return choice;
 }
 
+std::string shared_memory() {
+    return check_enabled("shared-memory-grants") ? agent::shared_memory_place() : std::string();
+}
+
 CompiledRules compile_rules(const Arguments& arguments, const Places& places,
                             const rules::LoadContext& context, const CompileOptions& options) {
     const rules::RecordMode record = read_record_mode(arguments);
@@ -283,6 +288,7 @@ CompiledRules compile_rules(const Arguments& arguments, const Places& places,
     compiled.plan = rules::make_plan(*compiled.loaded.rules, {.landlock_abi = agent::kernel_landlock_abi(),
                                                               .record = record,
                                                               .tree = context.tree,
+                                                              .shared_memory = shared_memory(),
                                                               .reasons = options.reasons});
     compiled.choice.sources.profile_text = nullptr;  // `context` ends before the choice does
     compiled.plan.set_ids_left_out = !arguments.has("keep-capabilities") && check_enabled("set-ids");

@@ -88,6 +88,9 @@ private:
     std::string tmp_;
 };
 
+/// For PlanInput: objects there are decided beyond the rules.
+[[nodiscard]] std::string shared_memory();
+
 /// $TMPDIR or /tmp, canonical, then callgate-UID-RUN.
 [[nodiscard]] std::string private_directory_name(const std::string& run);
 

@@ -70,6 +70,7 @@ void observe_rules(std::vector<rules::Rule> built_in, const rules::FileTree& tre
     const rules::PlanInput input{.landlock_abi = compiled.plan.landlock_abi,
                                  .record = compiled.plan.record,
                                  .tree = &tree,
+                                 .shared_memory = shared_memory(),
                                  .reasons = false};
     if (input.record == rules::RecordMode::minimal)
         compiled.plan = rules::make_plan(*compiled.rules, rules::observing(input));

@@ -29,6 +29,7 @@ class QuestionQueue;
 namespace callgate::calls {
 
 class Observation;
+struct Subject;
 
 /// Rules by which a call can be judged: those that hold, or those that audit mode observes (observe.hpp).
 struct Basis {
@@ -47,6 +48,9 @@ struct DecideNeeds {
     DecisionSink& sink;
     pid_t guardian = -1;
     uid_t uid = 0;
+    /// The denial of what the rules allow or ask, because the object is not the run's
+    /// (calls/files/shared_memory). Any thread.
+    std::function<std::optional<rules::Verdict>(const Subject&)> refuses_object{};
 
     /// A `kill` verdict: ends the whole tree. Any thread.
     std::function<void()> kill_tree{};

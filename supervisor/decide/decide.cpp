@@ -116,7 +116,9 @@ rules::Verdict evaluate(CallContext& context, const Subject& subject) {
 rules::Verdict evaluate(CallContext& context, const Basis& basis, const Subject& subject) {
     if (&basis != &context.needs.enforced) return evaluate_observed(context, basis.rules, subject);
     if (!check_enabled(context.entry.name)) return allow_all();
-    return evaluate_by(context, basis.rules, subject);
+    const rules::Verdict verdict = evaluate_by(context, basis.rules, subject);
+    if (verdict.action >= rules::Action::deny || !context.needs.refuses_object) return verdict;
+    return context.needs.refuses_object(subject).value_or(verdict);
 }
 
 rules::Verdict verdict_on(CallContext& context, const Basis& basis, const Subject& subject,

@@ -33,6 +33,7 @@ RunLoop::RunLoop(Needs needs)
       moves_(rules_, grants_),
       observed_(observation(given_.compiled)),
       ipc_objects_(given_.launched.made.objects()),
+      shared_memory_(given_.launched.made.objects().shared_files),
       deciding_(decide_needs()),
       files_(file_needs()),
       exec_(given_.compiled.plan, grants_, deciding_),
@@ -61,6 +62,7 @@ calls::DecideNeeds RunLoop::decide_needs() {
             .sink = given_.report,
             .guardian = given_.launched.guardian.pid,
             .uid = ::geteuid(),
+            .refuses_object = [this](const calls::Subject& one) { return shared_memory_.refuses(one); },
             .kill_tree = [this] { loop_.end_tree(Outcome::killed_by_rule); },
             .sync_log = [this] { sync_->request(); },  // something was recorded
             .count_soon = [this] { sync_->count_soon(); }};
@@ -75,6 +77,7 @@ calls::FileNeeds RunLoop::file_needs() {
             .cross_directory_rename = given_.launched.cross_directory_rename.get(),
             .guardian = given_.launched.guardian.pid,
             .uid = ::geteuid(),
+            .shared_memory = &shared_memory_,
             .terminal = compiled.terminal ? compiled.terminal->number() : -1,
             .keep_capabilities = given_.request.keep_capabilities,
             .replacement = replacement()};

@@ -10,6 +10,7 @@
 
 #include "rules/plan/rename_check.hpp"
 #include "supervisor/approval/approval_service.hpp"
+#include "supervisor/calls/files/shared_memory.hpp"
 #include "supervisor/decide/observe.hpp"
 #include "supervisor/front/tls_front.hpp"
 #include "supervisor/kernel/listener.hpp"
@@ -82,6 +83,7 @@ private:
     const calls::Basis enforced_{rules_, grants_, moves_};
     std::optional<calls::Observation> observed_;
     calls::IpcObjects ipc_objects_;
+    calls::SharedMemory shared_memory_;
     EventLoop loop_;
     std::optional<LogSync> sync_;
     std::shared_mutex names_;

@@ -224,6 +224,8 @@ CHECKS = (
     Mutant("memory-of-threads", ("memory.unshared",)),
     Mutant("memory-of-first", ("memory.leaderless",)),
     Mutant("memory-named", ("memory.named",)),
+    Mutant("shared-memory", ("shared.read", "shared.link_inside", "shared.inner_write", "shared.rename_onto", "shared.unlink")),
+    Mutant("shared-memory-grants", ("shared.read.free", "shared.inner_create.free")),
     Mutant("stderr-full", ("footer.stderr_full",)),
     Mutant("guardian-is-outside", ("callgate.guardian.prlimit",)),
     Mutant("prompt-is-seen", (), test="test_prompt_seen.py::test_a_terminal_that_answers_elsewhere_gets_no_question_answered"),

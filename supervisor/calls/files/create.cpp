@@ -19,6 +19,7 @@
 #include "supervisor/calls/files/carried_entries.hpp"
 #include "supervisor/calls/files/needs.hpp"
 #include "supervisor/calls/files/set_ids.hpp"
+#include "supervisor/calls/files/shared_memory.hpp"
 #include "supervisor/calls/handlers.hpp"
 #include "supervisor/calls/with_umask.hpp"
 #include "supervisor/decide/decide.hpp"
@@ -82,7 +83,11 @@ void create_name(FileCall& context, const PathArgument& argument, std::optional<
         if (!caller) return;
         with_umask.emplace(context.buffers, caller->umask);
     }
-    answer_act(context, decision.sequence, act(place->parent.get(), place->leaf.c_str()));
+    SharedMemory::Making making = making_of(context, place->path);
+    errno = making.error();
+    const int result = errno == 0 ? act(place->parent.get(), place->leaf.c_str()) : -1;
+    if (result == 0) making.note(place->parent.get(), place->bare().c_str());
+    answer_act(context, decision.sequence, result);
 }
 
 }  // namespace

@@ -23,6 +23,7 @@
 #include "supervisor/calls/files/carried_entries.hpp"
 #include "supervisor/calls/files/cross_directory_rename.hpp"
 #include "supervisor/calls/files/needs.hpp"
+#include "supervisor/calls/files/shared_memory.hpp"
 #include "supervisor/calls/handlers.hpp"
 #include "supervisor/decide/ask.hpp"
 #include "supervisor/decide/decide.hpp"
@@ -219,8 +220,16 @@ struct Rename {
             decide(context, subject, [&](const Basis& basis) { return judge(basis, subject); });
         if (!decision.allowed()) return context.fail(decision.error);
         const bool by_pin = unnoticed && !of_directory();
-        const int error = (by_pin ? act_by_pin() : act()) == 0 ? 0 : errno;
+        SharedMemory::Making making = making_of(context, new_place.path);
+        SharedMemory::Making back =
+            exchanges() && !making.notes() ? making_of(context, old_place.path) : SharedMemory::Making();
+        int error = making.error() != 0 ? making.error() : back.error();
+        if (error == 0 && (by_pin ? act_by_pin() : act()) != 0) error = errno;
         if (error == 0) {
+            making.note(new_place.parent.get(), new_place.bare().c_str(), old_status);
+            if (exchanges())
+                (making.notes() ? making : back)
+                    .note(old_place.parent.get(), old_place.bare().c_str(), new_status);
             // Grants belong to inodes: neither name stands any longer for the inode that it had.
             context.files.grants.forget(old_place.path);
             context.files.grants.forget(new_place.path, exchanges()
@@ -349,7 +358,11 @@ void handle_link(FileCall& context) {
         return judge_link(context, basis, *object, *place, subject);
     });
     if (!decision.allowed()) return context.fail(decision.error);
-    answer_act(context, decision.sequence, link_pin(context, object->pin.get(), *place));
+    SharedMemory::Making making = making_of(context, place->path);
+    errno = making.error();
+    const int result = errno == 0 ? link_pin(context, object->pin.get(), *place) : -1;
+    if (result == 0) making.note(object->pin.get(), "");
+    answer_act(context, decision.sequence, result);
 }
 
 }  // namespace callgate::calls

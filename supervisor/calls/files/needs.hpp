@@ -17,6 +17,7 @@
 namespace callgate::calls {
 
 class CrossDirectoryRename;
+class SharedMemory;
 
 struct FileNeeds {
     const rules::Plan& plan;
@@ -29,7 +30,8 @@ struct FileNeeds {
     CrossDirectoryRename* cross_directory_rename = nullptr;
     pid_t guardian = -1;
     uid_t uid = 0;
-    int terminal = -1;  // N of /dev/pts/N, if the run was given one
+    SharedMemory* shared_memory = nullptr;  // null: the rules alone decide on it
+    int terminal = -1;                      // N of /dev/pts/N, if the run was given one
     bool keep_capabilities = false;
     /// The text of an object that the run gets in a form of its own, in place of the object; may be empty.
     std::function<std::optional<std::string>(const struct stat& object)> replacement{};

@@ -15,6 +15,7 @@
 #include "base/process/spawn.hpp"
 #include "base/test_switch.hpp"
 #include "supervisor/calls/files/opening.hpp"
+#include "supervisor/calls/files/shared_memory.hpp"
 #include "supervisor/calls/foreign_memory.hpp"
 
 namespace callgate::calls {
@@ -206,12 +207,19 @@ Opening::Next Opening::create(const Place& place, std::uint64_t sequence) {
     // With O_EXCL the kernel makes the object or refuses: it never opens an object that was not judged.
     int flags = (wanted_.flags & ~O_TRUNC) | O_CREAT | O_EXCL | O_NOCTTY | O_CLOEXEC;
     if (!check_enabled("exclusive-creation")) flags &= ~O_EXCL;
-    UniqueFd fd(::openat(place.parent.get(), place.leaf.c_str(), flags, wanted_.mode));
+    UniqueFd fd;
+    int error = 0;
+    {
+        SharedMemory::Making making = making_of(context_, place.path);
+        if (making.error() != 0) return finish_failed(sequence, making.error()), Next::done;
+        fd = UniqueFd(::openat(place.parent.get(), place.leaf.c_str(), flags, wanted_.mode));
+        error = errno;
+        if (fd) making.note(fd.get(), "");
+    }
     if (fd) {
         finish(std::move(fd), sequence);
         return Next::done;
     }
-    const int error = errno;
     if (error == EEXIST && !wanted_.exclusive()) {
         note_failed_act(context_, sequence, error);
         return Next::again;

@@ -6,6 +6,7 @@ import signal
 from cases.case import Case
 from cases.worlds.objects import UserObject
 from cases.worlds.processes import CallgateItself, OutsideProcess, RealTime, SameJob
+from cases.worlds.shared_memory import Shared
 
 PARAGRAPH = "Outside processes and callgate itself"
 ABI = frozenset({"abi"})
@@ -23,6 +24,10 @@ WITH_ABI = {"kill", "tgkill", "pidfd_signal", "setown", "setown_ex", "setown_gro
 # System V objects and queues of the same user: the call, and whether it only looks.
 OBJECTS = {"shmget": True, "shmat": True, "shmctl": False, "semget": True, "semop": False, "semtimedop": False, "semctl": False, "msgget": True,
            "msgsnd": False, "msgrcv": False, "msgctl": False, "mq_open": False, "mq_unlink": False}
+# POSIX shared memory and semaphores of the same user (attack_shared.c).
+SHARED = ("read", "write", "create", "trunc", "truncate", "unlink", "chmod", "rename_away", "rename_onto", "exchange", "link", "link_inside",
+          "symlink", "dotdot", "inner_read", "inner_write", "inner_create", "inner_temporary", "directory_away")
+SHARED_FREE = ("read", "write", "unlink", "chmod", "rename_onto", "link_inside", "inner_create")
 
 OWN_SIGNALS = ("kill", "tgkill", "pidfd_signal", "sigqueue")
 OWN_LOOKS = {"environ": "", "mem_read": "", "mem_write": "", "fd": "environ", "maps": "", "pidfd_getfd": "environ", "ptrace": ""}
@@ -47,6 +52,8 @@ CASES = [
       for mode in SIGNALS),
     Case("outside.schedparam", RealTime("schedparam", "touch")),
     *(Case(f"object.{call}", UserObject(call, looks)) for call, looks in OBJECTS.items()),
+    *(Case(f"shared.{mode}", Shared(mode)) for mode in SHARED),
+    *(Case(f"shared.{mode}.free", Shared(mode, free=True)) for mode in SHARED_FREE),
     # Memory of others is advised on with CAP_SYS_NICE alone, which nothing in a run has.
     Case("outside.madvise", OutsideProcess("madvise", "look", twin_mode="environ"), only="root"),
     *(Case(f"job.{mode}", SameJob(mode)) for mode in ("nice_group", "io_group")),

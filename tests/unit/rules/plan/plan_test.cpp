@@ -233,6 +233,25 @@ TEST_SUITE("plan") {
         CHECK(granted(made, "/home/u/.local/state/callgate") == "");
     }
 
+    TEST_CASE("what is decided beyond the rules gets no grant, and nothing else is lost") {
+        const MemoryTree tree{"/dev/null", "/dev/shm/x", "/w/a"};
+        for (const RuleSet& rules :
+             {RuleSet({}, Action::allow),
+              RuleSet({rule("all", Action::allow, read_write, {"/**"})}, Action::deny)}) {
+            const Plan made =
+                make_plan(rules, {.landlock_abi = 7, .tree = &tree, .shared_memory = "/dev/shm"});
+            const StaticGrants grants(made);
+            for (const char* path : {"/dev/shm", "/dev/shm/x"}) {
+                for (const Operation one : {Operation::read, Operation::modify, Operation::create})
+                    CHECK_FALSE(grants.allow(one, path));
+            }
+            CHECK(grants.allow(Operation::read, "/w/a"));
+            CHECK(grants.allow(Operation::read, "/dev/null"));
+            CHECK(StaticGrants(make_plan(rules, {.landlock_abi = 7, .tree = &tree}))
+                      .allow(Operation::read, "/dev/shm/x"));
+        }
+    }
+
     TEST_CASE("a default of ask or deny does not restrict inside an allowed hierarchy, nor does it allow") {
         const MemoryTree tree{"/w/a", "/etc/x"};
         for (const Action fallback : {Action::ask, Action::deny}) {
