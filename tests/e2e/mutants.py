@@ -225,7 +225,7 @@ CHECKS = (
     Mutant("memory-of-first", ("memory.leaderless",)),
     Mutant("memory-named", ("memory.named",)),
     Mutant("shared-memory", ("shared.read", "shared.link_inside", "shared.inner_write", "shared.rename_onto", "shared.unlink")),
-    Mutant("shared-memory-grants", ("shared.read.free", "shared.inner_create.free")),
+    Mutant("shared-memory-grants", ("shared.unlink.free", "shared.inner_create.free")),
     Mutant("stderr-full", ("footer.stderr_full",)),
     Mutant("guardian-is-outside", ("callgate.guardian.prlimit",)),
     Mutant("prompt-is-seen", (), test="test_prompt_seen.py::test_a_terminal_that_answers_elsewhere_gets_no_question_answered"),
