@@ -8,7 +8,9 @@ from .options import several
 from .result import CUT, Denial, Result, fitted, with_hint
 from .sandbox import MOST_OUTPUT, Sandbox
 
-MOST = 100_000  # bytes that a model is shown of one command, notes included, if the framework has no bound of its own
+# A model is shown at most 100,000 bytes of one command if its framework has no bound of its own, with all notes. Some
+# frameworks add a line of theirs.
+MOST = 100_000 - 500
 
 
 def choose(sandbox: Sandbox | None, options: dict[str, Any], most: int = MOST) -> Sandbox:

@@ -56,8 +56,8 @@ class Detached(Exchange):
             whole = super().result()
             return dataclasses.replace(whole, timed_out=whole.timed_out or self.timed_out)
         denials = self.log.take()
-        return Result(exit_code=event["exit_code"], signal=event.get("signal"), stdout=bytes(self.kept["stdout"]),
-                      stderr=bytes(self.kept["stderr"]), timed_out=self.timed_out, cancelled=False,
+        return Result(exit_code=event["exit_code"], signal=event.get("signal"), stdout=self._taken("stdout"),
+                      stderr=self._taken("stderr"), timed_out=self.timed_out, cancelled=False,
                       truncated=self.truncated, duration_ms=0, outcome="exited", denials=denials, report={})
 
 

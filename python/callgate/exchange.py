@@ -28,6 +28,7 @@ PATIENCE = 5.0  # seconds until callgate itself is killed if it has not ended th
 LATE = 0.7  # seconds after timeout and grace until a run is answered that has not ended, and callgate is killed
 ANSWER = 0.1  # seconds that its pipes are still read then
 TIMED_OUT = 124
+SAID = 10_000  # bytes of what callgate said that a failure quotes
 
 
 @dataclasses.dataclass
@@ -196,14 +197,18 @@ class Exchange:
         except subprocess.TimeoutExpired:
             return -signal.SIGKILL
 
+    def _taken(self, name: str) -> bytes:
+        """The kept part of an output. It may be large, so it is here no longer then."""
+        return bytes(self.kept.pop(name, b""))
+
     def result(self) -> Result:
         """The result. Raises CallgateError if callgate failed or was killed."""
         exit_code = self._exit_code()
         report = read_report(bytes(self.kept["report"]))
         if self.late and exit_code < 0:
             exit_code, report = TIMED_OUT, {"outcome": "timeout"}
-        result = Result.from_report(exit_code, report, bytes(self.kept["stdout"]), bytes(self.kept["stderr"]), self.truncated)
-        raise_failure(self.line.binary, result, bytes(self.kept["stderr"] or self.kept["stdout"]))
+        result = Result.from_report(exit_code, report, self._taken("stdout"), self._taken("stderr"), self.truncated)
+        raise_failure(self.line.binary, result, (result.stderr or result.stdout)[-SAID:])
         return result
 
 

@@ -25,7 +25,6 @@ from .result import CUT, Denial, ended_by, hint, shown_to_program
 
 MARKER = re.compile(r"printf '(\w+) %s\\n' \$\?\n")
 RESERVE = 10_000  # bytes that the paragraph may need, beside its line
-NOTES = 100  # bytes that the framework may add
 PREFIX = 9  # characters that the framework puts before each line of stderr
 ANEW = "The next command has a new shell, without the variables and the directory of this one."
 
@@ -36,7 +35,7 @@ class Shell:
     """`start` starts a shell whose `stdout`, `stderr`, `log` and `report` are the given descriptors."""
 
     def __init__(self, start: Start, most_lines: int, most: int) -> None:
-        self._start, self._most_lines, self._most = start, most_lines, max(0, most - NOTES)
+        self._start, self._most_lines, self._most = start, most_lines, most
         self._lock = threading.RLock()
         self._sinks = dict[str, int]()
         self._marker, self._closing = "", False

@@ -72,12 +72,17 @@ class CallgateWorkspaceBackend(WorkspaceBackend, SupportsCommands):
         if result.truncated:
             limit = self._background.sandbox.max_output
             raise WorkspaceOutputLimitError(f"output exceeded {limit} bytes; redirect it to a file and read parts of that",
-                                            limit=limit, stdout=result.text[:1 << 16], stderr=told(result)[:1 << 16])
+                                            limit=limit, stdout=beginning(result.stdout), stderr=beginning(result.stderr))
         return CommandResult(exit_code=result.exit_code, stdout=result.text, stderr=told(result))
 
     def close(self) -> None:
         """Ends what commands have left running."""
         self._background.end()
+
+
+def beginning(data: bytes) -> str:
+    """As much of an output that is too large as its error holds."""
+    return data[:1 << 16].decode("utf-8", "replace")
 
 
 class CallgateSandbox(AbstractCapability[Any]):

@@ -17,6 +17,7 @@ from .sandbox import Sandbox
 from .smolagents_session import Session
 
 __all__ = ["CallgatePythonExecutor"]
+SETTING_UP = 60.0  # seconds for each part of what an agent is given: no step of the model
 LOST = "Variables that steps had set are lost; the tools and the given variables are there again."
 
 
@@ -57,7 +58,7 @@ class CallgatePythonExecutor(RemotePythonExecutor):
             self._recorded.append(code)
         session = self._ready()
         try:
-            told = session.step(code, self.timeout)
+            told = session.step(code, self.timeout if self._recorded is None and not self._restoring else max(self.timeout, SETTING_UP))
         except (OSError, ValueError) as error:
             raise AgentError(self._ended(session, error), self.logger) from error
         denials, cut = session.process.log_denials(), [CUT] if session.cut else []

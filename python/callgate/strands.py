@@ -10,7 +10,7 @@ from typing import Any
 from strands.sandbox.posix_shell import PosixShellSandbox
 from strands.sandbox.types import ExecutionResult, StreamChunk
 
-from .adapter import choose, lateness, told
+from .adapter import apart, choose, lateness
 from .result import Result
 from .sandbox import Sandbox
 
@@ -44,10 +44,11 @@ class CallgateSandbox(PosixShellSandbox):
 
     def _ended(self, result: Result, timeout: float | None) -> ExecutionResult:
         """A timeout is an error there; it carries what was written until then."""
-        ended = ExecutionResult(exit_code=result.exit_code, stdout=result.text, stderr=told(result), output_files=[])
+        output, errors = apart(result, self.sandbox.max_output)
+        ended = ExecutionResult(exit_code=result.exit_code, stdout=output, stderr=errors, output_files=[])
         if result.timed_out:
             late = lateness(result, timeout or self.sandbox.timeout)
-            error = TimeoutError(f"command {late}; it had written: {result.text[-2000:]}{told(result)[-2000:]}")
+            error = TimeoutError(f"command {late}; it had written: {output[-2000:]}{errors[-2000:]}")
             error.result = ended  # type: ignore[attr-defined]
             raise error
         return ended

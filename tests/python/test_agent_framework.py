@@ -8,6 +8,7 @@ from agent_framework_tools.shell import LocalShellTool, ShellExecutor
 from callgate import Sandbox
 from callgate.agent_framework import CallgateShellExecutor
 from examples import run_examples
+from hostile import Hostile
 from questions import Questions, Seen
 from scripted import Script
 
@@ -54,6 +55,16 @@ class Client(FunctionInvocationLayer, BaseChatClient):
             call = Content.from_function_call(f"call{len(self.script.read)}", "run_shell", arguments={"command": command})
             return ChatResponse(messages=[Message("assistant", [call])])
         return respond()
+
+
+class TestHostile(Hostile):
+    bound = 2 * 65536 + 200  # the framework's own, of each stream, and what it adds
+
+    def converse(self, script, workdir, timeout, **words):
+        tool = CallgateShellExecutor(workdir=workdir, timeout=timeout, approval_mode="never_require", **words).as_function()
+        client = Client(script)
+        client.function_invocation_configuration["max_iterations"] = 100
+        assert asyncio.run(Agent(client=client, tools=[tool]).run("go")).text == "done"
 
 
 def test_an_agent_meets_a_denial_and_recovers(workdir, tmp_path):

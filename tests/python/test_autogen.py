@@ -27,6 +27,7 @@ from autogen_ext.tools.code_execution import PythonCodeExecutionTool
 from callgate import CallgateError
 from callgate.autogen import CallgateCommandLineCodeExecutor as Executor
 from examples import run_examples
+from hostile import Hostile
 from questions import HINT, Questions, Seen, alive, sleeper, until
 from scripted import Script
 
@@ -272,6 +273,15 @@ def test_a_team_of_an_assistant_and_a_code_executor_agent(workdir, tmp_path):
     team = RoundRobinGroupChat([writer, runner], termination_condition=TextMentionTermination("TERMINATE"), max_turns=9)
     assert asyncio.run(team.run(task="go")).messages[-1].content == "TERMINATE"
     script.check()
+
+
+class TestHostile(Hostile):
+    def converse(self, script, workdir, timeout, **words):
+        executor = Executor(work_dir=workdir, timeout=int(timeout), **words)
+        runner = CodeExecutorAgent("runner", executor, supported_languages=["bash"], approval_func=approve)
+        team = RoundRobinGroupChat([AssistantAgent("writer", Model(script)), runner], max_turns=1000,
+                                   termination_condition=TextMentionTermination("TERMINATE", sources=["writer"]))
+        assert asyncio.run(team.run(task="go")).messages[-1].content == "TERMINATE"
 
 
 def approve(_):

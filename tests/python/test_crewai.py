@@ -14,6 +14,7 @@ from callgate.crewai import CallgateExecTool, CallgatePythonTool  # noqa: E402
 from crewai import Agent, Crew, Task  # noqa: E402
 from crewai.llms.base_llm import BaseLLM  # noqa: E402
 from examples import run_examples  # noqa: E402
+from hostile import Hostile  # noqa: E402
 from questions import HINT, Questions, Seen  # noqa: E402
 from scripted import Script  # noqa: E402
 
@@ -55,17 +56,32 @@ class Model(BaseLLM):
 
     def call(self, messages, *_, **__):
         last = next(one["content"] for one in reversed(messages) if one["role"] != "user")
-        found = last.partition("Observation:")[2].partition("\n\n")[0] if last.startswith("Thought:") else None
-        command = self.script.next(found)
+        command = self.script.next(self.seen(last))
         if command is None:
             return "Thought: I now know the final answer\nFinal Answer: done"
         return f"Thought: go on\nAction: supervised_shell\nAction Input: {json.dumps({'command': command})}"
+
+    def seen(self, last):
+        return last.partition("Observation:")[2].partition("\n\n")[0] if last.startswith("Thought:") else None
 
     def supports_function_calling(self):
         return False
 
     def supports_stop_words(self):
         return False
+
+
+class Whole(Model):
+    def seen(self, last):
+        return last.partition("Observation:")[2] if last.startswith("Thought:") else None
+
+
+class TestHostile(Hostile):
+    def converse(self, script, workdir, timeout, **words):
+        tool = CallgateExecTool(workdir=workdir, timeout=timeout, **words)
+        agent = Agent(role="coder", goal="g", backstory="b", llm=Whole(script), tools=[tool], cache=False, max_iter=200)
+        task = Task(description="go", expected_output="done", agent=agent)
+        assert Crew(agents=[agent], tasks=[task]).kickoff().raw == "done"
 
 
 def test_an_agent_meets_a_denial_and_recovers(workdir, tmp_path, monkeypatch):

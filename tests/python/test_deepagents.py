@@ -14,6 +14,7 @@ from deepagents import create_deep_agent
 from deepagents.backends import LocalShellBackend
 from deepagents.backends.protocol import ExecuteResponse
 from examples import run_examples
+from hostile import Hostile
 from langchain_scripted import Scripted
 from langchain_tests.integration_tests.sandboxes import SandboxIntegrationTests
 from questions import LONG, Memory, Questions, Seen
@@ -113,6 +114,13 @@ def test_the_bound_is_the_frameworks_own_and_holds_with_all_notes(end, workdir):
     assert len(CallgateBackend(workdir, max_output_bytes=1000).execute(command.replace("600", "0")).output.encode()) <= 1000
     (workdir / "large").write_text("".join(f"line {n}\n" for n in range(40_000)))
     assert len(CallgateBackend(workdir).read("large", limit=40_000).file_data["content"]) > 300_000
+
+
+class TestHostile(Hostile):
+    def converse(self, script, workdir, timeout, **words):
+        backend = CallgateBackend(workdir, timeout=int(timeout), **words)
+        agent = create_deep_agent(model=Scripted(script=script, tool="execute"), backend=backend)
+        agent.invoke({"messages": [("user", "go")]}, {"recursion_limit": 1000})
 
 
 def test_an_agent_meets_a_denial_and_recovers(workdir, tmp_path):

@@ -12,6 +12,7 @@ from google.adk.code_executors.unsafe_local_code_executor import UnsafeLocalCode
 from google.adk.models import BaseLlm, LlmResponse
 from google.adk.runners import InMemoryRunner
 from google.genai import types
+from hostile import Hostile
 from questions import HINT, Questions, Seen
 from scripted import Script
 
@@ -110,6 +111,34 @@ class Scripted(BaseLlm):
         command = self.script.next(text)
         code = f"```python\nimport subprocess\nprint(subprocess.run({command!r}, shell=True, capture_output=True, text=True).stdout)\n```"
         yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=code if command else "done")]))
+
+
+class Blocks(BaseLlm):
+    script: object
+
+    async def generate_content_async(self, llm_request, stream=False):
+        last = llm_request.contents[-1].parts[-1]
+        text = last.code_execution_result.output if last.code_execution_result else None
+        if last.text and "```tool_output" in last.text:
+            text = last.text
+        command = self.script.next(text)
+        run = f"subprocess.run(['bash', '-c', {command!r}], stderr=subprocess.STDOUT)"
+        code = f"```python\nimport subprocess, sys\nsys.exit({run}.returncode)\n```"
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=code if command else "done")]))
+
+
+class TestHostile(Hostile):
+    def converse(self, script, workdir, timeout, **words):
+        executor = CallgateCodeExecutor(workdir=workdir, timeout_seconds=int(timeout), error_retry_attempts=1000, **words)
+        agent = LlmAgent(name="coder", model=Blocks(model="scripted", script=script), code_executor=executor)
+
+        async def talk():
+            runner = InMemoryRunner(agent=agent, app_name="t")
+            session = await runner.session_service.create_session(app_name="t", user_id="u")
+            said = types.Content(role="user", parts=[types.Part(text="go")])
+            async for _ in runner.run_async(user_id="u", session_id=session.id, new_message=said):
+                pass
+        asyncio.run(talk())
 
 
 def test_an_agent_meets_a_denial_and_recovers(workdir, tmp_path):

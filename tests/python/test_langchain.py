@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from callgate.langchain import CallgateExecutionPolicy
 from examples import run_examples
+from hostile import Hostile
 from langchain.agents import create_agent
 from langchain.agents.middleware import ShellToolMiddleware
 from langchain.agents.middleware.shell_tool import ShellSession
@@ -136,6 +137,14 @@ def test_the_limit_that_ended_the_shell_is_told(workdir):
     text = session.execute("""exec python3 -c 'x = b"x" * (300 << 20)'""", timeout=60).output
     assert "more memory than it may (64 MiB)" in text and session.execute("echo 3", timeout=60).output == "3\n"
     session.stop(5)
+
+
+class TestHostile(Hostile):
+    def converse(self, script, workdir, timeout, **words):
+        policy = CallgateExecutionPolicy(command_timeout=timeout, termination_timeout=5, **words)
+        shell = ShellToolMiddleware(workspace_root=workdir, execution_policy=policy)
+        agent = create_agent(Scripted(script=script, tool="shell"), middleware=[shell])
+        agent.invoke({"messages": [("user", "go")]}, {"recursion_limit": 1000})
 
 
 def test_an_agent_meets_a_denial_and_recovers(workdir, tmp_path):

@@ -6,6 +6,7 @@ import json
 import pytest
 from callgate.minisweagent import CallgateEnvironment
 from examples import run_examples
+from hostile import Hostile
 from minisweagent.agents.default import DefaultAgent
 from minisweagent.environments import get_environment
 from minisweagent.exceptions import Submitted
@@ -56,7 +57,7 @@ class Model:
         return more
 
     def format_observation_messages(self, message, outputs, template_vars=None):
-        self.told = outputs[0]["output"]
+        self.told = f"<returncode>{outputs[0]['returncode']}</returncode>{outputs[0]['output']}{outputs[0]['exception_info']}"
         return [{"role": "user", "content": self.told}]
 
     def get_template_vars(self, **_):
@@ -64,6 +65,13 @@ class Model:
 
     def serialize(self):
         return {}
+
+
+class TestHostile(Hostile):
+    def converse(self, script, workdir, timeout, **words):
+        environment = CallgateEnvironment(cwd=str(workdir), timeout=int(timeout), **words)
+        agent = DefaultAgent(Model(script), environment, system_template="s", instance_template="{{task}}")
+        assert agent.run("go")["submission"].strip() == "done"
 
 
 def test_an_agent_meets_a_denial_and_recovers(workdir, tmp_path):

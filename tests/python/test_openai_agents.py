@@ -19,6 +19,7 @@ from agents.tool import ShellActionRequest, ShellCallData, ShellCommandRequest
 from callgate import Sandbox
 from callgate.openai_agents import CallgateSandboxClient, CallgateSandboxSession, CallgateShellExecutor
 from examples import run_examples
+from hostile import Hostile
 from openai.types.responses import ResponseFunctionShellToolCall, ResponseOutputMessage, ResponseOutputText
 from openai.types.responses.response_function_shell_tool_call import Action
 from questions import HINT, Questions, Seen, alive, sleeper, until
@@ -229,13 +230,14 @@ def test_a_snapshot_holds_the_workspace_and_nothing_that_a_link_leads_to(workdir
 
 
 class Scripted(Model):
-    def __init__(self, script):
-        self.script = script
+    def __init__(self, script, outcomes=False):
+        self.script, self.outcomes = script, outcomes
 
     async def get_response(self, system_instructions, input, *_, **__):
         last = input[-1] if isinstance(input, list) else {}
         seen = last.get("output") if last.get("type") == "shell_call_output" else None
-        text = seen if isinstance(seen, str) or seen is None else "".join(one["stdout"] + one["stderr"] for one in seen)
+        text = seen if isinstance(seen, str) or seen is None else "".join(
+            one["stdout"] + one["stderr"] + (str(one["outcome"]) if self.outcomes else "") for one in seen)
         command = self.script.next(text)
         number = str(len(self.script.read))
         if command:
@@ -248,6 +250,13 @@ class Scripted(Model):
 
     def stream_response(self, *_, **__):
         raise NotImplementedError
+
+
+class TestHostile(Hostile):
+    def converse(self, script, workdir, timeout, **words):
+        executor = CallgateShellExecutor(workdir=workdir, timeout=timeout, **words)
+        agent = Agent("coder", model=Scripted(script, outcomes=True), tools=[ShellTool(executor=executor)])
+        assert Runner.run_sync(agent, "go", max_turns=100).final_output == "done"
 
 
 def test_an_agent_meets_a_denial_and_recovers(workdir, tmp_path):

@@ -7,9 +7,11 @@ import shutil
 import pytest
 from callgate.pydantic_ai import CallgateSandbox, CallgateWorkspaceBackend
 from examples import run_examples
+from hostile import Hostile
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.usage import UsageLimits
 from pydantic_ai.workspaces import Workspace, WorkspaceError, WorkspaceOutputLimitError, WorkspaceTimeoutError
 from pydantic_ai.workspaces.conformance import WorkspaceBackendSuite
 from questions import LONG, Questions, Seen
@@ -115,6 +117,26 @@ def test_files_are_under_the_rules_too(workdir, tmp_path):
         with pytest.raises((WorkspaceError, OSError)):
             await workspace.write_bytes("/etc/cg-test", b"x")
     asyncio.run(files())
+
+
+class TestHostile(Hostile):
+    def converse(self, script, workdir, timeout, **words):
+        def model(messages, info):
+            last = [part.content for part in messages[-1].parts if isinstance(part, ToolReturnPart)]
+            command = script.next(last[0] if last else None)
+            return ModelResponse(parts=[ToolCallPart("shell", {"command": command}) if command else TextPart("done")])
+        capability = CallgateSandbox(workdir, **words)
+        agent = Agent(FunctionModel(model), capabilities=[capability])
+
+        @agent.tool
+        async def shell(ctx: RunContext, command: str) -> str:
+            try:
+                result = await ctx.workspace.run(command, shell=True, timeout=timeout)
+            except (WorkspaceTimeoutError, WorkspaceOutputLimitError) as error:
+                return f"{error}\n{error.stdout[:40_000]}{error.stderr[-40_000:]}"
+            return f"{result.stdout}{result.stderr}exit status {result.exit_code}"
+        assert agent.run_sync("go", usage_limits=UsageLimits(request_limit=None)).output == "done"
+        capability.close()
 
 
 def test_an_agent_meets_a_denial_and_recovers(workdir, tmp_path):

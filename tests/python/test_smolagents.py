@@ -9,6 +9,7 @@ import sys
 import pytest
 from callgate.smolagents import CallgatePythonExecutor
 from examples import run_examples
+from hostile import Hostile
 from questions import HINT, Memory, Questions, Seen, alive, sleeper, until
 from scripted import Script
 from smolagents import AgentError, CodeAgent, Model, tool
@@ -203,6 +204,30 @@ def twice(text: str) -> str:
         text: what to say
     """
     return text + text
+
+
+class Steps(Model):
+    """Each command is a step; its answer is what the agent puts into its memory."""
+
+    def __init__(self, script):
+        super().__init__(model_id="scripted")
+        self.script, self.begun = script, False
+
+    def generate(self, messages, **_):
+        text = "".join(part["text"] for part in messages[-1].content)
+        command = self.script.next(text if self.begun else None)
+        self.begun = True
+        code = f"import subprocess\nsubprocess.run(['bash', '-c', {command!r}], stderr=subprocess.STDOUT).returncode" if command \
+            else "final_answer(twice('done'))"
+        return ChatMessage(role=MessageRole.ASSISTANT, content=f"Thought: go on\n<code>\n{code}\n</code>")
+
+
+class TestHostile(Hostile):
+    def converse(self, script, workdir, timeout, **words):
+        executor = CallgatePythonExecutor(workdir=workdir, timeout=timeout, **words)
+        agent = CodeAgent(tools=[twice], model=Steps(script), executor=executor, verbosity_level=0, max_steps=100)
+        assert agent.run("go") == "donedone"
+        executor.cleanup()
 
 
 def test_an_agent_meets_a_denial_and_recovers(workdir, tmp_path):

@@ -6,6 +6,7 @@ import asyncio
 import pytest
 from callgate.strands import CallgateSandbox
 from examples import run_examples
+from hostile import Hostile
 from questions import Questions, Seen
 from scripted import Script
 from strands import Agent, tool
@@ -76,6 +77,19 @@ class Scripted(Model):
             yield {"contentBlockDelta": {"delta": {"text": "done"}}}
         yield {"contentBlockStop": {}}
         yield {"messageStop": {"stopReason": "tool_use" if command else "end_turn"}}
+
+
+class TestHostile(Hostile):
+    def converse(self, script, workdir, timeout, **words):
+        sandbox = CallgateSandbox(workdir, **words)
+
+        @tool
+        async def shell(command: str) -> str:
+            """Runs a command."""
+            result = await sandbox.execute(command, timeout=timeout)
+            return f"{result.stdout}{result.stderr}exit status {result.exit_code}"
+        agent = Agent(model=Scripted(script), tools=[shell], sandbox=sandbox, callback_handler=None)
+        assert str(agent("go")).strip() == "done"
 
 
 def test_an_agent_meets_a_denial_and_recovers(workdir, tmp_path):
