@@ -429,7 +429,7 @@ TEST_CASE("proxies, certificates and the settings of package managers are passed
     cli::EnvironmentChoice choice;
     choice.current = current;
     Words made = cli::make_environment(choice);
-    CHECK(made.size() == 8);  // and TMPDIR, PWD
+    CHECK(made.size() == 10);  // and TMPDIR, PWD
     CHECK(cli::held_back(choice) == Words{"PIP_EXTRA_INDEX_URL"});
     CHECK(cli::not_passed(choice, made) == Words{"GOPROXY"});
     CHECK(cli::proxies_with_password(made) == Words{"HTTPS_PROXY"});
