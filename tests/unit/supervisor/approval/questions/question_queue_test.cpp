@@ -384,7 +384,7 @@ TEST_CASE(
     const auto denied = bench.queue.granted(Bench::subject("/e", rules::Operation::modify, ""));
     REQUIRE(denied);
     CHECK(denied->action == rules::Action::deny);
-    // What was allowed before is no question any more.
+    // An object that was allowed before is no question any more.
     CHECK(bench.queue.granted(Bench::subject("/tree/a/file"))->action == rules::Action::allow);
     CHECK(bench.queue.revoke(denied->grant, {}) == Applied::yes);
     CHECK(bench.ask("/e") == Admission::parked);
