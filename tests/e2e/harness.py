@@ -125,6 +125,14 @@ def children(pid: int) -> list[int]:
     return found
 
 
+def name_of(pid: int) -> str:
+    """The name of a process ("sleep"); "" if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def descendants(pid: int) -> list[int]:
     found: list[int] = []
     waiting = [pid]

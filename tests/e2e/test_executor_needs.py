@@ -160,7 +160,7 @@ def test_a_shell_with_job_control_on_the_terminal(box, ask):
     try:
         os.write(outer, b"sleep 1000\n")
         sleeper = harness.until(lambda: [pid for pid in harness.descendants(process.pid)
-                                         if Path(f"/proc/{pid}/comm").read_text() == "sleep\n"], "sleep runs")[0]
+                                         if harness.name_of(pid) == "sleep"], "sleep runs")[0]
         harness.until(lambda: in_foreground(sleeper), "sleep is in the foreground")
         os.write(outer, b"\x1a")
         harness.read_until(outer, b"Stopped")
@@ -275,7 +275,7 @@ def reported(box: harness.Box, script: str, end, options: list[str] = [], ready:
 
 
 def kill_guardian(process):
-    os.kill(next(pid for pid in harness.children(process.pid) if Path(f"/proc/{pid}/comm").read_text() == "callgate-guard\n"), signal.SIGKILL)
+    os.kill(next(pid for pid in harness.children(process.pid) if harness.name_of(pid) == "callgate-guard"), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("script, end, options, status, outcome", [

@@ -972,7 +972,7 @@ def test_look_ups_over_tcp_go_on_without_the_room(box, roomy, how):
         run.stdin.flush()
         return run.stdout.readline()
     assert asked() == b"0 0\n"
-    helper = next(one for one in harness.children(run.pid) if Path(f"/proc/{one}/comm").read_text() == "callgate-room\n")
+    helper = next(one for one in harness.children(run.pid) if harness.name_of(one) == "callgate-room")
     if how == "killed":
         os.kill(helper, signal.SIGKILL)
         harness.until(lambda: harness.state(helper) in ("Z", "gone"), "the room's helper ended")

@@ -548,7 +548,7 @@ class Terminal:
     def shell(self) -> int:
         """The interactive shell: setsid forks where it leads a group already."""
         return next(pid for pid in [self.process.pid, *harness.descendants(self.process.pid)]
-                    if Path(f"/proc/{pid}/comm").read_text().strip() == "bash")
+                    if harness.name_of(pid) == "bash")
 
     def type(self, text: str) -> None:
         os.write(self.outer, text.encode())
@@ -639,7 +639,7 @@ def test_ctrl_c_that_kills_the_command_gives_130(box):
         terminal.expect("up-2")
         terminal.type(" ".join(line) + "\n")
         sleeper = harness.until(lambda: [one for one in harness.descendants(terminal.process.pid)
-                                         if Path(f"/proc/{one}/comm").read_text().strip() == "sleep"], "sleep runs")
+                                         if harness.name_of(one) == "sleep"], "sleep runs")
         assert sleeper
         terminal.type("\x03")
         terminal.wait_for_shell()

@@ -9,7 +9,6 @@ import re
 import shlex
 import signal
 import termios
-from pathlib import Path
 from typing import Callable, Iterator
 
 import harness
@@ -152,7 +151,7 @@ def raw_terminal(box: harness.Box) -> Iterator[tuple[int, list, int]]:
     try:
         harness.until(lambda: termios.tcgetattr(master)[3] & termios.ICANON == 0, "callgate has set raw mode")
         (callgate,) = harness.children(shell.pid)
-        harness.until(lambda: any(Path(f"/proc/{one}/comm").read_text() == "sleep\n" for one in harness.descendants(callgate)), "the command runs")
+        harness.until(lambda: any(harness.name_of(one) == "sleep" for one in harness.descendants(callgate)), "the command runs")
         yield master, before, callgate
     finally:
         for pid in (*harness.descendants(shell.pid), shell.pid):
