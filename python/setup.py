@@ -24,4 +24,8 @@ class PlatformWheel(bdist_wheel):
         return "py3", "none", os.environ.get("CALLGATE_WHEEL_PLATFORM") or super().get_tag()[2]
 
 
-setup(distclass=WithProgram, cmdclass={"bdist_wheel": PlatformWheel})
+top = Path(__file__).parent
+folders = sorted({one.parent.relative_to(top) for one in top.glob("share/**/*") if one.is_file()})
+pages = [(str(one), sorted(str(page.relative_to(top)) for page in (top / one).iterdir() if page.is_file())) for one in folders]
+
+setup(data_files=pages, distclass=WithProgram, cmdclass={"bdist_wheel": PlatformWheel})

@@ -38,6 +38,7 @@ declare -A left_out=(
     [audit_report]='needs a browser'
     [bad_use]='ends before the kernel is asked for anything'
     [demo]='shows what test_run tests'
+    [packages]='makes packages, which needs a build directory'
     [frameworks]='is the Python package, which speaks to the program alone'
     [python]='is the Python package, which speaks to the program alone'
     [wheel]='is the Python package, which speaks to the program alone'

@@ -9,7 +9,7 @@ packages_test='openssl=/usr/bin/openssl redis-server redis-tools sqlite3 nodejs=
     golang-go=/usr/bin/go git make tar xz-utils curl python3-venv python3-pip python3-pytest python3-jsonschema acl strace gdb tmux
     util-linux procps dpkg rsync binutils python3-dev python3-setuptools python3-wheel default-jdk-headless=/usr/bin/javac
     postgresql xterm xvfb xauth screen imagemagick vim less htop e2fsprogs btrfs-progs
-    mandoc zsh fish bash-completion'
+    mandoc zsh fish bash-completion lintian'
 # Clients that look names up.
 packages_test+=' bind9-dnsutils=/usr/bin/dig bind9-host=/usr/bin/host knot-dnsutils=/usr/bin/kdig ldnsutils=/usr/bin/drill busybox
     lynx w3m links elinks axel lftp ncat=/usr/bin/ncat netcat-openbsd socat gnutls-bin rustc=/usr/bin/rustc musl-tools ruby
@@ -19,6 +19,9 @@ packages_test+=' bind9-dnsutils=/usr/bin/dig bind9-host=/usr/bin/host knot-dnsut
 packages_fuzz='clang'
 packages_kernels='qemu-system-x86 e2fsprogs binutils'
 packages_wheel='python3-setuptools python3-wheel python3-pip binutils'
+packages_package='python3-setuptools python3-wheel python3-pip binutils npm=/usr/bin/npm dpkg'
+# The roots of other distributions, for long runs of the packages' tests.
+packages_roots='mmdebstrap'
 packages_bench='libbenchmark-dev hyperfine'
 packages_lint='clang clang-tidy clang-format'
 
@@ -72,12 +75,14 @@ ensure_packages() {
         case $group in
             build) list+=" $packages_build" ;;
             test) list+=" $packages_test" ;;
+            package) list+=" $packages_package" ;;
+            roots) list+=" $packages_roots" ;;
             wheel) list+=" $packages_wheel" ;;
             bench) list+=" $packages_bench" ;;
             lint) list+=" $packages_lint" ;;
             fuzz) list+=" $packages_fuzz" ;;
             kernels) list+=" $packages_kernels" ;;
-            *) fail "deps: unknown group $group; known: build, test, bench, lint, fuzz, kernels, wheel" ;;
+            *) fail "deps: unknown group $group; known: build, test, bench, lint, fuzz, kernels, wheel, package, roots" ;;
         esac
     done
     if [ $supported = 0 ]; then

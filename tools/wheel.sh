@@ -4,15 +4,17 @@
 # The program brings all that it needs, so any Linux of this architecture will do, with glibc or musl. One that was linked
 # against the C library here (CALLGATE_STATIC=OFF) needs the oldest whose symbols it uses: pip then refuses the wheel where
 # it could not run. Everything happens in copies, and nothing is fetched: setuptools and wheel are the distribution's.
+# Manual pages and completions lie beside the program of a build, and go with it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 binary=$(readlink -f "$1")
 python=${2:-/usr/bin/python3}
-place=build/wheel
+place=${CALLGATE_WHEELS:-build/wheel}
 rm -rf "$place" && mkdir -p "$place/source"
-cp -r python/callgate python/pyproject.toml python/setup.py "$place/source/"
+cp -r LICENSE python/callgate python/pyproject.toml python/setup.py "$place/source/"
 rm -rf "$place"/source/callgate/{__pycache__,_bin}
 mkdir "$place/source/callgate/_bin"
+[ ! -d "$(dirname "$binary")/share" ] || cp -r "$(dirname "$binary")/share" "$place/source/share"
 strip -o "$place/source/callgate/_bin/callgate" "$binary"
 chmod 755 "$place/source/callgate/_bin/callgate"
 machine=$(uname -m)

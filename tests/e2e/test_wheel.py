@@ -48,6 +48,9 @@ def test_what_is_in_it(wheel):
         names = {one.filename: one.external_attr >> 16 for one in archive.infolist()}
     assert names["callgate/_bin/callgate"] & 0o111 == 0o111 and "callgate/py.typed" in names
     assert not [one for one in names if "test" in one or "__pycache__" in one]
+    shared = {one.partition(".data/data/")[2] for one in names}
+    assert {"share/man/man1/callgate-run.1.gz", "share/zsh/site-functions/_callgate"} <= shared
+    assert [one for one in names if one.endswith("/LICENSE")]
 
 
 def bare_path(box: harness.Box) -> str:

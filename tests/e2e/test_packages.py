@@ -1,0 +1,177 @@
+"""The packages, each used as a newcomer does. Long runs do so on roots of other distributions (tools/roots.sh), without a network."""
+from __future__ import annotations
+
+import filecmp
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+import harness
+from toolchains import require
+
+TOP = Path(__file__).resolve().parents[2]
+ROOTS = 3 if harness.SOAK else 0
+SUITES = ("bookworm", "trixie", "noble")[:ROOTS]
+KEY = "/home/newcomer/.ssh/id_ed25519"
+JOB = f"callgate run -- sh -c 'echo working; cat {KEY}; echo status $?'"
+# The lines of docs/guide.md: the way it is installed from /packages, the program's directory, and the way it is removed.
+WAYS = {
+    "deb": ("apt-get install -y -qq /packages/callgate_*.deb", "/usr/bin", "apt-get purge -y -qq callgate"),
+    "wheel": ("python3 -m venv /opt/venv && /opt/venv/bin/pip install -q --no-index /packages/*.whl", "/opt/venv/bin",
+              "/opt/venv/bin/pip uninstall -q -y callgate"),
+    "tar": ("tar -xzf /packages/callgate-*.tar.gz -C /opt", "/opt/callgate-*/bin", "rm -r /opt/callgate-*"),
+}
+
+
+def made(place: Path) -> Path:
+    done = subprocess.run([TOP / "tools/package.sh"], capture_output=True, text=True, check=False, cwd=TOP,
+                          env={**os.environ, "CALLGATE_PACKAGES": str(place)})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return place
+
+
+@pytest.fixture(scope="module")
+def packages(stage):
+    if Path(os.environ["CALLGATE"]).resolve() != TOP / "build/callgate":
+        pytest.skip("packages are made of the release build only")
+    return made(stage.root / "packages")
+
+
+def test_the_same_build_makes_the_same_bytes(packages, stage):
+    again = made(stage.root / "packages-again")
+    names = sorted(one.name for one in packages.iterdir())
+    assert len(names) == 6 and names == sorted(one.name for one in again.iterdir())
+    assert filecmp.cmpfiles(packages, again, names, shallow=False) == (names, [], [])
+    shutil.rmtree(again)
+
+
+def test_checksums_and_bill_of_materials(packages):
+    subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"], cwd=packages, check=True)
+    (file,) = packages.glob("*.cdx.json")
+    bill = json.loads(file.read_text())
+    own = bill["metadata"]["component"]["hashes"][0]["content"]
+    assert own == hashlib.sha256(Path(os.environ["CALLGATE"]).read_bytes()).hexdigest()
+    known = {one["name"]: one["version"] for one in bill["components"]}
+    for name in ("libc6-dev", "libsodium-dev", "libc-ares-dev", "publicsuffix"):
+        shown = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", name], capture_output=True, text=True, check=True).stdout
+        assert known[name] == shown
+
+
+def test_lintian_finds_no_error(packages):
+    require("lintian")
+    said = subprocess.run(["lintian", "--fail-on", "none", *packages.glob("*.deb")], capture_output=True, text=True, check=False).stdout
+    assert not [one for one in said.splitlines() if one.startswith("E:")] and "mismatched-override" not in said, said
+
+
+def test_npx_runs_the_program_of_the_package(packages, box, measured):
+    """The control: without callgate the key is read."""
+    require("node", "npm")
+    key = box.file(box.home / ".ssh/id_ed25519", b"secret\n")
+    (source,) = packages.glob("callgate-*.tgz")
+    archive = box.file(box.root / source.name, source.read_bytes())
+    steps = f"npm install --silent --offline --no-audit --no-fund {archive} && ls node_modules/callgate/share/man/man1/callgate-run.1.gz && "
+    began = time.monotonic()
+    done = box.run(["/bin/sh", "-c", steps + f"cat {key}; npx --offline callgate run -- cat {key}"], supervised=False)
+    measured.append(f"npm, {box.user.kind}: installed, and the first command run, after {time.monotonic() - began:.1f} s")
+    assert done.text.splitlines() == ["node_modules/callgate/share/man/man1/callgate-run.1.gz", "secret"], done.describe()
+    assert done.code == 1 and "rule base.keys" in done.errors, done.describe()
+
+
+def test_the_deb_is_installed_and_removed_by_dpkg(packages, box, measured):
+    """dpkg has a database and a root of its own, so it changes nothing of the machine. The program runs from there."""
+    require("dpkg")
+    (source,) = packages.glob("*.deb")
+    archive = box.file(box.root / source.name, source.read_bytes())
+    key = box.file(box.home / ".ssh/id_ed25519", b"secret\n")
+    place = box.directory(box.root / "installed")
+    dpkg = ["dpkg", f"--root={place}", "--log=/dev/null", "--force-not-root", "--force-bad-path"]
+    box.file(place / "var/lib/dpkg/status")
+    for name in ("info", "updates", "triggers"):
+        box.directory(place / "var/lib/dpkg" / name)
+    began = time.monotonic()
+    done = box.run([*dpkg, "--install", str(archive)], supervised=False)
+    assert done.code == 0, done.describe()
+    done = box.run(["/bin/sh", "-c", f"cat {key}; exec {place}/usr/bin/callgate run -- cat {key}"], supervised=False)
+    measured.append(f"deb, {box.user.kind}: installed, and the first command run, after {time.monotonic() - began:.1f} s")
+    assert done.text == "secret\n" and done.code == 1 and "rule base.keys" in done.errors, done.describe()
+    assert (place / "usr/share/man/man1/callgate-run.1.gz").is_file() and (place / "usr/share/zsh/vendor-completions/_callgate").is_file()
+    done = box.run([*dpkg, "--purge", "callgate"], supervised=False)
+    assert done.code == 0, done.describe()
+    left = [one for one in place.rglob("*") if place / "var/lib/dpkg" not in one.parents and not one.is_dir()]
+    assert left == [] and not (place / "usr").exists()
+
+
+def test_installing_and_removing_leaves_what_was_there(packages, box):
+    """`./dev install` and `./dev uninstall` call tools/install.sh."""
+    place = box.directory(box.root / "prefix")
+    box.file(place / "bin/mine", b"mine")
+    before = sorted(str(one) for one in place.rglob("*"))
+    (source,) = packages.glob("*-linux-*.tar.gz")
+    archive = box.file(box.root / source.name, source.read_bytes())
+    script = box.file(box.root / "install.sh", (TOP / "tools/install.sh").read_bytes(), 0o755)
+    for _ in range(2):  # over itself, too
+        done = box.run([str(script), "install", str(archive), str(place)], supervised=False)
+        assert done.code == 0 and "is not in PATH" in done.text, done.describe()
+    said = box.run([str(place / "bin/callgate"), "--version"], supervised=False)
+    assert said.code == 0 and said.text.startswith("callgate "), said.describe()
+    for page in ("man/man1/callgate.1.gz", "man/man5/callgate-rules.5.gz", "bash-completion/completions/callgate",
+                 "zsh/site-functions/_callgate", "fish/vendor_completions.d/callgate.fish", "doc/callgate/LICENSE"):
+        assert (place / "share" / page).is_file()
+    assert box.run([str(script), "remove", str(place)], supervised=False).code == 0
+    assert sorted(str(one) for one in place.rglob("*")) == before
+    again = box.run([str(script), "remove", str(place)], supervised=False)
+    assert again.code == 1 and "nothing is installed" in again.errors, again.describe()
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def root(request, stage, packages):
+    """A root with the packages in it, and a user who has a key."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+    archive = Path(subprocess.run([TOP / "tools/roots.sh", "--where"], capture_output=True, text=True, check=True).stdout.strip())
+    archive /= f"{request.param}.tar"
+    if not archive.exists():
+        pytest.skip(f"there is no root: tools/roots.sh {request.param}")
+    place = stage.root / "roots" / request.param
+    place.mkdir(parents=True)
+    subprocess.run(["tar", "-xpf", archive, "-C", place], check=True)
+    shutil.copytree(packages, place / "packages")
+    in_root(place, f"useradd -m -s /bin/sh newcomer; mkdir /home/newcomer/.ssh /home/newcomer/project; echo secret > {KEY}; "
+            f"chown -R newcomer: /home/newcomer; chmod 600 {KEY}")
+    yield place, request.param
+    shutil.rmtree(place)
+
+
+def in_root(place: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """Runs a script as root there, in namespaces of its own, with no network but loopback."""
+    enter = ('mount --rbind /dev "$0/dev" && mount -t proc proc "$0/proc" && exec chroot "$0" /usr/bin/env -i '
+             'PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 HOME=/root DEBIAN_FRONTEND=noninteractive /bin/sh -ec "$1"')
+    done = subprocess.run(["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "/bin/sh", "-ec", enter, place, script],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=harness.DEADLINE)
+    assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
+    return done
+
+
+@pytest.mark.skipif(not ROOTS, reason="roots are fetched from a network: a long run")
+@pytest.mark.parametrize("kind", WAYS)
+def test_a_newcomer_installs_and_runs(root, kind, measured):
+    place, suite = root
+    install, programs, remove = WAYS[kind]
+    listed = "find / -xdev -iname '*callgate*' -not -path '/packages/*' -not -path '/proc/*' -not -path '/dev/*'"
+    began = time.monotonic()
+    in_root(place, install)
+    as_user = "cd /home/newcomer/project && setpriv --reuid newcomer --regid newcomer --init-groups env HOME=/home/newcomer "
+    done = in_root(place, f"{as_user} PATH=$(echo {programs}):$PATH {JOB}")
+    measured.append(f"{suite}, {kind}: installed, and the first command run, after {time.monotonic() - began:.1f} s")
+    assert done.stdout == "working\nstatus 1\n" and "rule base.keys" in done.stderr, done.stdout + done.stderr
+    assert in_root(place, f"{as_user} cat {KEY}").stdout == "secret\n"  # the control
+    pages = in_root(place, f"{listed} -name '*.gz'").stdout
+    assert "man1/callgate-run.1.gz" in pages and "man5/callgate-rules.5.gz" in pages, pages
+    in_root(place, f"{remove}; rm -r /home/newcomer/.local")
+    assert in_root(place, listed).stdout == ""
