@@ -115,6 +115,7 @@ def test_runs_grants_logs_and_proposed_rules_are_completed_by_name(shell):
     (name,) = [one["callgate"]["run"] for one in harness.read_log(run.log)[:1]]
     box.file(box.home / f".config/callgate/pending/{name}-7", b'{"id": "p", "allow": "read", "path": "/srv/x"}')
     box.file(box.state / "callgate/20261124T000000-k3f9ab.jsonl")
+    harness.until(lambda: name in box.run([str(box.callgate), "ps"], supervised=False).text, "the run is listed")
     session = start()
     assert session.words(f"callgate stop {name[:5]}") == ["stop", name]
     assert session.words(f"callgate approve --run {name[:5]}") == ["approve", "--run", name]

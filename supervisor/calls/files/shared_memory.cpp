@@ -90,7 +90,7 @@ SharedMemory::Standing SharedMemory::standing(std::string_view path, const audit
 std::optional<rules::Verdict> SharedMemory::refuses(const Subject& subject) {
     const auto* const object = std::get_if<rules::FileObject>(&subject.object);
     const OperationSet wanted = subject.operations & decided;
-    if (object == nullptr || wanted.empty() || !check_enabled("shared-memory")) return std::nullopt;
+    if (object == nullptr || wanted.empty() || !check_enabled("objects-of-others")) return std::nullopt;
     const audit::FileIdentity* const identity = subject.identity ? &*subject.identity : nullptr;
     Operation operation = *wanted.begin();
     // The identity is that of the file that gets another name.
