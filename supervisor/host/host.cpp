@@ -422,7 +422,7 @@ std::vector<rules::Rule> name_service_rules(const std::vector<std::string>& repl
         if (auto glob = rules::Glob::compile(pattern, rules::GlobKind::path))
             rule.when.unix_socket.push_back(std::move(*glob));
     }
-    if (check_enabled("names-rule")) all.push_back(std::move(rule));
+    if (check_enabled(rule.id)) all.push_back(std::move(rule));
     if (replaced.empty()) return all;
     rules::Rule files = built_in_rule(std::string(name_files_rule), rules::Operation::read,
                                       "handed over in a form that asks callgate");

@@ -239,7 +239,7 @@ CHECKS = (
     *(Mutant(off, (), user="root", test=f"test_names.py::{test}") for off, test in (
         ("denied-look-up", "test_a_denied_name_does_not_leave"),
         ("own-name-server", "test_a_rule_for_every_port_opens_no_name_server"),
-        ("names-rule", "test_the_machines_own_services_are_not_asked"),
+        ("callgate-names", "test_the_machines_own_services_are_not_asked"),
         ("rebinding", "test_an_allowed_name_opens_no_address_of_this_machine_or_its_network"),
         ("denied-alias", "test_an_alias_to_a_denied_name_is_denied"),
         ("known-peer", "test_an_outside_process_gets_no_answer"),
