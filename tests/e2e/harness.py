@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import errno
 import json
 import os
 import pwd
@@ -196,15 +197,24 @@ def as_user(user: User, action: Callable[[], None]) -> None:
 
 
 def remove_tree(top: Path) -> None:
-    """Also what its owner may not search: who is not root must open it up first. A run that was just ended may still remove
-    its own."""
+    """Also what its owner may not search: who is not root must open it up first. A run that was just ended may still make
+    and remove its own."""
     def failed(_function, _path, why) -> None:
         if not isinstance(why[1], FileNotFoundError):
             raise why[1]
 
     if os.geteuid() != 0:
         subprocess.run(["chmod", "-R", "u+rwX", str(top)], capture_output=True, check=False)
-    shutil.rmtree(top, onerror=failed)
+
+    def removed() -> bool:
+        try:
+            shutil.rmtree(top, onerror=failed)
+        except OSError as filled:
+            if filled.errno != errno.ENOTEMPTY:
+                raise
+        return not top.exists()
+
+    until(removed, f"{top} is removed")
 
 
 class Stage:
