@@ -115,7 +115,9 @@ std::string_view when(When condition) {
         case When::metadata_limited:
             return "if a rule or the default limits `metadata`";
         case When::signals_not_held:
-            return "before Landlock ABI 6";
+            return "before Landlock ABI 6, or if rules tell an agent from its tools";
+        case When::parties:
+            return "if rules tell an agent from its tools";
     }
     return "";
 }

@@ -1,4 +1,4 @@
-// Conditions: path, host, address, port, protocol, unix, program, argv.
+// Conditions: path, host, address, port, protocol, unix, program, party, argv.
 #include <array>
 #include <charconv>
 
@@ -33,6 +33,15 @@ void parse_path(const ParseState& state, const JsonValue& value, Conditions& int
 
 void parse_program(const ParseState& state, const JsonValue& value, Conditions& into) {
     parse_patterns(state, value, false, path_words, into.program);
+}
+
+void parse_party(const ParseState& state, const JsonValue& value, Conditions& into) {
+    constexpr std::array<std::string_view, 2> words{"agent", "tools"};
+    const std::optional<std::string_view> text = want_text(state, value, "\"agent\" or \"tools\"");
+    if (!text) return;
+    for (const Party one : {Party::agent, Party::tools})
+        if (name(one) == *text) into.party = one;
+    if (!into.party) state.error(value, unknown_word("party", *text, words));
 }
 
 void parse_unix(const ParseState& state, const JsonValue& value, Conditions& into) {
@@ -117,7 +126,7 @@ void parse_argv(const ParseState& state, const JsonValue& value, Conditions& int
     }
 }
 
-constexpr std::array<ConditionKind, 8> kinds{{
+constexpr std::array<ConditionKind, 9> kinds{{
     {"path", file_operations, "file operations", parse_path},
     {"host", network_operations, "connect and bind", parse_hosts},
     {"address", network_operations, "connect and bind", parse_addresses},
@@ -125,6 +134,7 @@ constexpr std::array<ConditionKind, 8> kinds{{
     {"protocol", network_operations, "connect and bind", parse_protocols},
     {"unix", network_operations, "connect and bind", parse_unix},
     {"program", file_operations | network_operations, "everything", parse_program},
+    {"party", file_operations | network_operations, "everything", parse_party},
     {"argv", OperationSet{Operation::execute}, "execute", parse_argv},
 }};
 

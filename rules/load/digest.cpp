@@ -21,6 +21,7 @@ void put(std::string& into, const Conditions& conditions) {
         put(into, stated ? "1" : "0");
     for (const Glob& glob : conditions.unix_socket) put(into, "unix " + glob.text());
     for (const Glob& glob : conditions.program) put(into, "program " + glob.text());
+    if (conditions.party) put(into, "party " + std::string(name(*conditions.party)));
     if (!conditions.argv) return;
     put(into, "argv");
     for (const Glob& glob : *conditions.argv) put(into, glob.text());

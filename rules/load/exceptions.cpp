@@ -42,8 +42,8 @@ bool take(std::vector<T>& from, std::vector<T>& into) {
 /// Joins a second exception into the first. All conditions of one exception must hold, so both must consist
 /// of the same single condition. The second then becomes one more element of its list.
 bool join(Conditions added, Conditions& into) {
-    const bool plain =
-        into.program.empty() && !into.argv && into.port == added.port && into.protocol == added.protocol;
+    const bool plain = into.program.empty() && !into.argv && !into.party && into.port == added.port &&
+                       into.protocol == added.protocol;
     return plain && take(added.path, into.path) && take(added.unix_socket, into.unix_socket) &&
            take(added.address, into.address) && take(added.host, into.host);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/test_switch.hpp"
 #include "rules/load/digest.hpp"
 #include "rules/load/examples.hpp"
 #include "rules/load/exceptions.hpp"
@@ -38,6 +39,7 @@ private:
     void take_settings(const RuleFile& file, bool user_rules);
     void merge_rules();
     void check_ids();
+    [[nodiscard]] Rule closed_to_tools();
     void add_stated(const RuleFile& file, const ParsedException& exception);
     [[nodiscard]] std::optional<std::vector<Glob>> expanded_then(const Glob& glob, bool follow) const;
     [[nodiscard]] std::vector<Glob> expand_now(const Glob& glob, bool follow, std::vector<std::string>& kept,
@@ -177,8 +179,10 @@ void Loading::merge_rules() {
     }
     rules_.insert(rules_.end(), sources_.option_rules.begin(), sources_.option_rules.end());
     expands.resize(rules_.size(), Expand::no);
-    for (const auto& file : files_.all())
+    for (const auto& file : files_.all()) {
         for (const ParsedException& one : file->parsed.exceptions) add_stated(*file, one);
+        result_.agent.insert(result_.agent.end(), file->parsed.agent.begin(), file->parsed.agent.end());
+    }
     for (const auto& [id, pattern] : sources_.exceptions) {
         if (const Expected<void> added = add_exception(rules_, id, pattern, patterns_); !added)
             error({}, "--except " + id + '=' + pattern + ": " + added.error().text);
@@ -193,6 +197,22 @@ void Loading::merge_rules() {
     rules_.resize(kept);
 }
 
+/// The kernel lets one process of a Landlock domain read and write another's memory through these.
+Rule Loading::closed_to_tools() {
+    Rule rule;
+    rule.id = "callgate-parties";
+    rule.action = Action::deny;
+    rule.operations = write_operations | OperationSet{Operation::read};
+    for (const std::string_view pattern : {"/proc/*/{mem,environ}", "/proc/*/task/*/{mem,environ}"})
+        if (const Expected<void> made = patterns_.make(pattern, false, rule.when.path); !made)
+            error({}, made.error().text);
+    rule.when.party = Party::tools;
+    rule.reason = "a tool could act in the agent's place";
+    rule.built_in = true;
+    rule.source.file = "built-in";
+    return rule;
+}
+
 void Loading::compile() {
     const Action fallback = sources_.fallback.value_or(fallback_.value_or(Action::deny));
     if (sources_.name_services && decides_look_ups(rules_, fallback)) {
@@ -200,6 +220,11 @@ void Loading::compile() {
         rules_.insert(rules_.begin(), std::make_move_iterator(more.begin()),
                       std::make_move_iterator(more.end()));
     }
+    const auto by_party = [](const Rule& rule) {
+        return rule.when.party || (rule.except && rule.except->party);
+    };
+    if (std::ranges::any_of(rules_, by_party) && check_enabled("closed-to-tools"))
+        rules_.insert(rules_.begin(), closed_to_tools());
     result_.rules = std::make_shared<const RuleSet>(std::move(rules_), fallback);
 }
 

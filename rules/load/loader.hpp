@@ -92,6 +92,7 @@ struct LoadedRules {
     std::string sha256;              // of all merged sources, canonical, hex
     std::vector<std::string> files;  // rule files that were read; the run may not write them (invariant 9)
     bool stated_profile = false;
+    std::vector<Glob> agent;  // the command is the agent where its program is one of these
     [[nodiscard]] bool ok() const;
 };
 

@@ -7,14 +7,14 @@
 namespace callgate::rules {
 namespace {
 
-constexpr std::array<std::string_view, 11> file_keys{"$schema", "version",     "description", "extends",
+constexpr std::array<std::string_view, 12> file_keys{"$schema", "version",     "description", "extends",
                                                      "default", "sni",         "rules",       "exceptions",
-                                                     "limits",  "environment", "examples"};
-constexpr std::array<std::string_view, 19> rule_keys{
+                                                     "limits",  "environment", "examples",    "agent"};
+constexpr std::array<std::string_view, 20> rule_keys{
     "id",   "allow",   "ask",  "deny",   "kill",   "path",   "host",  "address",  "port", "protocol",
-    "unix", "program", "argv", "expand", "except", "reason", "errno", "filtered", "tls"};
-constexpr std::array<std::string_view, 8> condition_keys{"path",     "host", "address", "port",
-                                                         "protocol", "unix", "program", "argv"};
+    "unix", "program", "argv", "expand", "except", "reason", "errno", "filtered", "tls",  "party"};
+constexpr std::array<std::string_view, 9> condition_keys{"path", "host",    "address", "port", "protocol",
+                                                         "unix", "program", "party",   "argv"};
 constexpr std::array<std::string_view, 8> limit_keys{"memory", "processes",  "cpu",  "wall",
                                                      "idle",   "open_files", "disk", "file_size"};
 constexpr std::array<std::string_view, 2> environment_keys{"pass", "set"};

@@ -197,6 +197,16 @@ void parse_exceptions(const ParseState& state, const JsonValue& value, ParsedFil
         });
 }
 
+void parse_agent(const ParseState& state, const JsonValue& value, ParsedFile& file) {
+    constexpr std::string_view what = "a pattern of programs, or a list of them";
+    for_each_value(state, value, what, [&](const JsonValue& one) {
+        const std::optional<std::string_view> text = want_text(state, one, what);
+        if (!text) return;
+        if (const Expected<void> made = state.patterns.make(*text, false, file.agent); !made)
+            state.error(one, "pattern " + in_quotes(*text) + ": " + made.error().text);
+    });
+}
+
 void parse_examples(const ParseState& state, const JsonValue& value, ParsedFile& file) {
     if (!want_object(state, value, "an object such as {\"allow\": [...], \"deny\": [...]}")) return;
     constexpr std::string_view what = "a line such as \"read ~/notes.txt\" or a list of them";
@@ -229,6 +239,7 @@ void parse_top(const ParseState& state, const JsonMember& member, ParsedFile& fi
     if (member.key == "default") return parse_default(state, value, file);
     if (member.key == "sni") return parse_sni(state, value, file);
     if (member.key == "exceptions") return parse_exceptions(state, value, file);
+    if (member.key == "agent") return parse_agent(state, value, file);
     if (member.key == "limits") return parse_limits(state, value, file.limits);
     if (member.key == "environment") return parse_environment(state, value, file.environment);
     if (member.key == "examples") return parse_examples(state, value, file);

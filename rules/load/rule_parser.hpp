@@ -53,6 +53,7 @@ struct ParsedFile {
     std::vector<ParsedExtend> extends;
     std::vector<ParsedRule> rules;
     std::vector<ParsedException> exceptions;
+    std::vector<Glob> agent;  // programs that are the agent where the command is one of them
     Limits limits;
     Environment environment;
     std::vector<ParsedExample> examples;

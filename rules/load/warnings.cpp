@@ -79,7 +79,8 @@ const Rule* Warnings::overruling(const Rule& rule, const Glob& glob, Operation o
     const auto all = rules_.rules();
     const auto found = std::find_if(all.begin(), all.end(), [&](const Rule& other) {
         return other.action > rule.action && other.operations.contains(operation) && !other.when.argv &&
-               !other.filtered && covers_list(other.when.program, rule.when.program, covers_glob) &&
+               !other.filtered && (!other.when.party || other.when.party == rule.when.party) &&
+               covers_list(other.when.program, rule.when.program, covers_glob) &&
                (other.when.path.empty() || covers_list(other.when.path, {glob}, covers_glob)) &&
                (!other.except ||
                 std::none_of(glob.branches().begin(), glob.branches().end(),
@@ -416,7 +417,8 @@ bool covers_rule(const Rule& wide, const Rule& narrow) {
     const auto ports = [](const PortRange& left, const PortRange& right) {
         return left.first <= right.first && right.last <= left.last;
     };
-    return !wide.except && !one.argv && wide.operations.contains_all(narrow.operations) &&
+    return !wide.except && !one.argv && (!one.party || one.party == other.party) &&
+           wide.operations.contains_all(narrow.operations) &&
            covers_list(one.path, other.path, covers_glob) &&
            covers_list(one.unix_socket, other.unix_socket, covers_glob) &&
            covers_list(one.program, other.program, covers_glob) &&

@@ -25,6 +25,8 @@ std::optional<Obstacle> obstacle(const Rule& rule, const Request& request, Opera
     };
     if (!rule.when.program.empty() && holds_without([](Conditions& when) { when.program.clear(); }))
         return Obstacle::program;
+    if (rule.when.party && holds_without([](Conditions& when) { when.party.reset(); }))
+        return Obstacle::party;
     if (rule.when.argv && holds_without([](Conditions& when) { when.argv.reset(); }))
         return Obstacle::arguments;
     if (rule.when.protocol.stated() && holds_without([](Conditions& when) {

@@ -16,6 +16,7 @@ enum class Obstacle : std::uint8_t {
     program,    // the program is different
     arguments,  // the arguments are different or unknown
     protocol,   // the protocol is not one of the rule's
+    party,      // it is for the other party
 };
 
 struct NearMiss {

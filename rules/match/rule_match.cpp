@@ -101,6 +101,7 @@ bool arguments_match(std::span<const Glob> patterns, std::span<const std::string
 
 bool other_conditions_hold(const Conditions& conditions, const Request& request, Operation operation) {
     if (!conditions.program.empty() && !any_matches(conditions.program, request.program)) return false;
+    if (conditions.party && *conditions.party != request.party && check_enabled("party")) return false;
     if (!conditions.argv) return true;
     return operation == Operation::execute && arguments_match(*conditions.argv, request.arguments);
 }

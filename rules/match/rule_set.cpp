@@ -92,7 +92,8 @@ Index::Index(std::span<const Rule> rules) {
 
 void Index::add(std::uint32_t number, const Rule& rule) {
     const Conditions& when = rule.when;
-    digests.push_back({rule.operations, rule.action, when.program.empty() && !when.argv && !rule.except});
+    digests.push_back(
+        {rule.operations, rule.action, when.program.empty() && !when.argv && !when.party && !rule.except});
     if (rule.operations.intersects(network_operations)) add_network(number, rule);
     const bool network = !when.host.empty() || !when.address.empty() || !when.port.empty();
     if (!rule.operations.intersects(file_operations) || network) return;
@@ -121,7 +122,7 @@ bool decides_look_ups(std::span<const Rule> rules, Action fallback) {
 struct RuleSet::Contents {
     std::vector<Rule> rules;
     Action fallback = Action::deny;
-    bool needs_program = false, needs_arguments = false;
+    bool needs_program = false, needs_arguments = false, needs_party = false;
     bool opens_udp = false, opens_unix_datagram = false, look_ups = false;
     MadeOnce<Index> index;
 
@@ -146,6 +147,7 @@ void RuleSet::Contents::note(const Rule& rule) {
     const Conditions& when = rule.when;
     needs_program = needs_program || !when.program.empty() || (rule.except && !rule.except->program.empty());
     needs_arguments = needs_arguments || when.argv || (rule.except && rule.except->argv);
+    needs_party = needs_party || when.party || (rule.except && rule.except->party);
     const bool opens = (rule.action == Action::allow || rule.action == Action::ask) &&
                        rule.operations.intersects(network_operations);
     opens_udp = opens_udp || opens_udp_sockets(rule);
@@ -299,6 +301,7 @@ bool RuleSet::may_ask() const {
 }
 bool RuleSet::needs_program() const { return contents_->needs_program; }
 bool RuleSet::needs_arguments() const { return contents_->needs_arguments; }
+bool RuleSet::needs_party() const { return contents_->needs_party; }
 bool RuleSet::decides_look_ups() const { return contents_->look_ups; }
 bool RuleSet::opens_udp() const { return contents_->opens_udp; }
 bool RuleSet::opens_unix_datagram() const { return contents_->opens_unix_datagram; }

@@ -45,6 +45,8 @@ public:
     [[nodiscard]] bool needs_program() const;
     /// Whether some rule has an `argv` condition, so that requests to execute must name their arguments.
     [[nodiscard]] bool needs_arguments() const;
+    /// Whether some rule has a `party` condition: agent and tools are then kept apart.
+    [[nodiscard]] bool needs_party() const;
     /// See below.
     [[nodiscard]] bool decides_look_ups() const;
     /// Whether an allow or ask rule names protocol "udp" (internet) or "datagram" (unix): only then can such

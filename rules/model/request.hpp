@@ -59,6 +59,17 @@ struct UnixObject {
 
 using Object = std::variant<FileObject, Endpoint, UnixObject, HostName>;
 
+/// The parties of a run: the agent itself, and everything else that runs, its tools
+/// (supervisor/decide/parties.hpp).
+enum class Party : std::uint8_t { tools, agent };
+[[nodiscard]] constexpr std::string_view name(Party party) {
+    return party == Party::agent ? "agent" : "tools";
+}
+
+[[nodiscard]] constexpr Party other_of(Party party) {
+    return party == Party::agent ? Party::tools : Party::agent;
+}
+
 struct Request {
     OperationSet operations;
     Object object;
@@ -66,6 +77,7 @@ struct Request {
     std::string_view program;
     /// Arguments of an execute; empty otherwise.
     std::span<const std::string> arguments;
+    Party party = Party::tools;
 };
 
 }  // namespace callgate::rules

@@ -60,6 +60,7 @@ struct Conditions {
     std::vector<Glob> program;
     /// Element by element; "**" alone matches any number of elements.
     std::optional<std::vector<Glob>> argv;
+    std::optional<Party> party;
 };
 
 struct Rule {

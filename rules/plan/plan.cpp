@@ -191,7 +191,9 @@ void plan_contests(Plan& plan, const RuleSet& rules, const PathPlan& paths, cons
 
 }  // namespace
 
-bool names_asker(const Conditions& conditions) { return !conditions.program.empty() || conditions.argv; }
+bool names_asker(const Conditions& conditions) {
+    return !conditions.program.empty() || conditions.argv || conditions.party;
+}
 
 bool names_endpoints(const Conditions& conditions) {
     return !conditions.host.empty() || !conditions.address.empty() || !conditions.port.empty();
@@ -265,6 +267,7 @@ Plan make_plan(const RuleSet& rules, const PlanInput& input) {
     plan.udp = rules.opens_udp();
     plan.unix_datagram = rules.opens_unix_datagram();
     plan.look_ups = rules.decides_look_ups();
+    plan.parties = rules.needs_party();
     hold_what_abi_holds(plan);
     const bool losses = input.reasons || input.record == RecordMode::minimal;  // only then read
     PathPlan paths =

@@ -131,6 +131,9 @@ struct Plan {
     /// The run makes no set-user-id or set-group-id bit but on directories. Calls whose mode holds one are
     /// notified under every plan, and openat2 always. A run without --keep-capabilities has it.
     bool set_ids_left_out = false;
+    /// The rules tell the agent from its tools. Both are in one Landlock domain, so the filter closes what
+    /// would reach from one process into another, and signals are decided.
+    bool parties = false;
 
     [[nodiscard]] const Contest* contest(Operation operation) const;
 };

@@ -301,11 +301,12 @@ bool RenameCheck::may_carry_in(std::string_view old_path, std::string_view new_p
 }
 
 Verdict RenameCheck::evaluate_entry(std::string_view new_path_of_entry, bool directory,
-                                    std::string_view program) const {
+                                    std::string_view program, Party party) const {
     return rules_->set.evaluate({.operations = directory ? OperationSet(Operation::create) : carrying_in,
                                  .object = FileObject{new_path_of_entry},
                                  .program = program,
-                                 .arguments = {}});
+                                 .arguments = {},
+                                 .party = party});
 }
 
 }  // namespace callgate::rules

@@ -74,7 +74,7 @@ public:
 
     /// The verdict on one entry of a moved directory, under its new name.
     [[nodiscard]] Verdict evaluate_entry(std::string_view new_path_of_entry, bool directory,
-                                         std::string_view program) const;
+                                         std::string_view program, Party party = Party::tools) const;
 
 private:
     struct Rules;

@@ -25,6 +25,7 @@ Subject subject_of(const RecordedRequest& record) {
     subject.operations = record.first;
     subject.object = AskedObject(audit::object_of(record));
     subject.program = record.program;
+    subject.party = record.party;
     subject.arguments = record.arguments;
     if (record.has_second && !record.call.starts_with("exec")) {
         subject.second_operations = record.second;

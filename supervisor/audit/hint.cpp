@@ -115,7 +115,8 @@ struct Obstacles {
 Obstacles obstacles(const Decision& decision, const rules::RuleSet& rules, const rules::Object& object) {
     Obstacles found;
     const OperationSet operations = all_operations(decision);
-    const rules::Request request{operations, object, decision.caller.executable, decision.input.arguments};
+    const rules::Request request{operations, object, decision.caller.executable, decision.input.arguments,
+                                 decision.caller.party.value_or(rules::Party::tools)};
     for (const rules::Operation operation : operations) {
         bool allowed = rules.fallback() == Action::allow;
         for (const rules::Rule* rule : rules.matching(request, operation)) {

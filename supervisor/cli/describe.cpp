@@ -55,6 +55,7 @@ std::string subject(const rules::Conditions& when) {
         join(text, "argv " + words);
     }
     for (const rules::Glob& glob : when.program) join(text, "by " + glob.text());
+    if (when.party) join(text, "party " + std::string(rules::name(*when.party)));
     return text;
 }
 

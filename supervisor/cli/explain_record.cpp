@@ -73,6 +73,7 @@ void fill(Question& question, const audit::RecordedRequest& request, bool second
     question.program = request.program;
     question.arguments = request.arguments;
     question.arguments_known = request.arguments_known;
+    question.party = request.party.value_or(rules::Party::tools);
     question.operations = second ? request.second : request.first;
     question.name = second ? request.second_object : request.object;
     question.shown = question.name;

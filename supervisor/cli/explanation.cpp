@@ -87,8 +87,8 @@ void find_look_up(Answer& answer, const Question& question, const CompiledRules&
         answer.look_up = "answered from this machine's own names; nothing leaves it";
         return;
     }
-    const rules::Verdict verdict =
-        compiled.loaded.rules->evaluate({Operation::connect, rules::HostName{name}, question.program, {}});
+    const rules::Verdict verdict = compiled.loaded.rules->evaluate(
+        {Operation::connect, rules::HostName{name}, question.program, {}, question.party});
     const std::string by = verdict.rule == nullptr ? "by default" : "by " + describe(*verdict.rule);
     if (verdict.action >= Action::deny) {
         answer.look_up = "denied " + by + ": the name does not exist for the program";
@@ -189,6 +189,11 @@ Answer answer_question(const Question& question, const CompiledRules& compiled) 
     const rules::RuleSet& rules = *compiled.loaded.rules;
     Answer answer;
     answer.verdict = rules.evaluate(question.request());
+    if (rules.needs_party()) {
+        rules::Request other = question.request();
+        other.party = other_of(question.party);
+        answer.other_party = rules.evaluate(other);
+    }
     close_datagrams(answer, question, rules);
     find_tier(answer, question, compiled.plan);
     find_look_up(answer, question, compiled);

@@ -25,9 +25,14 @@ struct Question {
     std::vector<std::string> arguments;
     bool arguments_known = false;
     rules::Object object;
+    rules::Party party = rules::Party::tools;
 
     [[nodiscard]] rules::Request request() const {
-        return {.operations = operations, .object = object, .program = program, .arguments = arguments};
+        return {.operations = operations,
+                .object = object,
+                .program = program,
+                .arguments = arguments,
+                .party = party};
     }
 };
 
@@ -39,6 +44,7 @@ struct Loser {
 
 struct Answer {
     rules::Verdict verdict;
+    std::optional<rules::Verdict> other_party;  // where the rules know parties: that of the other one
     bool kernel = false;
     std::string tier;     // why it is decided there
     std::string look_up;  // what happens when the object's name is looked up; "" if it has none

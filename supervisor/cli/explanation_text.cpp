@@ -12,7 +12,7 @@ namespace callgate::cli {
 namespace {
 
 std::string_view word(rules::Obstacle obstacle) {
-    constexpr std::string_view words[] = {"exception", "program", "arguments", "protocol"};
+    constexpr std::string_view words[] = {"exception", "program", "arguments", "protocol", "party"};
     return words[static_cast<std::size_t>(obstacle)];
 }
 
@@ -26,6 +26,8 @@ std::string_view why(rules::Obstacle obstacle, bool arguments_known) {
             return arguments_known ? "it is for other arguments" : "it decides too, where its argv matches";
         case rules::Obstacle::protocol:
             return "it is for another protocol";
+        case rules::Obstacle::party:
+            return "it is for the other party";
     }
     return {};
 }
@@ -52,6 +54,13 @@ std::string as_text(const Question& question, const Answer& answer) {
         line("by", "the strictest of these, " + std::string(rules::name(verdict.operation)));
     line("rule", verdict.rule == nullptr ? "default: no rule decides it" : describe(*verdict.rule));
     line("tier", std::string(answer.kernel ? "kernel: " : "contested: ") + answer.tier);
+    if (answer.other_party) {
+        const rules::Verdict& other = *answer.other_party;
+        line("party", "this is for the " + std::string(rules::name(question.party)) + "; for the " +
+                          std::string(rules::name(rules::other_of(question.party))) + ": " +
+                          std::string(rules::name(other.action)) + " by " +
+                          (other.rule == nullptr ? "default" : describe(*other.rule)));
+    }
     for (const Loser& one : answer.lost) line("lost", describe(*one.rule) + " -- " + one.why);
     for (const rules::NearMiss& one : answer.near)
         line("near", describe(*one.rule) + " -- " + std::string(why(one.obstacle, question.arguments_known)));
@@ -73,6 +82,12 @@ std::string as_json(const Question& question, const Answer& answer) {
             .member("object", question.shown)
             .member("program", question.program);
         add_rule(answer.verdict.rule);
+        if (answer.other_party) {
+            json.member("party", rules::name(question.party));
+            json.key("other_party").begin_object().member("verdict", rules::name(answer.other_party->action));
+            add_rule(answer.other_party->rule);
+            json.end_object();
+        }
         json.member("tier", answer.kernel ? "kernel" : "contested").member("why", answer.tier);
         json.text_or_null("look_up", answer.look_up);
         json.list("lost", answer.lost, [&](const Loser& one) {

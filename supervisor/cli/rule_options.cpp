@@ -245,10 +245,15 @@ rules::RecordMode read_record_mode(const Arguments& arguments) {
                   suggestion(word, words));
 }
 
-RuleChoice read_rule_options(const Arguments& arguments, const rules::LoadContext& context) {
+bool names_rules(const Arguments& arguments) {
+    return arguments.has("profile") || arguments.has("rules") || arguments.has("rules-json");
+}
+
+RuleChoice read_rule_options(const Arguments& arguments, const rules::LoadContext& context,
+                             const std::string& otherwise) {
     RuleChoice choice;
     std::vector<std::string> profiles = arguments.values("profile");
-    if (profiles.empty() && !arguments.has("rules") && !arguments.has("rules-json")) profiles = {"agent"};
+    if (!names_rules(arguments)) profiles = {otherwise};
     if (arguments.has("shared-cache")) profiles.emplace_back("shared-cache");
     for (const std::string& name : profiles) add_profile(choice, name, context);
     for (const std::string& file : arguments.values("rules")) add_file(choice, arguments, file);
@@ -276,7 +281,7 @@ CompiledRules compile_rules(const Arguments& arguments, const Places& places,
                             const rules::LoadContext& context, const CompileOptions& options) {
     const rules::RecordMode record = read_record_mode(arguments);
     CompiledRules compiled;
-    compiled.choice = read_rule_options(arguments, context);
+    compiled.choice = read_rule_options(arguments, context, options.profile);
     compiled.choice.sources.profile_text = [&context](const std::string& name) {
         return profile_on_this_host(name, context);
     };

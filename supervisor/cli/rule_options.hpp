@@ -26,7 +26,12 @@ struct RuleChoice {
 };
 
 /// Throws Failure: an unknown profile (with the nearest), an unreadable rule file, a bad address or port.
-[[nodiscard]] RuleChoice read_rule_options(const Arguments& arguments, const rules::LoadContext& context);
+/// `otherwise` is the profile where no option names rules.
+[[nodiscard]] RuleChoice read_rule_options(const Arguments& arguments, const rules::LoadContext& context,
+                                           const std::string& otherwise = "agent");
+
+/// Whether options name rules.
+[[nodiscard]] bool names_rules(const Arguments& arguments);
 
 /// Adds the rules of -r, -w, -x, -d, -c and --bind.
 void add_option_rules(RuleChoice& choice, const Arguments& arguments, const rules::LoadContext& context);
@@ -64,6 +69,7 @@ struct CompileOptions {
     bool reasons = true;                 // PlanInput::reasons
     bool built_in = true;                // add callgate's own rules
     std::string terminal{};              // the person's, which the run may not open; "": none
+    std::string profile = "agent";       // where no option names rules
 };
 
 /// Loads the rules, adds the built-in ones and makes the plan. Prints the errors of rule files, then throws

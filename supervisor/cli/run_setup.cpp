@@ -9,8 +9,10 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/test_switch.hpp"
+#include "rules/load/shipped.hpp"
 #include "rules/plan/plan_audit.hpp"
 #include "supervisor/approval/terminal/person_terminal.hpp"
 #include "supervisor/approval/terminal/terminal.hpp"
@@ -94,11 +96,11 @@ bool could_allow_network(const rules::RuleSet& rules) {
 /// Compares the needs of these rules with the seccomp profile around us. Rules that could run nothing at all
 /// are an error. Otherwise one line says which calls will be denied, and what would help.
 void check_container(const Container& container, const Request& request, Compiled& compiled) {
-    if (!container.ptrace && compiled.plan.notify_only_execute)
+    if (!container.ptrace && (compiled.plan.notify_only_execute || compiled.rules->needs_party()))
         throw Failure(
             "the seccomp profile of this container refuses ptrace, and with these rules every execution must "
-            "be held by it (something may be executed where reading or executing is decided one by one: see "
-            "callgate plan); " +
+            "be held by it (something may be executed where reading or executing is decided one by one, or "
+            "the rules tell an agent from its tools: see callgate plan); " +
             std::string(add_ptrace) + ", or give rules without that");
     if (container.descriptors || !compiled.plan.notified.intersects(rules::network_operations) ||
         (request.mode == Mode::enforce && !could_allow_network(*compiled.rules)))
@@ -204,16 +206,74 @@ void settle_links(const RequestedRun& requested, LinkedPaths linked, Compiled& c
     linked.require_no_links_of_runs(roots, requested.places);
 }
 
+/// The resolved file that would run; "" if there is none.
+std::string program_of(const std::vector<std::string>& candidates, const std::string& directory) {
+    const auto exists = [](const std::string& path) { return ::access(path.c_str(), X_OK) == 0; };
+    const auto found = std::ranges::find_if(candidates, exists);
+    if (found == candidates.end()) return "";
+    return canonical(found->starts_with('/') ? *found : directory + '/' + *found);
+}
+
+bool is_agent(const std::vector<rules::Glob>& agents, const std::string& program) {
+    return std::ranges::any_of(agents, [&](const rules::Glob& glob) { return glob.matches(program); });
+}
+
+/// The name of a shipped profile for an agent that is called like this; "" if there is none.
+std::string profile_of_agent(const std::string& command) {
+    const std::string name = command.substr(command.rfind('/') + 1);
+    const rules::ShippedProfile* const profile = rules::find_shipped_profile(name);
+    return profile != nullptr && rules::root(profile->tree).member("agent") ? name : "";
+}
+
+/// An agent is run under its own profile: by the file that runs, never by its name alone. With --quiet it is
+/// not, because nothing would say so. Jobs are quiet: a model may have chosen their command, and gets no
+/// agent's login by that.
 CompiledRules load_rules(const Arguments& arguments, const RequestedRun& requested,
                          const TerminalChoice& terminal, const rules::FileTree& tree) {
     const Request& request = requested.request;
     const rules::LoadContext context =
         host_context(requested.places, request.workdir, request.temporary_directory, tree);
-    return compile_rules(arguments, requested.places, context,
-                         {.own_files = own_files(arguments, request, requested.places.home),
-                          .warnings = request.verbose,
-                          .reasons = false,
-                          .terminal = terminal.closed_name});
+    CompileOptions options{.own_files = own_files(arguments, request, requested.places.home),
+                           .warnings = request.verbose,
+                           .reasons = false,
+                           .terminal = terminal.closed_name};
+    const std::string& command = arguments.rest()[0];
+    const std::string own = request.quiet || names_rules(arguments) ? "" : profile_of_agent(command);
+    if (own.empty()) return compile_rules(arguments, requested.places, context, options);
+    const std::string program =
+        program_of(executable_candidates(command, current_environment()), request.directory);
+    const std::string usual = std::exchange(options.profile, own);
+    CompiledRules made = compile_rules(arguments, requested.places, context, options);
+    if (is_agent(made.loaded.agent, program)) {
+        say("profile " + own + " for " + program + "; -p agent runs it as any program");
+        return made;
+    }
+    if (!program.empty())
+        say(program + " is not what the profile " + own + " is for; it runs under " + usual);
+    options.profile = usual;
+    return compile_rules(arguments, requested.places, context, options);
+}
+
+/// The agent is the command by the file that really runs, and never by its name alone.
+void find_agent(const Request& request, const Compiled& compiled, Command& command) {
+    const std::string program = program_of(command.executables, request.directory);
+    if (program.empty()) return;
+    struct stat status {};
+    if (!is_agent(compiled.agent, program) || ::stat(program.c_str(), &status) != 0) {
+        if (!request.quiet)
+            say(program + " is not the agent that these rules are for: all that runs is judged as its tools");
+        return;
+    }
+    for (const rules::Operation operation : rules::write_operations) {
+        const rules::Request write{operation, rules::FileObject{program}, {}, {}, rules::Party::tools};
+        if (compiled.rules->evaluate(write).action == rules::Action::allow)
+            throw Failure(
+                "the agent " + program +
+                " may be written in this run, so its tools could put their code into it: install it "
+                "outside the work directory");
+    }
+    command.agent = audit::FileIdentity{status.st_ino, status.st_dev};
+    if (request.verbose) say(program + " is the agent; what it starts is judged as its tools");
 }
 
 }  // namespace
@@ -266,6 +326,7 @@ Compiled compile(const Arguments& arguments, const RequestedRun& requested, Term
     compiled.sni = made.loaded.sni || arguments.has("sni");
     compiled.limits = made.loaded.limits;
     compiled.environment = std::move(made.loaded.environment);
+    compiled.agent = std::move(made.loaded.agent);
     compiled.terminal = std::move(terminal.terminal);
     if (request.mode == Mode::audit)
         observe_rules(std::move(made.choice.sources.built_in), tree, request.quiet, compiled);
@@ -310,6 +371,7 @@ Command make_command(const Arguments& arguments, const RequestedRun& requested, 
     command.not_passed = not_passed(choice, command.environment);
     command.exposed = proxies_with_password(command.environment);
     command.executables = executable_candidates(command.words[0], command.environment);
+    if (compiled.rules->needs_party()) find_agent(request, compiled, command);
     return command;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/test_switch.hpp"
 #include "supervisor/approval/questions/question_queue.hpp"
+#include "supervisor/decide/parties.hpp"
 #include "supervisor/kernel/argument_list.hpp"
 
 namespace callgate::calls {
@@ -45,6 +46,7 @@ approval::Subject subject_of(CallContext& context, const Subject& subject) {
     if (subject.second_object) asked.second_path = subject.second_object->path;
     asked.widens = subject.widens;
     asked.program = context.caller.executable;
+    if (context.needs.parties != nullptr) asked.party = party_of(context);
     asked.arguments.assign(subject.input.arguments.begin(), subject.input.arguments.end());
     return asked;
 }

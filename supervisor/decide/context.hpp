@@ -30,6 +30,7 @@ namespace callgate::calls {
 
 class Observation;
 struct Subject;
+class Parties;
 
 /// Rules by which a call can be judged: those that hold, or those that audit mode observes (observe.hpp).
 struct Basis {
@@ -46,6 +47,7 @@ struct DecideNeeds {
     approval::QuestionQueue* questions = nullptr;  // null: nobody can be asked
     std::string home{};  // home directory of the person who answers: no grant ever covers it
     DecisionSink& sink;
+    Parties* parties = nullptr;  // null: the rules know no parties
     pid_t guardian = -1;
     uid_t uid = 0;
     /// The denial of what the rules allow or ask, because the object is not the run's
@@ -71,7 +73,8 @@ enum class Asking : std::uint8_t {
 
 /// The caller of the current call, and a cache of earlier ones. Lives as long as the receiving thread.
 struct CallerInfo {
-    std::string executable;  // path of the current caller's; "": not read yet
+    std::string executable;               // path of the current caller's; "": not read yet
+    std::optional<rules::Party> party{};  // of the current caller; nothing: not read yet
     kernel::CallerCache cache;
 };
 

@@ -8,6 +8,7 @@
 #include "supervisor/approval/questions/question_queue.hpp"
 #include "supervisor/decide/ask.hpp"
 #include "supervisor/decide/observe.hpp"
+#include "supervisor/decide/parties.hpp"
 
 namespace callgate::calls {
 
@@ -16,7 +17,7 @@ namespace {
 rules::Verdict evaluate_by(CallContext& context, const rules::RuleSet& rules, const Subject& subject) {
     if (rules.needs_program()) kernel::executable(context.thread(), context.caller.executable);
     rules::Request request{subject.operations, subject.object, context.caller.executable,
-                           subject.input.arguments};
+                           subject.input.arguments, party_of(context)};
     rules::Verdict verdict = rules.evaluate(request);
     if (!subject.second_object || !check_enabled("second-name")) return verdict;
     request.operations = subject.second_operations;
@@ -162,6 +163,7 @@ audit::Decision decision_on(CallContext& context, const Subject& subject, const 
     audit::Decision decision;
     decision.call = context.entry.name;
     decision.caller = caller_of(context.needs, context.caller, context.thread());
+    if (context.needs.parties != nullptr) decision.caller.party = party_of(context);
     decision.input = subject.input;
     decision.operation = verdict.operation;
     decision.operations = subject.operations | subject.second_operations;

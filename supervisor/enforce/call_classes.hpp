@@ -44,7 +44,8 @@ struct CallGroup {
 enum class When : std::uint8_t {
     always,
     metadata_limited,  // a rule, or the default, limits `metadata`
-    signals_not_held,  // Landlock has no scope for signals (before ABI 6)
+    signals_not_held,  // Landlock has no scope for signals (before ABI 6), or the rules know parties
+    parties,           // the rules know parties
 };
 
 /// Arguments for which the filter refuses a call that is not closed.

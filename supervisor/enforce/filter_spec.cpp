@@ -96,7 +96,7 @@ private:
             case NotifyWhen::contested_datagrams:
                 return contested && (plan_.udp || plan_.unix_datagram);
             case NotifyWhen::signals_not_held:
-                return !plan_.signals_held;
+                return !plan_.signals_held || plan_.parties;
             case NotifyWhen::always:
                 return true;
             case NotifyWhen::by_socket_kind:
@@ -128,8 +128,7 @@ private:
         constexpr std::uint64_t temporary = O_TMPFILE & ~O_DIRECTORY;
         constexpr std::uint64_t writing = O_ACCMODE | O_CREAT | O_TRUNC | O_TMPFILE;
         add(entry.number, {has(flags, O_PATH)}, allow);
-        if (sets_ids(entry))
-            add(entry.number, {has(flags, O_CREAT | temporary), set_ids(entry)}, notify);
+        if (sets_ids(entry)) add(entry.number, {has(flags, O_CREAT | temporary), set_ids(entry)}, notify);
         if (!reads && !writes) return;
         if (!reads) {
             add(entry.number, {has(flags, writing & ~static_cast<std::uint64_t>(O_DIRECTORY))}, notify);

@@ -54,8 +54,9 @@ constexpr Refusal two(std::string_view call, std::string_view what, int error, s
                       ArgumentTest first, ArgumentTest second, const RefusedKind* refused) {
     return {call, what, error, why, {first, second}, 2, When::always, call_number(call), refused};
 }
-constexpr Refusal whole(std::string_view call, int error, std::string_view why, When when) {
-    return {call, "whatever the arguments", error, why, {}, 0, when, call_number(call)};
+constexpr Refusal whole(std::string_view call, int error, std::string_view why, When when,
+                        const RefusedKind* refused = nullptr) {
+    return {call, "whatever the arguments", error, why, {}, 0, when, call_number(call), refused};
 }
 constexpr Refusal request(std::string_view what, std::uint64_t number, int error, std::string_view why,
                           const RefusedKind* refused, When when = When::always) {
@@ -95,6 +96,8 @@ constexpr std::string_view types_for_user = "types into the user's terminal";
 constexpr std::string_view keys = "locks and unlocks files for all users";
 constexpr std::string_view owner_in_memory =
     "names the receiver of a file's signals in memory; programs fall back to F_SETOWN";
+constexpr std::string_view of_agent =
+    "a tool could act in the agent's place; both are in one Landlock domain";
 constexpr std::string_view namespaces = "names must mean the same to caller and supervisor";
 
 constexpr Refusal all[] = {
@@ -187,6 +190,10 @@ constexpr Refusal all[] = {
     request("SIOCSPGRP", SIOCSPGRP, EPERM, owner_in_memory, &refused::signal_owners, When::signals_not_held),
     whole("pidfd_send_signal", ENOSYS, "callgate decides kill instead, for processes outside the run",
           When::signals_not_held),
+    whole("ptrace", EPERM, of_agent, When::parties, &refused::tracing),
+    whole("process_vm_readv", EPERM, of_agent, When::parties, &refused::tracing),
+    whole("process_vm_writev", EPERM, of_agent, When::parties, &refused::tracing),
+    whole("pidfd_getfd", EPERM, of_agent, When::parties, &refused::tracing),
 };
 
 }  // namespace
@@ -198,7 +205,9 @@ bool Refusal::applies(const rules::Plan& plan) const {
         case When::metadata_limited:
             return plan.notified.contains(rules::Operation::metadata);
         case When::signals_not_held:
-            return !plan.signals_held;
+            return !plan.signals_held || plan.parties;
+        case When::parties:
+            return plan.parties;
     }
     return true;
 }

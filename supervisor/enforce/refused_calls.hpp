@@ -76,6 +76,8 @@ inline constexpr RefusedKind interfaces{
     "network administration", "interfaces, routes, firewalls and encryption of the network stay as they are"};
 inline constexpr RefusedKind signal_owners{"owners of a file's signals",
                                            "programs that cannot poll instead fail"};
+inline constexpr RefusedKind tracing{"tracing of processes",
+                                     "debuggers do not work where the rules tell an agent from its tools"};
 
 }  // namespace refused
 

@@ -4,7 +4,10 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
+
+#include "rules/model/request.hpp"
 
 namespace callgate::names {
 
@@ -12,6 +15,7 @@ struct Asker {
     pid_t process = 0, parent = 0;
     std::uint64_t start_time = 0;
     std::string program;
+    std::optional<rules::Party> party{};  // where the rules know parties
 };
 
 }  // namespace callgate::names

@@ -132,8 +132,11 @@ const rules::RuleSet& LookUps::user_rules() const {
 }
 
 rules::Verdict LookUps::evaluate(const std::string& name, const Asker& asker) const {
-    rules::Verdict verdict =
-        user_rules().evaluate({Operation::connect, rules::HostName{name}, asker.program, {}});
+    rules::Verdict verdict = user_rules().evaluate({Operation::connect,
+                                                    rules::HostName{name},
+                                                    asker.program,
+                                                    {},
+                                                    asker.party.value_or(rules::Party::tools)});
     if (verdict.action != Action::allow) verdict.error = ENOENT;
     return verdict;
 }
@@ -250,6 +253,7 @@ LookUps::Decided LookUps::judge(const Waiting& one) {
     asked.operations = Operation::connect;
     asked.object = approval::AskedObject(rules::HostName{name});
     asked.program = one.asker.program;
+    asked.party = one.asker.party;
     if (const auto granted = needs_.questions->granted(asked)) {
         decided.verdict.action = granted->action;
         decided.verdict.decided_by = granted->by;
@@ -266,6 +270,7 @@ void LookUps::ask(Waiting one, rules::Verdict verdict) {
     question.subject.operations = Operation::connect;
     question.subject.object = approval::AskedObject(rules::HostName{one.query.name});
     question.subject.program = one.asker.program;
+    question.subject.party = one.asker.party;
     question.key = approval::key_of(question.subject, verdict.rule_name(), {});
     question.operation = Operation::connect;
     question.rule = verdict.rule_name();
@@ -480,7 +485,8 @@ bool LookUps::write(const Waiting& one, const Decided& decided, std::uint64_t qu
                        .parent = one.asker.parent,
                        .start_time = one.asker.start_time,
                        .executable = one.asker.program,
-                       .uid = needs_.uid};
+                       .uid = needs_.uid,
+                       .party = one.asker.party};
     decision.operation = Operation::connect;
     decision.operations = Operation::connect;
     decision.object = rules::HostName{one.query.name};

@@ -151,6 +151,7 @@ void WorkerPool::Worker::serve(kernel::PendingCall& call, std::int64_t started_n
     if (refuse(call)) return;
     if (const enforce::CallEntry* entry = enforce::find_call(call.notification().call)) {
         caller_info_.executable.clear();
+        caller_info_.party.reset();
         calls::Call context{
             {pool_.needs_.decide, call, caller_info_, *entry, started_ns, approvals}, *this, buffers_};
         answer(context);

@@ -91,6 +91,7 @@ struct Compiled {
     bool sni = false;         // the front checks connects by name
     rules::Limits limits;
     rules::Environment environment;
+    std::vector<rules::Glob> agent;  // the command is the agent where its program is one of these
     /// The person's terminal, if the run uses a terminal of its own.
     std::shared_ptr<approval::Terminal> terminal;
     /// Keeps on record that a person lets the run make links in a directory.
@@ -106,6 +107,7 @@ struct Command {
     std::vector<std::string> exposed;      // names of passed proxies whose URL holds a password
     std::vector<std::string> executables;  // absolute candidates in PATH order (agent::CommandSpec)
     rules::Limits limits;                  // the tighter of options and rules
+    std::optional<audit::FileIdentity> agent = {};  // the command's program, if it is the agent
 };
 
 }  // namespace callgate

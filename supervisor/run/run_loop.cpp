@@ -155,6 +155,8 @@ void RunLoop::prepare_answers(const Work& work) {
     if (given_.request.plain_output && given_.compiled.terminal) given_.compiled.terminal->show_plain();
     if (!given_.compiled.terminal) approval_->start();
     listener_.open(given_.launched.take_listener());
+    if (given_.compiled.rules->needs_party())
+        deciding_.parties = &parties_.emplace(given_.launched.agent, work.command.agent);
     if (given_.compiled.terminal) approval_->start();
 }
 

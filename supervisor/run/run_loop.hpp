@@ -12,6 +12,7 @@
 #include "supervisor/approval/approval_service.hpp"
 #include "supervisor/calls/files/shared_memory.hpp"
 #include "supervisor/decide/observe.hpp"
+#include "supervisor/decide/parties.hpp"
 #include "supervisor/front/tls_front.hpp"
 #include "supervisor/kernel/listener.hpp"
 #include "supervisor/names/service.hpp"
@@ -87,6 +88,7 @@ private:
     EventLoop loop_;
     std::optional<LogSync> sync_;
     std::shared_mutex names_;
+    std::optional<calls::Parties> parties_;  // if the rules know parties
     calls::DecideNeeds deciding_;
     const calls::FileNeeds files_;
     const calls::ExecNeeds exec_;

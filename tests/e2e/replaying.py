@@ -140,7 +140,10 @@ class Replays:
 def replay(box: "harness.Box", log: Path, run: Noted) -> None:
     environment = {name: value for name, value in run.environment.items() if not name.startswith("CALLGATE_TEST_")}
     cwd = run.cwd if run.cwd.is_dir() else box.tree
-    again = box.run([str(box.stage.callgate), "audit", "replay", "--json", *run.options, str(log)], supervised=False, cwd=cwd,
+    with log.open() as lines_of_log:  # an agent is run under its own profile
+        begun = json.loads(lines_of_log.readline()).get("callgate", {}).get("profiles") or ["agent"]
+    options = [f"--profile={begun[0]}" if one == "--profile=agent" else one for one in run.options]
+    again = box.run([str(box.stage.callgate), "audit", "replay", "--json", *options, str(log)], supervised=False, cwd=cwd,
                     env=environment)
     assert again.code == 0, f"under the same rules the log is judged otherwise\n{again.describe()}"
     found = json.loads(again.text)

@@ -20,7 +20,8 @@ bool names(const Grant& grant, const std::string& name) {
 
 bool Grant::covers(const Subject& asked) const {
     if (scope == Scope::run) return true;
-    if (subject.program.empty() || asked.program != subject.program) return false;
+    if (subject.program.empty() || asked.program != subject.program || asked.party != subject.party)
+        return false;
     if (!subject.operations.contains_all(asked.operations) ||
         !subject.second_operations.contains_all(asked.second_operations)) {
         return false;

@@ -53,6 +53,7 @@ struct Subject {
     std::string second_path;             // rename, link: the new name
     std::string program;                 // the asking process's executable
     std::vector<std::string> arguments;  // execute only
+    std::optional<rules::Party> party;   // the asking process's, where the rules know parties
     bool widens = false;  // the move lets the object be used for more, so it is offered once only
 };
 

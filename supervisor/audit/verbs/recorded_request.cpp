@@ -131,6 +131,9 @@ void read_asked(RecordedRequest& request, const json& record, const json& ours, 
     request.rule = text(member(record, "rule", "name"));
     request.program = bytes_of(member(record, "process", "executable"), member(holder, "program_b64"));
     request.entity = text(member(record, "process", "entity_id"));
+    const std::string party = text(member(ours, "party"));
+    for (const rules::Party one : {rules::Party::agent, rules::Party::tools})
+        if (rules::name(one) == party) request.party = one;
     read_operations(request, ours);
     read_object(request, record, ours);
     read_identity(request, member(record, "file"));

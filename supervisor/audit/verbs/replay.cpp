@@ -66,7 +66,8 @@ struct Judging {
 /// `answered_second`: whether the second object has an answer of its own on record.
 rules::Verdict verdict_now(const RecordedRequest& recorded, const Judging& judging, bool answered_second) {
     const rules::RuleSet& rules = *judging.rules;
-    rules::Request request{recorded.first, object_of(recorded), recorded.program, recorded.arguments};
+    rules::Request request{recorded.first, object_of(recorded), recorded.program, recorded.arguments,
+                           recorded.party.value_or(rules::Party::tools)};
     rules::Verdict verdict = rules.evaluate(request);
     if (recorded.has_second) {
         request.operations = recorded.second;

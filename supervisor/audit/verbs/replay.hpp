@@ -39,6 +39,7 @@ struct RecordedRequest {
     std::uint64_t count = 1;  // equal requests
     std::optional<FileIdentity> identity;
     std::string entity;  // its caller, "4312@88123"
+    std::optional<rules::Party> party;
     // The question; 0 and "" if there was none:
     std::uint64_t question = 0, grant = 0;
     std::string key, operation, answer, scope;

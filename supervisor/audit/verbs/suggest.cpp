@@ -133,7 +133,8 @@ rules::OperationSet Suggestion::not_allowed(rules::OperationSet operations, cons
     if (!there_) return operations;
     rules::OperationSet left;
     for (const rules::Operation one : operations) {
-        const rules::Request asked{one, object, request.program, request.arguments};
+        const rules::Request asked{one, object, request.program, request.arguments,
+                                   request.party.value_or(rules::Party::tools)};
         if (there_->evaluate(asked).action != rules::Action::allow) left |= one;
     }
     return left;

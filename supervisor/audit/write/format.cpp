@@ -290,6 +290,7 @@ std::size_t format(Buffer& out, const RunContext& context, const Decision& decis
     append_object(out, decision.object, decision.identity, decision.verdict.rule);
     append_rule(out, decision.verdict);
     begin_callgate(out, context);
+    if (decision.caller.party) append_string(out, "party", rules::name(*decision.caller.party));
     out << R"(,"operation":")" << rules::name(decision.operation) << '"';
     append_operations(out, "operations", decision.operations);
     if (decision.question != 0) out << R"(,"question":)" << decision.question;

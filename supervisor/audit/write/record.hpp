@@ -37,6 +37,7 @@ struct Caller {
     std::uint64_t start_time = 0;  // clock ticks since boot, field 22 of /proc/PID/stat; 0: not known
     std::string_view executable;
     std::uint32_t uid = 0;
+    std::optional<rules::Party> party{};  // where the rules know parties
 };
 
 /// Why nobody was asked although a rule asks. The verdict on record is then `deny`, by that rule.

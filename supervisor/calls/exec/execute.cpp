@@ -17,6 +17,7 @@
 #include <algorithm>
 
 #include "supervisor/calls/arguments.hpp"
+#include "supervisor/calls/exec/becoming.hpp"
 #include "supervisor/calls/exec/needs.hpp"
 #include "supervisor/calls/exec/script.hpp"
 #include "supervisor/calls/exec/watch.hpp"
@@ -65,6 +66,7 @@ private:
     struct Answered;
     [[nodiscard]] std::optional<rules::Verdict> answers();
     [[nodiscard]] bool record_answer(const Answered& part);
+    [[nodiscard]] bool leave_agent();
     void allowed(const rules::Verdict& verdict);
     void watch(const rules::Verdict& verdict);
     void refuse(int error) { pass_errno(context_, error, held_); }
@@ -75,7 +77,8 @@ private:
     const bool by_arguments_;  // some rule looks at them, or a question shows them
     std::optional<GivenPath> given_;
     std::vector<Step> steps_;
-    bool readable_ = true;  // the last step, by this identity
+    bool readable_ = true;                         // the last step, by this identity
+    Parties::Stage next_ = Parties::Stage::tools;  // of the command's process, if this succeeds
 };
 
 /// Answers if memory or directory of the caller cannot be read: its own error, or callgate may not look at
@@ -180,7 +183,13 @@ Subject Execution::recorded(const Step& step) const {
 void Execution::run() {
     if (!find_object() || !find_arguments()) return;
     find_interpreters();
-    if (held_ && all_static()) {
+    if (context_.needs.parties != nullptr) {
+        std::vector<const Object*> files;
+        for (const Step& step : steps_) files.push_back(&step.object);
+        next_ = stage_after(context_, files);
+    }
+    if (held_ && next_ == Parties::Stage::tools && all_static()) {
+        if (!leave_agent()) return;
         const bool on_record = records_every_call(context_);
         return let_continue(context_, on_record ? recorded_with_interpreters() : judged(steps_.front()));
     }
@@ -270,6 +279,18 @@ bool Execution::record_answer(const Answered& part) {
     return record(context_, decision).has_value();
 }
 
+/// From here on the caller's process is tools, even if the execution then fails. Returns false if it has
+/// answered: what the agent holds open would stay open in a tool.
+bool Execution::leave_agent() {
+    if (context_.needs.parties == nullptr || next_ != Parties::Stage::tools) return true;
+    if (const auto kept = agents_descriptor(context_)) {
+        deny_failure(context_, recorded(steps_.front()), EACCES, *kept);
+        return false;
+    }
+    leave(context_);
+    return true;
+}
+
 void Execution::allowed(const rules::Verdict& verdict) {
     for (const Step& step : steps_) {
         const std::string& path = step.object.path;
@@ -283,7 +304,8 @@ void Execution::allowed(const rules::Verdict& verdict) {
             "execution is allowed here, but not held by the kernel: the directory was made, or replaced, "
             "after the run began");
     }
-    if (!held_) return watch(verdict);
+    if (!leave_agent()) return;
+    if (!held_ || next_ != Parties::Stage::tools) return watch(verdict);
     const Decision decision = decide_with(context_, recorded_with_interpreters(), verdict);
     if (!decision.allowed()) return context_.fail(decision.error);
     context_.call.let_continue();
@@ -297,7 +319,7 @@ void Execution::watch(const rules::Verdict& verdict) {
             context_, subject, EACCES,
             "it may be executed but not read, so whether it is what then runs could not be judged");
     }
-    ExpectedProgram expected{identity_of(last.object.status), {}};
+    ExpectedProgram expected{identity_of(last.object.status), {}, next_};
     if (steps_.size() > 1) {
         subject.second_object = rules::FileObject{last.object.path, last.object.unlinked};
         subject.second_operations = Operation::execute;

@@ -103,7 +103,11 @@ bool Watch::as_judged(const Result<Object>& program) const {
 void Watch::executed() {
     const auto program = program_of(tracer_.process());
     if (!program) return kill(nullptr);
-    if (as_judged(program)) return tracer_.let_go();
+    if (as_judged(program)) {
+        if (context_.needs.parties != nullptr && expected_.next != Parties::Stage::tools)
+            context_.needs.parties->go_on(expected_.next, expected_.file);
+        return tracer_.let_go();
+    }
     if (is_binfmt_interpreter(*program)) return other_program(*program);
     kill(&*program);
 }

@@ -15,6 +15,7 @@
 
 #include "supervisor/calls/exec/needs.hpp"
 #include "supervisor/decide/decide.hpp"
+#include "supervisor/decide/parties.hpp"
 #include "supervisor/kernel/argument_list.hpp"
 
 namespace callgate::calls {
@@ -23,6 +24,8 @@ namespace callgate::calls {
 struct ExpectedProgram {
     audit::FileIdentity file;
     kernel::ExpectedArguments arguments;
+    /// The stage of the command's process once it runs.
+    Parties::Stage next = Parties::Stage::tools;
 };
 
 /// Puts an allowing verdict on record, lets the kernel execute, and judges the new program. Answers the call

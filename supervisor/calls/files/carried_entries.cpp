@@ -13,6 +13,7 @@
 #include "base/directory.hpp"
 #include "base/test_switch.hpp"
 #include "supervisor/decide/decide.hpp"
+#include "supervisor/decide/parties.hpp"
 
 namespace callgate::calls {
 
@@ -43,7 +44,8 @@ public:
             UniqueFd below(::openat(::dirfd(entries.get()), entry->d_name,
                                     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
             if (!below && errno != ENOTDIR && errno != ELOOP) return refused_move(EXDEV);
-            worst = stricter(worst, moves_.evaluate_entry(path, below.valid(), context_.caller.executable));
+            worst = stricter(worst, moves_.evaluate_entry(path, below.valid(), context_.caller.executable,
+                                                          party_of(context_)));
             if (below) worst = stricter(worst, judge(std::move(below), path, depth + 1));
             if (worst.action >= rules::Action::deny) return worst;
         }

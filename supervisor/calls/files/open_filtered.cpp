@@ -16,6 +16,7 @@
 #include "rules/model/rule.hpp"
 #include "supervisor/calls/files/opening.hpp"
 #include "supervisor/calls/files/settings_copy.hpp"
+#include "supervisor/decide/parties.hpp"
 
 namespace callgate::calls {
 
@@ -64,7 +65,7 @@ bool Opening::hand_filtered(const Object& object, const Subject& judged, const r
         return false;
     // Another rule that denies the file denies its harmless part too.
     const rules::Request request{judged.operations, judged.object, context_.caller.executable,
-                                 judged.input.arguments};
+                                 judged.input.arguments, party_of(context_)};
     const auto all = context_.needs.enforced.rules.matching(request, rules::Operation::read);
     const bool denied = std::ranges::any_of(
         all, [](const rules::Rule* rule) { return rule->action != rules::Action::allow && !rule->filtered; });

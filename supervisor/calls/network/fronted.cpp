@@ -6,6 +6,7 @@
 
 #include "base/escape.hpp"
 #include "base/test_switch.hpp"
+#include "supervisor/decide/parties.hpp"
 #include "supervisor/front/tls_front.hpp"
 
 namespace callgate::calls {
@@ -71,7 +72,8 @@ bool goes_through_front(NetworkCall& context, const Subject& subject, const rule
     const bool by_address = verdict.action == rules::Action::allow &&
                             (verdict.rule == nullptr || verdict.rule->when.host.empty());
     if (by_address) return false;
-    const rules::Request request{subject.operations, subject.object, context.caller.executable, {}};
+    const rules::Request request{
+        subject.operations, subject.object, context.caller.executable, {}, party_of(context)};
     const auto matching = context.needs.enforced.rules.matching(request, rules::Operation::connect);
     return std::ranges::none_of(matching, [](const rules::Rule* rule) {
         return rule->tls_pass && rule->action < rules::Action::deny;

@@ -8,6 +8,7 @@
 
 #include "supervisor/calls/handlers.hpp"
 #include "supervisor/calls/network/needs.hpp"
+#include "supervisor/decide/parties.hpp"
 #include "supervisor/decide/refusals.hpp"
 #include "supervisor/names/service.hpp"
 
@@ -18,7 +19,10 @@ names::Asker asker_of(NetworkCall& context) {
     const auto status = kernel::status(context.thread());
     const pid_t process = status ? status->process : context.thread();
     const auto found = kernel::identity(process);
-    return {process, found ? found->parent : 0, found ? found->start_time : 0, context.caller.executable};
+    names::Asker asker{process, found ? found->parent : 0, found ? found->start_time : 0,
+                       context.caller.executable};
+    if (context.needs.parties != nullptr) asker.party = party_of(context);
+    return asker;
 }
 
 void handle_socket(NetworkCall& context) {

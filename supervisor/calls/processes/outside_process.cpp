@@ -26,6 +26,7 @@
 #include "supervisor/calls/handlers.hpp"
 #include "supervisor/calls/processes/needs.hpp"
 #include "supervisor/decide/decide.hpp"
+#include "supervisor/decide/parties.hpp"
 
 namespace callgate::calls {
 
@@ -67,7 +68,7 @@ Named named_by_kill(pid_t number, int signal) {
     return {Reach::process, number};
 }
 
-Named named_by(const ProcessCall& context) {
+Named named_by(ProcessCall& context) {
     const std::string_view name = context.entry.name;
     if (name == "setpriority") return named_by_priority(context.integer(0), context.integer(1));
     if (name == "ioprio_set")
@@ -80,7 +81,11 @@ Named named_by(const ProcessCall& context) {
     return {Reach::group, -number};
 }
 
-bool in_tree(const ProcessCall& context, pid_t process) {
+/// For a tool the agent is a process of another user: a signal could open its debugger.
+bool in_tree(ProcessCall& context, pid_t process) {
+    if (context.needs.parties != nullptr && party_of(context) == rules::Party::tools &&
+        context.needs.parties->is_agent(process) && check_enabled("party-signals"))
+        return false;
     return (process != context.processes.guardian || !check_enabled("guardian-is-outside")) &&
            kernel::descends_from(process, context.processes.guardian);
 }
@@ -104,7 +109,7 @@ struct Members {
 };
 
 template <class Belongs>
-Members members(const ProcessCall& context, Belongs belongs) {
+Members members(ProcessCall& context, Belongs belongs) {
     Members found;
     const bool read = for_each_number("/proc", [&](pid_t process) {
         if (!belongs(process)) return;
@@ -118,7 +123,7 @@ Members members(const ProcessCall& context, Belongs belongs) {
     return found;
 }
 
-Members members_of(const ProcessCall& context, const Named& named) {
+Members members_of(ProcessCall& context, const Named& named) {
     if (named.reach == Reach::group) {
         const pid_t group = named.number == 0 ? ::getpgid(context.thread()) : named.number;
         return members(context, [group](pid_t process) { return ::getpgid(process) == group; });
@@ -138,7 +143,7 @@ Members members_of(const ProcessCall& context, const Named& named) {
 }
 
 /// Signals through a pidfd: never a process that got the number since. 0, or an errno.
-int send_signal(const ProcessCall& context, pid_t process, int signal) {
+int send_signal(ProcessCall& context, pid_t process, int signal) {
     const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, process, 0U)));
     if (!handle) return errno;
     if (!in_tree(context, process)) return EPERM;
@@ -146,7 +151,7 @@ int send_signal(const ProcessCall& context, pid_t process, int signal) {
 }
 
 /// kernel/signal.c, __kill_pgrp_info and kill_something_info.
-int signal_all(const ProcessCall& context, const Named& named, const Members& all) {
+int signal_all(ProcessCall& context, const Named& named, const Members& all) {
     bool reached = false;
     int error = all.outside ? EPERM : ESRCH;
     for (const pid_t process : all.own) {
@@ -178,7 +183,7 @@ int set_all(const Members& all, Set set) {
 }
 
 /// Does what was asked for to the processes of the tree. 0, or the errno.
-int act_on_all(const ProcessCall& context, const Named& named, const Members& all) {
+int act_on_all(ProcessCall& context, const Named& named, const Members& all) {
     const int value = context.integer(2);
     if (context.entry.name == "kill") return signal_all(context, named, all);
     if (context.entry.name == "setpriority") {

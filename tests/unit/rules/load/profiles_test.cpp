@@ -2,6 +2,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "base/sha256.hpp"
 #include "rules/plan/plan.hpp"
@@ -47,16 +50,17 @@ Plan plan_of(const TestMachine& machine, const LoadedRules& loaded) {
 }  // namespace
 
 TEST_CASE("every profile of the contract is shipped, with a description") {
-    for (const char* name : {"base", "agent", "python", "node", "rust", "go", "build", "git", "network",
-                             "java", "readonly", "open", "python+net", "node+net", "rust+net", "go+net", "java+net",
-                             "git+net", "shared-cache", "agent+strict"}) {
+    for (const char* name : {"base",         "agent",        "python",   "node",   "rust",     "go",
+                             "build",        "git",          "network",  "java",   "readonly", "open",
+                             "python+net",   "node+net",     "rust+net", "go+net", "java+net", "git+net",
+                             "shared-cache", "agent+strict", "claude",   "gemini"}) {
         const auto all = shipped_profiles();
         const auto found =
             std::find_if(all.begin(), all.end(), [&](const ShippedProfile& one) { return one.name == name; });
         REQUIRE_MESSAGE(found != all.end(), name);
         CHECK(found->description.size() > 10);
     }
-    CHECK(shipped_profiles().size() == 20);
+    CHECK(shipped_profiles().size() == 22);
 }
 
 TEST_CASE("every shipped profile loads without a finding and its examples hold") {
@@ -181,7 +185,7 @@ TEST_CASE(
     CHECK(decide(loaded, Operation::read, root + "node_modules/x/test.key") == Action::allow);
 }
 
-TEST_CASE("no profile restricts execution, and only those with +net name package registries") {
+TEST_CASE("no profile restricts execution, and only those with +net and those of agents name hosts") {
     const TestMachine machine = debian();
     for (const ShippedProfile& profile : shipped_profiles()) {
         const LoadedRules loaded = load_profile(machine, std::string(profile.name), false);
@@ -190,8 +194,35 @@ TEST_CASE("no profile restricts execution, and only those with +net name package
             const bool restricts =
                 rule.action != Action::allow && rule.operations.contains(Operation::execute);
             CHECK_MESSAGE(!restricts, rule.id);
-            CHECK_MESSAGE((rule.when.host.empty() || profile.name.ends_with("+net")), rule.id);
+            const bool agent = !loaded.agent.empty();
+            CHECK_MESSAGE((rule.when.host.empty() || profile.name.ends_with("+net") || agent), rule.id);
         }
+    }
+}
+
+TEST_CASE("in the profile of an agent its login and its model are the agent's alone") {
+    TestMachine machine = debian();
+    const auto action = [](const LoadedRules& loaded, Operation operation, const Object& object,
+                           Party party) {
+        return loaded.rules->evaluate({operation, object, {}, {}, party}).action;
+    };
+    const std::vector<std::string> claude{"api.anthropic.com"}, gemini{"generativelanguage.googleapis.com"};
+    for (const auto& [name, login, host] :
+         {std::tuple("claude", "/home/u/.claude/.credentials.json", &claude),
+          std::tuple("gemini", "/home/u/.gemini/oauth_creds.json", &gemini)}) {
+        const LoadedRules loaded = load_profile(machine, name, false);
+        REQUIRE_MESSAGE(loaded.rules != nullptr, findings(loaded));
+        const Endpoint model{.address = {{192, 0, 2, 1}, false}, .port = 443, .names = *host};
+        for (const Operation operation : {Operation::read, Operation::modify, Operation::remove}) {
+            CHECK(action(loaded, operation, FileObject{login}, Party::agent) == Action::allow);
+            CHECK(action(loaded, operation, FileObject{login}, Party::tools) == Action::deny);
+        }
+        CHECK(action(loaded, Operation::connect, model, Party::agent) == Action::allow);
+        CHECK(action(loaded, Operation::connect, model, Party::tools) == Action::deny);
+        for (const Party party : {Party::agent, Party::tools})
+            CHECK(action(loaded, Operation::read, FileObject{"/home/u/.ssh/id_ed25519"}, party) ==
+                  Action::deny);
+        CHECK(loaded.rules->rules().front().id == "callgate-parties");
     }
 }
 

@@ -30,6 +30,22 @@ TEST_CASE("a rule nearly matches where one thing alone keeps it from deciding") 
     CHECK(near_misses(rules, {Operation::modify, file("/a/b"), "/bin/sh", {}}, Operation::modify).empty());
 }
 
+TEST_CASE("a rule for one party decides about it alone") {
+    Rule of_agent = rule("login", Action::allow, Operation::read, {"/a/**"});
+    of_agent.when.party = Party::agent;
+    const RuleSet rules({of_agent}, Action::deny);
+    CHECK(rules.needs_party());
+    Request request{Operation::read, file("/a/b"), "/bin/sh", {}, Party::agent};
+    CHECK(rules.evaluate(request).action == Action::allow);
+    request.party = Party::tools;
+    CHECK(rules.evaluate(request).action == Action::deny);
+    const auto near = near_misses(rules, request, Operation::read);
+    REQUIRE(near.size() == 1);
+    CHECK(near[0].obstacle == Obstacle::party);
+    CHECK_FALSE(
+        RuleSet({rule("all", Action::allow, Operation::read, {"/a/**"})}, Action::deny).needs_party());
+}
+
 TEST_CASE("no rule both matches and nearly matches") {
     Random random(7);
     std::size_t found = 0;

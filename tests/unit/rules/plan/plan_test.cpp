@@ -22,6 +22,23 @@ TEST_SUITE("plan") {
         CHECK(tier(made, "work") == Tier::landlock);
     }
 
+    TEST_CASE("what one party alone may do is decided call by call") {
+        const MemoryTree tree{"/w/a/b", "/l/login"};
+        Rule of_agent = rule("login", Action::allow, read_write, {"/l/**"});
+        of_agent.when.party = Party::agent;
+        Rule of_tools = rule("closed", Action::deny, Operation::read, {"/w/a/**"});
+        of_tools.when.party = Party::tools;
+        const Plan made =
+            plan(RuleSet({rule("work", Action::allow, Operation::read, {"/w/**"}), of_agent, of_tools},
+                         Action::deny),
+                 tree);
+        CHECK(made.parties);
+        CHECK(granted(made, "/l") == "");
+        CHECK(granted(made, "/l/login") == "");
+        CHECK(granted(made, "/w/a") == "");
+        CHECK(made.notified.contains(Operation::read));
+    }
+
     TEST_CASE("a literal deny inside splits the hierarchy, and only the way to it is contested") {
         const MemoryTree tree{"/w/src/", "/w/main.c", "/w/.git/config", "/w/.git/objects/", "/w/.git/HEAD"};
         const RuleSet rules({rule("work", Action::allow, read_write, {"/w/**"}),

@@ -196,7 +196,9 @@ TEST_CASE(
 }
 
 TEST_CASE("each refusal refuses its arguments and leaves others of the same call") {
-    const auto program = enforce::compile(filter_spec(hard_plan()));
+    rules::Plan plan = hard_plan();
+    plan.parties = true;
+    const auto program = enforce::compile(filter_spec(plan));
     std::set<std::string_view> with_refusals;
     for (const Refusal& refusal : refusals()) {
         with_refusals.insert(refusal.call);
@@ -205,7 +207,8 @@ TEST_CASE("each refusal refuses its arguments and leaves others of the same call
         const auto found = classify(refusal.call);
         REQUIRE(found.has_value());
         CHECK((found->held == CallClass::arguments || found->held == CallClass::mediated ||
-               (found->held == CallClass::landlock && refusal.when == When::signals_not_held)));
+               (found->held == CallClass::landlock &&
+                (refusal.when == When::signals_not_held || refusal.when == When::parties))));
         const std::uint32_t number = call_number(refusal.call);
         if (number == no_number) continue;
         const auto chosen = arguments_of(refusal);

@@ -286,6 +286,18 @@ TEST_CASE("limits and priorities are judged for other processes only") {
     CHECK(filter(SYS_kill, 5) == allowed);
 }
 
+TEST_CASE("where the rules know parties, nothing reaches from one process into another") {
+    rules::Plan parted = plan_with({});
+    parted.parties = true;
+    const Filter filter(parted), other(plan_with({}));
+    for (const long call : {SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_pidfd_getfd}) {
+        CHECK(filter(call, 5) == refused(EPERM));
+        CHECK(other(call, 5) == allowed);
+    }
+    CHECK(filter(SYS_pidfd_send_signal, 5) == refused(ENOSYS));
+    CHECK(filter(SYS_kill, 5) == notified);
+}
+
 TEST_CASE("each notified call names why") {
     rules::Plan plan = plan_with(Operation::read);
     plan.contests.push_back({Operation::read, {"secrets"}, "a rule may match"});

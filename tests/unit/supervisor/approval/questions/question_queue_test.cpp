@@ -125,6 +125,9 @@ TEST_CASE("a grant covers the operations, the object and the program that were s
     CHECK_FALSE(granted(Bench::subject("/home/u/p/x", rules::Operation::remove)));
     CHECK_FALSE(granted(Bench::subject("/home/u/p/x", {rules::Operation::modify, rules::Operation::read})));
     CHECK_FALSE(granted(Bench::subject("/home/u/p/x", rules::Operation::modify, "/usr/bin/other")));
+    Subject of_agent = Bench::subject("/home/u/p/x");
+    of_agent.party = rules::Party::agent;
+    CHECK_FALSE(granted(of_agent));
     Subject moved = Bench::subject("/home/u/p/x");
     moved.second_path = "/home/u/p/z";
     CHECK_FALSE(granted(moved));

@@ -1,0 +1,152 @@
+"""A model on loopback that speaks what coding agents speak, streamed: Anthropic Messages and Gemini.
+
+The "model" follows a script. The number of tool results that a request carries says which step comes next, so a request that is
+sent again gets the same answer. A request without tools (a title, a summary) gets a short text. `Model.results` holds what each
+step's tool gave back, and `Model.keys` what the agent logged in with.
+"""
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+# A step is ("shell", COMMAND), ("write", PATH, TEXT) or ("read", PATH).
+Step = tuple[str, ...]
+Answer = list[str] | dict[str, Any]
+
+
+class Model:
+    """Serves until `close`."""
+
+    def __init__(self, script: list[Step]) -> None:
+        self.script = script
+        self.results: list[str] = []
+        self.keys: set[str] = set()
+        model = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                self.answer({})
+
+            def do_POST(self) -> None:
+                body = json.loads(self.body() or b"{}")
+                for name in ("x-api-key", "authorization", "x-goog-api-key"):
+                    if self.headers.get(name):
+                        model.keys.add(self.headers[name].removeprefix("Bearer "))
+                answer = model.answer_to(self.path.split("?")[0], body)
+                if isinstance(answer, dict):
+                    self.answer(answer)
+                else:
+                    self.stream(answer)
+
+            def body(self) -> bytes:
+                if self.headers.get("Transfer-Encoding") != "chunked":
+                    return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                whole = b""
+                while size := int(self.rfile.readline() or b"0", 16):
+                    whole += self.rfile.read(size)
+                    self.rfile.readline()
+                self.rfile.readline()
+                return whole
+
+            def answer(self, value: dict[str, Any]) -> None:
+                text = json.dumps(value).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def stream(self, events: list[str]) -> None:
+                self.send_response(200)
+                self.send_header("Content-Type", "text/event-stream")
+                self.send_header("Transfer-Encoding", "chunked")
+                self.end_headers()
+                for event in events:
+                    data = event.encode()
+                    self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+                    self.wfile.flush()
+                self.wfile.write(b"0\r\n\r\n")
+
+            def log_message(self, *_words: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.port = self.server.server_address[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *_why: Any) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+    def next_step(self, results: list[str], tools: bool) -> Step | None:
+        """Returns None if the model has only words left."""
+        if tools and len(results) > len(self.results):
+            self.results = results
+        return self.script[len(results)] if tools and len(results) < len(self.script) else None
+
+    def answer_to(self, path: str, body: dict[str, Any]) -> Answer:
+        if path.endswith("/messages"):
+            return self.anthropic(body)
+        if path.endswith("/count_tokens"):
+            return {"input_tokens": 10}
+        if path.lower().endswith("generatecontent"):
+            return self.gemini(body, path.endswith(":streamGenerateContent"))
+        return {}
+
+    def anthropic(self, body: dict[str, Any]) -> Answer:
+        parts = [part for message in body["messages"] if isinstance(message["content"], list) for part in message["content"]]
+        results = [as_text(part.get("content")) for part in parts if part.get("type") == "tool_result"]
+        step = self.next_step(results, bool(body.get("tools")))
+        if step is None:
+            block: dict[str, Any] = {"type": "text", "text": "done"}
+            first, delta, reason = block | {"text": ""}, {"type": "text_delta", "text": "done"}, "end_turn"
+        else:
+            name, arguments = {"shell": ("Bash", {"command": step[1], "description": "one step"}),
+                               "write": ("Write", {"file_path": step[1], "content": step[-1]}),
+                               "read": ("Read", {"file_path": step[1]})}[step[0]]
+            block = {"type": "tool_use", "id": f"toolu_{len(results):04}", "name": name, "input": arguments}
+            first, delta, reason = block | {"input": {}}, {"type": "input_json_delta", "partial_json": json.dumps(arguments)}, "tool_use"
+        usage = {"input_tokens": 10, "output_tokens": 10}
+        message = {"id": f"msg_{len(results)}", "type": "message", "role": "assistant", "model": body.get("model"), "content": [],
+                   "stop_reason": None, "stop_sequence": None, "usage": usage}
+        if not body.get("stream"):
+            return message | {"content": [block], "stop_reason": reason}
+        events = ({"type": "message_start", "message": message}, {"type": "content_block_start", "index": 0, "content_block": first},
+                  {"type": "content_block_delta", "index": 0, "delta": delta}, {"type": "content_block_stop", "index": 0},
+                  {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}, "usage": usage}, {"type": "message_stop"})
+        return [f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events]
+
+    def gemini(self, body: dict[str, Any], streamed: bool) -> Answer:
+        parts = [part for content in body.get("contents", []) for part in content.get("parts", [])]
+        results = [as_text(part["functionResponse"].get("response")) for part in parts if "functionResponse" in part]
+        step = self.next_step(results, bool(body.get("tools")))
+        if step is None:
+            words = "done"
+            if body.get("generationConfig", {}).get("responseMimeType") == "application/json":
+                words = json.dumps({"reasoning": "one step", "next_speaker": "user", "complexity_score": 1, "model_choice": "flash"})
+            part: dict[str, Any] = {"text": words}
+        else:
+            name, arguments = {"shell": ("run_shell_command", {"command": step[1], "description": "one step", "is_background": False}),
+                               "write": ("write_file", {"file_path": step[1], "content": step[-1]}),
+                               "read": ("read_file", {"file_path": step[1]})}[step[0]]
+            part = {"functionCall": {"name": name, "args": arguments, "id": f"call_{len(results):04}"}}
+        whole = {"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}],
+                 "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 10, "totalTokenCount": 20}, "modelVersion": "m"}
+        return [f"data: {json.dumps(whole)}\n\n"] if streamed else whole
+
+
+def as_text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(as_text(one.get("text", one) if isinstance(one, dict) else one) for one in content)
+    return "" if content is None else json.dumps(content)

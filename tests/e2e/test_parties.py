@@ -1,0 +1,117 @@
+"""Rules that tell an agent from its tools: who is the agent, and what the log and `explain` say of it.
+
+Attacks on the border between the two are in tests/attacks/cases/parties.py.
+"""
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import harness
+
+LOGIN = "cg-login"
+# Reads its login, then lets a tool try, then shows that it still may.
+AGENT = """
+import subprocess, sys
+def read():
+    try:
+        return open(sys.argv[1]).read()
+    except OSError as error:
+        return error.strerror
+print("agent", read(), flush=True)
+tool = subprocess.run(["/bin/cat", sys.argv[1]], capture_output=True, text=True)
+print("tool", tool.stdout or "refused", flush=True)
+print("agent", read(), flush=True)
+"""
+
+
+class World:
+    def __init__(self, box: harness.Box) -> None:
+        self.box = box
+        self.login = box.file(box.home / ".agent" / "login", LOGIN.encode())
+        self.program = box.file(box.home / "apps" / "agent", f"#!/usr/bin/env python3\n{AGENT}".encode(), 0o755)
+
+    def rules(self, *more: dict[str, Any], agent: str = "", **members: Any) -> dict[str, Any]:
+        return harness.rule_set(
+            {"id": "tree", "allow": ["read", "write", "execute"], "path": f"{self.box.tree}/**"},
+            {"id": "apps", "allow": ["read", "execute"], "path": f"{self.box.home}/apps/**"},
+            {"id": "python", "allow": ["read", "execute"], "path": f"{Path(sys.executable).resolve().parents[1]}/**"},
+            {"id": "login", "allow": "read", "path": str(self.login), "party": "agent"}, *more, agent=agent or str(self.program), **members)
+
+    def run(self, rules: dict[str, Any], program: Path | None = None, **more: Any) -> harness.Result:
+        return self.box.run([str(program or self.program), str(self.login)], rules, **more)
+
+
+@pytest.fixture
+def world(box) -> World:
+    return World(box)
+
+
+def verdicts(result: harness.Result, path: Path) -> list[tuple[str, str]]:
+    return [(one["callgate"]["party"], one["callgate"]["verdict"]) for one in result.decisions() if one.get("file", {}).get("path") == str(path)]
+
+
+@pytest.mark.parametrize("line", ["/usr/bin/env python3", "/usr/bin/env -S python3 -B", "/usr/bin/python3"])
+def test_a_script_is_the_agent_and_what_it_starts_is_not(world, line):
+    world.program.write_text(f"#!{line}\n{AGENT}")
+    result = world.run(world.rules())
+    assert result.text.splitlines() == [f"agent {LOGIN}", "tool refused", f"agent {LOGIN}"], result.describe()
+    assert verdicts(result, world.login) == [("agent", "allow"), ("tools", "deny"), ("agent", "allow")], result.audit
+    assert "party" not in json.dumps(world.run(harness.rule_set(default="allow")).audit), "a run without such rules has no parties"
+
+
+def test_a_program_that_only_bears_the_name_is_no_agent(world):
+    other = world.box.file(world.box.home / "apps" / "other" / "agent", world.program.read_bytes(), 0o755)
+    result = world.run(world.rules(), other)
+    assert LOGIN not in result.text and {one for one, _ in verdicts(result, world.login)} == {"tools"}, result.describe()
+    assert f"{other} is not the agent that these rules are for" in result.errors, result.describe()
+
+
+def test_a_link_to_the_program_starts_the_agent(world):
+    link = world.box.home / "apps" / "by-link"
+    link.symlink_to(world.program)
+    assert f"agent {LOGIN}" in world.run(world.rules(), link).text
+
+
+def test_an_agent_that_its_tools_could_write_is_an_error(world):
+    program = world.box.file(world.box.tree / "agent", world.program.read_bytes(), 0o755)
+    result = world.run(world.rules(agent=str(program)), program)
+    assert result.code == 125 and f"the agent {program} may be written in this run" in result.errors, result.describe()
+
+
+def test_an_interpreter_that_the_tools_could_write_is_no_agent(world):
+    """The first python3 on PATH lies in the work directory: whoever wrote it there does not get the login."""
+    world.box.file(world.box.tree / "python3", b'#!/bin/sh\nread -r line < "$2"; echo "$line"\n', 0o755)
+    path = f"{world.box.tree}:/usr/bin:/bin"
+    bare = world.box.run([str(world.program), str(world.login)], supervised=False, env={"PATH": path})
+    assert LOGIN in bare.text, bare.describe()
+    result = world.run(world.rules(), env={"PATH": path})
+    assert LOGIN not in result.text, result.describe()
+
+
+def test_a_shell_that_starts_the_agent_makes_it_a_tool(world):
+    for shell in ("exec", ""):
+        result = world.box.run(["/bin/sh", "-c", f"{shell} {world.program} {world.login}"], world.rules())
+        assert LOGIN not in result.text, result.describe()
+
+
+def test_explain_and_plan_show_both_parties(world):
+    rules = str(world.box.rules_file(world.rules()))
+    callgate = str(world.box.callgate)
+    said = world.box.run([callgate, "explain", "-R", rules, "read", str(world.login)], supervised=False)
+    assert said.text.startswith("deny read") and "this is for the tools; for the agent: allow by login" in said.text, said.describe()
+    answer = json.loads(world.box.run([callgate, "explain", "--json", "-R", rules, "read", str(world.login)], supervised=False).text)
+    assert answer["party"] == "tools" and answer["other_party"]["verdict"] == "allow" and answer["other_party"]["rule"]["id"] == "login", answer
+    assert ("login", "party") in [(one["rule"]["id"], one["misses_by"]) for one in answer["near"]], answer
+    plan = world.box.run([callgate, "plan", "-R", rules], supervised=False)
+    assert "party agent" in plan.text and "callgate-parties" in plan.text, plan.describe()
+
+
+def test_a_word_that_is_no_party_is_an_error(world):
+    rules = str(world.box.rules_file(world.rules({"id": "x", "allow": "read", "path": "/x", "party": "tool"})))
+    said = world.box.run([str(world.box.callgate), "check", rules], supervised=False)
+    assert said.code != 0 and 'unknown party "tool": did you mean "tools"?' in said.text + said.errors, said.describe()
