@@ -210,12 +210,12 @@ std::vector<std::string> proxies_with_password(std::span<const std::string> made
     return names;
 }
 
-std::vector<std::string> not_set(const EnvironmentChoice& choice) {
-    const std::vector<std::string> all = make_environment(choice);
+std::vector<std::string> not_set(const EnvironmentChoice& choice, std::span<const std::string> made) {
     std::vector<std::string> names;
     for (const std::string& option : choice.options) {
         const auto sets = [&option](const std::string& one) { return name_of(one) == option; };
-        if (option.find('=') == std::string::npos && std::ranges::none_of(all, sets)) names.push_back(option);
+        if (option.find('=') == std::string::npos && std::ranges::none_of(made, sets))
+            names.push_back(option);
     }
     return names;
 }

@@ -52,8 +52,9 @@ struct EnvironmentChoice {
 /// password is not.
 [[nodiscard]] bool passed_by_default(std::string_view name, std::string_view value);
 
-/// Names of --env without a value that the caller's environment does not have, in their order.
-[[nodiscard]] std::vector<std::string> not_set(const EnvironmentChoice& choice);
+/// Names of --env without a value that `made`, the command's environment, does not have, in their order.
+[[nodiscard]] std::vector<std::string> not_set(const EnvironmentChoice& choice,
+                                               std::span<const std::string> made);
 
 /// Whether --keep-env holds it back.
 [[nodiscard]] bool holds_credential(std::string_view name, std::string_view value);

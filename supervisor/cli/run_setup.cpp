@@ -358,9 +358,6 @@ Command make_command(const Arguments& arguments, const RequestedRun& requested, 
     for (const std::string& one : choice.options)
         if (one.empty() || one[0] == '=')
             throw Failure(arguments.origin("env") + " " + one + ": expected NAME or NAME=VALUE");
-    if (!request.quiet)
-        for (const std::string& one : not_set(choice))
-            say(arguments.origin("env") + " " + one + ": this variable is not set, and is left out");
     Command command{.words = arguments.rest(),
                     .environment = make_environment(choice),
                     .held_back = held_back(choice),
@@ -368,6 +365,9 @@ Command make_command(const Arguments& arguments, const RequestedRun& requested, 
                     .exposed = {},
                     .executables = {},
                     .limits = request.limits.tighter(compiled.limits)};
+    if (!request.quiet)
+        for (const std::string& one : not_set(choice, command.environment))
+            say(arguments.origin("env") + " " + one + ": this variable is not set, and is left out");
     command.not_passed = not_passed(choice, command.environment);
     command.exposed = proxies_with_password(command.environment);
     command.executables = executable_candidates(command.words[0], command.environment);
