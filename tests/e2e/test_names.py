@@ -890,11 +890,9 @@ def hold(count):  # a process that holds connections until its input ends, and s
             try: held.append(tcp())
             except OSError: pass
         os.write(told[1], b"%d\\n" % len(held))
-        os.read(asks[0], 1)
         ended = select.poll()
         for one in held: ended.register(one, select.POLLIN | select.POLLRDHUP)
-        os.write(told[1], b"%d\\n" % (len(held) - len(ended.poll(0))))
-        os.read(asks[0], 1)
+        while os.read(asks[0], 1) == b"c": os.write(told[1], b"%d\\n" % (len(held) - len(ended.poll(0))))
         os._exit(0)
     os.close(asks[0])
     return child, asks[1], os.fdopen(told[0])
@@ -906,8 +904,10 @@ for line in sys.stdin:
         while len(holders) * each < connections:
             holders.append(hold(min(each, connections - len(holders) * each)))
             made = int(holders[-1][2].readline())
-        for _, ask, _ in holders: os.write(ask, b"x")
-        print(sum(int(told.readline()) for _, _, told in holders), by_udp(), flush=True)
+        print(by_udp(), flush=True)
+    if line == "count\\n":
+        for _, ask, _ in holders: os.write(ask, b"c")
+        print(sum(int(told.readline()) for _, _, told in holders), flush=True)
     if line == "close\\n":
         for child, ask, _ in holders: os.write(ask, b"x"), os.waitpid(child, 0)
         print(by_udp(), flush=True)
@@ -933,8 +933,10 @@ def test_floods_of_look_ups_and_connections_fill_nothing(box, roomy):
     assert run.stdout.readline() == b"up 0\n"
     before = peak_kb()
     assert say("look up") == f"{LOOK_UPS} 0 0\n"
-    kept, _, udp = say("connect").partition(" ")
-    assert 0 < int(kept) <= 512 and udp == "0\n"
+    assert say("connect") == "0\n"
+    # The kernel makes a connection before callgate takes it: what is beyond the limit is closed a moment later.
+    harness.until(lambda: int(say("count")) <= 512, "connections beyond the limit are closed")
+    assert int(say("count")) > 0
     assert len(os.listdir(f"/proc/{run.pid}/fd")) < 1000
     assert say("close") == "0\n"
     harness.until(lambda: say("look up by TCP") == "0\n", "a look-up over TCP is answered again")
