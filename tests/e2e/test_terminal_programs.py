@@ -150,7 +150,8 @@ def test_python_edits_lines_and_asks_in_between(room, both, term):
     pair.same("-42")
     pair.type("1/0", "Enter")
     pair.same("ZeroDivisionError")
-    pair.type("import time; time.sleep(600)", "Enter")
+    pair.type("import time; print(6 * 9); time.sleep(600)", "Enter")
+    pair.same("\n54\n")
     pair.type("C-c")
     pair.same("KeyboardInterrupt")
 
