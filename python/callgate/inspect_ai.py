@@ -21,7 +21,7 @@ from inspect_ai.util import (
     sandboxenv,
 )
 
-from .adapter import lateness, told
+from .adapter import apart, lateness, told, whole
 from .sandbox import Sandbox
 
 __all__ = ["CallgateSandboxEnvironment"]
@@ -29,6 +29,7 @@ __all__ = ["CallgateSandboxEnvironment"]
 # Exit statuses by which the scripts tell what the interface has an exception for.
 ERRORS = {41: errno.ENOENT, 42: errno.EACCES, 43: errno.EISDIR}
 TOO_LARGE = 44
+SHOWN = 1 << 20  # bytes of output that an error holds; the framework makes copies, and shows a model far less
 READ = f"""[ -e "$1" ] || exit 41; [ -d "$1" ] && exit 43; [ -r "$1" ] || exit 42
 [ "$(stat -Lc %s -- "$1")" -le "$2" ] || exit {TOO_LARGE}
 cat -- "$1" || exit 42"""
@@ -70,13 +71,15 @@ class CallgateSandboxEnvironment(SandboxEnvironment):
         data = input.encode() if isinstance(input, str) else input
         result = await self.sandbox.with_options(max_output=limit).arun(cmd, input=data, cwd=cwd, env=env, timeout=timeout)
         if result.timed_out:
-            error = TimeoutError(f"command {lateness(result, timeout)}; it had written: {result.text[-2000:]}{told(result)[-2000:]}")
-            error.truncated_output = result.text + told(result)  # type: ignore[attr-defined]
+            output, errors = apart(result, SHOWN)
+            error = TimeoutError(f"command {lateness(result, timeout)}; it had written: {output[-2000:]}{errors[-2000:]}")
+            error.truncated_output = output + errors  # type: ignore[attr-defined]
             raise error
         if result.outcome == "exec_failed" and result.exit_code == 126:
             raise PermissionError(errno.EACCES, f"permission denied: {told(result)}", cmd[0])
         if result.truncated:
-            raise OutputLimitExceededError(SandboxEnvironmentLimits.MAX_EXEC_OUTPUT_SIZE_STR, result.text)
+            beginning = whole(result, result.stdout[:SHOWN].decode("utf-8", "replace"), SHOWN)
+            raise OutputLimitExceededError(SandboxEnvironmentLimits.MAX_EXEC_OUTPUT_SIZE_STR, beginning)
         return ExecResult(result.exit_code == 0, result.exit_code, result.text, told(result))
 
     async def write_file(self, file: str, contents: str | bytes) -> None:

@@ -18,17 +18,22 @@ from .smolagents_session import Session
 
 __all__ = ["CallgatePythonExecutor"]
 SETTING_UP = 60.0  # seconds for each part of what an agent is given: no step of the model
+NO_PICKLE = ("allow_pickle=True is refused: the sandboxed step chooses the bytes, and to unpickle them would run its code "
+             "outside the sandbox. Answer with what JSON can hold, or write a file in the work directory and name it.")
 LOST = "Variables that steps had set are lost; the tools and the given variables are there again."
 
 
 class CallgatePythonExecutor(RemotePythonExecutor):
     """Takes the words of the Sandbox. `timeout` (60 s) is that of each step, and ends the process with its state.
-    `max_output` bounds the text of each step, in bytes; the default is the framework's own bound."""
+    `max_output` bounds the text of each step, in bytes; the default is the framework's own bound. `allow_pickle=True` is
+    refused: a step chooses the bytes of its answer, and bytes that are unpickled run code in this program."""
 
     def __init__(self, sandbox: Sandbox | None = None, *, additional_imports: list[str] | None = None, logger: Any = None,
                  allow_pickle: bool = False, timeout: float = 60.0, max_output: int = DEFAULT_MAX_LEN_OUTPUT,
                  **options: Any) -> None:
-        super().__init__(additional_imports or [], logger or AgentLogger(level=LogLevel.ERROR), allow_pickle)
+        if allow_pickle:
+            raise ValueError(NO_PICKLE)
+        super().__init__(additional_imports or [], logger or AgentLogger(level=LogLevel.ERROR))
         chosen = choose(sandbox, options)
         places = [*chosen.paths("execute"), *interpreter_places(python())]
         self.sandbox, self.timeout, self.max_output = chosen.with_options(execute=places, timeout=None), timeout, max_output
@@ -68,7 +73,7 @@ class CallgatePythonExecutor(RemotePythonExecutor):
         name, value, trace = told["error"]
         if name == self.FINAL_ANSWER_EXCEPTION:
             logs = fitted(session.text, self.max_output, shown_to_program(denials), cut)
-            return CodeOutput(output=self._deserialize_final_answer(value, self.allow_pickle), logs=logs, is_final_answer=True)
+            return CodeOutput(output=self._deserialize_final_answer(value), logs=logs, is_final_answer=True)
         raise AgentError(self._failed(session.text, denials, cut, f"Executing code yielded an error:\n{name}\n{value}\n{trace}"),
                          self.logger)
 

@@ -8,11 +8,13 @@ import pytest
 from callgate import Sandbox
 from callgate.inspect_ai import CallgateSandboxEnvironment
 from examples import run_examples
+from hostile import Hostile
 from inspect_ai import Task, eval
 from inspect_ai.dataset import Sample
 from inspect_ai.model import ModelOutput, get_model
 from inspect_ai.solver import generate, use_tools
 from inspect_ai.tool import bash
+from inspect_ai.util import OutputLimitExceededError
 from inspect_ai.util._sandbox.self_check import *  # noqa: F403
 from questions import Questions, Seen
 from scripted import Script
@@ -77,6 +79,19 @@ def test_a_rule_set_of_the_task(tmp_path):
     assert asyncio.run(work()) == "data"
 
 
+def test_an_error_for_long_output_is_short_and_tells_of_denials(workdir):
+    made = CallgateSandboxEnvironment(Sandbox())
+    command = "cat /etc/shadow; head -c {size} /dev/zero | tr '\\0' x; {then}"
+    with pytest.raises(OutputLimitExceededError) as limited:
+        asyncio.run(made.exec(["bash", "-c", command.format(size=20_000_000, then="exit 1")]))
+    with pytest.raises(TimeoutError) as late:
+        asyncio.run(made.exec(["bash", "-c", command.format(size=5_000_000, then="sleep 60")], timeout=2))
+    made.directory.cleanup()
+    for error in (limited.value, late.value):
+        assert error.truncated_output.startswith("xxx") and len(error.truncated_output.encode()) <= 1 << 20
+        assert "The sandbox policy denied: read /etc/shadow" in error.truncated_output[-1000:]
+
+
 def test_an_agent_meets_a_denial_and_recovers(workdir, tmp_path, monkeypatch):
     monkeypatch.setenv("INSPECT_DISPLAY", "none")
     monkeypatch.setattr("tiktoken.get_encoding", lambda _: Words())  # the real one is fetched over the network
@@ -96,17 +111,41 @@ def test_an_agent_meets_a_denial_and_recovers(workdir, tmp_path, monkeypatch):
     script.check()
 
 
+class TestHostile(Hostile):
+    kept = 10 << 20
+
+    @pytest.fixture(autouse=True)
+    def settings(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("INSPECT_DISPLAY", "none")
+        monkeypatch.setattr("tiktoken.get_encoding", lambda _: Words())
+        self.logs = str(tmp_path / "logs")
+
+    def converse(self, script, workdir, timeout, **words):
+        def answer(messages, *_):
+            last = messages[-1]
+            told = f"{last.error.message if last.error else ''}{last.text}" if last.role == "tool" else None
+            command = script.next(told)
+            if command is None:
+                return ModelOutput.from_content("scripted", "done")
+            return ModelOutput.for_tool_call("scripted", "bash", {"command": command})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(CallgateSandboxEnvironment, "__init__", in_workdir(workdir, **words))
+            task = Task(dataset=[Sample(input="go")], solver=[use_tools(bash(timeout=int(timeout))), generate()], sandbox="callgate")
+            (log,) = eval(task, model=get_model("mockllm/model", custom_outputs=answer), log_dir=self.logs, display="none")
+        assert log.status == "success", log.error
+
+
 class Words:
     def encode(self, text, **_):
         return text.split()
 
 
-def in_workdir(workdir):
+def in_workdir(workdir, **words):
     original = CallgateSandboxEnvironment.__init__
 
     def init(self, sandbox=None):
         original(self, sandbox)
-        self.sandbox = self.sandbox.with_options(workdir=workdir)
+        self.sandbox = self.sandbox.with_options(workdir=workdir, **words)
     return init
 
 

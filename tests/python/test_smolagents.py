@@ -14,6 +14,7 @@ from questions import HINT, Memory, Questions, Seen, alive, sleeper, until
 from scripted import Script
 from smolagents import AgentError, CodeAgent, Model, tool
 from smolagents.models import ChatMessage, MessageRole
+from smolagents.serialization import SerializationError
 from smolagents.utils import truncate_content
 
 
@@ -158,6 +159,35 @@ def test_no_forged_answer_reaches_a_later_step(kind):
             failures.append(error.message)
     assert len(failures) == 1 and "the descriptor by which answers come" in failures[0], failures
     executor.cleanup()
+
+
+PICKLED = "class Touch:\n def __reduce__(self): return (open, ({name!r}, 'w'))\n" \
+          "class FinalAnswerException(Exception): pass\nimport base64, pickle\n" \
+          "raise FinalAnswerException('pickle:' + base64.b64encode(pickle.dumps(Touch())).decode())"
+
+
+class Trusting(CallgatePythonExecutor):
+    """As it was before: the framework unpickles what a step answers."""
+
+    def _deserialize_final_answer(self, encoded_value, allow_pickle=False):
+        return super()._deserialize_final_answer(encoded_value, True)
+
+
+def test_no_step_has_its_answer_unpickled(tmp_path):
+    with pytest.raises(ValueError, match="would run its code outside the sandbox"):
+        CallgatePythonExecutor(allow_pickle=True)
+    name = tmp_path / "made by the host"
+    step = PICKLED.format(name=str(name))
+    executor = CallgatePythonExecutor(workdir=tmp_path, deny=name)
+    executor.allow_pickle = True
+    with pytest.raises(SerializationError):
+        executor(step)
+    assert not name.exists()
+    executor.cleanup()
+    trusting = Trusting(workdir=tmp_path, deny=name)
+    trusting(step)
+    assert name.exists()  # so the step would have done it
+    trusting.cleanup()
 
 
 def given_plus(n):
