@@ -197,6 +197,7 @@ CHECKS = (
     Mutant("git-kind", ("later.git_file", "later.git_file_renamed", "later.git_file_linked")),
     Mutant("set-ids", tuple(f"set_id.{mode}" for mode in ("chmod", "fchmod", "fchmodat2", "openat", "openat2", "mknodat", "tmpfile", "socket"))),
     Mutant("moved-port", ("net.listen_refused",)),
+    Mutant("bind-to-nothing", ("net.bind_any", "net.bind_any6")),
     Mutant("concrete-destination", ("net.zero_bound",)),
     Mutant("routing-data", ("net.routed_message",), user="root"),
     Mutant("callgate-directories", ("log.state_directory",)),

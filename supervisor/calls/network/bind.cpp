@@ -4,6 +4,10 @@
 // a pathname socket it also controls the names on the way (the parent directory is pinned). The copied
 // address is judged and bound, on the copied socket. A socket that listens without having been bound takes a
 // port of the kernel's choice: that is judged as a bind to port 0. Never continued.
+//
+// Clients bind to any address and port before they connect (`dig +tcp`). Where no rule speaks of that bind,
+// it succeeds and the socket stays as it was, unbound. So nothing is gained by it: listen and connect are
+// judged as they are on every unbound socket.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -34,6 +38,14 @@ void bind_to(NetworkCall& context, PinnedSocket& socket, const SocketAddress& ad
     finish(context, socket, sequence, 0, result == 0 ? 0 : errno);
 }
 
+/// Whether a bind says no more than "any address, any port". The kernel itself leaves out the port until
+/// connect or listen where a program asks for that (IP_BIND_ADDRESS_NO_PORT).
+bool binds_to_nothing(const PinnedSocket& socket, const rules::Object& object) {
+    const auto* const endpoint = std::get_if<rules::Endpoint>(&object);
+    return endpoint != nullptr && socket.kind.type == SOCK_STREAM && endpoint->port == 0 &&
+           std::ranges::all_of(endpoint->address.bytes, [](std::uint8_t byte) { return byte == 0; });
+}
+
 void bind_named(NetworkCall& context, PinnedSocket& socket, const SocketAddress& address,
                 const rules::Object& object) {
     Subject subject;
@@ -42,6 +54,11 @@ void bind_named(NetworkCall& context, PinnedSocket& socket, const SocketAddress&
     const rules::Verdict verdict = evaluate(context, subject);
     if (socket.kind.internet() && restricted(context, subject, verdict)) {
         if (const int error = refused_bind(socket, address)) return refuse(context, socket, error);
+    }
+    if (verdict.action == rules::Action::deny && verdict.rule == nullptr &&
+        binds_to_nothing(socket, object)) {
+        if (!check_enabled("bind-to-nothing")) return bind_to(context, socket, address, 0);
+        return finish(context, socket, 0, 0, 0);
     }
     const Decision decision = decide_with(context, subject, verdict);
     if (!decision.allowed()) return refuse(context, socket, decision.error);

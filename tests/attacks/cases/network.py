@@ -12,14 +12,14 @@ PARAGRAPH = "Network"
 ABI = frozenset({"abi"})
 
 STREAM = ("connect", "connect6", "mapped", "zero", "zero6", "mapped_zero", "scope", "without_scope", "long", "high_bits", "unspec",
-          "nonblocking", "fastopen_connect")
+          "nonblocking", "fastopen_connect", "bind_any_connect")
 # Closed for every address.
 CLOSED = ("fastopen_sendto", "fastopen_sendto_high", "fastopen_sendmsg", "fastopen_sendmmsg", "mptcp", "ring")
 DATAGRAM = ("udp_connect", "udp_sendto", "udp_redirected", "udp_unspec", "udp_v4_on_v6", "udp_sendmsg", "udp_sendmmsg",
             "udp_sendmmsg_second")
 WITH_ABI = {"connect", "mapped", "fastopen_connect", "udp_sendto", "listen_unbound", "bind"}
 LISTENING = {"listen_unbound": socket.AF_INET, "listen_unbound6": socket.AF_INET6, "bind": socket.AF_INET, "bind_zero": socket.AF_INET,
-             "bind_unspec": socket.AF_INET, "bind6": socket.AF_INET6}
+             "bind_unspec": socket.AF_INET, "bind6": socket.AF_INET6, "bind_any": socket.AF_INET, "bind_any6": socket.AF_INET6}
 SOCKETS = ("mptcp", "mptcp6", "sctp", "udplite", "udp", "udp6", "udp_high_bits", "udp_flags", "ping", "vsock", "alg", "tipc", "bluetooth",
            "uevent", "audit", "netfilter", "generic", "unix_datagram", "unix_raw")
 PRIVILEGED_SOCKETS = ("raw", "packet", "xdp")

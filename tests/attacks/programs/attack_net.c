@@ -352,6 +352,20 @@ static int net_bind_zero(void) {
     struct sockaddr_in where = v4("127.0.0.1", 0);
     return bound(AF_INET, &where, sizeof where);
 }
+static int net_bind_any(void) { /* a client's bind before it connects, which then listens instead */
+    struct sockaddr_in where = v4("0.0.0.0", 0);
+    return bound(AF_INET, &where, sizeof where);
+}
+static int net_bind_any6(void) {
+    struct sockaddr_in6 where = v6("::", 0);
+    return bound(AF_INET6, &where, sizeof where);
+}
+static int net_bind_any_connect(void) { /* and one that connects where it may not */
+    struct sockaddr_in from = v4("0.0.0.0", 0), where = v4("127.0.0.1", bad);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (bind(fd, (struct sockaddr *)&from, sizeof from) != 0) return refused("bind");
+    return reach(fd, &where, sizeof where);
+}
 static int net_bind_unspec(void) {
     struct sockaddr_in where = v4("0.0.0.0", bad);
     where.sin_family = AF_UNSPEC;
@@ -532,7 +546,7 @@ static const struct {
     NET(fastopen_sendmmsg), NET(fastopen_connect), NET(mptcp), NET(ring), NET(udp_connect), NET(udp_sendto), NET(udp_redirected),
     NET(udp_unspec), NET(udp_v4_on_v6), NET(udp_sendmsg), NET(udp_sendmmsg), NET(udp_sendmmsg_second), NET(routed_option), NET(routed_message), NET(unix), NET(unix_relative),
     NET(unix_symlink), NET(unix_hardlink), NET(unix_proc_fd), NET(unix_datagram), NET(unix_pair_datagram), NET(listen_unbound),
-    NET(listen_unbound6), NET(listen_refused), NET(bind), NET(bind_zero), NET(bind_unspec), NET(bind_udp), NET(bind_shared), NET(zero_bound), NET(bind6), NET(race_connect), NET(race_connect6),
+    NET(listen_unbound6), NET(listen_refused), NET(bind), NET(bind_zero), NET(bind_any), NET(bind_any6), NET(bind_any_connect), NET(bind_unspec), NET(bind_udp), NET(bind_shared), NET(zero_bound), NET(bind6), NET(race_connect), NET(race_connect6),
     NET(race_unix), NET(race_unix_link), NET(race_socket),
 };
 
