@@ -23,6 +23,7 @@ from pathlib import Path
 
 import crowd
 import limits
+import look_ups
 import package
 from place import Failure, Place
 from rows import Row, Rows
@@ -67,6 +68,8 @@ def targets(rows: dict[str, Row]) -> None:
     by_name, by_address = rows["connect, by name"].rounds, rows["connect, on behalf"].rounds
     rate = statistics.median(a["callgate"] / b["callgate"] for a, b in zip(by_name, by_address))
     line("a connect by name", rate, 1.1, "× one by address")
+    if "a cached look-up" in rows:
+        line("a cached look-up, above native", rows["a cached look-up"].difference("callgate", "native") / 1e6, 0.4, "ms")
     for kind in ("continued", "on behalf"):
         one, many = rows[f"open, {kind}"].rounds, rows[f"64 threads, {kind}"].rounds
         rate = statistics.median(a["callgate"] / b["callgate"] for a, b in zip(one, many))
@@ -128,7 +131,7 @@ def reading(place: Place, records: int) -> None:
 
 def measure(place: Place, rounds: int, scale: float, only: str) -> None:
     makers = Rows(place, scale)
-    rows = [row for row in [*makers.all(), *limits.rows(place, scale), *crowd.Crowd(place, scale).rows(), *package.rows(place, scale)] if only in row.name]
+    rows = [row for row in [*makers.all(), *look_ups.rows(place, scale), *limits.rows(place, scale), *crowd.Crowd(place, scale).rows(), *package.rows(place, scale)] if only in row.name]
     makers.check()
     for turn in range(rounds):
         for row in rows:

@@ -6,6 +6,7 @@
  *   target unlink COUNT DIRECTORY   unlinkat of a file made for it
  *   target mkdir COUNT DIRECTORY    mkdirat of a new name; it is removed again
  *   target connect COUNT PORT       connect of a new TCP socket to 127.0.0.1
+ *   target look-up COUNT NAME       getaddrinfo of both families
  *   target sendto COUNT PORT        a datagram of 64 bytes to 127.0.0.1
  *   target sendmmsg COUNT PORT      64 of them in one call, to be counted as one
  *   target threads COUNT FILE       as read, in 64 threads of COUNT calls each; the batch is the whole
@@ -15,6 +16,7 @@
  *   target pread COUNT FILE         4 KiB of it
  *   target serve                    prints a port, then accepts and closes until stdin ends; datagrams to the same port
  *                                   are left to be dropped
+ *   target names ADDRESS            a name server by UDP, until stdin ends: each name has one IPv4 address
  *
  * The same binary runs bare, under bench/floor/ and under callgate.
  */
@@ -22,10 +24,12 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,6 +123,16 @@ static double step_connect(long n, char **arguments) {
     if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) die("connect");
     double spent = (double)(now() - start);
     close(fd);
+    return spent;
+}
+
+static double step_look_up(long n, char **arguments) {
+    (void)n;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
+    int64_t start = now();
+    if (getaddrinfo(arguments[0], "80", &hints, &found) != 0) die(arguments[0]);
+    double spent = (double)(now() - start);
+    freeaddrinfo(found);
     return spent;
 }
 
@@ -265,12 +279,45 @@ static int serve(void) {
     }
 }
 
+/* Each query has one question, and begins with 12 bytes; the type follows the name. */
+static int serve_names(const char *where) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(53)};
+    int fd = datagram_socket();
+    if (inet_pton(AF_INET, where, &address.sin_addr) != 1 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0)
+        die(where);
+    puts("ready");
+    fflush(stdout);
+    struct pollfd watched[2] = {{.fd = fd, .events = POLLIN}, {.fd = 0, .events = POLLIN}};
+    for (;;) {
+        if (poll(watched, 2, -1) < 0 && errno != EINTR) die("poll");
+        if (watched[1].revents) return 0;
+        unsigned char message[512];
+        struct sockaddr_in peer;
+        socklen_t size = sizeof peer;
+        ssize_t got = recvfrom(fd, message, sizeof message - 16, 0, (struct sockaddr *)&peer, &size);
+        if (got < 17) continue;
+        const char *name = memchr(message + 12, 0, (size_t)got - 16);
+        if (name == NULL) continue;
+        size_t end = (size_t)((const unsigned char *)name - message) + 5;
+        bool address_wanted = message[end - 3] == 1;
+        memcpy(message + 2, (unsigned char[]){0x81, 0x80, 0, 1, 0, address_wanted, 0, 0, 0, 0}, 10);
+        /* The name above, A, IN, an hour, an address for documentation. */
+        if (address_wanted) {
+            memcpy(message + end, (unsigned char[]){0xc0, 12, 0, 1, 0, 1, 0, 0, 14, 16, 0, 4, 203, 0, 113, 80}, 16);
+            end += 16;
+        }
+        sendto(fd, message, end, 0, (struct sockaddr *)&peer, size);
+    }
+}
+
 int main(int argc, char **argv) {
     static const struct { const char *name; step one; } loops[] = {
         {"read", step_read},         {"create", step_create},   {"rename", step_rename}, {"unlink", step_unlink},
         {"mkdir", step_mkdir},       {"connect", step_connect}, {"sendto", step_sendto}, {"sendmmsg", step_sendmmsg},
-        {"getppid", step_getppid},   {"stat", step_stat},       {"pread", step_pread},   {"spawn", step_spawn}};
+        {"getppid", step_getppid},   {"stat", step_stat},       {"pread", step_pread},   {"spawn", step_spawn},
+        {"look-up", step_look_up}};
     if (argc == 2 && strcmp(argv[1], "serve") == 0) return serve();
+    if (argc == 3 && strcmp(argv[1], "names") == 0) return serve_names(argv[2]);
     if (argc >= 4) {
         long count = atol(argv[2]);
         if (strcmp(argv[1], "threads") == 0) {
@@ -283,6 +330,6 @@ int main(int argc, char **argv) {
                 return 0;
             }
     }
-    fputs("usage: target LOOP COUNT OBJECT..., target serve; the loops are listed in the source\n", stderr);
+    fputs("usage: target LOOP COUNT OBJECT..., target serve, target names ADDRESS; the loops are listed in the source\n", stderr);
     return 2;
 }
