@@ -39,14 +39,17 @@ public:
         if (ares_channel const open = std::exchange(channel_, nullptr); open != nullptr) ::ares_destroy(open);
     }
 
-    bool open() {
+    bool open(const Servers& servers) {
         ares_options options{};
         options.sock_state_cb = &Channel::on_socket_state;
         options.sock_state_cb_data = this;
-        // Two tries, of 2.5 and 5 seconds: programs wait about ten. The defaults of c-ares are 75 in all.
-        options.timeout = 2500;
+        options.timeout = static_cast<int>(servers.first_try.count());
         options.tries = 2;
-        constexpr int given = ARES_OPT_SOCK_STATE_CB | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES;
+        std::string file = servers.file;  // c-ares copies it
+        options.resolvconf_path = file.data();
+        options.udp_port = options.tcp_port = servers.port;
+        constexpr int given = ARES_OPT_SOCK_STATE_CB | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES |
+                              ARES_OPT_RESOLVCONF | ARES_OPT_UDP_PORT | ARES_OPT_TCP_PORT;
         return ::ares_init_options(&channel_, &options, given) == ARES_SUCCESS;
     }
 
@@ -148,17 +151,21 @@ private:
     bool ending_ = false;
 };
 
-Upstream::Upstream(asio::io_context& loop) : loop_(loop) { ::ares_library_init(ARES_LIB_INIT_ALL); }
+Upstream::Upstream(asio::io_context& loop) : Upstream(loop, Servers()) {}
+
+Upstream::Upstream(asio::io_context& loop, Servers servers) : loop_(loop), servers_(std::move(servers)) {
+    ::ares_library_init(ARES_LIB_INIT_ALL);
+}
 
 Upstream::~Upstream() {
     if (channel_) channel_->close();
 }
 
 void Upstream::refresh() {
-    std::string mark = mark_of("/etc/resolv.conf");
+    std::string mark = mark_of(servers_.file.c_str());
     if (channel_ && mark == read_) return;
     auto fresh = std::make_shared<Channel>(loop_);
-    if (!fresh->open()) fresh.reset();
+    if (!fresh->open(servers_)) fresh.reset();
     channel_ = std::move(fresh);
     read_ = std::move(mark);
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,7 +17,15 @@ namespace callgate::names {
 
 class Upstream {
 public:
+    /// The file that names the servers, and how they are asked. Tests name others.
+    struct Servers {
+        std::string file = "/etc/resolv.conf";
+        std::uint16_t port = 53;
+        // Two tries, of 2.5 and 5 seconds: programs wait about ten. The defaults of c-ares are 75 in all.
+        std::chrono::milliseconds first_try{2500};
+    };
     explicit Upstream(boost::asio::io_context& loop);
+    Upstream(boost::asio::io_context& loop, Servers servers);
     Upstream(const Upstream&) = delete;
     Upstream& operator=(const Upstream&) = delete;
     ~Upstream();
@@ -32,7 +41,8 @@ private:
     void refresh();
 
     boost::asio::io_context& loop_;
-    std::string read_;  // what identified /etc/resolv.conf when it was read
+    const Servers servers_;
+    std::string read_;  // what identified the file when it was read
     std::shared_ptr<Channel> channel_;
 };
 
