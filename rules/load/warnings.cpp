@@ -116,7 +116,9 @@ bool Warnings::check_overruled(const Rule& rule) {
         if (one.operations != rule.operations) message += " " + names(one.operations);
         message += ": rule " + in_quotes(winner.id) + " always wins";
         if (winner.source.file != rule.source.file && !winner.built_in && winner.action >= Action::deny)
-            message += "; if it is to be allowed, start with --except " + winner.id + "=" + one.glob->text();
+            message += "; if it is to be allowed, start with --except " + winner.id + "=" + one.glob->text() +
+                       R"(, or write "exceptions": {")" + winner.id + R"(": [")" + one.glob->text() +
+                       R"("]} into the file)";
         add(rule, message);
         if (whole) break;
     }

@@ -74,6 +74,7 @@ std::string on_one_line(const std::string& rule) {
 int list(const Places& places) {
     const std::vector<std::string> all =
         rules_of(own_rules_file(places), own_rules(places).value_or(R"({"rules":[]})"));
+    if (all.empty()) say("no rules of your own in " + own_rules_file(places));
     for (std::size_t index = 0; index < all.size(); ++index)
         print(terminal_safe(id_of(all[index], index) + "  " + on_one_line(all[index])) + "\n");
     return 0;
@@ -98,8 +99,9 @@ int remove(const Places& places, const std::string& name) {
 }
 
 int list_pending(const Places& places) {
-    for (const Pending& one : approval::pending_rules(places.config))
-        print(one.name + "  " + terminal_safe(one.rule) + "\n");
+    const std::vector<Pending> all = approval::pending_rules(places.config);
+    if (all.empty()) say("no pending rules; the answer r to a question proposes one");
+    for (const Pending& one : all) print(one.name + "  " + terminal_safe(one.rule) + "\n");
     return 0;
 }
 

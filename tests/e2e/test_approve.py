@@ -220,14 +220,16 @@ def test_a_rule_is_proposed_and_taken_over_with_comments_and_order(room):
     after = (config / "rules.json").read_text()
     assert after.startswith('// mine\n{\n  "version": 1,\n  "rules": [\n    {"id": "first"') and "// why" in after
     assert verb(box, "check", str(config / "rules.json")).code == 0
-    assert verb(box, "rules", "pending").text == ""
+    listed = verb(box, "rules", "pending")
+    assert listed.text == "" and listed.errors.startswith("callgate: no pending rules"), listed.describe()
     assert verb(box, "rules", "drop", name).code == 125
     assert verb(box, "rules", "accept", "../rules").code == 125
 
 
 def test_own_rules_are_listed_and_taken_out(box):
     config = box.directory(box.directory(box.home / ".config") / "callgate")
-    assert verb(box, "rules", "list").text == ""
+    listed = verb(box, "rules", "list")
+    assert listed.text == "" and listed.errors == f"callgate: no rules of your own in {config}/rules.json\n", listed.describe()
     assert "does not exist" in verb(box, "rules", "remove", "second").errors
     secret = box.file(box.tree / "secret", b"content")
     text = '// mine\n{\n  "version": 1,\n  "rules": [\n    {"id": "first", "deny": "read", "path": "/nowhere"}, // why\n' \

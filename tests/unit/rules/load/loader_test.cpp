@@ -452,7 +452,8 @@ TEST_CASE("check warns of what an extended rule always overrules, and names the 
     };
     CHECK(has(said(R"({"id":"key","allow":"read","path":"~/.ssh/id_rsa"})"),
               "rule \"key\": can never decide: rule \"base.keys\" always wins; if it is to be allowed, start "
-              "with --except base.keys=/home/u/.ssh/id_rsa"));
+              "with --except base.keys=/home/u/.ssh/id_rsa, or write \"exceptions\": {\"base.keys\": "
+              "[\"/home/u/.ssh/id_rsa\"]} into the file"));
     CHECK(has(said(R"({"id":"keys","ask":"read","path":"~/.ssh/keys/**"})"),
               "rule \"keys\": can never decide: rule \"base.keys\" always wins"));
     CHECK(has(said(R"({"id":"two","allow":"read","path":["~/.ssh/id_rsa","/srv/x"]})"),
