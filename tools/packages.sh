@@ -22,6 +22,8 @@ packages_wheel='python3-setuptools python3-wheel python3-pip binutils'
 packages_package='python3-setuptools python3-wheel python3-pip binutils npm=/usr/bin/npm dpkg'
 # The roots of other distributions, for long runs of the packages' tests.
 packages_roots='mmdebstrap'
+# The generator comes by pip (tools/site/build.sh).
+packages_site='python3-venv python3-pip npm=/usr/bin/npm mandoc'
 packages_bench='libbenchmark-dev hyperfine'
 packages_lint='clang clang-tidy clang-format'
 
@@ -77,12 +79,13 @@ ensure_packages() {
             test) list+=" $packages_test" ;;
             package) list+=" $packages_package" ;;
             roots) list+=" $packages_roots" ;;
+            site) list+=" $packages_site" ;;
             wheel) list+=" $packages_wheel" ;;
             bench) list+=" $packages_bench" ;;
             lint) list+=" $packages_lint" ;;
             fuzz) list+=" $packages_fuzz" ;;
             kernels) list+=" $packages_kernels" ;;
-            *) fail "deps: unknown group $group; known: build, test, bench, lint, fuzz, kernels, wheel, package, roots" ;;
+            *) fail "deps: unknown group $group; known: build, test, bench, lint, fuzz, kernels, wheel, package, roots, site" ;;
         esac
     done
     if [ $supported = 0 ]; then

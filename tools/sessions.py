@@ -1,0 +1,112 @@
+#!/usr/bin/python3
+"""Runs the sessions of pages, and compares what they print.
+
+usage: sessions.py CALLGATE PAGE...             1 where a page shows something else than a run does, with the difference
+       sessions.py --write CALLGATE PAGE...     writes into the pages what a run prints
+
+A block ```console holds lines `$ COMMAND`, each followed by what it prints, errors too. A block with title="NAME" is that file.
+A comment `<!-- setup ... -->` is a script that runs unseen before. All run in their order, in one project of a home made for the
+purpose. Two outputs are the same if they differ only in names of runs, times, process numbers, versions and temporary places.
+"""
+from __future__ import annotations
+
+import difflib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+from typing import Callable, Iterator, NamedTuple
+
+BLOCK = re.compile(r"<!-- setup\n(?P<setup>.*?)-->|```(?P<kind>[\w-]*)(?: title=\"(?P<file>[^\"]+)\")?[^\n]*\n(?P<text>.*?)```", re.DOTALL)
+VARIABLE = (
+    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", "TIME"),
+    (r"\brun [a-z0-9]{6}\b", "run RUN"),
+    (r"\(pid \d+\)|\b(python3(\.\d+)?|cat|sh|bash|dash|git|rm|touch|curl) \(\d+\)", "PROGRAM (PID)"),
+    (r"\b\d+ rules\b", "N rules"),
+    (r"\d{8}T\d{6}Z-[a-z0-9]{6}", "LOG"),
+    (r"\bsha256:[0-9a-f]{64}", "HASH"),
+    (r"\bafter \d+ ms\b", "after N ms"),
+    (r"\bpython3\.\d+\b", "python3"),
+    (r"/tmp/callgate-[\w-]+", "TMP"),
+    (r" {2,}", "  "),  # columns are as wide as what stands in them
+)
+SHOWN_HOME = "/home/you"
+Run = Callable[[str], str]
+
+
+class Step(NamedTuple):
+    """A command of a page, with what the page says that it prints; or a script or a file that comes before."""
+
+    kind: str  # "setup", "file", "command"
+    name: str
+    text: str
+    line: int
+
+
+def steps(page: str) -> Iterator[Step]:
+    for block in BLOCK.finditer(page):
+        line = page.count("\n", 0, block.start()) + 1
+        if block["setup"] is not None:
+            yield Step("setup", "", block["setup"], line)
+        elif block["file"]:
+            yield Step("file", block["file"], block["text"], line)
+        elif block["kind"] == "console":
+            for one in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block["text"], re.MULTILINE):
+                yield Step("command", one[0], one[1], line)
+
+
+def comparable(text: str) -> list[str]:
+    for pattern, name in VARIABLE:
+        text = re.sub(pattern, name, text)
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def differences(page: str, run: Run, write_file: Callable[[str, str], object]) -> tuple[list[str], str]:
+    """The differences between page and run; and the page with what the run prints."""
+    found, written = [], page
+    for step in steps(page):
+        if step.kind == "file":
+            write_file(step.name, step.text)
+            continue
+        printed = run(step.text if step.kind == "setup" else step.name)
+        if step.kind == "command" and comparable(step.text) != comparable(printed):
+            found.append("\n".join(difflib.unified_diff(comparable(step.text), comparable(printed), "the page", f"$ {step.name}", lineterm="")))
+            written = written.replace(f"$ {step.name}\n{step.text}", f"$ {step.name}\n{printed}", 1)
+    return found, written
+
+
+def environment(callgate: pathlib.Path, home: pathlib.Path) -> dict[str, str]:
+    return {"PATH": f"{callgate.parent}:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": str(home), "LANG": "C.UTF-8", "TERM": "dumb", "USER": "you",
+            "LOGNAME": "you", "COLUMNS": "100"}
+
+
+def main() -> int:
+    write = sys.argv[1:2] == ["--write"]
+    if len(sys.argv) < 3 + write:
+        sys.exit(__doc__)
+    callgate, result = pathlib.Path(sys.argv[1 + write]).resolve(), 0
+    for name in sys.argv[2 + write:]:
+        with tempfile.TemporaryDirectory() as place:
+            home = pathlib.Path(place) / "home"
+            project = home / "project"
+            project.mkdir(parents=True)
+
+            def run(command: str) -> str:
+                done = subprocess.run(["/bin/bash", "-c", command], cwd=project, env=environment(callgate, home), text=True,
+                                      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+                return done.stdout.replace(str(home), SHOWN_HOME)
+
+            page = pathlib.Path(name)
+            found, written = differences(page.read_text(), run, lambda file, text: (project / file).write_text(text))
+            if write:
+                page.write_text(written)
+            elif found:
+                print(f"{name}:", *found, sep="\n")
+                result = 1
+    return result
+
+
+if __name__ == "__main__":
+    sys.exit(main())
