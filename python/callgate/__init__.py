@@ -22,6 +22,6 @@ from .question import Answer, Question
 from .result import Denial, Result
 from .sandbox import Sandbox
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Answer", "Audit", "CallgateError", "CallgateNotFound", "Denial", "Process", "Question", "Result", "Sandbox",
            "__version__"]

@@ -41,7 +41,7 @@ def version(binary: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in words[1].split("."))
     except ValueError:
-        raise CallgateError(f"{binary} --version said {words[1][:100]!r}; expected a version such as 0.1.0") from None
+        raise CallgateError(f"{binary} --version said {words[1][:100]!r}; expected a version such as 0.2.0") from None
 
 
 def explain_silence(binary: str, exit_code: int, said: str) -> str:

@@ -2,7 +2,8 @@
 
 The files are in tests/testdata/formats. A run of `rules.json` left `log.jsonl`, `report.json` and `approval.txt`;
 `callgate exec` gave `answer.json` for `job.json`. `commands.txt` has commands with their output. A change that fails here
-also breaks the files of users. A new version of a format gets new files, and these stay.
+also breaks the files of users. A new version of a format gets new files, and these stay. The folder 0.2.0 has what that version
+added.
 """
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ def project(box) -> harness.Box:
     for name, content in {"notes": "hello\n", "private/a": "secret\n", "private/README": "readme\n"}.items():
         box.file(box.tree / name, content.encode())
     box.directory(box.tree / "out")
-    for one in FORMATS.iterdir():
+    for one in filter(Path.is_file, FORMATS.iterdir()):
         box.file(box.tree / one.name, one.read_bytes(), 0o600)
     return box
 
@@ -105,6 +106,17 @@ def test_a_rule_file_is_good_and_holds_in_a_run(project):
     (denied,) = result.report["denials"]
     assert result.text == "1 C.UTF-8\n1024\n" and result.report["limits"] == parsed("report.json")["limits"], result.describe()
     assert local(denied, project) == neutral(parsed("report.json")["denials"][0])
+
+
+def test_rule_files_of_each_later_version_are_good(project):
+    versions = sorted(one.name for one in FORMATS.iterdir() if one.is_dir())
+    assert versions == ["0.2.0"]
+    for version in versions:
+        project.file(project.tree / "later.json", (FORMATS / version / "rules.json").read_bytes())
+        lines = answered(project, ["check", "later.json"]).splitlines()
+        assert re.fullmatch(r"later\.json: good, \d+ rules(, \d+ warnings?)?", lines[-2]) and lines[-1] == "exit 0", lines
+        jsonschema.validate(json.loads((FORMATS / version / "rules.json").read_text()), json.loads((TOP / "rules/rules.schema.json").read_text()),
+                            jsonschema.Draft202012Validator)
 
 
 def test_records_and_report_are_as_their_schemas_say():

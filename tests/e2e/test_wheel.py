@@ -81,8 +81,8 @@ def test_it_runs_where_nothing_can_be_compiled(box, wheel):
     first, *rest = result.text.split("\n")
     assert first == f"{venv}/lib/python3.{first.split('python3.')[1].split('/')[0]}/site-packages/callgate/_bin/callgate"
     *told, version = (one for one in rest if one)
-    assert told == ["hi", " 1 ['/etc/shadow']", "0.1.0"], result.describe()
-    assert re.fullmatch(r"callgate 0\.1\.0 \(([0-9a-f]{7,}\+?, )?\w+, \w+ [0-9.]+\)", version), result.describe()
+    assert told == ["hi", " 1 ['/etc/shadow']", "0.2.0"], result.describe()
+    assert re.fullmatch(r"callgate 0\.2\.0 \(([0-9a-f]{7,}\+?, )?\w+, \w+ [0-9.]+\)", version), result.describe()
 
 
 def compilers() -> list[str]:
