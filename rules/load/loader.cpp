@@ -45,6 +45,7 @@ private:
     [[nodiscard]] std::vector<Glob> expand_now(const Glob& glob, bool follow, std::vector<std::string>& kept,
                                                bool sources);
     [[nodiscard]] bool expand(Rule& rule, bool sources);
+    static void hold_new_file(Rule& rule);
     void compile();
     void check();
 
@@ -138,6 +139,17 @@ bool Loading::expand(Rule& rule, bool sources) {
     return !rule.when.path.empty();
 }
 
+/// A file that a run may change by a list of keys is written anew under a name beside it. The rule holds that
+/// name too, so that nobody opens the new file before it has its own.
+void Loading::hold_new_file(Rule& rule) {
+    const std::size_t count = rule.when.path.size();
+    for (std::size_t index = 0; index < count; ++index) {
+        const std::string& pattern = rule.when.path[index].text();
+        auto beside = Glob::compile(pattern + std::string(new_file_suffix), GlobKind::path);
+        if (beside && !pattern.ends_with("/**")) rule.when.path.push_back(std::move(*beside));
+    }
+}
+
 void Loading::check_ids() {
     std::map<std::string_view, const Rule*> seen;
     for (const auto& file : files_.all()) {
@@ -191,6 +203,8 @@ void Loading::merge_rules() {
     for (std::size_t index = 0; index < rules_.size(); ++index) {
         if (expands[index] != Expand::no && !expand(rules_[index], expands[index] == Expand::sources))
             continue;
+        if (rules_[index].filters_changes() && check_enabled("new-settings-name"))
+            hold_new_file(rules_[index]);
         if (kept != index) rules_[kept] = std::move(rules_[index]);
         ++kept;
     }

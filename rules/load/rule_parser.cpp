@@ -130,8 +130,11 @@ void parse_expand(const ParseState& state, const JsonMember& member, const JsonV
 void parse_filtered(const ParseState& state, const JsonMember& member, const JsonValue& object, Rule& rule) {
     if (member.value.kind() != JsonValue::Kind::boolean)
         return wrong_type(state, member.value, "true or false");
-    if (rule.action != Action::deny || !rule.operations.contains(Operation::read) || !object.member("path"))
-        state.error(member, "\"filtered\" is for rules that deny reading a \"path\"");
+    constexpr OperationSet changing{Operation::modify, Operation::create};
+    const bool fits = rule.operations.contains(Operation::read) || rule.operations.contains_all(changing);
+    if (rule.action != Action::deny || !fits || !object.member("path"))
+        state.error(member,
+                    "\"filtered\" is for rules that deny reading a \"path\", or creating and modifying one");
     rule.filtered = member.value.boolean();
 }
 

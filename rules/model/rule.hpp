@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/port_range.hpp"
@@ -63,6 +64,9 @@ struct Conditions {
     std::optional<Party> party;
 };
 
+/// The end of a new file's name until it takes the place of one that the run may change by a list of keys.
+inline constexpr std::string_view new_file_suffix = ".callgate";
+
 struct Rule {
     std::string id;
     Action action = Action::deny;
@@ -72,8 +76,10 @@ struct Rule {
     std::string reason;
     /// errno number for a denial, if the rule states one.
     std::optional<int> error;
-    /// Deny only: a run that only reads a settings file of a known format gets a copy without credentials.
+    /// Deny only. Of reading: a run that only reads a settings file of a known format gets a copy without
+    /// credentials. Of writing alone: a git repository's settings are changed by the list of harmless keys.
     bool filtered = false;
+    [[nodiscard]] bool filters_changes() const { return filtered && !operations.contains(Operation::read); }
     /// Connects by name that the rule allows go past the check of the TLS server's name.
     bool tls_pass = false;
     /// A rule that protects callgate (invariant 9): it cannot be removed, and `plan` shows it.

@@ -100,7 +100,9 @@ struct Directory {
 
 class Walk {
 public:
-    Walk(int top, const timespec& since) : top_(top), since_(since) {}
+    using Held = std::function<bool(const std::string& path)>;
+    Walk(int top, std::string workdir, const timespec& since, const Held& held)
+        : top_(top), workdir_(std::move(workdir)), since_(since), held_(held) {}
     Planted run();
 
 private:
@@ -108,7 +110,9 @@ private:
     void look_at(int parent, const Directory& directory, const dirent& entry);
 
     int top_;
+    std::string workdir_;
     const timespec& since_;
+    const Held& held_;
     std::vector<Directory> left_;
     std::size_t seen_ = 0;
     Planted result_;
@@ -135,7 +139,7 @@ void Walk::look_at(int parent, const Directory& directory, const dirent& entry) 
     }
     if (is_directory) {
         if (enters(directory.path, name)) left_.push_back({path + '/', directory.level + 1});
-    } else if (counts && not_before(status.st_ctim, since_)) {
+    } else if (counts && not_before(status.st_ctim, since_) && !held_(workdir_ + '/' + path)) {
         result_.paths.push_back(std::move(path));
     }
 }
@@ -188,10 +192,11 @@ bool runs_later(std::string_view path) {
     });
 }
 
-Planted find_planted(const std::string& workdir, const timespec& since) {
+Planted find_planted(const std::string& workdir, const timespec& since,
+                     const std::function<bool(const std::string& path)>& held) {
     const UniqueFd top = open_without_links(workdir.c_str(), O_PATH | O_DIRECTORY);
     if (!top) return {.paths = {}, .more = 0, .cut = true};
-    return Walk(top.get(), since).run();
+    return Walk(top.get(), workdir, since, held).run();
 }
 
 std::string planted_line(const Planted& planted) {

@@ -7,6 +7,7 @@
 
 #include <time.h>
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,8 +23,9 @@ struct Planted {
 inline constexpr std::size_t max_planted_paths = 5;
 
 /// Names that changed not before `since` (CLOCK_REALTIME_COARSE, as file systems stamp), by their change time
-/// (inode(7)). A directory that cannot be read counts as cut.
-[[nodiscard]] Planted find_planted(const std::string& workdir, const timespec& since);
+/// (inode(7)). A directory that cannot be read counts as cut. A path for which `held` is true is left out.
+[[nodiscard]] Planted find_planted(const std::string& workdir, const timespec& since,
+                                   const std::function<bool(const std::string& path)>& held);
 
 /// Whether tools run code from a file of this path beneath the work directory. docs/threat-model.md, "Code
 /// that you run afterwards", lists the same names.

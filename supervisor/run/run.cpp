@@ -240,7 +240,10 @@ int Run::Parts::run(const Command& command, const RunNotices& notices) {
     }
     RunFacts known = facts(command);
     if (!request_.quiet && outcome.outcome != Outcome::setup_error)
-        known.planted = find_planted(request_.workdir, began_);
+        known.planted = find_planted(request_.workdir, began_, [this](const std::string& path) {
+            const rules::Request change{rules::Operation::modify, rules::FileObject{path}, {}, {}};
+            return compiled_.enforced->evaluate(change).action >= rules::Action::deny;
+        });
     if (const std::string text = conclude({.facts = known,
                                            .report = report_,
                                            .refusals = &refusals_,

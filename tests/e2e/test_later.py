@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+from random import Random
 
 import pytest
 
@@ -13,12 +15,36 @@ IDENTITY = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_CO
 
 def works(box, script, options=(), **more):
     result = box.run(["/bin/sh", "-ec", script], options=["--ask", "never", *options], env=IDENTITY, **more)
-    assert result.code == 0 and not result.decisions(verdict="deny"), result.describe()
+    denied = [one for one in result.decisions(verdict="deny") if one["callgate"]["mechanism"] != "filtered"]
+    assert result.code == 0 and not denied and not result.report["denials"], result.describe()
     return result
 
 
+def filtered(result):
+    return [one["callgate"]["second_object"] for one in result.decisions() if one["callgate"]["mechanism"] == "filtered"]
+
+
+def keys(path):
+    """The settings that git reads from a file."""
+    made = subprocess.run(["git", "config", "-f", str(path), "-l", "-z"], capture_output=True, check=False)
+    return made.stdout if made.returncode == 0 else None
+
+
+def repository(box, config=""):
+    """A clone that the user has, of a repository beside the work directory."""
+    box.run(["/bin/sh", "-ec", "git init -q -b main up && cd up && git commit -q --allow-empty -m one && cd .. && git clone -q up w"],
+            supervised=False, env=IDENTITY)
+    there = box.tree / "w"
+    if config:
+        with open(there / ".git/config", "a", encoding="utf-8") as file:
+            file.write(config)
+    return there
+
+
 def test_a_repository_can_be_made(box):
-    works(box, "git init -q . && echo x > x && git add x && git commit -qm one && git status")
+    result = works(box, "git init -q . && echo x > x && git add x && git commit -qm one && git status")
+    assert filtered(result) and set(filtered(result)) == {str(box.tree / ".git/config")}, result.describe()
+    assert b"core.filemode\ntrue\0" in keys(box.tree / ".git/config")
     assert (box.tree / ".git/config").exists() and not (box.tree / ".git/hooks/pre-commit").exists()
 
 
@@ -33,6 +59,115 @@ def test_a_repository_is_cloned_into_the_work_directory(box):
     box.run(["/bin/mv", "up", str(there.parent / "up")], supervised=False)
     works(box, "git clone -q --no-hardlinks ../up .", ["--read", str(there.parent / "up")], cwd=there)
     assert (there / "x").exists()
+
+
+@pytest.mark.parametrize(("script", "added"), [
+    ("git checkout -q -b track origin/main", b"branch.track.remote\norigin\0branch.track.merge\nrefs/heads/main\0"),
+    ("git remote add up https://example.org/x.git", b"remote.up.url\nhttps://example.org/x.git\0remote.up.fetch\n+refs/heads/*:refs/remotes/up/*\0"),
+    ("git config user.name 'A; B' && git config user.email a@example.org", b"user.name\nA; B\0user.email\na@example.org\0"),
+    ("git branch -q topic && git branch -q -u main topic", b"branch.topic.remote\n.\0branch.topic.merge\nrefs/heads/main\0"),
+])
+def test_an_existing_clone_gets_harmless_settings(box, script, added):
+    """The user's own settings stay, with their comments."""
+    there = repository(box, "# mine\n[alias]\n\tst = !status\n[credential]\n\thelper = store # mine\n")
+    config = there / ".git/config"
+    config.chmod(0o640)
+    before, was = keys(config), config.stat()
+    result = works(box, script, cwd=there)
+    assert keys(config) == before + added and filtered(result), result.describe()
+    assert "# mine\n[alias]" in config.read_text() and "helper = store # mine\n" in config.read_text()
+    assert config.stat().st_mode == was.st_mode and result.errors.count("your tools") == 0, result.describe()
+    assert sorted(one.name for one in (there / ".git").iterdir() if one.name.startswith("config")) == ["config"]
+
+
+@pytest.mark.parametrize(("script", "why"), [
+    ("git config core.fsmonitor /x", "core.fsmonitor is no setting that a run may change"),
+    ("git remote set-url origin https://example.net/", "remote.origin.url is there already, and would change"),
+    ("git branch -q topic && git config branch.main.merge refs/heads/topic", "branch.main.merge is there already, and would change"),
+    ("git remote add up ext::x", "the value of remote.up.url is not one that a run may set"),
+])
+def test_other_settings_are_refused_with_the_reason(box, script, why):
+    there = repository(box)
+    before = (there / ".git/config").read_bytes()
+    result = box.run(["/bin/sh", "-ec", script], options=["--ask", "never"], cwd=there)
+    assert result.code != 0 and why in result.errors and not filtered(result), result.describe()
+    assert (there / ".git/config").read_bytes() == before
+
+
+def test_what_the_user_includes_is_left_to_the_user(box):
+    there = repository(box, "[include]\n\tpath = more\n")
+    result = box.run(["git", "config", "user.name", "a"], options=["--ask", "never"], cwd=there)
+    assert result.code != 0 and "it includes another file" in result.errors, result.describe()
+
+
+def test_the_new_repository_is_the_runs_own(box):
+    """Until the next run its settings may change, and it can be removed."""
+    works(box, "git init -q . && git remote add up https://example.org/ && git remote set-url up https://example.net/ && git remote remove up"
+               " && git init -q . && rm .git/config && git config user.name a")
+    assert keys(box.tree / ".git/config") == b"user.name\na\0"
+
+
+@pytest.mark.parametrize("made", ["git init -q --bare sub", "ln -s ../up sub", "mkdir -p x && ln -s x/../../up sub"])
+def test_a_local_repository_that_the_run_can_write_is_no_origin(box, made):
+    """The run could also change a link on the way afterwards."""
+    there = box.directory(box.tree / "tree")
+    repository(box)
+    result = box.run(["/bin/sh", "-c", f"{made} && git init -q . && git remote add up \"$PWD/sub\""],
+                     options=["--ask", "never"], cwd=there)
+    assert result.code != 0 and "the value of remote.up.url" in result.errors, result.describe()
+
+
+def test_a_file_that_a_killed_callgate_left_is_no_obstacle(box):
+    there = repository(box)
+    box.file(there / ".git/config.callgate", b"[core]\n\tfsmonitor = x\n")
+    works(box, "git config user.name a", cwd=there)
+    assert not (there / ".git/config.callgate").exists() and b"fsmonitor" not in keys(there / ".git/config")
+
+
+PIECES = ["[core]", "[a]", '[a "b"]', '[a "b\\"c"]', '[a "B.c d"]', "[a.b]", "[ a]", '[a"b"]', "[A-1]", "\n", "\n", "\n", "\n\t", "\n ", "x", "y-2",
+          "Zz", " = ",
+          "=", " =", "1", "true", '"', '""', "\\", "\\n", "\\t", "\\\\", '\\"', "\\b", "\\q", "#", " # c", ";", " ; d", "\t", " ", "  ", "a b", "\r\n", "\0",
+          "\x01", "\u00e9", "!x", "[", "]", "\\\n", "'", "\ufeff", "\v"]
+
+
+def fuzzed(random):
+    """A file of settings, most of it as git writes it, some of it anything."""
+    lines = []
+    for _ in range(random.randint(1, 6)):
+        if random.random() < 0.55:
+            value = "".join(random.choice(['a', 'b c', ' ', '"', '""', '\\\\', '\\n', '\\t', '\\"', '#', ';', 'é', '=', '[', '  ', '\t']) for _ in range(random.randint(0, 4)))
+            blank = random.choice(["", " ", "\t", "  "])
+            lines.append(random.choice(["[core]", '[a "b"]', '[S "x\\\\y.Z"] ; c', "# c", "", f"{blank}k{blank}={blank}{value}{blank}", f"\tkEy-1 = {value}", f"{blank}alone{blank}"]))
+        else:
+            lines.append("".join(random.choice(PIECES) for _ in range(random.randint(1, 8))))
+    return "[core]\n" + "\n".join(lines) + random.choice(["", "\n"])
+
+
+def test_fuzzed_settings_keep_the_keys_that_git_reads(box):
+    """The user's own files, with one harmless key added: what becomes of each, and of nothing else, is what git reads."""
+    count, random = 1000 if harness.SOAK else 50, Random(2024)
+    wanted, made = {}, box.directory(box.tree / "w")
+    for number in range(count):
+        text = fuzzed(random)
+        folder = box.directory(box.directory(made / str(number)) / ".git")
+        box.file(folder / "config", text.encode())
+        wanted[number] = (text + ("" if text.endswith("\n") else "\n") + "[user]\n\tname = added\n").encode()
+        box.file(folder / "config.lock", wanted[number])
+    script = "import os\nfor one in os.listdir('.'):\n try: os.rename(one + '/.git/config.lock', one + '/.git/config')\n except PermissionError: pass\n"
+    result = box.run(["/usr/bin/python3", "-c", script], options=["--ask", "never"], cwd=made)
+    assert result.code == 0, result.describe()
+    taken = {int(path.split("/")[-3]) for path in filtered(result)}
+    reference = box.root / "reference"
+    for number, text in wanted.items():
+        config = made / str(number) / ".git/config"
+        reference.write_bytes(text)
+        if number in taken:
+            expected = keys(reference)
+            assert expected is not None and keys(config) == expected, (text, config.read_bytes())
+            assert not (config.parent / "config.lock").exists()
+        else:
+            assert b"added" not in config.read_bytes() and (config.parent / "config.lock").exists(), text
+    assert len(taken) > count // 8 and len(taken) < count * 7 // 8, len(taken)
 
 
 def test_installed_packages_are_replaced_whatever_they_hold(box):

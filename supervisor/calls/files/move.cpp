@@ -22,6 +22,8 @@
 #include "supervisor/calls/arguments.hpp"
 #include "supervisor/calls/files/carried_entries.hpp"
 #include "supervisor/calls/files/cross_directory_rename.hpp"
+#include "supervisor/calls/files/filtered_change.hpp"
+#include "supervisor/calls/files/git_config.hpp"
 #include "supervisor/calls/files/needs.hpp"
 #include "supervisor/calls/files/shared_memory.hpp"
 #include "supervisor/calls/handlers.hpp"
@@ -112,8 +114,8 @@ struct Rename {
         const bool reserved =
             check_enabled("reserved-lock") && (context.files.moves.reserves(new_place.path) ||
                                                (exchanges() && context.files.moves.reserves(old_place.path)));
-        return reserved || of_directory() || found.there != CarriedEntries::impossible ||
-               found.back != CarriedEntries::impossible;
+        return reserved || of_directory() || is_git_config(new_place.path) ||
+               found.there != CarriedEntries::impossible || found.back != CarriedEntries::impossible;
     }
 
     [[nodiscard]] OperationSet at_old() const {
@@ -216,6 +218,9 @@ struct Rename {
         subject.identity = identity_of(old_status);
         subject.input = input_of(given_old);
         subject.input.second_path = *given_new.text;
+        if (change_filtered(context, subject, {old_place, &old_status},
+                            {new_place, replaces ? &new_status : nullptr}, flags))
+            return;
         const Decision decision =
             decide(context, subject, [&](const Basis& basis) { return judge(basis, subject); });
         if (!decision.allowed()) return context.fail(decision.error);

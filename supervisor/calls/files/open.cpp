@@ -238,9 +238,11 @@ Opening::Next Opening::absent() {
         let_continue(context_, subject(operations, place->path, false));
         return Next::done;
     }
-    const Decision decision = decide(context_, subject(operations, place->path, false));
+    const Subject judged = subject(operations, place->path, false);
+    if (const auto made = make_filtered(*place, judged)) return *made;
+    const Decision decision = decide(context_, judged);
     if (!decision.allowed()) return context_.fail(decision.error), Next::done;
-    return create(*place, decision.sequence);
+    return create(*place, wanted_.flags, decision.sequence);
 }
 
 namespace {

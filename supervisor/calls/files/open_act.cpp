@@ -200,12 +200,12 @@ void Opening::finish_failed(std::uint64_t sequence, int error) {
     context_.fail(error);
 }
 
-Opening::Next Opening::create(const Place& place, std::uint64_t sequence) {
+Opening::Next Opening::create(const Place& place, int flags, std::uint64_t sequence) {
     if (kernel::descriptors_exhausted(context_.thread())) return finish_failed(sequence, EMFILE), Next::done;
     std::optional<WithUmask> with_umask;
     if (!take_umask(with_umask)) return finish_failed(sequence, ESRCH), Next::done;
     // With O_EXCL the kernel makes the object or refuses: it never opens an object that was not judged.
-    int flags = (wanted_.flags & ~O_TRUNC) | O_CREAT | O_EXCL | O_NOCTTY | O_CLOEXEC;
+    flags = (flags & ~O_TRUNC) | O_CREAT | O_EXCL | O_NOCTTY | O_CLOEXEC;
     if (!check_enabled("exclusive-creation")) flags &= ~O_EXCL;
     UniqueFd fd;
     int error = 0;

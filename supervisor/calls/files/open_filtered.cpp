@@ -14,8 +14,10 @@
 #include "base/test_switch.hpp"
 #include "base/write_all.hpp"
 #include "rules/model/rule.hpp"
+#include "supervisor/calls/files/filtered_change.hpp"
 #include "supervisor/calls/files/opening.hpp"
 #include "supervisor/calls/files/settings_copy.hpp"
+#include "supervisor/calls/files/settings_file.hpp"
 #include "supervisor/decide/parties.hpp"
 
 namespace callgate::calls {
@@ -30,18 +32,7 @@ std::optional<std::string> content_of(const Object& object) {
     const kernel::PinPath pin(object.pin.get());
     const UniqueFd file(::open(pin.text, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (!file) return std::nullopt;
-    std::string content(max_settings + 1, '\0');
-    std::size_t filled = 0;
-    while (filled < content.size()) {
-        const ssize_t got = ::read(file.get(), content.data() + filled, content.size() - filled);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return std::nullopt;
-        if (got == 0) break;
-        filled += static_cast<std::size_t>(got);
-    }
-    if (filled > max_settings) return std::nullopt;
-    content.resize(filled);
-    return content;
+    return read_settings(file.get());
 }
 
 /// A sealed memory file, open for reading, with the permissions of the original as far as they only read.
@@ -84,6 +75,17 @@ bool Opening::hand_filtered(const Object& object, const Subject& judged, const r
     const auto sequence = record(context_, decision);
     if (!sequence) return context_.fail(unrecorded_error), true;
     return finish(std::move(file), *sequence), true;
+}
+
+std::optional<Opening::Next> Opening::make_filtered(const Place& place, const Subject& judged) {
+    const auto verdict = filtered_creation(context_, judged, place);
+    if (!verdict) return std::nullopt;
+    audit::Decision decision = decision_on(context_, judged, *verdict);
+    decision.mechanism = audit::Mechanism::filtered;
+    const auto sequence = record(context_, decision);
+    if (!sequence) return context_.fail(unrecorded_error), Next::done;
+    const int access = check_enabled("new-settings-empty") ? O_RDONLY : wanted_.access();
+    return create(place, (wanted_.flags & ~O_ACCMODE) | access, *sequence);
 }
 
 }  // namespace callgate::calls

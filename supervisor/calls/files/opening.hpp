@@ -76,9 +76,12 @@ private:
     /// Hands over a copy without credentials, where the rule that denies says so. False: it is another rule.
     bool hand_filtered(const Object& object, const Subject& judged, const rules::Verdict& verdict);
 
+    /// Makes an empty file that is handed over for reading alone, where the rule that denies says so.
+    std::optional<Next> make_filtered(const Place& place, const Subject& judged);
+
     // Carrying out; each ends with an answer, unless it says `again`.
     Next act_on(const Object& object, std::uint64_t sequence);
-    Next create(const Place& place, std::uint64_t sequence);
+    Next create(const Place& place, int flags, std::uint64_t sequence);
     Next reopen_by_name(const Object& object, std::uint64_t sequence);
     void hand_over_text(const std::string& text, std::uint64_t sequence);
     void reopen(const Object& object, std::uint64_t sequence);

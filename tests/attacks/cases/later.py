@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 from cases.case import Case
-from cases.worlds.later import Planted
+from cases.worlds.git_settings import USERS, Settings
+from cases.worlds.later import CODE, Planted
 from cases.worlds.set_ids import SetId
 
 PARAGRAPH = "Code that waits for the user"
@@ -27,6 +28,23 @@ REPLACED = 'echo "$2" > made && mv -f made "$1"'
 # attack_set_id: how a file gets a bit by which it runs as its owner.
 SET_IDS = ("chmod", "chmod_old", "chmod_high", "chmod_user", "chmod_group", "chmod_link", "chmod_fd", "fchmod", "fchmodat2", "open_old", "creat",
            "openat", "openat2", "openat2_race", "mknod_old", "mknodat", "tmpfile", "socket")
+# Other files of a repository's settings.
+GIT_SETTINGS = {
+    "worktrees": ".git/config.worktree", "module": ".git/modules/lib/config", "linked_worktree": ".git/worktrees/one/config.worktree",
+    "beneath": "sub/.git/config",
+}
+# Settings that are added, and by which git would run, read or reach something.
+GIT_KEYS = {
+    "ssh": f"[core]\n\tsshCommand = {CODE}\n", "hooks": f"[core]\n\thooksPath = {CODE}\n", "worktree": f"[core]\n\tworktree = /{CODE}\n",
+    "include": f"[include]\n\tpath = {CODE}\n", "include_if": f'[includeIf "gitdir:/"]\n\tpath = {CODE}\n', "alias": f"[alias]\n\tst = !{CODE}\n",
+    "credential": f"[credential]\n\thelper = !{CODE}\n", "filter": f'[filter "x"]\n\tclean = {CODE}\n', "diff": f'[diff "x"]\n\ttextconv = {CODE}\n',
+    "merge": f'[merge "x"]\n\tdriver = {CODE}\n', "url": f'[url "https://{CODE}/"]\n\tinsteadOf = https://\n',
+    "uploadpack": f'[remote "origin"]\n\tuploadpack = {CODE}\n', "second_url": f'[remote "origin"]\n\turl = https://{CODE}/\n',
+    "helper": f'[remote "up"]\n\turl = ext::{CODE}\n', "remote_by_url": f'[remote "https://example.org/"]\n\turl = https://{CODE}/\n',
+    "branch_to_url": f'[branch "new"]\n\tremote = https://{CODE}/\n', "submodule": f'[submodule "x"]\n\tupdate = !{CODE}\n',
+    "refspec": f'[remote "up"]\n\turl = https://{CODE}/\n\tfetch = +refs/heads/*:refs/heads/*\n', "gpg": f"[gpg]\n\tprogram = {CODE}\n",
+    "continued": f"[user]\n\tname = a\\\n[core]\n\tpager = {CODE}\n", "returned": f"[user]\r\n\tname = a\r\n[core]\r\n\tpager = {CODE}\r\n",
+}
 
 CASES = [
     *(Case(f"set_id.{mode}", SetId(mode, named=mode != "socket")) for mode in SET_IDS),
@@ -48,4 +66,13 @@ CASES = [
     Case("later.git_file_renamed", Planted(".git", 'echo "gitdir: $2" > made && mv made "$1"')),
     Case("later.git_file_linked", Planted(".git", 'echo "gitdir: $2" > made && ln made "$1"')),
     Case("later.git_file_instead", Planted(".git", 'mv .git away 2> /dev/null; echo "gitdir: $2" > "$1"', before=(".git/", ".git/config"))),
+    # A repository's settings, of which a run may change some.
+    *(Case(f"later.git_settings_{way}", Settings(way)) for way in (
+        "plain", "kept", "mapped", "linked", "raced", "before_its_name", "another_instead", "symbolic", "exchanged", "linked_instead",
+        "made_anew", "in_its_folder", "written", "sent")),
+    *(Case(f"later.git_settings_{way}", Settings(way, absent=True)) for way in ("created", "created_reopened", "created_linked", "created_moved")),
+    *(Case(f"later.git_settings_{name}_{way}", Settings(way, path)) for name, path in GIT_SETTINGS.items() for way in ("plain", "kept")),
+    *(Case(f"later.git_key_{name}", Settings(added=added)) for name, added in GIT_KEYS.items()),
+    Case("later.git_remote_changed", Settings(wanted=USERS.replace("example.org", CODE))),
+    Case("later.git_branch_changed", Settings(wanted=USERS.replace("heads/main", f"heads/{CODE}"))),
 ]

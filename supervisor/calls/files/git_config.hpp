@@ -1,0 +1,38 @@
+// Settings of a git repository (git-config(1)) that a run wants to change: what it may change, and the new
+// text.
+//
+// An attacker writes the wanted file whole. The grammar here is a strict part of git's. Whatever git could
+// read in another way refuses the file: continued lines, control characters, unclosed quotes, several things
+// on a line. Files that include others are refused too, as those could say anything. Keys go by an
+// allow-list, and values by what git does with them. All other settings must be those that were there, in
+// their order. The new text is written from what was parsed, so no byte is in it that was not understood.
+// Pure, but for the answer about local repositories.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace callgate::calls {
+
+/// Whether a path has the form of a repository's settings: `.git/config`, also of submodules, or
+/// `config.worktree`.
+[[nodiscard]] bool is_git_config(std::string_view path);
+
+struct GitConfigChange {
+    std::string text;     // of the new file, valid if nothing was refused
+    std::string refused;  // why not; keys in it are printable
+};
+
+struct GitConfigRights {
+    /// The run may remove the file and make it anew, so it may change what the list holds as well.
+    bool own = false;
+    /// Whether the run can write nothing in this local repository. To push there runs its hooks.
+    std::function<bool(std::string_view path)> closed;
+};
+
+/// The change from `before` (empty: there is no file) to `wanted`.
+[[nodiscard]] GitConfigChange git_config_change(std::string_view before, std::string_view wanted,
+                                                const GitConfigRights& rights);
+
+}  // namespace callgate::calls
