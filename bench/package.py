@@ -1,4 +1,4 @@
-"""The Python package beside subprocess.run."""
+"""The Python package beside subprocess.run, and its adapter for AutoGen beside AutoGen's own class."""
 from __future__ import annotations
 
 import subprocess
@@ -17,8 +17,9 @@ sys.dont_write_bytecode = True
 from callgate import Sandbox  # noqa: E402
 
 BASH, PYTHON = ["bash", "-c", "echo 1"], ["/usr/bin/python3", "-c", "print(1)"]
-# Row, milliseconds above subprocess.run at most.
-TARGETS = {"Sandbox.run, bash": 5.0, "Sandbox.run, Python": 10.0}
+AUTOGEN = "AutoGen, a block of bash"  # measured only where tools/venvs.sh has made its environment
+# Row, milliseconds above the native variant at most.
+TARGETS = {"Sandbox.run, bash": 3.0, "Sandbox.run, Python": 10.0, AUTOGEN: 4.0}
 
 
 def timed(action: Callable[[], object], count: int) -> Variant:
@@ -40,6 +41,19 @@ def at_once(action: Callable[[], object], threads: int = 8) -> Callable[[], None
     return together
 
 
+def autogen(place: Place, count: int) -> list[Row]:
+    top = Path(__file__).resolve().parents[1]
+    where = subprocess.run([top / "tools/venvs.sh", "--where"], capture_output=True, text=True, check=True).stdout.strip()
+    python = Path(where) / "autogen/bin/python"
+    if not python.exists():
+        print(f"not measured: {AUTOGEN}; tools/venvs.sh autogen makes its environment")
+        return []
+
+    def block(kind: str) -> Variant:
+        return lambda: place.run([python, top / "bench/autogen_blocks.py", kind, count, place.work, place.callgate])
+    return [Row(AUTOGEN, {"native": block("native"), "callgate": block("callgate")})]
+
+
 def rows(place: Place, scale: float) -> list[Row]:
     """Microseconds per command; of eight at once, until all eight have ended."""
     sandbox, count = Sandbox(binary=place.callgate, workdir=place.work), max(5, int(25 * scale))
@@ -54,4 +68,5 @@ def rows(place: Place, scale: float) -> list[Row]:
         return Row(name, {"native": timed(native(command), count), "callgate": timed(ours, count)})
     return [row("Sandbox.run, bash", BASH, supervised(BASH)), row("Sandbox.run, Python", PYTHON, supervised(PYTHON)),
             Row("8 Sandbox.run at once", {"native": timed(at_once(native(BASH)), max(2, count // 5)),
-                                          "callgate": timed(at_once(supervised(BASH)), max(2, count // 5))})]
+                                          "callgate": timed(at_once(supervised(BASH)), max(2, count // 5))}),
+            *autogen(place, count)]

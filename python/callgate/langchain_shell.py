@@ -25,7 +25,10 @@ from .result import CUT, Denial, ended_by, hint, shown_to_program
 
 MARKER = re.compile(r"printf '(\w+) %s\\n' \$\?\n")
 RESERVE = 10_000  # bytes that the paragraph may need, beside its line
+KILLED = "137"  # a command's status where SIGKILL ended it, as the kernel does at a limit of memory
+LOOKED_AT = 1.0  # seconds; callgate looks at such limits every 50 ms, and ends the whole run then
 PREFIX = 9  # characters that the framework puts before each line of stderr
+LOST = "This command has a new shell, without the variables and the directory of the one before."
 ANEW = "The next command has a new shell, without the variables and the directory of this one."
 
 Start = Callable[[dict[str, int]], "subprocess.Popen[bytes]"]
@@ -38,7 +41,7 @@ class Shell:
         self._start, self._most_lines, self._most = start, most_lines, most
         self._lock = threading.RLock()
         self._sinks = dict[str, int]()
-        self._marker, self._closing = "", False
+        self._marker, self._closing, self._lost = "", False, list[str]()
         readers = {}
         for name in ("stdout", "stderr"):
             readers[name], self._sinks[name] = os.pipe()
@@ -114,7 +117,7 @@ class Shell:
                 os.close(one)
         assert self._process.stdin
         self._input, self._over, self._report = self._process.stdin.fileno(), False, bytearray()
-        self._records = Records()
+        self._records, self._reading = Records(), reading
         threading.Thread(target=self._work, args=(reading,), name="callgate shell", daemon=True).start()
 
     def _begin_command(self, marker: str) -> None:
@@ -155,6 +158,7 @@ class Shell:
             self._over = True
             self._out(self._held)
             self._held = ""
+            self._lost = [f"The shell had ended before this command. {' '.join(self._ended())}", LOST]
             if self._marker:
                 self._end_command(None)
             if self._closing:
@@ -191,8 +195,11 @@ class Shell:
         elif "\n" in self._held[at:]:
             line, _, rest = self._held[at:].partition("\n")
             self._out(self._held[:at])
-            self._end_command(line)
+            self._held = rest
+            if line.endswith(f" {KILLED}") and select.select([self._reading["report"]], [], [], LOOKED_AT)[0]:
+                return  # the whole run ends, and its end answers
             self._held = ""
+            self._end_command(line)
             self._out(rest)
         elif len(self._held) - at > PIECE:
             self._held = self._held[:at + PIECE]  # no status is so long
@@ -223,9 +230,7 @@ class Shell:
     def _end_command(self, line: str | None) -> None:
         """Writes what waited if it fits, the paragraph if there is one, and the marker. None: the shell has ended."""
         status = line.rpartition(" ")[2] if line is not None else str(self._process.returncode)
-        more = []
-        if line is None:
-            more = [*(ended_by(read_report(bytes(self._report))) or [f"The shell ended with exit status {status}."]), ANEW]
+        more, self._lost = self._lost if line is not None else [*self._ended(), ANEW], []
         denials = list(self._denials.values())
         denials = denials if status != "0" else shown_to_program(denials)
         told = hint(denials, [*more, *([CUT] if self._dropped else [])])
@@ -237,6 +242,9 @@ class Shell:
         end = f"{told}\n" if told else ""
         self._write("stdout", f"{'' if self._fresh else chr(10)}{end}{self._marker} {status}\n")
         self._begin_command("")
+
+    def _ended(self) -> list[str]:
+        return ended_by(read_report(bytes(self._report))) or [f"The shell ended with exit status {self._process.returncode}."]
 
     def _write(self, name: str, text: str) -> None:
         if name == "stdout" and text:

@@ -139,6 +139,22 @@ def test_the_limit_that_ended_the_shell_is_told(workdir):
     session.stop(5)
 
 
+@pytest.mark.parametrize(("end", "told"), [
+    ("exec python3 -c 'x = b\"x\" * (300 << 20)'", "more memory than it may (64 MiB)"), ("kill -9 $$", "exit status 137")])
+def test_a_shell_that_ends_between_two_commands_is_told_of_with_the_next(end, told, workdir):
+    policy = CallgateExecutionPolicy(command_timeout=60, termination_timeout=5, memory="64M")
+    session = ShellSession(workdir, policy, ("/bin/bash",), dict(os.environ))
+    session.start()
+    assert session.execute(f"x=7; (until [ -e now ]; do sleep 0.05; done; {end}) >/dev/null 2>&1 &", timeout=60).output == ""
+    shell = session._process
+    (workdir / "now").touch()
+    asyncio.run(until(lambda: shell._over, "the shell has ended"))
+    text = session.execute("echo [$x]", timeout=60).output
+    assert text.startswith("[]\n[callgate] The shell had ended before this command.") and told in text and "new shell" in text, text
+    assert session.execute("echo 3", timeout=60).output == "3\n"
+    session.stop(5)
+
+
 class TestHostile(Hostile):
     def converse(self, script, workdir, timeout, **words):
         policy = CallgateExecutionPolicy(command_timeout=timeout, termination_timeout=5, **words)

@@ -37,7 +37,7 @@ class TestQuestions(Questions):
 
     def test_three_megabytes_of_output(self):
         executor = CallgatePythonExecutor(workdir=self.workdir, max_output=4_000_000)
-        command = r"head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end"
+        command = r"head -c 3000000 /dev/zero | tr '\0' x; echo; echo end"
         told = executor(f"import subprocess; subprocess.run({command!r}, shell=True).returncode")
         executor.cleanup()
         assert told.output == 0 and told.logs.endswith("x\nend\n") and len(told.logs) > 3_000_000
