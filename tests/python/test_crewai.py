@@ -28,6 +28,13 @@ class TestQuestions(Questions):
         return Seen(None if late else told["exit_code"], told["stdout"] + told["stderr"] + told.get("hint", ""), late, told["stdout"])
 
 
+class TestQuestionsOfThePythonTool(TestQuestions):
+    async def ask(self, command, timeout=None):
+        told = await CallgatePythonTool()._arun(command, language="bash", timeout=timeout)
+        late = bool(told["error"] and "timed out" in told["error"])
+        return Seen(None if late else told["exit_code"], told["stdout"] + told["stderr"] + told.get("hint", ""), late, told["stdout"])
+
+
 def test_settings_are_each_tools_own(workdir, tmp_path):
     (tmp_path / "data").write_text("data")
     reader = CallgateExecTool(execution_backend="callgate", sandbox_fs_read=[str(tmp_path)], sandbox_max_memory_mb=500)

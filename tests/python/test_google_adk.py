@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 
 import pytest
 from callgate.google_adk import CallgateCodeExecutor, CallgateEnvironment
@@ -32,6 +33,19 @@ class TestQuestions(Questions):
 
     async def load(self, path):
         return await CallgateEnvironment(working_dir=self.workdir).read_file(path)
+
+
+class TestQuestionsOfTheCodeExecutor(Questions):
+    """Python that becomes bash. The interface is synchronous, and takes stderr for a failure."""
+
+    asynchronous = concurrent = cancels = False
+    apart = True
+
+    async def ask(self, command, timeout=None):
+        code = f"import os\nos.execvp('bash', ['bash', '-c', {command!r}])"
+        told = execute(CallgateCodeExecutor(timeout_seconds=math.ceil(timeout) if timeout else None), code)
+        late = "Code execution timed out" in told.stderr
+        return Seen(None if late else told.exit_code, told.stdout + told.stderr, late, told.stdout)
 
 
 def test_files_and_the_temporary_directory(tmp_path):
