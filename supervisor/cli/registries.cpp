@@ -23,7 +23,7 @@ struct Key {
 struct Tool {
     std::string_view profile;
     std::span<const Key> variables;
-    std::span<const std::string_view> files;  // "~/" is the home
+    std::span<const std::string_view> files;  // "~/" is the home; "/" at the end: all files in it
     std::span<const Key> keys;
 };
 
@@ -58,6 +58,8 @@ constexpr std::string_view maven_files[] = {"/etc/maven/settings.xml", "~/.m2/se
 
 constexpr std::string_view git_files[] = {"/etc/gitconfig", "~/.gitconfig", "~/.config/git/config"};
 
+constexpr std::string_view apt_files[] = {"/etc/apt/sources.list", "/etc/apt/sources.list.d/"};
+
 constexpr Tool tools[] = {
     {"node", npm_variables, npm_files, npm_keys},
     {"python", pip_variables, pip_files, pip_keys},
@@ -65,6 +67,7 @@ constexpr Tool tools[] = {
     {"go", go_variables, go_files, go_keys},
     {"java", {}, maven_files, {}},
     {"git", {}, git_files, {}},
+    {"apt", {}, apt_files, {}},
 };
 
 std::string_view trim(std::string_view text) {
@@ -83,6 +86,23 @@ void each_url(std::string_view text, Visit visit) {
         const std::size_t from = before == std::string_view::npos ? 0 : before + 1;
         visit(text.substr(from, text.find_first_of(ends, at) - from));
     }
+}
+
+template <class Visit>
+void each_line(std::string_view text, Visit visit) {
+    for (std::size_t at = 0; at < text.size();) {
+        const std::size_t end = std::min(text.find('\n', at), text.size());
+        visit(text.substr(at, end - at));
+        at = end + 1;
+    }
+}
+
+/// Whether two words of ASCII letters are the same, in whatever case.
+bool same_word(std::string_view one, std::string_view other) {
+    constexpr unsigned lower = 0x20;
+    return std::ranges::equal(
+        one, other, {}, [](char c) { return static_cast<unsigned char>(c) | lower; },
+        [](char c) { return static_cast<unsigned char>(c) | lower; });
 }
 
 std::string without_user(std::string_view text) {
@@ -113,12 +133,22 @@ public:
         for (const std::string_view path : tool_.files) {
             const std::string full =
                 path.starts_with("~/") ? sources_.home + std::string(path.substr(1)) : std::string(path);
-            if (const auto content = sources_.file(full)) add_file(full, *content);
+            if (!full.ends_with('/')) {
+                add_file(full);
+                continue;
+            }
+            std::vector<std::string> names = sources_.names(full);
+            std::ranges::sort(names);
+            for (const std::string& name : names) add_file(full + name);
         }
         return std::move(found_);
     }
 
 private:
+    void add_file(const std::string& path) {
+        if (const auto content = sources_.file(path)) add_content(path, *content);
+    }
+
     void add_value(const Key& key, std::string_view value) {
         const std::size_t before = found_.hosts.size();
         each_url(value, [this](std::string_view url) { add_url(url); });
@@ -138,8 +168,11 @@ private:
             found_.hosts.push_back(*host);
     }
 
-    void add_file(const std::string& path, std::string_view content) {
+    void add_content(const std::string& path, std::string_view content) {
         if (path.ends_with(".xml")) return add_maven(content);
+        if (path.ends_with(".sources")) return add_apt_stanzas(content);
+        if (path.ends_with(".list")) return add_apt_lines(content);
+        if (tool_.profile == "apt") return;  // apt reads no file of another name
         if (tool_.profile == "git") return add_git(content);
         add_lines(content);
     }
@@ -208,6 +241,51 @@ private:
             const std::size_t from = at + section.size();
             add_url(content.substr(from, content.find('"', from) - from));
         }
+    }
+
+    /// apt first asks which server has the service of a host.
+    void add_apt(std::string_view urls) {
+        each_url(urls, [this](std::string_view url) {
+            add_url(url);
+            const auto host = host_of_url(url);
+            if (!host || !rules::parse_host(host->host) || rules::parse_cidr(host->host)) return;
+            const bool tls = url.substr(0, url.find("://")).ends_with("https");
+            const RegistryHost service{(tls ? "_https._tcp." : "_http._tcp.") + host->host, host->port};
+            if (std::ranges::find(found_.hosts, service) == found_.hosts.end())
+                found_.hosts.push_back(service);
+        });
+    }
+
+    /// "deb [OPTIONS] URL SUITE...", one a line.
+    void add_apt_lines(std::string_view content) {
+        each_line(content, [this](std::string_view line) {
+            const std::string_view text = trim(line.substr(0, line.find('#')));
+            if (text.starts_with("deb ") || text.starts_with("deb-src ")) add_apt(text);
+        });
+    }
+
+    /// Fields "URIs: URL..." and "Enabled: no" of stanzas, which an empty line ends (deb822).
+    void add_apt_stanzas(std::string_view content) {
+        std::string urls;
+        bool enabled = true, of_urls = false;
+        const auto end_stanza = [&] {
+            if (enabled) add_apt(urls);
+            urls.clear();
+            enabled = true;
+            of_urls = false;
+        };
+        each_line(content, [&](std::string_view line) {
+            if (line.starts_with('#')) return;
+            if (trim(line).empty()) return end_stanza();
+            const bool goes_on = line.starts_with(' ') || line.starts_with('\t');
+            const std::size_t colon = goes_on ? 0 : std::min(line.find(':'), line.size());
+            const std::string_view value = line.substr(std::min(colon + 1, line.size()));
+            if (!goes_on) of_urls = same_word(line.substr(0, colon), "URIs");
+            if (of_urls) (urls += ' ') += value;
+            if (!goes_on && same_word(line.substr(0, colon), "Enabled"))
+                enabled = !same_word(trim(value), "no") && !same_word(trim(value), "false");
+        });
+        end_stanza();
     }
 
     const Tool& tool_;

@@ -21,6 +21,8 @@ struct RegistrySources {
     std::function<std::optional<std::string>(const std::string& path)> file;
     /// Returns a variable's value; nothing if it is not set.
     std::function<std::optional<std::string>(const std::string& name)> variable;
+    /// Returns the names in a directory, in any order.
+    std::function<std::vector<std::string>(const std::string& path)> names;
 };
 
 struct RegistryHost {
@@ -37,7 +39,7 @@ struct Registries {
     std::vector<std::pair<std::string, std::string>> variables;
 };
 
-/// The registries that are configured for a profile: "node", "python", "rust", "go", "java", "git".
+/// The registries that are configured for a profile: "node", "python", "rust", "go", "java", "git", "apt".
 [[nodiscard]] Registries configured_registries(std::string_view profile, const RegistrySources& sources);
 
 /// The rule set of a shipped `NAME+net` profile with these registries, as JSON text.

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 
 #include "agent/created_ipc.hpp"
@@ -37,7 +38,16 @@ RegistrySources host_registries(const rules::LoadContext& context) {
                 const char* const value = std::getenv(name.c_str());
                 if (value == nullptr) return std::nullopt;
                 return value;
-            }};
+            },
+            .names =
+                [](const std::string& path) {
+                    std::vector<std::string> names;
+                    std::error_code none;  // a directory that cannot be read names nothing
+                    for (std::filesystem::directory_iterator one(path, none), end; one != end;
+                         one.increment(none))
+                        names.push_back(one->path().filename());
+                    return names;
+                }};
 }
 
 /// A `+net` profile with the registries that the user's own settings name; nothing where they name none.

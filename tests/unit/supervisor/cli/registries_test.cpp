@@ -21,7 +21,14 @@ struct Settings {
         return configured_registries(
             profile, {.home = "/home/u",
                       .file = [&](const std::string& path) { return find(files, path); },
-                      .variable = [&](const std::string& name) { return find(variables, name); }});
+                      .variable = [&](const std::string& name) { return find(variables, name); },
+                      .names =
+                          [&](const std::string& path) {
+                              std::vector<std::string> names;
+                              for (const auto& [file, content] : files)
+                                  if (file.starts_with(path)) names.push_back(file.substr(path.size()));
+                              return names;
+                          }});
     }
 };
 
@@ -108,6 +115,27 @@ TEST_CASE("cargo, go, Maven and git") {
     CHECK(hosts(settings.read("agent")) == "too");
 }
 
+TEST_CASE("apt") {
+    Settings settings;
+    CHECK(hosts(settings.read("apt")) == "too");
+    settings.files["/etc/apt/sources.list"] =
+        "# deb http://old.example/ x main\ndeb [signed-by=/k] http://one.example/debian x main  # "
+        "http://no.example/\n"
+        "deb cdrom:[x]/ x main\n";
+    CHECK(hosts(settings.read("apt")) == "one.example:80 _http._tcp.one.example:80 too");
+    settings.files["/etc/apt/sources.list.d/a.sources"] =
+        "# http://no.example/\nTypes: deb\nuris: https://two.example/d\n "
+        "mirror+https://three.example:8443/l\n"
+        "Suites: x\n http://no.example/\n\nURIs: http://off.example/\nEnabled: No\n\nURIs: "
+        "http://four.example/";
+    settings.files["/etc/apt/sources.list.d/b.list"] = "deb-src http://five.example/ x main\n";
+    settings.files["/etc/apt/sources.list.d/c.list.save"] = "deb http://no.example/ x main\n";
+    CHECK(hosts(settings.read("apt")) ==
+          "one.example:80 _http._tcp.one.example:80 two.example:443 _https._tcp.two.example:443 "
+          "three.example:8443 _https._tcp.three.example:8443 four.example:80 _http._tcp.four.example:80 "
+          "five.example:80 _http._tcp.five.example:80 too");
+}
+
 TEST_CASE("own registries stand in the profile's rules") {
     const std::string_view shipped = R"({"version":1,"extends":"node","rules":[
         {"id":"node+net.registry","allow":"connect","host":["public.example"],"port":443}],"examples":{"ask":["connect 192.0.2.1:443"]}})";
@@ -120,8 +148,8 @@ TEST_CASE("own registries stand in the profile's rules") {
     CHECK(added["rules"][3]["address"][0] == "10.1.2.3");
     CHECK(added["rules"][3]["port"] == 8081);
     CHECK(added["environment"]["set"]["V"] == "x");
-    const json replaced =
-        json::parse(with_registries(shipped, {.hosts = {{"own.example", 443}}, .replace = true, .variables = {}}));
+    const json replaced = json::parse(
+        with_registries(shipped, {.hosts = {{"own.example", 443}}, .replace = true, .variables = {}}));
     REQUIRE(replaced["rules"].size() == 2);
     CHECK(replaced.dump().find("public.example") == std::string::npos);
 }
