@@ -2,7 +2,7 @@
 
 With a room every client works. Without one it depends on how a client asks. Most ask over TCP. Some read the hosts file that is
 handed over, which has literal names alone. A few find nothing. The upstream server sees the allowed names and no other. A plain run
-tries each client in one world.
+tries each client in one world, and leaves Chromium out.
 """
 from __future__ import annotations
 
@@ -60,10 +60,20 @@ TORNADO = """
 import tornado.httpclient, asyncio
 async def main(): print((await tornado.httpclient.AsyncHTTPClient().fetch(url)).body)
 asyncio.run(main())"""
+GRPC = """
+import grpc
+try: grpc.insecure_channel(f"{name}:8080").unary_unary("/a/b", None, None)(b"", timeout=15)
+except grpc.RpcError as why: print(why.debug_error_string().replace("failed to connect to all addresses", "reached"))"""
+GRPC_JS = """
+const grpc = require('@grpc/grpc-js'), client = new grpc.Client(process.argv[1] + ':8080', grpc.credentials.createInsecure());
+client.makeUnaryRequest('/a/b', b => b, b => b, Buffer.alloc(0), { deadline: Date.now() + 15000 }, why => { console.log(why.details.replace('Protocol error', 'reached')); process.exit(0); });
+"""
 LWP = "use LWP::UserAgent; print LWP::UserAgent->new(timeout => 15)->get('URL')->content"
 TINY = "use HTTP::Tiny; print HTTP::Tiny->new(timeout => 15)->get('URL')->{content}"
 NET_DNS = "use Net::DNS; $r = Net::DNS::Resolver->new(usevc => %d, udp_timeout => 2, retry => 1, retrans => 1); print $_->string for $r->query('NAME')->answer"
 TCL = "package require http; puts [http::data [http::geturl URL -timeout 15000]]; exit"
+CHROMIUM = ("XDG_CONFIG_HOME=${TMPDIR:-/tmp}/settings-$$ chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir=${TMPDIR:-/tmp}/chromium-$$ --timeout=20000 "
+            "--dump-dom URL 2>/dev/null")
 LUA = "print(require('socket').connect('NAME', PORT) and 'reached')"
 GO = """package main
 import ("fmt"; "io"; "net/http"; "os")
@@ -90,6 +100,8 @@ int main(int count, char **words) {
 }
 """
 JAVA = "import java.net.*; class Get { public static void main(String[] a) throws Exception { System.out.println(new String(new URL(a[0]).openStream().readAllBytes())); } }"
+
+DENO, BUN = (shutil.which(one) or one for one in ("deno", "bun"))
 
 # A client: what must be there, its line, and which names it finds without a room.
 CLIENTS = {
@@ -124,9 +136,16 @@ CLIENTS = {
     "python pycares": ("module pycares", python(PYCARES), HOSTS),
     "python dnspython": ("module dns", python("import dns.resolver\nprint(list(dns.resolver.resolve(name, 'A', lifetime=3)))"), NONE),
     "python dnspython, TCP": ("module dns", python("import dns.resolver\nprint(list(dns.resolver.resolve(name, 'A', tcp=True)))"), ALL),
+    "python gRPC": ("module grpc", python(GRPC), HOSTS),
     "python socket": (PYTHON, python(RESOLVED), ALL),
     "node fetch": ("node", lambda name: ["node", "-e", f"fetch('{fetch(name)}').then(r => r.text()).then(console.log, e => console.log(e.cause))"], ALL),
     "node resolve4": ("node", lambda name: ["node", "-e", f"require('dns').resolve4('{name}', console.log)"], ALL),
+    "node gRPC": ("node @grpc/grpc-js", lambda name: ["env", f"NODE_PATH={os.environ.get('NODE_PATH', '')}", "node", "-e", GRPC_JS, name], ALL),
+    "deno fetch": ("deno", lambda name: [DENO, "eval", f"console.log(await (await fetch('{fetch(name)}')).text())"], ALL),
+    "deno resolveDns": ("deno", lambda name: [DENO, "eval", f"console.log(await Deno.resolveDns('{name}', 'A'))"], HOSTS),
+    "bun fetch": ("bun", lambda name: [BUN, "-e", f"console.log(await (await fetch('{fetch(name)}')).text())"], ALL),
+    "bun resolve4": ("bun", lambda name: [BUN, "-e", f"require('dns').resolve4('{name}', (e, a) => console.log(e || a))"], ALL),
+    **({"chromium": ("chromium", shell(CHROMIUM), ALL)} if harness.SOAK else {}),
     "perl LWP": ("perl", shell(f"perl -e \"{LWP}\""), ALL),
     "perl HTTP::Tiny": ("perl", shell(f"perl -e \"{TINY}\"".replace("$", "\\$")), ALL),
     "perl Net::DNS": ("/usr/share/perl5/Net/DNS.pm", shell(f"perl -e '{NET_DNS % 0}'".replace("'NAME'", "q(NAME)")), NONE),
@@ -157,11 +176,14 @@ CLIENTS = {
 }
 assert len(CLIENTS) >= 30
 TMP = {"id": "tmp", "allow": ["read", "write"], "path": "${tmp}/**"}
+SOCKETS = {"id": "sockets", "allow": ["bind", "connect"], "unix": "${tmp}/**"}  # Chromium's own
 
 
 def missing(what: str) -> bool:
     if what.startswith("module "):
         return subprocess.run([PYTHON, "-c", f"import {what[7:]}"], capture_output=True, check=False).returncode != 0
+    if what.startswith("node "):
+        return subprocess.run(["node", "-e", f"require('{what[5:]}')"], capture_output=True, check=False).returncode != 0
     return shutil.which(what) is None and not Path(what).exists()
 
 
@@ -214,7 +236,7 @@ def test_a_client_finds_what_is_allowed_and_nothing_else_leaves(box, worlds, cli
     if bare.code < 0:
         pytest.skip(f"{client} does not work here by itself: signal {-bare.code}")
     assert found(bare.text + bare.errors) and DENIED in world.names(), bare.describe()
-    done = box.run(["bash", "-c", script, "bash", *words], rules(TMP), options=ALLOWED, timeout=300)
+    done = box.run(["bash", "-c", script, "bash", *words], rules(TMP, SOCKETS), options=ALLOWED, timeout=300)
     parts = dict(part.split("\n", 1) for part in done.text.split("== ")[1:])
     wanted = ALL if world.room else without_room
     assert {name for name in names if found(parts[name])} == wanted, f"{kind}\n{done.describe()}"
