@@ -522,6 +522,65 @@ def test_a_profile_reaches_its_registries_without_any_settings(private_world, bo
         assert made.names() == set(hosts), done.describe()
 
 
+# A forge: repositories by https, with the certificate of argv[1], below argv[2].
+FORGE = """
+import http.server, os, ssl, subprocess, sys
+class Backend(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        path, _, query = self.path.partition("?")
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        more = {"GIT_PROJECT_ROOT": sys.argv[2], "GIT_HTTP_EXPORT_ALL": "1", "PATH_INFO": path, "QUERY_STRING": query, "REQUEST_METHOD": self.command,
+                "CONTENT_TYPE": self.headers.get("Content-Type", ""), "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
+                "GIT_PROTOCOL": self.headers.get("Git-Protocol", "")}
+        head, _, rest = subprocess.run(["git", "http-backend"], input=body, env={**os.environ, **more}, capture_output=True).stdout.partition(b"\\r\\n\\r\\n")
+        self.send_response(404 if b"Status: 404" in head else 200)
+        for line in head.decode().splitlines(): self.send_header(*line.split(": ", 1))
+        self.send_header("Content-Length", str(len(rest)))
+        self.end_headers()
+        self.wfile.write(rest)
+    do_POST = do_GET
+server = http.server.ThreadingHTTPServer(("%s", 443), Backend)
+secured = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+secured.load_cert_chain(sys.argv[1])
+server.socket = secured.wrap_socket(server.socket, server_side=True)
+print("up", flush=True)
+server.serve_forever()
+""" % OTHER4
+
+
+@pytest.fixture
+def forge(private_world, tmp_path):
+    """A world where github.com is a forge of the test's own, with one repository. Its certificate is its authority."""
+    for program in ("git", "openssl"):
+        if shutil.which(program) is None:
+            pytest.skip(f"no {program} here")
+    made = private_world(zone="zone.host('github.com', OTHER4)")
+    pem, own = tmp_path / "forge.pem", {**os.environ, "HOME": str(tmp_path)}
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=forge", "-addext", "subjectAltName=DNS:github.com",
+                    "-keyout", tmp_path / "key", "-out", tmp_path / "certificate"], check=True, capture_output=True)
+    pem.write_bytes((tmp_path / "key").read_bytes() + (tmp_path / "certificate").read_bytes())
+    subprocess.run(["sh", "-ec", "git init -q source; cd source; echo kept > file; git add file; git -c user.name=x -c user.email=x@example.org commit -qm one; "
+                    "git clone -q --bare . ../tiny.git"], check=True, cwd=tmp_path, env=own)
+    server = subprocess.Popen([*made.prefix, PYTHON, "-c", FORGE, pem, tmp_path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=own)
+    assert server.stdout.readline() == b"up\n"
+    yield made, (tmp_path / "certificate").read_bytes()
+    server.kill()
+    server.wait()
+    server.stdout.close()
+
+
+def test_git_clones_over_https_on_its_first_try(forge, box):
+    made, authority = forge
+    enter(box, made)
+    environment = {**box.environment(), "GIT_SSL_CAINFO": str(box.file(box.tree / "authority.pem", authority))}
+    script = "git clone -q https://github.com/tiny.git there && cat there/file && git -C there fetch -q && rm -rf there"
+    bare = box.run(["sh", "-c", script], supervised=False, env=environment)
+    assert bare.text == "kept\n" and "github.com" in made.names(), bare.describe()
+    done = box.run(["sh", "-c", script], None, options=["-p", "git+net", "--ask", "never"], env=environment)
+    assert done.text == "kept\n" and done.code == 0 and made.names() == {"github.com"}, done.describe()
+    assert "callgate: denied" not in done.errors and " refused (" not in done.errors, done.describe()
+
+
 def test_the_machines_own_services_are_not_asked(box, roomy):
     """A service like nscd, where the C library asks first: whoever listens there sees nothing."""
     enter(box, roomy)
