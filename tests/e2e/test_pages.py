@@ -1,11 +1,13 @@
 """The pages for developers: all that is cited exists, and the picture of folders is the one of the sources."""
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -84,3 +86,21 @@ def test_every_refused_call_that_a_program_may_notice_has_its_place():
     for name, errno in table:
         assert not_told([(name, errno)], page.replace(f"`{name}`", "it")) == {name}
     assert not_told([("clone3", "`EPERM`")], page) == {"clone3"}, "another errno is another difference"
+
+
+def test_the_table_of_attacks_is_the_one_of_the_cases():
+    done = subprocess.run([sys.executable, ROOT / "tools/attack_table.py"], capture_output=True, text=True, check=True)
+    assert insert(done.stdout, "--check", ROOT / "README.md", "attacks") == 0, "./dev docs writes it anew"
+
+
+def test_the_recording_plays_what_the_readme_says():
+    """`./dev recording` makes it anew. The picture needs nothing from elsewhere."""
+    header, *events = [json.loads(line) for line in (ROOT / "docs/recording.cast").read_text().splitlines()]
+    shown = "".join(text for _, _, text in events)
+    assert header["version"] == 2 and [one[0] for one in events] == sorted(one[0] for one in events)
+    for scene in ("rule base.keys (private keys)", "callgate  question 1 of 1", "Meet at noon.", "end of run"):
+        assert scene in shown, scene
+    picture = ROOT / "docs/recording.svg"
+    text = picture.read_text()
+    assert picture.stat().st_size < 300_000 and ElementTree.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
+    assert text.count("//") == 1 and "@keyframes" in text and "question 1 of 1" in text and "<script" not in text

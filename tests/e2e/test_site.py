@@ -71,6 +71,12 @@ def test_a_browser_shows_the_pages_wide_and_narrow_and_searches(site, box):
         # The page does not search for words that were typed before its script listened.
         ask = "(box => {box.value = 'Landlock'; box.dispatchEvent(new Event('keyup')); box.dispatchEvent(new Event('input'))})(document.querySelector('.md-search__input'))"
         harness.until(lambda: page.run(f"{ask}; document.querySelectorAll('.md-search-result__item').length") > 3, "results of the search")
+        page = browser.page(f"file://{site}/docs/recording.svg", width=1400)
+        at = "(when => {const [one] = document.getAnimations(); one.pause(); one.currentTime = when; return getComputedStyle(document.querySelector('#strip')).transform})"
+        assert len({page.run(f"{at}({when})") for when in (100, 5000, 10500, 20000)}) == 4, "the recording does not play"
+        if pictures := os.environ.get("CALLGATE_PICTURES"):
+            page.run(f"{at}(10500)")
+            page.picture(Path(pictures) / "recording.png")
     finally:
         browser.close()
 
