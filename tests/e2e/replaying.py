@@ -53,6 +53,8 @@ def rule_options(words: list[str]) -> list[str]:
     for word in rest:
         if word == "--no-user-rules" or word.partition("=")[0] in RULE_OPTIONS and "=" in word:
             found.append(word)
+        elif word == "--shared-cache":  # a profile by another name
+            found.append("--profile=shared-cache")
         elif (name := VALUED.get(word, word)) in RULE_OPTIONS:
             found.append(f"{name}={next(rest)}")
     if not any(one.partition("=")[0] in STARTING_SETS for one in found):
