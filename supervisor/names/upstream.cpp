@@ -1,5 +1,7 @@
 #include "supervisor/names/upstream.hpp"
 
+// Newer versions of c-ares offer another query, which that of Debian 12 lacks.
+#define CARES_NO_DEPRECATED
 #include <ares.h>
 #include <arpa/nameser.h>
 #include <sys/time.h>

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -16,6 +17,10 @@ import harness
 from toolchains import require
 
 TOP = Path(__file__).resolve().parents[2]
+sys.path.append(str(TOP / "demo"))
+
+import record  # noqa: E402
+
 ROOTS = 3 if harness.SOAK else 0
 SUITES = ("bookworm", "trixie", "noble")[:ROOTS]
 KEY = "/home/newcomer/.ssh/id_ed25519"
@@ -129,18 +134,24 @@ def test_installing_and_removing_leaves_what_was_there(packages, box):
     assert again.code == 1 and "nothing is installed" in again.errors, again.describe()
 
 
-@pytest.fixture(scope="module", params=SUITES)
-def root(request, stage, packages):
-    """A root with the packages in it, and a user who has a key."""
+def unpacked(stage, name: str) -> Path:
+    """A root that tools/roots.sh has made."""
     if os.geteuid() != 0:
         pytest.skip("mounting needs root")
     archive = Path(subprocess.run([TOP / "tools/roots.sh", "--where"], capture_output=True, text=True, check=True).stdout.strip())
-    archive /= f"{request.param}.tar"
+    archive /= f"{name}.tar"
     if not archive.exists():
-        pytest.skip(f"there is no root: tools/roots.sh {request.param}")
-    place = stage.root / "roots" / request.param
+        pytest.skip(f"there is no root: tools/roots.sh {name}")
+    place = stage.root / "roots" / name
     place.mkdir(parents=True)
     subprocess.run(["tar", "-xpf", archive, "-C", place], check=True)
+    return place
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def root(request, stage, packages):
+    """A root with the packages in it, and a user who has a key."""
+    place = unpacked(stage, request.param)
     shutil.copytree(packages, place / "packages")
     in_root(place, f"useradd -m -s /bin/sh newcomer; mkdir /home/newcomer/.ssh /home/newcomer/project; echo secret > {KEY}; "
             f"chown -R newcomer: /home/newcomer; chmod 600 {KEY}")
@@ -148,12 +159,12 @@ def root(request, stage, packages):
     shutil.rmtree(place)
 
 
-def in_root(place: Path, script: str) -> subprocess.CompletedProcess[str]:
+def in_root(place: Path, script: str, timeout: float = harness.DEADLINE) -> subprocess.CompletedProcess[str]:
     """Runs a script as root there, in namespaces of its own, with no network but loopback."""
     enter = ('mount --rbind /dev "$0/dev" && mount -t proc proc "$0/proc" && exec chroot "$0" /usr/bin/env -i '
              'PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 HOME=/root DEBIAN_FRONTEND=noninteractive /bin/sh -ec "$1"')
     done = subprocess.run(["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "/bin/sh", "-ec", enter, place, script],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=harness.DEADLINE)
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=timeout)
     assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
     return done
 
@@ -175,3 +186,21 @@ def test_a_newcomer_installs_and_runs(root, kind, measured):
     assert "man1/callgate-run.1.gz" in pages and "man5/callgate-rules.5.gz" in pages, pages
     in_root(place, f"{remove}; rm -r /home/newcomer/.local")
     assert in_root(place, listed).stdout == ""
+
+
+@pytest.mark.skipif(not ROOTS, reason="roots are fetched from a network: a long run")
+def test_a_newcomer_builds_from_source_and_sees_the_demonstration(stage, measured):
+    """The first command of the README, on a Debian 13 with the packages that ./dev installs there."""
+    place = unpacked(stage, "trixie-build")
+    in_root(place, "useradd -m -s /bin/sh newcomer")
+    sources = place / "home/newcomer/callgate"
+    sources.mkdir()
+    archive = subprocess.run(["git", "-C", TOP, "archive", "HEAD"], capture_output=True, check=True).stdout
+    subprocess.run(["tar", "-x", "-C", sources], input=archive, check=True)
+    began = time.monotonic()
+    done = in_root(place, "chown -R newcomer: /home/newcomer; cd /home/newcomer/callgate && exec setpriv --reuid newcomer --regid newcomer "
+                   "--init-groups env HOME=/home/newcomer CALLGATE_NO_DEPS=1 ./dev demo", timeout=3600)
+    measured.append(f"trixie, from source: built, and the demonstration run, after {time.monotonic() - began:.0f} s")
+    shown = record.SESSION.search(record.README.read_text())
+    assert shown is not None and record.difference(shown[0], done.stdout.strip("\n")) == ""
+    shutil.rmtree(place)
