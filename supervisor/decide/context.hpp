@@ -52,7 +52,7 @@ struct DecideNeeds {
     uid_t uid = 0;
     /// The denial of what the rules allow or ask, because the object is not the run's
     /// (calls/files/shared_memory). Any thread.
-    std::function<std::optional<rules::Verdict>(const Subject&)> refuses_object{};
+    std::function<std::optional<rules::Verdict>(const Subject&, const rules::Verdict&)> refuses_object{};
 
     /// A `kill` verdict: ends the whole tree. Any thread.
     std::function<void()> kill_tree{};

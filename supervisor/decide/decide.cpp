@@ -119,7 +119,7 @@ rules::Verdict evaluate(CallContext& context, const Basis& basis, const Subject&
     if (!check_enabled(context.entry.name)) return allow_all();
     const rules::Verdict verdict = evaluate_by(context, basis.rules, subject);
     if (verdict.action >= rules::Action::deny || !context.needs.refuses_object) return verdict;
-    return context.needs.refuses_object(subject).value_or(verdict);
+    return context.needs.refuses_object(subject, verdict).value_or(verdict);
 }
 
 rules::Verdict verdict_on(CallContext& context, const Basis& basis, const Subject& subject,

@@ -24,6 +24,13 @@ std::optional<calls::Observation> observation(const Compiled& compiled) {
                                              compiled.plan.record != rules::RecordMode::minimal);
 }
 
+/// It is absent where binds are not seen, and in audit mode, which denies nothing.
+std::optional<calls::OwnSockets> own_sockets(const RunLoop::Needs& given) {
+    const bool seen = given.compiled.plan.notified.contains(rules::Operation::bind);
+    if (!seen || given.compiled.observed_plan) return std::nullopt;
+    return std::optional<calls::OwnSockets>(std::in_place, *given.compiled.enforced, given.request.workdir);
+}
+
 }  // namespace
 
 RunLoop::RunLoop(Needs needs)
@@ -34,6 +41,7 @@ RunLoop::RunLoop(Needs needs)
       observed_(observation(given_.compiled)),
       ipc_objects_(given_.launched.made.objects()),
       shared_memory_(given_.launched.made.objects().shared_files),
+      own_sockets_(own_sockets(given_)),
       deciding_(decide_needs()),
       files_(file_needs()),
       exec_(given_.compiled.plan, grants_, deciding_),
@@ -47,6 +55,7 @@ RunLoop::RunLoop(Needs needs)
       workers_(listener_, needs_, [this] { loop_.wake_watchdog(); }) {
     // Threads from here on: they inherit the blocked signals.
     raise_open_files();
+    if (own_sockets_) network_.own_sockets = &*own_sockets_;
     workers_.prepare();
 }
 
@@ -62,7 +71,11 @@ calls::DecideNeeds RunLoop::decide_needs() {
             .sink = given_.report,
             .guardian = given_.launched.guardian.pid,
             .uid = ::geteuid(),
-            .refuses_object = [this](const calls::Subject& one) { return shared_memory_.refuses(one); },
+            .refuses_object =
+                [this](const calls::Subject& one, const rules::Verdict& verdict) {
+                    auto refused = shared_memory_.refuses(one);
+                    return refused || !own_sockets_ ? refused : own_sockets_->refuses(one, verdict);
+                },
             .kill_tree = [this] { loop_.end_tree(Outcome::killed_by_rule); },
             .sync_log = [this] { sync_->request(); },  // something was recorded
             .count_soon = [this] { sync_->count_soon(); }};

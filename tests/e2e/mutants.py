@@ -229,6 +229,7 @@ CHECKS = (
     Mutant("memory-of-threads", ("memory.unshared",)),
     Mutant("memory-of-first", ("memory.leaderless",)),
     Mutant("memory-named", ("memory.named",)),
+    Mutant("own-sockets", ("service.in_workdir_plain", "service.in_workdir_replaced")),
     Mutant("objects-of-others", ("shared.read", "shared.link_inside", "shared.inner_write", "shared.rename_onto", "shared.unlink")),
     Mutant("shared-memory-grants", ("shared.unlink.free", "shared.inner_create.free")),
     Mutant("stderr-full", ("footer.stderr_full",)),

@@ -20,6 +20,7 @@
 #include "supervisor/calls/descriptor_unavailable.hpp"
 #include "supervisor/calls/handlers.hpp"
 #include "supervisor/calls/network/needs.hpp"
+#include "supervisor/calls/network/own_sockets.hpp"
 #include "supervisor/calls/network/pinned_socket.hpp"
 #include "supervisor/calls/with_umask.hpp"
 #include "supervisor/kernel/target_memory.hpp"
@@ -85,7 +86,8 @@ void bind_path(NetworkCall& context, PinnedSocket& socket, const SocketAddress& 
                const std::string& path) {
     const auto given = unix_path(context, path);
     if (!given) return refuse(context, socket, given.error().value());
-    const std::shared_lock<std::shared_mutex> names(context.network.names);
+    // Alone: the run gives the name to no other socket until it is known which one was bound.
+    const std::unique_lock<std::shared_mutex> names(context.network.names);
     const auto place = resolve_place(given->request(context.thread(), Follow::no));
     if (!context.call.waiting()) return;
     if (!place) return refuse(context, socket, place.error().value());
@@ -104,6 +106,7 @@ void bind_path(NetworkCall& context, PinnedSocket& socket, const SocketAddress& 
     struct stat bound {};
     if (error == 0 && ::fstat(socket.fd.get(), &bound) == 0)
         context.network.bound_names.remember(bound.st_ino, address);
+    if (error == 0 && context.network.own_sockets != nullptr) context.network.own_sockets->add(*place);
     finish(context, socket, decision.sequence, 0, error);
 }
 

@@ -6,6 +6,7 @@ import socket
 from cases.case import Case
 from cases.worlds.desktop import Desktop, Passed
 from cases.worlds.listeners import UnixReach
+from cases.worlds.work_sockets import WorkSocket
 
 PARAGRAPH = "Sockets of the desktop and the host"
 
@@ -33,6 +34,8 @@ CASES = [
     Case("unix.datagram_without_rule", UnixReach("unix_datagram", socket.SOCK_DGRAM, twin_mode="unix")),
     Case("unix.pair_without_rule", UnixReach("unix_pair_datagram", socket.SOCK_DGRAM, twin_mode="unix")),
     Case("unix.datagram", UnixReach("unix_datagram", socket.SOCK_DGRAM, datagrams=True)),
+    *(Case(f"service.in_workdir_{way}", WorkSocket(way)) for way in (
+        "plain", "relative", "link", "renamed", "hard_link", "beside", "replaced", "exchanged", "child", "again", "raced")),
     *(Case(f"service.{service}", Desktop(name)) for service, name in SERVICES.items()),
     Case("service.passed_descriptor", Passed()),
     Case("unix.pair", UnixReach("unix_pair_datagram", socket.SOCK_DGRAM, datagrams=True)),
