@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <memory>
 #include <utility>
 
@@ -19,8 +20,8 @@
 namespace callgate {
 namespace {
 
-// As `expand` is bounded (rules/load/expand.hpp).
-constexpr std::size_t max_levels = 6, max_entries = 20'000;
+// As `expand` is bounded (rules/load/expand.hpp), but for the levels: sources of Java lie deep.
+constexpr std::size_t max_entries = 20'000;
 
 /// Everything in such a directory counts.
 constexpr auto directories = std::to_array<std::string_view>(
@@ -93,11 +94,6 @@ bool not_before(const timespec& one, const timespec& other) {
     return one.tv_sec != other.tv_sec ? one.tv_sec > other.tv_sec : one.tv_nsec >= other.tv_nsec;
 }
 
-struct Directory {
-    std::string path;  // beneath the work directory, with a slash at its end; "" for itself
-    std::size_t level = 0;
-};
-
 class Walk {
 public:
     using Held = std::function<bool(const std::string& path)>;
@@ -106,14 +102,17 @@ public:
     Planted run();
 
 private:
-    bool look_into(const Directory& directory);
-    void look_at(int parent, const Directory& directory, const dirent& entry);
+    /// `directory` lies beneath the work directory and ends with a slash; "" is itself.
+    bool look_into(const std::string& directory);
+    /// Whether the run could make nothing in a directory: it is another user's, and closed.
+    [[nodiscard]] bool is_anothers(const std::string& directory) const;
+    void look_at(int parent, const std::string& directory, const dirent& entry);
 
     int top_;
     std::string workdir_;
     const timespec& since_;
     const Held& held_;
-    std::vector<Directory> left_;
+    std::vector<std::string> left_;
     std::size_t seen_ = 0;
     Planted result_;
 };
@@ -125,11 +124,11 @@ bool enters(const std::string& parent, std::string_view name) {
            name == "modules" || name == "worktrees";
 }
 
-void Walk::look_at(int parent, const Directory& directory, const dirent& entry) {
+void Walk::look_at(int parent, const std::string& directory, const dirent& entry) {
     const std::string_view name = entry.d_name;
     if (name == "." || name == "..") return;
     ++seen_;
-    std::string path = directory.path + entry.d_name;
+    std::string path = directory + entry.d_name;
     bool is_directory = entry.d_type == DT_DIR;
     struct stat status {};
     const bool counts = runs_later(path);
@@ -138,19 +137,25 @@ void Walk::look_at(int parent, const Directory& directory, const dirent& entry) 
         is_directory = S_ISDIR(status.st_mode);
     }
     if (is_directory) {
-        if (enters(directory.path, name)) left_.push_back({path + '/', directory.level + 1});
+        if (enters(directory, name)) left_.push_back(path + '/');
     } else if (counts && not_before(status.st_ctim, since_) && !held_(workdir_ + '/' + path)) {
         result_.paths.push_back(std::move(path));
     }
 }
 
+bool Walk::is_anothers(const std::string& directory) const {
+    struct stat status {};
+    return ::fstatat(top_, directory.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+           status.st_uid != ::geteuid() && ::faccessat(top_, directory.c_str(), X_OK, AT_EACCESS) != 0;
+}
+
 /// False if the directory was not read to its end.
-bool Walk::look_into(const Directory& directory) {
-    if (directory.level > max_levels || seen_ >= max_entries) return false;
+bool Walk::look_into(const std::string& directory) {
+    if (seen_ >= max_entries) return false;
     const open_how way{O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
-    UniqueFd fd(static_cast<int>(::syscall(
-        SYS_openat2, top_, directory.path.empty() ? "." : directory.path.c_str(), &way, sizeof way)));
-    if (!fd) return false;
+    UniqueFd fd(static_cast<int>(
+        ::syscall(SYS_openat2, top_, directory.empty() ? "." : directory.c_str(), &way, sizeof way)));
+    if (!fd) return errno == EACCES && is_anothers(directory);
     const int number = fd.get();
     const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(number), ::closedir);
     if (!stream) return false;
@@ -163,9 +168,9 @@ bool Walk::look_into(const Directory& directory) {
 }
 
 Planted Walk::run() {
-    left_.push_back({});
+    left_.emplace_back();
     for (std::size_t next = 0; next < left_.size(); ++next)
-        if (const Directory one = left_[next]; !look_into(one)) result_.cut = true;
+        if (const std::string one = left_[next]; !look_into(one)) result_.cut = true;
     std::sort(result_.paths.begin(), result_.paths.end());
     if (result_.paths.size() > max_planted_paths) {
         result_.more = result_.paths.size() - max_planted_paths;
@@ -200,7 +205,8 @@ Planted find_planted(const std::string& workdir, const timespec& since,
 }
 
 std::string planted_line(const Planted& planted) {
-    if (planted.paths.empty()) return {};
+    if (planted.paths.empty())
+        return planted.cut ? "callgate: what your tools may run was not looked for in all directories\n" : "";
     std::string text = "callgate: your tools may run code from what changed: ";
     for (const std::string& path : planted.paths) {
         if (&path != &planted.paths.front()) text += ", ";

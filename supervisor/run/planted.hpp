@@ -2,7 +2,8 @@
 //
 // Found by a walk after the run's processes have ended, not from records: Landlock alone lets most files be
 // written. An attacker has filled the tree. The walk follows no link, opens no file, and is bounded; a walk
-// cut short says so. A change time cannot be set back by the run (clock_settime is closed to it).
+// cut short says so, also where nothing was found. A change time cannot be set back by the run (clock_settime
+// is closed to it).
 #pragma once
 
 #include <time.h>
@@ -23,7 +24,8 @@ struct Planted {
 inline constexpr std::size_t max_planted_paths = 5;
 
 /// Names that changed not before `since` (CLOCK_REALTIME_COARSE, as file systems stamp), by their change time
-/// (inode(7)). A directory that cannot be read counts as cut. A path for which `held` is true is left out.
+/// (inode(7)). A directory that cannot be read counts as cut, unless it is another
+/// user's. A path for which `held` is true is left out.
 [[nodiscard]] Planted find_planted(const std::string& workdir, const timespec& since,
                                    const std::function<bool(const std::string& path)>& held);
 
