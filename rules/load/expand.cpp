@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
-#include <set>
 #include <utility>
 
+#include "base/test_switch.hpp"
 #include "rules/load/pattern.hpp"
 
 namespace callgate::rules {
@@ -146,14 +146,13 @@ struct Visit {
 
 class Search {
 public:
-    Search(const FileTree& tree, const std::string& head, const Walk& walk, bool sources)
-        : tree_(tree), head_(head), walk_(walk), sources_(sources) {}
+    Search(Expander& expander, const std::string& head, const Walk& walk, bool sources)
+        : expander_(expander), head_(head), walk_(walk), sources_(sources) {}
 
-    /// Walks breadth first, so that the directories left over at the bound lie as deep as possible.
-    void run(Node& start, Expansion& into);
+    /// Walks breadth first. Returns false if it stopped at a bound: what was found is then not all.
+    [[nodiscard]] bool run(Node& start, Expansion& into);
 
-    [[nodiscard]] std::size_t compared() const { return count_; }
-    /// The directories at which the walk stopped, and the positions there.
+    /// The directories that could not be read, and the positions there.
     [[nodiscard]] std::vector<std::pair<std::string, Positions>> kept() const;
 
 private:
@@ -161,35 +160,24 @@ private:
     [[nodiscard]] static std::string child(const std::string& directory, const std::string& name) {
         return (directory == "/" ? "" : directory) + name;
     }
-    bool read(std::size_t visit);
     [[nodiscard]] bool holds_packages(std::size_t visit, const Node& entry) const;
     void look_at(std::size_t visit, Node& entry, Expansion& into);
 
-    const FileTree& tree_;
+    Expander& expander_;
     const std::string& head_;
     const Walk& walk_;
     bool sources_;
     std::vector<Visit> visits_;
-    std::vector<std::size_t> stopped_;
-    std::size_t count_ = 0;
+    std::vector<std::size_t> unreadable_;
 };
 
 std::string Search::path(std::size_t visit) const {
-    if (visit == 0) return head_;
-    return child(path(visits_[visit].above), visits_[visit].node->name);
-}
-
-/// Whether the directory's entries are known and within the bounds.
-bool Search::read(std::size_t visit) {
-    Node& node = *visits_[visit].node;
-    if (visits_[visit].level == Expander::max_levels || count_ >= Expander::max_entries) return false;
-    if (!node.read) {
-        node.read = true;
-        if (auto entries = tree_.entries(path(visit), Expander::max_entries)) {
-            node.listing = std::make_unique<Expander::Listing>(*entries);
-        }
-    }
-    return node.listing && count_ + node.listing->children.size() <= Expander::max_entries;
+    std::vector<const std::string*> names;
+    for (; visit != 0; visit = visits_[visit].above) names.push_back(&visits_[visit].node->name);
+    if (names.empty()) return head_;
+    std::string path = head_ == "/" ? "" : head_;
+    for (auto name = names.rbegin(); name != names.rend(); ++name) path += **name;
+    return path;
 }
 
 /// Whether the directory holds installed packages and nothing of the project's own.
@@ -199,7 +187,7 @@ bool Search::holds_packages(std::size_t visit, const Node& entry) const {
     const Visit& library = visits_[visits_[visit].above];
     if (!visits_[visit].node->name.starts_with("/python") || !library.node->name.starts_with("/lib"))
         return false;
-    return tree_.kind(child(path(library.above), "/pyvenv.cfg")) == FileTree::Kind::file;
+    return expander_.tree().kind(child(path(library.above), "/pyvenv.cfg")) == FileTree::Kind::file;
 }
 
 void Search::look_at(std::size_t visit, Node& entry, Expansion& into) {
@@ -214,34 +202,25 @@ void Search::look_at(std::size_t visit, Node& entry, Expansion& into) {
         visits_.push_back({&entry, visit, visits_[visit].level + 1, next});
 }
 
-void Search::run(Node& start, Expansion& into) {
+bool Search::run(Node& start, Expansion& into) {
     visits_.push_back({&start, 0, 0, walk_.start()});
     for (std::size_t visit = 0; visit < visits_.size(); ++visit) {
-        if (!read(visit)) {
-            stopped_.push_back(visit);
+        if (expander_.stopped() || unreadable_.size() > Expander::max_kept) return false;
+        Expander::Listing* const listing =
+            expander_.listing(*visits_[visit].node, [&] { return path(visit); });
+        if (listing == nullptr) {
+            unreadable_.push_back(visit);
             continue;
         }
-        Expander::Listing& listing = *visits_[visit].node->listing;
-        count_ += listing.children.size();
-        for (const std::uint32_t child : walk_.candidates(visits_[visit].positions, listing))
-            look_at(visit, listing.children[child], into);
+        for (const std::uint32_t child : walk_.candidates(visits_[visit].positions, *listing))
+            look_at(visit, listing->children[child], into);
     }
+    return unreadable_.size() <= Expander::max_kept;
 }
 
 std::vector<std::pair<std::string, Positions>> Search::kept() const {
-    // If there are too many, the parents replace the deepest ones. That is coarser and still sound: the
-    // pattern holds there as it was written.
-    std::set<std::size_t> kept(stopped_.begin(), stopped_.end());
-    while (kept.size() > Expander::max_kept) {
-        std::size_t deepest = 0;
-        for (const std::size_t visit : kept) deepest = std::max(deepest, visits_[visit].level);
-        std::set<std::size_t> coarser;
-        for (const std::size_t visit : kept)
-            coarser.insert(visits_[visit].level == deepest ? visits_[visit].above : visit);
-        kept = std::move(coarser);
-    }
     std::vector<std::pair<std::string, Positions>> result;
-    for (const std::size_t visit : kept) result.emplace_back(path(visit), visits_[visit].positions);
+    for (const std::size_t visit : unreadable_) result.emplace_back(path(visit), visits_[visit].positions);
     return result;
 }
 
@@ -271,19 +250,36 @@ Expander::Node& Expander::head(const std::string& directory) {
     return node;
 }
 
+Expander::Listing* Expander::listing(Node& node, const std::function<std::string()>& path) {
+    if (!node.read) {
+        node.read = true;
+        // A directory with more entries than are left is as one that cannot be read.
+        if (auto entries = tree_.entries(path(), max_entries - entries_)) {
+            entries_ += entries->size();
+            node.listing = std::make_unique<Listing>(*entries);
+        }
+    }
+    return node.listing.get();
+}
+
 void Expander::expand_branch(const Glob::Branch& branch, bool sources, Expansion& into) {
     const auto whole = [&] { return (branch.head == "/" ? "" : quote_glob(branch.head)) + branch.remainder; };
     std::optional<std::vector<Step>> steps = split(branch.remainder);
-    if (!steps || compared_ > max_compared) {
+    if (!steps || stopped()) {
         into.kept.push_back(branch.head);
         return add(whole(), into);
     }
     const Walk walk(std::move(*steps));
     if (walk.met(walk.start())) return add(whole(), into);
     if (tree_.kind(branch.head) != FileTree::Kind::directory) return;
-    Search search(tree_, branch.head, walk, sources);
-    search.run(head(branch.head), into);
-    compared_ += search.compared() + 1;
+    Search search(*this, branch.head, walk, sources);
+    const auto before = static_cast<std::ptrdiff_t>(into.globs.size());
+    if (!search.run(head(branch.head), into)) {
+        into.globs.erase(into.globs.begin() + before, into.globs.end());
+        into.kept.push_back(branch.head);
+        return add(whole(), into);
+    }
+    if (!check_enabled("kept-patterns")) return;
     for (const auto& [directory, positions] : search.kept()) {
         into.kept.push_back(directory);
         for (const std::string& rest : walk.remaining(positions))
@@ -292,6 +288,7 @@ void Expander::expand_branch(const Glob::Branch& branch, bool sources, Expansion
 }
 
 Expansion Expander::expand(const Glob& glob, bool sources) {
+    if (!until_) until_ = now_() + max_time;
     Expansion result;
     for (const Glob::Branch& branch : glob.branches()) {
         if (branch.literal)

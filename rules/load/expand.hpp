@@ -1,17 +1,30 @@
 // `expand`: path globs become the paths that exist at start, so that the hierarchies around them stay static.
 //
-// Soundness: the glob stays in force beneath every directory that was not walked (too deep, too many entries,
-// unreadable). An attacker may have filled the tree: the walk is bounded, without recursion, and never
-// follows a symbolic link.
+// Soundness. What the glob becomes matches each object that exists at start and matches the glob.
+// - A walk that ends has looked at every directory but those that it could not read. Beneath these the glob
+//   stays in force.
+// - A walk that stops (time, entries, too many unreadable directories) leaves the glob as it was written.
+// What
+//   the walk had found is dropped: the glob matches it.
+// A moved directory takes no secret to a freer name. The rename check compares what remains of the patterns
+// beneath both names. A literal path or a kept glob beneath the old name is missing at the new one, so the
+// move is refused. A whole glob with `**` remains the same at both names: the move is made, and the glob
+// decides at the new name too.
+//
+// An attacker may have filled the tree: the walk is bounded in time and entries, without recursion, and never
+// follows a symbolic link. A full tree makes more calls contested and nothing freer.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "rules/model/glob.hpp"
@@ -23,20 +36,22 @@ struct Expansion {
     std::vector<Glob> globs;
     /// Existing objects that matched; the caller may resolve their canonical names.
     std::vector<std::string> found;
-    /// Directories beneath which the glob stays in force.
+    /// Directories beneath which the glob stays in force: those that cannot be read, or the glob's own head.
     std::vector<std::string> kept;
 };
 
 class Expander {
 public:
-    static constexpr std::size_t max_levels = 6;
-    static constexpr std::size_t max_entries = 20'000;
-    /// Bound on entries compared with patterns, over all patterns. Later patterns stay unexpanded.
-    static constexpr std::size_t max_compared = 4'000'000;
-    /// Bound on kept directories for one branch. Beyond it their parents keep the glob.
+    using Clock = std::function<std::chrono::steady_clock::time_point()>;
+    /// Bounds over all patterns, from the first one on: time, and entries that are read (about 100 bytes
+    /// each). The pattern at which one is reached, and all later ones, stay as they were written.
+    static constexpr std::chrono::milliseconds max_time{1000};
+    static constexpr std::size_t max_entries = 300'000;
+    /// Bound on unreadable directories for one branch.
     static constexpr std::size_t max_kept = 256;
 
-    explicit Expander(const FileTree& tree) : tree_(tree) {}
+    explicit Expander(const FileTree& tree, Clock now = std::chrono::steady_clock::now)
+        : tree_(tree), now_(std::move(now)) {}
 
     /// With `sources` the walk leaves out installed packages: `node_modules`, and
     /// `lib*/python*/site-packages` beside a `pyvenv.cfg`. Package managers replace these trees as a whole.
@@ -62,13 +77,21 @@ public:
         explicit Listing(const std::vector<FileTree::Entry>& entries);
     };
 
+    /// Whether a bound is reached.
+    [[nodiscard]] bool stopped() const { return entries_ >= max_entries || now_() >= *until_; }
+    /// Reads the directory's entries, once. Returns null if it cannot be read.
+    Listing* listing(Node& node, const std::function<std::string()>& path);
+    [[nodiscard]] const FileTree& tree() const { return tree_; }
+
 private:
     Node& head(const std::string& directory);
     void expand_branch(const Glob::Branch& branch, bool sources, Expansion& into);
 
     const FileTree& tree_;
+    Clock now_;
+    std::optional<std::chrono::steady_clock::time_point> until_;
     std::map<std::string, Node> heads_;
-    std::size_t compared_ = 0;
+    std::size_t entries_ = 0;  // that were read
 };
 
 }  // namespace callgate::rules

@@ -20,7 +20,7 @@
 namespace callgate {
 namespace {
 
-// As `expand` is bounded (rules/load/expand.hpp), but for the levels: sources of Java lie deep.
+// The walk is made at the start and at the end of each run.
 constexpr std::size_t max_entries = 20'000;
 
 /// Everything in such a directory counts.

@@ -1,9 +1,10 @@
-// `expand`: existing objects, directories that keep the glob, and links that are never followed.
+// `expand`: existing objects, bounds at which the glob stays, and links that are never followed.
 #include "rules/load/expand.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "tests/unit/rules/host_fixture.hpp"
 
@@ -65,31 +66,61 @@ TEST_CASE("names that hold wildcards are taken as they are") {
     CHECK_FALSE(expansion.globs.front().matches("/w/axb/.env"));
 }
 
-TEST_CASE("a directory at the sixth level keeps the glob beneath itself") {
+TEST_CASE("depth stops no walk") {
     MemoryTree tree;
-    tree.file("/w/1/2/3/4/5/.env");
-    tree.file("/w/1/2/3/4/5/6/.env");
+    std::string deep = "/w";
+    for (int level = 0; level < 100; ++level) deep += "/d";
+    tree.file(deep + "/.env");
     Expander expander(tree);
     const Expansion expansion = expander.expand(compile("/w/**/.env"));
-    CHECK(expansion.kept == Texts{"/w/1/2/3/4/5/6"});
-    REQUIRE(expansion.globs.size() == 2);
-    CHECK(expansion.globs[0].text() == "/w/1/2/3/4/5/.env");
-    CHECK(expansion.globs[1].text() == "/w/1/2/3/4/5/6/**/.env");
+    CHECK(expansion.kept.empty());
+    REQUIRE(expansion.globs.size() == 1);
+    CHECK(expansion.globs[0].text() == deep + "/.env");
 }
 
-TEST_CASE("what lies beyond 20,000 entries keeps the glob, what lies before does not") {
+TEST_CASE("a walk that stops for time keeps the pattern as it was written, and so do later ones") {
     MemoryTree tree;
     tree.file("/w/.env");
-    for (int index = 0; index < 15'000; ++index) {
-        tree.file("/w/a/f" + std::to_string(index));
-        tree.file("/w/b/f" + std::to_string(index));
+    tree.file("/w/a/b/c/.env");
+    std::chrono::steady_clock::time_point now{};
+    int looks = 0;
+    for (const int last : {2, 3, 4}) {
+        // The clock stands still for so many looks, and then the time is over.
+        looks = 0;
+        Expander expander(tree, [&] { return ++looks > last ? now + Expander::max_time : now; });
+        const Expansion expansion = expander.expand(compile("/w/**/.env"));
+        CHECK(expansion.kept == Texts{"/w"});
+        REQUIRE(expansion.globs.size() == 1);
+        CHECK(expansion.globs[0].text() == "/w/**/.env");
+        const Expansion later = expander.expand(compile("/w/{a,b}/*.key"));
+        REQUIRE(later.globs.size() == 2);
+        CHECK(later.globs[0].text() == "/w/a/*.key");
+        CHECK(later.kept == Texts{"/w/a", "/w/b"});
     }
-    tree.file("/w/b/.env");
-    Expander expander(tree);
+    Expander expander(tree, [&] { return now + Expander::max_time - std::chrono::nanoseconds(1); });
+    CHECK(expander.expand(compile("/w/**/.env")).globs.size() == 2);
+}
+
+TEST_CASE("a directory with more entries than are left keeps the pattern, and a full walk keeps it whole") {
+    MemoryTree tree;
+    tree.link("/w/.env", "/elsewhere/secret");
+    for (std::size_t index = 0; index < Expander::max_entries / 2; ++index) {
+        tree.file("/w/a/f" + std::to_string(index));
+        tree.file("/w/b/c/f" + std::to_string(index));
+    }
+    tree.file("/w/b/c/d/.env");
+    Expander expander(tree, [] { return std::chrono::steady_clock::time_point(); });
     const Expansion expansion = expander.expand(compile("/w/**/.env"));
-    CHECK(expansion.kept == Texts{"/w/b"});
-    CHECK(expansion.globs.size() == 2);
-    CHECK(expansion.globs.back().text() == "/w/b/**/.env");
+    // /w/b/c has more entries than are left, so it keeps the pattern, and the walk ends.
+    CHECK(expansion.kept == Texts{"/w/b/c"});
+    REQUIRE(expansion.globs.size() == 2);
+    CHECK(expansion.globs.back().text() == "/w/b/c/**/.env");
+    CHECK(expansion.found == Texts{"/w/.env"});
+    for (std::size_t index = 0; index + 4 < Expander::max_entries / 2; ++index)
+        tree.file("/v/f" + std::to_string(index));
+    // That takes all entries which are left.
+    CHECK(expander.expand(compile("/v/*/x")).globs.empty());
+    CHECK(expander.expand(compile("/w/*/.env")).globs.front().text() == "/w/*/.env");
 }
 
 TEST_CASE("a directory that cannot be read keeps the glob") {
@@ -124,19 +155,21 @@ TEST_CASE("a symbolic link to a directory is found by name and never followed") 
     CHECK(expand(tree, "/w/**/link") == Texts{"/w/link"});
 }
 
-TEST_CASE("thousands of kept directories give way to the ones above them") {
+TEST_CASE("hundreds of unreadable directories give way to the pattern itself") {
     MemoryTree tree;
-    for (int index = 0; index < 1000; ++index)
-        tree.directory("/w/1/2/3/4/d" + std::to_string(index % 10) + "/x" + std::to_string(index) + "/y");
-    Expander expander(tree);
-    const Expansion expansion = expander.expand(compile("/w/**/.env"));
-    CHECK(expansion.kept.size() == 10);
-    const auto covered = [&](const std::string& path) {
-        return std::any_of(expansion.globs.begin(), expansion.globs.end(),
-                           [&](const Glob& glob) { return glob.matches(path); });
-    };
-    CHECK(covered("/w/1/2/3/4/d7/x17/y/deep/.env"));
-    CHECK_FALSE(covered("/w/1/2/.env"));
+    tree.file("/w/.env");
+    for (std::size_t index = 0; index <= Expander::max_kept; ++index) {
+        const std::string closed = "/w/closed" + std::to_string(index);
+        tree.file(closed + "/x");
+        tree.unreadable(closed);
+        Expander expander(tree);
+        if (index + 1 < Expander::max_kept) continue;
+        const Expansion expansion = expander.expand(compile("/w/**/.env"));
+        const bool whole = index == Expander::max_kept;
+        CHECK(expansion.kept.size() == (whole ? 1 : Expander::max_kept));
+        CHECK(expansion.globs.size() == (whole ? 1 : Expander::max_kept + 1));
+        CHECK((expansion.globs.front().text() == "/w/**/.env") == whole);
+    }
 }
 
 TEST_CASE("every path that the glob matches and that exists is matched by the expansion") {

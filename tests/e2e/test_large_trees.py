@@ -1,0 +1,117 @@
+"""Deep and large trees in the work directory: moves, opens, and the secrets in them. The bounds of the walk are unit tests."""
+from __future__ import annotations
+
+import json
+
+import toolchains
+
+DEEP = "src/main/java/com/example/app/web/admin/forms"
+MOVE = "import os, sys; os.rename(sys.argv[1], sys.argv[2])"
+
+
+class Tree(toolchains.Place):
+    """A deep project, made anew for each run, with `more` files (path beneath the work directory: content)."""
+
+    def __init__(self, box, **more: bytes) -> None:
+        super().__init__(box)
+        self.more = more
+
+    def renew(self, program: str | None = None) -> None:
+        super().renew(program)
+        for name, content in {f"{DEEP}/A.java": b"class A {}\n", "a/file": b"near\n", **self.more}.items():
+            self.box.file(self.work / name, content)
+
+
+def clean(result) -> None:
+    assert result.code == 0 and not result.report["denials"], result.describe()
+
+
+def test_a_deep_directory_is_renamed_and_committed(box):
+    place = Tree(box)
+    place.renew()
+    begin = ("git init -q && git config user.email me@example.com && git config user.name Me && git add . && git commit -qm begin")
+    made = place.run(["sh", "-c", begin], supervised=False)
+    assert made.code == 0, made.describe()
+    clean(place.run(["sh", "-c", "git mv src lib && git mv lib/main/java/com lib/main/java/org && git commit -qam moved"]))
+    moved = DEEP.replace("src", "lib", 1).replace("/com/", "/org/")
+    assert (place.work / moved / "A.java").read_bytes() == b"class A {}\n" and not (place.work / "src").exists()
+    listed = place.run(["git", "ls-files"], supervised=False)
+    assert f"{moved}/A.java" in listed.text, listed.describe()
+
+
+def test_a_tree_of_packages_is_renamed(box):
+    """As pnpm lays it out: a store of packages, and links to it from each member."""
+    store = "node_modules/.pnpm/left@1.0.0/node_modules/left"
+    place = Tree(box, **{f"{store}/lib/a/b/c/d/index.js": b"left\n", "packages/app/src/a/b/c/d/e/f/g.js": b"g\n",
+                         "packages/app/node_modules/own/a/b/c/d/e/f/own.js": b"own\n"})
+    place.renew()
+    link = place.work / "packages/app/node_modules/left"
+    link.symlink_to(f"../../../{store}")
+    box.own(link)
+    read = "cat members/app/node_modules/left/lib/a/b/c/d/index.js members/app/node_modules/own/a/b/c/d/e/f/own.js"
+    result = place.run(["sh", "-c", f"mv packages members && {read} && mv node_modules modules && mv modules node_modules && {read}"])
+    clean(result)
+    assert result.text == "left\nown\n" * 2, result.describe()
+
+
+def test_a_secret_goes_to_no_name_beneath_a_moved_deep_directory(box):
+    """The control is the same move bare; the twin is the same tree without the secret."""
+    attack = ["/usr/bin/python3", "-c", MOVE + "; print(open(sys.argv[2] + sys.argv[3]).read())", "src", "lib"]
+    secret = DEEP.removeprefix("src") + "/.env"
+    place = Tree(box, **{f"{DEEP}/.env": b"SECRET=1\n"})
+    place.renew()
+    control = place.run([*attack, secret], supervised=False)
+    assert control.code == 0 and "SECRET" in control.text, control.describe()
+    place.renew()
+    held = place.run([*attack, secret])
+    assert held.code != 0 and "SECRET" not in held.text and "Invalid cross-device link" in held.errors, held.describe()
+    assert (place.work / DEEP / ".env").exists()
+    copied = place.run(["sh", "-c", f"mv src lib; cat lib{secret} {DEEP}/.env"])
+    assert "SECRET" not in copied.text and (place.work / DEEP / ".env").exists(), copied.describe()
+    twin = Tree(box, **{f"{DEEP}/notes": b"notes\n"})
+    twin.renew()
+    result = twin.run([*attack, DEEP.removeprefix("src") + "/notes"])
+    clean(result)
+    assert "notes" in result.text, result.describe()
+
+
+def test_a_secret_stays_closed_beneath_a_directory_that_could_not_be_read_at_start(box):
+    """The run may open its own directory; the pattern has stayed in force there."""
+    place = Tree(box, **{"closed/deep/.env": b"SECRET=1\n", "closed/deep/notes": b"notes\n"})
+    attack = ["sh", "-c", "chmod 755 closed && cat closed/deep/notes closed/deep/.env"]
+
+    def renew() -> None:
+        place.renew()
+        (place.work / "closed").chmod(0)
+
+    renew()
+    control = place.run(attack, supervised=False)
+    assert control.code == 0 and "SECRET" in control.text, control.describe()
+    renew()
+    held = place.run(attack)
+    assert held.code != 0 and "notes" in held.text and "SECRET" not in held.text, held.describe()
+
+
+def test_a_secret_stays_closed_at_its_new_name_after_a_walk_that_stopped(box):
+    """A user's 257 closed directories stop the walk; root reads them all, and the move is refused. The twin is another name."""
+    place = Tree(box, **{f"{DEEP}/.env": b"SECRET=1\n", f"{DEEP}/notes": b"notes\n"})
+    place.renew()
+    for number in range(257):
+        box.directory(place.work / f"closed{number}", 0)
+    moved = "lib" + DEEP.removeprefix("src")
+    attack = ["sh", "-c", f"mv -T src lib; cat {moved}/notes {moved}/.env"]
+    held = place.run(attack)
+    assert held.code != 0 and "notes" in held.text and "SECRET" not in held.text, held.describe()
+    assert (place.work / "src").exists() == (box.user.uid == 0), held.describe()
+    control = place.run(["cat", f"{moved if box.user.uid else DEEP}/.env"], supervised=False)
+    assert control.code == 0 and "SECRET" in control.text, control.describe()
+
+
+def test_an_open_beside_a_deep_directory_is_left_to_the_kernel(box):
+    """A new file beside it is made without a round trip, as Landlock holds the whole of `a`."""
+    place = Tree(box, **{"a/b/c/d/e/f/g/h/file": b"deep\n"})
+    place.renew()
+    result = place.run(["sh", "-c", "cat a/file && echo new > a/new && mkdir a/b/made && cat .env"])
+    assert result.code == 1, result.describe()
+    names = [json.dumps(one) for one in result.decisions()]
+    assert not [name for name in names if "/work/a/" in name], names
