@@ -1,11 +1,10 @@
 // `expand`: path globs become the paths that exist at start, so that the hierarchies around them stay static.
 //
-// Soundness. What the glob becomes matches each object that exists at start and matches the glob.
-// - A walk that ends has looked at every directory but those that it could not read. Beneath these the glob
-//   stays in force.
-// - A walk that stops (time, entries, too many unreadable directories) leaves the glob as it was written.
-// What
-//   the walk had found is dropped: the glob matches it.
+// Soundness. What the glob becomes matches each object that exists at start and matches the glob. A walk that
+// ends has looked at every directory but those that it could not read. Beneath these the glob stays in force.
+// A walk that stops (time, entries, too many unreadable directories) leaves the glob as it was written. What
+// the walk had found is dropped, as the glob matches it.
+//
 // A moved directory takes no secret to a freer name. The rename check compares what remains of the patterns
 // beneath both names. A literal path or a kept glob beneath the old name is missing at the new one, so the
 // move is refused. A whole glob with `**` remains the same at both names: the move is made, and the glob
