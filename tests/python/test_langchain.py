@@ -140,7 +140,8 @@ def test_the_limit_that_ended_the_shell_is_told(workdir):
 
 
 @pytest.mark.parametrize(("end", "told"), [
-    ("exec python3 -c 'x = b\"x\" * (300 << 20)'", "more memory than it may (64 MiB)"), ("kill -9 $$", "exit status 137")])
+    ("exec python3 -c 'import time; x = b\"x\" * (300 << 20); time.sleep(600)'", "more memory than it may (64 MiB)"),
+    ("kill -9 $$", "exit status 137")])
 def test_a_shell_that_ends_between_two_commands_is_told_of_with_the_next(end, told, workdir):
     policy = CallgateExecutionPolicy(command_timeout=60, termination_timeout=5, memory="64M")
     session = ShellSession(workdir, policy, ("/bin/bash",), dict(os.environ))
