@@ -57,6 +57,8 @@ struct GuardianConfig {
     /// and fails if it exists already. The guardian removes it with its contents when no process of the tree
     /// is left.
     std::string temporary_directory;
+    /// A file that the guardian removes with that directory; "": none.
+    std::string denials;
     /// True: the guardian stays after `ended` until it is dismissed. If `orders` closes before that, the
     /// supervisor is gone, and the guardian cleans up in its place.
     bool await_dismissal = false;

@@ -285,6 +285,7 @@ int GuardianLoop::finish() {
 }
 
 int GuardianLoop::remove_directory() const {
+    if (!config_.denials.empty()) ::unlink(config_.denials.c_str());
     if (config_.temporary_directory.empty()) return 0;
     return remove_tree(config_.temporary_directory) ? 0 : 1;
 }

@@ -145,6 +145,7 @@ std::vector<std::string> make_environment(const EnvironmentChoice& choice) {
     set(all, "PWD", choice.directory);
     set(all, "CALLGATE", "1");
     set(all, "CALLGATE_RUN", choice.run);
+    set(all, "CALLGATE_DENIALS", choice.denials);
     if (choice.private_home) set_home(all, choice.temporary_directory);
     for (const auto& [name, value] : choice.rules.set) set(all, name, substitute(value, choice.variables));
     for (const std::string& variable : choice.current)

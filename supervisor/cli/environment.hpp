@@ -24,6 +24,7 @@ struct EnvironmentChoice {
     std::string directory;             // PWD
     std::string run;                   // CALLGATE_RUN, beside CALLGATE=1
     std::string temporary_directory;   // TMPDIR
+    std::string denials;               // CALLGATE_DENIALS
     /// ${workdir}, ${tmp}, ${home}, ${config} in the values that the rule set states.
     std::map<std::string, std::string> variables;
 };

@@ -135,7 +135,8 @@ void load_with_built_in(CompiledRules& compiled, const Places& places, const rul
         for (const std::string& file : known)
             files.push_back(file.starts_with('/') ? file : absolute("./" + file, ""));
         compiled.choice.sources.built_in =
-            built_in_rules(places, files, options.own_files, {context.workdir, context.tmp});
+            built_in_rules(places, files, options.own_files, {context.workdir, context.tmp},
+                           context.tmp.empty() ? "" : denials_name(context.tmp));
         compiled.choice.sources.name_services = [] {
             return name_service_rules(names::room_obstacle().empty() ? std::vector<std::string>{}
                                                                      : names::paths_of_name_files());

@@ -80,8 +80,9 @@ struct CompileOptions {
 /// The host's files, plus the run's private directory, for verbs that run nothing.
 class TreeWithTmp : public RealFileTree {
 public:
-    explicit TreeWithTmp(std::string tmp) : tmp_(std::move(tmp)) {}
+    explicit TreeWithTmp(std::string tmp) : tmp_(std::move(tmp)), denials_(denials_name(tmp_)) {}
     [[nodiscard]] Kind kind(const std::string& path) const override {
+        if (path == denials_) return Kind::file;
         return path == tmp_ ? Kind::directory : RealFileTree::kind(path);
     }
     [[nodiscard]] std::optional<std::vector<Entry>> entries(const std::string& directory,
@@ -91,7 +92,7 @@ public:
     }
 
 private:
-    std::string tmp_;
+    std::string tmp_, denials_;
 };
 
 /// For PlanInput: objects there are decided beyond the rules.

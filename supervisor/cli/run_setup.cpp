@@ -45,7 +45,9 @@ void name_run(Request& request) {
     do {
         request.run = random_name();
         request.temporary_directory = private_directory_name(request.run);
-    } while (::lstat(request.temporary_directory.c_str(), &status) == 0);
+        request.denials = denials_name(request.temporary_directory);
+    } while (::lstat(request.temporary_directory.c_str(), &status) == 0 ||
+             ::lstat(request.denials.c_str(), &status) == 0);
     const std::string parent = request.temporary_directory.substr(0, request.temporary_directory.rfind('/'));
     if (::access((parent + "/.").c_str(), W_OK | X_OK) != 0)
         throw Failure(no_private_directory(request.temporary_directory, errno));
@@ -351,6 +353,7 @@ Command make_command(const Arguments& arguments, const RequestedRun& requested, 
                              .directory = request.directory,
                              .run = request.run,
                              .temporary_directory = request.temporary_directory,
+                             .denials = request.denials,
                              .variables = {{"workdir", request.workdir},
                                            {"tmp", request.temporary_directory},
                                            {"home", requested.places.home},

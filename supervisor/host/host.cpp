@@ -260,7 +260,22 @@ void add_links(rules::Rule& rule, const Places& places) {
                                                            : rules::Glob::literal(linked.real));
 }
 
+/// The command reads what was denied, and changes nothing of it.
+void add_denials(std::vector<rules::Rule>& all, const std::string& file) {
+    rules::Rule closed =
+        built_in_rule("callgate-denials", rules::write_operations, "the list of what was denied");
+    closed.when.path.push_back(rules::Glob::literal(file));
+    rules::Rule open =
+        built_in_rule("callgate-denials-read", rules::Operation::read, "the list of what was denied");
+    open.action = rules::Action::allow;
+    open.when.path.push_back(rules::Glob::literal(file));
+    all.push_back(std::move(closed));
+    all.push_back(std::move(open));
+}
+
 }  // namespace
+
+std::string denials_name(const std::string& private_directory) { return private_directory + ".denials"; }
 
 std::vector<std::string> current_environment() {
     std::vector<std::string> all;
@@ -377,7 +392,7 @@ rules::LoadContext host_context(const Places& places, const std::string& workdir
 
 std::vector<rules::Rule> built_in_rules(const Places& places, const std::vector<std::string>& rule_files,
                                         const std::vector<std::string>& own_files,
-                                        const std::vector<std::string>& fixed) {
+                                        const std::vector<std::string>& fixed, const std::string& denials) {
     std::vector<rules::Rule> all;
     add_directories(all, places);
     // Later runs trust the files that were loaded, and every profile and rule that could be.
@@ -405,6 +420,7 @@ std::vector<rules::Rule> built_in_rules(const Places& places, const std::vector<
     for (const std::string& directory : fixed)
         if (!directory.empty()) roots.when.path.push_back(rules::Glob::literal(directory));
     if (!roots.when.path.empty()) all.push_back(std::move(roots));
+    if (!denials.empty()) add_denials(all, denials);
     if constexpr (test_switches)
         std::erase_if(all, [](const rules::Rule& rule) { return !check_enabled(rule.id); });
     return all;

@@ -81,10 +81,15 @@ struct Places {
 /// binary. `own_files` (log, signing key, report) are closed by name; "" stands for none.
 /// `fixed` are the work directory and the run's private one. The run may not remove or rename them: the next
 /// run by the same name must find the same directory.
+/// `denials` is the list that the run reads and does not write; "" stands for none.
 [[nodiscard]] std::vector<rules::Rule> built_in_rules(const Places& places,
                                                       const std::vector<std::string>& rule_files,
                                                       const std::vector<std::string>& own_files,
-                                                      const std::vector<std::string>& fixed = {});
+                                                      const std::vector<std::string>& fixed = {},
+                                                      const std::string& denials = "");
+
+/// The run's list of denials (run/denials_file.hpp), beside its private directory.
+[[nodiscard]] std::string denials_name(const std::string& private_directory);
 
 /// Makes the rules that close the machine's own services for look-ups: nscd, systemd-resolved, Avahi, SSSD,
 /// winbind and the system bus. A name that is asked there would leave the machine undecided. Programs see no

@@ -106,22 +106,25 @@ agent::ReportTarget open_report(const OutputTarget& target) {
 
 }  // namespace
 
-Launched::Launched(agent::SharedObjects objects, agent::ReportTarget target, std::string temporary_directory)
+Launched::Launched(agent::SharedObjects objects, agent::ReportTarget target, const Request& request)
     : made(std::move(objects)),
       report(std::move(target)),
-      temporary_directory_(std::move(temporary_directory)) {
+      denials(require(DenialsFile::make(request.denials, request.hints), "cannot make " + request.denials)),
+      temporary_directory_(request.temporary_directory),
+      denials_name_(request.denials) {
     if (report.wanted())
         lost_report_.emplace(require(agent::SharedText::make(), "cannot map the report of a lost run"));
 }
 
 Launched::~Launched() {
+    ::unlink(denials_name_.c_str());
     if (guardian.pid <= 0 || dismiss_and_reap() || temporary_directory_.empty()) return;
     ::rmdir(temporary_directory_.c_str());  // a killed guardian left it; it is still empty
 }
 
 Launch::Launch(const Request& request)
     : run_(std::make_unique<Launched>(require(agent::SharedObjects::make(), "cannot map the list of objects"),
-                                      open_report(request.report), request.temporary_directory)) {
+                                      open_report(request.report), request)) {
     ::signal(SIGXFSZ, SIG_IGN);  // a log that has reached its limit is an error of write(2)
     ::signal(SIGPIPE, SIG_IGN);
     const int abi = agent::kernel_landlock_abi();
@@ -146,6 +149,7 @@ void Launch::fork_guardian(const Request& request, const approval::Terminal* ter
     config.grace = request.grace;
     config.created_ipc = &run_->made.objects();
     config.temporary_directory = request.temporary_directory;
+    config.denials = request.denials;
     config.await_dismissal = true;
     config.supervisor_files = approval::run_socket_files(request.ask.runtime_directory, request.run);
     config.report = &run_->report;

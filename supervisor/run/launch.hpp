@@ -20,16 +20,17 @@
 #include "agent/shared_text.hpp"
 #include "supervisor/calls/files/cross_directory_rename.hpp"
 #include "supervisor/enforce/refused_calls.hpp"
+#include "supervisor/run/denials_file.hpp"
 #include "supervisor/run/request.hpp"
 #include "supervisor/run/setup_error.hpp"
 
 namespace callgate {
 
 /// Guardian and agent of one run, with everything that they share with the supervisor. Destroyed before the
-/// run has ended, it ends both and removes the private directory.
+/// run has ended, it ends both and removes the private directory and the list of denials.
 class Launched {
 public:
-    Launched(agent::SharedObjects made, agent::ReportTarget report, std::string temporary_directory);
+    Launched(agent::SharedObjects made, agent::ReportTarget report, const Request& request);
     Launched(const Launched&) = delete;
     Launched& operator=(const Launched&) = delete;
     ~Launched();
@@ -53,6 +54,7 @@ public:
     agent::SharedObjects made;  // IPC objects and control groups that the run makes
     std::unique_ptr<calls::CrossDirectoryRename> cross_directory_rename;  // Landlock ABI 1 only
     agent::ReportTarget report;                                           // --report
+    DenialsFile denials;                                                  // what was denied, for the command
     enforce::RefusedCalls refused;  // of the filter: refusals that are notified and put on record
 
 private:
@@ -63,7 +65,7 @@ private:
     void stop_with_agent(pid_t stopped) const;
 
     std::optional<agent::SharedText> lost_report_;
-    std::string temporary_directory_;
+    std::string temporary_directory_, denials_name_;
 };
 
 /// A run before its rules are compiled.

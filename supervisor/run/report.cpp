@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -71,6 +72,7 @@ std::string log_argument(const RunFacts& facts) {
 struct RunReport::State {
     std::shared_ptr<const rules::RuleSet> rules;
     const calls::Refusals* refusals = nullptr;
+    DenialsFile* told = nullptr;
     std::atomic<std::uint64_t> allow = 0, ask = 0, deny = 0, kill = 0;
     std::atomic<std::uint64_t> would_ask = 0, would_deny = 0, would_kill = 0;
 
@@ -83,6 +85,7 @@ struct RunReport::State {
 
     void warn(std::string_view text);
     void keep(const audit::Decision& decision);
+    void tell(const Denial* denial);
     [[nodiscard]] std::string denials_text(const RunFacts& facts, std::uint64_t denied, bool hints) const;
 };
 
@@ -96,7 +99,9 @@ void RunReport::State::keep(const audit::Decision& decision) {
         return;
     }
     if (denials.size() == max_denials) {
-        ++(audit::refused(decision) ? unkept : unkept_would);
+        const bool refused = audit::refused(decision);
+        ++(refused ? unkept : unkept_would);
+        if (refused) tell(nullptr);
         return;
     }
     index.emplace(key, denials.size());
@@ -112,6 +117,17 @@ void RunReport::State::keep(const audit::Decision& decision) {
                        .pid = decision.caller.pid,
                        .error = decision.verdict.error,
                        .count = 1});
+    if (!denials.back().would) tell(&denials.back());
+}
+
+/// Tells the command of a denial, or, without one, that there are more than it is told of. Call it under
+/// `lock`.
+void RunReport::State::tell(const Denial* denial) {
+    if (told == nullptr) return;
+    const int error = denial != nullptr ? told->add(*denial) : told->end();
+    if (error != 0 && warnings.size() < max_lines)
+        warnings.push_back("callgate: the list of denials that the command reads is not whole: " +
+                           std::generic_category().message(error) + '\n');
 }
 
 void RunReport::State::warn(std::string_view text) {
@@ -125,6 +141,8 @@ RunReport::~RunReport() = default;
 void RunReport::use_rules(std::shared_ptr<const rules::RuleSet> rules) { state_->rules = std::move(rules); }
 
 void RunReport::use_refusals(const calls::Refusals& refusals) { state_->refusals = &refusals; }
+
+void RunReport::use_denials(DenialsFile& denials) { state_->told = &denials; }
 
 void RunReport::note(const audit::Decision& decision) {
     State& state = *state_;

@@ -15,6 +15,7 @@
 #include "supervisor/audit/write/record.hpp"
 #include "supervisor/decide/refusals.hpp"
 #include "supervisor/decide/sink.hpp"
+#include "supervisor/run/denials_file.hpp"
 #include "supervisor/run/limits/held.hpp"
 #include "supervisor/run/planted.hpp"
 
@@ -59,6 +60,9 @@ public:
     void use_rules(std::shared_ptr<const rules::RuleSet> rules);
     /// Calls that the filter refused: footer and report show them. They outlive the report.
     void use_refusals(const calls::Refusals& refusals);
+    /// The command's list gets a line for each kind of denial, before the call is answered. It outlives the
+    /// report.
+    void use_denials(DenialsFile& denials);
     /// Counts the decision. Keeps a denial (deny, kill, ask that was denied) by operation, object and rule.
     void note(const audit::Decision& decision) override;
     [[nodiscard]] audit::Counts counts() const;

@@ -87,6 +87,7 @@ public:
         : request_(request), compiled_(compiled), launched_(launched) {
         report_.use_rules(compiled.rules);
         report_.use_refusals(refusals_);
+        report_.use_denials(launched.denials);
         loop_.emplace(RunLoop::Needs{request, compiled, launched, report_, refusals_});
     }
     /// callgate's exit status.
@@ -223,6 +224,7 @@ void Run::Parts::clean_up(const RunOutcome& outcome, const RunNotices& notices) 
     if (early) notices.exited(outcome.exit_status);
     if (launched_.guardian.pid > 0) directory_remains_ = !launched_.reap();
     if (directory_remains_) {
+        ::unlink(request_.denials.c_str());
         const auto removed = remove_tree(request_.temporary_directory);
         if (!removed && !request_.quiet)
             write_error("callgate: cannot remove " + request_.temporary_directory + ": " +

@@ -211,6 +211,8 @@ CHECKS = (
     Mutant("callgate-directories", ("log.state_directory",)),
     Mutant("callgate-sockets", ("log.socket",)),
     Mutant("callgate-audit", ("log.plain", "log.unlink", "log.rename_away")),
+    Mutant("callgate-denials", ("list.append", "list.unlink", "list.rename_onto", "list.hardlink", "list.chmod")),
+    Mutant("callgate-denials-read", (), test="test_denials_list.py::test_a_command_reads_why_it_was_denied[run]"),
     Mutant("callgate-audit", (), test="test_report.py::test_the_report_is_closed_to_the_run"),
     Mutant("output-link", (), test="test_report.py::test_a_link_that_an_earlier_run_left_is_replaced[absolute]"),
     Mutant("rule-file-link", (), test="test_report.py::test_a_link_at_a_rule_file_is_refused"),

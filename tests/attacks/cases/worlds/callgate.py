@@ -274,6 +274,42 @@ class LogDoor(Attack):
 
 
 @dataclasses.dataclass(frozen=True)
+class ListDoor(LogDoor):
+    """The same doors at the list of denials, which the command may read. Its neighbourhood is allowed, too."""
+
+    def line(self, scene: Scene, victim: Path, free: Path) -> list[str]:
+        script = '"$0" "$1" "$CALLGATE_DENIALS" "$2"; status=$?; cat "$CALLGATE_DENIALS"; exit $status'
+        return ["/bin/sh", "-c", script, scene.box.program(self.program), self.mode, str(free)]
+
+    def control(self, scene: Scene) -> Outcome:
+        victim, free = self.build(scene)
+        scene.box.file(victim, b"denied: a line\n", 0o600)
+        result = possible(scene.bare(self.line(scene, victim, free), env={"CALLGATE_DENIALS": str(victim)}))
+        return check({"the control did not reach the file": result.code != 0}, "reached", result.describe())
+
+    def held(self, scene: Scene) -> Outcome:
+        """The run ends and leaves what was there before it."""
+        victim, free = self.build(scene)
+        result = scene.supervised(self.line(scene, victim, free), self.rule_set(scene), env={"TMPDIR": str(victim.parent)})
+        left = [one for one in scene.box.tree.rglob("*") if one.is_file() and b"denied: " in one.read_bytes()]
+        return check({
+            "the call succeeded": result.code != 1,
+            "the list that it reads is another one": b"[callgate] " not in result.out or b"\ndenied: " not in result.out,
+            f"there is more than before: {left}": bool(left) or not victim.parent.is_dir() or bool(list(victim.parent.iterdir())),
+        }, f"exit {result.code}", result.describe())
+
+    def twin(self, scene: Scene) -> Outcome:
+        self.build(scene)
+        box = scene.box
+        free = box.directory(box.tree / "free")
+        own = box.directory(box.directory(free / "upper") / "inner") / "own.denials"
+        box.file(own, b"mine\n", 0o600)
+        line = self.line(scene, own, free)
+        result = scene.supervised(line, self.rule_set(scene), ["--env", f"CALLGATE_DENIALS={own}"])
+        return check({"an ordinary file is refused": result.code != 0}, "works", result.describe())
+
+
+@dataclasses.dataclass(frozen=True)
 class LogPlanted(Attack):
     """A symbolic link planted at the log's place is not followed: nothing runs."""
 

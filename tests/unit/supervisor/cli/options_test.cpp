@@ -374,10 +374,12 @@ TEST_CASE("the command gets an allow-list of variables, what the rules pass and 
         .directory = "/work",
         .run = "k3f9ab",
         .temporary_directory = "/tmp/run",
+        .denials = "/tmp/run.denials",
         .variables = {{"tmp", "/tmp/run"}}};
     CHECK(cli::make_environment(choice) == Words{"PATH=/bin", "LC_ALL=C", "FROM_RULES=2", "PREFIX_A=3",
                                                  "PWD=/work", "TMPDIR=/tmp/run", "CALLGATE=1",
-                                                 "CALLGATE_RUN=k3f9ab", "CACHE=/tmp/run/c:${no}", "NEW=a=b"});
+                                                 "CALLGATE_RUN=k3f9ab", "CALLGATE_DENIALS=/tmp/run.denials",
+                                                 "CACHE=/tmp/run/c:${no}", "NEW=a=b"});
     CHECK(cli::not_set(choice, cli::make_environment(choice)) == Words{"ABSENT"});
     choice.options = {"AWS_SECRET_ACCESS_KEY", "CACHE=mine"};
     choice.keep = true;
@@ -429,7 +431,7 @@ TEST_CASE("proxies, certificates and the settings of package managers are passed
     cli::EnvironmentChoice choice;
     choice.current = current;
     Words made = cli::make_environment(choice);
-    CHECK(made.size() == 10);  // and TMPDIR, PWD
+    CHECK(made.size() == 11);  // and TMPDIR, PWD
     CHECK(cli::held_back(choice) == Words{"PIP_EXTRA_INDEX_URL"});
     CHECK(cli::not_passed(choice, made) == Words{"GOPROXY"});
     CHECK(cli::proxies_with_password(made) == Words{"HTTPS_PROXY"});

@@ -68,6 +68,7 @@ struct SupervisedCaller {
     explicit SupervisedCaller(rules::Action fallback) {
         std::ofstream(path) << "x";
         request.workdir = request.directory = directory.path;
+        request.denials = directory / "denials";
         request.keep_capabilities = true;  // else the workers drop those of later tests, too
         command.words = {"caller"};
         compiled.rules = compiled.enforced =
@@ -87,7 +88,7 @@ struct SupervisedCaller {
         confined.pid = caller;
         confined.value = listener;
         fake.send(confined);
-        Launched launched(agent::SharedObjects::make().value(), {}, "");
+        Launched launched(agent::SharedObjects::make().value(), {}, request);
         launched.guardian = std::move(fake.guardian);
         RunLoop loop({request, compiled, launched, report, refusals});
         fake.play([caller = caller](FakeGuardian& guardian) {
