@@ -86,9 +86,16 @@ void bind_path(NetworkCall& context, PinnedSocket& socket, const SocketAddress& 
                const std::string& path) {
     const auto given = unix_path(context, path);
     if (!given) return refuse(context, socket, given.error().value());
-    // Alone: the run gives the name to no other socket until it is known which one was bound.
-    const std::unique_lock<std::shared_mutex> names(context.network.names);
-    const auto place = resolve_place(given->request(context.thread(), Follow::no));
+    const OwnSockets* const own = context.network.own_sockets;
+    std::shared_lock<std::shared_mutex> shared(context.network.names);
+    std::unique_lock<std::shared_mutex> alone(context.network.names, std::defer_lock);
+    auto place = resolve_place(given->request(context.thread(), Follow::no));
+    if (place && own != nullptr && own->concerns(place->path)) {
+        // Alone: the run gives the name to no other socket until it is known which one was bound.
+        shared.unlock();
+        alone.lock();
+        place = resolve_place(given->request(context.thread(), Follow::no));
+    }
     if (!context.call.waiting()) return;
     if (!place) return refuse(context, socket, place.error().value());
     struct stat there {};
@@ -106,7 +113,7 @@ void bind_path(NetworkCall& context, PinnedSocket& socket, const SocketAddress& 
     struct stat bound {};
     if (error == 0 && ::fstat(socket.fd.get(), &bound) == 0)
         context.network.bound_names.remember(bound.st_ino, address);
-    if (error == 0 && context.network.own_sockets != nullptr) context.network.own_sockets->add(*place);
+    if (error == 0 && alone.owns_lock()) context.network.own_sockets->add(*place);
     finish(context, socket, decision.sequence, 0, error);
 }
 

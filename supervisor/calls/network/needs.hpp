@@ -23,7 +23,7 @@ class Refusals;
 struct NetworkNeeds {
     std::shared_mutex& names;  // FileNeeds::names
     BoundNames bound_names{};
-    OwnSockets* own_sockets = nullptr;  // null: every socket that the rules allow is connected to
+    OwnSockets* own_sockets = nullptr;   // null: every socket that the rules allow is connected to
     names::Service* look_ups = nullptr;  // null: no look-up is decided
     front::TlsFront* front = nullptr;    // null: the names of TLS servers are not checked
     Refusals* refusals = nullptr;        // null: refusals are not put on record

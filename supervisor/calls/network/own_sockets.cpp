@@ -69,8 +69,8 @@ bool OwnSockets::by_workdir_alone(const rules::UnixObject& socket, const rules::
 std::optional<rules::Verdict> OwnSockets::refuses(const Subject& subject, const rules::Verdict& verdict) {
     const auto* const socket = std::get_if<rules::UnixObject>(&subject.object);
     if (socket == nullptr || !subject.identity || verdict.action != rules::Action::allow ||
-        !subject.operations.contains(rules::Operation::connect) ||
-        !socket->name.starts_with(workdir_ + '/') || !check_enabled("own-sockets"))
+        !subject.operations.contains(rules::Operation::connect) || !concerns(socket->name) ||
+        !check_enabled("own-sockets"))
         return std::nullopt;
     {
         const std::lock_guard lock(mutex_);

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/unique_fd.hpp"
@@ -26,6 +27,9 @@ class OwnSockets {
 public:
     OwnSockets(const rules::RuleSet& rules, std::string workdir)
         : rules_(rules), workdir_(std::move(workdir)) {}
+
+    /// Whether a socket of this name is connected to only where the run bound it.
+    [[nodiscard]] bool concerns(std::string_view path) const { return path.starts_with(workdir_ + '/'); }
 
     /// Notes the socket that was just bound at `place`. The caller holds FileNeeds::names alone.
     void add(const Place& place);
