@@ -23,6 +23,7 @@ class Executor:
         self.ours, self.theirs = socket.socketpair()
         self.buffer = b""
         self.seen: list[dict[str, Any]] = []
+        self.early: list[dict[str, Any]] = []  # questions that came before the acknowledgement of an answer
 
     def descriptor(self) -> int:
         return self.theirs.fileno()
@@ -46,11 +47,15 @@ class Executor:
 
     def next(self, kind: str) -> dict[str, Any]:
         """The next message of this type; counts may come between."""
+        if kind == "ask" and self.early:
+            return self.early.pop(0)
         while True:
             found = self.message()
             if found["type"] == kind:
                 return found
             assert found["type"] in ("hello", "count", "withdrawn", "ack", "ask"), found
+            if found["type"] == "ask":
+                self.early.append(found)
 
     def send(self, **message: Any) -> None:
         self.send_line(json.dumps({"v": 1, **message}).encode())
