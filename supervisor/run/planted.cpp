@@ -155,7 +155,7 @@ bool Walk::look_into(const std::string& directory) {
     const open_how way{O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
     UniqueFd fd(static_cast<int>(
         ::syscall(SYS_openat2, top_, directory.empty() ? "." : directory.c_str(), &way, sizeof way)));
-    if (!fd) return errno == EACCES && is_anothers(directory);
+    if (!fd) return errno == ENOENT || (errno == EACCES && is_anothers(directory));
     const int number = fd.get();
     const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(number), ::closedir);
     if (!stream) return false;

@@ -675,15 +675,16 @@ def test_without_a_place_for_the_log_nothing_runs(box, place):
     assert result.report and result.report["outcome"] == "setup_error", result.describe()
 
 
-def test_who_has_no_home_is_told_once(stage):
+def test_who_has_no_home_is_told_once(stage, box):
     """A user who is nobody, as in containers that make up users: the profile names his home in two hundred patterns."""
     command = [stage.callgate, "run", "--no-audit", "--", "/bin/true"]
     nobody = ["/usr/bin/setpriv", "--reuid", "3999999999", "--regid", "3999999999", "--clear-groups"]
+    place = box.directory(box.tree / "place")  # others fill /tmp
     environment = {"PATH": "/usr/bin:/bin"}
-    homeless = subprocess.run([*nobody, *command], cwd="/tmp", env=environment, capture_output=True, text=True, check=False)
+    homeless = subprocess.run([*nobody, *command], cwd=place, env=environment, capture_output=True, text=True, check=False)
     assert homeless.returncode == 125 and "set HOME" in homeless.stderr and "more patterns" in homeless.stderr, homeless
     assert len(homeless.stderr.splitlines()) == 1, homeless.stderr
-    told = subprocess.run([*nobody, *command], cwd="/tmp", env={**environment, "HOME": "/"}, capture_output=True, text=True, check=False)
+    told = subprocess.run([*nobody, *command], cwd=place, env={**environment, "HOME": "/"}, capture_output=True, text=True, check=False)
     assert (told.returncode, told.stderr) == (0, ""), told
 
 

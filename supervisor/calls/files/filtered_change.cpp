@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "base/test_switch.hpp"
@@ -61,8 +62,8 @@ struct NamesAround {
             if (on(Operation::remove, way.lexically_normal()) == Action::allow) return false;
         }
         return std::ranges::none_of(
-            std::initializer_list{"/config", "/hooks/x", "/.git", "/.git/config", "/.git/hooks/x", ".git",
-                                  ".git/config", ".git/hooks/x"},
+            std::to_array<const char*>({"/config", "/hooks/x", "/.git", "/.git/config", "/.git/hooks/x",
+                                        ".git", ".git/config", ".git/hooks/x"}),
             [&](const char* leaf) { return on(Operation::create, real + leaf) == Action::allow; });
     }
 };

@@ -24,7 +24,7 @@ class OwnSocket(Attack):
         box.own(place)
         try:
             line = [box.program("attack_net"), "unix", str(box.tree / "unused"), str(place)]
-            wanted = contested(box, {"id": "sockets", "allow": "connect", "unix": f"{box.tree}/**"})
+            wanted = contested(box, {"id": "sockets", "allow": "connect", "unix": f"{box.tree}/state/**"})
             result = scene.supervised(line, wanted, env={"XDG_STATE_HOME": str(state)}) if supervised else scene.bare(line)
         finally:
             seen = listener.close()

@@ -326,6 +326,7 @@ class LogPlanted(Attack):
         return check({"the control did not follow it": target.read_bytes() == b"untouched"}, "followed", result.describe())
 
     def held(self, scene: Scene) -> Outcome:
+        scene.box.replays.leave_out("what stands at the log's place is no log")
         target, link = self.plant(scene)
         ran = scene.box.tree / "ran"
         result = scene.box.run(["/bin/sh", "-c", f"echo ran > {ran}"], contested(scene.box), options=[*scene.options, "--audit", str(link)],
