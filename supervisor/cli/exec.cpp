@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/number.hpp"
+#include "base/read_whole.hpp"
 #include "rules/model/limits.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/platform.hpp"
@@ -113,7 +114,7 @@ int exec(const Arguments& arguments) {
     const jobs::Settings settings = read_settings(arguments);
     const std::size_t max_at_once = read_jobs(arguments);
     if (arguments.has("serve")) return status_of(jobs::serve(settings, max_at_once));
-    const auto text = jobs::read_whole(STDIN_FILENO, jobs::max_job);
+    const auto text = read_whole(STDIN_FILENO, jobs::max_job);
     if (!text) throw Failure("cannot read the job from standard input: " + text.error().message());
     return status_of(jobs::run_one(*text, settings));
 }

@@ -121,16 +121,4 @@ void RequestReader::hand_over(std::string_view line) {
     arrived_(parse_request(line, Form::served), line.size());
 }
 
-Result<std::string> read_whole(int descriptor, std::size_t max_size) {
-    std::string text;
-    std::array<char, piece> bytes;
-    while (text.size() <= max_size) {
-        const ssize_t got = read_piece(descriptor, bytes);
-        if (got < 0) return errno_code();
-        if (got == 0) break;
-        text.append(bytes.data(), static_cast<std::size_t>(got));
-    }
-    return text;
-}
-
 }  // namespace callgate::jobs

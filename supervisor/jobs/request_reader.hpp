@@ -15,7 +15,6 @@
 #include <string_view>
 #include <thread>
 
-#include "base/result.hpp"
 #include "supervisor/jobs/job.hpp"
 
 namespace callgate::jobs {
@@ -57,9 +56,5 @@ private:
     std::condition_variable room_;
     std::size_t waiting_ = 0, waiting_bytes_ = 0;
 };
-
-/// Returns everything up to the end, or a little more than `max_size` where there is more. Errors: errno of
-/// read(2).
-[[nodiscard]] Result<std::string> read_whole(int descriptor, std::size_t max_size);
 
 }  // namespace callgate::jobs
