@@ -1,4 +1,4 @@
-// Lists of words in one text.
+// Words, and lists of words in one text.
 #pragma once
 
 #include <string>
@@ -6,6 +6,14 @@
 #include <vector>
 
 namespace callgate {
+
+/// With small letters in place of ASCII's capitals.
+[[nodiscard]] inline std::string lower_case(std::string_view text) {
+    std::string result(text);
+    for (char& one : result)
+        if (one >= 'A' && one <= 'Z') one = static_cast<char>(one - 'A' + 'a');
+    return result;
+}
 
 /// The words with `separator` between them.
 template <class Words>

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/number.hpp"
+#include "base/words.hpp"
 #include "rules/model/address.hpp"
 
 namespace callgate::cli {
@@ -97,14 +98,6 @@ void each_line(std::string_view text, Visit visit) {
     }
 }
 
-/// Whether two words of ASCII letters are the same, in whatever case.
-bool same_word(std::string_view one, std::string_view other) {
-    constexpr unsigned lower = 0x20;
-    return std::ranges::equal(
-        one, other, {}, [](char c) { return static_cast<unsigned char>(c) | lower; },
-        [](char c) { return static_cast<unsigned char>(c) | lower; });
-}
-
 std::string without_user(std::string_view text) {
     std::string out;
     while (true) {
@@ -180,23 +173,20 @@ private:
     /// `key = value`, `key: value`, and lines that go on with the value above.
     void add_lines(std::string_view content) {
         const Key* current = nullptr;
-        for (std::size_t at = 0; at < content.size();) {
-            const std::size_t end = std::min(content.find('\n', at), content.size());
-            const std::string_view line = content.substr(at, end - at);
-            at = end + 1;
+        each_line(content, [&](std::string_view line) {
             const std::string_view text = trim(line);
-            if (text.empty() || line.find_first_not_of(" \t") == line.find_first_of("#;")) continue;
+            if (text.empty() || line.find_first_not_of(" \t") == line.find_first_of("#;")) return;
             const std::size_t equals = text.find_first_of("=");
             const std::size_t colon = text.find(": ");
             const std::size_t split = equals != std::string_view::npos ? equals : colon;
             const bool goes_on = split == std::string_view::npos || text.find("://") < split;
             if (goes_on) {
                 if (current != nullptr) add_value(*current, text);
-                continue;
+                return;
             }
             current = key_of(trim(text.substr(0, split)));
             if (current != nullptr) add_value(*current, text.substr(split + 1));
-        }
+        });
     }
 
     const Key* key_of(std::string_view name) {
@@ -280,10 +270,10 @@ private:
             const bool goes_on = line.starts_with(' ') || line.starts_with('\t');
             const std::size_t colon = goes_on ? 0 : std::min(line.find(':'), line.size());
             const std::string_view value = line.substr(std::min(colon + 1, line.size()));
-            if (!goes_on) of_urls = same_word(line.substr(0, colon), "URIs");
+            if (!goes_on) of_urls = lower_case(line.substr(0, colon)) == "uris";
             if (of_urls) (urls += ' ') += value;
-            if (!goes_on && same_word(line.substr(0, colon), "Enabled"))
-                enabled = !same_word(trim(value), "no") && !same_word(trim(value), "false");
+            if (!goes_on && lower_case(line.substr(0, colon)) == "enabled")
+                enabled = !has_word("no false", lower_case(trim(value)));
         });
         end_stanza();
     }
