@@ -1,12 +1,11 @@
 // Settings of a git repository (git-config(1)) that a run wants to change: what it may change, and the new
 // text.
 //
-// An attacker writes the wanted file whole. The grammar here is a strict part of git's. Whatever git could
-// read in another way refuses the file: continued lines, control characters, unclosed quotes, several things
-// on a line. Files that include others are refused too, as those could say anything. Keys go by an
-// allow-list, and values by what git does with them. All other settings must be those that were there, in
-// their order. The new text is written from what was parsed, so no byte is in it that was not understood.
-// Pure, but for the answer about local repositories.
+// An attacker writes the wanted file whole. Its text must be of the plain form that git_config_text.hpp
+// reads. Files that include others are refused, as those could say anything. Keys go by an allow-list, and
+// values by what git does with them. All other settings must be those that were there, in their order. The
+// new text is written from what was parsed, so no byte is in it that was not understood. Pure, but for the
+// answer about local repositories.
 #pragma once
 
 #include <functional>
