@@ -232,6 +232,12 @@ class LogDoor(Attack):
         log = box.directory(box.directory(box.directory(box.tree / "upper") / "logs") / "inner") / "run.jsonl"
         return log, box.directory(box.tree / "free")
 
+    def build_ordinary(self, scene: Scene, name: str, content: bytes) -> tuple[Path, Path]:
+        """A file that is none of callgate's. It lies beneath directories of its own, so that those of callgate's file do not move."""
+        _, free = self.build(scene)
+        own = scene.box.directory(scene.box.directory(free / "upper") / "inner") / name
+        return scene.box.file(own, content, 0o600), free
+
     def line(self, scene: Scene, log: Path, free: Path) -> list[str]:
         return [scene.box.program(self.program), self.mode, str(log), str(free)]
 
@@ -263,12 +269,9 @@ class LogDoor(Attack):
         }, f"exit {result.code}", result.describe())
 
     def twin(self, scene: Scene) -> Outcome:
-        """The same at a file that is no log. It lies beneath directories of its own, so that the log's do not move."""
-        self.build(scene)
+        """The same at a file that is no log."""
+        own, free = self.build_ordinary(scene, "run.jsonl", b'{"a":"line"}\n')
         box = scene.box
-        free = box.directory(box.tree / "free")
-        own = box.directory(box.directory(free / "upper") / "inner") / "run.jsonl"
-        box.file(own, b'{"a":"line"}\n', 0o600)
         result = scene.supervised(self.line(scene, own, free), self.rule_set(scene), ["--audit", str(box.state / "twin.jsonl")], audit=False)
         return check({"an ordinary file is refused": result.code != 0}, "works", result.describe())
 
@@ -299,11 +302,7 @@ class ListDoor(LogDoor):
         }, f"exit {result.code}", result.describe())
 
     def twin(self, scene: Scene) -> Outcome:
-        self.build(scene)
-        box = scene.box
-        free = box.directory(box.tree / "free")
-        own = box.directory(box.directory(free / "upper") / "inner") / "own.denials"
-        box.file(own, b"mine\n", 0o600)
+        own, free = self.build_ordinary(scene, "own.denials", b"mine\n")
         line = self.line(scene, own, free)
         result = scene.supervised(line, self.rule_set(scene), ["--env", f"CALLGATE_DENIALS={own}"])
         return check({"an ordinary file is refused": result.code != 0}, "works", result.describe())
