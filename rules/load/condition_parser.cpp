@@ -69,6 +69,7 @@ void parse_addresses(const ParseState& state, const JsonValue& value, Conditions
         if (*text == own_name_of_host) {
             const std::vector<Cidr> own = state.patterns.own_blocks();
             into.address.insert(into.address.end(), own.begin(), own.end());
+            into.own_address = true;
             return;
         }
         const Expected<Cidr> block = parse_cidr(*text);

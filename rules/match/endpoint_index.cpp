@@ -38,7 +38,7 @@ void EndpointIndex::add(std::uint32_t rule, const Conditions& when) {
             (host.suffix ? suffixes_ : hosts_)[host.text.substr(host.suffix ? 2 : 0)].push_back(rule);
         return;
     }
-    if (!when.address.empty()) {
+    if (!when.address.empty() && !when.own_address) {
         for (const Cidr& block : when.address) add_block(rule, block);
         return;
     }

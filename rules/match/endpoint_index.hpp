@@ -2,8 +2,8 @@
 //
 // Private to rules/match/rule_set. The index only narrows down: callers still test each rule in full. Rules
 // with hosts are stored under each of their names. Rules with addresses are stored under each of their
-// blocks, and every occurring prefix length is looked up once. Rules with few ports are stored under each
-// port. All others are always offered. Filled once, then only read.
+// blocks, and every occurring prefix length is looked up once; those with "${own}" are always offered. Rules
+// with few ports are stored under each port. All others are always offered. Filled once, then only read.
 #pragma once
 
 #include <cstdint>

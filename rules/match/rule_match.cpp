@@ -38,7 +38,8 @@ bool endpoint_holds(const Conditions& conditions, const Endpoint& endpoint) {
         return list.empty() || std::any_of(list.begin(), list.end(), test);
     };
     return holds(conditions.port, [&](const PortRange& range) { return range.contains(endpoint.port); }) &&
-           holds(conditions.address, [&](const Cidr& block) { return block.contains(endpoint.address); }) &&
+           ((conditions.own_address && endpoint.own) ||
+            holds(conditions.address, [&](const Cidr& block) { return block.contains(endpoint.address); })) &&
            (conditions.host.empty() ||
             std::any_of(endpoint.names.begin(), endpoint.names.end(),
                         [&](const std::string& name) { return names_host(conditions, name); }));

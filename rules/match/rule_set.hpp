@@ -47,6 +47,8 @@ public:
     [[nodiscard]] bool needs_arguments() const;
     /// Whether some rule has a `party` condition: agent and tools are then kept apart.
     [[nodiscard]] bool needs_party() const;
+    /// Whether some rule says "${own}": `Endpoint::own` is then looked at.
+    [[nodiscard]] bool needs_own_address() const;
     /// See below.
     [[nodiscard]] bool decides_look_ups() const;
     /// Whether an allow or ask rule names protocol "udp" (internet) or "datagram" (unix): only then can such

@@ -43,6 +43,9 @@ struct Endpoint {
     /// The names whose look-ups gave this address to the run: lower case, without a final dot. Conditions on
     /// hosts are about them; an address that no look-up gave has none.
     std::span<const std::string> names{};
+    /// Whether the address is this machine's now. Rules with "${own}" are about it; elsewhere it may be
+    /// false.
+    bool own = false;
 };
 
 /// A host name that is about to be looked up, in the same form. A look-up is the first part of a connect: its

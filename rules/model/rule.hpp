@@ -55,6 +55,9 @@ struct Conditions {
     std::vector<Glob> path;
     std::vector<HostPattern> host;
     std::vector<Cidr> address;
+    /// `address` has "${own}": it holds the addresses of the start, and `Endpoint::own` those that came
+    /// later.
+    bool own_address = false;
     std::vector<PortRange> port;
     Protocols protocol;
     std::vector<Glob> unix_socket;

@@ -54,6 +54,9 @@ struct DecideNeeds {
     /// (calls/files/shared_memory). Any thread.
     std::function<std::optional<rules::Verdict>(const Subject&, const rules::Verdict&)> refuses_object{};
 
+    /// Whether an address is this machine's now; unset: nobody looks. Any thread.
+    std::function<bool(const rules::IpAddress&)> is_own_address{};
+
     /// A `kill` verdict: ends the whole tree. Any thread.
     std::function<void()> kill_tree{};
     /// A denial was recorded: sync the log soon. Any thread, cheap.

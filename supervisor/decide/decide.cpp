@@ -18,6 +18,9 @@ rules::Verdict evaluate_by(CallContext& context, const rules::RuleSet& rules, co
     if (rules.needs_program()) kernel::executable(context.thread(), context.caller.executable);
     rules::Request request{subject.operations, subject.object, context.caller.executable,
                            subject.input.arguments, party_of(context)};
+    auto* const endpoint = std::get_if<rules::Endpoint>(&request.object);
+    if (endpoint != nullptr && rules.needs_own_address() && context.needs.is_own_address)
+        endpoint->own = context.needs.is_own_address(endpoint->address);
     rules::Verdict verdict = rules.evaluate(request);
     if (!subject.second_object || !check_enabled("second-name")) return verdict;
     request.operations = subject.second_operations;

@@ -1,8 +1,6 @@
 #include "supervisor/host/host.hpp"
 
 #include <fcntl.h>
-#include <ifaddrs.h>
-#include <netinet/in.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +19,7 @@
 #include "base/test_switch.hpp"
 #include "base/unique_fd.hpp"
 #include "supervisor/host/name_service.hpp"
+#include "supervisor/host/own_addresses.hpp"
 
 namespace callgate {
 
@@ -50,36 +49,6 @@ std::string kind_message(mode_t mode) {
     if (S_ISFIFO(mode)) return "is a FIFO, not a regular file";
     if (S_ISSOCK(mode)) return "is a socket, not a regular file";
     return "is a device, not a regular file";
-}
-
-/// The addresses of this host's interfaces, each once.
-std::vector<rules::IpAddress> own_addresses() {
-    if (!check_enabled("own-addresses")) return {};
-    ifaddrs* first = nullptr;
-    if (::getifaddrs(&first) != 0)
-        throw std::runtime_error(std::string("the addresses of this machine are not known: ") +
-                                 std::strerror(errno));
-    const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> all(first, ::freeifaddrs);
-    std::vector<rules::IpAddress> found;
-    for (const ifaddrs* one = first; one != nullptr; one = one->ifa_next) {
-        if (one->ifa_addr == nullptr) continue;
-        rules::IpAddress address;
-        if (one->ifa_addr->sa_family == AF_INET) {
-            const auto* const four = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
-            std::array<std::uint8_t, 4> bytes{};
-            std::memcpy(bytes.data(), &four->sin_addr, bytes.size());
-            address = rules::make_ipv4(bytes);
-        } else if (one->ifa_addr->sa_family == AF_INET6) {
-            const auto* const six = reinterpret_cast<const sockaddr_in6*>(one->ifa_addr);
-            std::array<std::uint8_t, 16> bytes{};
-            std::memcpy(bytes.data(), &six->sin6_addr, bytes.size());
-            address = rules::make_ipv6(bytes);
-        } else {
-            continue;
-        }
-        if (std::find(found.begin(), found.end(), address) == found.end()) found.push_back(address);
-    }
-    return found;
 }
 
 unsigned long link_count(const std::string& path) {

@@ -10,6 +10,7 @@
 #include "base/process/open_files.hpp"
 #include "base/write_all.hpp"
 #include "supervisor/approval/terminal/terminal.hpp"
+#include "supervisor/host/own_addresses.hpp"
 
 namespace callgate {
 
@@ -76,6 +77,7 @@ calls::DecideNeeds RunLoop::decide_needs() {
                     auto refused = shared_memory_.refuses(one);
                     return refused || !own_sockets_ ? refused : own_sockets_->refuses(one, verdict);
                 },
+            .is_own_address = is_own_address,
             .kill_tree = [this] { loop_.end_tree(Outcome::killed_by_rule); },
             .sync_log = [this] { sync_->request(); },  // something was recorded
             .count_soon = [this] { sync_->count_soon(); }};

@@ -224,6 +224,7 @@ CHECKS = (
     Mutant("shared-name", (), test="test_report.py::test_a_link_of_another_user_at_the_sockets_directory_is_refused[planted]"),
     Mutant("account-home", (), test="test_profiles_hold.py::test_open_protects_both_homes"),
     Mutant("own-addresses", (), test="test_profiles_hold.py::test_network_takes_the_machines_own_addresses_for_loopback"),
+    Mutant("new-addresses", (), test="test_profiles_hold.py::test_an_address_that_the_machine_gets_meanwhile_is_its_own"),
     Mutant("callgate-rules", ("rules.written",)),
     Mutant("record-first", ("log.size_limit",)),
     Mutant("repeats", ("flood.open", "flood.processes")),

@@ -2,13 +2,16 @@
 
 With a room every client works. Without one it depends on how a client asks. Most ask over TCP. Some read the hosts file that is
 handed over, which has literal names alone. A few find nothing. The upstream server sees the allowed names and no other. A plain run
-tries each client in one world, and leaves Chromium out.
+tries each client in one world, and leaves Chromium and hickory out.
 """
 from __future__ import annotations
 
+import atexit
+import functools
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -87,6 +90,25 @@ func main() {
 RUST = """use std::net::ToSocketAddrs;
 fn main() { println!("{:?}", (std::env::args().nth(1).unwrap().as_str(), 80).to_socket_addrs().map(|all| all.collect::<Vec<_>>())); }
 """
+HICKORY_PARTS = """[package]
+name = "hickory-look"
+version = "0.1.0"
+edition = "2021"
+[dependencies]
+hickory-resolver = { version = "0.25", default-features = false, features = ["system-config", "tokio"] }
+tokio = { version = "1", features = ["rt", "net", "time"] }
+"""
+HICKORY = """fn main() {
+    let name = std::env::args().nth(1).unwrap();
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+        let resolver = hickory_resolver::Resolver::builder_tokio().unwrap().build();
+        match resolver.lookup_ip(name.as_str()).await {
+            Ok(found) => for one in found.iter() { println!("{one}"); },
+            Err(why) => println!("{why}"),
+        }
+    });
+}
+"""
 C = """#include <arpa/inet.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -145,7 +167,8 @@ CLIENTS = {
     "deno resolveDns": ("deno", lambda name: [DENO, "eval", f"console.log(await Deno.resolveDns('{name}', 'A'))"], HOSTS),
     "bun fetch": ("bun", lambda name: [BUN, "-e", f"console.log(await (await fetch('{fetch(name)}')).text())"], ALL),
     "bun resolve4": ("bun", lambda name: [BUN, "-e", f"require('dns').resolve4('{name}', (e, a) => console.log(e || a))"], ALL),
-    **({"chromium": ("chromium", shell(CHROMIUM), ALL)} if harness.SOAK else {}),
+    **({"chromium": ("chromium", shell(CHROMIUM), ALL),
+        "rust hickory": ("cargo", lambda name: ["./hickory-look", name], HOSTS)} if harness.SOAK else {}),
     "perl LWP": ("perl", shell(f"perl -e \"{LWP}\""), ALL),
     "perl HTTP::Tiny": ("perl", shell(f"perl -e \"{TINY}\"".replace("$", "\\$")), ALL),
     "perl Net::DNS": ("/usr/share/perl5/Net/DNS.pm", shell(f"perl -e '{NET_DNS % 0}'".replace("'NAME'", "q(NAME)")), NONE),
@@ -187,6 +210,18 @@ def missing(what: str) -> bool:
     return shutil.which(what) is None and not Path(what).exists()
 
 
+@functools.cache
+def hickory() -> Path | None:
+    """The program, whose parts come from the registry; none where cargo cannot build it."""
+    place = Path(tempfile.mkdtemp(prefix="callgate-hickory-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    (place / "src").mkdir()
+    (place / "Cargo.toml").write_text(HICKORY_PARTS)
+    (place / "src/main.rs").write_text(HICKORY)
+    built = subprocess.run(["cargo", "build", "-q"], cwd=place, capture_output=True, check=False)
+    return place / "target/debug/hickory-look" if built.returncode == 0 else None
+
+
 def make(box, client: str) -> None:
     """Compiles a client into the box's tree."""
     tree = box.tree
@@ -198,6 +233,10 @@ def make(box, client: str) -> None:
     elif client == "rust":
         box.file(tree / "look.rs", RUST.encode())
         subprocess.run(["rustc", "-o", tree / "rust-look", tree / "look.rs"], check=True, cwd=tree)
+    elif client == "rust hickory":
+        if (program := hickory()) is None:
+            pytest.skip("rust hickory: cargo here does not build it")
+        shutil.copy(program, tree)
     elif client.endswith("static"):
         box.file(tree / "look.c", C.encode())
         compiler, name = ("musl-gcc", "musl-look") if client.startswith("musl") else ("cc", "glibc-look")

@@ -123,13 +123,13 @@ for family, host in ((socket.AF_INET, "203.0.113.77"), (socket.AF_INET6, "2606:d
 """
 
 
-def in_a_network(box: harness.Box, line: list[str]) -> str:
+def in_a_network(box: harness.Box, line: list[str], setup: str = IN_A_NETWORK) -> str:
     """Runs `line` where this machine has a public address of its own and a server on all addresses."""
     if os.geteuid() != 0:
         pytest.skip("only root makes a network of its own")
     user = box.user
     drop = ["setpriv", f"--reuid={user.uid}", f"--regid={user.gid}", "--clear-groups"] if user.uid != 0 else []
-    whole = ["unshare", "--net", "sh", "-c", IN_A_NETWORK, "sh", *drop, "/usr/bin/python3", "-c", SERVE, *line]
+    whole = ["unshare", "--net", "sh", "-c", setup, "sh", *drop, "/usr/bin/python3", "-c", SERVE, *line]
     done = subprocess.run(whole, capture_output=True, cwd=box.tree, env=box.environment(), timeout=harness.DEADLINE, check=False)
     assert b"hits" in done.stdout, done
     return done.stdout.decode()
@@ -143,6 +143,27 @@ def test_network_takes_the_machines_own_addresses_for_loopback(box):
     assert "hits 0" in in_a_network(box, held)
     twin = [word if word != "network" else "open" for word in held]
     assert "hits 3" in in_a_network(box, twin)
+
+
+# The address comes when the command has made a name.
+LATER = ('ip link set lo up; (until test -e begun; do sleep 0.02; done; ip addr add 203.0.113.77/32 dev lo;'
+         ' ip addr add 2606:db8::77/128 dev lo nodad; touch added) & exec "$@"')
+WHEN_ADDED = "import os, time\nopen('begun', 'w').close()\nwhile not os.path.exists('added'): time.sleep(0.02)\n" + CONNECT
+
+
+def test_an_address_that_the_machine_gets_meanwhile_is_its_own(box):
+    """Control: bare, all three names lead to the server. Twin: a rule that names the addresses opens them."""
+    connect = ["/usr/bin/python3", "-c", WHEN_ADDED]
+
+    def hits(*before: str) -> str:
+        for name in ("begun", "added"):
+            (box.tree / name).unlink(missing_ok=True)
+        return in_a_network(box, [*before, *connect], LATER)
+    network = [str(box.callgate), "run", "-q", "--no-audit", "--ask", "never", "-p", "network"]
+    assert "hits 3" in hits()
+    held = hits(*network, "--")
+    assert "hits 0" in held and held.count("refused") == 3, held
+    assert "hits 3" in hits(*network, "-c", "203.0.113.77:8080", "-c", "[2606:db8::77]:8080", "--")
 
 
 @pytest.mark.parametrize("port", ["6000", "6010"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +23,24 @@ TOOLS = {
     "apt-get": ("apt+net", "deb.debian.org", "apt-get download hostname && test -f hostname_*.deb"),
     "mvn": ("java+net", "repo.maven.apache.org", "mvn -q -B dependency:get -Dartifact=junit:junit:4.12 -Dtransitive=false"),
 }
+PATH = "/usr/local/bin:/usr/bin:/bin"
 PASSED = ["SSL_CERT_FILE", "SSL_CERT_DIR", "PIP_CERT", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "CURL_CA_BUNDLE"]
+
+
+def newer_cargo(box) -> str:
+    """A directory with the cargo of rustup, which reads the registry's index by https; before 1.68 it clones it from a forge.
+
+    "" where there is none. Users cannot read another's home, so what fetching needs is copied.
+    """
+    rustup = shutil.which("rustup")
+    found = rustup and subprocess.run([rustup, "which", "cargo"], capture_output=True, text=True, check=False).stdout.strip()
+    if not found:
+        return ""
+    toolchain, own = Path(found).parents[1], box.directory(box.tree / "toolchain")
+    for part in ("bin/cargo", "bin/rustc", *(str(one.relative_to(toolchain)) for one in toolchain.glob("lib/*.so*"))):
+        (own / part).parent.mkdir(exist_ok=True)
+        shutil.copy(toolchain / part, own / part)
+    return f"{own}/bin"
 
 
 def reached(host: str, port: int) -> bool:
@@ -35,15 +54,16 @@ def reached(host: str, port: int) -> bool:
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_package_manager_works_on_its_first_try(box, tool):
     profile, host, script = TOOLS[tool]
-    path = os.environ["PATH"] if box.user.name == "root" else "/usr/local/bin:/usr/bin:/bin"
-    if shutil.which("python3" if tool == "uv" else tool, path=path) is None:
+    path = os.environ["PATH"] if box.user.name == "root" else PATH
+    before = f"{newer_cargo(box)}:" if tool == "cargo" else ""
+    if shutil.which("python3" if tool == "uv" else tool, path=before + path) is None:
         pytest.skip(f"{tool} is not here")
     if tool == "apt-get" and box.user.uid == 0:
         pytest.skip("apt-get becomes another user as root, for which a run has no capability")
     if not reached(host, 80 if tool == "apt-get" else 443):
         pytest.skip(f"{tool}: {host} is not reached")
     home = box.directory(box.root / f"{tool}-home")
-    variables = {"HOME": str(home), "PATH": "/usr/local/bin:/usr/bin:/bin", **{name: os.environ[name] for name in PASSED if name in os.environ}}
+    variables = {"HOME": str(home), "PATH": before + PATH, **{name: os.environ[name] for name in PASSED if name in os.environ}}
     bare = box.directory(box.root / "bare")
     native = box.run(["/bin/sh", "-c", script], supervised=False, env=variables, cwd=bare, timeout=240)
     if native.code != 0:

@@ -184,3 +184,20 @@ TEST_CASE("a rule with both path and unix speaks of files and of sockets") {
     CHECK(verdict(rules, socket("/e/s")) == "allow default");
     CHECK(verdict(rules, endpoint("::1", 1)) == "allow default");
 }
+
+TEST_CASE("${own} covers the addresses of the start, and those that are this machine's by now") {
+    Rule own = rule("own", Action::deny, Operation::connect);
+    own.when.address = {{*parse_address("198.51.100.1"), 32}};
+    own.when.own_address = true;
+    Rule all = rule("all", Action::allow, Operation::connect);
+    all.except = own.when;
+    for (const Rule& one : {own, all}) {
+        const RuleSet rules = make({one}, one.action == Action::deny ? Action::allow : Action::deny);
+        CHECK(rules.needs_own_address());
+        Request request = endpoint("203.0.113.77", 80);
+        CHECK(rules.evaluate(request).action == Action::allow);
+        std::get<Endpoint>(request.object).own = true;
+        CHECK(rules.evaluate(request).action == Action::deny);
+        CHECK(rules.evaluate(endpoint("198.51.100.1", 80)).action == Action::deny);
+    }
+}
