@@ -1,7 +1,12 @@
 // `callgate run`: a run from its command line, and the report of a run that cannot start.
 #include <fcntl.h>
+#include <malloc.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
 
 #include "agent/landlock.hpp"
@@ -18,6 +23,19 @@ namespace callgate::cli {
 
 namespace {
 
+/// Reading and planning the rules fills most of a megabyte. Taken from the kernel at once, it costs a
+/// fraction of what its page faults would. This comes after the fork, which would copy each page.
+void take_memory() {
+    constexpr std::size_t size = 768U << 10U, page = 4096;
+    ::mallopt(M_TRIM_THRESHOLD, 4 << 20);
+    ::mallopt(M_MMAP_THRESHOLD, 4 << 20);
+    void* const block = std::malloc(size);
+    if (block == nullptr) return;
+    const std::size_t skipped = page - reinterpret_cast<std::uintptr_t>(block) % page;
+    ::madvise(static_cast<char*>(block) + skipped, size - skipped, MADV_POPULATE_WRITE);  // else by faults
+    std::free(block);
+}
+
 /// Guardian and agent are forked before any rule is read. They confine themselves while this process goes on.
 /// All of this lives until the process ends.
 [[noreturn]] void start(const Arguments& arguments, const Caller& caller, RunFacts& known,
@@ -26,6 +44,7 @@ namespace {
     const Request& request = requested.request;
     Launch launch(request);
     launch.fork_guardian(request, requested.terminal.terminal.get());
+    take_memory();
     const TreeWithTmp tree(request.temporary_directory);
     const Compiled compiled = compile(arguments, requested, std::move(requested.terminal), tree);
     const std::unique_ptr<Launched> launched = std::move(launch).confine(compiled);
