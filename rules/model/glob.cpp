@@ -93,12 +93,15 @@ void Glob::Compiled::add_path(std::string_view head, const GlobElements& element
     const std::vector<GlobComponent> components = split_components(elements.list);
     const auto wild = std::find_if_not(components.begin(), components.end(), is_literal);
     Branch branch;
+    branch.head.reserve(head.size() + elements.list.size() + 1);
     branch.head = head;
     for (auto component = components.begin(); component != wild; ++component) {
-        branch.head += '/' + literal_bytes(*component);
+        branch.head += '/';
+        for (const GlobElement& element : *component) branch.head += element.byte;
     }
     if (branch.head.empty()) branch.head = "/";
     const std::span<const GlobComponent> remainder(wild, components.end());
+    branch.remainder.reserve(elements.list.size() + 1);
     for (const GlobComponent component : remainder) {
         branch.remainder += '/';
         append_pattern_text(component, elements.sets, branch.remainder);
@@ -160,6 +163,19 @@ bool is_plain_path(std::string_view path) {
     return !is_dropped(path.substr(first));
 }
 
+/// A pattern that is one plain path, or everything beneath one.
+struct PlainPattern {
+    std::string_view head;
+    bool hierarchy = false;
+};
+
+std::optional<PlainPattern> plain_pattern(std::string_view pattern) {
+    PlainPattern plain{pattern, pattern.ends_with("/**")};
+    if (plain.hierarchy) plain.head.remove_suffix(3);
+    if (!is_plain_path(plain.head)) return std::nullopt;
+    return plain;
+}
+
 /// The length of the plain path at the start of a pattern without braces, up to a '/'. Nothing if unsure.
 std::size_t plain_head(std::string_view pattern) {
     const auto wild = std::find_if(pattern.begin(), pattern.end(), is_wildcard);
@@ -171,15 +187,16 @@ std::size_t plain_head(std::string_view pattern) {
 }  // namespace
 
 Expected<Glob> Glob::compile(std::string_view pattern, GlobKind kind) {
-    // Most patterns are one path or one hierarchy, and need no program.
-    const bool hierarchy = pattern.ends_with("/**");
-    const std::string_view head = hierarchy ? pattern.substr(0, pattern.size() - 3) : pattern;
-    if (kind == GlobKind::path && is_plain_path(head)) {
-        auto plain = std::make_shared<Compiled>();
-        plain->text = pattern;
-        plain->add_head(head, hierarchy);
+    // Most patterns and alternatives are one path or one hierarchy, and need no program.
+    const auto plain = [kind](std::string_view text) {
+        return kind == GlobKind::path ? plain_pattern(text) : std::nullopt;
+    };
+    if (const auto whole = plain(pattern)) {
+        auto compiled = std::make_shared<Compiled>();
+        compiled->text = pattern;
+        compiled->add_head(whole->head, whole->hierarchy);
         Glob glob;
-        glob.compiled_ = std::move(plain);
+        glob.compiled_ = std::move(compiled);
         return glob;
     }
     if (pattern.size() > max_pattern) return Problem{"a pattern is longer than 4096 bytes"};
@@ -193,6 +210,11 @@ Expected<Glob> Glob::compile(std::string_view pattern, GlobKind kind) {
     compiled->can_match = kind == GlobKind::text;
     compiled->branches.reserve(alternatives->size());
     for (const std::string& alternative : *alternatives) {
+        if (const auto whole = plain(alternative)) {
+            compiled->add_head(whole->head, whole->hierarchy);
+            compiled->can_match = true;
+            continue;
+        }
         const bool anchored =
             alternative.starts_with('/') || alternative.starts_with("**/") || alternative == "**";
         if (kind == GlobKind::path && !anchored) return Problem{"a path pattern begins with `/` or `**/`"};

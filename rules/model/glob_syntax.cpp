@@ -2,6 +2,7 @@
 // written.
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "rules/model/glob_program.hpp"
 
@@ -54,8 +55,9 @@ private:
                 if (!group(alternatives, depth + 1) || !multiply(all, alternatives)) return false;
                 continue;
             }
-            Texts plain(1);
-            if (!plain_text(plain.front(), depth) || !multiply(all, plain)) return false;
+            const std::size_t first = position_;
+            if (!skip_plain_text(depth) || !append(all, pattern_.substr(first, position_ - first)))
+                return false;
         }
         return depth == 0 || fail("a `{` is not closed by `}`");
     }
@@ -67,15 +69,15 @@ private:
             Texts one;
             if (!sequence(one, depth)) return false;
             if (alternatives.size() + one.size() > max_alternatives) return fail(too_many);
-            alternatives.insert(alternatives.end(), one.begin(), one.end());
+            alternatives.insert(alternatives.end(), std::make_move_iterator(one.begin()),
+                                std::make_move_iterator(one.end()));
         } while (pattern_[position_] == ',');
         ++position_;
         return true;
     }
 
-    /// Copies everything up to the next byte that is special for braces; quotes and classes stay as they are.
-    bool plain_text(std::string& text, int depth) {
-        const std::size_t first = position_;
+    /// Goes to the next byte that is special for braces; quotes and classes stay as they are.
+    bool skip_plain_text(int depth) {
         while (position_ < pattern_.size()) {
             const char byte = pattern_[position_];
             if (byte == '{' || (depth > 0 && (byte == ',' || byte == '}'))) break;
@@ -87,21 +89,25 @@ private:
             position_ += byte == '\\' ? 2 : 1;
             if (position_ > pattern_.size()) return fail("a backslash at the end quotes nothing");
         }
-        text = pattern_.substr(first, position_ - first);
+        return true;
+    }
+
+    /// Every text grows in place: a long run of "{a}" must not copy everything each time.
+    bool append(Texts& all, std::string_view after) {
+        std::size_t bytes = after.size() * all.size();
+        for (const std::string& before : all) bytes += before.size();
+        if (bytes > max_expanded_bytes) return fail(too_long);
+        for (std::string& text : all) text += after;
         return true;
     }
 
     bool multiply(Texts& all, const Texts& alternatives) {
+        if (alternatives.size() == 1) return append(all, alternatives.front());
         if (all.size() * alternatives.size() > max_alternatives) return fail(too_many);
         std::size_t bytes = 0;
         for (const std::string& before : all) bytes += before.size() * alternatives.size();
         for (const std::string& after : alternatives) bytes += after.size() * all.size();
-        if (bytes > max_expanded_bytes) return fail("braces expand to more than 16 KiB");
-        if (alternatives.size() == 1) {
-            // The result grows in place: a long run of "{a}" must not copy everything each time.
-            for (std::string& text : all) text += alternatives.front();
-            return true;
-        }
+        if (bytes > max_expanded_bytes) return fail(too_long);
         Texts product;
         product.reserve(all.size() * alternatives.size());
         for (const std::string& before : all) {
@@ -111,6 +117,7 @@ private:
         return true;
     }
 
+    static constexpr std::string_view too_long = "braces expand to more than 16 KiB";
     static constexpr std::string_view too_many = "braces expand to more than 256 alternatives";
     std::string_view pattern_;
     std::string_view problem_;

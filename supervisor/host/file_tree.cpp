@@ -90,43 +90,47 @@ const RealFileTree::Entry* RealFileTree::Listing::find(std::string_view name) co
     return found == by_name.end() || entries[*found].name != name ? nullptr : &entries[*found];
 }
 
-/// Looks only at entries of real directories, so it follows no link on the way.
-RealFileTree::Place& RealFileTree::look(std::string_view path) const {
-    if (const auto known = places_.find(path); known != places_.end()) return known->second;
-    Place place;
+/// Looks only at entries of real directories, so it follows no link on the way. What a kept answer about the
+/// directory implies is not kept again.
+RealFileTree::Answer RealFileTree::look(std::string_view path) const {
+    if (const auto known = places_.find(path); known != places_.end()) return known->second.answer;
+    if (path == "/") return {.kind = Kind::directory};
     const std::size_t slash = path.rfind('/');
-    if (path == "/") {
-        place.kind = Kind::directory;
-    } else if (slash != std::string_view::npos) {
-        Place& above = look(slash == 0 ? "/" : path.substr(0, slash));
-        if (above.kind == Kind::directory) look_into(above, path, slash, place);
+    if (slash == std::string_view::npos) return {};
+    const std::string_view parent = path.substr(0, std::max<std::size_t>(slash, 1));
+    Place& above = place(parent);
+    if (above.answer.kind != Kind::directory) return {};
+    const std::string_view leaf = path.substr(slash + 1);
+    const Listing* const listing = listing_for_question(above, parent);
+    if (listing != nullptr && !leaf.empty() && leaf != "." && leaf != "..") {
+        const Entry* const entry = listing->find(leaf);
+        if (entry == nullptr) return {};
+        return {.kind = entry->directory ? Kind::directory : Kind::file, .link = entry->symbolic_link};
     }
-    return places_.emplace(path, std::move(place)).first->second;
+    return places_.emplace(path, Place{.answer = look_at(std::string(path)), .listing = {}})
+        .first->second.answer;
+}
+
+RealFileTree::Place& RealFileTree::place(std::string_view path) const {
+    if (const auto known = places_.find(path); known != places_.end()) return known->second;
+    const Answer answer = look(path);
+    return places_.emplace(path, Place{.answer = answer, .listing = {}}).first->second;
 }
 
 /// Reads a directory as a whole once it is asked for often, unless it is large.
-void RealFileTree::look_into(Place& directory, std::string_view path, std::size_t slash, Place& found) const {
+const RealFileTree::Listing* RealFileTree::listing_for_question(Place& directory, std::string_view path) {
     constexpr unsigned often = 8;
     if (++directory.asked == often && !directory.listing) {
-        const std::string name(path.substr(0, std::max<std::size_t>(slash, 1)));
-        if (auto entries = read_directory(name, SIZE_MAX, 1))
+        if (auto entries = read_directory(std::string(path), SIZE_MAX, 1))
             directory.listing = make_listing(std::move(*entries));
     }
-    const std::string_view leaf = path.substr(slash + 1);
-    if (directory.listing && !leaf.empty() && leaf != "." && leaf != "..") {
-        const Entry* entry = directory.listing->find(leaf);
-        if (entry != nullptr) found.kind = entry->directory ? Kind::directory : Kind::file;
-        found.link = entry != nullptr && entry->symbolic_link;
-        return;
-    }
-    look_at(std::string(path), found);
+    return directory.listing ? &*directory.listing : nullptr;
 }
 
-void RealFileTree::look_at(const std::string& path, Place& found) {
+RealFileTree::Answer RealFileTree::look_at(const std::string& path) {
     struct stat status {};
-    if (::lstat(path.c_str(), &status) != 0) return;
-    found.kind = S_ISDIR(status.st_mode) ? Kind::directory : Kind::file;
-    found.link = S_ISLNK(status.st_mode);
+    if (::lstat(path.c_str(), &status) != 0) return {};
+    return {.kind = S_ISDIR(status.st_mode) ? Kind::directory : Kind::file, .link = S_ISLNK(status.st_mode)};
 }
 
 RealFileTree::Listing RealFileTree::make_listing(std::vector<Entry> entries) {
@@ -141,15 +145,11 @@ RealFileTree::Listing RealFileTree::make_listing(std::vector<Entry> entries) {
 
 std::optional<std::vector<rules::FileTree::Entry>> RealFileTree::entries(const std::string& directory,
                                                                          std::size_t limit) const {
-    Place& place = look(directory);
-    if (place.listing) {
-        if (place.listing->entries.size() > limit) return std::nullopt;
-        return place.listing->entries;
-    }
-    constexpr std::size_t max_kept = 1000;
-    auto read = read_directory(directory, limit, INT_MAX);
-    if (read && read->size() <= max_kept) place.listing = make_listing(*read);
-    return read;
+    const auto known = places_.find(directory);
+    if (known == places_.end() || !known->second.listing) return read_directory(directory, limit, INT_MAX);
+    const std::vector<Entry>& entries = known->second.listing->entries;
+    if (entries.size() > limit) return std::nullopt;
+    return entries;
 }
 
 }  // namespace callgate

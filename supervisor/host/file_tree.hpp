@@ -36,17 +36,21 @@ private:
         std::vector<std::uint32_t> by_name;
         [[nodiscard]] const Entry* find(std::string_view name) const;
     };
-    /// The answers about one path.
-    struct Place {
+    struct Answer {
         Kind kind = Kind::absent;
         bool link = false;
+    };
+    /// The answers about one path and its entries.
+    struct Place {
+        Answer answer;
         unsigned asked = 0;  // how often for an entry of it
         std::optional<Listing> listing;
     };
     static Listing make_listing(std::vector<Entry> entries);
-    static void look_at(const std::string& path, Place& found);
-    Place& look(std::string_view path) const;
-    void look_into(Place& directory, std::string_view path, std::size_t slash, Place& found) const;
+    static Answer look_at(const std::string& path);
+    [[nodiscard]] Answer look(std::string_view path) const;
+    Place& place(std::string_view path) const;
+    static const Listing* listing_for_question(Place& directory, std::string_view path);
 
     using Places = std::unordered_map<std::string, Place, PathHash, std::equal_to<>>;
 
