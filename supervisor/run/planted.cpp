@@ -90,6 +90,48 @@ bool among(const std::array<std::string_view, Size>& names, std::string_view nam
     return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+/// Whether a directory ends with `end`, which begins with a component and ends with a slash, as `directory`
+/// does.
+bool ends_in(std::string_view directory, std::string_view end) {
+    return directory.ends_with(end) &&
+           (directory.size() == end.size() || directory[directory.size() - end.size() - 1] == '/');
+}
+
+/// The position of such a component in `directory`; npos if it is not there.
+std::size_t find_component(std::string_view directory, std::string_view component) {
+    std::size_t at = directory.find(component);
+    while (at != std::string_view::npos && at != 0 && directory[at - 1] != '/')
+        at = directory.find(component, at + 1);
+    return at;
+}
+
+/// The names that count in a directory: the known ones, all but samples of hooks, or all.
+enum class Counted { known, hooks, all };
+
+/// `directory` is "", or ends with a slash.
+Counted counted_in(std::string_view directory) {
+    const auto has = [directory](std::string_view component) {
+        return find_component(directory, component) != std::string_view::npos;
+    };
+    if (has(".git/") && has("hooks/")) return Counted::hooks;
+    if (has(".github/workflows/")) return Counted::all;
+    for (std::size_t first = 0, slash = 0; (slash = directory.find('/', first)) != std::string_view::npos;
+         first = slash + 1)
+        if (among(directories, directory.substr(first, slash - first))) return Counted::all;
+    return Counted::known;
+}
+
+bool counts(std::string_view directory, Counted counted, std::string_view name) {
+    if (counted == Counted::all || among(files, name) || name.ends_with(".pth") ||
+        name.ends_with(".code-workspace"))
+        return true;
+    if (counted == Counted::hooks) return !name.ends_with(".sample");
+    return std::any_of(ends.begin(), ends.end(), [&](std::string_view end) {
+        const std::size_t leaf = end.rfind('/') + 1;
+        return name == end.substr(leaf) && ends_in(directory, end.substr(0, leaf));
+    });
+}
+
 bool not_before(const timespec& one, const timespec& other) {
     return one.tv_sec != other.tv_sec ? one.tv_sec > other.tv_sec : one.tv_nsec >= other.tv_nsec;
 }
@@ -106,7 +148,7 @@ private:
     bool look_into(const std::string& directory);
     /// Whether the run could make nothing in a directory: it is another user's, and closed.
     [[nodiscard]] bool is_anothers(const std::string& directory) const;
-    void look_at(int parent, const std::string& directory, const dirent& entry);
+    void look_at(int parent, const std::string& directory, Counted counted, const dirent& entry);
 
     int top_;
     std::string workdir_;
@@ -124,22 +166,22 @@ bool enters(const std::string& parent, std::string_view name) {
            name == "modules" || name == "worktrees";
 }
 
-void Walk::look_at(int parent, const std::string& directory, const dirent& entry) {
+void Walk::look_at(int parent, const std::string& directory, Counted counted, const dirent& entry) {
     const std::string_view name = entry.d_name;
     if (name == "." || name == "..") return;
     ++seen_;
-    std::string path = directory + entry.d_name;
     bool is_directory = entry.d_type == DT_DIR;
     struct stat status {};
-    const bool counts = runs_later(path);
-    if ((counts && !is_directory) || entry.d_type == DT_UNKNOWN) {
+    const bool wanted = counts(directory, counted, name);
+    if ((wanted && !is_directory) || entry.d_type == DT_UNKNOWN) {
         if (::fstatat(parent, entry.d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) return;
         is_directory = S_ISDIR(status.st_mode);
     }
     if (is_directory) {
-        if (enters(directory, name)) left_.push_back(path + '/');
-    } else if (counts && not_before(status.st_ctim, since_) && !held_(workdir_ + '/' + path)) {
-        result_.paths.push_back(std::move(path));
+        if (enters(directory, name)) left_.push_back(directory + entry.d_name + '/');
+    } else if (wanted && not_before(status.st_ctim, since_)) {
+        std::string path = directory + entry.d_name;
+        if (!held_(workdir_ + '/' + path)) result_.paths.push_back(std::move(path));
     }
 }
 
@@ -160,9 +202,10 @@ bool Walk::look_into(const std::string& directory) {
     const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(number), ::closedir);
     if (!stream) return false;
     static_cast<void>(fd.release());
+    const Counted counted = counted_in(directory);
     while (const dirent* entry = ::readdir(stream.get())) {
         if (seen_ >= max_entries) return false;
-        look_at(number, directory, *entry);
+        look_at(number, directory, counted, *entry);
     }
     return true;
 }
@@ -182,19 +225,9 @@ Planted Walk::run() {
 }  // namespace
 
 bool runs_later(std::string_view path) {
-    const std::size_t slash = path.rfind('/');
-    const std::string_view leaf = slash == std::string_view::npos ? path : path.substr(slash + 1);
-    if (among(files, leaf) || leaf.ends_with(".pth") || leaf.ends_with(".code-workspace")) return true;
-    const std::string rooted = '/' + std::string(path);
-    if (std::any_of(ends.begin(), ends.end(),
-                    [&](std::string_view end) { return rooted.ends_with('/' + std::string(end)); }))
-        return true;
-    if (rooted.find("/.git/") != std::string::npos && rooted.find("/hooks/") != std::string::npos)
-        return !leaf.ends_with(".sample");
-    if (rooted.find("/.github/workflows/") != std::string::npos) return true;
-    return std::any_of(directories.begin(), directories.end(), [&](std::string_view one) {
-        return rooted.find('/' + std::string(one) + '/') != std::string::npos;
-    });
+    const std::size_t leaf = path.rfind('/') + 1;  // 0 if there is no slash
+    const std::string_view directory = path.substr(0, leaf);
+    return counts(directory, counted_in(directory), path.substr(leaf));
 }
 
 Planted find_planted(const std::string& workdir, const timespec& since,
