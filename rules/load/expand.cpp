@@ -1,8 +1,9 @@
 #include "rules/load/expand.hpp"
 
 #include <algorithm>
+#include <bitset>
 #include <cstdint>
-#include <numeric>
+#include <unordered_map>
 #include <utility>
 
 #include "base/test_switch.hpp"
@@ -13,16 +14,15 @@ namespace {
 
 /// A component of a branch's remainder.
 struct Step {
-    std::string text;   // as written
-    std::string plain;  // with a '/' before it, if it is literal
-    bool literal = false;
+    std::string text;        // as written
     bool any_depth = false;  // "**" alone
     std::optional<Glob> glob;
 
-    /// `name` includes the '/' before it.
-    [[nodiscard]] bool matches(std::string_view name) const {
-        if (any_depth) return true;
-        return literal ? name == plain : glob->remainder_matches(0, name);
+    /// The name, if it is literal.
+    [[nodiscard]] std::optional<std::string_view> literal() const {
+        const Glob::Branch& branch = glob->branches().front();
+        if (!branch.literal) return std::nullopt;
+        return std::string_view(branch.head).substr(1);
     }
 };
 
@@ -48,9 +48,6 @@ std::optional<std::vector<Step>> split(std::string_view remainder) {
             Expected<Glob> glob = Glob::compile('/' + step.text, GlobKind::path);
             if (!glob || glob->branches().size() != 1) return std::nullopt;
             step.glob = std::move(*glob);
-            const Glob::Branch& branch = step.glob->branches().front();
-            step.literal = branch.literal;
-            if (branch.literal) step.plain = branch.head;
         }
         steps.push_back(std::move(step));
         if (steps.size() > max_steps) return std::nullopt;
@@ -66,6 +63,8 @@ public:
             steps_.pop_back();
             tail_ = "/**";
         }
+        for (std::size_t index = 0; index < steps_.size(); ++index)
+            if (steps_[index].any_depth) any_depth_ |= bit(index);
     }
 
     [[nodiscard]] const std::string& tail() const { return tail_; }
@@ -76,17 +75,11 @@ public:
         return !(met(positions) && !tail_.empty()) && (positions & (bit(steps_.size()) - 1)) != 0;
     }
 
-    /// The children that could advance the walk, in their order.
-    [[nodiscard]] std::vector<std::uint32_t> candidates(Positions positions,
-                                                        const Expander::Listing& listing) const;
-    [[nodiscard]] Positions after(Positions positions, std::string_view name) const {
-        Positions next = 0;
-        for (std::size_t index = 0; index < steps_.size(); ++index) {
-            if ((positions & bit(index)) == 0 || !steps_[index].matches(name)) continue;
-            next |= bit(steps_[index].any_depth ? index : index + 1);
-        }
-        return closure(next);
+    /// The positions beneath a child whose name the steps `named` match; `**` matches every name.
+    [[nodiscard]] Positions after(Positions positions, Positions named) const {
+        return closure((positions & any_depth_) | (positions & named) << 1U);
     }
+    [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
 
     /// The patterns that remain beneath a directory.
     [[nodiscard]] std::vector<std::string> remaining(Positions positions) const {
@@ -112,117 +105,8 @@ private:
 
     std::vector<Step> steps_;
     std::string tail_;
+    Positions any_depth_ = 0;
 };
-
-using Node = Expander::Node;
-
-std::vector<std::uint32_t> Walk::candidates(Positions positions, const Expander::Listing& listing) const {
-    std::vector<std::uint32_t> found;
-    for (std::size_t index = 0; index < steps_.size(); ++index) {
-        if ((positions & bit(index)) == 0) continue;
-        const Step& step = steps_[index];
-        if (step.any_depth) {
-            found.insert(found.end(), listing.directories.begin(), listing.directories.end());
-        } else if (!step.literal) {
-            found.resize(listing.children.size());
-            std::iota(found.begin(), found.end(), 0U);
-            return found;
-        } else if (const auto child = listing.by_name.find(step.plain); child != listing.by_name.end()) {
-            found.push_back(child->second);
-        }
-    }
-    std::sort(found.begin(), found.end());
-    found.erase(std::unique(found.begin(), found.end()), found.end());
-    return found;
-}
-
-/// A directory on a walk. All visits stand in one list, and each knows the index of its parent's visit.
-struct Visit {
-    Node* node = nullptr;
-    std::size_t above = 0;
-    std::size_t level = 0;
-    Positions positions = 0;
-};
-
-class Search {
-public:
-    Search(Expander& expander, const std::string& head, const Walk& walk, bool sources)
-        : expander_(expander), head_(head), walk_(walk), sources_(sources) {}
-
-    /// Walks breadth first. Returns false if it stopped at a bound: what was found is then not all.
-    [[nodiscard]] bool run(Node& start, Expansion& into);
-
-    /// The directories that could not be read, and the positions there.
-    [[nodiscard]] std::vector<std::pair<std::string, Positions>> kept() const;
-
-private:
-    [[nodiscard]] std::string path(std::size_t visit) const;
-    [[nodiscard]] static std::string child(const std::string& directory, const std::string& name) {
-        return (directory == "/" ? "" : directory) + name;
-    }
-    [[nodiscard]] bool holds_packages(std::size_t visit, const Node& entry) const;
-    void look_at(std::size_t visit, Node& entry, Expansion& into);
-
-    Expander& expander_;
-    const std::string& head_;
-    const Walk& walk_;
-    bool sources_;
-    std::vector<Visit> visits_;
-    std::vector<std::size_t> unreadable_;
-};
-
-std::string Search::path(std::size_t visit) const {
-    std::vector<const std::string*> names;
-    for (; visit != 0; visit = visits_[visit].above) names.push_back(&visits_[visit].node->name);
-    if (names.empty()) return head_;
-    std::string path = head_ == "/" ? "" : head_;
-    for (auto name = names.rbegin(); name != names.rend(); ++name) path += **name;
-    return path;
-}
-
-/// Whether the directory holds installed packages and nothing of the project's own.
-bool Search::holds_packages(std::size_t visit, const Node& entry) const {
-    if (entry.name == "/node_modules") return true;
-    if (entry.name != "/site-packages" || visits_[visit].level < 2) return false;
-    const Visit& library = visits_[visits_[visit].above];
-    if (!visits_[visit].node->name.starts_with("/python") || !library.node->name.starts_with("/lib"))
-        return false;
-    return expander_.tree().kind(child(path(library.above), "/pyvenv.cfg")) == FileTree::Kind::file;
-}
-
-void Search::look_at(std::size_t visit, Node& entry, Expansion& into) {
-    const Positions next = walk_.after(visits_[visit].positions, entry.name);
-    if (next == 0 || (sources_ && entry.directory && holds_packages(visit, entry))) return;
-    if (walk_.met(next)) {
-        std::string found = child(path(visit), entry.name);
-        into.globs.push_back(walk_.tail().empty() ? Glob::literal(found) : Glob::beneath(found));
-        into.found.push_back(std::move(found));
-    }
-    if (entry.directory && walk_.goes_on(next))
-        visits_.push_back({&entry, visit, visits_[visit].level + 1, next});
-}
-
-bool Search::run(Node& start, Expansion& into) {
-    visits_.push_back({&start, 0, 0, walk_.start()});
-    for (std::size_t visit = 0; visit < visits_.size(); ++visit) {
-        if (expander_.stopped() || unreadable_.size() > Expander::max_kept) return false;
-        Expander::Listing* const listing =
-            expander_.listing(*visits_[visit].node, [&] { return path(visit); });
-        if (listing == nullptr) {
-            unreadable_.push_back(visit);
-            continue;
-        }
-        for (const std::uint32_t child : walk_.candidates(visits_[visit].positions, *listing))
-            look_at(visit, listing->children[child], into);
-    }
-    return unreadable_.size() <= Expander::max_kept;
-}
-
-std::vector<std::pair<std::string, Positions>> Search::kept() const {
-    std::vector<std::pair<std::string, Positions>> result;
-    for (const std::size_t visit : unreadable_) result.emplace_back(path(visit), visits_[visit].positions);
-    return result;
-}
 
 void add(const std::string& pattern, Expansion& into) {
     // The parts were compiled before, and quoting keeps them valid.
@@ -231,72 +115,323 @@ void add(const std::string& pattern, Expansion& into) {
 
 }  // namespace
 
-Expander::Listing::Listing(const std::vector<FileTree::Entry>& entries) {
-    children.reserve(entries.size());
-    by_name.reserve(entries.size());
-    for (const FileTree::Entry& entry : entries) {
-        const auto index = static_cast<std::uint32_t>(children.size());
-        Node& child = children.emplace_back();
-        child.name = '/' + entry.name;
-        child.directory = entry.directory && !entry.symbolic_link;
-        if (child.directory) directories.push_back(index);
-        by_name.emplace(child.name, index);
+/// A branch, and what became of it once a walk has ended.
+struct Expander::Question {
+    std::string head, remainder;
+    std::optional<Walk> walk;  // none: the branch is not walked
+    bool answered = false;
+    Expansion answer;
+
+    Question(const Glob::Branch& branch) : head(branch.head), remainder(branch.remainder) {
+        if (std::optional<std::vector<Step>> steps = split(remainder)) walk.emplace(std::move(*steps));
     }
-}
+    [[nodiscard]] std::string beneath(const std::string& directory, const std::string& rest) const {
+        return (directory == "/" ? "" : quote_glob(directory)) + rest;
+    }
+    void leave_as_written() { add(beneath(head, remainder), answer); }
+    void keep_whole() {
+        answer = {};
+        answer.kept.push_back(head);
+        leave_as_written();
+    }
+    void meet(std::string path) {
+        answer.globs.push_back(walk->tail().empty() ? Glob::literal(path) : Glob::beneath(path));
+        answer.found.push_back(std::move(path));
+    }
+    void keep(const std::string& directory, Positions positions) {
+        answer.kept.push_back(directory);
+        for (const std::string& rest : walk->remaining(positions)) add(beneath(directory, rest), answer);
+    }
+};
 
-Expander::Node& Expander::head(const std::string& directory) {
-    Node& node = heads_[directory];
-    node.directory = true;
-    return node;
-}
+namespace {
 
-Expander::Listing* Expander::listing(Node& node, const std::function<std::string()>& path) {
-    if (!node.read) {
-        node.read = true;
-        // A directory with more entries than are left is as one that cannot be read.
-        if (auto entries = tree_.entries(path(), max_entries - entries_)) {
-            entries_ += entries->size();
-            node.listing = std::make_unique<Listing>(*entries);
+using Questions = std::vector<Expander::Question*>;
+
+/// The steps of one walk that a name meets.
+struct Hit {
+    std::size_t walk = 0;
+    Positions steps = 0;
+};
+
+/// Finds what a name meets. Most names meet nothing, and most steps are literal.
+class Names {
+public:
+    explicit Names(const Questions& questions);
+    /// `hits` is overwritten; each walk stands there once.
+    void find(const std::string& name, std::vector<Hit>& hits);
+
+private:
+    struct Pattern {
+        Hit hit;
+        const Glob* glob;
+    };
+    static void add(Hit hit, std::vector<Hit>& to);
+
+    std::unordered_map<std::string_view, std::vector<Hit>> literals_;
+    std::bitset<256> first_bytes_;  // of the literals
+    std::vector<Pattern> patterns_;
+    std::string slashed_;
+};
+
+Names::Names(const Questions& questions) {
+    for (std::size_t walk = 0; walk < questions.size(); ++walk) {
+        const std::vector<Step>& steps = questions[walk]->walk->steps();
+        for (std::size_t index = 0; index < steps.size(); ++index) {
+            if (steps[index].any_depth) continue;
+            if (const auto literal = steps[index].literal()) {
+                add({walk, bit(index)}, literals_[*literal]);
+                first_bytes_.set(static_cast<unsigned char>(literal->front()));
+            } else {
+                patterns_.push_back({{walk, bit(index)}, &*steps[index].glob});
+            }
         }
     }
-    return node.listing.get();
 }
 
-void Expander::expand_branch(const Glob::Branch& branch, bool sources, Expansion& into) {
-    const auto whole = [&] { return (branch.head == "/" ? "" : quote_glob(branch.head)) + branch.remainder; };
-    std::optional<std::vector<Step>> steps = split(branch.remainder);
-    if (!steps || stopped()) {
-        into.kept.push_back(branch.head);
-        return add(whole(), into);
+void Names::add(Hit hit, std::vector<Hit>& to) {
+    const auto known = std::ranges::find(to, hit.walk, &Hit::walk);
+    if (known != to.end())
+        known->steps |= hit.steps;
+    else
+        to.push_back(hit);
+}
+
+void Names::find(const std::string& name, std::vector<Hit>& hits) {
+    hits.clear();
+    if (first_bytes_.test(static_cast<unsigned char>(name.front())))
+        if (const auto literal = literals_.find(name); literal != literals_.end()) hits = literal->second;
+    slashed_.assign(1, '/').append(name);
+    for (const Pattern& one : patterns_)
+        if (one.glob->remainder_matches(0, slashed_)) add(one.hit, hits);
+}
+
+/// The positions of all walks in a directory. Equal ones have one number, so that a name which meets nothing
+/// costs one look at a table.
+class States {
+public:
+    using Number = std::uint32_t;
+    static constexpr Number none = 0;  // no walk goes on
+    /// Bound: names in the tree choose the states, and a state has a number for each pattern.
+    static constexpr std::size_t max_states = 4096;
+
+    explicit States(const Questions& questions) : questions_(questions) {
+        number_of(std::vector<Positions>(questions.size(), 0));
     }
-    const Walk walk(std::move(*steps));
-    if (walk.met(walk.start())) return add(whole(), into);
-    if (tree_.kind(branch.head) != FileTree::Kind::directory) return;
-    Search search(*this, branch.head, walk, sources);
-    const auto before = static_cast<std::ptrdiff_t>(into.globs.size());
-    if (!search.run(head(branch.head), into)) {
-        into.globs.erase(into.globs.begin() + before, into.globs.end());
-        into.kept.push_back(branch.head);
-        return add(whole(), into);
+    [[nodiscard]] Number start();
+    [[nodiscard]] Positions positions(Number state, std::size_t walk) const {
+        return all_[state].positions[walk];
     }
-    if (!check_enabled("kept-patterns")) return;
-    for (const auto& [directory, positions] : search.kept()) {
-        into.kept.push_back(directory);
-        for (const std::string& rest : walk.remaining(positions))
-            add((directory == "/" ? "" : quote_glob(directory)) + rest, into);
+    /// The state beneath a directory whose name meets nothing.
+    [[nodiscard]] Number otherwise(Number state);
+    /// The state beneath a directory whose name has these hits.
+    [[nodiscard]] Number after(Number state, const std::vector<Hit>& hits);
+    [[nodiscard]] bool full() const { return all_.size() > max_states; }
+
+private:
+    struct State {
+        std::vector<Positions> positions;  // 0: the walk does not go on
+        std::optional<Number> otherwise;
+    };
+    [[nodiscard]] Positions onward(std::size_t walk, Positions next) const {
+        return questions_[walk]->walk->goes_on(next) ? next : 0;
+    }
+    Number number_of(std::vector<Positions> positions);
+
+    const Questions& questions_;
+    std::vector<State> all_;
+    std::map<std::vector<Positions>, Number> numbers_;
+};
+
+States::Number States::number_of(std::vector<Positions> positions) {
+    const auto [known, added] = numbers_.emplace(std::move(positions), static_cast<Number>(all_.size()));
+    if (added) all_.push_back({known->first, {}});
+    return known->second;
+}
+
+States::Number States::start() {
+    std::vector<Positions> first;
+    for (const Expander::Question* one : questions_) first.push_back(one->walk->start());
+    return number_of(std::move(first));
+}
+
+States::Number States::otherwise(Number state) {
+    if (!all_[state].otherwise) all_[state].otherwise = after(state, {});
+    return *all_[state].otherwise;
+}
+
+States::Number States::after(Number state, const std::vector<Hit>& hits) {
+    std::vector<Positions> next(questions_.size());
+    if (!hits.empty()) next = all_[otherwise(state)].positions;
+    const auto step = [&](std::size_t walk, Positions named) {
+        next[walk] = onward(walk, questions_[walk]->walk->after(positions(state, walk), named));
+    };
+    for (const Hit& hit : hits) step(hit.walk, hit.steps);
+    for (std::size_t walk = 0; hits.empty() && walk < next.size(); ++walk) step(walk, 0);
+    return number_of(std::move(next));
+}
+
+/// A directory on a walk. All visits stand in one list, and each knows the index of its parent's visit.
+struct Visit {
+    std::string name;
+    std::size_t above = 0;
+    std::size_t level = 0;
+    States::Number state = States::none;
+};
+
+/// A walk for all questions about one directory.
+class Search {
+public:
+    Search(Expander& expander, const Questions& questions, bool sources)
+        : expander_(expander),
+          questions_(questions),
+          sources_(sources),
+          names_(questions),
+          states_(questions) {}
+
+    /// Walks breadth first. Returns false if it stopped at a bound: what was found is then not all.
+    [[nodiscard]] bool run();
+    /// Tells the questions of the directories that could not be read.
+    void keep_unreadable() const;
+
+private:
+    [[nodiscard]] std::string path(std::size_t visit) const;
+    [[nodiscard]] static std::string child(const std::string& directory, const std::string& name) {
+        return (directory == "/" ? directory : directory + '/') + name;
+    }
+    [[nodiscard]] bool holds_packages(std::size_t visit, const FileTree::Entry& entry) const;
+    void look_at(std::size_t visit, const std::string& directory, const FileTree::Entry& entry);
+
+    Expander& expander_;
+    const Questions& questions_;
+    bool sources_;
+    Names names_;
+    States states_;
+    std::vector<Hit> hits_;
+    std::vector<Visit> visits_;
+    std::vector<std::size_t> unreadable_;
+};
+
+std::string Search::path(std::size_t visit) const {
+    std::vector<const std::string*> names;
+    for (; visit != 0; visit = visits_[visit].above) names.push_back(&visits_[visit].name);
+    std::string path = questions_.front()->head;
+    for (auto name = names.rbegin(); name != names.rend(); ++name) path = child(path, **name);
+    return path;
+}
+
+/// Whether the directory holds installed packages and nothing of the project's own.
+bool Search::holds_packages(std::size_t visit, const FileTree::Entry& entry) const {
+    if (entry.name == "node_modules") return true;
+    if (entry.name != "site-packages" || visits_[visit].level < 2) return false;
+    const Visit& library = visits_[visits_[visit].above];
+    if (!visits_[visit].name.starts_with("python") || !library.name.starts_with("lib")) return false;
+    return expander_.tree().kind(child(path(library.above), "pyvenv.cfg")) == FileTree::Kind::file;
+}
+
+void Search::look_at(std::size_t visit, const std::string& directory, const FileTree::Entry& entry) {
+    names_.find(entry.name, hits_);
+    const bool enters = entry.directory && !entry.symbolic_link;
+    if (hits_.empty() && !enters) return;
+    if (sources_ && enters && holds_packages(visit, entry)) return;
+    const States::Number state = visits_[visit].state;
+    for (const Hit& hit : hits_) {
+        const Walk& walk = *questions_[hit.walk]->walk;
+        if (walk.met(walk.after(states_.positions(state, hit.walk), hit.steps)))
+            questions_[hit.walk]->meet(child(directory, entry.name));
+    }
+    if (!enters) return;
+    const States::Number next = hits_.empty() ? states_.otherwise(state) : states_.after(state, hits_);
+    if (next != States::none) visits_.push_back({entry.name, visit, visits_[visit].level + 1, next});
+}
+
+bool Search::run() {
+    visits_.push_back({"", 0, 0, states_.start()});
+    for (std::size_t visit = 0; visit < visits_.size(); ++visit) {
+        if (expander_.stopped() || unreadable_.size() > Expander::max_kept || states_.full()) return false;
+        const std::string directory = path(visit);
+        const auto entries = expander_.entries(directory);
+        if (!entries) unreadable_.push_back(visit);
+        for (std::size_t index = 0; entries && index < entries->size(); ++index)
+            look_at(visit, directory, (*entries)[index]);
+    }
+    return unreadable_.size() <= Expander::max_kept;
+}
+
+void Search::keep_unreadable() const {
+    for (const std::size_t visit : unreadable_) {
+        const std::string directory = path(visit);
+        for (std::size_t walk = 0; walk < questions_.size(); ++walk)
+            if (const Positions positions = states_.positions(visits_[visit].state, walk); positions != 0)
+                questions_[walk]->keep(directory, positions);
+    }
+}
+
+bool is_walked(const Glob::Branch& branch) { return !branch.literal && !branch.hierarchy; }
+
+}  // namespace
+
+Expander::Expander(const FileTree& tree, Clock now) : tree_(tree), now_(std::move(now)) {}
+Expander::~Expander() = default;
+
+/// A directory with more entries than are left is as one that cannot be read.
+std::optional<std::vector<FileTree::Entry>> Expander::entries(const std::string& directory) {
+    auto entries = tree_.entries(directory, max_entries - entries_);
+    if (entries) entries_ += entries->size();
+    return entries;
+}
+
+Expander::Question& Expander::question(const Glob::Branch& branch, bool sources) {
+    auto& about = questions_[{branch.head, sources}];
+    const auto known = std::ranges::find_if(
+        about, [&branch](const auto& one) { return one->remainder == branch.remainder; });
+    if (known != about.end()) return **known;
+    return *about.emplace_back(std::make_unique<Question>(branch));
+}
+
+void Expander::announce(const Glob& glob, bool sources) {
+    for (const Glob::Branch& branch : glob.branches())
+        if (is_walked(branch)) question(branch, sources);
+}
+
+/// Answers all open questions about one directory.
+void Expander::answer(const std::string& head, bool sources) {
+    const bool over = stopped();
+    Questions walked;
+    for (const auto& one : questions_[{head, sources}]) {
+        if (std::exchange(one->answered, true)) continue;
+        if (!one->walk || over)
+            one->keep_whole();
+        else if (one->walk->met(one->walk->start()))
+            one->leave_as_written();
+        else
+            walked.push_back(one.get());
+    }
+    if (walked.empty() || tree_.kind(head) != FileTree::Kind::directory) return;
+    Search search(*this, walked, sources);
+    if (!search.run()) {
+        for (Question* const one : walked) one->keep_whole();
+    } else if (check_enabled("kept-patterns")) {
+        search.keep_unreadable();
     }
 }
 
 Expansion Expander::expand(const Glob& glob, bool sources) {
     if (!until_) until_ = now_() + max_time;
     Expansion result;
+    const auto append = [](const auto& from, auto& to) { to.insert(to.end(), from.begin(), from.end()); };
     for (const Glob::Branch& branch : glob.branches()) {
-        if (branch.literal)
+        if (branch.literal) {
             result.globs.push_back(Glob::literal(branch.head));
-        else if (branch.hierarchy)
+        } else if (branch.hierarchy) {
             result.globs.push_back(Glob::beneath(branch.head));
-        else
-            expand_branch(branch, sources, result);
+        } else {
+            const Question& one = question(branch, sources);
+            if (!one.answered) answer(branch.head, sources);
+            append(one.answer.globs, result.globs);
+            append(one.answer.found, result.found);
+            append(one.answer.kept, result.kept);
+        }
     }
     return result;
 }

@@ -21,8 +21,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -42,15 +40,20 @@ struct Expansion {
 class Expander {
 public:
     using Clock = std::function<std::chrono::steady_clock::time_point()>;
-    /// Bounds over all patterns, from the first one on: time, and entries that are read (about 100 bytes
-    /// each). The pattern at which one is reached, and all later ones, stay as they were written.
+    /// Bounds over all patterns, from the first one on: time, and entries that are read. The patterns of the
+    /// walk at which one is reached, and all later ones, stay as they were written.
     static constexpr std::chrono::milliseconds max_time{1000};
     static constexpr std::size_t max_entries = 300'000;
-    /// Bound on unreadable directories for one branch.
+    /// Bound on unreadable directories of one walk.
     static constexpr std::size_t max_kept = 256;
 
-    explicit Expander(const FileTree& tree, Clock now = std::chrono::steady_clock::now)
-        : tree_(tree), now_(std::move(now)) {}
+    explicit Expander(const FileTree& tree, Clock now = std::chrono::steady_clock::now);
+    Expander(const Expander&) = delete;
+    Expander& operator=(const Expander&) = delete;
+    ~Expander();
+
+    /// Says that `expand` will be asked this. One walk finds all that was announced beneath a directory.
+    void announce(const Glob& glob, bool sources = false);
 
     /// With `sources` the walk leaves out installed packages: `node_modules`, and
     /// `lib*/python*/site-packages` beside a `pyvenv.cfg`. Package managers replace these trees as a whole.
@@ -58,38 +61,22 @@ public:
     /// form.
     [[nodiscard]] Expansion expand(const Glob& glob, bool sources = false);
 
-    /// A directory or file of the tree. It is read once, on the first visit: many patterns walk the same
-    /// directories.
-    struct Listing;
-    struct Node {
-        std::string name;        // after a '/'
-        bool directory = false;  // never a symbolic link
-        bool read = false;
-        std::unique_ptr<Listing> listing;  // null: not read yet, or unreadable
-    };
-    struct Listing {
-        std::vector<Node> children;
-        // Indices of children: all of them by name, and the directories.
-        std::unordered_map<std::string_view, std::uint32_t> by_name;
-        std::vector<std::uint32_t> directories;
-
-        explicit Listing(const std::vector<FileTree::Entry>& entries);
-    };
-
+    /// For the walk alone.
+    struct Question;
     /// Whether a bound is reached.
     [[nodiscard]] bool stopped() const { return entries_ >= max_entries || now_() >= *until_; }
-    /// Reads the directory's entries, once. Returns null if it cannot be read.
-    Listing* listing(Node& node, const std::function<std::string()>& path);
+    /// The directory is read. Nothing is returned if that fails.
+    [[nodiscard]] std::optional<std::vector<FileTree::Entry>> entries(const std::string& directory);
     [[nodiscard]] const FileTree& tree() const { return tree_; }
 
 private:
-    Node& head(const std::string& directory);
-    void expand_branch(const Glob::Branch& branch, bool sources, Expansion& into);
+    Question& question(const Glob::Branch& branch, bool sources);
+    void answer(const std::string& head, bool sources);
 
     const FileTree& tree_;
     Clock now_;
     std::optional<std::chrono::steady_clock::time_point> until_;
-    std::map<std::string, Node> heads_;
+    std::map<std::pair<std::string, bool>, std::vector<std::unique_ptr<Question>>> questions_;
     std::size_t entries_ = 0;  // that were read
 };
 

@@ -199,6 +199,9 @@ void Loading::merge_rules() {
         if (const Expected<void> added = add_exception(rules_, id, pattern, patterns_); !added)
             error({}, "--except " + id + '=' + pattern + ": " + added.error().text);
     }
+    for (std::size_t index = 0; expander_ && index < rules_.size(); ++index)
+        for (const Glob& glob : rules_[index].when.path)
+            if (expands[index] != Expand::no) expander_->announce(glob, expands[index] == Expand::sources);
     std::size_t kept = 0;
     for (std::size_t index = 0; index < rules_.size(); ++index) {
         if (expands[index] != Expand::no && !expand(rules_[index], expands[index] == Expand::sources))

@@ -183,10 +183,11 @@ TEST_CASE("every path that the glob matches and that exists is matched by the ex
         files.push_back(path);
     }
     for (const std::string& file : files) tree.file(file);
-    for (const char* pattern : {"/w/**/.env", "/w/*/b/**", "/w/**/a/**/*.key", "/w/{a,b}/**/c",
-                                "/w/**/[ab]/?", "/w/a/../b", "/w/**/.*", "/w/**/a/*"}) {
+    const std::vector<const char*> patterns = {"/w/**/.env",    "/w/*/b/**",    "/w/**/a/**/*.key",
+                                               "/w/{a,b}/**/c", "/w/**/[ab]/?", "/w/a/../b",
+                                               "/w/**/.*",      "/w/**/a/*",    "/w/*/*/**/b"};
+    const auto check = [&](Expander& expander, const char* pattern) {
         const Glob glob = compile(pattern);
-        Expander expander(tree);
         const Expansion expansion = expander.expand(glob);
         for (std::string path : files) {
             for (; path != "/w"; path.erase(path.rfind('/'))) {
@@ -195,6 +196,56 @@ TEST_CASE("every path that the glob matches and that exists is matched by the ex
                 CHECK_MESSAGE(expanded == glob.matches(path), pattern << ' ' << path);
             }
         }
+    };
+    Expander together(tree);
+    for (const char* pattern : patterns) together.announce(compile(pattern));
+    for (const char* pattern : patterns) {
+        Expander alone(tree);
+        check(alone, pattern);
+        check(together, pattern);
+    }
+}
+
+TEST_CASE("patterns of one walk have their own matches, packages and unreadable directories") {
+    MemoryTree tree;
+    for (const char* file : {"/w/a/.env", "/w/a/x.key", "/w/node_modules/.env", "/w/closed/.env"})
+        tree.file(file);
+    tree.unreadable("/w/closed");
+    Expander expander(tree);
+    const std::vector<std::pair<const char*, bool>> questions = {
+        {"/w/**/.env", false}, {"/w/**/.env", true}, {"/w/*/*.key", true}, {"/w/none/**/x", true}};
+    for (const auto& [pattern, sources] : questions) expander.announce(compile(pattern), sources);
+    std::vector<Texts> answers;
+    for (const auto& [pattern, sources] : questions) {
+        Texts& all = answers.emplace_back();
+        for (const Glob& glob : expander.expand(compile(pattern), sources).globs) all.push_back(glob.text());
+        std::sort(all.begin(), all.end());
+    }
+    CHECK(answers[0] == Texts{"/w/a/.env", "/w/closed/**/.env", "/w/node_modules/.env"});
+    CHECK(answers[1] == Texts{"/w/a/.env", "/w/closed/**/.env"});
+    CHECK(answers[2] == Texts{"/w/a/x.key", "/w/closed/*.key"});
+    CHECK(answers[3].empty());
+}
+
+TEST_CASE("names that lead many patterns to many positions make the walk keep all of them") {
+    constexpr std::size_t count = 13;
+    const auto fill = [](MemoryTree& tree, std::size_t names) {
+        for (std::size_t some = 0; some < std::size_t{1} << names; ++some) {
+            std::string path = "/w";
+            for (std::size_t index = 0; index < names; ++index)
+                if ((some >> index & 1U) != 0) path += "/d" + std::to_string(index);
+            tree.file(path + "/file");
+        }
+    };
+    for (const std::size_t names : {count - 2, count}) {
+        MemoryTree tree;
+        fill(tree, names);
+        Expander expander(tree, [] { return std::chrono::steady_clock::time_point(); });
+        for (std::size_t index = 0; index < count; ++index)
+            expander.announce(compile("/w/**/d" + std::to_string(index) + "/**/secret"));
+        const Expansion expansion = expander.expand(compile("/w/**/d0/**/secret"));
+        CHECK(expansion.kept == (names < count ? Texts{} : Texts{"/w"}));
+        CHECK(expansion.globs.size() == (names < count ? 0 : 1));
     }
 }
 
@@ -202,6 +253,7 @@ TEST_CASE("one directory is read once, whatever the number of patterns") {
     MemoryTree tree;
     tree.file("/w/a/b/c");
     Expander expander(tree);
+    for (int index = 0; index < 50; ++index) expander.announce(compile("/w/**/x" + std::to_string(index)));
     for (int index = 0; index < 50; ++index)
         (void)expander.expand(compile("/w/**/x" + std::to_string(index)));
     CHECK(tree.reads == 3);
