@@ -193,7 +193,11 @@ void Loading::merge_rules() {
     expands.resize(rules_.size(), Expand::no);
     for (const auto& file : files_.all()) {
         for (const ParsedException& one : file->parsed.exceptions) add_stated(*file, one);
-        result_.agent.insert(result_.agent.end(), file->parsed.agent.begin(), file->parsed.agent.end());
+        const auto add = [](auto& all, const auto& more) { all.insert(all.end(), more.begin(), more.end()); };
+        add(result_.agent.programs, file->parsed.agent.programs);
+        add(result_.agent.launchers, file->parsed.agent.launchers);
+        add(result_.agent.starts, file->parsed.agent.starts);
+        add(result_.agent.arguments, file->parsed.agent.arguments);
     }
     for (const auto& [id, pattern] : sources_.exceptions) {
         if (const Expected<void> added = add_exception(rules_, id, pattern, patterns_); !added)

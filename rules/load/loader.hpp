@@ -21,6 +21,7 @@
 #include "rules/load/load_snapshot.hpp"
 #include "rules/load/shipped.hpp"
 #include "rules/match/rule_set.hpp"
+#include "rules/model/agent.hpp"
 #include "rules/model/limits.hpp"
 #include "rules/plan/plan.hpp"
 
@@ -92,7 +93,7 @@ struct LoadedRules {
     std::string sha256;              // of all merged sources, canonical, hex
     std::vector<std::string> files;  // rule files that were read; the run may not write them (invariant 9)
     bool stated_profile = false;
-    std::vector<Glob> agent;  // the command is the agent where its program is one of these
+    Agent agent;
     [[nodiscard]] bool ok() const;
 };
 

@@ -18,6 +18,7 @@ constexpr std::array<std::string_view, 9> condition_keys{"path", "host",    "add
 constexpr std::array<std::string_view, 8> limit_keys{"memory", "processes",  "cpu",  "wall",
                                                      "idle",   "open_files", "disk", "file_size"};
 constexpr std::array<std::string_view, 2> environment_keys{"pass", "set"};
+constexpr std::array<std::string_view, 4> agent_keys{"program", "launcher", "starts", "arguments"};
 constexpr std::array<std::string_view, 4> example_keys{"allow", "ask", "deny", "kill"};
 
 // Left out are EINTR and EAGAIN, after which programs try again, and the kernel's restart codes.
@@ -49,6 +50,8 @@ std::span<const std::string_view> known_keys(KeyPlace place) {
             return environment_keys;
         case KeyPlace::example:
             return example_keys;
+        case KeyPlace::agent:
+            return agent_keys;
     }
     return {};
 }

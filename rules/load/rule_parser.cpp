@@ -200,14 +200,38 @@ void parse_exceptions(const ParseState& state, const JsonValue& value, ParsedFil
         });
 }
 
-void parse_agent(const ParseState& state, const JsonValue& value, ParsedFile& file) {
+void parse_programs(const ParseState& state, const JsonValue& value, std::vector<Glob>& programs) {
     constexpr std::string_view what = "a pattern of programs, or a list of them";
     for_each_value(state, value, what, [&](const JsonValue& one) {
         const std::optional<std::string_view> text = want_text(state, one, what);
         if (!text) return;
-        if (const Expected<void> made = state.patterns.make(*text, false, file.agent); !made)
+        if (const Expected<void> made = state.patterns.make(*text, false, programs); !made)
             state.error(one, "pattern " + in_quotes(*text) + ": " + made.error().text);
     });
+}
+
+void parse_texts(const ParseState& state, const JsonValue& value, std::string_view what,
+                 std::vector<std::string>& texts) {
+    for_each_value(state, value, what, [&](const JsonValue& one) {
+        if (const std::optional<std::string_view> text = want_text(state, one, what))
+            texts.emplace_back(*text);
+    });
+}
+
+void parse_agent(const ParseState& state, const JsonValue& value, Agent& agent) {
+    if (value.kind() != JsonValue::Kind::object) return parse_programs(state, value, agent.programs);
+    for (const JsonMember& member : value.members()) {
+        if (member.key == "program")
+            parse_programs(state, member.value, agent.programs);
+        else if (member.key == "launcher")
+            parse_programs(state, member.value, agent.launchers);
+        else if (member.key == "starts")
+            parse_texts(state, member.value, "a name beneath node_modules, or a list of them", agent.starts);
+        else if (member.key == "arguments")
+            parse_texts(state, member.value, "an argument of the agent, or a list of them", agent.arguments);
+        else
+            unknown_key(state, member, KeyPlace::agent);
+    }
 }
 
 void parse_examples(const ParseState& state, const JsonValue& value, ParsedFile& file) {
@@ -242,7 +266,7 @@ void parse_top(const ParseState& state, const JsonMember& member, ParsedFile& fi
     if (member.key == "default") return parse_default(state, value, file);
     if (member.key == "sni") return parse_sni(state, value, file);
     if (member.key == "exceptions") return parse_exceptions(state, value, file);
-    if (member.key == "agent") return parse_agent(state, value, file);
+    if (member.key == "agent") return parse_agent(state, value, file.agent);
     if (member.key == "limits") return parse_limits(state, value, file.limits);
     if (member.key == "environment") return parse_environment(state, value, file.environment);
     if (member.key == "examples") return parse_examples(state, value, file);

@@ -14,6 +14,7 @@
 
 #include "rules/load/diagnostic.hpp"
 #include "rules/load/pattern.hpp"
+#include "rules/model/agent.hpp"
 #include "rules/model/limits.hpp"
 #include "rules/model/rule.hpp"
 
@@ -53,7 +54,7 @@ struct ParsedFile {
     std::vector<ParsedExtend> extends;
     std::vector<ParsedRule> rules;
     std::vector<ParsedException> exceptions;
-    std::vector<Glob> agent;  // programs that are the agent where the command is one of them
+    Agent agent;
     Limits limits;
     Environment environment;
     std::vector<ParsedExample> examples;
@@ -71,7 +72,7 @@ inline constexpr std::size_t max_rules = 10'000;
                                      PatternMaker& patterns, std::vector<Diagnostic>& diagnostics);
 
 /// The places for keys in a rule file.
-enum class KeyPlace { file, rule, condition, limit, environment, example };
+enum class KeyPlace { file, rule, condition, limit, environment, example, agent };
 
 /// The keys that the parser knows in a place: the words for suggestions, and the names that the schema must
 /// have.

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/test_switch.hpp"
+#include "base/words.hpp"
 #include "rules/load/shipped.hpp"
 #include "rules/plan/plan_audit.hpp"
 #include "supervisor/approval/terminal/person_terminal.hpp"
@@ -216,8 +217,26 @@ std::string program_of(const std::vector<std::string>& candidates, const std::st
     return canonical(found->starts_with('/') ? *found : directory + '/' + *found);
 }
 
-bool is_agent(const std::vector<rules::Glob>& agents, const std::string& program) {
-    return std::ranges::any_of(agents, [&](const rules::Glob& glob) { return glob.matches(program); });
+bool is_one(const std::vector<rules::Glob>& programs, const std::string& path) {
+    return std::ranges::any_of(programs, [&](const rules::Glob& glob) { return glob.matches(path); });
+}
+
+/// The agent's program that runs where the command is `path`; "" if there is none. A launcher's program lies
+/// in a node_modules of a directory above it, as node looks for packages. Somebody may have put another
+/// there. It must match the agent's own patterns, and find_agent refuses one that tools may write.
+std::string agent_program(const rules::Agent& agent, const std::string& path) {
+    if (is_one(agent.programs, path)) return path;
+    if (!is_one(agent.launchers, path)) return "";
+    for (std::size_t end = path.rfind('/'); end != 0 && end != std::string::npos;
+         end = path.rfind('/', end - 1)) {
+        for (const std::string& name : agent.starts) {
+            const std::string found = path.substr(0, end) + "/node_modules/" + name;
+            if (::access(found.c_str(), X_OK) != 0) continue;
+            std::string program = canonical(found);
+            return is_one(agent.programs, program) || !check_enabled("agent-launched") ? program : "";
+        }
+    }
+    return "";
 }
 
 /// The name of a shipped profile for an agent that is called like this; "" if there is none.
@@ -246,8 +265,9 @@ CompiledRules load_rules(const Arguments& arguments, const RequestedRun& request
         program_of(executable_candidates(command, current_environment()), request.directory);
     const std::string usual = std::exchange(options.profile, own);
     CompiledRules made = compile_rules(arguments, requested.places, context, options);
-    if (is_agent(made.loaded.agent, program)) {
-        say("profile " + own + " for " + program + "; -p agent runs it as any program");
+    if (const std::string agent = agent_program(made.loaded.agent, program); !agent.empty()) {
+        say("profile " + own + " for " + program + (agent == program ? "" : ", which starts " + agent) +
+            "; -p agent runs it as any program");
         return made;
     }
     if (!program.empty())
@@ -256,14 +276,16 @@ CompiledRules load_rules(const Arguments& arguments, const RequestedRun& request
     return compile_rules(arguments, requested.places, context, options);
 }
 
-/// The agent is the command by the file that really runs, and never by its name alone.
+/// The agent is the command by the file that really runs, and never by its name alone. It is run itself in
+/// place of a launcher, because the launcher's child would be a tool.
 void find_agent(const Request& request, const Compiled& compiled, Command& command) {
-    const std::string program = program_of(command.executables, request.directory);
-    if (program.empty()) return;
+    const std::string found = program_of(command.executables, request.directory);
+    if (found.empty()) return;
+    const std::string program = agent_program(compiled.agent, found);
     struct stat status {};
-    if (!is_agent(compiled.agent, program) || ::stat(program.c_str(), &status) != 0) {
+    if (program.empty() || ::stat(program.c_str(), &status) != 0) {
         if (!request.quiet)
-            say(program + " is not the agent that these rules are for: all that runs is judged as its tools");
+            say(found + " is not the agent that these rules are for: all that runs is judged as its tools");
         return;
     }
     for (const rules::Operation operation : rules::write_operations) {
@@ -275,7 +297,12 @@ void find_agent(const Request& request, const Compiled& compiled, Command& comma
                 "outside the work directory");
     }
     command.agent = audit::FileIdentity{status.st_ino, status.st_dev};
-    if (request.verbose) say(program + " is the agent; what it starts is judged as its tools");
+    const std::vector<std::string>& arguments = compiled.agent.arguments;
+    if (program != found) command.executables = {command.words[0] = program};
+    command.words.insert(command.words.begin() + 1, arguments.begin(), arguments.end());
+    if (!request.verbose) return;
+    say(program + " is the agent; what it starts is judged as its tools");
+    if (!arguments.empty()) say("its profile adds the arguments: " + joined(arguments, " "));
 }
 
 }  // namespace

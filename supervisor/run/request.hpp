@@ -19,6 +19,7 @@
 #include "base/process/signals.hpp"
 #include "rules/load/load_snapshot.hpp"
 #include "rules/match/rule_set.hpp"
+#include "rules/model/agent.hpp"
 #include "rules/model/limits.hpp"
 #include "rules/plan/plan.hpp"
 #include "supervisor/approval/approval_service.hpp"
@@ -92,7 +93,7 @@ struct Compiled {
     bool sni = false;         // the front checks connects by name
     rules::Limits limits;
     rules::Environment environment;
-    std::vector<rules::Glob> agent;  // the command is the agent where its program is one of these
+    rules::Agent agent;
     /// The person's terminal, if the run uses a terminal of its own.
     std::shared_ptr<approval::Terminal> terminal;
     /// Keeps on record that a person lets the run make links in a directory.

@@ -1,4 +1,5 @@
-"""A model on loopback that speaks what coding agents speak, streamed: Anthropic Messages and Gemini.
+"""A model on loopback that speaks what coding agents speak, streamed: Anthropic Messages, OpenAI Responses and Chat Completions,
+and Gemini.
 
 The "model" follows a script. The number of tool results that a request carries says which step comes next, so a request that is
 sent again gets the same answer. A request without tools (a title, a summary) gets a short text. `Model.results` holds what each
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Callable
 
 # A step is ("shell", COMMAND), ("write", PATH, TEXT) or ("read", PATH).
 Step = tuple[str, ...]
@@ -19,16 +20,19 @@ Answer = list[str] | dict[str, Any]
 class Model:
     """Serves until `close`."""
 
-    def __init__(self, script: list[Step]) -> None:
+    def __init__(self, script: list[Step], text: Callable[[str], str] | None = None) -> None:
         self.script = script
+        self.text = text  # what to say to an agent without tools, whose words these are
         self.results: list[str] = []
         self.keys: set[str] = set()
+        self.paths: list[str] = []
         model = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
+                model.paths.append(self.path)
                 self.answer({})
 
             def do_POST(self) -> None:
@@ -36,6 +40,7 @@ class Model:
                 for name in ("x-api-key", "authorization", "x-goog-api-key"):
                     if self.headers.get(name):
                         model.keys.add(self.headers[name].removeprefix("Bearer "))
+                model.paths.append(self.path)
                 answer = model.answer_to(self.path.split("?")[0], body)
                 if isinstance(answer, dict):
                     self.answer(answer)
@@ -98,6 +103,10 @@ class Model:
             return self.anthropic(body)
         if path.endswith("/count_tokens"):
             return {"input_tokens": 10}
+        if path.endswith("/responses"):
+            return self.responses(body)
+        if path.endswith("/chat/completions"):
+            return self.chat(body)
         if path.lower().endswith("generatecontent"):
             return self.gemini(body, path.endswith(":streamGenerateContent"))
         return {}
@@ -125,6 +134,58 @@ class Model:
                   {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}, "usage": usage}, {"type": "message_stop"})
         return [f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events]
 
+    def responses(self, body: dict[str, Any]) -> Answer:
+        said = [one for one in body.get("input", []) if isinstance(one, dict)]
+        results = [as_text(one.get("output")) for one in said if one.get("type", "").endswith("_call_output")]
+        names = {tool.get("name") for tool in body.get("tools", [])}
+        step = self.next_step(results, bool(names))
+        call = f"call_{len(results):04}"
+        if step is None:
+            text = {"type": "output_text", "text": "done", "annotations": []}
+            item: dict[str, Any] = {"type": "message", "role": "assistant", "id": call, "status": "completed", "content": [text]}
+        else:
+            command = {"shell": step[1], "read": f"cat {step[1]}", "write": f"apply_patch <<'END'\n{patch_of(step)}END\n"}[step[0]]
+            name, arguments = ("exec_command", {"cmd": command}) if "exec_command" in names else ("shell_command", {"command": command})
+            item = {"type": "function_call", "id": f"f{call}", "call_id": call, "name": name, "arguments": json.dumps(arguments),
+                    "status": "completed"}
+        response = {"id": f"resp_{len(results)}", "object": "response", "model": body.get("model"), "output": [], "status": "in_progress"}
+        usage = {"input_tokens": 10, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 10,
+                 "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 20}
+        whole = response | {"status": "completed", "output": [item], "usage": usage}
+        if not body.get("stream"):
+            return whole
+        events: list[dict[str, Any]] = [
+            {"type": "response.created", "response": response},
+            {"type": "response.output_item.added", "output_index": 0, "item": item | {"status": "in_progress"}},
+            {"type": "response.output_item.done", "output_index": 0, "item": item}, {"type": "response.completed", "response": whole}]
+        return [f"event: {one['type']}\ndata: {json.dumps(one | {'sequence_number': at})}\n\n" for at, one in enumerate(events)]
+
+    def chat(self, body: dict[str, Any]) -> Answer:
+        messages = body.get("messages", [])
+        results = [as_text(one.get("content")) for one in messages if one.get("role") == "tool"]
+        names = {tool[tool["type"]]["name"] for tool in body.get("tools", [])}
+        step = self.next_step(results, bool(names))
+        message: dict[str, Any] = {"role": "assistant", "content": "done"}
+        if self.text is not None and not names:
+            message["content"] = self.text("\n".join(as_text(one.get("content")) for one in messages))
+        reason = "stop"
+        if step is not None:
+            name, arguments = next(call for call in chat_calls(step) if call[0] in names)
+            said = {"input": arguments["patch"]} if "patch" in arguments else {"arguments": json.dumps(arguments)}
+            kind = "custom" if "patch" in arguments else "function"
+            call = {"id": f"call_{len(results):04}", "type": kind, kind: {"name": name, **said}}
+            message, reason = {"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls"
+        base = {"id": f"chat-{len(results)}", "created": 1, "model": body.get("model")}
+        usage = {"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20}
+        if not body.get("stream"):
+            return base | {"object": "chat.completion", "choices": [{"index": 0, "message": message, "finish_reason": reason}], "usage": usage}
+        for one in message.get("tool_calls", []):
+            one["index"] = 0
+        chunk = base | {"object": "chat.completion.chunk"}
+        return [f"data: {json.dumps(one)}\n\n" for one in (
+            chunk | {"choices": [{"index": 0, "delta": message, "finish_reason": None}]},
+            chunk | {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}], "usage": usage})] + ["data: [DONE]\n\n"]
+
     def gemini(self, body: dict[str, Any], streamed: bool) -> Answer:
         parts = [part for content in body.get("contents", []) for part in content.get("parts", [])]
         results = [as_text(part["functionResponse"].get("response")) for part in parts if "functionResponse" in part]
@@ -142,6 +203,22 @@ class Model:
         whole = {"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}],
                  "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 10, "totalTokenCount": 20}, "modelVersion": "m"}
         return [f"data: {json.dumps(whole)}\n\n"] if streamed else whole
+
+
+def patch_of(step: Step) -> str:
+    lines = "".join(f"+{line}\n" for line in step[-1].splitlines())
+    return f"*** Begin Patch\n*** Add File: {step[1]}\n{lines}*** End Patch\n"
+
+
+def chat_calls(step: Step) -> list[tuple[str, dict[str, Any]]]:
+    """A step in the words of Qwen Code, opencode and Copilot CLI."""
+    if step[0] == "shell":
+        return [("run_shell_command", {"command": step[1], "description": "one step", "is_background": False}),
+                ("bash", {"command": step[1], "description": "one step"})]
+    if step[0] == "write":
+        return [("write_file", {"file_path": step[1], "content": step[-1]}), ("write", {"filePath": step[1], "content": step[-1]}),
+                ("create", {"path": step[1], "file_text": step[-1]}), ("apply_patch", {"patch": patch_of(step)})]
+    return [("read_file", {"file_path": step[1]}), ("read", {"filePath": step[1]}), ("view", {"path": step[1]})]
 
 
 def as_text(content: Any) -> str:

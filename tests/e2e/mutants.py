@@ -267,6 +267,7 @@ CHECKS = (
     Mutant("party-signals", ("party.reach.kill", "party.reach.killpg", "party.reach.kill_group", "party.reach.setown")),
     Mutant("closed-to-tools", ("party.reach.mem_read", "party.reach.mem_write", "party.reach.environ")),
     Mutant("party-program-writable", (), test="test_parties.py::test_an_interpreter_that_the_tools_could_write_is_no_agent"),
+    Mutant("agent-launched", (), test="test_agents.py::test_a_launcher_that_leads_elsewhere_starts_no_agent"),
     Mutant("ptrace", ("party.reach.ptrace", "party.reach.seize")),
     Mutant("process_vm_readv", ("party.reach.vm_readv",)),
     Mutant("process_vm_writev", ("party.reach.vm_writev",)),

@@ -351,7 +351,7 @@ TEST_CASE("the shipped schema is JSON and names every key, operation and errno t
     REQUIRE(schema);
     const std::string text(rules_schema());
     for (const KeyPlace place : {KeyPlace::file, KeyPlace::rule, KeyPlace::condition, KeyPlace::limit,
-                                 KeyPlace::environment, KeyPlace::example})
+                                 KeyPlace::environment, KeyPlace::example, KeyPlace::agent})
         for (const std::string_view key : known_keys(place))
             CHECK_MESSAGE(has(text, '"' + std::string(key) + "\":"), key);
     for (const std::string_view word : errno_names())

@@ -50,17 +50,18 @@ Plan plan_of(const TestMachine& machine, const LoadedRules& loaded) {
 }  // namespace
 
 TEST_CASE("every profile of the contract is shipped, with a description") {
-    for (const char* name : {"base",         "agent",        "python",   "node",   "rust",     "go",
-                             "build",        "git",          "network",  "java",   "readonly", "open",
-                             "python+net",   "node+net",     "rust+net", "go+net", "java+net", "git+net",
-                             "shared-cache", "agent+strict", "claude",   "gemini", "apt+net"}) {
+    for (const char* name :
+         {"base",     "agent",   "python",   "node",     "rust",         "go",           "build",
+          "git",      "network", "java",     "readonly", "open",         "python+net",   "node+net",
+          "rust+net", "go+net",  "java+net", "git+net",  "shared-cache", "agent+strict", "claude",
+          "gemini",   "apt+net", "codex",    "qwen",     "opencode",     "copilot",      "aider"}) {
         const auto all = shipped_profiles();
         const auto found =
             std::find_if(all.begin(), all.end(), [&](const ShippedProfile& one) { return one.name == name; });
         REQUIRE_MESSAGE(found != all.end(), name);
         CHECK(found->description.size() > 10);
     }
-    CHECK(shipped_profiles().size() == 23);
+    CHECK(shipped_profiles().size() == 28);
 }
 
 TEST_CASE("every shipped profile loads without a finding and its examples hold") {
@@ -194,7 +195,7 @@ TEST_CASE("no profile restricts execution, and only those with +net and those of
             const bool restricts =
                 rule.action != Action::allow && rule.operations.contains(Operation::execute);
             CHECK_MESSAGE(!restricts, rule.id);
-            const bool agent = !loaded.agent.empty();
+            const bool agent = !loaded.agent.programs.empty();
             CHECK_MESSAGE((rule.when.host.empty() || profile.name.ends_with("+net") || agent), rule.id);
         }
     }
@@ -206,13 +207,18 @@ TEST_CASE("in the profile of an agent its login and its model are the agent's al
                            Party party) {
         return loaded.rules->evaluate({operation, object, {}, {}, party}).action;
     };
-    const std::vector<std::string> claude{"api.anthropic.com"}, gemini{"generativelanguage.googleapis.com"};
     for (const auto& [name, login, host] :
-         {std::tuple("claude", "/home/u/.claude/.credentials.json", &claude),
-          std::tuple("gemini", "/home/u/.gemini/oauth_creds.json", &gemini)}) {
+         {std::tuple("claude", "/home/u/.claude/.credentials.json", "api.anthropic.com"),
+          std::tuple("gemini", "/home/u/.gemini/oauth_creds.json", "generativelanguage.googleapis.com"),
+          std::tuple("codex", "/home/u/.codex/auth.json", "api.openai.com"),
+          std::tuple("qwen", "/home/u/.qwen/oauth_creds.json", "portal.qwen.ai"),
+          std::tuple("opencode", "/home/u/.local/share/opencode/auth.json", "opencode.ai"),
+          std::tuple("copilot", "/home/u/.copilot/config.json", "api.githubcopilot.com"),
+          std::tuple("aider", "/home/u/.aider/oauth-keys.env", "openrouter.ai")}) {
         const LoadedRules loaded = load_profile(machine, name, false);
         REQUIRE_MESSAGE(loaded.rules != nullptr, findings(loaded));
-        const Endpoint model{.address = {{192, 0, 2, 1}, false}, .port = 443, .names = *host};
+        const std::vector<std::string> names{host};
+        const Endpoint model{.address = {{192, 0, 2, 1}, false}, .port = 443, .names = names};
         for (const Operation operation : {Operation::read, Operation::modify, Operation::remove}) {
             CHECK(action(loaded, operation, FileObject{login}, Party::agent) == Action::allow);
             CHECK(action(loaded, operation, FileObject{login}, Party::tools) == Action::deny);
