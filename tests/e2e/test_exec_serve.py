@@ -1,6 +1,7 @@
 """`callgate exec --serve`: many jobs at once over one pipe, answered by id; none waits for another."""
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -59,6 +60,33 @@ def test_jobs_wait_their_turn_where_only_so_many_may_run(box):
     box.file(box.tree / "count", b"0\n")
     assert [server.answer(key)["output"] for key in (1, 2, 3, 4)] == ["1\n", "2\n", "3\n", "4\n"]
     assert server.order == [1, 2, 3, 4]
+
+
+LISTEN = ("import socket; s = socket.socket(socket.AF_UNIX); s.bind('one.sock'); s.listen(); open('begun', 'w').close(); open('end').read(); "
+          "s.setblocking(False); print(s.accept())")
+CONNECT = "import socket; print(socket.socket(socket.AF_UNIX).connect_ex('NAME'))"
+TWIN = "import socket; s = socket.socket(socket.AF_UNIX); s.bind('two.sock'); s.listen(); " + CONNECT.replace("NAME", "two.sock")
+
+
+def test_a_job_reaches_no_socket_of_another_job(box):
+    """Control: with a rule that names the socket, the other job's is reached. Twin: a job reaches its own."""
+    named = box.rules_file({"version": 1, "rules": [{"id": "named", "allow": "connect", "unix": f"{box.tree}/one.sock"}]})
+    for options, reached in (([], False), (["--rules", str(named), "-p", "agent"], True)):
+        for name in ("one.sock", "two.sock", "begun", "end"):
+            (box.tree / name).unlink(missing_ok=True)
+        os.mkfifo(box.tree / "end")
+        box.own(box.tree / "end")
+        with ended(Server(box, *options)) as server:
+            server.send(bash("service", f'python3 -c "{LISTEN}"'))
+            harness.until((box.tree / "begun").exists, "the service listens")
+            server.send(bash("other", f'python3 -c "{CONNECT.replace("NAME", "one.sock")}"'), bash("own", f'python3 -c "{TWIN}"'))
+            other, own = server.answer("other"), server.answer("own")
+            server.send(bash("end", "echo > end"))
+            service = server.answer("service")
+        assert own["output"] == "0\n", own
+        assert other["output"] == f"{0 if reached else errno.ECONNREFUSED}\n", other
+        assert (service["exit_code"] == 0) == reached, service
+        assert reached or "callgate-others-sockets" in json.dumps(other["report"]), other
 
 
 def test_a_cancelled_job_ends_with_its_tree_and_the_others_go_on(server):
