@@ -118,6 +118,8 @@ std::string_view when(When condition) {
             return "before Landlock ABI 6, or if rules tell an agent from its tools";
         case When::parties:
             return "if rules tell an agent from its tools";
+        case When::run_servers:
+            return "if a rule is about servers of the run's own";
     }
     return "";
 }

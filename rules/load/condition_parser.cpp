@@ -1,4 +1,5 @@
-// Conditions: path, host, address, port, protocol, unix, program, party, argv.
+// Conditions: path, host, address, port, server, protocol, unix, program, party, argv.
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -91,6 +92,14 @@ void parse_port_list(const ParseState& state, const JsonValue& value, Conditions
     });
 }
 
+void parse_server(const ParseState& state, const JsonValue& value, Conditions& into) {
+    constexpr std::array<std::string_view, 1> words{"run"};
+    const std::optional<std::string_view> text = want_text(state, value, "\"run\"");
+    if (!text) return;
+    if (*text != words.front()) return state.error(value, unknown_word("server", *text, words));
+    into.run_server = true;
+}
+
 void parse_protocols(const ParseState& state, const JsonValue& value, Conditions& into) {
     constexpr std::array<std::string_view, 4> words{"tcp", "udp", "stream", "datagram"};
     constexpr std::string_view what = "a protocol or a list of them";
@@ -127,17 +136,26 @@ void parse_argv(const ParseState& state, const JsonValue& value, Conditions& int
     }
 }
 
-constexpr std::array<ConditionKind, 9> kinds{{
+constexpr std::array<ConditionKind, 10> kinds{{
     {"path", file_operations, "file operations", parse_path},
     {"host", network_operations, "connect and bind", parse_hosts},
     {"address", network_operations, "connect and bind", parse_addresses},
     {"port", network_operations, "connect and bind", parse_port_list},
+    {"server", network_operations, "connect and bind", parse_server},
     {"protocol", network_operations, "connect and bind", parse_protocols},
     {"unix", network_operations, "connect and bind", parse_unix},
     {"program", file_operations | network_operations, "everything", parse_program},
     {"party", file_operations | network_operations, "everything", parse_party},
     {"argv", OperationSet{Operation::execute}, "execute", parse_argv},
 }};
+
+/// Blocks of loopback addresses alone.
+bool on_loopback(const std::vector<Cidr>& blocks) {
+    constexpr int whole_v4 = 8, whole_v6 = 128;
+    return !blocks.empty() && std::ranges::all_of(blocks, [](const Cidr& block) {
+        return is_loopback(block.address) && block.prefix >= (block.address.v6 ? whole_v6 : whole_v4);
+    });
+}
 
 const ConditionKind* find_kind(std::string_view key) {
     for (const ConditionKind& kind : kinds)
@@ -166,8 +184,13 @@ void check_conditions(const ParseState& state, const JsonValue& object, const Co
         if (unix_key && member)
             state.error(*member, in_quotes(key) + " beside \"unix\" can never match: expected two rules");
     }
-    if (!protocol_key) return;
     const Protocols& protocol = conditions.protocol;
+    if (const std::optional<JsonMember> server_key = object.member("server");
+        server_key && (protocol.udp || !on_loopback(conditions.address)))
+        state.error(*server_key,
+                    "\"server\" is about TCP, and needs loopback addresses beside it: "
+                    "\"address\": [\"127.0.0.0/8\", \"::1\"]");
+    if (!protocol_key) return;
     if (unix_key && (protocol.tcp || protocol.udp))
         state.error(protocol_key->value, "beside \"unix\" the protocol is \"stream\" or \"datagram\"");
     if (!unix_key && (protocol.stream || protocol.datagram))

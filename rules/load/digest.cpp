@@ -16,6 +16,7 @@ void put(std::string& into, const Conditions& conditions) {
     for (const HostPattern& host : conditions.host) put(into, "host " + host.text);
     for (const Cidr& block : conditions.address) put(into, "address " + text(block));
     for (const PortRange& ports : conditions.port) put(into, "port " + text(ports));
+    if (conditions.run_server) put(into, "server run");
     const Protocols& protocol = conditions.protocol;
     for (const bool stated : {protocol.tcp, protocol.udp, protocol.stream, protocol.datagram})
         put(into, stated ? "1" : "0");

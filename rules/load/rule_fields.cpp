@@ -10,11 +10,12 @@ namespace {
 constexpr std::array<std::string_view, 12> file_keys{"$schema", "version",     "description", "extends",
                                                      "default", "sni",         "rules",       "exceptions",
                                                      "limits",  "environment", "examples",    "agent"};
-constexpr std::array<std::string_view, 20> rule_keys{
-    "id",   "allow",   "ask",  "deny",   "kill",   "path",   "host",  "address",  "port", "protocol",
-    "unix", "program", "argv", "expand", "except", "reason", "errno", "filtered", "tls",  "party"};
-constexpr std::array<std::string_view, 9> condition_keys{"path", "host",    "address", "port", "protocol",
-                                                         "unix", "program", "party",   "argv"};
+constexpr std::array<std::string_view, 21> rule_keys{
+    "id",      "allow",  "ask",      "deny",     "kill",    "path",  "host",
+    "address", "port",   "protocol", "unix",     "program", "argv",  "expand",
+    "except",  "reason", "errno",    "filtered", "tls",     "party", "server"};
+constexpr std::array<std::string_view, 10> condition_keys{"path",     "host", "address", "port",  "server",
+                                                          "protocol", "unix", "program", "party", "argv"};
 constexpr std::array<std::string_view, 8> limit_keys{"memory", "processes",  "cpu",  "wall",
                                                      "idle",   "open_files", "disk", "file_size"};
 constexpr std::array<std::string_view, 2> environment_keys{"pass", "set"};

@@ -420,7 +420,7 @@ bool covers_rule(const Rule& wide, const Rule& narrow) {
         return left.first <= right.first && right.last <= left.last;
     };
     return !wide.except && !one.argv && (!one.party || one.party == other.party) &&
-           wide.operations.contains_all(narrow.operations) &&
+           one.run_server <= other.run_server && wide.operations.contains_all(narrow.operations) &&
            covers_list(one.path, other.path, covers_glob) &&
            covers_list(one.unix_socket, other.unix_socket, covers_glob) &&
            covers_list(one.program, other.program, covers_glob) &&

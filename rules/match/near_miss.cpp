@@ -29,6 +29,8 @@ std::optional<Obstacle> obstacle(const Rule& rule, const Request& request, Opera
         return Obstacle::party;
     if (rule.when.argv && holds_without([](Conditions& when) { when.argv.reset(); }))
         return Obstacle::arguments;
+    if (rule.when.run_server && holds_without([](Conditions& when) { when.run_server = false; }))
+        return Obstacle::server;
     if (rule.when.protocol.stated() && holds_without([](Conditions& when) {
             when.protocol = {.tcp = true, .udp = true, .stream = true, .datagram = true};
         }))

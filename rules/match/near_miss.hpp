@@ -17,6 +17,7 @@ enum class Obstacle : std::uint8_t {
     arguments,  // the arguments are different or unknown
     protocol,   // the protocol is not one of the rule's
     party,      // it is for the other party
+    server,     // it is no server of the run's own, as far as is known
 };
 
 struct NearMiss {

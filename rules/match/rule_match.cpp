@@ -100,9 +100,17 @@ bool arguments_match(std::span<const Glob> patterns, std::span<const std::string
     return pattern == patterns.size();
 }
 
+/// A bind to port 0 makes one: the kernel chooses a port that nobody has.
+bool is_run_server(const Object& object, Operation operation) {
+    const auto* const endpoint = std::get_if<Endpoint>(&object);
+    if (endpoint == nullptr || endpoint->protocol != Protocol::tcp) return false;
+    return endpoint->of_run || (operation == Operation::bind && endpoint->port == 0);
+}
+
 bool other_conditions_hold(const Conditions& conditions, const Request& request, Operation operation) {
     if (!conditions.program.empty() && !any_matches(conditions.program, request.program)) return false;
     if (conditions.party && *conditions.party != request.party && check_enabled("party")) return false;
+    if (conditions.run_server && !is_run_server(request.object, operation)) return false;
     if (!conditions.argv) return true;
     return operation == Operation::execute && arguments_match(*conditions.argv, request.arguments);
 }

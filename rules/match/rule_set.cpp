@@ -122,7 +122,8 @@ bool decides_look_ups(std::span<const Rule> rules, Action fallback) {
 struct RuleSet::Contents {
     std::vector<Rule> rules;
     Action fallback = Action::deny;
-    bool needs_program = false, needs_arguments = false, needs_party = false, needs_own_address = false;
+    bool needs_program = false, needs_arguments = false, needs_party = false;
+    bool needs_own_address = false, needs_run_servers = false;
     bool opens_udp = false, opens_unix_datagram = false, look_ups = false;
     MadeOnce<Index> index;
 
@@ -149,6 +150,7 @@ void RuleSet::Contents::note(const Rule& rule) {
     needs_arguments = needs_arguments || when.argv || (rule.except && rule.except->argv);
     needs_party = needs_party || when.party || (rule.except && rule.except->party);
     needs_own_address = needs_own_address || when.own_address || (rule.except && rule.except->own_address);
+    needs_run_servers = needs_run_servers || when.run_server || (rule.except && rule.except->run_server);
     const bool opens = (rule.action == Action::allow || rule.action == Action::ask) &&
                        rule.operations.intersects(network_operations);
     opens_udp = opens_udp || opens_udp_sockets(rule);
@@ -304,6 +306,7 @@ bool RuleSet::needs_program() const { return contents_->needs_program; }
 bool RuleSet::needs_arguments() const { return contents_->needs_arguments; }
 bool RuleSet::needs_party() const { return contents_->needs_party; }
 bool RuleSet::needs_own_address() const { return contents_->needs_own_address; }
+bool RuleSet::needs_run_servers() const { return contents_->needs_run_servers; }
 bool RuleSet::decides_look_ups() const { return contents_->look_ups; }
 bool RuleSet::opens_udp() const { return contents_->opens_udp; }
 bool RuleSet::opens_unix_datagram() const { return contents_->opens_unix_datagram; }

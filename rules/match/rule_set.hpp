@@ -49,6 +49,8 @@ public:
     [[nodiscard]] bool needs_party() const;
     /// Whether some rule says "${own}": `Endpoint::own` is then looked at.
     [[nodiscard]] bool needs_own_address() const;
+    /// Whether some rule has a `server` condition, so that endpoints must say whether they are the run's own.
+    [[nodiscard]] bool needs_run_servers() const;
     /// See below.
     [[nodiscard]] bool decides_look_ups() const;
     /// Whether an allow or ask rule names protocol "udp" (internet) or "datagram" (unix): only then can such

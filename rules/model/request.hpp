@@ -24,6 +24,13 @@ struct IpAddress {
     bool operator==(const IpAddress&) const = default;
 };
 
+[[nodiscard]] constexpr bool is_loopback(const IpAddress& address) {
+    if (!address.v6) return address.bytes.front() == 127;
+    IpAddress loopback{.bytes = {}, .v6 = true};
+    loopback.bytes.back() = 1;
+    return address == loopback;
+}
+
 enum class Protocol : std::uint8_t { tcp, udp };
 enum class UnixType : std::uint8_t { stream, datagram, seqpacket };
 
@@ -46,6 +53,9 @@ struct Endpoint {
     /// Whether the address is this machine's now. Rules with "${own}" are about it; elsewhere it may be
     /// false.
     bool own = false;
+    /// A server of the run's own (supervisor/calls/network/own_servers.hpp): the destination of a connect, or
+    /// a port that the kernel chose for this run. False unless `RuleSet::needs_run_servers()`.
+    bool of_run = false;
 };
 
 /// A host name that is about to be looked up, in the same form. A look-up is the first part of a connect: its

@@ -59,6 +59,8 @@ struct Conditions {
     /// later.
     bool own_address = false;
     std::vector<PortRange> port;
+    /// Only servers of the run's own (Endpoint::of_run). The parser wants loopback addresses beside it.
+    bool run_server = false;
     Protocols protocol;
     std::vector<Glob> unix_socket;
     std::vector<Glob> program;

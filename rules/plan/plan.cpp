@@ -290,6 +290,13 @@ Plan make_plan(const RuleSet& rules, const PlanInput& input) {
         names.add("default", "names are looked up over connects");
         add_contest(plan, Operation::connect, names);
     }
+    plan.run_servers =
+        rules.needs_run_servers() && plan.notified.intersects({Operation::connect, Operation::bind});
+    if (plan.run_servers && !plan.notified.contains(Operation::bind)) {
+        Reasons servers(input.reasons);
+        servers.add("default", "a connect is decided by what the run has bound");
+        add_contest(plan, Operation::bind, servers);
+    }
     plan.grants = std::move(paths.grants);
     if (input.reasons) plan.tiers = tiers_of(rules, plan, paths.losses);
     return plan;

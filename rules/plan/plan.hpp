@@ -118,6 +118,9 @@ struct Plan {
     /// Look-ups of names are decided one by one (RuleSet::decides_look_ups). Every connect is then notified,
     /// as name servers are reached by it, and so is the creation of UDP sockets.
     bool look_ups = false;
+    /// Some rule is about servers of the run's own, and connects or binds are decided one by one. What could
+    /// take a port from a listener, or open it to others, is then notified or refused.
+    bool run_servers = false;
     /// `minimal` only: no rule could allow connect or bind of a unix socket. The filter must then refuse
     /// socket(AF_UNIX) with EACCES (socketpair stays), because connect is not notified.
     bool unix_closed = false;

@@ -40,6 +40,7 @@ Plan make_audit_plan(const RuleSet& enforced, const Plan& observed, const PlanIn
         plan.notified |= Operation::connect;
     if (!observed.udp || !observed.unix_datagram) plan.notified |= Operation::bind;
     plan.look_ups = observed.look_ups;
+    plan.run_servers = observed.run_servers;
     plan.record = input.record;
     return plan;
 }

@@ -56,6 +56,10 @@ void handle_bind(NetworkCall& context);
 void handle_listen(NetworkCall& context);
 void handle_getsockname(NetworkCall& context);
 
+// network/listeners.cpp
+void handle_shutdown(NetworkCall& context);
+void handle_setsockopt(NetworkCall& context);
+
 // network/send.cpp
 void handle_sendto(NetworkCall& context);
 void handle_sendmsg(NetworkCall& context);

@@ -70,6 +70,14 @@ Result<SocketAddress> read_address(pid_t thread, std::uint64_t address, int leng
     return copy;
 }
 
+Result<SocketAddress> local_address(int fd) {
+    SocketAddress local;
+    local.length = static_cast<socklen_t>(local.bytes.size());
+    if (::getsockname(fd, reinterpret_cast<sockaddr*>(local.bytes.data()), &local.length) != 0)
+        return errno_code();
+    return local;
+}
+
 rules::UnixType SocketKind::unix_type() const {
     if (type == SOCK_DGRAM) return rules::UnixType::datagram;
     return type == SOCK_SEQPACKET ? rules::UnixType::seqpacket : rules::UnixType::stream;

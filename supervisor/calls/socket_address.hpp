@@ -33,6 +33,16 @@ struct SocketAddress {
 /// Copies `length` bytes at `address` of the thread. EINVAL for a negative or too large length, EFAULT.
 [[nodiscard]] Result<SocketAddress> read_address(pid_t thread, std::uint64_t address, int length);
 
+/// The address that a socket of ours is bound to.
+[[nodiscard]] Result<SocketAddress> local_address(int fd);
+
+/// Reads an option of a socket of ours. False if that failed.
+template <class T>
+[[nodiscard]] bool socket_option(int fd, int level, int name, T& value) {
+    socklen_t size = sizeof value;
+    return ::getsockopt(fd, level, name, &value, &size) == 0;
+}
+
 /// Domain and type of a socket of ours. ENOTSOCK.
 struct SocketKind {
     int domain = 0, type = 0;

@@ -44,6 +44,7 @@ std::string subject(const rules::Conditions& when) {
     for (const rules::HostPattern& host : when.host) join(text, host.text);
     for (const rules::Cidr& block : when.address) join(text, rules::text(block));
     for (const rules::PortRange& ports : when.port) join(text, "port " + rules::text(ports));
+    if (when.run_server) join(text, "server run");
     if (when.protocol.tcp) join(text, "tcp");
     if (when.protocol.udp) join(text, "udp");
     if (when.protocol.stream) join(text, "stream");

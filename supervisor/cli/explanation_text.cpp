@@ -12,7 +12,7 @@ namespace callgate::cli {
 namespace {
 
 std::string_view word(rules::Obstacle obstacle) {
-    constexpr std::string_view words[] = {"exception", "program", "arguments", "protocol", "party"};
+    constexpr std::string_view words[] = {"exception", "program", "arguments", "protocol", "party", "server"};
     return words[static_cast<std::size_t>(obstacle)];
 }
 
@@ -28,6 +28,8 @@ std::string_view why(rules::Obstacle obstacle, bool arguments_known) {
             return "it is for another protocol";
         case rules::Obstacle::party:
             return "it is for the other party";
+        case rules::Obstacle::server:
+            return "it decides where the run itself listens";
     }
     return {};
 }

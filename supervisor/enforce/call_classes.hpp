@@ -46,6 +46,7 @@ enum class When : std::uint8_t {
     metadata_limited,  // a rule, or the default, limits `metadata`
     signals_not_held,  // Landlock has no scope for signals (before ABI 6), or the rules know parties
     parties,           // the rules know parties
+    run_servers,       // a rule is about servers of the run's own
 };
 
 /// Arguments for which the filter refuses a call that is not closed.

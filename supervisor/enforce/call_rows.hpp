@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 #include <array>
 
@@ -37,6 +38,7 @@ constexpr NotifyArguments only(ArgumentTest one, ArgumentTest other) {
 constexpr NotifyArguments only_both(ArgumentTest one, ArgumentTest other) {
     return {Mode::only, {{{{one, other}, 2}}}, 1};
 }
+constexpr NotifyArguments except(ArgumentTest one) { return {Mode::except, {{{{one}, 1}}}, 1}; }
 constexpr NotifyArguments except_both(ArgumentTest one, ArgumentTest other) {
     return {Mode::except, {{{{one, other}, 2}}}, 1};
 }
@@ -52,6 +54,21 @@ constexpr CallEntry datagram(std::string_view name, NotifyArguments arguments = 
             OpenFlags::none,
             Scope::object,
             NotifyWhen::contested_datagrams,
+            arguments};
+}
+
+/// A call that could take the port from a server of the run's own, or open it to others.
+constexpr CallEntry on_server(std::string_view name, NotifyArguments arguments) {
+    return {name,
+            Operation::bind,
+            Performed::on_behalf,
+            {},
+            {},
+            -1,
+            -1,
+            OpenFlags::none,
+            Scope::object,
+            NotifyWhen::run_servers,
             arguments};
 }
 
@@ -139,6 +156,8 @@ inline constexpr auto call_rows = [] {
     {"bind", Operation::bind, Performed::either, {}, {}},
     {"listen", Operation::bind, Performed::either, {}, {}},
     {"getsockname", Operation::bind, Performed::either, {}, {}},
+    on_server("shutdown", except(equals(1, SHUT_WR))),
+    on_server("setsockopt", only_both(equals(1, SOL_SOCKET), equals(2, SO_REUSEPORT))),
     datagram("sendto", only(given(4))),
     datagram("sendmsg"),
     datagram("sendmmsg"),

@@ -97,6 +97,8 @@ private:
                 return contested && (plan_.udp || plan_.unix_datagram);
             case NotifyWhen::signals_not_held:
                 return !plan_.signals_held || plan_.parties;
+            case NotifyWhen::run_servers:
+                return plan_.run_servers;
             case NotifyWhen::always:
                 return true;
             case NotifyWhen::by_socket_kind:

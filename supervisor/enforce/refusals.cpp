@@ -32,6 +32,7 @@ constexpr std::uint64_t ext4_set_version = 0x40086604;  // EXT4_IOC_SETVERSION
 constexpr std::uint64_t ipv6_options_address_form = 1, ipv6_old_routing = 5, ipv6_old_options = 6,
                         ipv6_flow_labels = 32, ipv6_routing = 57;
 constexpr std::uint64_t ip_options = 4;
+constexpr std::uint64_t bind_to_index = 62;        // SO_BINDTOIFINDEX
 constexpr std::uint64_t set_owner_in_memory = 15;  // F_SETOWN_EX
 
 // Personalities that gdb, setarch and old binaries use.
@@ -77,6 +78,14 @@ constexpr Refusal routing(std::string_view what, std::uint64_t level, std::uint6
 }
 
 /// An option and the one after it.
+constexpr Refusal device(std::string_view what, std::uint64_t option) {
+    Refusal made = two("setsockopt", what, EPERM,
+                       "connects elsewhere than to this host; programs went without before Linux 5.7",
+                       equals(1, SOL_SOCKET), equals(2, option), &refused::routes);
+    made.when = When::run_servers;
+    return made;
+}
+
 constexpr Refusal administering(std::string_view what, std::uint64_t level, std::uint64_t option) {
     return two("setsockopt", what, EPERM, firewall, equals(1, level), equals(2, option, ~1ULL & low_word),
                &refused::interfaces);
@@ -174,6 +183,8 @@ constexpr Refusal all[] = {
     routing("IPV6_FLOWLABEL_MGR", IPPROTO_IPV6, ipv6_flow_labels),  // a label may carry a routing header
     routing("IPV6_RTHDR", IPPROTO_IPV6, ipv6_routing),
     routing("IP_OPTIONS", IPPROTO_IP, ip_options),
+    device("SO_BINDTODEVICE", SO_BINDTODEVICE),
+    device("SO_BINDTOIFINDEX", bind_to_index),
 
     administering("IPT_SO_SET", IPPROTO_IP, 64),
     administering("ARPT_SO_SET", IPPROTO_IP, 96),
@@ -208,6 +219,8 @@ bool Refusal::applies(const rules::Plan& plan) const {
             return !plan.signals_held || plan.parties;
         case When::parties:
             return plan.parties;
+        case When::run_servers:
+            return plan.run_servers;
     }
     return true;
 }

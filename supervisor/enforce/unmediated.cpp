@@ -20,7 +20,7 @@ constexpr CallGroup groups[] = {
      "changes a file only through a descriptor that is open for writing: `modify` was decided at that open",
      "ftruncate fallocate"},
     {CallClass::harmless, 0, "works on an existing socket, whose peer was decided at connect, bind or send",
-     "accept accept4 recvfrom recvmsg recvmmsg shutdown getpeername getsockopt"},
+     "accept accept4 recvfrom recvmsg recvmmsg getpeername getsockopt"},
     {CallClass::harmless, 0, "makes, copies, watches or closes the caller's own descriptors",
      "close close_range dup dup2 dup3 pipe pipe2 eventfd eventfd2 signalfd signalfd4 timerfd_create "
      "timerfd_settime timerfd_gettime epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait "
@@ -84,7 +84,7 @@ constexpr CallGroup groups[] = {
      "pidfd_send_signal"},
 
     // ---- some arguments are refused ----
-    {CallClass::arguments, 0, "", "socketpair setsockopt clone unshare prctl personality seccomp"},
+    {CallClass::arguments, 0, "", "socketpair clone unshare prctl personality seccomp"},
 
     // ---- closed ----
     {CallClass::closed, ENOSYS, "its operations bypass the filter; libraries fall back",

@@ -87,6 +87,8 @@ constexpr auto handled = std::to_array<Handled>({
     {by<handle_bind>, "bind"},
     {by<handle_listen>, "listen"},
     {by<handle_getsockname>, "getsockname"},
+    {by<handle_shutdown>, "shutdown"},
+    {by<handle_setsockopt>, "setsockopt"},
     {by<handle_sendto>, "sendto"},
     {by<handle_sendmsg>, "sendmsg"},
     {by<handle_sendmmsg>, "sendmmsg"},

@@ -43,6 +43,7 @@ RunLoop::RunLoop(Needs needs)
       ipc_objects_(given_.launched.made.objects()),
       shared_memory_(given_.launched.made.objects().shared_files),
       own_sockets_(own_sockets(given_)),
+      own_servers_(given_.launched.guardian.pid),
       deciding_(decide_needs()),
       files_(file_needs()),
       exec_(given_.compiled.plan, grants_, deciding_),
@@ -57,6 +58,7 @@ RunLoop::RunLoop(Needs needs)
     // Threads from here on: they inherit the blocked signals.
     raise_open_files();
     if (own_sockets_) network_.own_sockets = &*own_sockets_;
+    if (given_.compiled.plan.run_servers) network_.own_servers = &own_servers_;
     workers_.prepare();
 }
 

@@ -11,6 +11,7 @@
 #include "rules/plan/rename_check.hpp"
 #include "supervisor/approval/approval_service.hpp"
 #include "supervisor/calls/files/shared_memory.hpp"
+#include "supervisor/calls/network/own_servers.hpp"
 #include "supervisor/calls/network/own_sockets.hpp"
 #include "supervisor/decide/observe.hpp"
 #include "supervisor/decide/parties.hpp"
@@ -87,6 +88,7 @@ private:
     calls::IpcObjects ipc_objects_;
     calls::SharedMemory shared_memory_;
     std::optional<calls::OwnSockets> own_sockets_;
+    calls::OwnServers own_servers_;
     EventLoop loop_;
     std::optional<LogSync> sync_;
     std::shared_mutex names_;

@@ -42,6 +42,7 @@ void read_object(RecordedRequest& request, const json& record, const json& ours)
                 *address,
                 static_cast<std::uint16_t>(port.is_number_unsigned() ? port.get<std::uint64_t>() : 0),
                 udp ? rules::Protocol::udp : rules::Protocol::tcp};
+            request.endpoint->of_run = text(member(ours, "server")) == "run";
             request.names = texts(member(ours, "names"));
         }
         return;

@@ -87,9 +87,10 @@ void append_object_rest(Buffer& out, const Decision& decision) {
         append_base64(out, bytes);
         out << '"';
     };
-    if (const auto* endpoint = std::get_if<rules::Endpoint>(&decision.object);
-        endpoint != nullptr && !endpoint->names.empty())
-        append_strings(out, "names", endpoint->names);
+    if (const auto* endpoint = std::get_if<rules::Endpoint>(&decision.object)) {
+        if (!endpoint->names.empty()) append_strings(out, "names", endpoint->names);
+        if (endpoint->of_run) out << R"(,"server":"run")";
+    }
     if (const auto* file = std::get_if<rules::FileObject>(&decision.object)) {
         exact(file->path);
         if (file->unlinked) out << R"(,"unlinked":true)";

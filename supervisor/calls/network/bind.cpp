@@ -8,6 +8,8 @@
 // Clients bind to any address and port before they connect (`dig +tcp`). Where no rule speaks of that bind,
 // it succeeds and the socket stays as it was, unbound. So nothing is gained by it: listen and connect are
 // judged as they are on every unbound socket.
+//
+// TCP binds go through OwnServers where a rule is about servers of the run's own (own_servers.hpp).
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -20,6 +22,7 @@
 #include "supervisor/calls/descriptor_unavailable.hpp"
 #include "supervisor/calls/handlers.hpp"
 #include "supervisor/calls/network/needs.hpp"
+#include "supervisor/calls/network/own_servers.hpp"
 #include "supervisor/calls/network/own_sockets.hpp"
 #include "supervisor/calls/network/pinned_socket.hpp"
 #include "supervisor/calls/with_umask.hpp"
@@ -39,6 +42,19 @@ void bind_to(NetworkCall& context, PinnedSocket& socket, const SocketAddress& ad
     finish(context, socket, sequence, 0, result == 0 ? 0 : errno);
 }
 
+OwnServers::Holder holder_of(NetworkCall& context) {
+    const auto caller = context.caller.cache.look_up(context.thread(), context.caller.executable);
+    return {caller.process, context.integer(0)};
+}
+
+/// The same for an internet stream. `own`: a rule about servers of the run's own allowed it.
+void bind_stream(NetworkCall& context, PinnedSocket& socket, const SocketAddress& address, bool own,
+                 std::uint64_t sequence) {
+    OwnServers* const servers = context.network.own_servers;
+    if (servers == nullptr) return bind_to(context, socket, address, sequence);
+    finish(context, socket, sequence, 0, servers->bind(socket, address, holder_of(context), own));
+}
+
 /// Whether a bind says no more than "any address, any port". The kernel itself leaves out the port until
 /// connect or listen where a program asks for that (IP_BIND_ADDRESS_NO_PORT).
 bool binds_to_nothing(const PinnedSocket& socket, const rules::Object& object) {
@@ -52,6 +68,9 @@ void bind_named(NetworkCall& context, PinnedSocket& socket, const SocketAddress&
     Subject subject;
     subject.operations = Operation::bind;
     subject.object = object;
+    const OwnServers* const servers = context.network.own_servers;
+    if (auto* const endpoint = std::get_if<rules::Endpoint>(&subject.object); endpoint && servers != nullptr)
+        endpoint->of_run = servers->may_bind(*endpoint);
     const rules::Verdict verdict = evaluate(context, subject);
     if (socket.kind.internet() && restricted(context, subject, verdict)) {
         if (const int error = refused_bind(socket, address)) return refuse(context, socket, error);
@@ -63,6 +82,8 @@ void bind_named(NetworkCall& context, PinnedSocket& socket, const SocketAddress&
     }
     const Decision decision = decide_with(context, subject, verdict);
     if (!decision.allowed()) return refuse(context, socket, decision.error);
+    if (socket.kind.internet() && socket.kind.type == SOCK_STREAM)
+        return bind_stream(context, socket, address, by_run_server(verdict), decision.sequence);
     bind_to(context, socket, address, decision.sequence);
 }
 
@@ -117,14 +138,6 @@ void bind_path(NetworkCall& context, PinnedSocket& socket, const SocketAddress& 
     finish(context, socket, decision.sequence, 0, error);
 }
 
-Result<SocketAddress> local_address(int fd) {
-    SocketAddress local;
-    local.length = static_cast<socklen_t>(local.bytes.size());
-    if (::getsockname(fd, reinterpret_cast<sockaddr*>(local.bytes.data()), &local.length) != 0)
-        return errno_code();
-    return local;
-}
-
 /// Whether a socket is bound to another port than it was.
 bool moved_port(const PinnedSocket& socket, std::uint16_t before) {
     if (!check_enabled("moved-port")) return false;
@@ -150,19 +163,28 @@ void listen_on(NetworkCall& context, PinnedSocket& socket, std::uint64_t sequenc
 void listen_internet(NetworkCall& context, PinnedSocket& socket, const rules::Endpoint& bound) {
     const Subject subject = any_port(bound);
     if (bound.port == 0) {  // listening without bind takes a port of the kernel's choice
-        const Decision decision = decide(context, subject);
+        const rules::Verdict verdict = evaluate(context, subject);
+        const Decision decision = decide_with(context, subject, verdict);
         if (!decision.allowed()) return refuse(context, socket, decision.error);
-        return listen_on(context, socket, decision.sequence);
+        OwnServers* const servers = context.network.own_servers;
+        if (servers == nullptr) return listen_on(context, socket, decision.sequence);
+        const int error =
+            servers->listen(socket, context.integer(1), holder_of(context), by_run_server(verdict));
+        return finish(context, socket, decision.sequence, 0, error);
     }
     std::uint64_t sequence = 0;
     const int error = ::listen(socket.fd.get(), context.integer(1)) == 0 ? 0 : errno;
     if (error == 0 && moved_port(socket, bound.port)) {
         // The binding did not last, or a sibling dissolved it: the kernel has chosen a port by itself.
         const rules::Verdict verdict = evaluate(context, subject);
-        if (verdict.action != rules::Action::allow) ::shutdown(socket.fd.get(), SHUT_RDWR);
+        if (verdict.action != rules::Action::allow ||
+            (by_run_server(verdict) && shares_port(socket.fd.get())))
+            ::shutdown(socket.fd.get(), SHUT_RDWR);
         context.asking = Asking::never;
         const Decision decision = decide_with(context, subject, verdict);
         if (!decision.allowed()) return refuse(context, socket, decision.error);
+        if (context.network.own_servers != nullptr)
+            context.network.own_servers->note(socket.fd.get(), holder_of(context));
         sequence = decision.sequence;
     }
     finish(context, socket, sequence, 0, error);

@@ -11,12 +11,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
+#include <shared_mutex>
 
 #include "base/test_switch.hpp"
 #include "supervisor/calls/descriptor_unavailable.hpp"
 #include "supervisor/calls/handlers.hpp"
 #include "supervisor/calls/network/fronted.hpp"
 #include "supervisor/calls/network/needs.hpp"
+#include "supervisor/calls/network/own_servers.hpp"
 #include "supervisor/calls/network/pinned_socket.hpp"
 #include "supervisor/decide/ask.hpp"
 #include "supervisor/names/service.hpp"
@@ -40,6 +43,16 @@ Result<Connecting> take(NetworkCall& context) {
     if (!address) return address.error();
     if (!socket) return socket.error();
     return Connecting{std::move(*socket), *address};
+}
+
+/// Dissolves an association (AF_UNSPEC), which may be that of a listener.
+void dissolve(NetworkCall& context, PinnedSocket& socket, const SocketAddress& address) {
+    std::unique_lock<std::shared_mutex> changes;
+    if (context.network.own_servers != nullptr && check_enabled("dissolved-listener"))
+        changes = std::unique_lock(context.network.own_servers->changes);
+    const int error = ::connect(socket.fd.get(), address.get(), address.length) == 0 ? 0 : errno;
+    if (changes) changes.unlock();
+    finish(context, socket, 0, 0, error);
 }
 
 /// Connects without a decision, where no rule applies: the answer is the kernel's own.
@@ -128,11 +141,8 @@ void connect_name_server(NetworkCall& context, Connecting& call) {
     const int result = ::connect(call.socket.fd.get(), server->get(), server->length);
     const int error = result == 0 ? 0 : errno;
     if (error == 0 || error == EINPROGRESS) {
-        SocketAddress local;
-        local.length = static_cast<socklen_t>(local.bytes.size());
-        if (::getsockname(call.socket.fd.get(), reinterpret_cast<sockaddr*>(local.bytes.data()),
-                          &local.length) == 0)
-            look_ups.expect(local.port(), asker_of(context));
+        if (const auto local = local_address(call.socket.fd.get()))
+            look_ups.expect(local->port(), asker_of(context));
     }
     finish(context, call.socket, 0, 0, error);
 }
@@ -198,7 +208,8 @@ void connect_internet(NetworkCall& context, Connecting& call) {
     // Dissolving an association (AF_UNSPEC) reaches nobody. The kernel itself refuses an address that names
     // no endpoint.
     const bool dissolves = call.address.family() == AF_UNSPEC && call.address.length >= sizeof(sa_family_t);
-    if (dissolves || !endpoint) return connect_unchecked(context, call.socket, call.address);
+    if (dissolves) return dissolve(context, call.socket, call.address);
+    if (!endpoint) return connect_unchecked(context, call.socket, call.address);
     names::Service* const look_ups = context.network.look_ups;
     const bool stream = call.socket.kind.type == SOCK_STREAM;
     // A socket of the room reaches nothing that would have to be judged.
@@ -210,7 +221,13 @@ void connect_internet(NetworkCall& context, Connecting& call) {
     Subject subject;
     subject.operations = Operation::connect;
     subject.object = *endpoint;
-    const rules::Verdict verdict = evaluate(context, subject);
+    rules::Verdict verdict = evaluate(context, subject);
+    OwnServers* const servers = stream ? context.network.own_servers : nullptr;
+    if (servers != nullptr && restricted(context, subject, verdict) && servers->reached_at(*endpoint)) {
+        endpoint->of_run = true;
+        subject.object = *endpoint;
+        verdict = evaluate(context, subject);
+    }
     if (stream && is_look_up(context, *endpoint, verdict)) return connect_name_server(context, call);
     if (restricted(context, subject, verdict)) {
         if (const int error = refused_connect(call.socket, call.address))
@@ -225,6 +242,10 @@ void connect_internet(NetworkCall& context, Connecting& call) {
                                              : decide_with(context, subject, verdict);
     if (!decision.allowed()) return refuse(context, call.socket, decision.error);
     make_destination_concrete(call.address);
+    if (servers != nullptr && by_run_server(verdict)) {
+        const int error = servers->connect(context, call.socket, call.address, *endpoint);
+        return finish(context, call.socket, decision.sequence, 0, error);
+    }
     if (stream && names && goes_through_front(context, subject, verdict))
         return connect_through_front(context, call.socket, call.address, subject, names, decision.sequence);
     connect_judged(context, call.socket, call.address, subject, decision.sequence);

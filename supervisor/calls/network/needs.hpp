@@ -17,12 +17,14 @@ class Service;
 
 namespace callgate::calls {
 
+class OwnServers;
 class OwnSockets;
 class Refusals;
 
 struct NetworkNeeds {
     std::shared_mutex& names;  // FileNeeds::names
     BoundNames bound_names{};
+    OwnServers* own_servers = nullptr;   // null: no rule is about servers of the run's own
     OwnSockets* own_sockets = nullptr;   // null: every socket that the rules allow is connected to
     names::Service* look_ups = nullptr;  // null: no look-up is decided
     front::TlsFront* front = nullptr;    // null: the names of TLS servers are not checked

@@ -21,35 +21,27 @@ namespace {
 constexpr std::size_t max_udp = 0xffff;
 constexpr socklen_t short_ipv6 = 24;  // SIN6_LEN_RFC2133: without the scope id
 
-template <class T>
-bool option(int fd, int level, int name, T& value) {
-    socklen_t size = sizeof value;
-    return ::getsockopt(fd, level, name, &value, &size) == 0;
-}
-
 /// The errno of a stream that is connected, connecting or listening: it takes no other peer.
 int refused_by_state(int fd) {
     tcp_info info{};
-    if (!option(fd, IPPROTO_TCP, TCP_INFO, info) || info.tcpi_state == TCP_CLOSE) return 0;
+    if (!socket_option(fd, IPPROTO_TCP, TCP_INFO, info) || info.tcpi_state == TCP_CLOSE) return 0;
     return info.tcpi_state == TCP_SYN_SENT ? EALREADY : EISCONN;
 }
 
 bool only_ipv6(int fd) {
     int only = 0;
-    return option(fd, IPPROTO_IPV6, IPV6_V6ONLY, only) && only != 0;
+    return socket_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, only) && only != 0;
 }
 
 /// A call that waits on such a socket is not taken up again after a signal.
 bool has_time_limit(int fd) {
     timeval limit{};
-    return option(fd, SOL_SOCKET, SO_SNDTIMEO, limit) && (limit.tv_sec != 0 || limit.tv_usec != 0);
+    return socket_option(fd, SOL_SOCKET, SO_SNDTIMEO, limit) && (limit.tv_sec != 0 || limit.tv_usec != 0);
 }
 
 bool is_bound(int fd) {
-    SocketAddress local;
-    local.length = static_cast<socklen_t>(local.bytes.size());
-    if (::getsockname(fd, reinterpret_cast<sockaddr*>(local.bytes.data()), &local.length) != 0) return false;
-    return local.port() != 0;
+    const auto local = local_address(fd);
+    return local && local->port() != 0;
 }
 
 }  // namespace

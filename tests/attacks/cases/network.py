@@ -6,6 +6,7 @@ import socket
 from cases.case import Case
 from cases.worlds.kernel import Call
 from cases.worlds.listeners import Listening, ListeningAfterwards, PortShared, Reach, UnspecifiedBound, tcp, udp
+from cases.worlds.own_servers import LeavesHost, ReachesOutside, SharesPort, SitsThere
 from cases.worlds.wire import Routed
 
 PARAGRAPH = "Network"
@@ -43,6 +44,19 @@ CASES = [
     Case("net.listen_refused", ListeningAfterwards("listen_refused")),
     Case("net.bind_shared", PortShared("bind_shared")),
     Case("net.zero_bound", UnspecifiedBound()),
+    *(Case(f"server.{way}", ReachesOutside(way)) for way in (
+        "taken_over", "taken_over_zero", "taken_over_mapped", "never_given", "other_address", "other_family", "not_listening", "ended_child",
+        "put_off")),
+    Case("server.taken_over_everywhere", ReachesOutside("taken_over", "0.0.0.0")),
+    Case("server.taken_over_zero6", ReachesOutside("taken_over_zero6", "::1")),
+    Case("server.handed", ReachesOutside("handed", handed=True)),
+    # The box's user may attach no filter to a socket.
+    Case("server.unanswered", ReachesOutside("unanswered"), only="root"),
+    *(Case(f"server.{way}", ReachesOutside(way, early=True), only="root") for way in ("shut_down", "unspecified")),
+    *(Case(f"server.{way}", LeavesHost(way)) for way in ("device", "interface")),
+    *(Case(f"server.{way}", SitsThere(way)) for way in ("fixed", "fixed_mapped", "any_address", "any_address6", "any_given", "unbound")),
+    Case("server.fixed6", SitsThere("fixed6", "::1")),
+    *(Case(f"server.{way}", SharesPort(way)) for way in ("shared", "shared_later", "shared_unbound")),
     Case("net.bind_udp", Listening("bind_udp", kind=socket.SOCK_DGRAM)),
     *(Case(f"socket.{kind}", Call(f"socket_{kind}", "socketpair" if kind.startswith("unix") else "socket_tcp")) for kind in SOCKETS),
     *(Case(f"socket.{kind}", Call(f"socket_{kind}", "socket_tcp", privileged=True)) for kind in PRIVILEGED_SOCKETS),

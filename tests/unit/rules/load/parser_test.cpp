@@ -138,6 +138,15 @@ TEST_CASE("a condition that has no meaning for the operation is an error") {
     CHECK(has(rule_errors(R"({"allow":"connect","unix":"/x","protocol":"tcp"})"),
               "\"stream\" or \"datagram\""));
     CHECK(has(rule_errors(R"({"allow":"connect","protocol":"stream"})"), "\"tcp\" or \"udp\""));
+    CHECK(rule_errors(R"({"allow":"connect","address":["127.0.0.0/8","::1"],"server":"run"})").empty());
+    CHECK(has(rule_errors(R"({"allow":"connect","address":"::1","server":"me"})"), "unknown server \"me\""));
+    for (const char* const wrong :
+         {R"({"allow":"connect","server":"run"})", R"({"allow":"bind","address":"0.0.0.0/0","server":"run"})",
+          R"({"allow":"bind","address":"127.0.0.0/7","server":"run"})",
+          R"({"allow":"bind","address":["127.0.0.1","::/64"],"server":"run"})",
+          R"({"allow":"bind","address":"::1","protocol":"udp","server":"run"})"})
+        CHECK(has(rule_errors(wrong), "needs loopback addresses beside it"));
+    CHECK(has(rule_errors(R"({"allow":"read","address":"::1","server":"run"})"), "has no meaning for read"));
 }
 
 TEST_CASE("values of a wrong kind say what was expected") {

@@ -72,6 +72,7 @@ public:
         if (chance(15))
             fill(made.host, [&] { return chance(50) ? HostPattern{"h", false} : HostPattern{"*.s", true}; });
         if (chance(15)) fill(made.address, [&] { return block(); });
+        made.run_server = !made.address.empty() && chance(50);
         if (chance(15)) fill(made.port, [&] { return ports(); });
         if (chance(20)) fill(made.unix_socket, [&] { return socket_glob(); });
         if (chance(15)) fill(made.program, [&] { return path_glob(); });
@@ -89,7 +90,8 @@ public:
         if (chance(75)) {
             made.when.unix_socket.clear();
             if (!made.when.path.empty())
-                made.when.host.clear(), made.when.address.clear(), made.when.port.clear();
+                made.when.host.clear(), made.when.address.clear(), made.when.port.clear(),
+                    made.when.run_server = false;
         }
         if (chance(15)) made.except = conditions();
         return made;
@@ -103,8 +105,9 @@ public:
         Object object = FileObject{bytes, chance(10)};
         if (kind == 2) {
             static const std::vector<std::string> names{"h", "a.s", "s", "x"};
-            object = Endpoint{address(), static_cast<std::uint16_t>(below(6)),
-                              static_cast<Protocol>(below(2)), std::span(names).subspan(below(4), below(2))};
+            object =
+                Endpoint{address(), static_cast<std::uint16_t>(below(6)), static_cast<Protocol>(below(2)),
+                         std::span(names).subspan(below(4), below(2)), chance(50)};
         }
         if (kind == 3) object = UnixObject{bytes, static_cast<UnixType>(below(3))};
         const OperationSet possible = kind < 2 ? file_operations : network_operations;
@@ -155,6 +158,10 @@ bool naive_holds(const Conditions& when, const Request& request, Operation opera
         for (const PortRange& one : when.port) port = port || one.contains(to->port);
     }
     if (!host || !address || !port) return false;
+    if (when.run_server) {
+        if (to == nullptr || to->protocol != Protocol::tcp) return false;
+        if (!to->of_run && (operation != Operation::bind || to->port != 0)) return false;
+    }
     const bool named = !when.path.empty() || !when.unix_socket.empty();
     if (named && to != nullptr) return false;
     if (named && file != nullptr && !any(when.path, file->path)) return false;

@@ -12,6 +12,8 @@ namespace {
 
 FileObject file(std::string_view path) { return {path, false}; }
 
+constexpr IpAddress loopback{{127, 0, 0, 1}, false};
+
 }  // namespace
 
 TEST_CASE("a rule nearly matches where one thing alone keeps it from deciding") {
@@ -44,6 +46,30 @@ TEST_CASE("a rule for one party decides about it alone") {
     CHECK(near[0].obstacle == Obstacle::party);
     CHECK_FALSE(
         RuleSet({rule("all", Action::allow, Operation::read, {"/a/**"})}, Action::deny).needs_party());
+}
+
+TEST_CASE("a rule for servers of the run's own decides about them alone") {
+    Rule servers = rule("servers", Action::allow, {Operation::connect, Operation::bind});
+    servers.when.address = {{loopback, 8}};
+    servers.when.run_server = true;
+    const RuleSet rules({servers}, Action::deny);
+    CHECK(rules.needs_run_servers());
+    const auto action = [&](Operation operation, const Endpoint& endpoint) {
+        return rules.evaluate({operation, endpoint, {}, {}}).action;
+    };
+    const Endpoint outside{loopback, 5000}, own{loopback, 5000, Protocol::tcp, {}, true};
+    CHECK(action(Operation::connect, own) == Action::allow);
+    CHECK(action(Operation::bind, own) == Action::allow);
+    CHECK(action(Operation::connect, outside) == Action::deny);
+    CHECK(action(Operation::bind, outside) == Action::deny);
+    // The kernel chooses a port that nobody has.
+    CHECK(action(Operation::bind, {loopback, 0}) == Action::allow);
+    CHECK(action(Operation::connect, {loopback, 0}) == Action::deny);
+    CHECK(action(Operation::bind, {loopback, 0, Protocol::udp}) == Action::deny);
+    CHECK(action(Operation::bind, {IpAddress{}, 0}) == Action::deny);
+    const auto near = near_misses(rules, {Operation::connect, outside, {}, {}}, Operation::connect);
+    REQUIRE(near.size() == 1);
+    CHECK(near[0].obstacle == Obstacle::server);
 }
 
 TEST_CASE("no rule both matches and nearly matches") {

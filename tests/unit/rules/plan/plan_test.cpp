@@ -629,6 +629,33 @@ TEST_SUITE("plan, look-ups") {
     }
 }
 
+TEST_SUITE("plan, servers of the run's own") {
+    Rule servers(OperationSet operations) {
+        Rule made = rule("servers", Action::allow, operations);
+        made.when.address = {{IpAddress{{127, 0, 0, 1}, false}, 8}};
+        made.when.run_server = true;
+        return made;
+    }
+
+    TEST_CASE("no port is Landlock's, and what the run binds is seen") {
+        const RuleSet rules({servers(Operation::connect)}, Action::deny);
+        for (const RecordMode record : {RecordMode::contested, RecordMode::minimal}) {
+            const Plan plan = make_plan(rules, {.landlock_abi = 7, .record = record});
+            CHECK(plan.run_servers);
+            CHECK(plan.connect_ports.empty());
+            CHECK(plan.notified.contains_all({Operation::connect, Operation::bind}));
+        }
+    }
+
+    TEST_CASE("where all is allowed nothing is decided") {
+        CHECK_FALSE(
+            make_plan(RuleSet({servers(Operation::bind)}, Action::allow), {.landlock_abi = 7}).run_servers);
+        CHECK_FALSE(make_plan(RuleSet({rule("all", Action::allow, Operation::connect)}, Action::deny),
+                              {.landlock_abi = 7})
+                        .run_servers);
+    }
+}
+
 TEST_SUITE("plan, execution") {
     const OperationSet read_execute{Operation::read, Operation::execute};
 

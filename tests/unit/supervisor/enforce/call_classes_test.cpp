@@ -5,6 +5,7 @@
 #include <linux/audit.h>
 #include <linux/fs.h>
 #include <linux/seccomp.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -41,7 +42,7 @@ rules::Plan hard_plan() {
     rules::Plan plan;
     plan.landlock_abi = 1;
     plan.notified = rules::file_operations | rules::network_operations;
-    plan.udp = plan.unix_datagram = true;
+    plan.udp = plan.unix_datagram = plan.run_servers = true;
     return plan;
 }
 rules::Plan easy_plan() {
@@ -57,6 +58,7 @@ constexpr std::uint64_t samples[][6] = {
     {1, 1, 1, 1, 1, 1},
     {3, FS_IOC_SETFLAGS, 1, 1, 1, 1},
     {3, F_SETOWN, 1, 1, 1, 1},
+    {3, SOL_SOCKET, SO_REUSEPORT, 1, 1, 1},
     {~0ULL, ~0ULL, ~0ULL, ~0ULL, ~0ULL, ~0ULL},
     {0xdeadbeef00000000, 0x7fff12345678, 0x1000, 0xffffffff, 0x80000000, 42},
 };
