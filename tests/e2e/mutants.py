@@ -243,6 +243,7 @@ CHECKS = (
     Mutant("listener-listens", ("server.not_listening",)),
     Mutant("unanswered-connect", ("server.unanswered",), user="root"),
     Mutant("dissolved-listener", ("server.unspecified",), user="root"),
+    Mutant("server-party", (), test="test_own_servers.py::test_a_tool_does_not_reach_the_agents_server"),
     Mutant("given-port", ("server.fixed", "server.fixed6", "server.fixed_mapped")),
     Mutant("shared-port", ("server.shared", "server.shared_unbound")),
     Mutant("SO_BINDTODEVICE", ("server.device",)),

@@ -308,6 +308,30 @@ def test_a_jobs_servers_are_its_own(box):
     assert tried["output"] == "111\n" and served["output"] == "nobody came\n", (served, tried)
 
 
+AGENT = """
+import socket, subprocess, sys
+server = socket.socket(); server.bind(("127.0.0.1", 0)); server.listen()
+port = server.getsockname()[1]
+own = socket.socket().connect_ex(("127.0.0.1", port))
+def tool(text): return subprocess.run(["/usr/bin/python3", "-c", text, str(port)], stdout=-1, text=True).stdout.strip()
+reached = tool("import socket, sys; print(socket.socket().connect_ex(('127.0.0.1', int(sys.argv[1]))))")
+server.close()
+sits = tool("import socket, sys; s = socket.socket(); s.setsockopt(1, 2, 1); s.bind(('127.0.0.1', int(sys.argv[1]))); print('bound')")
+print(own, reached, sits or "refused")
+"""
+
+
+def test_a_tool_does_not_reach_the_agents_server(box):
+    program = box.file(box.home / "apps" / "agent", f"#!/usr/bin/python3\n{AGENT}".encode(), 0o755)
+    more = [{"id": "apps", "allow": ["read", "execute"], "path": f"{box.home}/apps/**"},
+            {"id": "party", "party": "agent", "allow": "read", "path": f"{box.home}/login"},
+            {"id": "servers", "allow": ["connect", "bind"], "address": ["127.0.0.0/8", "::1"], "server": "run"}]
+    tools = box.run([str(program)], harness.rule_set(*more, agent=f"{box.home}/none"))
+    assert tools.text == "0 0 bound\n", tools.describe()
+    result = box.run([str(program)], harness.rule_set(*more, agent=str(program)))
+    assert result.text == "0 111 refused\n", result.describe()
+
+
 def test_explain_says_where_the_rule_decides(box):
     def explained(*words: str) -> dict:
         return json.loads(box.run([str(box.callgate), "explain", "--json", *words], supervised=False).out)

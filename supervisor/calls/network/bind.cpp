@@ -26,6 +26,7 @@
 #include "supervisor/calls/network/own_sockets.hpp"
 #include "supervisor/calls/network/pinned_socket.hpp"
 #include "supervisor/calls/with_umask.hpp"
+#include "supervisor/decide/parties.hpp"
 #include "supervisor/kernel/target_memory.hpp"
 #include "supervisor/names/service.hpp"
 
@@ -44,7 +45,7 @@ void bind_to(NetworkCall& context, PinnedSocket& socket, const SocketAddress& ad
 
 OwnServers::Holder holder_of(NetworkCall& context) {
     const auto caller = context.caller.cache.look_up(context.thread(), context.caller.executable);
-    return {caller.process, context.integer(0)};
+    return {caller.process, context.integer(0), party_of(context)};
 }
 
 /// The same for an internet stream. `own`: a rule about servers of the run's own allowed it.
@@ -70,7 +71,7 @@ void bind_named(NetworkCall& context, PinnedSocket& socket, const SocketAddress&
     subject.object = object;
     const OwnServers* const servers = context.network.own_servers;
     if (auto* const endpoint = std::get_if<rules::Endpoint>(&subject.object); endpoint && servers != nullptr)
-        endpoint->of_run = servers->may_bind(*endpoint);
+        endpoint->of_run = servers->may_bind(*endpoint, party_of(context));
     const rules::Verdict verdict = evaluate(context, subject);
     if (socket.kind.internet() && restricted(context, subject, verdict)) {
         if (const int error = refused_bind(socket, address)) return refuse(context, socket, error);

@@ -22,6 +22,7 @@
 #include "supervisor/calls/network/own_servers.hpp"
 #include "supervisor/calls/network/pinned_socket.hpp"
 #include "supervisor/decide/ask.hpp"
+#include "supervisor/decide/parties.hpp"
 #include "supervisor/names/service.hpp"
 
 namespace callgate::calls {
@@ -223,7 +224,8 @@ void connect_internet(NetworkCall& context, Connecting& call) {
     subject.object = *endpoint;
     rules::Verdict verdict = evaluate(context, subject);
     OwnServers* const servers = stream ? context.network.own_servers : nullptr;
-    if (servers != nullptr && restricted(context, subject, verdict) && servers->reached_at(*endpoint)) {
+    if (servers != nullptr && restricted(context, subject, verdict) &&
+        servers->reached_at(*endpoint, party_of(context))) {
         endpoint->of_run = true;
         subject.object = *endpoint;
         verdict = evaluate(context, subject);

@@ -21,6 +21,7 @@
 #include "base/directory.hpp"
 #include "base/process/processes.hpp"
 #include "base/test_switch.hpp"
+#include "supervisor/decide/parties.hpp"
 #include "supervisor/kernel/target.hpp"
 
 namespace callgate::calls {
@@ -103,26 +104,24 @@ bool wait_for_answer(NetworkCall& context, int socket) {
     return !is_unanswered(socket);
 }
 
-/// A limit for the time that a connect on a blocking socket may take, while this lives: the next tick.
+/// Limits the time that connect(2) may take on the socket, while this lives: to the next tick.
 class AtOnce {
 public:
-    explicit AtOnce(int socket) : socket_(socket) {
-        if ((::fcntl(socket, F_GETFL) & O_NONBLOCK) != 0) return;
+    explicit AtOnce(int socket)
+        : socket_(socket), known_(socket_option(socket, SOL_SOCKET, SO_SNDTIMEO, before_)) {
         const timeval soon{0, 1};
-        blocks_ = socket_option(socket, SOL_SOCKET, SO_SNDTIMEO, before_) &&
-                  ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon) == 0;
+        if (known_) ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon);
     }
     ~AtOnce() {
-        if (blocks_) ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &before_, sizeof before_);
+        if (known_) ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &before_, sizeof before_);
     }
     AtOnce(const AtOnce&) = delete;
     AtOnce& operator=(const AtOnce&) = delete;
-    [[nodiscard]] bool blocks() const { return blocks_; }
 
 private:
     const int socket_;
     timeval before_{};
-    bool blocks_ = false;
+    const bool known_;
 };
 
 /// connect(2) that leaves nothing behind which the kernel would send later. Returns 0 or an errno.
@@ -133,14 +132,22 @@ int connect_at_once(NetworkCall& context, int socket, const SocketAddress& addre
     const auto connect = [&] { return ::connect(socket, address.get(), address.length) == 0 ? 0 : errno; };
     int error = connect();
     if (error != 0 && error != EINPROGRESS && error != EINTR) return error;
-    if (wait_for_answer(context, socket)) return error != 0 && at_once.blocks() ? connect() : error;
+    if (wait_for_answer(context, socket)) {
+        const bool blocks = (::fcntl(socket, F_GETFL) & O_NONBLOCK) == 0;
+        return error != 0 && blocks ? connect() : error;
+    }
     if (!check_enabled("unanswered-connect")) return error;
     const sockaddr nobody{AF_UNSPEC, {}};
     ::connect(socket, &nobody, sizeof nobody);
     return context.blocking.interruption() == Blocking::Interruption::none ? ETIMEDOUT : EINTR;
 }
 
-/// A socket of the process that `wanted(fd)` accepts. `inodes`: those of the sockets to look at.
+/// Whether a caller of party `by` may use what is of party `of`.
+bool may_use(rules::Party of, rules::Party by) {
+    return of == rules::Party::tools || by == rules::Party::agent || !check_enabled("server-party");
+}
+
+/// A socket of the process that `wanted(holder)` accepts. `inodes`: those of the sockets to look at.
 template <class Wanted>
 OwnServers::Holder find_in(pid_t process, const std::vector<std::uint64_t>& inodes, const Wanted& wanted) {
     constexpr std::string_view prefix = "socket:[";
@@ -153,7 +160,7 @@ OwnServers::Holder find_in(pid_t process, const std::vector<std::uint64_t>& inod
             ::readlinkat(::dirfd(entries.get()), entry->d_name, target.data(), target.size() - 1);
         if (length < 0 || !std::string_view(target.data()).starts_with(prefix)) continue;
         const std::uint64_t inode = std::strtoull(target.data() + prefix.size(), nullptr, 10);
-        const OwnServers::Holder holder{process, std::atoi(entry->d_name)};
+        const OwnServers::Holder holder{process, std::atoi(entry->d_name), {}};
         if (std::ranges::find(inodes, inode) != inodes.end() && wanted(holder)) return holder;
     }
     return {};
@@ -170,20 +177,21 @@ bool shares_port(int socket) {
     return !socket_option(socket, SOL_SOCKET, SO_REUSEPORT, on) || on != 0;
 }
 
-bool OwnServers::may_bind(const rules::Endpoint& endpoint) const {
-    if (endpoint.protocol != rules::Protocol::tcp || !is_loopback(endpoint.address)) return false;
+bool OwnServers::is_given(std::uint16_t port, rules::Party party) const {
     const std::lock_guard lock(mutex_);
-    return given_.test(endpoint.port) || !check_enabled("given-port");
+    return std::ranges::any_of(std::array{rules::Party::tools, rules::Party::agent}, [&](rules::Party of) {
+        return may_use(of, party) && given_[static_cast<std::size_t>(of)].test(port);
+    });
 }
 
-bool OwnServers::reached_at(const rules::Endpoint& endpoint) {
+bool OwnServers::may_bind(const rules::Endpoint& endpoint, rules::Party party) const {
     if (endpoint.protocol != rules::Protocol::tcp || !is_loopback(endpoint.address)) return false;
-    {
-        const std::lock_guard lock(mutex_);
-        if (given_.test(endpoint.port)) return true;
-        if (!servers_.contains(endpoint.port)) return false;
-    }
-    return static_cast<bool>(take(endpoint));
+    return is_given(endpoint.port, party) || !check_enabled("given-port");
+}
+
+bool OwnServers::reached_at(const rules::Endpoint& endpoint, rules::Party party) {
+    if (endpoint.protocol != rules::Protocol::tcp || !is_loopback(endpoint.address)) return false;
+    return is_given(endpoint.port, party) || take(endpoint, party);
 }
 
 int OwnServers::bind(const PinnedSocket& socket, const SocketAddress& address, Holder holder, bool own) {
@@ -195,7 +203,7 @@ int OwnServers::bind(const PinnedSocket& socket, const SocketAddress& address, H
     const auto asked = endpoint_of(address, socket.kind, Role::local);
     if (!asked || asked->port != 0 || !is_loopback(asked->address)) return 0;
     const std::lock_guard given(mutex_);
-    given_.set(port);
+    given_[static_cast<std::size_t>(holder.party)].set(port);
     return 0;
 }
 
@@ -210,17 +218,19 @@ int OwnServers::listen(const PinnedSocket& socket, int backlog, Holder holder, b
 int OwnServers::connect(NetworkCall& context, const PinnedSocket& socket, const SocketAddress& address,
                         const rules::Endpoint& endpoint) {
     const std::shared_lock lock(changes);
-    const UniqueFd listener = take(endpoint);
+    const UniqueFd listener = take(endpoint, party_of(context));
     if (!listener && check_enabled("held-listener")) return ECONNREFUSED;
     if (is_bound_to_device(socket.fd.get())) return ECONNREFUSED;
     if (listener) make_room(listener.get());
     return connect_at_once(context, socket.fd.get(), address);
 }
 
-std::vector<OwnServers::Server> OwnServers::at(std::uint16_t port) const {
+std::vector<OwnServers::Server> OwnServers::at(std::uint16_t port, rules::Party party) const {
     const std::lock_guard lock(mutex_);
     const auto found = servers_.find(port);
-    return found == servers_.end() ? std::vector<Server>() : found->second;
+    std::vector<Server> usable = found == servers_.end() ? std::vector<Server>() : found->second;
+    std::erase_if(usable, [party](const Server& server) { return !may_use(server.holder.party, party); });
+    return usable;
 }
 
 std::uint16_t OwnServers::note(int socket, Holder holder) {
@@ -241,8 +251,8 @@ void OwnServers::note(std::uint16_t port, const Server& server) {
 }
 
 /// A copy of the server's socket that listens there, if a process of the run holds one.
-UniqueFd OwnServers::take(const rules::Endpoint& endpoint) {
-    const std::vector<Server> servers = at(endpoint.port);
+UniqueFd OwnServers::take(const rules::Endpoint& endpoint, rules::Party party) {
+    const std::vector<Server> servers = at(endpoint.port, party);
     UniqueFd taken;
     Server from;
     const auto wanted = [&](const Holder& holder) {
@@ -251,7 +261,7 @@ UniqueFd OwnServers::take(const rules::Endpoint& endpoint) {
         const auto server = std::ranges::find(servers, cookie, &Server::cookie);
         if (cookie == 0 || server == servers.end() || !listens_at(copy->get(), endpoint)) return false;
         taken = std::move(*copy);
-        from = {cookie, server->inode, holder};
+        from = {cookie, server->inode, {holder.process, holder.number, server->holder.party}};
         return true;
     };
     const auto held = [&](const Server& server) {

@@ -28,10 +28,13 @@
 // packets of honest programs too. So callgate lengthens the queue of a listener that is nearly full, as
 // listen(2) would.
 //
+// A tool does not reach the agent's servers in this way, nor bind the ports that were given to the agent.
+//
 // The run may hand a listener to a process outside. That one may then answer, but only while a process of the
 // run holds the listener as well. It was reached before, by the connection that carried the listener.
 #pragma once
 
+#include <array>
 #include <bitset>
 #include <cstdint>
 #include <mutex>
@@ -56,15 +59,18 @@ class OwnServers {
 public:
     explicit OwnServers(pid_t guardian) : guardian_(guardian) {}
 
-    /// Whether the kernel chose this port for the run before, on loopback.
-    [[nodiscard]] bool may_bind(const rules::Endpoint& endpoint) const;
+    /// Whether the kernel chose this port for the run before, on loopback. Each is asked for a caller's
+    /// party.
+    [[nodiscard]] bool may_bind(const rules::Endpoint& endpoint, rules::Party party) const;
     /// Whether a connect to it is the run's own affair: it listens there, or the port was given to it.
-    [[nodiscard]] bool reached_at(const rules::Endpoint& endpoint);
+    [[nodiscard]] bool reached_at(const rules::Endpoint& endpoint, rules::Party party);
 
-    /// The process and the number by which it holds a socket. Both may be another's later.
+    /// The process and the number by which it holds a socket. Both may be another's later. The party is that
+    /// of the process that bound it.
     struct Holder {
         pid_t process = 0;
         int number = -1;
+        rules::Party party = rules::Party::tools;
     };
     /// Binds an internet stream, and notes it. Returns 0 or an errno. `own`: it may because the port is its
     /// own.
@@ -88,13 +94,14 @@ private:
     /// The most sockets at one port: 127.0.0.1, ::1, and some that are closed.
     static constexpr std::size_t max_at_port = 8;
 
-    [[nodiscard]] std::vector<Server> at(std::uint16_t port) const;
+    [[nodiscard]] std::vector<Server> at(std::uint16_t port, rules::Party party) const;
+    [[nodiscard]] bool is_given(std::uint16_t port, rules::Party party) const;
     void note(std::uint16_t port, const Server& server);
-    [[nodiscard]] UniqueFd take(const rules::Endpoint& endpoint);
+    [[nodiscard]] UniqueFd take(const rules::Endpoint& endpoint, rules::Party party);
 
     const pid_t guardian_;
     mutable std::mutex mutex_;
-    std::bitset<65536> given_;  // ports that the kernel chose for the run
+    std::array<std::bitset<65536>, 2> given_;  // ports that the kernel chose for each party
     std::unordered_map<std::uint16_t, std::vector<Server>> servers_;
 };
 
