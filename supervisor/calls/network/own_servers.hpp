@@ -22,7 +22,7 @@
 // - SO_REUSEPORT is set on behalf, and waits too. The filter refuses SO_BINDTODEVICE, by which packets would
 //   leave this host.
 //
-// A packet that was dropped would be sent again later, when the port may be another's. A filter on a socket
+// A packet that was dropped would be sent again later, when the port may be another's. An option of a socket
 // drops packets, and TCP_FASTOPEN_CONNECT puts the first one off. So no socket is left waiting for an answer.
 // callgate waits a while with the copy open, and then dissolves the connect (ETIMEDOUT). A full queue drops
 // packets of honest programs too. So callgate lengthens the queue of a listener that is nearly full, as

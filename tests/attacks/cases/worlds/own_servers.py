@@ -40,7 +40,7 @@ print("SEEN", seen, flush=True)
 """
 
 COMMON = r"""
-import array, ctypes, os, socket, struct, sys, threading
+import ctypes, os, socket, struct, sys, threading
 libc = ctypes.CDLL(None, use_errno=True)
 LOOPBACK = "127.0.0.1"
 
@@ -68,14 +68,14 @@ def reach(port, address=LOOPBACK):
 def state(one): return one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
 SYN_SENT, LISTEN = 2, 10
 
+IP_MINTTL = 21
 def deaf():
-    # A classic filter of one instruction, which drops all packets.
+    # It drops every packet that this host sends.
     one = socket.socket()
-    drop = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0))
-    one.setsockopt(socket.SOL_SOCKET, 26, struct.pack("HxxxxxxP", 1, ctypes.addressof(drop)))
+    one.setsockopt(socket.IPPROTO_IP, IP_MINTTL, 255)
     return one
 
-def hears(one): one.setsockopt(socket.SOL_SOCKET, 27, 0)
+def hears(one): one.setsockopt(socket.IPPROTO_IP, IP_MINTTL, 0)
 """
 
 # argv: WAY PORT. It exits with 0 once it is connected.
