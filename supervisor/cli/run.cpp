@@ -23,10 +23,10 @@ namespace callgate::cli {
 
 namespace {
 
-/// Reading and planning the rules fills most of a megabyte. Taken from the kernel at once, it costs a
-/// fraction of what its page faults would. This comes after the fork, which would copy each page.
+/// Rules and plan fill about this much. Taken from the kernel at once, it costs less than by page faults.
+/// More than that would cost more. This comes after the fork, which would copy each page.
 void take_memory() {
-    constexpr std::size_t size = 768U << 10U, page = 4096;
+    constexpr std::size_t size = 512U << 10U, page = 4096;
     ::mallopt(M_TRIM_THRESHOLD, 4 << 20);
     ::mallopt(M_MMAP_THRESHOLD, 4 << 20);
     void* const block = std::malloc(size);
