@@ -162,6 +162,27 @@ class Rows:
         return [row("start-up, 60 entries", place.home, place.work),
                 row("start-up, 20,000 entries", many_home, many_work)]
 
+    def trees(self) -> list[Row]:
+        """callgate under its default profile in repositories, and find(1) over the same. The first round makes them."""
+        place = self.place
+
+        def row(files: int, directories: int, starts: int) -> Row:
+            work = place.root / f"tree-{files}"
+
+            def started(*command) -> Variant:
+                def once() -> float:
+                    if not work.exists():
+                        for directory in (work / f"{n % 20}/directory-{n}" for n in range(directories)):
+                            directory.mkdir(parents=True)
+                            for n in range(files // directories):
+                                (directory / f"file-{n}.c").touch()
+                    return place.run([place.target, "spawn", starts, *command], place.home, work)
+                return once
+            return Row(f"start-up, {files:,} files", {"native": started("/bin/true"), "callgate": started(*place.supervised(), "/bin/true"),
+                                                      "find": started("/usr/bin/find", ".", "-name", "none")})
+
+        return [row(5000, 200, max(5, int(20 * self.scale))), row(200_000, 2000, max(2, int(5 * self.scale)))]
+
     def jobs(self) -> list[Row]:
         """Measures the wait of an executor: from the request to the answer, with both outputs and the report."""
         jobs, times = Jobs(self.place), max(10, int(30 * self.scale))
@@ -185,7 +206,7 @@ class Rows:
 
     def all(self) -> list[Row]:
         return [*self.opens(), *self.changes(), *self.sockets(), *self.executes(), *self.uncontested(), *self.crowds(),
-                *self.rule_counts(), *self.recording(), *self.starts(), *self.jobs(),
+                *self.rule_counts(), *self.recording(), *self.starts(), *self.trees(), *self.jobs(),
                 *self.asking()]
 
     def check(self) -> None:

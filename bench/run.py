@@ -90,6 +90,9 @@ def targets(rows: dict[str, Row]) -> None:
           f"callgate besides: {small.difference('callgate', 'same steps') / 1e6:.2f} ms "
           f"({small.ratio('callgate', 'same steps'):.2f} ×)")
     print(f"           with 20,000 entries: {large.difference('callgate', 'native') / 1e6:.2f} ms")
+    line("start-up in 5,000 files, above bare", rows["start-up, 5,000 files"].difference("callgate", "native") / 1e6, 5.0, "ms")
+    rate = statistics.median((one["callgate"] - one["native"]) / one["find"] for one in rows["start-up, 200,000 files"].rounds)
+    line("start-up in 200,000 files, above bare", rate, 1.2, "× find")
     print(f"           with limits of the tree: {rows['start-up with limits'].difference('with', 'without') / 1e6:.2f} ms "
           "more (as root control groups, which the kernel takes its time to enter)")
     crowd_targets(rows)
