@@ -1,0 +1,43 @@
+// The names from which tools run code, by their components. The walk itself is tested by e2e.later.
+#include "supervisor/run/planted.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace callgate;
+
+TEST_CASE("a name runs later by its last component, by its end, or by a directory above it") {
+    for (const char* path : {"Makefile",
+                             "a/b/package.json",
+                             "lib/x.pth",
+                             "a.code-workspace",
+                             ".git",
+                             "sub/.git",
+                             ".git/config",
+                             "sub/.git/config",
+                             ".git/commondir",
+                             ".hg/hgrc",
+                             "sub/.jj/repo/config.toml",
+                             ".cargo/config.toml",
+                             ".config/mise/config.toml",
+                             ".git/hooks/pre-commit",
+                             ".git/modules/x/hooks/post-merge",
+                             ".github/workflows/ci.yml",
+                             "a/.github/workflows/deep/ci.yml",
+                             ".vscode/tasks.json",
+                             "a/.idea/b/c.xml",
+                             "x.git/.git/hooks/y"}) {
+        CAPTURE(path);
+        CHECK(runs_later(path));
+    }
+}
+
+TEST_CASE("a part of a component, a sample of a hook and another place do not count") {
+    for (const char* path :
+         {"Makefile.am", "my-package.json", "x.git/config", ".git/other/config", "git/config", ".hg/hgrc2",
+          "repo/config.toml", "cargo/config.toml", "x.git/hooks/pre-commit", ".git/xhooks/pre-commit",
+          "hooks/pre-commit", ".git/hooks/pre-commit.sample", ".github/workflow/ci.yml",
+          "x.github/workflows/ci.yml", "my.vscode/tasks.json", ".vscodex/a", ".vscode", "notes", ""}) {
+        CAPTURE(path);
+        CHECK_FALSE(runs_later(path));
+    }
+}
