@@ -281,6 +281,17 @@ def test_a_server_that_a_rule_allows_at_a_fixed_port_is_reached(box):
         assert result.text == "127.0.0.1\n" and not of_network(result), result.describe()
 
 
+@pytest.mark.parametrize("address", ["0.0.0.0", "::"])
+def test_a_server_on_all_addresses_needs_an_option(box, address):
+    script = ("import socket, sys; s = socket.socket(socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET); s.bind((sys.argv[1], 0));"
+              "s.listen(); print(socket.create_connection(('127.0.0.1', s.getsockname()[1])).getpeername()[0])")
+    line = [PYTHON, "-c", script, address]
+    held = box.run(line, options=["--ask", "never"])
+    assert held.code == 1 and "allow with: --bind 0" in held.errors, held.describe()
+    result = box.run(line, options=["--ask", "never", "--bind", "0"])
+    assert result.text == "127.0.0.1\n" and not of_network(result), result.describe()
+
+
 SERVES = """
 import socket, sys, time, pathlib
 server = socket.socket(); server.bind(("127.0.0.1", 0)); server.listen()
