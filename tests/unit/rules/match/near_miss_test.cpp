@@ -57,7 +57,7 @@ TEST_CASE("a rule for servers of the run's own decides about them alone") {
     const auto action = [&](Operation operation, const Endpoint& endpoint) {
         return rules.evaluate({operation, endpoint, {}, {}}).action;
     };
-    const Endpoint outside{loopback, 5000}, own{loopback, 5000, Protocol::tcp, {}, true};
+    const Endpoint outside{loopback, 5000}, own{.address = loopback, .port = 5000, .of_run = true};
     CHECK(action(Operation::connect, own) == Action::allow);
     CHECK(action(Operation::bind, own) == Action::allow);
     CHECK(action(Operation::connect, outside) == Action::deny);
