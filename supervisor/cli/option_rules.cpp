@@ -1,8 +1,11 @@
 // Rules from the options -r, -w, -x, -d, -c, --bind.
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 
+#include "base/read_whole.hpp"
+#include "base/unique_fd.hpp"
 #include "rules/model/address.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/rule_options.hpp"
@@ -153,13 +156,29 @@ void add_binds(std::vector<rules::Rule>& all, const Arguments& arguments, const 
     }
 }
 
+/// Whether a path of -r is a file of rules: somebody who means -R would take its denials for granted.
+bool is_rule_file(const std::string& path) {
+    constexpr std::size_t max_size = 1 << 20;
+    if (!path.ends_with(".json")) return false;
+    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    struct stat status {};
+    if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
+    const Result<std::string> text = read_whole(file.get(), max_size);
+    const auto has = [&](std::string_view word) { return text && text->find(word) != std::string::npos; };
+    return has("\"version\"") && has("\"rules\"") && (has("\"allow\"") || has("\"ask\"") || has("\"deny\""));
+}
+
 }  // namespace
 
-void say_missing_paths(const Arguments& arguments, const std::string& home) {
+void say_doubtful_paths(const Arguments& arguments, const std::string& home) {
     for (const char* const option : {"read", "execute"})
         for (const std::string& path : arguments.values(option))
             if (struct stat status{}; ::stat(absolute(path, home).c_str(), &status) != 0 && errno == ENOENT)
                 say(arguments.origin(option) + " " + path + ": nothing has this name yet");
+    for (const std::string& path : arguments.values("read"))
+        if (is_rule_file(absolute(path, home)))
+            say(arguments.origin("read") + " " + path + " lets the command read it; -R " + path +
+                " makes its rules hold");
 }
 
 void add_option_rules(RuleChoice& choice, const Arguments& arguments, const rules::LoadContext& context) {

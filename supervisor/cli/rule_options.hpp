@@ -36,8 +36,9 @@ struct RuleChoice {
 /// Adds the rules of -r, -w, -x, -d, -c and --bind.
 void add_option_rules(RuleChoice& choice, const Arguments& arguments, const rules::LoadContext& context);
 
-/// Says which paths of -r and -x do not exist: mostly a name is misspelt. -w may name what is to be made.
-void say_missing_paths(const Arguments& arguments, const std::string& home);
+/// Says which paths of -r and -x do not exist: mostly a name is misspelt. -w may name what is to be made. Says
+/// also where -r is given a file of rules.
+void say_doubtful_paths(const Arguments& arguments, const std::string& home);
 
 [[nodiscard]] rules::RecordMode read_record_mode(const Arguments& arguments);
 

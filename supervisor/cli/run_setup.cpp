@@ -337,7 +337,7 @@ RequestedRun read_request(const Arguments& arguments, const Caller& caller, RunF
         make_state_directory(request.audit.path, "; give --audit FILE, or --no-audit to keep no log");
     name_run(request);
     known.run = request.run;
-    if (!request.quiet) say_missing_paths(arguments, places.home);
+    if (!request.quiet) say_doubtful_paths(arguments, places.home);
     requested.terminal = choose_terminal(request);
     return requested;
 }

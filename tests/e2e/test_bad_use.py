@@ -61,6 +61,14 @@ def test_a_name_that_leads_nowhere_is_said_once(box):
     assert box.run(["/bin/true"], options=[*options, "-q"]).errors == ""
 
 
+def test_a_file_of_rules_that_is_only_opened_for_reading_is_said(box):
+    """Somebody who writes -r for -R would take its denials for granted. Twin: other JSON is read without a word."""
+    rules = box.file(box.tree / "rules.json", b'{"version": 1, "rules": [{"id": "no", "deny": "read", "path": "/etc/hostname"}]}')
+    other = box.file(box.tree / "package.json", b'{"version": "1.0.0", "name": "x"}')
+    said = [line for line in box.run(["/bin/true"], options=["-r", str(rules), "-r", str(other)]).errors.splitlines()]
+    assert said == [f"callgate: --read {rules} lets the command read it; -R {rules} makes its rules hold"], said
+
+
 def test_the_command_can_tell_that_it_runs_under_callgate(box):
     bare = box.run(["/usr/bin/env"], supervised=False, env={"CALLGATE": "", "CALLGATE_RUN": "other"})
     assert "CALLGATE_RUN=other" in bare.text.splitlines(), bare.describe()
