@@ -191,6 +191,7 @@ void Loading::merge_rules() {
     }
     rules_.insert(rules_.end(), sources_.option_rules.begin(), sources_.option_rules.end());
     expands.resize(rules_.size(), Expand::no);
+    patterns_.homes(PatternMaker::Homes::own);  // what an exception opens, it opens in the run's home
     for (const auto& file : files_.all()) {
         for (const ParsedException& one : file->parsed.exceptions) add_stated(*file, one);
         const auto add = [](auto& all, const auto& more) { all.insert(all.end(), more.begin(), more.end()); };

@@ -34,6 +34,9 @@ struct LoadContext {
     /// The home of the user's account where ${home} is another directory; else "". "~" in a rule that
     /// restricts means both.
     std::string account_home;
+    /// The user's own home where ${home} is a lasting one of the run (--home); else "". "~" means it too in a
+    /// rule that restricts, and in one that allows executing and no writing: programs stay where they are.
+    std::string user_home;
     /// Reads a whole file, at most `limit` bytes. Errors: a directory, a FIFO, too large, absent.
     std::function<Expected<std::string>(const std::string& path, std::size_t limit)> read_file;
     /// The files at start, for `expand`.

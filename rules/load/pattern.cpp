@@ -203,9 +203,13 @@ Expected<void> PatternMaker::make(std::string_view pattern, bool unix_socket, st
     if (!text) return text.error();
     if (const Expected<void> made = make_text(text->empty() ? "/" : *text, into); !made) return made;
     const bool in_home = pattern == "~" || pattern.starts_with("~/");
-    if (!in_home || !restricting_ || context_.account_home.empty()) return {};
-    return make_text(quote_glob(trimmed(context_.account_home)) + text->substr(variables_[1].quoted.size()),
-                     into);
+    if (!in_home) return {};
+    const auto in_other = [&](const std::string& home, bool meant) -> Expected<void> {
+        if (!meant || home.empty()) return {};
+        return make_text(quote_glob(trimmed(home)) + text->substr(variables_[1].quoted.size()), into);
+    };
+    if (const Expected<void> made = in_other(context_.user_home, homes_ != Homes::own); !made) return made;
+    return in_other(context_.account_home, homes_ == Homes::all);
 }
 
 Expected<void> PatternMaker::make_text(std::string_view text, std::vector<Glob>& into) {

@@ -36,9 +36,10 @@ public:
     /// link.
     [[nodiscard]] Expected<void> make(std::string_view pattern, bool unix_socket, std::vector<Glob>& into);
 
-    /// From here on patterns are of rules that restrict, or not: those that begin with "~" then mean the home
-    /// of the account as well.
-    void restricting(bool on) { restricting_ = on; }
+    /// The homes that "~" means in the patterns from here on: the run's, the user's own as well, or also that
+    /// of the account (LoadContext).
+    enum class Homes { own, programs, all };
+    void homes(Homes which) { homes_ = which; }
 
     /// The blocks of ${own}: loopback, and each address of this host at the start.
     [[nodiscard]] std::vector<Cidr> own_blocks();
@@ -82,7 +83,7 @@ private:
     [[nodiscard]] Expected<void> count_alternatives(const Glob& glob);
 
     const LoadContext& context_;
-    bool restricting_ = false;
+    Homes homes_ = Homes::own;
     std::optional<std::vector<IpAddress>> own_;
     std::size_t alternatives_ = 0;
     std::array<Variable, 4> variables_;

@@ -202,6 +202,7 @@ void parse_exceptions(const ParseState& state, const JsonValue& value, ParsedFil
 
 void parse_programs(const ParseState& state, const JsonValue& value, std::vector<Glob>& programs) {
     constexpr std::string_view what = "a pattern of programs, or a list of them";
+    state.patterns.homes(PatternMaker::Homes::programs);
     for_each_value(state, value, what, [&](const JsonValue& one) {
         const std::optional<std::string_view> text = want_text(state, one, what);
         if (!text) return;
@@ -283,12 +284,23 @@ void parse_top(const ParseState& state, const JsonMember& member, ParsedFile& fi
 
 }  // namespace
 
+namespace {
+
+PatternMaker::Homes homes_of(const Rule& rule) {
+    if (rule.action == Action::deny || rule.action == Action::kill) return PatternMaker::Homes::all;
+    const bool programs = rule.action == Action::allow && rule.operations.contains(Operation::execute) &&
+                          !rule.operations.intersects(write_operations);
+    return programs ? PatternMaker::Homes::programs : PatternMaker::Homes::own;
+}
+
+}  // namespace
+
 std::optional<ParsedRule> parse_rule(const ParseState& state, const JsonValue& value) {
     if (!want_object(state, value, "a rule (an object)")) return std::nullopt;
     ParsedRule parsed;
     parsed.rule.source = state.findings.at(value.line(), value.column());
     const bool has_action = parse_action_key(state, value, parsed.rule);
-    state.patterns.restricting(parsed.rule.action == Action::deny || parsed.rule.action == Action::kill);
+    state.patterns.homes(homes_of(parsed.rule));
     for (const JsonMember& member : value.members()) parse_member(state, member, value, parsed);
     check_conditions(state, value, parsed.rule.when);
     if (!has_action) return std::nullopt;

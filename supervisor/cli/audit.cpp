@@ -118,6 +118,7 @@ int replay(const Arguments& arguments, const audit::LogChoice& log, const Places
         const TreeWithTmp tree(start.temporary_directory);
         rules::LoadContext context = host_context(places, start.workdir, start.temporary_directory, tree);
         if (!start.home.empty()) context.home = start.home;
+        context.user_home = start.user_home;
         if (!start.config.empty()) context.config = start.config;
         context.earlier = &start.snapshot;
         CompiledRules compiled =

@@ -93,13 +93,13 @@ void set(std::vector<std::string>& all, std::string_view name, const std::string
 }
 
 /// The directories that programs look for beneath HOME stay where it is (XDG base directory specification).
-void set_home(std::vector<std::string>& all, const std::string& home) {
+void set_home(std::vector<std::string>& all, const std::string& home, const std::string& runtime) {
     set(all, "HOME", home);
     set(all, "XDG_CONFIG_HOME", home + "/.config");
     set(all, "XDG_DATA_HOME", home + "/.local/share");
     set(all, "XDG_STATE_HOME", home + "/.local/state");
     set(all, "XDG_CACHE_HOME", home + "/.cache");
-    set(all, "XDG_RUNTIME_DIR", home);
+    set(all, "XDG_RUNTIME_DIR", runtime);
 }
 
 bool is_named(const EnvironmentChoice& choice, std::string_view name) {
@@ -146,7 +146,7 @@ std::vector<std::string> make_environment(const EnvironmentChoice& choice) {
     set(all, "CALLGATE", "1");
     set(all, "CALLGATE_RUN", choice.run);
     set(all, "CALLGATE_DENIALS", choice.denials);
-    if (choice.private_home) set_home(all, choice.temporary_directory);
+    if (!choice.home.empty()) set_home(all, choice.home, choice.temporary_directory);
     for (const auto& [name, value] : choice.rules.set) set(all, name, substitute(value, choice.variables));
     for (const std::string& variable : choice.current)
         if (variable.starts_with(jobs::variable_prefix) && name_of(variable) != jobs::variable_prefix)

@@ -19,7 +19,7 @@ struct EnvironmentChoice {
     std::span<const std::string> current;  // callgate's own, "NAME=value"
     rules::Environment rules;
     bool keep = false;                 // --keep-env
-    bool private_home = false;         // --private-home: HOME and XDG_* are the temporary directory
+    std::string home;                  // HOME, and XDG_* beneath it; "": as they are
     std::vector<std::string> options;  // --env: "NAME" or "NAME=value"
     std::string directory;             // PWD
     std::string run;                   // CALLGATE_RUN, beside CALLGATE=1

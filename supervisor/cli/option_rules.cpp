@@ -38,7 +38,8 @@ struct Paths {
 
     /// `what` names the option, and `opens` says whether its rule allows something.
     [[nodiscard]] std::string resolved(const std::string& what, const std::string& path, bool opens) const {
-        std::string written = written_out(path, context.home);
+        // "~" in an option is the user's own home, as the shell has it.
+        std::string written = written_out(path, context.user_home.empty() ? context.home : context.user_home);
         if (auto then = context.earlier != nullptr ? context.earlier->led(written) : std::nullopt)
             return *then;
         std::string real = linked.resolve(what, written, opens);
@@ -184,6 +185,10 @@ void say_doubtful_paths(const Arguments& arguments, const std::string& home) {
 void add_option_rules(RuleChoice& choice, const Arguments& arguments, const rules::LoadContext& context) {
     std::vector<rules::Rule>& made = choice.sources.option_rules;
     const Paths of{context, choice.links, choice.linked};
+    if (!context.user_home.empty()) {
+        made.push_back(option_rule("home", 0, rules::Action::allow, read_and_write));
+        made.back().when.path.push_back(rules::Glob::beneath(context.home));
+    }
     add_paths(made, arguments, "read", Operation::read, of);
     add_paths(made, arguments, "write", read_and_write, of);
     add_paths(made, arguments, "execute", {Operation::read, Operation::execute}, of);

@@ -79,6 +79,12 @@ constexpr std::array surroundings_options = {
         "host"},
     OptionSpec{"private-home", 0, flag, "",
                "set HOME and XDG_* to the run's private directory, removed at its end"},
+    OptionSpec{"home", 0, one, "DIR",
+               "set HOME and XDG_* to DIR, which lasts; project: this work directory's own, made when needed",
+               "DIR"},
+    OptionSpec{"home-from", 0, many, "FILE",
+               "copy FILE of your home into the home of --home, unless that has it; never credentials",
+               "FILE"},
 };
 
 constexpr std::array decision_options = {

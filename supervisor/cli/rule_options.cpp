@@ -28,7 +28,7 @@ constexpr std::string_view net_suffix = "+net";
 /// The user's own settings of package managers.
 RegistrySources host_registries(const rules::LoadContext& context) {
     constexpr std::size_t max_settings = 1U << 20;
-    return {.home = context.home,
+    return {.home = context.user_home.empty() ? context.home : context.user_home,
             .file = [&context](const std::string& path) -> std::optional<std::string> {
                 Expected<std::string> content = context.read_file(path, max_settings);
                 if (!content) return std::nullopt;
@@ -129,14 +129,15 @@ void load_with_built_in(CompiledRules& compiled, const Places& places, const rul
         compiled.loaded = rules::load(compiled.choice.sources, context);
         return;
     }
+    const std::string lasting = context.user_home.empty() ? "" : context.home;
     std::vector<std::string> known = compiled.choice.files;
     for (int round = 0; round < 3; ++round) {
         std::vector<std::string> files;
         for (const std::string& file : known)
             files.push_back(file.starts_with('/') ? file : absolute("./" + file, ""));
         compiled.choice.sources.built_in =
-            built_in_rules(places, files, options.own_files, {context.workdir, context.tmp},
-                           context.tmp.empty() ? "" : denials_name(context.tmp));
+            built_in_rules(places, files, options.own_files, {context.workdir, context.tmp, lasting},
+                           context.tmp.empty() ? "" : denials_name(context.tmp), lasting);
         compiled.choice.sources.name_services = [] {
             return name_service_rules(names::room_obstacle().empty() ? std::vector<std::string>{}
                                                                      : names::paths_of_name_files());
@@ -300,6 +301,7 @@ CompiledRules compile_rules(const Arguments& arguments, const Places& places,
     say_diagnostics(compiled.loaded, options.warnings);
     require_own_links(places, compiled.loaded.files, compiled.choice.linked);
     compiled.choice.linked.resolve_rules(compiled.loaded, places.home);
+    if (!context.user_home.empty()) compiled.choice.linked.resolve_rules(compiled.loaded, context.home);
     if (compiled.loaded.snapshot.links) compiled.loaded.snapshot.links->merge(compiled.choice.links);
     compiled.plan = rules::make_plan(*compiled.loaded.rules, {.landlock_abi = agent::kernel_landlock_abi(),
                                                               .record = record,

@@ -19,6 +19,7 @@
 #include "supervisor/approval/terminal/terminal.hpp"
 #include "supervisor/cli/environment.hpp"
 #include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/lasting_home.hpp"
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/run_options.hpp"
 #include "supervisor/host/link_record.hpp"
@@ -252,8 +253,9 @@ std::string profile_of_agent(const std::string& command) {
 CompiledRules load_rules(const Arguments& arguments, const RequestedRun& requested,
                          const TerminalChoice& terminal, const rules::FileTree& tree) {
     const Request& request = requested.request;
-    const rules::LoadContext context =
+    rules::LoadContext context =
         host_context(requested.places, request.workdir, request.temporary_directory, tree);
+    if (!request.lasting_home.empty()) context.user_home = std::exchange(context.home, request.lasting_home);
     CompileOptions options{.own_files = own_files(arguments, request, requested.places.home),
                            .warnings = request.verbose,
                            .reasons = false,
@@ -332,7 +334,10 @@ RequestedRun read_request(const Arguments& arguments, const Caller& caller, RunF
     request.directory = start_directory(arguments, places, request.workdir, requested.linked);
     known.mode = request.mode = read_mode(arguments);
     read_run_options(arguments, places, request, requested.linked);
+    const LastingHome home = choose_lasting_home(arguments, places, request.workdir, requested.linked);
+    request.lasting_home = home.path;
     requested.linked.require_no_recorded_links(places);
+    make_lasting_home(home, places, request.workdir);
     if (request.audit.kind == AuditTarget::Kind::directory)
         make_state_directory(request.audit.path, "; give --audit FILE, or --no-audit to keep no log");
     name_run(request);
@@ -372,19 +377,20 @@ Compiled compile(const Arguments& arguments, const RequestedRun& requested, Term
 Command make_command(const Arguments& arguments, const RequestedRun& requested, const Compiled& compiled) {
     const Request& request = requested.request;
     const std::vector<std::string> current = current_environment();
-    EnvironmentChoice choice{.current = current,
-                             .rules = compiled.environment,
-                             .keep = arguments.has("keep-env"),
-                             .private_home = arguments.has("private-home"),
-                             .options = arguments.values("env"),
-                             .directory = request.directory,
-                             .run = request.run,
-                             .temporary_directory = request.temporary_directory,
-                             .denials = request.denials,
-                             .variables = {{"workdir", request.workdir},
-                                           {"tmp", request.temporary_directory},
-                                           {"home", requested.places.home},
-                                           {"config", requested.places.config}}};
+    EnvironmentChoice choice{
+        .current = current,
+        .rules = compiled.environment,
+        .keep = arguments.has("keep-env"),
+        .home = arguments.has("private-home") ? request.temporary_directory : request.lasting_home,
+        .options = arguments.values("env"),
+        .directory = request.directory,
+        .run = request.run,
+        .temporary_directory = request.temporary_directory,
+        .denials = request.denials,
+        .variables = {{"workdir", request.workdir},
+                      {"tmp", request.temporary_directory},
+                      {"home", request.lasting_home.empty() ? requested.places.home : request.lasting_home},
+                      {"config", requested.places.config}}};
     for (const std::string& one : choice.options)
         if (one.empty() || one[0] == '=')
             throw Failure(arguments.origin("env") + " " + one + ": expected NAME or NAME=VALUE");

@@ -211,6 +211,23 @@ void add_directories(std::vector<rules::Rule>& all, const Places& places) {
     all.push_back(std::move(sockets));
 }
 
+/// Closes the homes of other work directories: they hold logins.
+void add_homes(std::vector<rules::Rule>& all, const Places& places, const std::string& home) {
+    if (places.homes.empty()) return;
+    constexpr rules::OperationSet closed =
+        rules::write_operations | rules::OperationSet{rules::Operation::read};
+    const bool own = home.starts_with(places.homes + "/");
+    rules::Rule files = built_in_rule("callgate-homes", closed, "the homes of other work directories");
+    rules::Rule sockets = built_in_rule("callgate-homes-sockets", rules::network_operations,
+                                        "the homes of other work directories");
+    files.when.path.push_back(rules::Glob::beneath(places.homes));
+    sockets.when.unix_socket.push_back(rules::Glob::beneath(places.homes));
+    if (own) files.except.emplace().path.push_back(rules::Glob::beneath(home));
+    if (own) sockets.except.emplace().unix_socket.push_back(rules::Glob::beneath(home));
+    all.push_back(std::move(files));
+    all.push_back(std::move(sockets));
+}
+
 /// Adds the file and, if it is a link, the link's own name: replacing the link replaces the rules, too.
 void add_file(rules::Rule& rule, const std::string& file) {
     const std::string resolved = canonical(file);
@@ -330,6 +347,8 @@ Places find_places() {
     places.config = own("XDG_CONFIG_HOME", "/.config/callgate");
     places.state = own("XDG_STATE_HOME", "/.local/state/callgate");
     places.runtime = runtime_directory(canonical);
+    places.homes = under_home(canonical, "XDG_DATA_HOME", places.home, "/.local/share/callgate");
+    if (!places.homes.empty()) places.homes += "/homes";
     if (!places.config.empty()) {
         add_linked_files(places, places.config);
         add_linked_files(places, places.config + "/profiles");
@@ -361,9 +380,11 @@ rules::LoadContext host_context(const Places& places, const std::string& workdir
 
 std::vector<rules::Rule> built_in_rules(const Places& places, const std::vector<std::string>& rule_files,
                                         const std::vector<std::string>& own_files,
-                                        const std::vector<std::string>& fixed, const std::string& denials) {
+                                        const std::vector<std::string>& fixed, const std::string& denials,
+                                        const std::string& home) {
     std::vector<rules::Rule> all;
     add_directories(all, places);
+    add_homes(all, places, home);
     // Later runs trust the files that were loaded, and every profile and rule that could be.
     rules::Rule trusted =
         built_in_rule("callgate-rules", rules::write_operations, "rules of this and later runs");

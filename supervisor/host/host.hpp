@@ -31,6 +31,7 @@ struct Places {
     std::string state;              // $XDG_STATE_HOME/callgate, else ~/.local/state/callgate
     std::string
         runtime;  // $XDG_RUNTIME_DIR/callgate, else /run/user/UID/callgate if ours, else /tmp/callgate-UID
+    std::string homes;         // $XDG_DATA_HOME/callgate/homes: lasting homes, one for each work directory
     std::string binary;        // this program
     FollowedLinks links = {};  // on the way to home, config, state and runtime, and in config
     /// A run may write neither links of config and state nor what they lead to.
@@ -82,11 +83,13 @@ struct Places {
 /// `fixed` are the work directory and the run's private one. The run may not remove or rename them: the next
 /// run by the same name must find the same directory.
 /// `denials` is the list that the run reads and does not write; "" stands for none.
+/// `home` is the run's lasting home; "" stands for none. The others among places.homes are closed.
 [[nodiscard]] std::vector<rules::Rule> built_in_rules(const Places& places,
                                                       const std::vector<std::string>& rule_files,
                                                       const std::vector<std::string>& own_files,
                                                       const std::vector<std::string>& fixed = {},
-                                                      const std::string& denials = "");
+                                                      const std::string& denials = "",
+                                                      const std::string& home = "");
 
 /// The run's list of denials (run/denials_file.hpp), beside its private directory.
 [[nodiscard]] std::string denials_name(const std::string& private_directory);

@@ -60,7 +60,8 @@ struct Request {
     std::string directory;            // the command starts here (--cwd, default workdir)
     std::string temporary_directory;  // the guardian makes it; it is removed at the end
     std::string denials;              // the command reads there what was denied; removed with the directory
-    std::string home;                 // a grant never covers it as a whole
+    std::string home;                 // the user's; a grant never covers it as a whole
+    std::string lasting_home;         // the command's, of --home; else ""
     std::string config_home;          // ${config}
     Mode mode = Mode::enforce;
     AuditTarget audit;

@@ -142,7 +142,8 @@ void Run::Parts::record_start(const Command& command) {
     start.profiles = compiled_.profiles;
     start.pid = ::getpid();
     start.temporary_directory = request_.temporary_directory;
-    start.home = request_.home;
+    start.home = request_.lasting_home.empty() ? request_.home : request_.lasting_home;
+    if (!request_.lasting_home.empty()) start.user_home = request_.home;
     start.config = request_.config_home;
     start.snapshot = compiled_.snapshot;
     require(log_->record(start), "cannot write the audit log");

@@ -106,6 +106,7 @@ void read_links(rules::LoadSnapshot& snapshot, const json& links) {
 
 void read_start(RecordedRequest& request, const json& ours) {
     request.home = bytes_of(member(ours, "home"), member(ours, "home_b64"));
+    request.user_home = bytes_of(member(ours, "user_home"), member(ours, "user_home_b64"));
     request.config = bytes_of(member(ours, "config"), member(ours, "config_b64"));
     read_hosts(request.snapshot, member(ours, "hosts"));
     read_links(request.snapshot, member(ours, "links"));

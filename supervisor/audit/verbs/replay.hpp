@@ -46,7 +46,7 @@ struct RecordedRequest {
     std::string interpreter_of;  // the file whose execution this belongs to
     // The record run.start has these:
     bool starts_run = false;
-    std::string workdir, temporary_directory, home, config, rules_sha256;
+    std::string workdir, temporary_directory, home, user_home, config, rules_sha256;
     rules::LoadSnapshot snapshot;
 };
 /// Fails if the line is malformed. `was` is empty if the record is not a decision.

@@ -179,6 +179,7 @@ std::size_t format(Buffer& out, const RunContext& context, const RunStart& start
     append_string(out, "workdir", start.workdir);
     append_string(out, "temporary_directory", start.temporary_directory);
     append_bytes(out, "home", start.home);
+    if (!start.user_home.empty()) append_bytes(out, "user_home", start.user_home);
     append_bytes(out, "config", start.config);
     append_string(out, "rules_sha256", start.rules_sha256);
     append_strings(out, "profiles", start.profiles);

@@ -172,6 +172,7 @@ struct Checkpoint {
 struct RunStart {
     std::vector<std::string> command;  // secrets are taken out when it is recorded
     std::string workdir, temporary_directory, home, config, rules_sha256, kernel, host;
+    std::string user_home = {};  // where `home` is a lasting one of the run; else ""
     rules::LoadSnapshot snapshot;
     int landlock_abi = 0;
     std::vector<std::string> degraded;

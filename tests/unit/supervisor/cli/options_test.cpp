@@ -350,7 +350,7 @@ TEST_CASE("home, the root and what lies above home are work directories only by 
     const WorkerBuffers buffers;
     std::filesystem::create_directories(buffers.path + "/home/project");
     const Places places{
-        .home = buffers.path + "/home", .config = "", .state = "", .runtime = "", .binary = ""};
+        .home = buffers.path + "/home", .config = "", .state = "", .runtime = "", .homes = "", .binary = ""};
     CHECK(cli::is_wide("/", places));
     CHECK(cli::is_wide(buffers.path + "/home", places));
     CHECK(cli::is_wide(buffers.path, places));
@@ -370,6 +370,7 @@ TEST_CASE("the command gets an allow-list of variables, what the rules pass and 
         .current = current,
         .rules = {.pass = {"FROM_RULES", "PREFIX_*"}, .set = {{"CACHE", "${tmp}/c:${no}"}}},
         .keep = false,
+        .home = "",
         .options = {"NEW=a=b", "ABSENT"},
         .directory = "/work",
         .run = "k3f9ab",
@@ -396,8 +397,7 @@ TEST_CASE("a private home is the run's own directory, also for what looks beneat
     const Words current = {"HOME=/home/u", "XDG_RUNTIME_DIR=/run/user/1"};
     cli::EnvironmentChoice choice;
     choice.current = current;
-    choice.private_home = true;
-    choice.temporary_directory = "/tmp/run";
+    choice.home = choice.temporary_directory = "/tmp/run";
     choice.options = {"XDG_DATA_HOME=/mine"};
     for (const std::string& one : cli::make_environment(choice)) {
         CAPTURE(one);

@@ -158,6 +158,7 @@ TEST_CASE("built-in rules close callgate's directories, rule files, program and 
                                   .config = "/home/u/.config/callgate",
                                   .state = "/home/u/.local/state/callgate",
                                   .runtime = "/run/user/7/callgate",
+                                  .homes = "/home/u/.local/share/callgate/homes",
                                   .binary = "/usr/bin/callgate"};
     const auto rules = callgate::built_in_rules(places, {top / "link.json"}, {top / "log.jsonl"});
     const auto denied = [&rules](Operation operation, const std::string& path) {
