@@ -138,6 +138,14 @@ void parse_filtered(const ParseState& state, const JsonMember& member, const Jso
     rule.filtered = member.value.boolean();
 }
 
+void parse_quiet(const ParseState& state, const JsonMember& member, const JsonValue& object, Rule& rule) {
+    if (member.value.kind() != JsonValue::Kind::boolean)
+        return wrong_type(state, member.value, "true or false");
+    if (object.member("filtered")) state.error(member, "\"quiet\" does not go with \"filtered\"");
+    if (rule.action != Action::deny) state.error(member, "\"quiet\" is for rules that deny");
+    rule.quiet = member.value.boolean();
+}
+
 void parse_reason(const ParseState& state, const JsonValue& value, Rule& rule) {
     const std::optional<std::string_view> text = want_text(state, value, "a text");
     if (!text) return;
@@ -155,6 +163,7 @@ void parse_member(const ParseState& state, const JsonMember& member, const JsonV
     if (member.key == "reason") return parse_reason(state, member.value, rule);
     if (member.key == "errno") return parse_errno(state, member, rule);
     if (member.key == "filtered") return parse_filtered(state, member, object, rule);
+    if (member.key == "quiet") return parse_quiet(state, member, object, rule);
     if (member.key == "tls") return parse_tls(state, member, object, rule);
     if (member.key == "except") return parse_except(state, member.value, rule);
     if (member.key == "expand") return parse_expand(state, member, object, parsed);

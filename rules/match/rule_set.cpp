@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include "base/made_once.hpp"
 #include "base/test_switch.hpp"
@@ -17,9 +18,15 @@ namespace {
 /// Ranks rules by strictness, then by file order: the greater wins. Zero means no rule.
 using Rank = std::uint64_t;
 
-constexpr Rank rank_of(Action action) { return (static_cast<Rank>(action) + 1) << 32; }
+constexpr Rank rank_of(Action action) { return (2 * static_cast<Rank>(action) + 2) << 32; }
 constexpr Rank rank_of(Action action, std::uint32_t rule) { return rank_of(action) | (UINT32_MAX - rule); }
-constexpr Action action_of(Rank rank) { return static_cast<Action>((rank >> 32) - 1); }
+/// A quiet denial stands between allow and ask: beside an operation that would be asked or denied aloud, it
+/// hides nothing.
+constexpr Rank quiet_rank = rank_of(Action::allow) + (Rank{1} << 32);
+constexpr Rank rank_of_quiet(std::uint32_t rule) { return quiet_rank | (UINT32_MAX - rule); }
+constexpr Action action_of(Rank rank) {
+    return rank >> 32 == quiet_rank >> 32 ? Action::deny : static_cast<Action>((rank >> 33) - 1);
+}
 
 int default_error(Operation operation) {
     switch (operation) {
@@ -42,6 +49,11 @@ void prepare(const Conditions& conditions) {
         for (const Glob& glob : *globs) glob.prepare();
     if (!conditions.argv) return;
     for (const Glob& glob : *conditions.argv) glob.prepare();
+}
+
+void prepare(const Rule& rule) {
+    prepare(rule.when);
+    if (rule.except) prepare(*rule.except);
 }
 
 bool opens_udp_sockets(const Rule& rule) {
@@ -82,8 +94,7 @@ private:
 Index::Index(std::span<const Rule> rules) {
     digests.reserve(rules.size());
     for (std::uint32_t number = 0; number < rules.size(); ++number) {
-        prepare(rules[number].when);
-        if (rules[number].except) prepare(*rules[number].except);
+        prepare(rules[number]);
         add(number, rules[number]);
     }
     files.freeze();
@@ -120,9 +131,9 @@ bool decides_look_ups(std::span<const Rule> rules, Action fallback) {
 }
 
 struct RuleSet::Contents {
-    std::vector<Rule> rules;
+    std::vector<Rule> rules, quiet;
     Action fallback = Action::deny;
-    bool needs_program = false, needs_arguments = false, needs_party = false;
+    bool needs_program = false, quiet_needs_program = false, needs_arguments = false, needs_party = false;
     bool needs_own_address = false, needs_run_servers = false;
     bool opens_udp = false, opens_unix_datagram = false, look_ups = false;
     MadeOnce<Index> index;
@@ -132,7 +143,10 @@ struct RuleSet::Contents {
     Contents(std::vector<Rule> all, Action otherwise);
     void note(const Rule& rule);
     [[nodiscard]] const Index& indexed() const {
-        return index.get([this] { return Index(rules); });
+        return index.get([this] {
+            for (const Rule& rule : quiet) rules::prepare(rule);
+            return Index(rules);
+        });
     }
     [[nodiscard]] Rank fallback_rank(const Request& request, Operation operation) const;
     [[nodiscard]] Verdict verdict(Rank rank, Operation operation) const;
@@ -140,6 +154,12 @@ struct RuleSet::Contents {
 
 RuleSet::Contents::Contents(std::vector<Rule> all, Action otherwise)
     : rules(std::move(all)), fallback(otherwise) {
+    const auto last =
+        std::stable_partition(rules.begin(), rules.end(), [](const Rule& one) { return !one.quiet; });
+    quiet.assign(std::make_move_iterator(last), std::make_move_iterator(rules.end()));
+    rules.erase(last, rules.end());
+    for (const Rule& rule : quiet) note(rule);
+    quiet_needs_program = std::exchange(needs_program, false);
     for (const Rule& rule : rules) note(rule);
     look_ups = rules::decides_look_ups(rules, fallback);
 }
@@ -158,12 +178,13 @@ void RuleSet::Contents::note(const Rule& rule) {
 }
 
 Rank RuleSet::Contents::fallback_rank(const Request& request, Operation operation) const {
-    if (fallback == Action::ask) {
-        const auto* file = std::get_if<FileObject>(&request.object);
-        if (operation == Operation::execute ||
-            (file != nullptr && file->unlinked && check_enabled("nameless")))
-            return rank_of(Action::deny);
-    }
+    if (fallback == Action::allow) return rank_of(fallback);
+    const auto* file = std::get_if<FileObject>(&request.object);
+    const bool nameless = file != nullptr && file->unlinked && check_enabled("nameless");
+    if (nameless || operation == Operation::execute) return rank_of(Action::deny);
+    for (std::uint32_t number = 0; number < quiet.size(); ++number)
+        if (rule_matches(quiet[number], request, operation, fallback))
+            return rank_of_quiet(static_cast<std::uint32_t>(rules.size()) + number);
     return rank_of(fallback);
 }
 
@@ -171,9 +192,10 @@ Verdict RuleSet::Contents::verdict(Rank rank, Operation operation) const {
     Verdict verdict;
     verdict.action = action_of(rank);
     verdict.operation = operation;
-    if (const auto number = UINT32_MAX - static_cast<std::uint32_t>(rank); number < rules.size()) {
+    if (const std::size_t number = UINT32_MAX - static_cast<std::uint32_t>(rank);
+        number < rules.size() + quiet.size()) {
         verdict.decided_by = DecidedBy::rule;
-        verdict.rule = &rules[number];
+        verdict.rule = number < rules.size() ? &rules[number] : &quiet[number - rules.size()];
     }
     if (verdict.action == Action::allow) return verdict;
     const bool stated = verdict.rule != nullptr && verdict.rule->error;
@@ -296,6 +318,7 @@ std::vector<const Rule*> RuleSet::matching(const Request& request, Operation ope
 }
 
 std::span<const Rule> RuleSet::rules() const { return contents_->rules; }
+std::span<const Rule> RuleSet::quiet_rules() const { return contents_->quiet; }
 Action RuleSet::fallback() const { return contents_->fallback; }
 
 bool RuleSet::may_ask() const {
@@ -303,6 +326,7 @@ bool RuleSet::may_ask() const {
            std::ranges::any_of(rules(), [](const Rule& rule) { return rule.action == Action::ask; });
 }
 bool RuleSet::needs_program() const { return contents_->needs_program; }
+bool RuleSet::quiet_needs_program() const { return contents_->quiet_needs_program; }
 bool RuleSet::needs_arguments() const { return contents_->needs_arguments; }
 bool RuleSet::needs_party() const { return contents_->needs_party; }
 bool RuleSet::needs_own_address() const { return contents_->needs_own_address; }

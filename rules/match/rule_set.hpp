@@ -19,7 +19,9 @@ namespace callgate::rules {
 
 class RuleSet {
 public:
-    /// `rules` in file order. `fallback` is the rule set's default: allow, ask or deny.
+    /// `rules` in file order. `fallback` is the rule set's default: allow, ask or deny. Quiet rules stand in
+    /// for a default that asks or denies. They win over no other rule, and over no other operation of a
+    /// request that would be asked or denied aloud.
     RuleSet(std::vector<Rule> rules, Action fallback);
     RuleSet(RuleSet&&) noexcept;
     RuleSet& operator=(RuleSet&&) noexcept;
@@ -36,13 +38,18 @@ public:
     /// Every rule that matches the request for `operation`, in file order (for `explain`).
     [[nodiscard]] std::vector<const Rule*> matching(const Request& request, Operation operation) const;
 
+    /// All but the quiet ones: these open nothing and close nothing that the default does not.
     [[nodiscard]] std::span<const Rule> rules() const;
+    [[nodiscard]] std::span<const Rule> quiet_rules() const;
     [[nodiscard]] Action fallback() const;
     /// Whether any request can get the verdict `ask`.
     [[nodiscard]] bool may_ask() const;
 
     /// Whether some rule has a `program` condition, so that requests must name theirs.
     [[nodiscard]] bool needs_program() const;
+    /// Whether a quiet rule has one: then a request that the default decided is evaluated again with its
+    /// program.
+    [[nodiscard]] bool quiet_needs_program() const;
     /// Whether some rule has an `argv` condition, so that requests to execute must name their arguments.
     [[nodiscard]] bool needs_arguments() const;
     /// Whether some rule has a `party` condition: agent and tools are then kept apart.

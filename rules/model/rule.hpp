@@ -85,6 +85,9 @@ struct Rule {
     /// credentials. Of writing alone: a git repository's settings are changed by the list of harmless keys.
     bool filtered = false;
     [[nodiscard]] bool filters_changes() const { return filtered && !operations.contains(Operation::read); }
+    /// Deny only: the rule decides where no other one does, in place of a default that asks or denies. The
+    /// footer leaves such denials out.
+    bool quiet = false;
     /// Connects by name that the rule allows go past the check of the TLS server's name.
     bool tls_pass = false;
     /// A rule that protects callgate (invariant 9): it cannot be removed, and `plan` shows it.

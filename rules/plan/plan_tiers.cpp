@@ -108,6 +108,8 @@ std::vector<RuleTier> tiers_of(const RuleSet& rules, const Plan& plan, const std
     }
     std::vector<RuleTier> tiers;
     for (const Rule& rule : rules.rules()) tiers.push_back(tier_of(rule, gathered));
+    for (const Rule& rule : rules.quiet_rules())
+        tiers.push_back({&rule, Tier::contested, "it is quiet: it decides where no other rule does"});
     return tiers;
 }
 

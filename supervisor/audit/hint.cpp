@@ -146,8 +146,8 @@ std::string hint(const Decision& decision) {
     if (!decided_by_rules(decision)) return {};
     const rules::Object object = judged_object(decision);
     const rules::Rule* const rule = decision.verdict.rule;
-    return (rule != nullptr ? except_option(*rule, object)
-                            : allowing_option(object, all_operations(decision)))
+    return (rule != nullptr && !rule->quiet ? except_option(*rule, object)
+                                            : allowing_option(object, all_operations(decision)))
         .value_or("");
 }
 

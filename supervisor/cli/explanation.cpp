@@ -171,7 +171,7 @@ void find_change(Answer& answer, const Question& question, const rules::RuleSet&
     answer.hint = hint(decision, rules);
     if (!answer.hint.empty()) answer.change = "callgate run " + answer.hint;
     const rules::Rule* const rule = verdict.rule;
-    if (rule == nullptr) {
+    if (rule == nullptr || rule->quiet) {
         if (answer.hint.empty()) answer.change = "a rule that allows it";
         return;
     }

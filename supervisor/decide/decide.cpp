@@ -22,6 +22,12 @@ rules::Verdict evaluate_by(CallContext& context, const rules::RuleSet& rules, co
     if (endpoint != nullptr && rules.needs_own_address() && context.needs.is_own_address)
         endpoint->own = context.needs.is_own_address(endpoint->address);
     rules::Verdict verdict = rules.evaluate(request);
+    if (verdict.action != rules::Action::allow && verdict.rule == nullptr && !rules.needs_program() &&
+        rules.quiet_needs_program()) {
+        kernel::executable(context.thread(), context.caller.executable);
+        request.program = context.caller.executable;
+        verdict = rules.evaluate(request);
+    }
     if (!subject.second_object || !check_enabled("second-name")) return verdict;
     request.operations = subject.second_operations;
     request.object = *subject.second_object;

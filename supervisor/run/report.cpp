@@ -39,6 +39,10 @@ std::string rule_of(const audit::Decision& decision) {
     return std::string(verdict.rule_name());
 }
 
+bool is_quiet(const audit::Decision& decision) {
+    return decision.verdict.rule != nullptr && decision.verdict.rule->quiet;
+}
+
 /// A name is not known to programs; that is worth saying in the words of its user.
 std::string name_line(const Denial& denial, bool hints) {
     const std::string program = denial.program.substr(denial.program.rfind('/') + 1);
@@ -75,6 +79,7 @@ struct RunReport::State {
     DenialsFile* told = nullptr;
     std::atomic<std::uint64_t> allow = 0, ask = 0, deny = 0, kill = 0;
     std::atomic<std::uint64_t> would_ask = 0, would_deny = 0, would_kill = 0;
+    std::atomic<std::uint64_t> quiet = 0;  // of `deny`: neither listed nor told
 
     mutable std::mutex lock;
     std::vector<Denial> denials;  // in the order of their first calls
@@ -160,6 +165,10 @@ void RunReport::note(const audit::Decision& decision) {
                                             : (refused ? state.deny : state.would_deny);
     count.fetch_add(1, std::memory_order_relaxed);
     if (!refused) state.observed.note(decision);
+    if (refused && is_quiet(decision)) {
+        state.quiet.fetch_add(1, std::memory_order_relaxed);
+        return;
+    }
     state.keep(decision);
 }
 
@@ -223,7 +232,7 @@ std::string RunReport::observed_text(const RunFacts& facts, std::uint64_t would,
 
 std::string RunReport::footer(const RunFacts& facts, const RunOutcome& outcome, bool hints) const {
     const audit::Counts all = counts();
-    const std::uint64_t denied = all.deny + all.ask + all.kill;
+    const std::uint64_t denied = all.deny + all.ask + all.kill - state_->quiet;
     const std::uint64_t would = all.would_deny + all.would_ask + all.would_kill;
     std::string text;
     if (denied > 0) text = state_->denials_text(facts, denied, hints);
@@ -247,7 +256,7 @@ std::string RunReport::json(const RunFacts& facts, const RunOutcome& outcome, st
     const audit::Counts all = counts();
     const std::lock_guard guard(state_->lock);
     return report_json(
-        facts, outcome, all, state_->denials,
+        facts, outcome, all, state_->denials, state_->quiet,
         state_->refusals == nullptr ? std::vector<calls::Refusals::Seen>{} : state_->refusals->all(), records,
         head);
 }

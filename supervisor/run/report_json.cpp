@@ -87,8 +87,9 @@ void add_audit(JsonWriter& report, const RunFacts& facts, std::uint64_t records,
 }  // namespace
 
 std::string report_json(const RunFacts& facts, const RunOutcome& outcome, const audit::Counts& counts,
-                        const std::vector<Denial>& denials, const std::vector<calls::Refusals::Seen>& refused,
-                        std::uint64_t records, const std::string& head) {
+                        const std::vector<Denial>& denials, std::uint64_t quiet,
+                        const std::vector<calls::Refusals::Seen>& refused, std::uint64_t records,
+                        const std::string& head) {
     Buffer out(4096);
     JsonWriter report(out);
     report.begin_object()
@@ -104,6 +105,7 @@ std::string report_json(const RunFacts& facts, const RunOutcome& outcome, const 
     add_effective(report, facts, outcome);
     add_counts(report, counts);
     report.list("denials", denials, [&](const Denial& denial) { add_denial(report, denial); });
+    report.member("quiet_denials", quiet);
     report.list("refused", refused, [&](const calls::Refusals::Seen& one) { add_refused(report, one); });
     add_usage(report, outcome);
     add_limits(report, facts, outcome);

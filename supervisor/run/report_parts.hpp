@@ -33,7 +33,7 @@ struct Denial {
 /// The report: a JSON object and a newline.
 [[nodiscard]] std::string report_json(const RunFacts& facts, const RunOutcome& outcome,
                                       const audit::Counts& counts, const std::vector<Denial>& denials,
-                                      const std::vector<calls::Refusals::Seen>& refused,
+                                      std::uint64_t quiet, const std::vector<calls::Refusals::Seen>& refused,
                                       std::uint64_t records, const std::string& head);
 
 }  // namespace callgate

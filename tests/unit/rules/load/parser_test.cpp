@@ -107,6 +107,18 @@ TEST_CASE("all errors of a file are reported at once, each with line and column"
     CHECK(has(errors(text), "f:9:14: error: unknown default \"maybe\": expected allow, ask or deny\n"));
 }
 
+TEST_CASE("a quiet rule denies, and gives no copy") {
+    CHECK(rule_errors(R"({"deny":"read","path":"/x","quiet":true,"errno":"ENOENT"})").empty());
+    CHECK(rule_errors(R"({"deny":"bind","address":"::1","quiet":true})").empty());
+    CHECK(
+        has(rule_errors(R"({"allow":"read","path":"/x","quiet":true})"), "\"quiet\" is for rules that deny"));
+    CHECK(
+        has(rule_errors(R"({"kill":"read","path":"/x","quiet":true})"), "\"quiet\" is for rules that deny"));
+    CHECK(has(rule_errors(R"({"deny":"read","path":"/x","quiet":1})"), "expected true or false"));
+    CHECK(has(rule_errors(R"({"deny":"read","path":"/x","filtered":true,"quiet":true})"),
+              "\"quiet\" does not go with \"filtered\""));
+}
+
 TEST_CASE("columns count bytes, also behind comments, tabs and letters of several bytes") {
     CHECK(errors("{ /* \xc3\xa9 */\t\"vresion\": 1}") ==
           "f:1:12: error: unknown key \"vresion\": did you mean \"version\"?\n");

@@ -51,6 +51,25 @@ TEST_CASE("the stricter action wins whatever the order of rules") {
     }
 }
 
+TEST_CASE("a quiet deny stands in for a default that asks or denies, and loses to every other rule") {
+    Rule quiet = path_rule("quiet", Action::deny, Operation::read, "/h/**");
+    quiet.quiet = true;
+    quiet.error = ENOENT;
+    for (const Action other : {Action::allow, Action::ask, Action::deny, Action::kill}) {
+        const RuleSet rules = make({quiet, path_rule("other", other, Operation::read, "/h/x")}, Action::ask);
+        CHECK(verdict(rules, file(Operation::read, "/h/x")) == std::string(name(other)) + " other");
+        CHECK(verdict(rules, file(Operation::read, "/h/y")) == "deny quiet");
+        CHECK(rules.evaluate(file(Operation::read, "/h/y")).error == ENOENT);
+        CHECK(rules.evaluate(file(Operation::read, "/h/y")).decided_by == DecidedBy::rule);
+        CHECK(verdict(rules, file(Operation::modify, "/h/y")) == "ask default");
+        CHECK(verdict(rules, file({Operation::read, Operation::modify}, "/h/y")) == "ask default");
+        CHECK(verdict(rules, file(Operation::read, "/other")) == "ask default");
+        CHECK(rules.rules().size() == 1);
+    }
+    CHECK(verdict(make({quiet}), file(Operation::read, "/h/y")) == "deny quiet");
+    CHECK(verdict(make({quiet}, Action::allow), file(Operation::read, "/h/y")) == "allow default");
+}
+
 TEST_CASE("an allow beats the default, also a strict one") {
     const RuleSet rules = make({path_rule("work", Action::allow, Operation::read, "/w/**")});
     CHECK(verdict(rules, file(Operation::read, "/w/x")) == "allow work");

@@ -131,6 +131,19 @@ TEST_CASE("nothing denied and nothing ended is no footer") {
           "callgate: ended 2 processes that the command left running\n");
 }
 
+TEST_CASE("a quiet denial is no line and not counted by the footer") {
+    rules::Rule quiet = make_rule("absent", Action::deny, Operation::read, "/home/u/.bashrc");
+    quiet.quiet = true;
+    RunReport report;
+    for (int call = 0; call < 300; ++call) report.note(denied("/home/u/.bashrc", &quiet));
+    CHECK(report.footer(facts, exited(0), true).empty());
+    report.note(denied("/home/u/other", nullptr));
+    const std::string text = report.footer(facts, exited(0), true);
+    CHECK(text.find("denied 1 call ") != std::string::npos);
+    CHECK(text.find("/home/u/other") != std::string::npos);
+    CHECK(text.find(".bashrc") == std::string::npos);
+}
+
 TEST_CASE("ten lines at most, the rest is counted") {
     RunReport report;
     for (int index = 0; index < 300; ++index) {
@@ -300,6 +313,9 @@ TEST_CASE("the report is one JSON object as documented") {
     report.note(denied_endpoint("203.0.113.4", 443));
     report.note(denied_endpoint("203.0.113.4", 443));
     report.note(denied("/home/u/.ssh/id", &rule));
+    rules::Rule quiet = make_rule("absent", Action::deny, Operation::read, "/home/u/.bashrc");
+    quiet.quiet = true;
+    report.note(denied("/home/u/.bashrc", &quiet));
     RunOutcome outcome = exited(1);
     outcome.duration_ms = 812;
     outcome.cpu_ms = 430;
@@ -315,13 +331,13 @@ TEST_CASE("the report is one JSON object as documented") {
       "version":1,"run":"k3f9","outcome":"exited","exit_code":1,"signal":null,"duration_ms":812,"mode":"enforce",
       "command":["python3","main.py"],"workdir":"/w",
       "effective":{"landlock_abi":7,"listener":true,"degraded":[],"rules_sha256":"ab12"},
-      "counts":{"allow":0,"deny":3,"ask":0,"kill":0,"would_deny":0,"would_ask":0,"would_kill":0},
+      "counts":{"allow":0,"deny":4,"ask":0,"kill":0,"would_deny":0,"would_ask":0,"would_kill":0},
       "denials":[
         {"operation":"connect","object":"203.0.113.4:443","rule":"default","reason":"","pid":9,"program":"/usr/bin/python3",
          "errno":"ECONNREFUSED","count":2,"hint":"--connect 203.0.113.4:443"},
         {"operation":"read","object":"/home/u/.ssh/id","rule":"secrets","reason":"credentials","pid":9,"program":"/usr/bin/python3",
          "errno":"EACCES","count":1,"hint":""}],
-      "refused":[],"usage":{"cpu_ms":430,"max_rss_kb":51200,"bytes_written":8192,"processes":3,"notifications":1210,
+      "quiet_denials":1,"refused":[],"usage":{"cpu_ms":430,"max_rss_kb":51200,"bytes_written":8192,"processes":3,"notifications":1210,
         "notifications_by_tier":{"continued":1000,"answered":210}},
       "limits":{},"environment":{"held_back":["GITHUB_TOKEN"],"not_passed":["EDITOR_2"],"exposed":["HTTPS_PROXY"]},
       "audit":{"file":"/state/20261120T101112Z-k3f9.jsonl","records":52,"head":null},"error":null})");

@@ -1,0 +1,355 @@
+"""Everyday commands under the default profile: each does what it does bare, and no footer line follows it.
+
+A line of `COMMANDS` is a command, what it must print, as a pattern, and which denials its user is told of; most have none.
+What a command tries in vain and takes for absent stays on record, and a person reads nothing of it. A long run, and a
+command that fails, has the bare run as its control.
+"""
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import harness
+import toolchains
+
+# command ## pattern of its output ## pattern of each line of the footer
+COMMANDS = r"""
+true ##
+ls -la ## notes\.txt
+cat notes.txt ## second line
+cp notes.txt copy && cmp notes.txt copy && echo same ## same
+mv words moved && ls ## moved
+rm -rf deep && ls ## notes
+mkdir -p a/b/c && rmdir a/b/c && ls a ## b
+ln -s notes.txt link && readlink link ## notes\.txt
+ln notes.txt hard && stat -c %h hard ## 2
+touch -d 2020-01-01 old && date -r old +%Y ## 2020
+chmod 600 notes.txt && stat -c %a notes.txt ## 600
+find . -name '*.txt' ## notes\.txt
+find . -type f -exec grep -l second {} + ## notes\.txt
+xargs -n 1 echo < words ## pear
+sort words ## apple
+uniq -c words ## apple
+head -n 1 notes.txt ## first
+tail -n 1 notes.txt ## second
+wc -l notes.txt ## 2
+cut -c 1-5 notes.txt ## first
+tr a-z A-Z < notes.txt ## FIRST
+sed -i s/first/third/ notes.txt && cat notes.txt ## third
+awk '{ print $1 }' notes.txt ## second
+grep -rn second . ## notes
+diff notes.txt words || echo differ ## differ
+patch < change.patch && cat notes.txt ## changed line
+tee out < notes.txt ## first
+seq 3 ## 3
+paste notes.txt words ## apple
+split -l 1 words part. && ls ## part\.aa
+od -c notes.txt ## f
+sha256sum notes.txt ## notes\.txt
+base64 notes.txt ## Zmly
+dd if=/dev/zero of=zeros bs=1k count=8 2>/dev/null && stat -c %s zeros ## 8192
+truncate -s 1M hole && du -k hole ## hole
+du -s . ## \.
+df . ## Filesystem
+file notes.txt ## text
+tar -czf all.tgz notes.txt words && tar -tzf all.tgz ## notes\.txt
+zip -q all.zip notes.txt && unzip -l all.zip ## notes\.txt
+gzip -k notes.txt && gunzip -c notes.txt.gz ## second
+xz -k notes.txt && xz -dc notes.txt.xz ## second
+zstd -q notes.txt && zstd -dc notes.txt.zst ## second
+mktemp ## /tmp
+mktemp -d ## /tmp
+date +%Y ## 20
+id -u ## \d
+whoami ## .
+groups ## .
+hostname ## .
+uname -s ## Linux
+uptime ## load
+nproc ## \d
+free -m ## Mem
+env ## CALLGATE=|HOME=
+printenv HOME ## /
+pwd ## /
+locale ## LANG
+tty || true ## .
+sleep 0 ##
+timeout 5 echo within ## within
+nohup echo on 2>/dev/null; cat nohup.out 2>/dev/null; true ##
+kill -l ## HUP
+ps aux ## PID
+ps -ef ## PID
+pgrep -l bash || true ##
+top -b -n 1 ## PID
+lscpu ## Architecture
+mount ## /
+stty -a 2>/dev/null || echo none ##
+getconf PAGESIZE ## 4096
+getent passwd root ## root
+man -w ls || echo none ##
+man true 2>/dev/null | head -n 3 ##
+less notes.txt ## second
+vim -es -c ':%s/first/fourth/' -c ':wq' notes.txt; cat notes.txt ## fourth
+ed -s notes.txt < ed.in && cat notes.txt ## appended
+bc < sum ## 42
+jq .name data.json ## callgate
+bash -c 'echo $((6 * 7))' ## 42
+bash -lc 'echo from a login shell' ## login shell
+bash -ic 'echo from an interactive shell' 2>/dev/null ## interactive shell
+sh -c 'echo in sh' ## in sh
+dash -c 'echo in dash' ## in dash
+zsh -c 'echo in zsh' ## in zsh
+zsh -ilc 'echo in zsh' 2>/dev/null ## in zsh
+fish -c 'echo in fish' ## in fish
+sh script.sh ## from the script
+git status --short ## notes
+git log --oneline ## begin
+git add . && git commit -qm more && git log --oneline ## more
+git switch -qc topic && git branch ## topic
+echo more >> committed.txt && git stash -q && git stash pop -q && git diff --stat ## committed
+git clone -q . cloned && git -C cloned log --oneline ## begin
+git grep -n begin ## committed
+git tag v1 && git describe --tags ## v1
+git blame committed.txt ## begin|\(
+make ## built
+make -j2 -k all ## built|up to date
+gcc -Wall -o hello hello.c && ./hello ## hello
+g++ -o hello++ hello.cc && ./hello++ ## hello
+gcc -g -o hello hello.c && gdb -batch -ex run ./hello 2>/dev/null ## hello
+strace -f -o trace true && wc -l trace ## trace
+ld -v ## ld
+ar --version ## ar
+objdump -h /bin/true ## text
+cmake -S project -B out >/dev/null && cmake --build out >/dev/null && out/hello ## hello
+ninja --version ## \d
+python3 -c 'print(6 * 7)' ## 42
+python3 -m json.tool data.json ## callgate
+python3 -m venv --without-pip env && env/bin/python -c 'print("in venv")' ## in venv
+python3 -m unittest -q test_sum 2>&1 ## OK
+python3 -c 'import tempfile; print(tempfile.TemporaryFile().fileno())' ## \d
+python3 -c 'import multiprocessing as m; print(m.Pool(2).map(abs, [-1, -2]))' ## 2
+python3 -c 'import sqlite3; sqlite3.connect("x.db").execute("create table t (a)"); print("made")' ## made
+python3 -c 'import ssl, ctypes, curses, readline; print("loaded")' ## loaded
+perl -e 'print 6 * 7' ## 42
+sqlite3 y.db 'create table t (a); insert into t values (42); select a from t' ## 42
+node -e 'console.log(6 * 7)' ## 42
+npm --version ## \d
+npm init -y ## callgate|work
+go version ## go
+go run hello.go ## hello
+rustc -o rusty hello.rs && ./rusty ## hello
+cargo init -q --name hi rusty-project && cargo run -q --offline --manifest-path rusty-project/Cargo.toml ## Hello
+javac Hello.java && java Hello ## hello
+java -version 2>&1 ## version
+openssl dgst -sha256 notes.txt ## notes
+openssl genrsa -out key.pem 1024 2>/dev/null && openssl rsa -in key.pem -check -noout 2>&1 ## ok
+ssh -V 2>&1 ## OpenSSH
+ssh-keygen -q -t ed25519 -N '' -f ./key && ssh-keygen -lf key.pub ## ED25519
+curl --version ## curl
+curl -s file://$PWD/notes.txt ## second
+wget --version ## Wget
+rsync -a deep/ synced && ls synced/er ## below
+dpkg -l bash ## bash
+dpkg -S /bin/ls ## coreutils
+apt-cache policy bash 2>/dev/null | head -n 1 ## bash
+ip -br addr ## lo
+ss -ltn ## State
+tmux -V ## tmux
+script -qec 'echo scripted' typescript ## scripted
+watch --version ## watch
+redis-server --version ## edis
+comm words words ## apple
+join words words ## apple
+fold -w 3 notes.txt ## fir
+nl notes.txt ## 2
+tac notes.txt ## first
+rev words ## elppa
+shuf -n 1 words ## .
+factor 42 ## 2 3 7
+numfmt --to=iec 2048 ## 2\.0K
+expr 6 '*' 7 ## 42
+cksum notes.txt ## notes
+md5sum notes.txt ## notes
+realpath notes.txt ## notes\.txt
+install -m 755 script.sh bin && stat -c %a bin ## 755
+mkfifo pipe && stat -c %F pipe ## fifo
+flock lock echo locked ## locked
+nice -n 5 nice ## 5
+setsid -w echo session ## session
+taskset -p $$ ## mask
+prlimit --nofile ## NOFILE
+stdbuf -oL cat notes.txt ## second
+column -t notes.txt ## line
+hexdump -C notes.txt ## first
+xxd notes.txt ## first
+strings /bin/true ## GNU
+readelf -h /bin/true ## ELF
+nm -D /bin/true ## U
+ldd /bin/true ## libc
+pkg-config --version ## \d
+vmstat ## swpd
+w ## USER
+who ##
+tput -T xterm cols ## \d
+clear || true ##
+htop --version ## htop
+ruby -e 'puts 6 * 7' ## 42
+ruby -rjson -e 'puts JSON.parse(File.read("data.json"))["name"]' ## callgate
+gem --version ## \d
+irb --version ## irb
+php -r 'echo 6 * 7;' ## 42
+lua -e 'print(6 * 7)' ## 42
+node -e 'require("fs").writeFileSync("made", "x"); console.log("written")' ## written
+node --test test.mjs ## pass 1
+npm run hello ## hello from npm
+PYTHONPATH=~/.local/lib/packages python3 -c 'import thing; print(thing.__name__)' ## thing
+python3 -c 'import json.tool, email, http.client, xml.dom; print("loaded")' ## loaded
+sqlite3 -version ## 3
+redis-cli --version ## redis
+git init -q new && git -C new status ## branch
+git rebase -q HEAD && git reflog ## begin
+git rm -q committed.txt && git status --short ## D
+git format-patch -1 --root --stdout ## begin
+git archive HEAD | tar -t ## committed
+git config -l ## user\.name
+perl -MPOSIX -MFile::Temp -e 'print POSIX::floor(42.5)' ## 42
+time -p true ##
+dircolors -b ## LS_COLORS
+lsof -p $$ 2>/dev/null | head -n 1 ## COMMAND
+getent hosts localhost ## localhost
+screen --version || true ## Screen
+gpg --version ## gpg
+gpg --print-md sha256 notes.txt ## [0-9A-F]{8}
+gpg --list-keys 2>/dev/null; echo listed ## listed
+gpg --batch --pinentry-mode loopback --passphrase x -c notes.txt; test -s notes.txt.gpg && echo sealed ## sealed ## bind .*failure
+vim --not-a-term -T dumb -c ':%s/first/fourth/' -c ':wq' notes.txt >/dev/null 2>&1; cat notes.txt ## fourth ## /\.viminfo|unix datagram sockets
+pip --version ## pip ## bind \[::1\]:0
+pip list 2>/dev/null | head -n 3 ## Package ## bind \[::1\]:0
+su -c 'echo by su' 2>/dev/null || echo refused ## by su|refused ## /etc/shadow|/var/log/btmp|netlink sockets|unix datagram sockets
+psql --version ## psql ## /etc/shadow
+"""
+
+FILES = {
+    "notes.txt": "first line\nsecond line\n", "words": "apple\npear\nplum\n", "sum": "6 * 7\n",
+    "data.json": '{"name": "callgate"}\n', "ed.in": "a\nappended\n.\nw\nq\n", "script.sh": "echo from the script\n",
+    "change.patch": "--- notes.txt\n+++ notes.txt\n@@ -1,2 +1,2 @@\n first line\n-second line\n+changed line\n",
+    "Makefile": "all: built\nbuilt:\n\t@echo built; touch built\n",
+    "hello.c": '#include <stdio.h>\nint main(void) { puts("hello"); return 0; }\n',
+    "hello.cc": '#include <iostream>\nint main() { std::cout << "hello\\n"; }\n',
+    "hello.go": 'package main\n\nimport "fmt"\n\nfunc main() { fmt.Println("hello") }\n',
+    "hello.rs": 'fn main() { println!("hello"); }\n',
+    "Hello.java": 'class Hello { public static void main(String[] words) { System.out.println("hello"); } }\n',
+    "test_sum.py": "import unittest\nclass Sum(unittest.TestCase):\n    def test_it(self): self.assertEqual(1 + 1, 2)\n",
+    "project/CMakeLists.txt": "cmake_minimum_required(VERSION 3.10)\nproject(hello C)\nadd_executable(hello ../hello.c)\n",
+    "test.mjs": 'import test from "node:test";\ntest("passes", () => {});\n',
+    "package.json": '{"name": "callgate-work", "version": "1.0.0", "scripts": {"hello": "echo hello from npm"}}\n',
+    "deep/er/below": "deep\n", "committed.txt": "begin\n",
+}
+# Programs look for these at each start; the run is told that there are none.
+START_UP_FILES = (".notes .profile .bashrc .bash_profile .inputrc .zshrc .zshenv .zprofile .vimrc .viminfo .lesshst .tmux.conf .gdbinit "
+                  ".screenrc .curlrc .wgetrc .toprc .sqliterc .config/fish/config.fish .config/procps/toprc").split()
+# A package beside which Python may keep nothing.
+PACKAGE = ".local/lib/packages/thing/__init__.py"
+PLANTED = "callgate: your tools may run code from what changed: "
+COUNTED = re.compile(r"callgate: denied \d+ calls? \(run \w+\)")
+
+
+def lines() -> list[tuple[str, str, str]]:
+    split = [[part.strip() for part in line.split("##")] for line in COMMANDS.strip().splitlines()]
+    return [(one[0], one[1], one[2] if len(one) > 2 else "") for one in split]
+
+
+def programs(command: str) -> tuple[str, ...]:
+    """The first words between the operators of the shell, which `toolchains` looks for in PATH."""
+    outside = re.sub(r"'[^']*'", "''", command)
+    words = [part.split()[0] for part in re.split(r"&&|[|][|]|[|;]", outside) if part.split()]
+    builtin = ("time", "kill", "cd", "true", "ulimit")
+    return tuple(word for word in words if re.fullmatch(r"[a-z][a-z0-9+-]*", word) and word not in builtin)
+
+
+class Desk(toolchains.Place):
+    """A home with start-up files, and a work directory with files and a repository. `clear` brings the latter back."""
+
+    def renew(self, program: str | None = None) -> None:
+        super().renew(program)
+        self.ready = self.box.root / "ready"
+        for top, files in ((self.work, FILES), (self.box.home, {**dict.fromkeys(START_UP_FILES, "\n"), PACKAGE: ""})):
+            for name, text in files.items():
+                self.box.file(top / name, text.encode())
+        made = self.run(["sh", "-c", "git init -q && git config user.email me@example.com && git config user.name Me && "
+                         f"git add committed.txt && git commit -qm begin && cp -a . {self.ready}"], supervised=False)
+        assert made.code == 0, made.describe()
+
+    def clear(self) -> None:
+        harness.remove_tree(self.work)
+        done = self.run_in(self.box.home, ["cp", "-a", str(self.ready), str(self.work)])
+        assert done.code == 0, done.describe()
+
+    def run_in(self, directory, command: list[str]) -> harness.Result:
+        return self.box.run(command, cwd=directory, supervised=False)
+
+
+@pytest.fixture
+def desk(box):
+    made = Desk(box)
+    box.own(box.root)
+    made.renew()
+    return made
+
+
+def told(result: harness.Result) -> list[str]:
+    """The lines of the footer that name something denied."""
+    said = [line for line in result.errors.splitlines() if "callgate: " in line and not line.startswith(PLANTED)]
+    return [line for line in said if not COUNTED.fullmatch(line)]
+
+
+def wrong(desk: Desk, command: str, pattern: str, meant: str = "") -> str:
+    """Returns what `command` does otherwise than it should, or nothing."""
+    desk.clear()
+    result = desk.run(["bash", "-c", command])
+    fine = result.code == 0 and re.search(pattern, result.text) is not None
+    unmeant = [line for line in told(result) if not (meant and re.search(meant, line))]
+    if harness.SOAK or not fine:
+        desk.clear()
+        bare = desk.run(["bash", "-c", command], supervised=False)
+        assert bare.code == 0 and re.search(pattern, bare.text), f"the control itself failed\n{bare.describe()}"
+    return "" if fine and not unmeant else f"{command}\n{result.describe()}\n"
+
+
+def test_the_list_is_long_enough():
+    commands = [command for command, _, _ in lines()]
+    assert len(set(commands)) == len(commands) >= 180
+
+
+def test_everyday_commands_work_and_leave_no_line(desk):
+    absent, found = set(), ""
+    for command, pattern, meant in lines():
+        if missing := toolchains.missing(programs(command)):
+            absent.update(missing)
+            continue
+        found += wrong(desk, command, pattern, meant)
+    assert found == ""
+    toolchains.require(*sorted(absent))
+
+
+def test_what_no_quiet_rule_names_is_told(desk):
+    """The control of the list: another program, another file or another operation leaves a line."""
+    for command in ("cat ~/.notes", "cat ~/.bashrc", "cat ~/.curlrc", "cat /var/log/dpkg.log", "bash -c 'echo x >> ~/.bashrc'",
+                    "bash -c ': <> ~/.inputrc'", "touch ~/.local/lib/packages/thing/__init__.pyc",
+                    "rm ~/.local/lib/packages/thing/__init__.py"):
+        command = f"{{ {command}; }} 2>/dev/null; echo on"
+        assert "callgate:   " in wrong(desk, command, "on"), command
+
+
+def test_a_quiet_denial_is_on_record_and_counted(desk, box):
+    result = desk.run(["bash", "-ic", "cat ~/.inputrc || echo none"])
+    assert result.code == 0 and "none" in result.text and "callgate: " not in result.errors, result.describe()
+    denied = {one["rule"]["name"]: one["callgate"] for one in result.decisions(verdict="deny")}
+    assert set(denied) == {"agent.shell-files", "agent.tool-files"}, result.describe()
+    assert {one["errno"] for one in denied.values()} == {"ENOENT"}
+    assert result.report["denials"] == [] and result.report["quiet_denials"] == result.report["counts"]["deny"] >= 2
+    shown = harness.audit(box, "show", str(result.report["audit"]["file"]))
+    assert "agent.shell-files" in shown.text and "agent.tool-files" in shown.text, shown.describe()
+    allowed = desk.run(["bash", "-c", "cat ~/.inputrc"], options=["-r", str(box.home / ".inputrc")])
+    assert allowed.code == 0 and allowed.report["quiet_denials"] == 0, allowed.describe()
