@@ -224,8 +224,8 @@ gpg --print-md sha256 notes.txt ## [0-9A-F]{8}
 gpg --list-keys 2>/dev/null; echo listed ## listed
 gpg --batch --pinentry-mode loopback --passphrase x -c notes.txt; test -s notes.txt.gpg && echo sealed ## sealed ## bind .*failure
 vim --not-a-term -T dumb -c ':%s/first/fourth/' -c ':wq' notes.txt >/dev/null 2>&1; cat notes.txt ## fourth ## /\.viminfo|unix datagram sockets
-pip --version ## pip ## bind \[::1\]:0
-pip list 2>/dev/null | head -n 3 ## Package ## bind \[::1\]:0
+pip --version ## pip
+pip list 2>/dev/null | head -n 3 ## Package
 su -c 'echo by su' 2>/dev/null || echo refused ## by su|refused ## /etc/shadow|/var/log/btmp|netlink sockets|unix datagram sockets
 psql --version ## psql ## /etc/shadow
 """
