@@ -212,8 +212,9 @@ def serve_world(options: dict[str, object]) -> None:
     print("ready", flush=True)
     for line in sys.stdin:
         if line.strip() == "seen":
-            print(json.dumps([[name, kind, message.hex()] for name, kind, message in server.seen]), flush=True)
-            server.seen.clear()
+            # Taken before they are told: whoever hears it may ask the next one at once.
+            seen, server.seen = server.seen, []
+            print(json.dumps([[name, kind, message.hex()] for name, kind, message in seen]), flush=True)
 
 
 ZONE = """

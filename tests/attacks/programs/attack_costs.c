@@ -108,8 +108,7 @@ MODE(flood_without_end) {
         atomic_fetch_add(&made[mine], 1);
         if (mine == 0 && turn == count && write(1, "ready\n", 6) != 6) return 3;
         if (mine != 0 || turn != count * 2) continue;
-        close(open(last, O_RDONLY));
-        atomic_fetch_add(&made[mine], 1);
+        close(open(last, O_RDONLY));  /* none where no rule ends the run: ENOENT, which is no denial */
     }
 }
 
