@@ -30,7 +30,7 @@ std::string beneath(const std::string& directory) { return directory == "/" ? di
 
 /// `root` may end with a slash: then it does not hold that directory itself.
 bool lies_in(std::string_view path, std::string_view root) {
-    return root.ends_with('/') ? path.starts_with(root) : planning::at_or_beneath(path, root);
+    return root.ends_with('/') ? path.starts_with(root) : at_or_beneath(path, root);
 }
 
 }  // namespace
@@ -60,13 +60,13 @@ std::vector<LinkNames::Name>::const_iterator LinkNames::first_from(std::string_v
 
 const Rule* LinkNames::reserving(std::string_view path) const {
     const auto found = first_from(path);
-    return found != names_.end() && planning::at_or_beneath(found->path, path) ? found->rule : nullptr;
+    return found != names_.end() && at_or_beneath(found->path, path) ? found->rule : nullptr;
 }
 
 std::vector<LinkNames::Reserved> LinkNames::beneath(std::string_view directory) const {
     std::vector<Reserved> all;
-    for (auto name = first_from(directory);
-         name != names_.end() && planning::at_or_beneath(name->path, directory); ++name)
+    for (auto name = first_from(directory); name != names_.end() && at_or_beneath(name->path, directory);
+         ++name)
         if (name->path != directory)
             all.push_back({name->path.substr(directory == "/" ? 1 : directory.size() + 1), name->rule});
     return all;
@@ -79,7 +79,7 @@ LinkRoots::LinkRoots(const RuleSet& rules, std::string_view own) {
         if (rule.when.path.empty()) add("/");
         for (const Glob& glob : rule.when.path)
             for (const Glob::Branch& branch : glob.branches())
-                if (!branch.literal && (own.empty() || !planning::at_or_beneath(branch.head, own)))
+                if (!branch.literal && (own.empty() || !at_or_beneath(branch.head, own)))
                     add(beneath(branch.head));
     }
     if (rules.fallback() != Action::allow) return;

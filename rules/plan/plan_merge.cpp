@@ -8,12 +8,6 @@
 
 namespace callgate::rules::planning {
 
-bool at_or_beneath(std::string_view path, std::string_view directory) {
-    if (directory == "/") return path.starts_with('/');
-    if (!path.starts_with(directory)) return false;
-    return path.size() == directory.size() || path[directory.size()] == '/';
-}
-
 namespace {
 
 /// The length of the common prefix. Neighbouring paths share long prefixes, so eight bytes are compared at a

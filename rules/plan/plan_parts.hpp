@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/at_or_beneath.hpp"
 #include "rules/plan/plan.hpp"
 
 namespace callgate::rules::planning {
@@ -21,8 +22,6 @@ inline constexpr OperationSet held_by_path{Operation::read, Operation::modify, O
 inline constexpr OperationSet held_by_file{Operation::read, Operation::modify, Operation::execute};
 inline constexpr OperationSet held_by_parent{Operation::create, Operation::remove};
 
-/// Whether `path` is `directory` or lies beneath it; both absolute, without a final slash except "/".
-[[nodiscard]] bool at_or_beneath(std::string_view path, std::string_view directory);
 /// Sorts '/' before every other byte, so that the objects beneath a directory directly follow it.
 struct PathOrder {
     [[nodiscard]] bool operator()(std::string_view left, std::string_view right) const;

@@ -38,8 +38,7 @@ struct Patterns {
 
     void add(const Glob::Branch& branch) {
         if (branches.empty()) head = branch.head;
-        while (!planning::at_or_beneath(branch.head, head))
-            head.resize(std::max<std::size_t>(head.rfind('/'), 1));
+        while (!at_or_beneath(branch.head, head)) head.resize(std::max<std::size_t>(head.rfind('/'), 1));
         branches.emplace_back(branch);
     }
     explicit Patterns(const std::vector<Glob>& from) : globs(&from) {
@@ -50,7 +49,7 @@ struct Patterns {
     std::string head;  // common to all branches, so that most rules are skipped at once
 
     [[nodiscard]] bool touch(std::string_view path) const {
-        return globs->empty() || planning::at_or_beneath(path, head) || planning::at_or_beneath(head, path);
+        return globs->empty() || at_or_beneath(path, head) || at_or_beneath(head, path);
     }
     /// For a file, only a match counts; for a directory, everything beneath it.
     [[nodiscard]] PatternRemainders beneath(std::string_view path, MovedKind kind) const;

@@ -112,7 +112,7 @@ void StaticGrants::Table::beneath(std::string_view path, Visit visit) const {
                                         [](const Entry& entry, std::string_view wanted) {
                                             return planning::PathOrder()(entry.path, wanted);
                                         });
-    for (auto entry = first; entry != entries.end() && planning::at_or_beneath(entry->path, path); ++entry)
+    for (auto entry = first; entry != entries.end() && at_or_beneath(entry->path, path); ++entry)
         visit(static_cast<std::size_t>(entry - entries.begin()));
 }
 

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/at_or_beneath.hpp"
+#include "base/make_directories.hpp"
 #include "base/open_without_links.hpp"
 #include "base/read_whole.hpp"
 #include "base/sha256.hpp"
@@ -22,10 +24,6 @@ namespace callgate::cli {
 namespace {
 
 constexpr std::size_t max_copied = 16U << 20;
-
-bool at_or_beneath(const std::string& path, const std::string& directory) {
-    return path == directory || directory == "/" || path.starts_with(directory + "/");
-}
 
 /// The work directory's own: its name, and a part of the digest of its whole path.
 std::string home_of_project(const Places& places, const std::string& workdir) {
@@ -53,24 +51,28 @@ UniqueFd directory_beneath(int parent, const std::string& name, const std::strin
     fail(what, errno);
 }
 
-/// Why the file may not be copied; "" if it may.
-std::string reason_against(const std::string& file, const Places& places, const std::string& workdir) {
+/// The rules that say which files hold credentials.
+rules::LoadedRules base_rules(const Places& places, const std::string& workdir) {
     const RealFileTree tree;
     rules::RuleSources sources;
     sources.parts.emplace_back(rules::RuleSources::Profile{"base"});
-    const rules::LoadedRules base = rules::load(sources, host_context(places, workdir, "/", tree));
-    if (!base.ok()) return "the profile base cannot be loaded";
-    const rules::Verdict verdict =
-        base.rules->evaluate({rules::Operation::read, rules::FileObject{file}, {}, {}});
+    rules::LoadedRules base = rules::load(sources, host_context(places, workdir, "/", tree));
+    if (!base.ok()) throw Failure("--home-from: the profile base cannot be loaded; install callgate again");
+    return base;
+}
+
+/// Why the file may not be copied; "" if it may.
+std::string reason_against(const std::string& file, const rules::RuleSet& base) {
+    const rules::Verdict verdict = base.evaluate({rules::Operation::read, rules::FileObject{file}, {}, {}});
     if (verdict.rule == nullptr || verdict.action != rules::Action::deny ||
         !check_enabled("home-credentials"))
         return "";
     return "the rule " + verdict.rule->id + " closes it (" + verdict.rule->reason + ")";
 }
 
-void copy(const std::string& file, int home, const Places& places, const std::string& workdir) {
+void copy(const std::string& file, int home, const Places& places, const rules::RuleSet& base) {
     const std::string what = "--home-from " + file;
-    if (const std::string why = reason_against(file, places, workdir); !why.empty())
+    if (const std::string why = reason_against(file, base); !why.empty())
         throw Failure(what + ": " + why +
                       ", and such files are never copied; log in within the lasting home");
     const UniqueFd source = open_without_links(file.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY);
@@ -133,16 +135,14 @@ LastingHome choose_lasting_home(const Arguments& arguments, const Places& places
 void make_lasting_home(const LastingHome& home, const Places& places, const std::string& workdir) {
     if (home.path.empty()) return;
     const std::string what = "--home " + home.path;
-    for (std::size_t end = home.path.find('/', 1); end != std::string::npos;
-         end = home.path.find('/', end + 1))
-        static_cast<void>(
-            ::mkdir(home.path.substr(0, end).c_str(), 0700));  // a failure shows in the last one
-    if (::mkdir(home.path.c_str(), 0700) != 0 && errno != EEXIST) fail(what, errno);
+    if (const Result<void> made = make_directories(home.path); !made) fail(what, made.error().value());
     const UniqueFd directory = open_without_links(home.path.c_str(), O_PATH | O_DIRECTORY);
     if (!directory) fail(what, errno);
     if (const Expected<void> ours = is_only_ours(home.path); !ours)
         throw Failure(what + ": a directory " + ours.error().text + "; expected one of your own");
-    for (const std::string& file : home.files) copy(file, directory.get(), places, workdir);
+    if (home.files.empty()) return;
+    const rules::LoadedRules base = base_rules(places, workdir);
+    for (const std::string& file : home.files) copy(file, directory.get(), places, *base.rules);
 }
 
 }  // namespace callgate::cli

@@ -11,6 +11,7 @@ import pytest
 
 import harness
 from jobs import Server, bash, ended
+from test_network import RAW
 
 RESTARTS = 1000 if harness.SOAK else 50
 PYTHON = "/usr/bin/python3"
@@ -226,13 +227,7 @@ def test_other_ways_of_serving_work_as_bare(box, script):
 
 
 # Calls that wait for connects answer as the kernel would.
-ANSWERS = """
-import ctypes, os, socket
-libc = ctypes.CDLL(None, use_errno=True)
-def raw(name, *arguments):
-    ctypes.set_errno(0)
-    result = getattr(libc, name)(*arguments)
-    return result if result >= 0 else -ctypes.get_errno()
+ANSWERS = RAW + """
 value = ctypes.byref(ctypes.c_int(1))
 one, pair = socket.socket(), socket.socketpair()
 print(raw("shutdown", one.fileno(), 2), raw("shutdown", 0, 2), raw("shutdown", 99, 0), raw("shutdown", one.fileno(), 7))

@@ -8,6 +8,7 @@
 
 #include "base/directory.hpp"
 #include "base/escape.hpp"
+#include "base/make_directories.hpp"
 #include "rules/load/pattern.hpp"
 #include "supervisor/host/host.hpp"
 
@@ -146,10 +147,7 @@ Result<std::string> propose(const std::string& config, const QuestionView& shown
     const Result<std::string> rule = proposed_rule(shown);
     if (!rule) return rule.error();
     if (config.empty()) return errno_code(ENOENT);
-    for (std::size_t end = config.find('/', 1); end != std::string::npos; end = config.find('/', end + 1))
-        (void)::mkdir(config.substr(0, end).c_str(), 0700);  // the last mkdir or open reports a failure
-    (void)::mkdir(config.c_str(), 0700);
-    (void)::mkdir(pending_directory(config).c_str(), 0700);
+    static_cast<void>(make_directories(pending_directory(config)));  // the open reports a failure
     const std::string name = shown.run + '-' + std::to_string(shown.id);
     if (!is_name(name)) return errno_code(EINVAL);
     const UniqueFd file(::open((pending_directory(config) + '/' + name).c_str(),

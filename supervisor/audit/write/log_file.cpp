@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <string_view>
 
+#include "base/make_directories.hpp"
 #include "supervisor/audit/write/format.hpp"
 
 namespace callgate::audit {
@@ -74,19 +75,6 @@ ChainHash last_head(int fd) {
     tail.pop_back();
     const auto sealed = take_apart(std::string_view(tail).substr(tail.rfind('\n') + 1));
     return sealed ? sealed->hash : ChainHash::none();
-}
-
-Result<void> make_directories(const std::string& path) {
-    for (std::size_t at = path.find('/', 1);; at = path.find('/', at + 1)) {
-        const std::string part = path.substr(0, at);
-        if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) {
-            // A directory that cannot be made but exists (a read-only file system) is good enough.
-            const int error = errno;
-            struct stat status {};
-            if (::stat(part.c_str(), &status) != 0) return errno_code(error);
-        }
-        if (at == std::string::npos) return {};
-    }
 }
 
 }  // namespace
