@@ -41,7 +41,8 @@ audit::CallInput input_of(const GivenPath& given) {
 }
 
 void pass_errno(Call& context, int error, bool may_continue) {
-    if (may_continue) {
+    const bool may_change = error == ENOENT || error == EEXIST || error == ENOTDIR;
+    if (may_continue && !may_change) {
         context.call.let_continue();
     } else {
         context.fail(error);

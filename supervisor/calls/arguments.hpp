@@ -52,7 +52,9 @@ enum class TakeBase : std::uint8_t { if_relative, always };
 }
 
 /// Answers a call whose path leads nowhere, or that the kernel refuses by itself. If Landlock alone holds the
-/// call, it is continued and the kernel gives its own errno; otherwise the answer is `error`.
+/// call, it is continued and the kernel gives its own errno; otherwise the answer is `error`. A name may
+/// appear or go before a continued call looks at it. Landlock would then refuse unrecorded what a rule allows,
+/// so errors of names are answered.
 void pass_errno(Call& context, int error, bool may_continue);
 
 }  // namespace callgate::calls

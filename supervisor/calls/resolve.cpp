@@ -219,7 +219,9 @@ Result<Object> describe(UniqueFd pin) {
     return object;
 }
 
-Result<Object> resolve_object(const PathRequest& request) {
+namespace {
+
+Result<Object> look_once(const PathRequest& request) {
     if (request.path.empty()) return errno_code(ENOENT);
     const std::string path(request.path);
     const int base = request.base < 0 ? AT_FDCWD : request.base;
@@ -234,6 +236,18 @@ Result<Object> resolve_object(const PathRequest& request) {
     if (!object && object.error().value() == ENAMETOOLONG) return walked_object(request);
     if (object && in_procfs(object->pin.get(), object->status)) return walked_object(request);
     return object;
+}
+
+}  // namespace
+
+Result<Object> resolve_object(const PathRequest& request) {
+    // Another thread may remove the name between the look at it and the look at its path. The next look finds
+    // nothing there, or what stands there now. Only a link in /proc leads to a removed object each time.
+    constexpr int looks = 4;
+    for (int look = 1;; ++look) {
+        auto object = look_once(request);
+        if (!object || !object->unlinked || look == looks) return object;
+    }
 }
 
 Result<Place> resolve_place(const PathRequest& request) {

@@ -199,6 +199,39 @@ def test_a_domain_of_the_programs_own_holds_what_the_kernel_performs(box):
     assert free.text == "True\n", "the rules themselves do not let /etc be listed"
 
 
+APPEARING = """
+import os, sys, threading
+base, seen = sys.argv[1], set()
+def attempt(act, *arguments):
+    try:
+        act(*arguments)
+    except OSError as error:
+        seen.add(error.strerror)
+def comes_and_goes():
+    for _ in range(3000):
+        attempt(os.mkdir, base)
+        attempt(os.rename, base + "/below", sys.argv[1] + "-away")
+        attempt(os.rmdir, sys.argv[1] + "-away")
+        attempt(os.rmdir, base)
+other = threading.Thread(target=comes_and_goes)
+other.start()
+while other.is_alive():
+    attempt(os.mkdir, base + "/below")
+    attempt(os.listdir, base)
+other.join()
+print(sorted(seen - {"No such file or directory", "File exists", "Directory not empty"}))
+"""
+
+
+def test_a_name_that_appears_during_a_call_is_absent_or_there(box):
+    """`mkdir -p` in two threads: the one that finds no parent must not meet Landlock's refusal when the other makes it."""
+    line = ["/usr/bin/python3", "-c", APPEARING, str(box.tree / "parent")]
+    assert box.run(line, supervised=False).text == "[]\n"
+    result = box.run(line, contested(box))
+    assert result.text == "[]\n", result.describe()
+    assert len(result.decisions(operation="create")) >= 100
+
+
 def make_socket_tree(tree) -> None:
     (tree / "dir").mkdir()
     (tree / "regular").write_text("no socket")

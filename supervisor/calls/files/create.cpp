@@ -101,7 +101,12 @@ void handle_mkdir(FileCall& context) {
 void handle_mknod(FileCall& context) {
     const auto mode = static_cast<mode_t>(context.word(context.entry.mode));
     const auto number = static_cast<unsigned>(context.word(context.entry.mode + 1));
+    const mode_t kind = mode & S_IFMT;
     const bool special = S_ISCHR(mode) || S_ISBLK(mode);
+    // The kernel looks at the kind before the name (fs/namei.c, may_mknod).
+    if (S_ISDIR(mode)) return context.fail(EPERM);
+    if (kind != 0 && !special && !S_ISREG(mode) && !S_ISFIFO(mode) && !S_ISSOCK(mode))
+        return context.fail(EINVAL);
     // Everybody may make the character device 0:0, which stands for a name that is gone (overlayfs). Any
     // other device is a way to an object that the rules know by another name. It is refused as without
     // CAP_MKNOD, which the run may have kept.

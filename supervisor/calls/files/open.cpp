@@ -161,6 +161,13 @@ int Opening::refused_by_kind(const Object& object) const {
 }
 
 void Opening::run() {
+    // The kernel refuses to create a name that ends with a slash before it looks for it (fs/namei.c,
+    // open_last_lookups).
+    if (wanted_.creates() && given_.text->ends_with('/') &&
+        continuable(context_, wanted_, wanted_.on_existing() | wanted_.on_new())) {
+        context_.call.let_continue();
+        return;
+    }
     constexpr int max_attempts = 64;  // a name that changes more often while it is opened is refused
     for (int attempt = 0; attempt < max_attempts; ++attempt) {
         auto object = resolve_object(given_.request(context_.thread(), wanted_.follow(), wanted_.resolve));
