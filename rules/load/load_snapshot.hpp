@@ -30,6 +30,8 @@ struct LoadSnapshot {
     /// Targets of the names at the start of rule paths and rule options, if they led elsewhere. Such names
     /// are symbolic links, and names that were not in the kernel's form. Absent if unknown.
     std::optional<std::map<std::string, std::string>> links;
+    /// Values of ${git-common} and ${git-admin}; "" where the work directory is no worktree or submodule.
+    std::string git_common = {}, git_admin = {};
 
     /// The target of `path`: `path` itself if it is not in `links`, nothing if `links` is unknown.
     [[nodiscard]] std::optional<std::string> led(const std::string& path) const {

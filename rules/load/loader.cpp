@@ -150,6 +150,14 @@ void Loading::hold_new_file(Rule& rule) {
     }
 }
 
+/// Whether a rule is about a repository that is not there, and about nothing else. It could match nothing.
+bool leads_nowhere(const Rule& rule) {
+    return !rule.when.path.empty() && std::ranges::all_of(rule.when.path, [](const Glob& glob) {
+        return std::ranges::all_of(
+            glob.branches(), [](const Glob::Branch& branch) { return branch.head.starts_with(nowhere); });
+    });
+}
+
 void Loading::check_ids() {
     std::map<std::string_view, const Rule*> seen;
     for (const auto& file : files_.all()) {
@@ -209,6 +217,7 @@ void Loading::merge_rules() {
             if (expands[index] != Expand::no) expander_->announce(glob, expands[index] == Expand::sources);
     std::size_t kept = 0;
     for (std::size_t index = 0; index < rules_.size(); ++index) {
+        if (leads_nowhere(rules_[index])) continue;
         if (expands[index] != Expand::no && !expand(rules_[index], expands[index] == Expand::sources))
             continue;
         if (rules_[index].filters_changes() && check_enabled("new-settings-name"))
@@ -270,6 +279,9 @@ LoadedRules Loading::run() {
     if (auto own = patterns_.take_own_addresses())
         result_.snapshot.hosts[std::string(own_name_of_host)] = std::move(*own);
     result_.snapshot.links = patterns_.take_links();
+    const LoadSnapshot* const then = context_.earlier;
+    result_.snapshot.git_common = then != nullptr ? then->git_common : context_.git_common;
+    result_.snapshot.git_admin = then != nullptr ? then->git_admin : context_.git_admin;
     if (!result_.ok()) result_.rules = nullptr;
     return std::move(result_);
 }

@@ -31,6 +31,9 @@ namespace callgate::rules {
 struct LoadContext {
     /// Values of ${workdir}, ${home}, ${tmp}, ${config}: absolute and resolved.
     std::string workdir, home, tmp, config;
+    /// Values of ${git-common} and ${git-admin}: the repository of a worktree or submodule, and what git
+    /// keeps there for it alone. "" where there is none: rules about nothing else are then left out.
+    std::string git_common, git_admin;
     /// The home of the user's account where ${home} is another directory; else "". "~" in a rule that
     /// restricts means both.
     std::string account_home;

@@ -17,6 +17,13 @@ std::string trimmed(std::string_view path) {
     return std::string(path);
 }
 
+/// The repository's places: those of the run that is looked at again, else this host's.
+std::string repository(const LoadContext& context, std::string LoadContext::*now,
+                       std::string LoadSnapshot::*then) {
+    std::string value = context.earlier != nullptr ? context.earlier->*then : context.*now;
+    return value.empty() ? std::string(nowhere) : trimmed(value);
+}
+
 bool begins_well(std::string_view pattern) {
     return pattern.starts_with('/') || pattern.starts_with('~') || pattern.starts_with("${") ||
            pattern.starts_with("**/");
@@ -38,28 +45,31 @@ std::string quote_glob(std::string_view literal) {
 
 PatternMaker::PatternMaker(const LoadContext& context)
     : context_(context),
-      variables_{{{"workdir", trimmed(context.workdir), {}},
-                  {"home", trimmed(context.home), {}},
-                  {"tmp", trimmed(context.tmp), {}},
-                  {"config", trimmed(context.config), {}}}} {
+      variables_{
+          {{"workdir", trimmed(context.workdir), {}},
+           {"home", trimmed(context.home), {}},
+           {"tmp", trimmed(context.tmp), {}},
+           {"config", trimmed(context.config), {}},
+           {"git-common", repository(context, &LoadContext::git_common, &LoadSnapshot::git_common), {}},
+           {"git-admin", repository(context, &LoadContext::git_admin, &LoadSnapshot::git_admin), {}}}} {
     for (Variable& one : variables_) one.quoted = quote_glob(one.value);
 }
 
 Expected<const PatternMaker::Variable*> PatternMaker::variable(std::string_view name) const {
     const std::array<const std::string*, 4> given{&context_.workdir, &context_.home, &context_.tmp,
                                                   &context_.config};
-    std::array<std::string_view, 4> names;
+    std::array<std::string_view, std::tuple_size_v<decltype(variables_)>> names;
     for (std::size_t index = 0; index < variables_.size(); ++index) {
         names[index] = variables_[index].name;
         if (names[index] != name) continue;
-        if (!given[index]->empty()) return &variables_[index];
+        if (index >= given.size() || !given[index]->empty()) return &variables_[index];
         const bool of_home = name == "home" || name == "config";
         return Problem{"${" + std::string(name) + "} is not known here" + (of_home ? " (set HOME)" : "")};
     }
     const std::optional<std::string> near = nearest(name, names);
-    return Problem{
-        "unknown variable ${" + std::string(name.substr(0, 40)) + "}: " +
-        (near ? "did you mean ${" + *near + "}?" : "expected ${workdir}, ${home}, ${tmp} or ${config}")};
+    return Problem{"unknown variable ${" + std::string(name.substr(0, 40)) + "}: " +
+                   (near ? "did you mean ${" + *near + "}?"
+                         : "expected ${workdir}, ${home}, ${tmp}, ${config}, ${git-common} or ${git-admin}")};
 }
 
 namespace {

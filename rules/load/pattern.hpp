@@ -24,6 +24,9 @@ namespace callgate::rules {
 /// `literal` with a backslash before every byte that is special in a pattern.
 [[nodiscard]] std::string quote_glob(std::string_view literal);
 
+/// The value of ${git-common} and ${git-admin} where there is no such repository: no object can be there.
+inline constexpr std::string_view nowhere = "/dev/null/-";
+
 class PatternMaker {
 public:
     /// Bound on alternatives of all patterns together: a megabyte of braces would otherwise fill the memory.
@@ -86,7 +89,7 @@ private:
     Homes homes_ = Homes::own;
     std::optional<std::vector<IpAddress>> own_;
     std::size_t alternatives_ = 0;
-    std::array<Variable, 4> variables_;
+    std::array<Variable, 6> variables_;
     std::unordered_map<std::string, Place, PathHash, std::equal_to<>> parents_;
     std::map<std::string, std::string> links_;
 };

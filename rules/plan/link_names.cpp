@@ -90,6 +90,17 @@ LinkRoots::LinkRoots(const RuleSet& rules, std::string_view own) {
                     if (branch.hierarchy) close(branch.head);
 }
 
+LinkRoots LinkRoots::of_pointers(const RuleSet& rules, std::string_view own) {
+    LinkRoots pointers(rules, own);
+    for (const Rule& rule : rules.rules()) {
+        if (!denies_always(rule) || !rule.operations.contains(Operation::modify)) continue;
+        for (const Glob& glob : rule.when.path)
+            for (const Glob::Branch& branch : glob.branches())
+                if (branch.literal && branch.head.ends_with("/.git")) pointers.close(branch.head);
+    }
+    return pointers;
+}
+
 void LinkRoots::add(std::string_view root) {
     std::erase_if(closed_.all,
                   [root](const std::string& one) { return lies_in(one, root) || lies_in(root, one); });

@@ -52,8 +52,8 @@ private:
 class LinkRoots {
 public:
     LinkRoots() = default;
-    /// Links can be made beneath the heads of rules that allow a name to be created, and beneath "/" where the
-    /// default does. A head itself is reserved, and so is a literal path. What lies in `own`, the run's
+    /// Links can be made beneath the heads of rules that allow a name to be created, and beneath "/" where
+    /// the default does. A head itself is reserved, and so is a literal path. What lies in `own`, the run's
     /// private directory, is left out: it goes with the run. Where the default allows, what is wholly denied
     /// is closed.
     LinkRoots(const RuleSet& rules, std::string_view own);
@@ -67,9 +67,15 @@ public:
     void join(std::size_t most);
 
     [[nodiscard]] bool may_hold(std::string_view link) const;
+    /// Whether a path lies in a root, whatever is closed there.
+    [[nodiscard]] bool lies_in_root(std::string_view path) const { return roots_.hold(path); }
     [[nodiscard]] bool covers(const LinkRoots& other) const;
     [[nodiscard]] const std::vector<std::string>& roots() const { return roots_.all; }
     [[nodiscard]] const std::vector<std::string>& closed() const { return closed_.all; }
+
+    /// Names at which runs may make a `.git` that is a file. As the roots of `rules`, but for each `.git`
+    /// that exists at the start and whose making is always denied.
+    [[nodiscard]] static LinkRoots of_pointers(const RuleSet& rules, std::string_view own);
 
 private:
     /// A set of paths, of which none lies in another.

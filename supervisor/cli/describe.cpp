@@ -27,6 +27,8 @@ Inspection::Inspection(const Arguments& arguments)
     if (!arguments.has("workdir") && is_wide(workdir, places_))
         say("note: callgate run refuses this work directory unless --workdir names it");
     context_ = host_context(places_, workdir, spoken_directory(), tree_);
+    if (const std::string text = describe(choose_repository(context_, places_), workdir); !text.empty())
+        say("note: " + text);
 }
 
 Inspection::Inspection(const Arguments& arguments, const std::string& workdir, const std::string& tmp)
@@ -34,6 +36,7 @@ Inspection::Inspection(const Arguments& arguments, const std::string& workdir, c
     const bool named = arguments.has("workdir") || workdir.empty();
     context_ = host_context(places_, named ? choose_workdir(arguments, places_, false) : workdir,
                             tmp.empty() ? spoken_directory() : tmp, tree_);
+    static_cast<void>(choose_repository(context_, places_));
 }
 
 CompiledRules Inspection::compile() const { return compile_rules(arguments_, places_, context_, {}); }

@@ -17,6 +17,7 @@
 #include "base/test_switch.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/registries.hpp"
+#include "supervisor/host/link_record.hpp"
 #include "supervisor/names/name_files.hpp"
 
 namespace callgate::cli {
@@ -247,6 +248,14 @@ std::string choose_workdir(const Arguments& arguments, const Places& places, boo
     return workdir;
 }
 
+GitRepository choose_repository(rules::LoadContext& context, const Places& places) {
+    GitRepository repository =
+        find_git_repository(context.workdir, [&places] { return recorded_pointer_roots(places.state); });
+    context.git_common = repository.common;
+    context.git_admin = repository.admin;
+    return repository;
+}
+
 rules::RecordMode read_record_mode(const Arguments& arguments) {
     const std::string word = arguments.value("record").value_or("contested");
     if (word == "minimal") return rules::RecordMode::minimal;
@@ -302,6 +311,8 @@ CompiledRules compile_rules(const Arguments& arguments, const Places& places,
     require_own_links(places, compiled.loaded.files, compiled.choice.linked);
     compiled.choice.linked.resolve_rules(compiled.loaded, places.home);
     if (!context.user_home.empty()) compiled.choice.linked.resolve_rules(compiled.loaded, context.home);
+    if (!context.git_common.empty())
+        compiled.choice.linked.resolve_rules(compiled.loaded, context.git_common);
     if (compiled.loaded.snapshot.links) compiled.loaded.snapshot.links->merge(compiled.choice.links);
     compiled.plan = rules::make_plan(*compiled.loaded.rules, {.landlock_abi = agent::kernel_landlock_abi(),
                                                               .record = record,

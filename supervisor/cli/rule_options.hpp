@@ -13,6 +13,7 @@
 #include "supervisor/cli/arguments.hpp"
 #include "supervisor/cli/linked_paths.hpp"
 #include "supervisor/host/host.hpp"
+#include "supervisor/run/git_repository.hpp"
 
 namespace callgate::cli {
 
@@ -36,8 +37,8 @@ struct RuleChoice {
 /// Adds the rules of -r, -w, -x, -d, -c and --bind.
 void add_option_rules(RuleChoice& choice, const Arguments& arguments, const rules::LoadContext& context);
 
-/// Says which paths of -r and -x do not exist: mostly a name is misspelt. -w may name what is to be made. Says
-/// also where -r is given a file of rules.
+/// Says which paths of -r and -x do not exist: mostly a name is misspelt. -w may name what is to be made.
+/// Says also where -r is given a file of rules.
 void say_doubtful_paths(const Arguments& arguments, const std::string& home);
 
 [[nodiscard]] rules::RecordMode read_record_mode(const Arguments& arguments);
@@ -48,6 +49,10 @@ void say_doubtful_paths(const Arguments& arguments, const std::string& home);
 [[nodiscard]] std::string choose_workdir(const Arguments& arguments, const Places& places, bool refuse_wide,
                                          LinkedPaths& linked);
 [[nodiscard]] std::string choose_workdir(const Arguments& arguments, const Places& places, bool refuse_wide);
+
+/// The repository of the work directory, if `.git` there is a file. What may be opened of it goes into the
+/// context.
+[[nodiscard]] GitRepository choose_repository(rules::LoadContext& context, const Places& places);
 
 /// Whether callgate run refuses this work directory unless it is named.
 [[nodiscard]] bool is_wide(const std::string& workdir, const Places& places);

@@ -190,18 +190,22 @@ bool has_state_directory(const Request& request, const std::string& state) {
 void settle_links(const RequestedRun& requested, LinkedPaths linked, Compiled& compiled) {
     const Request& request = requested.request;
     const std::string& state = requested.places.state;
-    rules::LinkRoots roots;
-    if (request.mode != Mode::audit)
+    rules::LinkRoots roots, pointers;
+    if (request.mode != Mode::audit) {
         roots = rules::LinkRoots(*compiled.enforced, request.temporary_directory);
+        pointers = rules::LinkRoots::of_pointers(*compiled.enforced, request.temporary_directory);
+    }
     if (has_state_directory(request, state)) {
-        Expected<rules::LinkRoots> all = record_link_roots(state, roots);
+        const Expected<rules::LinkRoots> noted = record_pointer_roots(state, pointers);
+        Expected<rules::LinkRoots> all = noted ? record_link_roots(state, roots) : noted;
         if (!all)
             throw Failure(all.error().text + "; without that record no later run could be safe from links");
         roots = std::move(*all);
         compiled.note_tree = [state](const std::string& directory) {
             rules::LinkRoots tree;
             tree.add(directory);
-            return record_link_roots(state, tree).has_value();
+            return record_pointer_roots(state, tree).has_value() &&
+                   record_link_roots(state, tree).has_value();
         };
     } else {
         compiled.degraded.emplace_back("link-record");
@@ -256,6 +260,11 @@ CompiledRules load_rules(const Arguments& arguments, const RequestedRun& request
     rules::LoadContext context =
         host_context(requested.places, request.workdir, request.temporary_directory, tree);
     if (!request.lasting_home.empty()) context.user_home = std::exchange(context.home, request.lasting_home);
+    const GitRepository repository = choose_repository(context, requested.places);
+    refresh_pointer(repository);
+    if (const std::string text = describe(repository, request.workdir);
+        !text.empty() && !request.quiet && (request.verbose || !repository.why.empty()))
+        say(text);
     CompileOptions options{.own_files = own_files(arguments, request, requested.places.home),
                            .warnings = request.verbose,
                            .reasons = false,

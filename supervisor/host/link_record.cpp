@@ -19,14 +19,23 @@ namespace callgate {
 
 namespace {
 
-constexpr const char* name = "link-roots";
-constexpr const char* new_name = "link-roots.new";  // only who holds the lock writes it
-constexpr std::size_t max_siblings = 64;
+struct Record {
+    const char* name;
+    const char* new_name;  // only who holds the lock writes it
+    const Record* before;  // stands for it while it does not exist; may be null
+    /// More roots of one directory become that directory. What is closed in it is then lost.
+    std::size_t max_siblings;
+};
+constexpr Record links{"link-roots", "link-roots.new", nullptr, 64};
+constexpr Record pointers{"pointer-roots", "pointer-roots.new", &links, 4096};
 constexpr off_t max_size = off_t{16} << 20U;
 
-/// The whole file; "" where there is none, nothing after an error.
-std::optional<std::string> read_record(int directory) {
-    const UniqueFd file(::openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+/// The whole file; "" where there is none, nothing after an error. `read` is then the file's name.
+std::optional<std::string> read_record(int directory, const Record& record, const char*& read) {
+    read = record.name;
+    const UniqueFd file(::openat(directory, record.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!file && errno == ENOENT && record.before != nullptr)
+        return read_record(directory, *record.before, read);
     if (!file) return errno == ENOENT ? std::optional<std::string>("") : std::nullopt;
     struct stat status {};
     if (::fstat(file.get(), &status) != 0) return std::nullopt;
@@ -71,43 +80,61 @@ rules::LinkRoots in_lines(const rules::LinkRoots& roots) {
     return lines;
 }
 
-bool write_record(int directory, const rules::LinkRoots& roots) {
+bool write_record(int directory, const Record& record, const rules::LinkRoots& roots) {
     std::string text;
     for (const std::string& root : roots.roots()) text += root + '\n';
     for (const std::string& directory : roots.closed()) text += '-' + directory + '\n';
     // A killed start may have left the file.
-    if (::unlinkat(directory, new_name, 0) != 0 && errno != ENOENT) return false;
+    if (::unlinkat(directory, record.new_name, 0) != 0 && errno != ENOENT) return false;
     const UniqueFd file(
-        ::openat(directory, new_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    return file && write_all(file.get(), text) && ::renameat(directory, new_name, directory, name) == 0;
+        ::openat(directory, record.new_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    return file && write_all(file.get(), text) &&
+           ::renameat(directory, record.new_name, directory, record.name) == 0;
 }
 
-}  // namespace
-
-Expected<rules::LinkRoots> recorded_link_roots(const std::string& state) {
-    if (::access(state.c_str(), F_OK) != 0 && errno == ENOENT) return rules::LinkRoots();
-    return record_link_roots(state, {});
-}
-
-Expected<rules::LinkRoots> record_link_roots(const std::string& state, const rules::LinkRoots& roots) {
-    const auto failed = [&state](const char* what) {
-        return Problem{std::string(what) + ' ' + state + '/' + name + ": " + std::strerror(errno)};
+Expected<rules::LinkRoots> add_to(const Record& record, const std::string& state,
+                                  const rules::LinkRoots& roots) {
+    const char* file = record.name;
+    const auto failed = [&](const char* what) {
+        return Problem{std::string(what) + ' ' + state + '/' + file + ": " + std::strerror(errno)};
     };
     const UniqueFd directory(::open(state.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!directory) return failed("cannot open the directory of");
-    std::optional<std::string> text = read_record(directory.get());
+    std::optional<std::string> text = read_record(directory.get(), record, file);
     if (!text) return failed("cannot read");
     rules::LinkRoots all = parse(*text);
     if (all.covers(roots)) return all;
     while (::flock(directory.get(), LOCK_EX) != 0)
         if (errno != EINTR) return failed("cannot lock the directory of");
-    text = read_record(directory.get());  // another start may have written it meanwhile
+    text = read_record(directory.get(), record, file);  // another start may have written it meanwhile
     if (!text) return failed("cannot read");
     all = parse(*text);
     all.add_all(in_lines(roots));
-    all.join(max_siblings);
-    if (!write_record(directory.get(), all)) return failed("cannot write");
+    all.join(record.max_siblings);
+    file = record.name;
+    if (!write_record(directory.get(), record, all)) return failed("cannot write");
     return all;
+}
+
+Expected<rules::LinkRoots> read_only(const Record& record, const std::string& state) {
+    if (::access(state.c_str(), F_OK) != 0 && errno == ENOENT) return rules::LinkRoots();
+    return add_to(record, state, {});
+}
+
+}  // namespace
+
+Expected<rules::LinkRoots> recorded_link_roots(const std::string& state) { return read_only(links, state); }
+
+Expected<rules::LinkRoots> record_link_roots(const std::string& state, const rules::LinkRoots& roots) {
+    return add_to(links, state, roots);
+}
+
+Expected<rules::LinkRoots> recorded_pointer_roots(const std::string& state) {
+    return read_only(pointers, state);
+}
+
+Expected<rules::LinkRoots> record_pointer_roots(const std::string& state, const rules::LinkRoots& roots) {
+    return add_to(pointers, state, roots);
 }
 
 }  // namespace callgate

@@ -21,4 +21,11 @@ namespace callgate {
 /// The same, without adding anything.
 [[nodiscard]] Expected<rules::LinkRoots> recorded_link_roots(const std::string& state);
 
+/// The record of where runs could write a `.git` that is a file, or the repository's own file that confirms
+/// it (supervisor/run/git_repository.hpp). It is kept in the same way. Where it does not exist yet, runs of
+/// an older callgate count: they could write wherever they could make links. So it is added to first.
+[[nodiscard]] Expected<rules::LinkRoots> record_pointer_roots(const std::string& state,
+                                                              const rules::LinkRoots& roots);
+[[nodiscard]] Expected<rules::LinkRoots> recorded_pointer_roots(const std::string& state);
+
 }  // namespace callgate

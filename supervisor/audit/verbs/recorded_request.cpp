@@ -108,6 +108,8 @@ void read_start(RecordedRequest& request, const json& ours) {
     request.home = bytes_of(member(ours, "home"), member(ours, "home_b64"));
     request.user_home = bytes_of(member(ours, "user_home"), member(ours, "user_home_b64"));
     request.config = bytes_of(member(ours, "config"), member(ours, "config_b64"));
+    request.snapshot.git_common = bytes_of(member(ours, "git_common"), member(ours, "git_common_b64"));
+    request.snapshot.git_admin = bytes_of(member(ours, "git_admin"), member(ours, "git_admin_b64"));
     read_hosts(request.snapshot, member(ours, "hosts"));
     read_links(request.snapshot, member(ours, "links"));
     const json& expanded = member(ours, "expanded");

@@ -181,6 +181,10 @@ std::size_t format(Buffer& out, const RunContext& context, const RunStart& start
     append_bytes(out, "home", start.home);
     if (!start.user_home.empty()) append_bytes(out, "user_home", start.user_home);
     append_bytes(out, "config", start.config);
+    if (!start.snapshot.git_common.empty()) {
+        append_bytes(out, "git_common", start.snapshot.git_common);
+        append_bytes(out, "git_admin", start.snapshot.git_admin);
+    }
     append_string(out, "rules_sha256", start.rules_sha256);
     append_strings(out, "profiles", start.profiles);
     append_string(out, "kernel", start.kernel);

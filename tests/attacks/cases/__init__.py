@@ -12,11 +12,11 @@ import fnmatch
 from types import ModuleType
 
 from cases import (costs, host_sockets, later, links, memory_races, name_races, network, other_doors, outside_processes, parties,
-                   person, stops, supervisor)
+                   person, pointers, stops, supervisor)
 from cases.case import Case
 
 MODULES = (memory_races, name_races, other_doors, links, outside_processes, parties, network, host_sockets, supervisor, stops, person, costs,
-           later)
+           later, pointers)
 
 
 def collect(modules: tuple[ModuleType, ...]) -> dict[str, Case]:

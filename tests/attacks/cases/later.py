@@ -59,6 +59,8 @@ CASES = [
     Case("later.git_config_there", Planted(".git/config", REPLACED, before=(".git/", ".git/config"))),
     Case("later.git_hook_there", Planted(".git/hooks/pre-push", before=(".git/", ".git/hooks/"))),
     Case("later.git_config_beneath", Planted("sub/.git/config", REPLACED, before=("sub/.git/config",))),
+    Case("later.git_worktree_commondir", Planted(".git/worktrees/one/commondir", REPLACED, before=(".git/", ".git/worktrees/", ".git/worktrees/one/",
+                                                                                                  ".git/worktrees/one/commondir"))),
     Case("later.git_file_beneath", Planted("sub/.git", REPLACED, before=("sub/.git",))),
     Case("later.envrc_beneath", Planted("sub/.envrc", REPLACED, before=("sub/.envrc",))),
     # A .git that is no directory names another repository.

@@ -93,6 +93,23 @@ TEST_SUITE("roots of links") {
         CHECK(LinkRoots(rules, "").closed().empty());
     }
 
+    TEST_CASE("a .git that is always denied is no pointer of a run") {
+        Rule excepted = rule("excepted", Action::deny, Operation::modify, {"/w/c/.git"});
+        excepted.except.emplace().path.push_back(Glob::literal("/w/c/.git"));
+        const RuleSet rules(
+            {rule("work", Action::allow, read_write, {"/w/**"}),
+             rule("file", Action::deny, Operation::modify, {"/w/.git", "/w/a/.git", "/w/b/x.git"}),
+             rule("asked", Action::ask, Operation::modify, {"/w/d/.git"}),
+             rule("made", Action::deny, Operation::create, {"/w/e/.git"}), excepted},
+            Action::ask);
+        const LinkRoots pointers = LinkRoots::of_pointers(rules, "");
+        CHECK(pointers.roots() == Paths{"/w/"});
+        CHECK(pointers.closed() == Paths{"/w/.git", "/w/a/.git"});
+        CHECK(pointers.may_hold("/w/e/.git"));
+        CHECK_FALSE(pointers.may_hold("/w/a/.git"));
+        CHECK(pointers.lies_in_root("/w/.git/worktrees/x/gitdir"));
+    }
+
     TEST_CASE("a default that allows, and a rule without a path, reach everything") {
         CHECK(LinkRoots(RuleSet({}, Action::allow), "").roots() == Paths{"/"});
         CHECK(LinkRoots(RuleSet({rule("all", Action::allow, read_write, {})}, Action::deny), "").roots() ==

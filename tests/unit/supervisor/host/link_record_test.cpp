@@ -128,4 +128,21 @@ TEST_SUITE("the record of roots") {
         }
         CHECK(recorded_link_roots(state.path)->roots().size() == starts * each);
     }
+    TEST_CASE("runs of an older callgate count as runs that could write pointers") {
+        const tests::TemporaryDirectory state;
+        record(state.path, {"/old/"});
+        const auto before = recorded_pointer_roots(state.path);
+        REQUIRE(before.has_value());
+        CHECK(before->lies_in_root("/old/w/.git"));
+        rules::LinkRoots mine = roots_of({"/w/"});
+        mine.close("/w/.git");
+        const auto all = record_pointer_roots(state.path, mine);
+        REQUIRE(all.has_value());
+        CHECK(all->lies_in_root("/old/w/.git"));
+        CHECK(all->may_hold("/w/x/.git"));
+        CHECK_FALSE(all->may_hold("/w/.git"));
+        // Later roots are kept apart.
+        record(state.path, {"/other/"});
+        CHECK_FALSE(recorded_pointer_roots(state.path)->lies_in_root("/other/x"));
+    }
 }

@@ -1,0 +1,227 @@
+#include "supervisor/run/git_repository.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+#include "base/open_without_links.hpp"
+#include "base/test_switch.hpp"
+#include "base/words.hpp"
+#include "supervisor/calls/files/git_config_text.hpp"
+#include "supervisor/host/host.hpp"
+
+namespace callgate {
+
+namespace {
+
+constexpr std::size_t max_config = std::size_t{1} << 20U;
+
+/// The rules name these in a repository, so none may be a link.
+constexpr std::array<std::string_view, 18> opened{
+    "HEAD",      "ORIG_HEAD", "index",   "config", "config.worktree", "description", "packed-refs",
+    "shallow",   "objects",   "refs",    "logs",   "reftable",        "info",        "hooks",
+    "worktrees", "rr-cache",  "modules", "gc.pid"};
+
+std::string in_directory(const std::string& directory, std::string_view name) {
+    return (directory == "/" ? "" : directory) + '/' + std::string(name);
+}
+
+/// A whole file of the user's own, by a name without links.
+Expected<std::string> read_own(const std::string& path, std::size_t limit) {
+    const auto failed = [&path](const std::string& what) { return Problem{path + ' ' + what}; };
+    const UniqueFd file = check_enabled("git-links")
+                              ? open_without_links(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY)
+                              : UniqueFd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    if (!file && errno == ELOOP) return failed("leads through a symbolic link");
+    if (!file) return failed(std::string("cannot be read: ") + std::strerror(errno));
+    struct stat status {};
+    if (::fstat(file.get(), &status) != 0) return failed(std::strerror(errno));
+    if (!S_ISREG(status.st_mode)) return failed("is no regular file");
+    // Another name of the file could be written where its own cannot.
+    if (status.st_nlink != 1) return failed("has another name (a hard link)");
+    std::string text(limit + 1, '\0');
+    std::size_t filled = 0;
+    while (filled < text.size()) {
+        const ssize_t count = ::read(file.get(), text.data() + filled, text.size() - filled);
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return failed(std::string("cannot be read: ") + std::strerror(errno));
+        if (count == 0) break;
+        filled += static_cast<std::size_t>(count);
+    }
+    if (filled > limit) return failed("is too long");
+    text.resize(filled);
+    return text;
+}
+
+/// Whether others can neither change `path` nor make it, or a directory above it, lead elsewhere. In a sticky
+/// directory nobody else moves what is ours.
+Expected<void> is_ours(const std::string& path) {
+    for (std::string one = path; one != "/"; one.resize(std::max<std::size_t>(one.rfind('/'), 1))) {
+        struct stat status {};
+        if (::lstat(one.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && (status.st_mode & S_ISVTX) != 0)
+            continue;
+        if (Expected<void> ours = is_only_ours(one); !ours)
+            return Problem{"it needs " + one + ", " + ours.error().text};
+    }
+    return {};
+}
+
+/// The path in a file of one line that begins with `mark`. It stands beside the directory `base` if it is
+/// relative.
+Expected<std::string> path_in(const std::string& file, std::string_view mark, const std::string& base) {
+    const Expected<std::string> text = read_own(file, PATH_MAX + mark.size() + 1);
+    if (!text) return text.error();
+    std::string_view line = *text;
+    const auto control = [](char one) { return static_cast<unsigned char>(one) < 0x20 || one == 0x7f; };
+    if (!line.starts_with(mark) || !line.ends_with('\n')) return Problem{file + " is not as git writes it"};
+    line = line.substr(mark.size(), line.size() - mark.size() - 1);
+    if (line.empty() || std::ranges::any_of(line, control)) return Problem{file + " is not as git writes it"};
+    std::string path = (std::filesystem::path(base) / line).lexically_normal();
+    while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+    return path;
+}
+
+struct Named {
+    GitRepository repository;
+    std::string confirms;  // the repository's file that names the work directory
+};
+
+/// COMMON/worktrees/NAME
+Expected<Named> worktree(const std::string& admin, const std::string& git_file) {
+    const std::filesystem::path path(admin);
+    Named found{{.common = path.parent_path().parent_path(), .admin = admin, .named = admin, .why = {}},
+                in_directory(admin, "gitdir")};
+    const Expected<std::string> back = path_in(found.confirms, "", admin);
+    if (!back) return back.error();
+    if (*back != git_file && check_enabled("git-back-pointer"))
+        return Problem{found.confirms + " names " + *back};
+    const Expected<std::string> above = read_own(in_directory(admin, "commondir"), PATH_MAX);
+    if (!above) return above.error();
+    if (*above != "../..\n")
+        return Problem{in_directory(admin, "commondir") + " does not lead to " + found.repository.common};
+    return found;
+}
+
+/// The only value of core.worktree; nothing if the settings are not plain.
+std::optional<std::string> core_worktree(std::string_view text) {
+    const auto lines = calls::parse_git_config(text);
+    std::optional<std::string> value;
+    for (std::size_t index = 0; lines && index < lines->size(); ++index) {
+        const calls::GitConfigLine& line = (*lines)[index];
+        if (lower_case(line.section.name).starts_with("include")) return std::nullopt;
+        if (line.kind != calls::GitConfigLine::Kind::setting || line.full_key() != "core.worktree") continue;
+        if (value || !line.value) return std::nullopt;
+        value = line.value;
+    }
+    return value;
+}
+
+/// SUPER/.git/modules/NAME, or that of a worktree of SUPER
+Expected<Named> submodule(const std::string& admin, const std::string& workdir) {
+    Named found{{.common = admin, .admin = admin, .named = admin, .why = {}, .submodule = true},
+                in_directory(admin, "config")};
+    const Expected<std::string> text = read_own(found.confirms, max_config);
+    if (!text) return text.error();
+    const std::optional<std::string> back = core_worktree(*text);
+    if (!back) return Problem{found.confirms + " has no plain core.worktree"};
+    std::string path = (std::filesystem::path(admin) / *back).lexically_normal();
+    while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+    if (path != workdir && check_enabled("git-back-pointer"))
+        return Problem{found.confirms + " names " + path};
+    struct stat status {};
+    if (::lstat(in_directory(admin, "commondir").c_str(), &status) == 0)
+        return Problem{in_directory(admin, "commondir") + " is there, as in no submodule"};
+    return found;
+}
+
+Expected<Named> confirmed(const std::string& named, const std::string& workdir, const std::string& git_file) {
+    const std::filesystem::path path(named);
+    if (path.parent_path().filename() == "worktrees") return worktree(named, git_file);
+    const std::size_t git = named.find("/.git/");
+    if (git != std::string::npos && named.find("/modules/", git) != std::string::npos)
+        return submodule(named, workdir);
+    return Problem{named + " has the form of neither a worktree nor a submodule"};
+}
+
+/// Whether this is a repository, of which no part that the rules name is a link.
+Expected<void> is_plain(const GitRepository& repository) {
+    const auto kind = [](const std::string& path) -> mode_t {
+        struct stat status {};
+        return ::lstat(path.c_str(), &status) == 0 ? status.st_mode & S_IFMT : 0;
+    };
+    for (const std::string_view name : opened)
+        if (const std::string path = in_directory(repository.common, name);
+            kind(path) == S_IFLNK && check_enabled("git-parts"))
+            return Problem{path + " is a symbolic link"};
+    for (const std::string_view name : {"objects", "refs"})
+        if (const std::string path = in_directory(repository.common, name);
+            kind(path) != S_IFDIR && check_enabled("git-parts"))
+            return Problem{path + " is no directory"};
+    return {};
+}
+
+Expected<GitRepository> trusted(const std::string& named, const std::string& workdir,
+                                const std::string& git_file,
+                                const std::function<Expected<rules::LinkRoots>()>& written) {
+    const Expected<Named> found = confirmed(named, workdir, git_file);
+    if (!found) return found.error();
+    for (const std::string& path : {git_file, found->confirms})
+        if (Expected<void> ours = is_ours(path); !ours && check_enabled("git-owner")) return ours.error();
+    if (Expected<void> plain = is_plain(found->repository); !plain) return plain.error();
+    const Expected<rules::LinkRoots> roots = written();
+    if (!roots) return roots.error();
+    if (roots->may_hold(git_file) && roots->lies_in_root(found->confirms) && check_enabled("git-forged"))
+        return Problem{"an earlier run could have written both " + git_file + " and " + found->confirms};
+    return found->repository;
+}
+
+}  // namespace
+
+GitRepository find_git_repository(const std::string& workdir,
+                                  const std::function<Expected<rules::LinkRoots>()>& written) {
+    const std::string git_file = in_directory(workdir, ".git");
+    struct stat status {};
+    if (::lstat(git_file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+    GitRepository closed;
+    // The record closes `.git` there with all that lies in it.
+    if (git_file.find("/.git/") != std::string::npos) {
+        closed.why = workdir + " lies in a repository";
+        return closed;
+    }
+    Expected<std::string> named = path_in(git_file, "gitdir: ", workdir);
+    if (!named) {
+        closed.why = named.error().text;
+        return closed;
+    }
+    Expected<GitRepository> found = trusted(*named, workdir, git_file, written);
+    if (found) return std::move(*found);
+    closed.named = std::move(*named);
+    closed.why = found.error().text;
+    return closed;
+}
+
+void refresh_pointer(const GitRepository& repository) {
+    if (repository.admin.empty() || repository.submodule) return;
+    const UniqueFd file =
+        open_without_links(in_directory(repository.admin, "gitdir").c_str(), O_RDONLY | O_NONBLOCK);
+    if (file) static_cast<void>(::futimens(file.get(), nullptr));
+}
+
+std::string describe(const GitRepository& repository, const std::string& workdir) {
+    if (!repository.why.empty())
+        return in_directory(workdir, ".git") + " names a repository that stays closed: " + repository.why;
+    if (repository.admin.empty()) return "";
+    return workdir + (repository.submodule ? " is a submodule, kept in " : " is a worktree of ") +
+           repository.common + ": objects and refs there are open, hooks and settings are not";
+}
+
+}  // namespace callgate

@@ -1,0 +1,27 @@
+"""Pointers to repositories: a `.git` that is a file, and what a worktree reaches by it."""
+from __future__ import annotations
+
+from cases.case import Case
+from cases.worlds.pointers import WAYS, Changed, Pointer
+
+PARAGRAPH = "Repositories of worktrees and submodules"
+
+# Files that a run in the worktree `tree` of the repository `main` may not change.
+HELD = {
+    "hook": "main/.git/hooks/pre-commit", "config": "main/.git/config", "config_worktree": "main/.git/config.worktree",
+    "alternates": "main/.git/objects/info/alternates", "head": "main/.git/HEAD", "index": "main/.git/index", "attributes": "main/.git/info/attributes",
+    "gitdir": "main/.git/worktrees/tree/gitdir", "commondir": "main/.git/worktrees/tree/commondir", "own_config": "main/.git/worktrees/tree/config.worktree",
+    "other_head": "main/.git/worktrees/other/HEAD", "other_gitdir": "main/.git/worktrees/other/gitdir", "git_file": "tree/.git",
+    "main_tree": "main/file",
+}
+RENAMED = 'echo PLANTED > made && mv -f made "$1"'
+LINKED = 'echo PLANTED > made && ln -f made "$1"'
+MOVED = 'top="${1%/*}"; mkdir made && cp -r "$top/." made && echo PLANTED > "made/${1##*/}" && mv -T "$top" "$top.away" && mv -T made "$top"'
+
+CASES = [
+    *(Case(f"pointer.{way}", Pointer(way)) for way in WAYS),
+    *(Case(f"worktree.{name}", Changed(path)) for name, path in HELD.items()),
+    *(Case(f"worktree.{name}_renamed", Changed(HELD[name], RENAMED)) for name in ("hook", "config", "gitdir", "commondir", "alternates", "other_head")),
+    *(Case(f"worktree.{name}_linked", Changed(HELD[name], LINKED)) for name in ("hook", "commondir")),
+    *(Case(f"worktree.{name}_moved", Changed(HELD[name], MOVED)) for name in ("hook", "gitdir", "alternates")),
+]

@@ -1,0 +1,161 @@
+"""Worktrees and submodules: git works there by the default profile, and the rest of the repository stays closed."""
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+import harness
+
+IDENTITY = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.org"}
+MAIN = "git init -q -b main main && cd main && echo x > x && git add x && git commit -qm one && cd .."
+SUPER = "git init -q -b main super && cd super && git -c protocol.file.allow=always submodule --quiet add ../main libs/sub && git commit -qm sub && cd .."
+# Each makes a work directory, by commands outside.
+PLACES = {
+    "linked": (f"{MAIN} && git -C main worktree add -q ../tree -b topic", "tree"),
+    "nested": (f"{MAIN} && git -C main worktree add -q trees/one -b topic", "main/trees/one"),
+    "bare": (f"{MAIN} && git clone -q --bare main parent.git && git -C parent.git worktree add -q ../tree -b topic", "tree"),
+    "bare_nested": (f"{MAIN} && git clone -q --bare main all && git -C all worktree add -q topic -b topic", "all/topic"),
+    "relative": (f"{MAIN} && git -C main worktree add -q ../tree -b topic && echo gitdir: ../main/.git/worktrees/tree > tree/.git && "
+                 "echo ../../../../tree/.git > main/.git/worktrees/tree/gitdir", "tree"),
+    "submodule": (f"{MAIN} && {SUPER}", "super/libs/sub"),
+}
+
+
+def place(box, name):
+    script, where = PLACES[name]
+    made = box.run(["/bin/sh", "-ec", script], supervised=False, env=IDENTITY)
+    assert made.code == 0, made.describe()
+    return box.tree / where
+
+
+def works(box, script, cwd, options=()):
+    result = box.run(["/bin/sh", "-ec", script], options=["--ask", "never", *options], env=IDENTITY, cwd=cwd)
+    denied = [one for one in result.decisions(verdict="deny") if one["callgate"]["mechanism"] != "filtered"]
+    assert result.code == 0 and not denied and not result.report["denials"], result.describe()
+    return result
+
+
+def outside(box, cwd, *line):
+    return box.run(list(line), supervised=False, cwd=cwd, env=IDENTITY).text.strip()
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_everyday_git_works(box, name):
+    there = place(box, name)
+    works(box, "git status && echo y > y && git add y && git commit -qm two && git branch side && git tag t && git stash list && git log --oneline", there)
+    works(box, "git checkout -q side && echo z > z && git add z && git commit -qm three && git checkout -q - && echo w > w && git add w && "
+               "git commit -qm four && git rebase -q side && git reset -q --soft HEAD~1 && git commit -qm again && git pack-refs --all && git repack -qdn", there)
+    assert outside(box, there, "git", "log", "--format=%s").splitlines()[:3] == ["again", "three", "two"]
+    assert outside(box, there, "git", "fsck", "--no-dangling") == ""
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_fetch_works(box, name):
+    there = place(box, name)
+    outside(box, box.tree, "/bin/sh", "-ec", "git clone -q main up && cd up && git commit -q --allow-empty -m up")
+    box.run(["git", "remote", "add", "there", str(box.tree / "up")], supervised=False, cwd=there)
+    works(box, "git fetch -q there && git merge -q --ff-only there/main", there, ["--read", str(box.tree / "up")])
+    assert outside(box, there, "git", "log", "-1", "--format=%s") == "up"
+
+
+@pytest.mark.parametrize("name", [*PLACES, "main"])
+def test_a_worktree_is_added_beneath_the_work_directory(box, name):
+    there = place(box, "linked" if name == "main" else name)
+    there = box.tree / "main" if name == "main" else there
+    works(box, "git worktree add -q made -b made && cd made && echo m > m && git add m && git commit -qm made && git worktree list", there)
+    assert outside(box, there, "git", "log", "-1", "--format=%s", "refs/heads/made") == "made"
+
+
+def test_a_submodule_works_from_the_repository_above(box):
+    place(box, "submodule")
+    works(box, "cd libs/sub && git checkout -q -b side && echo y > y && git add y && git commit -qm two && cd ../.. && git add libs/sub && "
+               "git commit -qm moved && git submodule status && git submodule --quiet foreach true", box.tree / "super")
+    assert outside(box, box.tree / "super/libs/sub", "git", "log", "-1", "--format=%s") == "two"
+
+
+def test_hooks_of_the_repository_run(box):
+    there = place(box, "linked")
+    hook = box.file(box.tree / "main/.git/hooks/pre-commit", b"#!/bin/sh\necho ran > hooked\n", 0o755)
+    works(box, "echo y > y && git add y && git commit -qm two", there)
+    assert (there / "hooked").exists() and hook.exists()
+
+
+def test_an_old_pointer_is_no_obstacle(box):
+    """git writes it again when it is older than a day."""
+    there = place(box, "linked")
+    pointer = box.tree / "main/.git/worktrees/tree/gitdir"
+    was = pointer.read_bytes()
+    os.utime(pointer, (1, 1))
+    works(box, "git status", there)
+    assert pointer.read_bytes() == was and pointer.stat().st_mtime > 1
+
+
+def test_runs_in_the_main_work_tree_do_not_close_the_others(box):
+    there = place(box, "linked")
+    works(box, "git commit -q --allow-empty -m main && git worktree list", box.tree / "main")
+    for turn in range(2):
+        works(box, f"git commit -q --allow-empty -m tree{turn}", there)
+    works(box, "git log --all --oneline", box.tree / "main")
+
+
+def test_a_nested_worktree_that_was_there_before_any_run_stays_open(box):
+    there = place(box, "nested")
+    works(box, "cd trees/one && git commit -q --allow-empty -m two", box.tree / "main")
+    works(box, "git commit -q --allow-empty -m three", there)
+
+
+def test_a_worktree_that_a_run_made_stays_closed_to_the_next_start(box):
+    """The run could have written both files that say so."""
+    place(box, "linked")
+    works(box, "git worktree add -q made", box.tree / "main")
+    result = box.run(["git", "log"], options=["--ask", "never"], cwd=box.tree / "main/made")
+    assert result.code != 0 and "stays closed: an earlier run could have written both" in result.errors, result.describe()
+
+
+def test_the_main_work_tree_and_others_stay_closed(box):
+    there = place(box, "linked")
+    box.run(["git", "-C", "main", "worktree", "add", "-q", "../other"], supervised=False)
+    for name in ("main/x", "other/x"):
+        result = box.run(["/bin/cat", str(box.tree / name)], options=["--ask", "never"], cwd=there)
+        assert result.code != 0 and result.decisions(verdict="deny"), result.describe()
+
+
+def test_a_bare_parent_opens_no_other_worktree_in_it(box):
+    there = place(box, "bare_nested")
+    box.run(["git", "-C", "all", "worktree", "add", "-q", "main"], supervised=False)
+    result = box.run(["/bin/cat", str(box.tree / "all/main/x")], options=["--ask", "never"], cwd=there)
+    assert result.code != 0 and result.decisions(verdict="deny"), result.describe()
+
+
+def test_a_repository_that_others_may_write_stays_closed(box):
+    there = place(box, "linked")
+    (box.tree / "main/.git").chmod(0o777)
+    result = box.run(["git", "log"], options=["--ask", "never"], cwd=there)
+    assert result.code != 0 and "stays closed: it needs" in result.errors, result.describe()
+
+
+@pytest.mark.parametrize("name", ["linked", "submodule"])
+def test_what_is_open_is_said_and_on_record(box, name):
+    there = place(box, name)
+    result = box.run(["git", "log"], options=["--ask", "never", "-v"], cwd=there)
+    kind = "is a worktree of" if name == "linked" else "is a submodule, kept in"
+    common = box.tree / ("main/.git" if name == "linked" else "super/.git/modules/libs/sub")
+    said = f"{there} {kind} {common}: objects and refs there are open, hooks and settings are not"
+    assert said in result.errors, result.describe()
+    start = next(one for one in result.audit if one["event"]["action"] == "run.start")
+    assert start["callgate"]["git_common"] == str(common)
+    for verb in (["plan"], ["explain", "write", str(common / "refs/heads/x")]):
+        shown = box.run([str(box.callgate), *verb], supervised=False, cwd=there)
+        assert said in shown.errors, shown.describe()
+    shown = box.run([str(box.callgate), "explain", "--json", "write", str(common / "hooks/pre-commit")], supervised=False, cwd=there)
+    assert "base.git-repository" in shown.text and json.loads(shown.text), shown.describe()
+
+
+def test_quiet_says_nothing(box):
+    there = place(box, "linked")
+    harness.remove_tree(box.tree / "main/.git/worktrees")
+    shown = box.run(["/bin/true"], options=["--ask", "never"], cwd=there)
+    quiet = box.run(["/bin/true"], options=["--ask", "never", "--quiet"], cwd=there)
+    assert "stays closed" in shown.errors and "stays closed" not in quiet.errors, shown.describe()
