@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "base/clock.hpp"
+#include "base/write_all.hpp"
 #include "supervisor/approval/protocol/connection.hpp"
 #include "supervisor/approval/protocol/runtime_directory.hpp"
 #include "supervisor/kernel/target.hpp"
@@ -210,12 +211,15 @@ void ApprovalService::remove(Connection& connection) {
     update_reachability();
 }
 
+bool ApprovalService::attended() const {
+    return std::ranges::any_of(connections_, [](const auto& one) { return one->session().authenticated(); });
+}
+
 /// A descriptor that is gone answers no more. Somebody may find a socket at any time; `auto` counts on one
 /// only while an approver is connected.
 void ApprovalService::update_reachability() {
     if (stopped_) return;
-    const bool attached =
-        std::ranges::any_of(connections_, [](const auto& one) { return one->session().authenticated(); });
+    const bool attached = attended();
     if (asks_on_terminal()) return;  // it says so when it is gone
     switch (settings_.who) {
         case AskSettings::Who::never:
@@ -244,7 +248,19 @@ void ApprovalService::synchronise() {
         one->session().show(questions);
         one->flush();
     }
+    announce(!questions.empty());
     if (!questions.empty() && !ticking_) tick();
+}
+
+/// With --ask socket the command just seems to hang, so its terminal says why, once for each wait. An
+/// approver that is connected shows the question itself.
+void ApprovalService::announce(bool questions_wait) {
+    const bool waits = questions_wait && settings_.who == AskSettings::Who::socket && !attended();
+    if (!std::exchange(announced_, waits) && waits && ::isatty(2) != 0)
+        static_cast<void>(write_all(2, "\r\ncallgate: run " + run_.run +
+                                           " waits for an answer; give it in another terminal with: callgate "
+                                           "approve " +
+                                           run_.run + "\r\n"));
 }
 
 void ApprovalService::tick() {

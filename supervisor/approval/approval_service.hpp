@@ -91,10 +91,13 @@ private:
     /// Questions are asked on the terminal.
     [[nodiscard]] bool asks_on_terminal() const;
     void synchronise();
+    void announce(bool questions_wait);
     void tick();
     void open_socket();
     void add_connection(UniqueFd fd, audit::Answerer who, std::string token, rules::DecidedBy by);
     void remove(Connection& connection);
+    /// An approver is connected.
+    [[nodiscard]] bool attended() const;
     void update_reachability();
 
     AskSettings settings_;
@@ -103,7 +106,7 @@ private:
     AuditApprovalLog log_;
     QuestionQueue questions_;
     boost::asio::steady_timer ticks_, opening_;
-    bool ticking_ = false, stopped_ = false, lost_terminal_ = false;
+    bool ticking_ = false, stopped_ = false, lost_terminal_ = false, announced_ = false;
     std::int64_t started_ns_ = 0;
     std::atomic<bool> synchronising_{false};
     std::vector<std::unique_ptr<Connection>> connections_;

@@ -278,6 +278,9 @@ int Approver::run() {
     find_runs();
     if (!only_.empty() && clients_.empty())
         throw Failure("no run " + only_ + " answers; callgate ps lists those that do");
+    if (terminal_ && program_.empty() && questions_.empty())
+        say("waiting for questions of " + (only_.empty() ? "all runs" : "run " + only_) +
+            "; Ctrl-C ends this");
     while (!finished_) {
         if (prompt_.question() == nullptr && !decider_.busy()) turn_to_another_run();
         Open* const open = current();

@@ -11,6 +11,7 @@ import pytest
 
 import harness
 from approvers import Person, SocketRun, records, runtime, verb
+from outer import Outer
 from test_approval import Room, room  # noqa: F401 (a fixture)
 
 
@@ -30,6 +31,30 @@ def test_a_question_is_shown_and_answered_in_another_terminal(room):
     (answered,) = records(result, "prompt.answered")
     assert answered["callgate"]["decided_by"] == "person"
     assert answered["callgate"]["answered_by"] == {"uid": room.box.user.uid, "pid": person.process.pid, "channel": "socket"}
+
+
+def test_a_run_that_waits_for_an_approver_says_so_on_its_terminal_once(room):
+    other = room.box.file(room.asked / "other", b"other content")
+    line, _ = room.box.command(["/bin/sh", "-c", f"cat {room.file}; cat {other}; echo; echo end"], room.rules(), ["--ask", "socket"])
+    outer = Outer(room.box, line)
+    said = outer.sees("waits for an answer; give it in another terminal with: callgate approve ")
+    person = Person(room.box)
+    person.asked()
+    person.answers("a")
+    person.asked()  # an approver is there now
+    person.answers("a")
+    said += outer.sees("end\r\n")
+    assert "asked content" in said and "other content" in said and said.count("waits for an answer") == 1, said
+    assert outer.end() == 0
+
+
+def test_an_approver_without_questions_says_that_it_waits(room):
+    person = Person(room.box)
+    person.sees("callgate: waiting for questions of all runs; Ctrl-C ends this")
+    run = run_in(room, f"cat {room.file}")
+    person.asked()
+    person.answers("a")
+    assert run.end().text == "asked content"
 
 
 LETTERS = [  # what is typed, what the answer is, whether the file is read (twice)
