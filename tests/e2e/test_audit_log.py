@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 import os
 import random
 import signal
@@ -231,8 +232,10 @@ def test_what_an_audit_suggests_lets_the_same_program_run_and_nothing_else(box, 
 def test_secrets_and_private_places_are_not_proposed(box):
     secret = box.file(box.home / ".ssh" / "id_ed25519", b"private")
     dot = box.file(box.home / ".config" / "thing" / "settings", b"x")
+    deep = box.file(box.home / ".tool" / "registry" / "index" / "a", b"x")
+    top = box.file(box.home / ".tool" / "token", b"x")
     plain = box.file(box.home / "notes" / "a[1]*.txt", b"x")
-    command = f"cat {secret} {dot} '{plain}' > /dev/null; ls {box.home} > /dev/null; " \
+    command = f"cat {secret} {dot} {deep} {top} '{plain}' > /dev/null; ls {box.home} > /dev/null; " \
         "python3 -c 'import socket; s = socket.socket(); s.setblocking(False); s.connect_ex((\"10.1.2.3\", 80))'"
     result = box.run(["/bin/sh", "-c", command], options=["--mode", "audit"])
     suggested = audit(box, "suggest", str(log_of(result)))
@@ -241,6 +244,14 @@ def test_secrets_and_private_places_are_not_proposed(box):
     assert any("a\\[1\\]\\*.txt" in pattern for pattern in patterns), suggested.text
     assert not any(".ssh" in one or ".config" in one or one in ("~", "~/**", "**", "/**") for one in patterns), patterns
     for_a_person = suggested.text.partition("\n//")[2]
+    for pattern in ("~/.config/thing/**", "~/.tool/registry/**", "~/.tool/token"):
+        (line,) = [one for one in for_a_person.splitlines() if f'"path":"{pattern}"' in one.replace(" ", "")]
+        assert json.loads(line.removeprefix("//"))["allow"] == ["read"], line
+    (denied,) = [one for one in for_a_person.splitlines() if f"read {secret} " in one]
+    excepted = shlex.split(denied.partition("an exception would be ")[2])
+    assert excepted[0] == "--except" and excepted[1].endswith(f"={secret}"), denied
+    again = box.run(["/bin/cat", str(secret)], options=excepted + ["--read", str(secret)])
+    assert again.text == "private", again.describe()
     for named in (str(secret), str(dot), "the home itself", "10.1.2.3:80 (seen 1 time): a private address"):
         assert named in for_a_person, suggested.text
 

@@ -10,6 +10,7 @@
 #include "base/escape.hpp"
 #include "base/json_read.hpp"
 #include "base/words.hpp"
+#include "rules/load/pattern.hpp"
 #include "rules/model/address.hpp"
 #include "supervisor/audit/read/reader.hpp"
 #include "supervisor/audit/verbs/replay.hpp"
@@ -59,6 +60,13 @@ bool private_address(const std::string& host) {
     });
 }
 
+/// The value of --except. The first '=' ends the rule's name, and "${" would begin a variable.
+std::string exception(const std::string& rule, const std::string& object) {
+    if (rule.find('=') != std::string::npos || object.find("${") != std::string::npos)
+        return rule + "=PATTERN";
+    return shell_quote(rule + '=' + rules::quote_glob(object));
+}
+
 class Suggestion {
 public:
     explicit Suggestion(const SuggestOptions& options) : options_(options) { places_.home = options.home; }
@@ -86,6 +94,7 @@ private:
     [[nodiscard]] rules::OperationSet not_allowed(rules::OperationSet operations, const rules::Object& object,
                                                   const RecordedRequest& request) const;
     [[nodiscard]] std::string fresh_id(const std::string& stem, const Json& rules) const;
+    void write_dot_directories(std::ostream& out) const;
     [[nodiscard]] Json head() const;
 
     const SuggestOptions& options_;
@@ -161,8 +170,8 @@ void Suggestion::see(const Entry& entry, rules::OperationSet operations, const s
 /// The reason why a person should look at it first; "" if it is proposed.
 std::string Suggestion::why_not(const Key& key, const Evidence& evidence) const {
     if (evidence.by_rule)
-        return "rule " + evidence.rule + " denies it; an exception would be --except " + evidence.rule +
-               "=PATTERN";
+        return "rule " + evidence.rule + " denies it; an exception would be --except " +
+               exception(evidence.rule, key.object);
     if (network(key.operation) && !key.object.starts_with('/') && !key.object.starts_with('@')) {
         const auto where = endpoint(key.object);
         if (!where) return "it is no address";
@@ -275,7 +284,32 @@ void Suggestion::write_for_a_person(std::ostream& out) const {
         out << "//   " << key.operation << ' ' << terminal_safe(key.object) << " (" << counted(evidence.count)
             << "): " << terminal_safe(why) << '\n';
     }
+    write_dot_directories(out);
     if (left_out_ > 0) out << "\n// Left out: " << left_out_ << " more calls on other objects.\n";
+}
+
+/// A dot directory may hold credentials beside what was seen, so its rules are comments.
+void Suggestion::write_dot_directories(std::ostream& out) const {
+    struct Wanted {
+        std::set<std::string> operations;
+        std::uint64_t count = 0;
+    };
+    std::map<std::string, Wanted> by_pattern;
+    for (const auto& [key, evidence] : seen_) {
+        if (evidence.by_rule || network(key.operation) || key.object == places_.home ||
+            !places_.private_to_user(key.object))
+            continue;
+        Wanted& wanted = by_pattern[places_.application_pattern(key.object)];
+        wanted.operations.insert(key.operation);
+        wanted.count += evidence.count;
+    }
+    if (by_pattern.empty()) return;
+    out << "\n// Rules for dot directories, by application. Take over the ones that hold no credentials:\n";
+    for (const auto& [pattern, wanted] : by_pattern)
+        out << "//   "
+            << json_read::ascii_text(
+                   Json{{"allow", wanted.operations}, {"path", pattern}, {"reason", counted(wanted.count)}})
+            << '\n';
 }
 
 Json Suggestion::head() const {

@@ -42,6 +42,16 @@ bool KnownPlaces::private_to_user(std::string_view path) const {
     return path.substr(home.size()).starts_with("/.");
 }
 
+std::string KnownPlaces::application_pattern(std::string_view path) const {
+    const std::string_view rest = path.substr(home.size());
+    std::size_t names = 2;  // of the directory: ".cargo/registry", ".config/tool"
+    if (rest.starts_with("/.local/")) names = 3;
+    std::size_t end = 0;
+    for (; names > 0 && end != std::string_view::npos; --names) end = rest.find('/', end + 1);
+    if (end == std::string_view::npos) return pattern(path);
+    return pattern(path.substr(0, home.size() + end)) + "/**";
+}
+
 bool KnownPlaces::may_generalise(std::string_view directory) const {
     if (at_or_beneath(directory, temporary_directory)) return true;
     if (directory.empty() || directory == home || at_or_beneath(home, directory)) return false;

@@ -25,6 +25,9 @@ struct KnownPlaces {
     [[nodiscard]] std::string pattern(std::string_view path) const;
     /// Whether `path` is the home, lies in a dot directory of it, or is a dot file there.
     [[nodiscard]] bool private_to_user(std::string_view path) const;
+    /// For such a path: the directory that one application has for one purpose ("~/.cargo/registry/**",
+    /// "~/.config/tool/**"). A file at the top of a dot directory is named alone, as credentials lie there.
+    [[nodiscard]] std::string application_pattern(std::string_view path) const;
     [[nodiscard]] bool may_generalise(std::string_view directory) const;
     /// The nearest directory above `path` that existed before the run. `path` lies in the work directory.
     [[nodiscard]] std::string_view standing_directory(std::string_view path) const;
