@@ -131,7 +131,10 @@ Found RecordedAnswers::answer(const RecordedRequest& record) {
     if (!action || !scope) return contradiction("the answer to " + name + " is none");
     if (known.question.key != record.key) return contradiction("the answer is to another " + name);
     if (known.withdrawn) return contradiction(name + " was withdrawn before its answer");
-    Answer answer{.reply = {.action = *action, .scope = *scope},
+    Answer answer{.reply = {.action = *action,
+                            .scope = *scope,
+                            .tree = *scope == Scope::tree ? record.object : "",
+                            .reads_and_writes = !record.first.empty()},
                   .by = record.decided_by,
                   .verdict = record.answer,
                   .grant = record.grant};
@@ -148,9 +151,11 @@ Found RecordedAnswers::grant(const RecordedRequest& record, Known& known, const 
         question.directory = reply.scope == Scope::tree && record.object == question.subject.object.name;
         const bool offered =
             reply.scope == Scope::run ? reply.action == rules::Action::deny : question.offers(reply.scope);
-        if (reply.scope == Scope::once || !offered)
+        const bool writing =
+            !reply.reads_and_writes || (record.first == reading_and_writing && question.offers_writing());
+        if (reply.scope == Scope::once || !offered || !writing)
             return contradiction(number_of("grant", record.grant) + " is wider than what was asked");
-        if (reply.scope == Scope::tree && record.object != question.directory_of_tree())
+        if (reply.scope == Scope::tree && !question.offers_tree(record.object))
             return contradiction(number_of("grant", record.grant) + " is of a directory that was not shown");
     }
     Grant grant = grant_of(question, reply);

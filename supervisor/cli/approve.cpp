@@ -68,7 +68,7 @@ private:
     void withdraw(std::uint64_t id, const Client& client, const std::string& why);
     void on_input();
     void follow(const PromptStep& step);
-    void decide(rules::Action action, Scope scope);
+    void decide(rules::Action action, Scope scope, const approval::Width& width = {});
     void on_decider();
     void notify();
     void wait();
@@ -181,9 +181,10 @@ void Approver::draw() {
     prompt_.drawn(monotonic_ns());
 }
 
-void Approver::decide(rules::Action action, Scope scope) {
+void Approver::decide(rules::Action action, Scope scope, const approval::Width& width) {
     Open* const open = current();
-    static_cast<void>(open->client->send(approval::decision_line(open->shown, rules::name(action), scope)));
+    static_cast<void>(
+        open->client->send(approval::decision_line(open->shown, rules::name(action), scope, {}, width)));
     prompt_.close();
     // The run counts callers that still wait again, under the same number.
     if (open->shown.count <= 1 || action != rules::Action::allow || scope != Scope::once) {
@@ -201,7 +202,7 @@ void Approver::follow(const PromptStep& step) {
     if (step.began)
         static_cast<void>(
             current()->client->send(approval::plain_line("rest", "id", prompt_.question()->id)));
-    if (step.kind == PromptStep::Kind::answer) decide(step.action, step.scope);
+    if (step.kind == PromptStep::Kind::answer) decide(step.action, step.scope, step.width);
     if (step.kind == PromptStep::Kind::redraw) draw();
 }
 

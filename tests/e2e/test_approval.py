@@ -50,6 +50,31 @@ def room(box) -> Room:
     return Room(box)
 
 
+@pytest.mark.parametrize("width", [{"tree": "/"}, {"tree": "/tmp"}, {"tree": "asked"}, {"tree": "/etc/ssh"}, {"tree": "HOME"},
+                                   {"scope": "object", "read_and_write": True}, {"scope": "once", "tree": "ASKED"}], ids=str)
+def test_an_answer_is_never_wider_than_what_was_offered(room, width):
+    inside = room.box.file(room.box.home / "docs" / "inside" / "file", b"inside")
+    rules = room.rules({"id": "home", "ask": ["read", "write"], "path": f"{room.box.home}/docs/**"})
+    run = room.run("/bin/cat", str(inside), rules=rules)
+    ask = run.ask()
+    assert ask["tree"] == str(inside.parent) and ask["widest"] == str(inside.parent.parent) and ask["read_and_write"] is True
+    places = {"HOME": str(room.box.home), "ASKED": ask["tree"]}
+    width = {key: places.get(value, value) for key, value in width.items()}
+    assert run.decide(ask, "allow", width.pop("scope", "tree"), **width)["applied"] is False
+    result = run.end()
+    assert result.text == "" and result.code == 1, result.describe()
+
+
+def test_an_answer_reaches_the_offered_directory_that_it_names(room):
+    inside = room.box.file(room.box.home / "docs" / "inside" / "file", b"inside")
+    above = room.box.file(room.box.home / "docs" / "above", b"above")
+    rules = room.rules({"id": "home", "ask": ["read", "write"], "path": f"{room.box.home}/docs/**"})
+    run = room.run("/bin/cat", str(inside), str(above), rules=rules)
+    ask = run.ask()
+    assert run.decide(ask, "allow", "tree", tree=ask["widest"], read_and_write=True)["applied"] is True
+    assert run.end().text == "insideabove"
+
+
 def test_an_allowed_call_goes_on_and_the_next_one_is_asked_again(room):
     run = room.sh(f"cat {room.file}; echo; cat {room.file}; echo $?")
     first = run.ask()

@@ -64,6 +64,49 @@ LETTERS = [  # what is typed, what the answer is, whether the file is read (twic
 ]
 
 
+@pytest.fixture
+def deep(room) -> list:
+    """Files whose questions offer the levels `asked/reg/index` and those above it."""
+    return [room.box.file(room.asked / "reg" / "index" / "a", b"[a]"), room.box.file(room.asked / "reg" / "b", b"[b]"),
+            room.box.file(room.asked / "c", b"[c]")]
+
+
+def test_u_widens_what_is_allowed_by_one_directory_and_t_allows_what_is_shown(room, deep):
+    run = run_in(room, f"cat {' '.join(map(str, deep))}; echo x > {deep[1]}; echo $?")
+    person = Person(room.box)
+    assert f"beneath    {deep[0].parent}\r\n" in person.asked()
+    person.answers("u", "callgate  question")
+    assert f"beneath    {deep[1].parent}\r\n" in person.asked()
+    person.answers("t")
+    shown = person.asked()  # the file above it is a question of its own
+    assert f"object     {deep[2]} " in shown, shown
+    person.answers("")
+    shown = person.asked()  # and so is writing beneath it
+    assert "wants to   modify" in shown and f"object     {deep[1]} " in shown, shown
+    person.answers("")
+    result = run.end()
+    assert result.text.startswith("[a][b]") and "[c]" not in result.text and not result.text.endswith("\n0\n"), result.describe()
+    (tree,) = [one["callgate"] for one in records(result, "prompt.answered") if one["callgate"]["scope"] == "tree"]
+    assert tree["object"] == str(deep[1].parent) and "operations" not in tree
+    assert deep[1].read_bytes() == b"[b]"
+
+
+def test_w_allows_reading_and_writing_for_the_program_that_asks(room, deep):
+    script = room.box.file(room.free / "script", f"read line < {deep[0]}; echo $line; echo changed > {deep[0]}\n"
+                                                 f"echo x > {deep[0].parent}/new; echo $?\n".encode())
+    run = run_in(room, f". {script}")
+    person = Person(room.box)
+    person.asked()
+    person.answers("w", "callgate  question")
+    assert f"beneath    {deep[0].parent}   (read and write)" in person.asked()
+    person.answers("t")
+    result = run.end()
+    assert result.text == "[a]\n0\n" and len(records(result, "prompt.shown")) == 1, result.describe()
+    (answered,) = records(result, "prompt.answered")
+    assert set(answered["callgate"]["operations"]) == {"read", "modify", "create", "delete", "metadata"}
+    assert deep[0].read_bytes() == b"changed\n"
+
+
 @pytest.mark.parametrize("line, answer, out", LETTERS, ids=["a", "s", "t", "enter", "esc", "d", "D"])
 def test_every_letter_does_what_it_says(room, line, answer, out):
     run = run_in(room, f"cat {room.file}; cat {room.file}")

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/escape.hpp"
 #include "base/json_read.hpp"
 #include "base/json_writer.hpp"
 
@@ -77,11 +78,19 @@ std::int64_t remaining_ms(const QuestionQueue::Open& open, std::int64_t now_ns) 
     return std::max<std::int64_t>(open.deadline_ns - now_ns, 0) / 1'000'000;
 }
 
+/// The text of `KEY`, or the bytes of `KEY_b64` if they are given.
+std::string bytes(const json& value, const std::string& key) {
+    const std::string encoded = text(member(value, (key + "_b64").c_str()));
+    return encoded.empty() ? text(member(value, key.c_str())) : decode_base64(encoded).value_or("");
+}
+
 DecisionMessage decision_of(const json& message) {
     DecisionMessage decision;
     decision.id = number(member(message, "id"));
     decision.key = text(member(message, "key"));
     decision.reply.reason = text(member(message, "reason")).substr(0, 1000);
+    decision.reply.tree = bytes(message, "tree");
+    decision.reply.reads_and_writes = truth(member(message, "read_and_write"));
     const std::string verdict = text(member(message, "verdict"));
     const std::string scope = message.contains("scope") ? text(member(message, "scope")) : "once";
     if (verdict == "allow") {
@@ -143,6 +152,9 @@ std::string ask_message(const QuestionQueue::Open& open, std::int64_t now_ns) {
         if (question.offers(scope)) scopes.push_back(name(scope));
     line->member("scopes", scopes);
     if (question.offers(Scope::tree)) line->bytes("tree", question.directory_of_tree(), true);
+    if (const std::string widest = question.widest_tree(); !widest.empty())
+        line->bytes("widest", widest, true);
+    if (question.offers_writing()) line->member("read_and_write", true);
     return line.done();
 }
 

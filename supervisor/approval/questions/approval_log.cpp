@@ -5,7 +5,9 @@ namespace callgate::approval {
 namespace {
 
 bool makes_names_in_tree(const Question& question, const Answered& answered) {
-    const rules::OperationSet operations = question.subject.operations | question.subject.second_operations;
+    const rules::OperationSet operations =
+        answered.reply.reads_and_writes ? reading_and_writing
+                                        : question.subject.operations | question.subject.second_operations;
     return answered.grant != 0 && answered.reply.action == rules::Action::allow &&
            answered.reply.scope == Scope::tree && operations.contains(rules::Operation::create);
 }
@@ -35,8 +37,8 @@ bool AuditApprovalLog::shown(const Question& question) {
 }
 
 bool AuditApprovalLog::answered(const Question& question, const Answered& answered) {
-    const std::string object =
-        answered.reply.scope == Scope::tree ? question.directory_of_tree() : question.subject.object.text();
+    const std::string object = answered.reply.scope == Scope::tree ? tree_of(question, answered.reply)
+                                                                   : question.subject.object.text();
     if (note_tree_ && makes_names_in_tree(question, answered) && !note_tree_(object)) return false;
     return write(audit::PromptAnswered{.question = question.id,
                                        .key = question.key,
@@ -44,6 +46,9 @@ bool AuditApprovalLog::answered(const Question& question, const Answered& answer
                                        .by = answered.reply.by,
                                        .scope = name(answered.reply.scope),
                                        .object = object,
+                                       .operations = answered.grant != 0 && answered.reply.reads_and_writes
+                                                         ? reading_and_writing
+                                                         : rules::OperationSet{},
                                        .grant = answered.grant,
                                        .who = answered.reply.who,
                                        .took_ns = answered.took_ns,

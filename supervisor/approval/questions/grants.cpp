@@ -65,6 +65,10 @@ std::string Grant::text() const {
     return text;
 }
 
+std::string tree_of(const Question& question, const Reply& reply) {
+    return reply.tree.empty() ? question.directory_of_tree() : reply.tree;
+}
+
 Grant grant_of(const Question& question, const Reply& reply) {
     Grant grant;
     grant.question = question.id;
@@ -72,8 +76,10 @@ Grant grant_of(const Question& question, const Reply& reply) {
     grant.scope = reply.scope;
     grant.subject = question.subject;
     if (reply.scope == Scope::tree) {
-        grant.subject.object.name = question.directory_of_tree();
+        grant.subject.object.name = tree_of(question, reply);
         grant.subject.second_path.clear();
+        if (reply.reads_and_writes)
+            grant.subject.operations = grant.subject.second_operations = reading_and_writing;
     }
     grant.who = reply.who;
     return grant;

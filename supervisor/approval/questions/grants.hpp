@@ -33,6 +33,9 @@ struct Grant {
     [[nodiscard]] std::string text() const;
 };
 
+/// The directory, or the names, that an answer of scope `tree` reaches.
+[[nodiscard]] std::string tree_of(const Question& question, const Reply& reply);
+
 /// The grant that an answer gives, still without a number.
 [[nodiscard]] Grant grant_of(const Question& question, const Reply& reply);
 

@@ -18,6 +18,12 @@ bool beneath(std::string_view path, std::string_view directory) {
     return path.size() > directory.size() && path.starts_with(directory) && path[directory.size()] == '/';
 }
 
+/// A tree that can be granted: not the home, no directory above it, and none directly beneath the root.
+bool small(std::string_view tree, std::string_view home) {
+    if (std::count(tree.begin(), tree.end(), '/') < 2) return false;
+    return home.empty() || (tree != home && !beneath(home, tree));
+}
+
 /// Length first, so that no two lists of fields give the same bytes.
 void append(std::string& bytes, std::string_view field) {
     bytes += std::to_string(field.size()) + ':';
@@ -81,8 +87,7 @@ std::string AskedObject::text() const {
            (endpoint.protocol == rules::Protocol::udp ? "/udp" : "");
 }
 
-/// A grant is for a known program. A tree must be a small one: not home, no directory above home, and none
-/// directly beneath the root.
+/// A grant is for a known program.
 bool Question::offers(Scope scope) const {
     if (scope == Scope::once) return true;
     if (scope == Scope::run) return false;
@@ -92,9 +97,27 @@ bool Question::offers(Scope scope) const {
     if (subject.object.kind != AskedObject::Kind::file || operation == rules::Operation::execute)
         return false;
     const std::string tree = directory_of_tree();
-    if (std::count(tree.begin(), tree.end(), '/') < 2) return false;
-    if (!home.empty() && (tree == home || beneath(home, tree))) return false;
-    return subject.second_path.empty() || beneath(subject.second_path, tree);
+    return small(tree, home) && (subject.second_path.empty() || beneath(subject.second_path, tree));
+}
+
+bool Question::offers_tree(const std::string& tree) const {
+    if (!offers(Scope::tree)) return false;
+    const std::string nearest = directory_of_tree();
+    if (tree == nearest) return true;
+    return subject.object.kind == AskedObject::Kind::file && beneath(nearest, tree) && small(tree, home);
+}
+
+std::string Question::widest_tree() const {
+    if (!offers(Scope::tree) || subject.object.kind != AskedObject::Kind::file) return "";
+    std::string widest = directory_of_tree();
+    while (offers_tree(std::string(parent_of(widest)))) widest = parent_of(widest);
+    return widest == directory_of_tree() ? "" : widest;
+}
+
+bool Question::offers_writing() const {
+    const rules::OperationSet asked = subject.operations | subject.second_operations;
+    return offers(Scope::tree) && subject.object.kind == AskedObject::Kind::file &&
+           reading_and_writing.contains_all(asked) && !asked.contains_all(reading_and_writing);
 }
 
 std::string Question::directory_of_tree() const {

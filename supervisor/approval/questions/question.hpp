@@ -90,6 +90,13 @@ struct Question {
     [[nodiscard]] bool offers(Scope scope) const;
     /// The directory of scope `tree`; of the look-up of a name "*.example.org".
     [[nodiscard]] std::string directory_of_tree() const;
+    /// Whether scope `tree` may reach this directory: the one of `directory_of_tree`, or one above it. It is
+    /// neither the home, nor above the home, nor directly beneath the root.
+    [[nodiscard]] bool offers_tree(const std::string& tree) const;
+    /// The widest of these; "" if there is no choice.
+    [[nodiscard]] std::string widest_tree() const;
+    /// Whether scope `tree` may mean reading and writing, whichever of them was asked about.
+    [[nodiscard]] bool offers_writing() const;
     /// The user's home directory: neither it nor a directory above it is offered as a tree.
     std::string home;
 };
@@ -98,6 +105,10 @@ struct Question {
 [[nodiscard]] std::string key_of(const Subject& subject, std::string_view rule,
                                  const std::optional<audit::FileIdentity>& identity);
 
+/// The operations of an answer with `reads_and_writes`.
+inline constexpr rules::OperationSet reading_and_writing =
+    rules::write_operations | rules::OperationSet{rules::Operation::read};
+
 /// An answer, and who gave it.
 struct Reply {
     rules::Action action = rules::Action::deny;  // allow, deny, kill
@@ -105,6 +116,8 @@ struct Reply {
     std::string reason{};  // given by a program, or ""
     rules::DecidedBy by = rules::DecidedBy::person;
     audit::Answerer who{};
+    std::string tree{};             // scope `tree`: the directory that it reaches; "": the nearest
+    bool reads_and_writes = false;  // scope `tree`: both, not only what was asked about
 };
 
 /// An answer that a parked call takes along.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/test_switch.hpp"
+
 namespace callgate::approval {
 
 namespace {
@@ -12,6 +14,15 @@ constexpr std::int64_t max_rest_ns = 10 * minute_ns;
 constexpr std::int64_t desertion_ns = 150'000'000;
 constexpr std::size_t looks_per_tick = 256;
 constexpr std::size_t max_denied_once = 1024;
+
+/// An approver chooses the directory and the operations of a tree. They are no wider than what the
+/// question offers, whatever it sends.
+bool offers_width(const Question& question, const Reply& reply) {
+    if (!check_enabled("offered-width")) return true;
+    if (reply.scope != Scope::tree) return reply.tree.empty() && !reply.reads_and_writes;
+    return (reply.tree.empty() || question.offers_tree(reply.tree)) &&
+           (!reply.reads_and_writes || question.offers_writing());
+}
 
 Approval approval_of(const Question& question, const Reply& reply, std::uint64_t grant) {
     return {.key = question.key,
@@ -203,7 +214,8 @@ QuestionQueue::Applied QuestionQueue::answer(std::uint64_t id, std::string_view 
         if (reply.action == rules::Action::ask) reply.action = rules::Action::deny;
         if (asked->question->key != key) applied = Applied::other_question;
         const bool offered = reply.scope == Scope::run ? reply.action != rules::Action::allow
-                                                       : asked->question->offers(reply.scope);
+                                                       : asked->question->offers(reply.scope) &&
+                                                             offers_width(*asked->question, reply);
         if (applied == Applied::yes && !offered) applied = Applied::not_offered;
         if (applied != Applied::yes) {
             reply.action = rules::Action::deny;

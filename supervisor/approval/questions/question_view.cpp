@@ -59,6 +59,8 @@ QuestionView shown_of(const json& message) {
     for (const std::string& word : texts(member(message, "scopes")))
         if (const auto scope = parse_scope(word)) shown.scopes.push_back(*scope);
     shown.tree = bytes(message, "tree");
+    shown.widest = bytes(message, "widest");
+    shown.offers_writing = truth(member(message, "read_and_write"));
     shown.count = number(member(message, "count"));
     shown.again = truth(member(message, "again"));
     return shown;
@@ -101,12 +103,14 @@ FromRun parse_from_run(std::string_view line, std::int64_t now_ns) {
 }
 
 std::string decision_line(const QuestionView& shown, std::string_view verdict, Scope scope,
-                          std::string_view reason) {
+                          std::string_view reason, const Width& width) {
     return message("decision", [&](JsonWriter& line) {
         line.member("id", shown.id)
             .member("key", shown.key)
             .member("verdict", verdict)
             .member("scope", name(scope));
+        if (!width.tree.empty()) line.bytes("tree", width.tree, true);
+        if (width.reads_and_writes) line.member("read_and_write", true);
         if (!reason.empty()) line.member("reason", reason);
     });
 }

@@ -34,7 +34,8 @@ struct QuestionView {
     std::vector<Process> ancestors;
     std::string rule, reason;
     std::vector<Scope> scopes;
-    std::string tree;
+    std::string tree, widest;  // the directories that `tree` can reach; `widest` "": only the first
+    bool offers_writing = false;
     std::uint64_t count = 0;
     bool again = false;            // the same was denied once before
     std::int64_t deadline_ns = 0;  // by the client's clock
@@ -58,9 +59,14 @@ struct FromRun {
 };
 [[nodiscard]] FromRun parse_from_run(std::string_view line, std::int64_t now_ns);
 
+/// How far an answer of scope `tree` reaches, if not the nearest directory and what was asked about.
+struct Width {
+    std::string tree{};
+    bool reads_and_writes = false;
+};
 /// `{"v":1,"type":"decision",...}` with its newline.
 [[nodiscard]] std::string decision_line(const QuestionView& shown, std::string_view verdict, Scope scope,
-                                        std::string_view reason = {});
+                                        std::string_view reason = {}, const Width& width = {});
 /// The answer of a deciding program: `{"verdict":"allow","scope":"once","reason":"..."}`. An answer that is
 /// not understood denies, and `problem` says why.
 struct ProgramAnswer {

@@ -63,7 +63,7 @@ private:
     std::string cut(const std::string& value, std::size_t room) { return shortened(value, room, cut_); }
 
     /// Lines of a frame without a long field, with its keys, the mark and what is typed.
-    static constexpr std::size_t usual_lines = 16;
+    static constexpr std::size_t usual_lines = 17;
 
     const Look& look_;
     std::size_t width_;
@@ -139,6 +139,8 @@ std::string keys(const QuestionView& shown, bool closed) {
         text += "   a allow once";
         if (shown.offers(Scope::object)) text += "   s this, this run";
         if (shown.offers(Scope::tree)) text += "   t everything beneath, this run";
+        if (!shown.widest.empty()) text += "   u wider";
+        if (shown.offers_writing) text += "   w read and write";
     }
     text += "   d deny this, this run   D deny all, this run   r propose a rule   v details   k kill";
     if (closed) text += "   (more is hidden: v first)";
@@ -197,7 +199,11 @@ Drawn draw(const QuestionView& shown, const Look& look) {
         "rule",
         ascii_safe(shown.rule) + (shown.reason.empty() ? "" : "   reason: " + ascii_safe(shown.reason)),
         look.details);
-    if (shown.offers(Scope::tree)) frame.field("beneath", ascii_safe(shown.tree), look.details);
+    if (shown.offers(Scope::tree))
+        frame.field("beneath",
+                    ascii_safe(look.width.tree.empty() ? shown.tree : look.width.tree) +
+                        (look.width.reads_and_writes ? "   (read and write)" : ""),
+                    look.details);
     // The fields say only now whether something is hidden, and the keys depend on it.
     Drawn drawn = frame.done();
     Frame feet(look);
@@ -218,6 +224,10 @@ Typed understand(std::string_view line, const QuestionView& shown, bool detailed
             return detailed && shown.offers(Scope::object) ? Typed::object : Typed::again;
         case 't':
             return detailed && shown.offers(Scope::tree) ? Typed::tree : Typed::again;
+        case 'u':
+            return detailed && !shown.widest.empty() ? Typed::wider : Typed::again;
+        case 'w':
+            return detailed && shown.offers_writing ? Typed::writing : Typed::again;
         case 'd':
             return Typed::deny_run;
         case 'D':

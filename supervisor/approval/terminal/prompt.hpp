@@ -20,6 +20,7 @@ struct Look {
     bool details = false;
     bool plain = false;  // no box characters
     std::int64_t now_ns = 0;
+    Width width{};  // that `t` has now
 };
 
 struct Drawn {
@@ -39,6 +40,8 @@ enum class Typed : std::uint8_t {
     once,
     object,
     tree,
+    wider,
+    writing,
     deny_run,
     deny_all,
     propose,

@@ -16,6 +16,12 @@ PromptStep answer(rules::Action action, Scope scope = Scope::once) {
     return step;
 }
 
+PromptStep redraw() {
+    PromptStep step;
+    step.kind = PromptStep::Kind::redraw;
+    return step;
+}
+
 }  // namespace
 
 void PromptEngine::open(QuestionView question) {
@@ -25,6 +31,7 @@ void PromptEngine::open(QuestionView question) {
 
 void PromptEngine::close() {
     question_.reset();
+    width_ = {};
     typed_.clear();
     drawn_ = began_ = mark_due_ = detailed_ = details_wanted_ = false;
 }
@@ -44,6 +51,7 @@ std::string PromptEngine::with_newlines(std::string_view text) const {
 }
 
 std::string PromptEngine::draw(Look look) {
+    look.width = width_;
     look.details = details_wanted_ || detailed_;
     plain_ = look.plain;
     const Drawn frame = approval::draw(*question_, look);
@@ -136,6 +144,13 @@ PromptStep PromptEngine::reply(const std::string& text) {
     return step;
 }
 
+void PromptEngine::widen() {
+    std::string& tree = width_.tree;
+    if (tree == question_->widest) return tree.clear();
+    if (tree.empty()) tree = question_->tree;
+    tree.resize(tree.rfind('/'));
+}
+
 PromptStep PromptEngine::on_line(std::string_view line) {
     using rules::Action;
     switch (understand(line, *question_, detailed_)) {
@@ -145,8 +160,17 @@ PromptStep PromptEngine::on_line(std::string_view line) {
             return answer(Action::allow);
         case Typed::object:
             return answer(Action::allow, Scope::object);
-        case Typed::tree:
-            return answer(Action::allow, Scope::tree);
+        case Typed::tree: {
+            PromptStep step = answer(Action::allow, Scope::tree);
+            step.width = width_;
+            return step;
+        }
+        case Typed::wider:
+            widen();
+            return redraw();
+        case Typed::writing:
+            width_.reads_and_writes = !width_.reads_and_writes;
+            return redraw();
         case Typed::deny_run:
             return answer(Action::deny, question_->offers(Scope::object) ? Scope::object : Scope::once);
         case Typed::deny_all:
@@ -155,9 +179,7 @@ PromptStep PromptEngine::on_line(std::string_view line) {
             return answer(Action::kill);
         case Typed::details: {
             details_wanted_ = true;
-            PromptStep step;
-            step.kind = PromptStep::Kind::redraw;
-            return step;
+            return redraw();
         }
         case Typed::propose:
             if (const auto name = propose(config_, *question_))

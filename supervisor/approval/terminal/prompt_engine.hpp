@@ -32,6 +32,7 @@ struct PromptStep {
     Kind kind = Kind::wait;
     rules::Action action = rules::Action::deny;
     Scope scope = Scope::once;
+    Width width{};       // of scope `tree`
     bool began = false;  // the person has begun to answer, so the countdown rests
     std::string text;
 };
@@ -72,6 +73,8 @@ private:
     [[nodiscard]] PromptStep feed_keys(std::string_view bytes, std::int64_t now_ns);
     [[nodiscard]] PromptStep feed_lines(std::string_view bytes, std::int64_t now_ns);
     [[nodiscard]] PromptStep on_line(std::string_view line);
+    /// `u`: the next directory above; behind the widest the nearest comes again.
+    void widen();
     [[nodiscard]] PromptStep reply(const std::string& text);
     [[nodiscard]] std::string with_newlines(std::string_view text) const;
     [[nodiscard]] bool begin_answer();
@@ -79,6 +82,7 @@ private:
     Input input_;
     std::string config_;
     std::optional<QuestionView> question_;
+    Width width_;  // that `t` has now, as it was drawn
     PromptKeys keys_;
     TypedLines lines_;
     std::string typed_;  // Input::stream: the beginning of a line

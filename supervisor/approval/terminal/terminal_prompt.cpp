@@ -255,6 +255,8 @@ void TerminalPrompt::answer(const PromptStep& step) {
     Reply reply;
     reply.action = step.action;
     reply.scope = step.scope;
+    reply.tree = step.width.tree;
+    reply.reads_and_writes = step.width.reads_and_writes;
     reply.who = {::getuid(), ::getpid(), "tty"};
     const QuestionView& shown = *engine_.question();
     static_cast<void>(questions_.answer(shown.id, shown.key, std::move(reply)));

@@ -59,6 +59,7 @@ std::size_t format(Buffer& out, const RunContext& context, const PromptAnswered&
     append_string(out, "decided_by", rules::name(what.by));
     append_string(out, "scope", what.scope);
     append_bytes(out, "object", what.object);
+    if (!what.operations.empty()) append_operations(out, "operations", what.operations);
     if (what.grant != 0) out << R"(,"grant":)" << what.grant;
     append_answerer(out, what.who);
     out << R"(,"callers":)" << what.callers;

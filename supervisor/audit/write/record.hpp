@@ -140,9 +140,10 @@ struct PromptAnswered {
     std::string_view key;
     rules::Action answer = rules::Action::deny;
     rules::DecidedBy by = rules::DecidedBy::person;
-    std::string_view scope;   // "once", "object", "tree", "run"
-    std::string_view object;  // for a tree: the directory
-    std::uint64_t grant = 0;  // the one that was made; 0: none
+    std::string_view scope;          // "once", "object", "tree", "run"
+    std::string_view object;         // for a tree: the directory
+    rules::OperationSet operations;  // of the grant, if they are more than what was asked about
+    std::uint64_t grant = 0;         // the one that was made; 0: none
     Answerer who;
     std::int64_t took_ns = 0;
     std::uint64_t callers = 0;  // callers that asked the same until now

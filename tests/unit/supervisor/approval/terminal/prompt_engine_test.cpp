@@ -275,3 +275,36 @@ TEST_CASE("each text of a raw terminal has its carriage return, and the count th
     CHECK(prompt.frame.find("14 times") != std::string::npos);
     CHECK(prompt.wait_and_type("zz\r").text == "zz\r\nnot understood; Enter denies\r\n> ");
 }
+
+TEST_CASE("u goes up one directory, w takes writing in, and t answers with what was drawn") {
+    Prompt prompt(Input::stream);
+    const auto press = [&](const std::string& key) {
+        static_cast<void>(prompt.engine.tick(prompt.now));
+        return prompt.engine.feed(key + '\n', prompt.now);
+    };
+    QuestionView question = question_on("/home/u/p/q/r/x");
+    question.tree = "/home/u/p/q/r";
+    question.widest = "/home/u/p";
+    question.offers_writing = true;
+    prompt.engine.open(question);
+    prompt.draw();
+    for (const std::string tree : {"/home/u/p/q", "/home/u/p", "/home/u/p/q/r", "/home/u/p/q"}) {
+        CHECK(press("u").kind == Kind::redraw);
+        prompt.draw();
+        CHECK(prompt.frame.find("beneath    " + tree + '\n') != std::string::npos);
+    }
+    CHECK(press("w").kind == Kind::redraw);
+    prompt.draw();
+    CHECK(prompt.frame.find("/home/u/p/q   (read and write)") != std::string::npos);
+    const PromptStep step = press("t");
+    CHECK(step.kind == Kind::answer);
+    CHECK(step.width.tree == "/home/u/p/q");
+    CHECK(step.width.reads_and_writes);
+    SUBCASE("the next question begins at its own directory") {
+        prompt.show("/home/u/p/x", 8);
+        CHECK(prompt.frame.find("beneath    /home/u/p\n") != std::string::npos);
+        CHECK(press("u").kind == Kind::wait);
+        CHECK(press("w").kind == Kind::wait);
+        CHECK(press("t").width.tree.empty());
+    }
+}

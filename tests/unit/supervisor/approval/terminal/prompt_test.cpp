@@ -66,7 +66,8 @@ TEST_CASE("a prompt says who wants what, by which rule, and what can be answered
           "┃ rule       default   reason: outside the work directory\n"
           "┃ beneath    /home/u/.config/tool\n"
           "┗ [Enter] deny   a allow once   s this, this run   t everything beneath, this run   "
-          "d deny this, this run   D deny all, this run   r propose a rule   v details   k kill\n");
+          "u wider   w read and write   d deny this, this run   D deny all, this run   r propose a rule   v "
+          "details   k kill\n");
 }
 
 TEST_CASE("a prompt speaks of operations and addresses in words") {
