@@ -13,7 +13,7 @@ IDENTITY = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for wh
 # The user's: a private repository with a worktree, another repository with two, and a directory of projects.
 BUILT = f"""
 git init -q -b main private; cd private; git commit -q --allow-empty -m {SECRET}; git worktree add -q ../private-tree; cd ..
-git init -q -b main main; cd main; git commit -q --allow-empty -m one; git worktree add -q ../tree; git worktree add -q ../other; cd ..
+git init -q -b main main; cd main; git commit -q --allow-empty -m one; git worktree add -q ../tree; git worktree add -q ../other; git worktree add -q inner; cd ..
 mkdir -p projects/w
 """
 WORKTREE = 'mkdir -p "$1" && cp private/.git/worktrees/private-tree/HEAD "$1" && echo ../.. > "$1/commondir" && echo "$PWD/$2/.git" > "$1/gitdir"'
@@ -30,12 +30,17 @@ WAYS = {
     "module": (("private", 'set -- private/.git/modules/w; mkdir -p "$1" && cp -r private/.git/HEAD private/.git/objects private/.git/refs "$1" && '
                            'printf "[core]\\n\\tworktree = %s\\n" "$PWD/projects/w" > "$1/config"'),
                ("projects", f"set -- private/.git/modules/w; {PLANTED}")),
-    # The user's own worktree, and a run in its main work tree.
+    # The user's own worktree, and a run in its main work tree. The first lies within it, and the default profile holds its `.git`.
+    "replaced": (("private", f"set -- private/.git/worktrees/inner main/inner; {WORKTREE}"),
+                 ("main", 'cd main; mkdir made && echo "gitdir: ${PWD%/main}/private/.git/worktrees/inner" > made/.git; cp made/.git inner/.git || '
+                          "mv -f made/.git inner/.git || ln -f made/.git inner/.git || { mv inner away; rm -rf inner; mv -T made inner; } || "
+                          "{ mkdir -p inner; cp made/.git inner/.git; } || true")),
     "link": (("private", f"set -- private/.git/worktrees/tree tree; {WORKTREE}"), ("main", "cd main && mv .git away && ln -s ../private/.git .git")),
     "objects": (("main", "cd main/.git && mv objects away && ln -s ../../private/.git/objects objects"),),
     "alternates": (("main", 'echo "$PWD/private/.git/objects" > main/.git/objects/info/alternates'),),
 }
 IN_TREE = ("link", "objects", "alternates")
+BY_PROFILE = ("replaced",)
 
 
 def build(scene: Scene) -> Path:
@@ -74,10 +79,10 @@ class Pointer(Attack):
             # A run under rules of the user's own, which hold nothing of git.
             rules = harness.rule_set({"id": "own", "allow": ["read", "write", "execute"], "path": ["/usr/**", "/lib/**", "/lib64/**", "/bin/**", f"{root}/{where}/**"]},
                                      {"id": "seen", "allow": "read", "path": ["/etc/**", f"{root}/**"]})
-            made = run(scene, f'cd "{root}"; {script}', root / where, supervised, rules)
+            made = run(scene, f'cd "{root}"; {script}', root / where, supervised, None if self.way in BY_PROFILE and where == "main" else rules)
             if made.code != 0:
                 raise AssertionError("an earlier run did not leave its pointer\n" + made.describe())
-        start = root / (final or ("tree" if self.way in IN_TREE else "projects/w"))
+        start = root / (final or ("tree" if self.way in IN_TREE else "main/inner" if self.way in BY_PROFILE else "projects/w"))
         return run(scene, f"git log -1 --format=%s {commit}", start, supervised)
 
     def control(self, scene: Scene) -> Outcome:
@@ -86,7 +91,7 @@ class Pointer(Attack):
 
     def held(self, scene: Scene) -> Outcome:
         result = self.play(scene, True)
-        silent = self.way != "alternates" and "stays closed" not in result.errors
+        silent = self.way not in ("alternates", *BY_PROFILE) and "stays closed" not in result.errors
         return check({"it was opened": SECRET in result.text, "nothing says that it is closed": silent}, f"exit {result.code}", result.describe())
 
     def twin(self, scene: Scene) -> Outcome:
