@@ -29,7 +29,7 @@ from callgate.result import Denial, hint  # noqa: E402
 PROJECT = "/home/u/project"  # the work directory of the run on record
 # Members whose values differ between runs and hosts. Their types are compared.
 VARYING = {"run", "pid", "start", "program", "key", "deadline_ms", "age_ms", "allowed", "denied", "uid", "duration_ms", "cpu_ms",
-           "max_rss_kb", "bytes_written", "notifications", "continued", "landlock_abi", "rules_sha256", "degraded", "file", "head",
+           "max_rss_kb", "bytes_written", "notifications", "continued", "answered", "landlock_abi", "rules_sha256", "degraded", "file", "head",
            "@timestamp", "sequence", "duration", "entity_id", "executable", "inode", "device", "previous", "hash"}
 
 
