@@ -51,7 +51,8 @@ def room(box) -> Room:
 
 
 @pytest.mark.parametrize("width", [{"tree": "/"}, {"tree": "/tmp"}, {"tree": "asked"}, {"tree": "/etc/ssh"}, {"tree": "HOME"},
-                                   {"scope": "object", "read_and_write": True}, {"scope": "once", "tree": "ASKED"}], ids=str)
+                                   {"scope": "object", "read_and_write": True}, {"scope": "once", "tree": "ASKED"}],
+                         ids=["root", "shared", "name", "elsewhere", "home", "object", "once"])
 def test_an_answer_is_never_wider_than_what_was_offered(room, width):
     inside = room.box.file(room.box.home / "docs" / "inside" / "file", b"inside")
     rules = room.rules({"id": "home", "ask": ["read", "write"], "path": f"{room.box.home}/docs/**"})
