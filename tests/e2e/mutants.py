@@ -208,6 +208,8 @@ CHECKS = (
     Mutant("git-parts", ("pointer.objects",), beside="link-of-run"),
     Mutant("git-owner", (), test="test_worktrees.py::test_a_repository_that_others_may_write_stays_closed"),
     Mutant("git-settings", ("later.git_settings_plain", "later.git_key_hooks", "later.git_remote_changed")),
+    Mutant("git-asked", ("later.git_remote_changed", "later.git_asked_deny")),
+    Mutant("git-asked-values", ("later.git_asked_swapped", "later.git_asked_granted")),
     Mutant("new-settings", ("later.git_settings_kept", "later.git_settings_mapped", "later.git_settings_linked")),
     Mutant("new-settings-empty", ("later.git_settings_created",)),
     Mutant("new-settings-name", ("later.git_settings_before_its_name",)),

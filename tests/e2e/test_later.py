@@ -9,6 +9,9 @@ from random import Random
 import pytest
 
 import harness
+from approvers import Asked, records
+from outer import Outer
+from test_ask_tty import answers
 
 IDENTITY = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.org"}
 
@@ -92,6 +95,94 @@ def test_other_settings_are_refused_with_the_reason(box, script, why):
     result = box.run(["/bin/sh", "-ec", script], options=["--ask", "never"], cwd=there)
     assert result.code != 0 and why in result.errors and not filtered(result), result.describe()
     assert (there / ".git/config").read_bytes() == before
+
+
+def asked_about(box, there, script):
+    """A run whose questions come to the test, in the repository of the user."""
+    return Asked(box, ["/bin/sh", "-c", f"cd {there} && {script}"], None)
+
+
+SET_URL = "git remote set-url origin https://{}.example/x.git"
+
+
+def test_the_change_of_a_remote_is_asked_with_both_values(box):
+    there = repository(box)
+    config = there / ".git/config"
+    before = config.read_bytes()
+    run = asked_about(box, there, f"{SET_URL.format('one')}; {SET_URL.format('two')}; echo $?")
+    ask = run.ask()
+    assert ask["changes"] == [f'remote.origin.url: "{box.tree}/up" -> "https://one.example/x.git"'], ask
+    assert ask["object"]["path"] == f"{config}.lock" and ask["second_path"] == str(config) and "arguments" not in ask
+    assert ask["scopes"] == ["once", "object"] and config.read_bytes() == before
+    run.decide(ask, "allow")
+    other = run.ask()
+    assert other["changes"] == ['remote.origin.url: "https://one.example/x.git" -> "https://two.example/x.git"']
+    assert b"remote.origin.url\nhttps://one.example/x.git\0" in keys(config)
+    run.decide(other, "deny")
+    result = run.end()
+    assert result.text != "0\n" and b"https://one.example/x.git\0" in keys(config), result.describe()
+    # On record first: shown, answered, decided.
+    (decided,) = result.decisions(verdict="allow", decided_by="program")
+    assert decided["callgate"]["mechanism"] == "filtered" and decided["callgate"]["input"]["argv"] == ask["changes"]
+    shown, answered = records(result, "prompt.shown")[0], records(result, "prompt.answered")[0]
+    order = [one["event"]["sequence"] for one in (shown, answered, decided)]
+    assert order == sorted(order) and shown["callgate"]["argv"] == ask["changes"]
+
+
+def test_an_answer_for_the_run_is_for_these_values_alone(box):
+    """Back to the old value is another change, and so is the same value in place of another."""
+    there = repository(box)
+    again = "git config remote.origin.url https://one.example/x.git; echo $?"
+    box.run(["git", "remote", "set-url", "origin", "https://zero.example/x.git"], supervised=False, cwd=there)
+    zero = SET_URL.format("zero")
+    run = asked_about(box, there, f"{SET_URL.format('one')}; {zero}; {SET_URL.format('one')}; {SET_URL.format('two')}; {again}")
+    for verdict, scope, old, new in (("allow", "object", "zero", "one"), ("allow", "object", "one", "zero"), ("deny", "once", "one", "two")):
+        ask = run.ask()
+        assert ask["changes"] == [f'remote.origin.url: "https://{old}.example/x.git" -> "https://{new}.example/x.git"'], ask
+        run.decide(ask, verdict, scope)
+    result = run.end()
+    assert result.text == "0\n" and b"https://one.example/x.git\0" in keys(there / ".git/config"), result.describe()
+    assert len(result.decisions(verdict="allow", decided_by="grant")) == 1, result.describe()
+
+
+def test_what_changed_while_the_question_waited_is_not_written(box):
+    there = repository(box)
+    config = there / ".git/config"
+    wanted = config.read_text().replace(f"{box.tree}/up", "https://one.example/x.git")
+    lock = box.file(box.tree / "w/.git/config.lock", wanted.encode())
+    run = asked_about(box, there, "mv -f .git/config.lock .git/config; echo $?")
+    ask = run.ask()
+    before = config.read_bytes()
+    lock.write_text(wanted.replace("one.example", "two.example"))
+    run.decide(ask, "allow")
+    result = run.end()
+    assert result.text == "1\n" and config.read_bytes() == before, result.describe()
+    assert "it has changed since it was asked about" in str(result.decisions(verdict="deny")), result.describe()
+
+
+def test_the_change_of_a_branch_is_asked_on_the_terminal(box):
+    there = repository(box)
+    line, log = box.command(["/bin/sh", "-c", f"cd {there} && git config branch.main.merge refs/heads/topic; echo after $?"],
+                            None, ["--ask", "tty"])
+    outer = Outer(box, line)
+    outer.log = log
+    shown = outer.prompted()
+    assert "wants to   change settings that are there" in shown, shown
+    assert 'changes    branch.main.merge: "refs/heads/main" -> "refs/heads/topic"' in shown, shown
+    outer.type("a\r")
+    outer.sees("after 0")
+    outer.end()
+    assert answers(outer) == [("allow", "tty")] and b"branch.main.merge\nrefs/heads/topic\0" in keys(there / ".git/config")
+
+
+def test_a_value_of_the_user_draws_nothing_on_the_terminal(box):
+    """The user's own file holds control characters, as git writes them."""
+    there = repository(box, '[remote "odd"]\n\turl = "https://odd.example/\\n\\t"\n')
+    run = asked_about(box, there, "git config remote.odd.url https://new.example/; echo $?")
+    ask = run.ask()
+    assert ask["changes"] == [r'remote.odd.url: "https://odd.example/\x0a\x09" -> "https://new.example/"'], ask
+    run.decide(ask, "allow")
+    assert run.end().text == "0\n" and b"remote.odd.url\nhttps://new.example/\0" in keys(there / ".git/config")
 
 
 def test_what_the_user_includes_is_left_to_the_user(box):

@@ -144,6 +144,8 @@ std::string ask_message(const QuestionQueue::Open& open, std::int64_t now_ns) {
     add_object(*line, question);
     if (question.operation == rules::Operation::execute)
         line->member("arguments", question.subject.arguments);
+    else if (!question.subject.arguments.empty())
+        line->member("changes", question.subject.arguments);
     line->bytes("asked_as", question.asked_as, true);
     add_process(*line, question);
     line->member("rule", question.rule).text_or_null("reason", question.reason);

@@ -36,7 +36,8 @@ bool Grant::covers(const Subject& asked) const {
     if (scope == Scope::tree) {
         return asked.object.kind == AskedObject::Kind::file &&
                within(asked.object.name, subject.object.name) &&
-               (asked.second_path.empty() || within(asked.second_path, subject.object.name));
+               (asked.second_path.empty() ||
+                (asked.arguments.empty() && within(asked.second_path, subject.object.name)));
     }
     return asked.object == subject.object && asked.second_path == subject.second_path &&
            asked.arguments == subject.arguments;
@@ -60,8 +61,9 @@ std::string Grant::text() const {
     if (scope == Scope::tree) text += "everything beneath ";
     text += subject.object.text();
     if (!subject.second_path.empty()) text += " -> " + subject.second_path;
-    for (std::size_t index = 1; index < subject.arguments.size(); ++index)
-        text += ' ' + subject.arguments[index];
+    const bool changes = !subject.second_path.empty();
+    for (std::size_t index = changes ? 0 : 1; index < subject.arguments.size(); ++index)
+        text += (changes ? ": " : " ") + subject.arguments[index];
     return text;
 }
 

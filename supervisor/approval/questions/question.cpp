@@ -97,7 +97,8 @@ bool Question::offers(Scope scope) const {
     if (subject.object.kind != AskedObject::Kind::file || operation == rules::Operation::execute)
         return false;
     const std::string tree = directory_of_tree();
-    return small(tree, home) && (subject.second_path.empty() || beneath(subject.second_path, tree));
+    return small(tree, home) &&
+           (subject.second_path.empty() || (subject.arguments.empty() && beneath(subject.second_path, tree)));
 }
 
 bool Question::offers_tree(const std::string& tree) const {

@@ -52,6 +52,7 @@ QuestionView shown_of(const json& message) {
     shown.operations = texts(member(message, "operations"));
     read_object(shown, message);
     shown.arguments = texts(member(message, "arguments"));
+    shown.changes = texts(member(message, "changes"));
     shown.asked_as = bytes(message, "asked_as");
     read_process(shown, member(message, "process"));
     shown.rule = text(member(message, "rule"));

@@ -27,6 +27,7 @@ struct QuestionView {
     bool exists = false, directory = false;
     std::optional<std::uint64_t> size;
     std::vector<std::string> arguments;  // execute only
+    std::vector<std::string> changes;    // of settings, with old and new values
     std::string asked_as;
     pid_t process = 0;
     std::string program;

@@ -81,6 +81,7 @@ std::string in_words(const std::string& operation) {
 
 std::string wish(const QuestionView& shown) {
     if (shown.kind == "name") return "look up a name, and connect to it";
+    if (!shown.changes.empty()) return "change settings that are there";
     std::string text = in_words(shown.operation);
     std::string others;
     for (const std::string& one : shown.operations)
@@ -186,6 +187,7 @@ Drawn draw(const QuestionView& shown, const Look& look) {
     frame.field("object", ascii_safe(shown.object) + state_of(shown), look.details);
     if (!shown.host.empty()) frame.field("name", ascii_safe(shown.host));
     if (!shown.second_path.empty()) frame.field("new name", ascii_safe(shown.second_path), look.details);
+    for (const std::string& one : shown.changes) frame.field("changes", ascii_safe(one), look.details);
     if (!shown.source.empty()) frame.field("link to", ascii_safe(shown.source), look.details);
     if (!shown.arguments.empty()) frame.field("arguments", joined(shown.arguments), look.details);
     if (!shown.asked_as.empty() && shown.asked_as != shown.object)

@@ -125,6 +125,7 @@ std::optional<List> find_rules(const std::string& text) {
 }  // namespace
 
 Result<std::string> proposed_rule(const QuestionView& shown) {
+    if (!shown.changes.empty()) return errno_code(ENOTSUP);  // no rule can say that
     const auto sayable = [](std::string_view text) { return is_utf8(text); };
     if (!sayable(shown.object) || !sayable(shown.second_path) || !sayable(shown.program) ||
         !std::ranges::all_of(shown.arguments, sayable)) {

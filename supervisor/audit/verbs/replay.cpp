@@ -124,7 +124,10 @@ void compare(Comparison& result, const RecordedRequest& request, const Judging& 
     const bool asks_arguments =
         judging.rules->needs_arguments() && request.first.contains(rules::Operation::execute);
     const rules::Verdict verdict = verdict_now(request, judging, answered_second);
-    if (by_answer && verdict.action == rules::Action::ask) return;  // the answer stands
+    // A change of settings is asked about where a rule filters changes.
+    const bool asks_change = is_move(request.call) && !request.arguments.empty() && verdict.rule != nullptr &&
+                             verdict.rule->filters_changes();
+    if (by_answer && (verdict.action == rules::Action::ask || asks_change)) return;  // the answer stands
     // The record does not say which objects a move would free. So a move can be denied by its names, but not
     // allowed. An interpreter has other arguments than its script, and they are not on record.
     const bool unknown = (asks_arguments && (!request.arguments_known || request.has_second)) ||

@@ -14,6 +14,7 @@
 #include "rules/model/rule.hpp"
 #include "supervisor/calls/files/git_config.hpp"
 #include "supervisor/calls/files/settings_file.hpp"
+#include "supervisor/decide/ask.hpp"
 #include "supervisor/decide/parties.hpp"
 
 namespace callgate::calls {
@@ -105,6 +106,16 @@ int put(const Place& place, const std::string& text, mode_t mode, unsigned flags
     return -1;
 }
 
+/// The answer of a person to what the change must be asked about.
+Questioned ask_about(FileCall& context, const Subject& subject, const rules::Verdict& verdict,
+                     const GitConfigChange& change) {
+    rules::Verdict asking = verdict;
+    asking.action = Action::ask;
+    Questioned answer = put_question(context, subject, asking);
+    if (answer.reason == audit::unasked::nobody) answer.reason = change.unasked;
+    return answer;
+}
+
 }  // namespace
 
 std::optional<rules::Verdict> filtered_creation(FileCall& context, const Subject& subject,
@@ -143,12 +154,19 @@ bool change_filtered(FileCall& context, const Subject& subject, const StandingAt
     const GitConfigChange change =
         before && wanted ? git_config_change(*before, *wanted, rights)
                          : GitConfigChange{{}, "it cannot be read, or is larger than settings are"};
-    audit::Decision decision = decision_on(context, subject, *verdict);
-    if (!change.refused.empty()) {
-        decision.reason = change.refused;
-        static_cast<void>(record(context, decision));
+    Questioned answer{.parked = false, .verdict = *verdict, .reason = change.refused};
+    Subject asked = subject;
+    if (!change.asked.empty()) {
+        // The values are part of the question and of its key. Another change is another question.
+        if (check_enabled("git-asked-values")) asked.input.arguments = change.asked;
+        answer = ask_about(context, asked, *verdict, change);
+        if (answer.parked) return true;
+    }
+    if (!change.refused.empty() || (!change.asked.empty() && answer.verdict.action != Action::allow)) {
+        static_cast<void>(decide_with(context, asked, answer));
         return context.fail(EACCES), true;
     }
+    audit::Decision decision = decision_on(context, asked, answer.verdict);
     decision.mechanism = audit::Mechanism::filtered;
     const auto sequence = record(context, decision);
     if (!sequence) return context.fail(unrecorded_error), true;

@@ -6,6 +6,11 @@
 // directory that was judged. Until then it stands under a name that the same rules close to the run, and that
 // is looked up before the file is made. The lock file is then removed, as its rename would have done. The
 // caller holds the names alone, so no other rename of the run comes between.
+//
+// Some changes are asked about (git_config.hpp). The question shows key, old and new values, and its key is
+// over them. While it waits nothing is held, and the attacker may rewrite the lock file. So an answer brings
+// the call back to its beginning: both files are read again. The answer counts if the same values would
+// change.
 #pragma once
 
 #include <sys/stat.h>

@@ -169,6 +169,44 @@ std::string shown(const std::string& key) {
     return key.size() > most ? text + "..." : text;
 }
 
+/// Each byte that is not printable ASCII, and what ends or begins an escape, by its number.
+std::string in_quotes(std::string_view value) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string text = "\"";
+    for (const char one : value) {
+        const auto byte = static_cast<unsigned char>(one);
+        if (byte >= 0x20 && byte <= 0x7e && one != '"' && one != '\\')
+            text += one;
+        else
+            text += {'\\', 'x', digits[byte >> 4U], digits[byte & 15U]};
+    }
+    return text + '"';
+}
+
+std::string values_of(const Settings& settings) {
+    std::string text;
+    for (const Line* one : settings)
+        text += (text.empty() ? "" : ", ") + (one->value ? in_quotes(*one->value) : "no value");
+    return text.empty() ? "nothing" : text;
+}
+
+/// Adds the change of one key to what a person is asked; returns why not, or "".
+std::string ask(GitConfigChange& change, const Settings& was, const Settings& is, std::string why) {
+    constexpr std::size_t most = 8, most_bytes = 4096;
+    const Line& line = is.empty() ? *was.front() : *is.front();
+    const std::string section = lower_case(line.section.name);
+    // A name with spaces or quotes could look like a value.
+    if (section == "branch" && !is_reference("refs/heads/" + *line.section.subsection)) return why;
+    if (section != "branch" && section != "remote") return why;
+    change.asked.push_back(line.full_key() + ": " + values_of(was) + " -> " + values_of(is));
+    std::size_t bytes = 0;
+    for (const std::string& one : change.asked) bytes += one.size();
+    if (change.asked.size() > most || bytes > most_bytes)
+        return "more settings would change than a person can be asked about at once";
+    if (change.unasked.empty()) change.unasked = std::move(why);
+    return {};
+}
+
 bool includes_others(const Settings& settings) {
     return std::ranges::any_of(settings, [](const Line* line) {
         const std::string section = lower_case(line->section.name);
@@ -192,30 +230,33 @@ std::string other_change(const Settings& before, const Settings& wanted) {
 
 /// Why these settings of one key may not take the place of those; "": they may.
 std::string refused(const Settings& was, const Settings& is, const Settings& before,
-                    const HeldAgainst& wanted) {
+                    const HeldAgainst& wanted, GitConfigChange& change) {
     if (std::ranges::equal(was, is, same)) return {};
     const Line& line = is.empty() ? *was.front() : *is.front();
     const Listed& rule = *listed(line);
     const std::string key = shown(line.full_key());
+    std::string there;
     if (!wanted.rights.own) {
         if (rule.when == When::if_own)
             return "a run may not change " + key + " of a repository that was there before";
-        if (!was.empty() && rule.when != When::always) return key + " is there already, and would change";
         const bool known = std::ranges::any_of(before, [&](const Line* one) {
             return lower_case(one->section.name) == "remote" &&
                    one->section.subsection == line.section.subsection;
         });
-        if (rule.when == When::if_remote_new && known) return "the remote of " + key + " is there already";
+        if (rule.when == When::if_remote_new && known) there = "the remote of " + key + " is there already";
+        if (!was.empty() && rule.when != When::always) there = key + " is there already, and would change";
     }
     if (is.size() > 1 && rule.key != "fetch") return key + " is there more than once";
     for (const Line* one : is)
         if (!one->value || !rule.fits(*one, *one->value, wanted))
             return "the value of " + key + " is not one that a run may set";
-    return {};
+    return there.empty() || !check_enabled("git-asked") ? std::string()
+                                                        : ask(change, was, is, std::move(there));
 }
 
 /// Why the settings may not take the place of those that were; "": they may.
-std::string refused(const Settings& was, const Settings& is, const GitConfigRights& rights) {
+std::string refused(const Settings& was, const Settings& is, const GitConfigRights& rights,
+                    GitConfigChange& change) {
     if (includes_others(was) || includes_others(is)) return "it includes another file";
     if (const std::string key = other_change(was, is); !key.empty())
         return shown(key) + " is no setting that a run may change";
@@ -230,7 +271,7 @@ std::string refused(const Settings& was, const Settings& is, const GitConfigRigh
             held.remotes.push_back(*one->section.subsection);
     }
     for (const auto& [key, both] : keys)
-        if (std::string why = refused(both.first, both.second, was, held); !why.empty()) return why;
+        if (std::string why = refused(both.first, both.second, was, held, change); !why.empty()) return why;
     return {};
 }
 
@@ -247,11 +288,12 @@ GitConfigChange git_config_change(std::string_view before, std::string_view want
     if (!new_lines) return {{}, "the new text is not in the plain form that git writes"};
     if (!old_lines) return {{}, "the file that is there is not in the plain form that git writes"};
     const Settings was = settings_of(*old_lines), is = settings_of(*new_lines);
-    if (std::string why = check_enabled("git-settings") ? refused(was, is, rights) : std::string();
+    GitConfigChange change;
+    if (std::string why = check_enabled("git-settings") ? refused(was, is, rights, change) : std::string();
         !why.empty())
         return {{}, std::move(why)};
-
-    return {git_config_text(*new_lines), {}};
+    change.text = git_config_text(*new_lines);
+    return change;
 }
 
 }  // namespace callgate::calls

@@ -6,11 +6,15 @@
 // values by what git does with them. All other settings must be those that were there, in their order. The
 // new text is written from what was parsed, so no byte is in it that was not understood. Pure, but for the
 // answer about local repositories.
+//
+// A remote or branch that is there decides where the user's next push goes. So its change is left to a
+// person.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace callgate::calls {
 
@@ -21,6 +25,10 @@ namespace callgate::calls {
 struct GitConfigChange {
     std::string text;     // of the new file, valid if nothing was refused
     std::string refused;  // why not; keys in it are printable
+    /// Settings of a remote or branch that is there, one a line: key, old and new values, quoted. Printable
+    /// ASCII, and two lines are equal only if all of that is. A person must agree to each of them.
+    std::vector<std::string> asked{};
+    std::string unasked{};  // why it is refused if nobody can be asked
 };
 
 struct GitConfigRights {

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from cases.case import Case
-from cases.worlds.git_settings import USERS, Settings
+from cases.worlds.git_settings import USERS, AskedSettings, Settings
 from cases.worlds.later import CODE, Planted
 from cases.worlds.set_ids import SetId
 
@@ -76,5 +76,8 @@ CASES = [
     *(Case(f"later.git_settings_{name}_{way}", Settings(way, path)) for name, path in GIT_SETTINGS.items() for way in ("plain", "kept")),
     *(Case(f"later.git_key_{name}", Settings(added=added)) for name, added in GIT_KEYS.items()),
     Case("later.git_remote_changed", Settings(wanted=USERS.replace("example.org", CODE))),
+    Case("later.git_remote_drawing", Settings(wanted=USERS.replace("https://example.org", '"https://x\\b\\b\\bexample.org"'))),
+    Case("later.git_remote_escaping", Settings(wanted=USERS.replace("example.org", "\x1b[2Jexample.org"))),
+    *(Case(f"later.git_asked_{way}", AskedSettings(way)) for way in ("deny", "swapped", "replaced", "removed", "kept", "granted")),
     Case("later.git_branch_changed", Settings(wanted=USERS.replace("heads/main", f"heads/{CODE}"))),
 ]

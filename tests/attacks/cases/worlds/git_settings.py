@@ -4,6 +4,7 @@ from __future__ import annotations
 import dataclasses
 
 import harness
+from approvers import Asked, records
 from cases.case import RACE_ROUNDS, Attack, Outcome, Scene, check
 from cases.worlds.later import CODE, text_of
 
@@ -157,4 +158,96 @@ class Settings(Attack):
         text, result = self.play(scene, "plain", good, True)
         filtered = [one for one in result.decisions() if one["callgate"]["mechanism"] == "filtered"]
         return check({"a harmless change was refused": text != good or result.code != 0, "it is not on record": len(filtered) != 1},
+                     "changed", result.describe())
+
+
+def leading_to(host: str) -> str:
+    return USERS.replace("example.org", f"{host}.example")
+
+
+# argv: WAY FILE FIRST SECOND. A person is asked about the first text, and the second is wanted. A line on stdin: the question is seen.
+ASKED_SCRIPT = r"""
+import os, sys, threading
+way, file, first, second = sys.argv[1:]
+lock = file + ".lock"
+
+def put(text, name=lock):
+    with open(name, "w") as out: out.write(text)
+def move():
+    try: os.rename(lock, file)
+    except OSError: pass
+def over(fd):
+    os.ftruncate(fd, 0); os.pwrite(fd, second.encode(), 0)
+def while_asked(act):
+    def seen():
+        sys.stdin.readline(); act(); print("done", flush=True)
+    thread = threading.Thread(target=seen); thread.start(); move(); thread.join()
+
+def plain():
+    put(second); move()
+def deny():
+    plain()
+def swapped():
+    put(first); fd = os.open(lock, os.O_WRONLY); while_asked(lambda: over(fd))
+def replaced():
+    def act(): put(second, "other"); os.rename("other", lock)
+    put(first); while_asked(act)
+def removed():
+    put(first); while_asked(lambda: os.unlink(lock))
+def kept():
+    put(first); fd = os.open(lock, os.O_WRONLY); move(); over(fd)
+def granted():
+    put(first); move(); put(second); move()
+
+globals()[way]()
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class AskedSettings(Attack):
+    """A change of a remote is asked about; the run wants another one than the person allows."""
+
+    way: str
+
+    def line(self, box: harness.Box, way: str, first: str, second: str) -> list[str]:
+        harness.remove_tree(box.tree)
+        box.directory(box.directory(box.tree) / ".git")
+        box.file(box.tree / ".git/config", USERS.encode())
+        return ["/usr/bin/python3", "-c", ASKED_SCRIPT, way, ".git/config", first, second]
+
+    def asked(self, scene: Scene, way: str, first: str, second: str, *answers: tuple[str, str]) -> tuple[str, list[str], harness.Result]:
+        box = scene.box
+        run = Asked(box, self.line(box, way, first, second), None, tuple(scene.options))
+        shown = []
+        for answer in answers:
+            ask = run.ask()
+            shown += ask["changes"]
+            if way in ("swapped", "replaced", "removed"):
+                run.process.stdin.write(b"\n")
+                run.process.stdin.flush()
+                assert run.process.stdout.readline() == b"done\n"
+            run.decide(ask, *answer)
+        result = run.end()
+        return text_of(box.tree / ".git/config"), shown, result
+
+    def control(self, scene: Scene) -> Outcome:
+        # Nothing waits without a question, and the file that is put there instead comes too late.
+        way = "plain" if self.way in ("replaced", "removed") else self.way
+        result = scene.bare(self.line(scene.box, way, leading_to("one"), leading_to("evil")))
+        return check({"the control did not change the settings": text_of(scene.box.tree / ".git/config") != leading_to("evil")},
+                     "changed", result.describe())
+
+    def held(self, scene: Scene) -> Outcome:
+        answers = {"deny": [("deny",)], "granted": [("allow", "object"), ("deny",)]}.get(self.way, [("allow",)])
+        text, shown, result = self.asked(scene, self.way, leading_to("one"), leading_to("evil"), *answers)
+        agreed = leading_to("one") if self.way in ("kept", "granted") else USERS
+        return check({"the settings are not those that were agreed to": text != agreed,
+                      "the question did not show what was wanted": "evil" in shown[0] and self.way != "deny",
+                      "it is not on record": len(records(result, "prompt.answered")) != len(answers)}, f"exit {result.code}", result.describe())
+
+    def twin(self, scene: Scene) -> Outcome:
+        text, shown, result = self.asked(scene, "plain", "", leading_to("one"), ("allow",))
+        filtered = [one for one in result.decisions(verdict="allow") if one["callgate"]["mechanism"] == "filtered"]
+        return check({"an allowed change was not made": text != leading_to("one"), "it is not on record": len(filtered) != 1,
+                      "the values were not shown": shown != ['remote.origin.url: "https://example.org/x.git" -> "https://one.example/x.git"']},
                      "changed", result.describe())

@@ -133,6 +133,28 @@ TEST_CASE("a grant covers the operations, the object and the program that were s
     CHECK_FALSE(granted(moved));
 }
 
+TEST_CASE("a grant of a change of settings is for these values alone, and no directory holds it") {
+    Question question;
+    question.subject = Bench::subject("/home/u/p/x.lock");
+    question.subject.second_path = "/home/u/p/x";
+    question.home = "/home/u";
+    CHECK(question.offers(Scope::tree));
+    question.subject.arguments = {R"(url: "a" -> "b")"};
+    CHECK_FALSE(question.offers(Scope::tree));
+    CHECK(question.offers(Scope::object));
+    Subject other = question.subject;
+    other.arguments = {R"(url: "a" -> "c")"};
+    CHECK(key_of(other, "rule", {}) != key_of(question.subject, "rule", {}));
+    const Grant one = grant_of(question, {.action = rules::Action::allow, .scope = Scope::object});
+    CHECK(one.covers(question.subject));
+    CHECK_FALSE(one.covers(other));
+    CHECK(one.text().ends_with(R"(/home/u/p/x.lock -> /home/u/p/x: url: "a" -> "b")"));
+    question.subject.arguments.clear();
+    const Grant tree = grant_of(question, {.action = rules::Action::allow, .scope = Scope::tree});
+    CHECK(tree.covers(question.subject));
+    CHECK_FALSE(tree.covers(other));
+}
+
 TEST_CASE("a grant of a directory covers what lies beneath it, by components") {
     Bench bench;
     CHECK(bench.ask("/home/u/p/x") == Admission::parked);

@@ -181,6 +181,23 @@ TEST_CASE("no line of a prompt is wider than the terminal") {
     }
 }
 
+TEST_CASE("a change of settings is shown whole, or no key allows it") {
+    Question question = question_of("/home/u/p/.git/config.lock");
+    question.subject.second_path = "/home/u/p/.git/config";
+    question.subject.arguments = {R"(remote.origin.url: "a" -> ")" + std::string(200, 'x') + R"(evil")"};
+    const QuestionView shown = shown_of(std::move(question));
+    CHECK(shown.arguments.empty());
+    REQUIRE(shown.changes.size() == 1);
+    const Drawn whole = draw(shown, {.columns = 400, .now_ns = 0});
+    CHECK(whole.text.find("change settings that are there") != std::string::npos);
+    CHECK(whole.text.find("changes    " + shown.changes[0] + "\n") != std::string::npos);
+    CHECK_FALSE(whole.cut);
+    const Drawn narrow = draw(shown, {.columns = 60, .rows = 16, .now_ns = 0});
+    CHECK(narrow.cut);
+    CHECK(narrow.text.find("allow once") == std::string::npos);
+    CHECK(proposed_rule(shown).error() == errno_code(ENOTSUP));
+}
+
 TEST_CASE("a letter and Enter answers; Enter, Esc and nonsense never allow") {
     const QuestionView shown = shown_of(question_of("/home/u/p/x"));
     CHECK(understand("", shown, true) == Typed::deny);

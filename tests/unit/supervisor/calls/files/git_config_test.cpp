@@ -1,6 +1,9 @@
 #include "supervisor/calls/files/git_config.hpp"
 
+#include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -21,7 +24,21 @@ bool taken(const std::string& added, const GitConfigRights& rights = theirs,
     INFO(added);
     INFO(change.refused);
     if (change.refused.empty()) CHECK(change.text == before + added);
-    return change.refused.empty();
+    return change.refused.empty() && change.asked.empty();
+}
+
+GitConfigChange change_in(const std::string& before, const std::string& from, const std::string& to,
+                          std::size_t at = 0) {
+    std::string wanted = before;
+    wanted.replace(wanted.find(from, at), from.size(), to);
+    return git_config_change(before, wanted, theirs);
+}
+
+GitConfigChange change_of(const std::string& from, const std::string& to,
+                          const GitConfigRights& rights = theirs) {
+    std::string wanted = user_file;
+    wanted.replace(wanted.find(from), from.size(), to);
+    return git_config_change(user_file, wanted, rights);
 }
 
 std::string read_back(const std::string& text) { return git_config_change(text, text, theirs).text; }
@@ -108,21 +125,78 @@ TEST_CASE("what is fetched lands among the remote's own names") {
     CHECK(taken("[remote \"up\"]\n\turl = https://e.example/\n\tfetch = +refs/tags/v1:refs/tags/v1\n"));
 }
 
+TEST_CASE("the change of a remote or branch that is there is asked, with both values") {
+    const auto asked = [](const std::string& from, const std::string& to) {
+        const GitConfigChange change = change_of(from, to);
+        CHECK(change.refused == "");
+        CHECK(change.unasked != "");
+        CHECK(change_of(from, to, own).asked.empty());
+        return change.asked;
+    };
+    using Lines = std::vector<std::string>;
+    CHECK(asked("https://example.org/x.git", "https://evil.example/x.git") ==
+          Lines{R"(remote.origin.url: "https://example.org/x.git" -> "https://evil.example/x.git")"});
+    CHECK(asked("merge = refs/heads/main", "merge = refs/heads/evil") ==
+          Lines{R"(branch.main.merge: "refs/heads/main" -> "refs/heads/evil")"});
+    CHECK(asked("remote = origin", "remote = .") == Lines{R"(branch.main.remote: "origin" -> ".")"});
+    CHECK(asked("\tmerge = refs/heads/main\n", "") ==
+          Lines{R"(branch.main.merge: "refs/heads/main" -> nothing)"});
+    CHECK(asked("+refs/heads/*:refs/remotes/origin/*", "+refs/heads/a:refs/remotes/origin/a") ==
+          Lines{R"(remote.origin.fetch: "+refs/heads/*:refs/remotes/origin/*" -> )"
+                R"("+refs/heads/a:refs/remotes/origin/a")"});
+    CHECK(
+        asked("remote = origin\n\tmerge = refs/heads/main", "remote = .\n\tmerge = refs/heads/evil").size() ==
+        2);
+    CHECK(change_of("x.git", "y.git").unasked == "remote.origin.url is there already, and would change");
+}
+
+TEST_CASE("what no person could judge is refused without a question") {
+    CHECK(change_of("https://example.org/x.git", "ext::sh").refused != "");
+    CHECK(change_of("https://example.org/x.git", "https://e\x1b[2J").refused != "");
+    CHECK(change_of("remote = origin", "remote = https://evil.example/").refused != "");
+    CHECK(change_of("x.git", std::string(4096, 'x')).refused != "");
+    CHECK(change_of("filemode = true", "filemode = false").refused != "");
+    CHECK(change_of("url = https", "pushurl = https://evil.example/\n\turl = https").refused != "");
+    // A name that looks like another key with its values, and more branches than one can look at.
+    std::string odd = user_file + "[branch \"x: \\\"a\\\" -> \\\"b\\\"\"]\n\tmerge = refs/heads/main\n";
+    CHECK(change_in(odd, "heads/main\n[", "heads/evil\n[").refused == "");
+    CHECK(change_in(odd, "heads/main", "heads/evil", odd.rfind("heads/main")).refused != "");
+    std::string many = user_file, others = user_file;
+    for (int branch = 0; branch < 9; ++branch) {
+        const std::string head = "[branch \"b" + std::to_string(branch) + "\"]\n\tmerge = refs/heads/";
+        many += head + "main\n";
+        others += head + "evil\n";
+    }
+    CHECK(git_config_change(many, others, theirs).refused != "");
+}
+
+TEST_CASE("values in a question are printable, and differ if the values do") {
+    const auto line = [](const std::string& value) {
+        const std::string before = "[remote \"up\"]\n\turl = " + value + "\n";
+        const auto change =
+            git_config_change(before, "[remote \"up\"]\n\turl = https://b.example/\n", theirs);
+        REQUIRE(change.asked.size() == 1);
+        CHECK(std::ranges::all_of(change.asked[0], [](char one) { return one >= 0x20 && one <= 0x7e; }));
+        return change.asked[0];
+    };
+    CHECK(line("\"a\\n\\tb\"") == R"(remote.up.url: "a\x0a\x09b" -> "https://b.example/")");
+    CHECK(line("\"a\\\\x0a\"") == R"(remote.up.url: "a\x5cx0a" -> "https://b.example/")");
+    CHECK(line("\xd0\xb0") == R"(remote.up.url: "\xd0\xb0" -> "https://b.example/")");
+    CHECK(line("\"a\\\", \\\"b\"") == R"(remote.up.url: "a\x22, \x22b" -> "https://b.example/")");
+}
+
 TEST_CASE("what is there stays, unless the file is the run's own") {
     const auto changed = [](const std::string& from, const std::string& to, const GitConfigRights& rights) {
-        std::string wanted = user_file;
-        wanted.replace(wanted.find(from), from.size(), to);
-        return git_config_change(user_file, wanted, rights).refused;
+        return change_of(from, to, rights).refused;
     };
+    CHECK(changed("filemode = true", "filemode = false", theirs) != "");
     for (const auto& [from, to] :
          {std::pair<std::string, std::string>{"https://example.org/x.git", "https://evil.example/x.git"},
           {"merge = refs/heads/main", "merge = refs/heads/evil"},
           {"remote = origin", "remote = ."},
           {"filemode = true", "filemode = false"},
-          {"\tmerge = refs/heads/main\n", ""}}) {
-        CHECK(changed(from, to, theirs) != "");
+          {"\tmerge = refs/heads/main\n", ""}})
         CHECK(changed(from, to, own) == "");
-    }
     CHECK(changed("editor = vim", "editor = evil", own) == "core.editor is no setting that a run may change");
     CHECK(changed("\teditor = vim ; best\n", "", own) != "");
     CHECK(changed("vim ; best", "vim", theirs) == "");
