@@ -52,7 +52,7 @@ struct Subject {
     AskedObject object;
     std::string second_path;  // rename, link: the new name
     std::string program;      // the asking process's executable
-    /// Those of an execution; or settings that a move changes, with old and new values.
+    /// The arguments of an execution, or the settings that a move changes with old and new values.
     std::vector<std::string> arguments;
     std::optional<rules::Party> party;  // the asking process's, where the rules know parties
     bool widens = false;  // the move lets the object be used for more, so it is offered once only

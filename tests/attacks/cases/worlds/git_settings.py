@@ -231,7 +231,7 @@ class AskedSettings(Attack):
         return text_of(box.tree / ".git/config"), shown, result
 
     def control(self, scene: Scene) -> Outcome:
-        # Nothing waits without a question, and the file that is put there instead comes too late.
+        # The file that is put there instead comes too late where nothing waits.
         way = "plain" if self.way in ("replaced", "removed") else self.way
         result = scene.bare(self.line(scene.box, way, leading_to("one"), leading_to("evil")))
         return check({"the control did not change the settings": text_of(scene.box.tree / ".git/config") != leading_to("evil")},
