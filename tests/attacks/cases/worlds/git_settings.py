@@ -221,7 +221,7 @@ class AskedSettings(Attack):
         shown = []
         for answer in answers:
             ask = run.ask()
-            shown += ask["changes"]
+            shown += ask.get("changes", [])
             if way in ("swapped", "replaced", "removed"):
                 run.process.stdin.write(b"\n")
                 run.process.stdin.flush()
@@ -242,7 +242,7 @@ class AskedSettings(Attack):
         text, shown, result = self.asked(scene, self.way, leading_to("one"), leading_to("evil"), *answers)
         agreed = leading_to("one") if self.way in ("kept", "granted") else USERS
         return check({"the settings are not those that were agreed to": text != agreed,
-                      "the question did not show what was wanted": "evil" in shown[0] and self.way != "deny",
+                      "the question did not show what was wanted": self.way != "deny" and "evil" in "".join(shown[:1]),
                       "it is not on record": len(records(result, "prompt.answered")) != len(answers)}, f"exit {result.code}", result.describe())
 
     def twin(self, scene: Scene) -> Outcome:
