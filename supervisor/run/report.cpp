@@ -189,7 +189,7 @@ std::string RunReport::State::denials_text(const RunFacts& facts, std::uint64_t 
     text += "callgate: denied " + plural(denied, "call") + " (run " + facts.run + ")\n";
     std::uint64_t more = unkept;
     std::size_t lines = 0;
-    for (const Denial& denial : denials) {
+    for (const Denial& denial : gathered(denials, facts.home)) {
         if (denial.would) continue;
         if (lines++ < max_lines) {
             text += denial_line(denial, hints);

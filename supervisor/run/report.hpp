@@ -49,6 +49,7 @@ struct RunFacts {
     std::vector<std::string> not_passed = {};  // names of the other variables that the command did not get
     std::vector<std::string> exposed = {};     // names of its proxies whose URL holds a password
     Planted planted = {};                      // looked for where the footer is shown
+    std::string home = {};                     // the user's
 };
 
 class RunReport final : public calls::DecisionSink {

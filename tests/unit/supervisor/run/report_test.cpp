@@ -163,6 +163,35 @@ TEST_CASE("ten lines at most, the rest is counted") {
     CHECK(parsed["counts"]["deny"] == 600);
 }
 
+TEST_CASE("from three names of a directory on, the footer has one line, and names the directory") {
+    RunFacts at_home = facts;
+    at_home.home = "/home/u";
+    const auto footer_of = [&at_home](const std::string& directory, int names, const rules::Rule* rule) {
+        RunReport report;
+        for (int name = 0; name < names; ++name) {
+            const std::string path = directory + "/n" + std::to_string(name);
+            report.note(denied(path, rule));
+            report.note(denied(path, rule));
+        }
+        report.note(denied(directory + "/made", rule, Operation::create));
+        return report.footer(at_home, exited(0), true);
+    };
+    CHECK(footer_of("/srv/my data", 3, nullptr) ==
+          "callgate: denied 7 calls (run k3f9)\n"
+          "callgate:   read /srv/my data/n0 and 2 more names there ×6  default  allow with: --read '/srv/my "
+          "data'\n"
+          "callgate:   create /srv/my data/made ×1  default  allow with: --write '/srv/my data/made'\n");
+    CHECK(footer_of("/home/u/.claude", 4, nullptr).find("--read /home/u/.claude\n") != std::string::npos);
+    CHECK(footer_of("/srv/data", 2, nullptr).find("more names") == std::string::npos);
+    // The home, what is above it, what all programs share, and what a rule denies is never offered.
+    const rules::Rule rule = secrets();
+    for (const char* wide : {"/home/u", "/home", "/srv", "", "/home/u/.config", "/home/u/.local/share"}) {
+        CAPTURE(wide);
+        CHECK(line_count(footer_of(wide, 3, nullptr)) == 5);
+    }
+    CHECK(line_count(footer_of("/home/u/.ssh", 3, &rule)) == 5);
+}
+
 TEST_CASE("a footer is safe for a terminal") {
     rules::Rule rule = secrets();
     rule.id = "a\033[2Jb";
