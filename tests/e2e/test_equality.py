@@ -208,7 +208,7 @@ def attempt(act, *arguments):
     except OSError as error:
         seen.add(error.strerror)
 def comes_and_goes():
-    for _ in range(3000):
+    for _ in range(1000):
         attempt(os.mkdir, base)
         attempt(os.rename, base + "/below", sys.argv[1] + "-away")
         attempt(os.rmdir, sys.argv[1] + "-away")
