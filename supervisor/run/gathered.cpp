@@ -32,8 +32,7 @@ std::string_view option_of(const Denial& denial) {
 bool belongs_together(std::string_view directory, const std::string& home) {
     constexpr std::array<std::string_view, 5> of_all_programs{"/.config", "/.local", "/.local/share",
                                                               "/.local/state", "/.cache"};
-    if (std::ranges::count(directory, '/') < 2 || home.empty() || at_or_beneath(home, directory))
-        return false;
+    if (home.empty() || !is_small_tree(directory, home)) return false;
     return !directory.starts_with(home) ||
            std::ranges::find(of_all_programs, directory.substr(home.size())) == of_all_programs.end();
 }

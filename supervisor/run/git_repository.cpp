@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "base/open_without_links.hpp"
+#include "base/read_whole.hpp"
 #include "base/test_switch.hpp"
 #include "base/words.hpp"
 #include "supervisor/calls/files/git_config_text.hpp"
@@ -48,18 +49,10 @@ Expected<std::string> read_own(const std::string& path, std::size_t limit) {
     if (!S_ISREG(status.st_mode)) return failed("is no regular file");
     // Another name of the file could be written where its own cannot.
     if (status.st_nlink != 1) return failed("has another name (a hard link)");
-    std::string text(limit + 1, '\0');
-    std::size_t filled = 0;
-    while (filled < text.size()) {
-        const ssize_t count = ::read(file.get(), text.data() + filled, text.size() - filled);
-        if (count < 0 && errno == EINTR) continue;
-        if (count < 0) return failed(std::string("cannot be read: ") + std::strerror(errno));
-        if (count == 0) break;
-        filled += static_cast<std::size_t>(count);
-    }
-    if (filled > limit) return failed("is too long");
-    text.resize(filled);
-    return text;
+    Result<std::string> text = read_whole(file.get(), limit);
+    if (!text) return failed("cannot be read: " + text.error().message());
+    if (text->size() > limit) return failed("is too long");
+    return std::move(*text);
 }
 
 /// Whether others can neither change `path` nor make it, or a directory above it, lead elsewhere. In a sticky
@@ -75,6 +68,13 @@ Expected<void> is_ours(const std::string& path) {
     return {};
 }
 
+/// `path` without dots, and beneath the directory `base` if it is relative.
+std::string beside(const std::string& base, std::string_view path) {
+    std::string whole = (std::filesystem::path(base) / path).lexically_normal();
+    while (whole.size() > 1 && whole.ends_with('/')) whole.pop_back();
+    return whole;
+}
+
 /// The path in a file of one line that begins with `mark`. It stands beside the directory `base` if it is
 /// relative.
 Expected<std::string> path_in(const std::string& file, std::string_view mark, const std::string& base) {
@@ -85,9 +85,7 @@ Expected<std::string> path_in(const std::string& file, std::string_view mark, co
     if (!line.starts_with(mark) || !line.ends_with('\n')) return Problem{file + " is not as git writes it"};
     line = line.substr(mark.size(), line.size() - mark.size() - 1);
     if (line.empty() || std::ranges::any_of(line, control)) return Problem{file + " is not as git writes it"};
-    std::string path = (std::filesystem::path(base) / line).lexically_normal();
-    while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-    return path;
+    return beside(base, line);
 }
 
 struct Named {
@@ -133,8 +131,7 @@ Expected<Named> submodule(const std::string& admin, const std::string& workdir) 
     if (!text) return text.error();
     const std::optional<std::string> back = core_worktree(*text);
     if (!back) return Problem{found.confirms + " has no plain core.worktree"};
-    std::string path = (std::filesystem::path(admin) / *back).lexically_normal();
-    while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+    const std::string path = beside(admin, *back);
     if (path != workdir && check_enabled("git-back-pointer"))
         return Problem{found.confirms + " names " + path};
     struct stat status {};

@@ -1,7 +1,6 @@
 #include "supervisor/approval/questions/question.hpp"
 
-#include <algorithm>
-
+#include "base/at_or_beneath.hpp"
 #include "base/sha256.hpp"
 #include "supervisor/audit/write/format.hpp"
 
@@ -16,12 +15,6 @@ std::string_view parent_of(std::string_view path) {
 
 bool beneath(std::string_view path, std::string_view directory) {
     return path.size() > directory.size() && path.starts_with(directory) && path[directory.size()] == '/';
-}
-
-/// A tree that can be granted: not the home, no directory above it, and none directly beneath the root.
-bool small(std::string_view tree, std::string_view home) {
-    if (std::count(tree.begin(), tree.end(), '/') < 2) return false;
-    return home.empty() || (tree != home && !beneath(home, tree));
 }
 
 /// Length first, so that no two lists of fields give the same bytes.
@@ -97,7 +90,7 @@ bool Question::offers(Scope scope) const {
     if (subject.object.kind != AskedObject::Kind::file || operation == rules::Operation::execute)
         return false;
     const std::string tree = directory_of_tree();
-    return small(tree, home) &&
+    return is_small_tree(tree, home) &&
            (subject.second_path.empty() || (subject.arguments.empty() && beneath(subject.second_path, tree)));
 }
 
@@ -105,7 +98,8 @@ bool Question::offers_tree(const std::string& tree) const {
     if (!offers(Scope::tree)) return false;
     const std::string nearest = directory_of_tree();
     if (tree == nearest) return true;
-    return subject.object.kind == AskedObject::Kind::file && beneath(nearest, tree) && small(tree, home);
+    return subject.object.kind == AskedObject::Kind::file && beneath(nearest, tree) &&
+           is_small_tree(tree, home);
 }
 
 std::string Question::widest_tree() const {
