@@ -18,7 +18,7 @@ import harness
 from harness import audit
 from toolchains import free_port
 
-RECORDS = 1_000_000 if harness.SOAK else 100_000
+RECORDS = 1_000_000 if harness.SOAK else 50_000
 BLOCK = 1 << 20  # how far a reader may be ahead of what it has shown
 ordinary = pytest.mark.parametrize("user", ["user"], indirect=True)  # once is enough
 

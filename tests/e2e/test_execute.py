@@ -13,7 +13,7 @@ import pytest
 import harness
 from cases.case import ENOUGH_WINS, FACTORS, MILLISECONDS, RACE_ROUNDS, wins
 
-ROUNDS = 2000 if harness.SOAK else 200
+ROUNDS = 2000 if harness.SOAK else 100
 WAYS = ["fork", "vfork", "spawn", "thread", "double", "at", "empty", "fd", "nofollow", "pending", "noargs"]
 
 

@@ -23,7 +23,7 @@ SUPERVISOR_KILLS = 200 if SOAK else 10
 GROUP_KILLS = 200 if SOAK else 10
 GUARDIAN_KILLS = 200 if SOAK else 10
 TARGET_KILLS = 200 if SOAK else 10
-BESIDE_OPENS = 20_000 if SOAK else 2_000
+BESIDE_OPENS = 20_000 if SOAK else 1_000
 CROWD = 512  # the limit of blocked acts that the design states
 
 

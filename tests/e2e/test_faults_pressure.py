@@ -18,8 +18,8 @@ import harness
 from faultbox import Watched, contested, reaper, report_of
 from harness import SOAK
 
-STORM_ROUNDS = 8_000 if SOAK else 800
-BLACKHOLE_OPENS = 20_000 if SOAK else 2_000
+STORM_ROUNDS = 8_000 if SOAK else 400
+BLACKHOLE_OPENS = 20_000 if SOAK else 1_000
 BOMB_PROCESSES = 250
 
 BOTH_WAYS = pytest.mark.parametrize("supervised", [False, True], ids=["bare", "supervised"])

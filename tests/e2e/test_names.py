@@ -26,9 +26,9 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a network of its own 
 
 PYTHON = "/usr/bin/python3"
 ALLOWED = ("-c", f"www.example.org:{PORT}", "-c", f"*.files.example.net:{PORT}")
-RANDOM_NAMES = 10_000 if harness.SOAK else 1000
-LOOK_UPS = 10_000 if harness.SOAK else 1000
-CONNECTIONS = 10_000 if harness.SOAK else 1000
+RANDOM_NAMES = 10_000 if harness.SOAK else 500
+LOOK_UPS = 10_000 if harness.SOAK else 500
+CONNECTIONS = 10_000 if harness.SOAK else 500
 QUESTION_SECONDS = 8 if harness.SOAK else 1
 
 

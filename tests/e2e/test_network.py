@@ -188,7 +188,7 @@ print("taken", taken)
 
 def test_a_port_is_free_as_soon_as_its_socket_is_closed(box):
     """callgate's copies of sockets are gone before the answer: allowed binds, refused connects."""
-    rounds = 5000 if harness.SOAK else 1000
+    rounds = 5000 if harness.SOAK else 250
     assert python(box, AGAIN, None, rounds).text == "taken 0\n"
     wanted = rules(box, {"id": "here", "allow": "bind", "address": "127.0.0.1"}, {"id": "not", "deny": "bind", "address": "127.0.0.9"})
     result = python(box, AGAIN, wanted, rounds)

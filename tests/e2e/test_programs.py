@@ -7,7 +7,7 @@ import pytest
 import harness
 from toolchains import CONTESTED, REPETITIONS, VARIANTS, Program, Server, compare, free_port, require
 
-PIPELINES = 2000 if harness.SOAK else 200
+PIPELINES = 2000 if harness.SOAK else 100
 
 PROGRAMS = [
     Program("python", ("python3",), varying=("*.pyc",)),

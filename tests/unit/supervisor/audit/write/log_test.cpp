@@ -204,7 +204,7 @@ TEST_CASE("eight threads write whole lines with numbers in file order while anot
     const TemporaryDirectory base;
     auto log = Log::in_directory(base / "state", options);
     REQUIRE(log);
-    constexpr int threads = 8, each = 5000;
+    constexpr int threads = 8, each = 1000;
     std::atomic<bool> done = false;
     std::atomic<int> failures = 0;
     std::thread syncing([&] {
