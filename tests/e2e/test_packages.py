@@ -134,6 +134,43 @@ def test_installing_and_removing_leaves_what_was_there(packages, box):
     assert again.code == 1 and "nothing is installed" in again.errors, again.describe()
 
 
+READ = b"""#include <stdio.h>
+int main(int count, char **words) {
+    char text[64];
+    FILE *file = fopen(words[count - 1], "r");
+    if (file == NULL || fgets(text, sizeof text, file) == NULL) return perror(words[count - 1]), 1;
+    return fputs(text, stdout) < 0;
+}
+"""
+
+
+def test_the_tarball_needs_nothing_of_a_system(packages, box):
+    """It is unpacked in a root whose only other program is linked with musl. The control: that one reads the key."""
+    require("musl-gcc")
+    if os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+    place = box.directory(box.root / "bare")
+    for name in ("proc", "dev", "tmp", "home", "home/work", "home/.ssh"):
+        box.directory(place / name)
+    key = box.file(place / "home/.ssh/id_ed25519", b"secret\n")
+    plain = box.file(place / "home/work/plain", b"plain\n")
+    subprocess.run(["musl-gcc", "-static", "-o", place / "read", box.file(box.root / "read.c", READ)], check=True)
+    subprocess.run(["tar", "-xzf", *packages.glob("callgate-*-linux-*.tar.gz"), "--strip-components=1", "-C", place], check=True)
+    enter = ('mount --rbind /dev "$0/dev" && mount -t proc proc "$0/proc" && exec env -i HOME=/home PATH=/ '
+             f'/usr/sbin/chroot --userspec={box.user.uid}:{box.user.gid} --groups={box.user.gid} "$0" "$@"')
+
+    def inside(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "/bin/sh", "-ec", enter, place, *words],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=harness.DEADLINE)
+
+    names = ["/" + str(one.relative_to(place)) for one in (key, plain)]
+    assert [inside("/read", one).stdout for one in names] == ["secret\n", "plain\n"]
+    run = ("/bin/callgate", "run", "--workdir", "/home/work", "-x", "/read", "--", "/read")
+    denied, allowed = (inside(*run, one) for one in names)
+    assert denied.returncode == 1 and denied.stdout == "" and "rule base.keys" in denied.stderr, denied.stdout + denied.stderr
+    assert (allowed.returncode, allowed.stdout, allowed.stderr) == (0, "plain\n", "")
+
+
 def unpacked(stage, name: str) -> Path:
     """A root that tools/roots.sh has made."""
     if os.geteuid() != 0:
@@ -167,6 +204,29 @@ def in_root(place: Path, script: str, timeout: float = harness.DEADLINE, network
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=timeout)
     assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
     return done
+
+
+@pytest.mark.skipif(not harness.SOAK, reason="a build for another processor: a long run")
+def test_packages_for_aarch64_are_made_here(stage, measured):
+    """An emulator of user programs has no seccomp, so it runs what needs none; `./dev test aarch64` has a kernel of that kind."""
+    place, began = stage.root / "packages-aarch64", time.monotonic()
+    done = subprocess.run([TOP / "dev", "package", "--aarch64"], capture_output=True, text=True, check=False, env={**os.environ, "CALLGATE_PACKAGES": str(place)})
+    assert done.returncode == 0, done.stdout + done.stderr
+    measured.append(f"aarch64: built, and packages made, after {time.monotonic() - began:.0f} s")
+    subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"], cwd=place, check=True)
+    (wheel,), (deb,), (tar,), (npm,), (bill,) = (list(place.glob(one)) for one in ("*.whl", "*.deb", "*-linux-*.tar.gz", "callgate-*.tgz", "*.cdx.json"))
+    assert wheel.name.endswith("-py3-none-manylinux_2_17_aarch64.musllinux_1_1_aarch64.whl")
+    assert subprocess.run(["dpkg-deb", "-f", deb, "Architecture"], capture_output=True, text=True, check=True).stdout == "arm64\n"
+    described = subprocess.run(["tar", "-xzOf", npm, "package/package.json"], capture_output=True, text=True, check=True).stdout
+    assert json.loads(described)["cpu"] == ["arm64"]
+    assert {one["name"]: one["purl"].rpartition("arch=")[2] for one in json.loads(bill.read_text())["components"]}["libsodium-dev"] == "arm64"
+    subprocess.run(["tar", "-xzf", tar, "-C", place], check=True)
+    (program,) = place.glob("callgate-*-linux-aarch64/bin/callgate")
+    rules = place / "rules.json"
+    rules.write_text('{"version": 1, "rules": [{"id": "keys", "deny": "read", "path": "/secret/**"}]}')
+    for words, code, expected in ((["--version"], 0, "callgate "), (["explain", "-R", rules, "read", "/secret/key"], 0, "keys"), (["doctor"], 1, "listener            MISSING")):
+        said = subprocess.run(["qemu-aarch64-static", program, *words], capture_output=True, text=True, check=False, cwd=place)
+        assert said.returncode == code and expected in said.stdout, said.stdout + said.stderr
 
 
 @pytest.mark.skipif(not ROOTS, reason="roots are fetched from a network: a long run")
