@@ -9,6 +9,7 @@ add_executable(callgate_manual tools/manual.cpp)
 target_link_libraries(callgate_manual PRIVATE callgate_supervisor)
 add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/share.made
   COMMAND ${CMAKE_SOURCE_DIR}/tools/share.sh $<TARGET_FILE:callgate> $<TARGET_FILE:callgate_manual> ${SHARE_DIRECTORY} ${RELEASE_DATE}
+          ${CMAKE_CROSSCOMPILING_EMULATOR}
   COMMAND ${CMAKE_COMMAND} -E touch ${CMAKE_BINARY_DIR}/share.made
   DEPENDS callgate callgate_manual ${CMAKE_SOURCE_DIR}/tools/share.sh
   COMMENT "Making manual pages and completions"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # ./dev test kernels [--leave-out SERIES:TEST]... [PYTEST-ARGUMENTS]: the end-to-end tests and the attacks on two other
-# real kernels, under QEMU.
+# real kernels, under QEMU. ./dev test aarch64 does so on an emulated processor of that kind, with Debian 13's kernel.
 #
 # Debian's cloud kernels 6.1 (Landlock ABI 2) and 6.12 (ABI 6) are downloaded and unpacked, never installed. They boot
 # from an ext4 disk that is made here, with the program, its tests, and of this system's packages the few that the
@@ -19,8 +19,14 @@ cd "$(dirname "$0")/.."
 say() { printf 'kernels: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
 
-work=$PWD/build/kernels
+machine=x86_64 build=build
 series_and_abi=('6.1 2' '6.12 6')
+if [ "${1:-}" = --aarch64 ]; then
+    machine=aarch64 build=build-aarch64
+    series_and_abi=('6.12 6')
+    shift
+fi
+work=$PWD/$build/kernels
 guest_packages=(bash bsdutils coreutils dash diffutils libc-bin ncurses-base util-linux python3 python3-pytest tmux passwd acl
     procps findutils grep sed mount tar xz-utils e2fsprogs git sqlite3 redis-server redis-tools curl make strace rsync)
 declare -A left_out=(
@@ -87,6 +93,10 @@ newest_image() {
 # fetch_kernel SERIES: prints the unpacked kernel's path; nothing where the package sources have none.
 fetch_kernel() {
     local package directory
+    if [ $machine = aarch64 ]; then
+        echo "$work"/vmlinuz-*
+        return
+    fi
     package=$(newest_image "$1")
     [ -n "$package" ] || return 0
     directory=$work/$package
@@ -107,29 +117,44 @@ package_files() {
         xargs dpkg-query -L 2>/dev/null | grep -vE '^/usr/share/(doc|man|info|locale|perl|lintian)/|^/\.$' | sort -u
 }
 
-make_root() {
+# What packages make when they are installed.
+settings=(/etc/{passwd,group,shadow,gshadow,nsswitch.conf,alternatives,login.defs,default,pam.d}
+    /etc/{ld.so.conf,ld.so.conf.d,hosts,services,protocols,localtime,profile,skel})
+
+# What the guest has of a system: this one's files, or for another processor the same packages from the distribution's archive.
+make_system() {
     local root=$1 one
-    rm -rf "$root"
+    rm -rf "$root" "$work"/vmlinuz-*
+    if [ $machine = aarch64 ]; then
+        mkdir -p "$root"
+        GUEST_PACKAGES=$(IFS=,; echo "${guest_packages[*]}") tools/roots.sh trixie-guest-aarch64
+        tar -xf "$(tools/roots.sh --where)/trixie-guest-aarch64.tar" -C "$root" --exclude=./dev/*
+        mv "$root"/boot/vmlinuz-* "$work"
+        rm -rf "$root"/boot/* "$root"/usr/lib/modules
+        tar -c --ignore-failed-read "${settings[@]}" 2>/dev/null | tar -x -C "$root" --keep-directory-symlink || true
+        return
+    fi
     mkdir -p "$root"/usr/{bin,sbin,lib,lib64} "$root"/{proc,sys,dev,run,tmp,root,home,var/tmp}
     for one in bin sbin lib lib64; do ln -s "usr/$one" "$root/$one"; done
     chmod 1777 "$root"/tmp "$root"/var/tmp
     # Listed files may have been removed since (excluded documentation), or not be for us to read.
     package_files | tar -c --no-recursion --ignore-failed-read -T - 2>/dev/null |
         tar -x -C "$root" --keep-directory-symlink || true
-    # What packages make when they are installed.
-    tar -c --ignore-failed-read /etc/{passwd,group,shadow,gshadow,nsswitch.conf,alternatives,login.defs,default,pam.d} \
-        /etc/{ld.so.conf,ld.so.conf.d,hosts,services,protocols,localtime,profile,skel} \
-        /usr/lib/python3 "/usr/lib/$(readlink /usr/bin/python3)" 2>/dev/null |
+    tar -c --ignore-failed-read "${settings[@]}" /usr/lib/python3 "/usr/lib/$(readlink /usr/bin/python3)" 2>/dev/null |
         tar -x -C "$root" --keep-directory-symlink || true
+    ldconfig -r "$root"
+}
+
+make_root() {
+    local root=$1
+    make_system "$root"
     ln -sf dash "$root"/bin/sh
     echo callgate >"$root"/etc/hostname
     rm -rf "$root"/usr/lib/python3*/test "$root"/usr/lib/python3*/idlelib
-    ldconfig -r "$root"
     mkdir -p "$root"/callgate/build/switched
     cp -a rules agent supervisor tests docs "$root"/callgate/
-    cp -a build/callgate build/programs "$root"/callgate/build/
-    cp -a build/switched/callgate "$root"/callgate/build/switched/
-    strip "$root"/callgate/build*/callgate
+    cp -a $build/callgate $build/programs "$root"/callgate/build/
+    $machine-linux-gnu-strip -o "$root"/callgate/build/switched/callgate $build/switched/callgate
     install -m 0755 tools/kernels_init.sh "$root"/callgate-init
 }
 
@@ -146,16 +171,24 @@ make_disk() {
     rm -rf "$root"
 }
 
+# The emulator, and the serial lines of console and report. On aarch64 the second is a card.
+if [ $machine = x86_64 ]; then
+    emulator=(qemu-system-x86_64 -cpu Nehalem -serial chardev:console -serial chardev:report) lines='console=ttyS0 report=ttyS1'
+else
+    emulator=(qemu-system-aarch64 -machine virt -cpu cortex-a72 -serial chardev:console -device pci-serial,chardev=report)
+    lines='console=ttyAMA0 report=ttyS0'
+fi
+
 # boot KERNEL NAME ABI: until the guest ends. Its own report is NAME.report, its console NAME.console. The processor is
 # the oldest that the distribution runs on: newer ones' vector instructions are slower to emulate than what they replace.
 boot() {
     local kernel=$1 name=$2 report=$work/$2.report console=$work/$2.console guest status=0
     : >"$report"
-    nice -n 10 timeout --signal=KILL "$guest_deadline" qemu-system-x86_64 -accel tcg,thread=single -cpu Nehalem \
+    nice -n 10 timeout --signal=KILL "$guest_deadline" "${emulator[@]}" -accel tcg,thread=single \
         -smp 1 -m 2048 -nodefaults -no-user-config -display none -no-reboot -kernel "$kernel" \
-        -append 'root=/dev/nvme0n1 rw console=ttyS0 loglevel=4 panic=-1 mitigations=off no_timer_check init=/callgate-init' \
+        -append "root=/dev/nvme0n1 rw $lines loglevel=4 panic=-1 mitigations=off no_timer_check init=/callgate-init" \
         -drive "file=$work/disk.img,if=none,id=root,format=raw,snapshot=on" -device nvme,drive=root,serial=callgate \
-        -serial "file:$console" -serial "file:$report" </dev/null 2>"$work/$name.qemu" &
+        -chardev "file,id=console,path=$console" -chardev "file,id=report,path=$report" </dev/null 2>"$work/$name.qemu" &
     guest=$!
     tail -q -n +1 -f --pid="$guest" "$report" | rows "$name" "$3" || true
     wait "$guest" || status=$?
@@ -197,8 +230,8 @@ judge() {
 }
 
 result=0
-[ -x build/callgate ] && [ -x build/switched/callgate ] || fail 'build first: ./dev build'
-command -v qemu-system-x86_64 >/dev/null || fail 'qemu-system-x86_64 is missing (package qemu-system-x86)'
+[ -x $build/callgate ] && [ -x $build/switched/callgate ] || fail "build first: $build lacks the program"
+command -v "${emulator[0]}" >/dev/null || fail "${emulator[0]} is missing (./dev deps kernels aarch64)"
 mkdir -p "$work"
 make_disk "$@"
 echo '| kernel | Landlock ABI | test | result | cases | seconds, emulated |'

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The first process of a guest of tools/kernels.sh: what a test needs of a system, pytest, power off.
 #
-# The second serial line carries the report. Whatever goes wrong, the guest ends: a panic (this process ended) ends
+# The serial line `report` carries the report. Whatever goes wrong, the guest ends: a panic (this process ended) ends
 # QEMU too.
 export PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/root LANG=C.UTF-8 TERM=dumb
 mount -t proc proc /proc
@@ -19,8 +19,9 @@ done
 for setting in protected_symlinks protected_hardlinks protected_fifos; do echo 1 >"/proc/sys/fs/$setting"; done
 echo 2 >/proc/sys/fs/protected_regular
 echo 0 >/proc/sys/kernel/yama/ptrace_scope
-stty -F /dev/ttyS1 raw -echo
-exec >/dev/ttyS1 2>&1 </dev/null
+# The kernel passes `report=LINE` of its command line on as a variable.
+stty -F "/dev/$report" raw -echo
+exec >"/dev/$report" 2>&1 </dev/null
 python3 - <<'PYTHON'
 import fcntl, socket, struct
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:  # lo: up

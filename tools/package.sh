@@ -1,6 +1,6 @@
 #!/bin/bash
 # tools/package.sh [KIND]...: packages of the program in build/, into build/package/: wheel, npm, deb, tar. When none is named,
-# it makes all, and beside them a bill of materials and SHA256SUMS.
+# it makes all, and beside them a bill of materials and SHA256SUMS. CALLGATE_BUILD_DIRECTORY names another build.
 #
 # Each holds the one static program, the manual pages, completions and the licence. The same build makes the same bytes: all
 # times are SOURCE_DATE_EPOCH, by default the time of the last commit. CALLGATE_PACKAGES names another directory, absolute.
@@ -15,10 +15,11 @@ for kind in "${kinds[@]}"; do
         *) echo "tools/package.sh: unknown package $kind; known: wheel, npm, deb, tar" >&2 && exit 1 ;;
     esac
 done
-place=${CALLGATE_PACKAGES:-$PWD/build/package}
+build=${CALLGATE_BUILD_DIRECTORY:-build}
+place=${CALLGATE_PACKAGES:-$PWD/$build/package}
 stage=$place/stage
 version=$(sed -n 's/^project(callgate VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
-machine=$(uname -m)
+machine=$(tools/machine.sh "$build/callgate")
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CMakeLists.txt)}
 export LC_ALL=C TZ=UTC
 rm -rf "$place"
@@ -28,7 +29,7 @@ summary='run a program that you do not trust, under rules'
 # staged PREFIX: installs what users need into the stage.
 staged() {
     rm -rf "$stage"
-    cmake --install build --component runtime --prefix "$stage$1" >/dev/null
+    cmake --install "$build" --component runtime --prefix "$stage$1" >/dev/null
 }
 
 make_tar() {
@@ -39,7 +40,7 @@ make_tar() {
 }
 
 make_wheel() {
-    cp "$(CALLGATE_WHEELS=$stage tools/wheel.sh build/callgate)" "$place/"
+    cp "$(CALLGATE_WHEELS=$stage tools/wheel.sh "$build/callgate")" "$place/"
 }
 
 # npm sets all times of a package itself, and makes no difference between two runs.
@@ -70,7 +71,9 @@ TEXT
 # The deb is made by dpkg-deb, without CPack: so all times and owners are fixed, and there is less to write.
 make_deb() {
     local architecture doc=$stage/usr/share/doc/callgate date
-    architecture=$(dpkg --print-architecture)
+    architecture=$machine
+    [ "$machine" != x86_64 ] || architecture=amd64
+    [ "$machine" != aarch64 ] || architecture=arm64
     date=$(date -u -R -d "@$SOURCE_DATE_EPOCH")
     staged /usr
     mkdir -p "$stage/DEBIAN" "$stage/usr/share/lintian/overrides"
@@ -123,7 +126,7 @@ for kind in "${kinds[@]}"; do
 done
 rm -rf "$stage"
 if [ $# -eq 0 ]; then
-    tools/sbom.py build "$version" >"$place/callgate-$version.cdx.json"
+    tools/sbom.py "$build" "$version" >"$place/callgate-$version.cdx.json"
     (cd "$place" && sha256sum -- * >SHA256SUMS)
 fi
 ls "$place"/*

@@ -19,6 +19,8 @@ packages_test+=' bind9-dnsutils=/usr/bin/dig bind9-host=/usr/bin/host knot-dnsut
 # libFuzzer's library has the compiler's version in its name; the guests of ./dev test kernels are made from Debian's kernels.
 packages_fuzz='clang'
 packages_kernels='qemu-system-x86 e2fsprogs binutils'
+# A build for aarch64 on another processor, and a guest of that kind.
+packages_aarch64='g++-aarch64-linux-gnu qemu-user-static mmdebstrap qemu-system-arm=/usr/bin/qemu-system-aarch64 e2fsprogs'
 packages_wheel='python3-setuptools python3-wheel python3-pip binutils'
 packages_package='python3-setuptools python3-wheel python3-pip binutils npm=/usr/bin/npm dpkg'
 # The roots of other distributions, for long runs of the packages' tests.
@@ -86,7 +88,8 @@ ensure_packages() {
             lint) list+=" $packages_lint" ;;
             fuzz) list+=" $packages_fuzz" ;;
             kernels) list+=" $packages_kernels" ;;
-            *) fail "deps: unknown group $group; known: build, test, bench, lint, fuzz, kernels, wheel, package, roots, site" ;;
+            aarch64) list+=" $packages_aarch64" ;;
+            *) fail "deps: unknown group $group; known: build, test, bench, lint, fuzz, kernels, aarch64, wheel, package, roots, site" ;;
         esac
     done
     if [ $supported = 0 ]; then

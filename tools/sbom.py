@@ -2,7 +2,8 @@
 """tools/sbom.py BUILD VERSION: prints what the built program consists of, as CycloneDX 1.5.
 
 The build itself says it. The records of ninja name each header that was read for an object, and all that was linked. The
-compiler says which libraries and start files it adds. The package of each file, and so its version, comes from dpkg.
+compiler says which libraries and start files it adds. The package of each file, and so its version, comes from dpkg. Where the
+build is for another processor, the files of its root are known by the root's own database.
 """
 from __future__ import annotations
 
@@ -29,26 +30,32 @@ def files_of(build: Path) -> set[Path]:
     found |= {(build / one).resolve() for one in inputs}
     # Its names become a header when cmake runs, which ninja does not see.
     found.add(Path(re.search(r"^PUBLIC_SUFFIX_LIST:FILEPATH=(.*)$", (build / "CMakeCache.txt").read_text(), re.M)[1]))
+    words = json.loads((build / "compile_commands.json").read_text())[0]["command"].split()
+    compiler = [words[0], *(one for one in words if one.startswith("--sysroot="))]
     link = (build / "build.ninja").read_text().partition("\nbuild callgate: ")[2].partition("\n\n")[0]
     for name in re.findall(r"(?<=\s)-l(\S+)", link) + ["stdc++", "m", "c", "gcc", "gcc_eh"]:
-        found.add(Path(said("gcc", f"-print-file-name=lib{name}.a").strip()).resolve())
+        found.add(Path(said(*compiler, f"-print-file-name=lib{name}.a").strip()).resolve())
     top = Path(__file__).resolve().parents[1]
-    return {one for one in found if top not in one.parents and build not in one.parents and one.is_absolute()}
+    own = {one for one in found if top in one.parents and build / "root" not in one.parents}
+    return {one for one in found - own if one.is_absolute() and one.is_file()}
 
 
-def packages_of(files: set[Path]) -> dict[str, str]:
+def packages_of(files: set[Path], *database: str) -> dict[str, str]:
     """Name to version. A file that no package brings would be missing from the bill: that is an error."""
     names, owned = set(), set()
+    query = ["dpkg-query", *database]
+    if not files:
+        return {}
     # dpkg may know a file by its name from before /lib became a part of /usr.
-    lines = subprocess.run(["dpkg-query", "-S", *sorted({name for one in files for name in (str(one), str(one).removeprefix("/usr"))})],
+    lines = subprocess.run([*query, "-S", *sorted({name for one in files for name in (str(one), str(one).removeprefix("/usr"))})],
                            capture_output=True, text=True, check=False).stdout.splitlines()
     for line in lines:
         packages, _, path = line.rpartition(": ")
         owned.add(Path(path).resolve())
         names |= {one.partition(":")[0] for one in packages.split(", ") if not one.startswith("diversion")}
-    if missing := sorted(str(one) for one in files - owned if one.is_file()):
+    if missing := sorted(map(str, files - owned)):
         raise SystemExit(f"sbom: no package brings {missing[0]}" + (f" and {len(missing) - 1} more" if len(missing) > 1 else ""))
-    shown = said("dpkg-query", "-W", "-f", "${Package} ${Version} ${source:Package} ${Architecture}\n", *sorted(names))
+    shown = said(*query, "-W", "-f", "${Package} ${Version} ${source:Package} ${Architecture}\n", *sorted(names))
     return {name: f"{version} {source} {architecture}" for name, version, source, architecture in (one.split() for one in shown.splitlines())}
 
 
@@ -56,7 +63,11 @@ def main(build: Path, version: str) -> None:
     system = dict(one.split("=", 1) for one in Path("/etc/os-release").read_text().splitlines() if "=" in one)
     vendor = system["ID"].strip('"')
     components = []
-    for name, rest in sorted(packages_of(files_of(build)).items()):
+    files, root = files_of(build), build / "root"
+    foreign = {one for one in files if root in one.parents}
+    packages = packages_of(files - foreign)
+    packages |= packages_of({Path("/", one.relative_to(root)) for one in foreign}, f"--admindir={root}/var/lib/dpkg")
+    for name, rest in sorted(packages.items()):
         number, source, architecture = rest.split()
         escaped = number.replace("+", "%2B").replace(":", "%3A").replace("~", "%7E")
         reference = f"pkg:deb/{vendor}/{name}@{escaped}?arch={architecture}"

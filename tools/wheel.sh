@@ -9,15 +9,15 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 binary=$(readlink -f "$1")
 python=${2:-/usr/bin/python3}
+machine=$(tools/machine.sh "$binary")
 place=${CALLGATE_WHEELS:-build/wheel}
 rm -rf "$place" && mkdir -p "$place/source"
 cp -r LICENSE python/callgate python/pyproject.toml python/setup.py "$place/source/"
 rm -rf "$place"/source/callgate/{__pycache__,_bin}
 mkdir "$place/source/callgate/_bin"
 [ ! -d "$(dirname "$binary")/share" ] || cp -r "$(dirname "$binary")/share" "$place/source/share"
-strip -o "$place/source/callgate/_bin/callgate" "$binary"
+"$machine-linux-gnu-strip" -o "$place/source/callgate/_bin/callgate" "$binary"
 chmod 755 "$place/source/callgate/_bin/callgate"
-machine=$(uname -m)
 if objdump -p "$binary" | grep -q NEEDED; then
     library=$(objdump -T "$binary" | grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -1)
     library=${library#GLIBC_}

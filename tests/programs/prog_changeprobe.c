@@ -27,6 +27,8 @@
 
 #include "probe.h"
 
+#include "old_calls.h"
+
 #ifndef SYS_fchmodat2
 #define SYS_fchmodat2 452
 #endif

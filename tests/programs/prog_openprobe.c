@@ -25,6 +25,8 @@
 
 #include "probe.h"
 
+#include "old_calls.h"
+
 static void on_alarm(int number) { (void)number; }
 
 /* The last bytes before an inaccessible page: what reads beyond the terminator faults. */

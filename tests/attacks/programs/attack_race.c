@@ -9,6 +9,7 @@
  * stdout. The test looks at BAD from outside: what is printed here is information only.
  */
 #define _GNU_SOURCE
+#include "../../programs/old_calls.h"
 #include "racers.h"
 
 #include <linux/fs.h>

@@ -89,12 +89,12 @@ TEST_CASE("read-only opens are notified only where reads are contested") {
     CHECK(reads(SYS_openat, 0, 0, O_RDWR) == notified);
     CHECK(reads(SYS_openat, 0, 0, O_WRONLY) == allowed);
     CHECK(reads(SYS_openat, 0, 0, O_PATH | O_CLOEXEC) == allowed);
-    CHECK(reads(SYS_mkdir) == allowed);
+    CHECK(reads(SYS_mkdirat) == allowed);
 }
 
 TEST_CASE("what nothing contests is not notified") {
     const Filter filter(plan_with({}));
-    for (const long call : {SYS_openat, SYS_openat2, SYS_mkdir, SYS_rmdir, SYS_unlink, SYS_execve,
+    for (const long call : {SYS_openat, SYS_openat2, SYS_mkdirat, SYS_unlinkat, SYS_execve,
                             SYS_connect, SYS_bind, SYS_kill, SYS_read, SYS_write, SYS_futex, SYS_clone}) {
         CHECK(filter(call) == allowed);
     }
@@ -120,9 +120,10 @@ TEST_CASE("where look-ups are decided, UDP sockets come from the supervisor") {
 
 TEST_CASE("each call that can give a symbolic link a name is notified under every plan") {
     const Filter filter(plan_with({}));
-    for (const long call :
-         {SYS_symlink, SYS_symlinkat, SYS_rename, SYS_renameat, SYS_renameat2, SYS_link, SYS_linkat})
-        CHECK(filter(call) == notified);
+    for (const long call : {SYS_symlinkat, SYS_renameat2, SYS_linkat}) CHECK(filter(call) == notified);
+#ifdef SYS_symlink
+    for (const long call : {SYS_symlink, SYS_rename, SYS_renameat, SYS_link}) CHECK(filter(call) == notified);
+#endif
 }
 
 TEST_CASE("a mode with a set-id bit is notified under every plan that leaves them out") {
