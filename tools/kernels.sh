@@ -27,7 +27,7 @@ if [ "${1:-}" = --aarch64 ]; then
     shift
 fi
 work=$PWD/$build/kernels
-guest_packages=(bash bsdutils coreutils dash diffutils libc-bin ncurses-base util-linux python3 python3-pytest tmux passwd acl
+guest_packages=(bash bsdutils coreutils dash diffutils libc-bin ncurses-base util-linux python3 python3-pytest python3-jsonschema tmux passwd acl
     procps findutils grep sed mount tar xz-utils e2fsprogs git sqlite3 redis-server redis-tools curl make strace rsync)
 declare -A left_out=(
     [adding_a_call]='needs a compiler'
@@ -123,12 +123,15 @@ settings=(/etc/{passwd,group,shadow,gshadow,nsswitch.conf,alternatives,login.def
 
 # What the guest has of a system: this one's files, or for another processor the same packages from the distribution's archive.
 make_system() {
-    local root=$1 one
+    local root=$1 one guest
     rm -rf "$root" "$work"/vmlinuz-*
     if [ $machine = aarch64 ]; then
         mkdir -p "$root"
-        GUEST_PACKAGES=$(IFS=,; echo "${guest_packages[*]}") tools/roots.sh trixie-guest-aarch64
-        tar -xf "$(tools/roots.sh --where)/trixie-guest-aarch64.tar" -C "$root" --exclude=./dev/*
+        GUEST_PACKAGES=$(IFS=,; echo "${guest_packages[*]}")
+        export GUEST_PACKAGES
+        guest=trixie-guest-aarch64-$(cksum <<<"$GUEST_PACKAGES" | cut -d' ' -f1)
+        tools/roots.sh "$guest"
+        tar -xf "$(tools/roots.sh --where)/$guest.tar" -C "$root" --exclude=./dev/*
         mv "$root"/boot/vmlinuz-* "$work"
         rm -rf "$root"/boot/* "$root"/usr/lib/modules
         tar -c --ignore-failed-read "${settings[@]}" 2>/dev/null | tar -x -C "$root" --keep-directory-symlink || true

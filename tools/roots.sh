@@ -3,8 +3,8 @@
 # packages: what a small machine has, with Python. trixie-build also has what a build needs.
 #
 # For aarch64 packages are unpacked only, and nothing of them is run. SUITE-build-aarch64 has the libraries that a build on another
-# processor links, and a database of dpkg's with their names. SUITE-guest-aarch64 has a kernel, and the packages that GUEST_PACKAGES
-# names, separated by commas.
+# processor links, and a database of dpkg's with their names. SUITE-guest-aarch64-NUMBER has a kernel, and the packages that
+# GUEST_PACKAGES names, separated by commas, whose checksum is the number.
 #
 # Each is made once from its distribution's archive, whose keys must be on this machine: on Debian 12 those of Ubuntu are not.
 # It is kept as a file (CALLGATE_ROOTS, else /var/cache; only root can write there). A root that cannot be had is named, its
@@ -18,14 +18,14 @@ umask 022
 mkdir -p "$cache" || exit 1
 
 # What `list_packages` writes is as dpkg would write it: dpkg-query then knows the package of each file.
-export list_packages='set -e
+list_packages='set -e
     admin=$1/var/lib/dpkg
     mkdir -p "$admin/info"
     echo 1 >"$admin/info/format"
     for archive in "$1"/var/cache/apt/archives/*.deb; do
         name=$(dpkg-deb -f "$archive" Package)
         [ "$(dpkg-deb -f "$archive" Multi-Arch)" != same ] || name=$name:$(dpkg-deb -f "$archive" Architecture)
-        dpkg-deb --fsys-tarfile "$archive" | tar -t | sed "s#^\.##; s#/\$##" >"$admin/info/$name.list"
+        dpkg-deb --fsys-tarfile "$archive" | tar -t | sed "s#^\.##; s#/\$##; s#^\$#/.#" >"$admin/info/$name.list"
         dpkg-deb -f "$archive" | sed "1a Status: install ok installed" >>"$admin/status"
         echo >>"$admin/status"
     done'
@@ -49,10 +49,10 @@ for name in "$@"; do
             version=12
             [ "$suite" = bookworm ] || version=13
             libraries=$(needs $version | tr , '\n' | grep -E -- '-dev$|^publicsuffix$' | paste -sd,)
-            options=(--variant=extract --architectures=arm64 --include="libc6-dev,$libraries" --customize-hook='sh -c "$list_packages" sh "$1"') ;;
-        *-guest-aarch64) options=(--variant=extract --architectures=arm64 --include="linux-image-cloud-arm64,$GUEST_PACKAGES") ;;
+            options=(--variant=extract --architectures=arm64 --include="libc6-dev,$libraries" --extract-hook="$list_packages") ;;
+        *-guest-aarch64-*) options=(--variant=extract --architectures=arm64 --include="linux-image-cloud-arm64,$GUEST_PACKAGES") ;;
     esac
-    if [ "$(id -u)" = 0 ] || [[ $name == *-aarch64 ]] &&
+    if [ "$(id -u)" = 0 ] || [[ $name == *-aarch64* ]] &&
         mmdebstrap --quiet "${options[@]}" "$suite" "$cache/$name.part.tar" </dev/null >&2; then
         mv "$cache/$name.part.tar" "$cache/$name.tar"
         echo "dev: made for the tests: a root of $name ($((SECONDS - began)) s)" >&2
