@@ -158,7 +158,8 @@ class StopsItself(Attack):
         """The server has one slot, which the next job gets."""
         box = scene.box
         server = box.start([str(box.callgate), "exec", "--serve", "--jobs", "1", "--no-audit", *scene.options], stdin=subprocess.PIPE,
-                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+                           bufsize=0)  # else two answers that come together would be one for select
         jobs = [{"id": 1, "command": self.program(scene), "rules": ALL, "timeout": 0.5, "grace": 0.2},
                 {"id": 2, "command": ["/bin/echo", "next"], "rules": ALL}]
         began = time.monotonic()
