@@ -34,6 +34,12 @@ std::string_view why(rules::Obstacle obstacle, bool arguments_known) {
     return {};
 }
 
+/// docs/threat-model.md, "Settings of git".
+constexpr std::string_view filtered_changes =
+    "a run may rename a new file to it: harmless settings are taken over, the change of a remote or branch "
+    "that "
+    "is there is asked with its old and new value, and other changes are denied";
+
 }  // namespace
 
 std::string coloured(rules::Action action) {
@@ -67,6 +73,8 @@ std::string as_text(const Question& question, const Answer& answer) {
     for (const rules::NearMiss& one : answer.near)
         line("near", describe(*one.rule) + " -- " + std::string(why(one.obstacle, question.arguments_known)));
     if (verdict.action == rules::Action::ask) line("note", "a run asks you, and denies it if nobody answers");
+    if (verdict.rule != nullptr && verdict.rule->filters_changes())
+        line("note", std::string(filtered_changes));
     line("change", answer.change);
     return text;
 }
@@ -102,6 +110,8 @@ std::string as_json(const Question& question, const Answer& answer) {
             add_rule(one.rule);
             json.member("misses_by", word(one.obstacle)).end_object();
         });
+        if (answer.verdict.rule != nullptr && answer.verdict.rule->filters_changes())
+            json.member("note", filtered_changes);
         json.member("hint", answer.hint).member("change", answer.change).end_object();
     });
 }

@@ -8,129 +8,24 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/escape.hpp"
 #include "base/open_without_links.hpp"
+#include "base/test_switch.hpp"
 #include "base/unique_fd.hpp"
+#include "supervisor/run/planted_names.hpp"
 
 namespace callgate {
 namespace {
 
 // The walk is made at the start and at the end of each run.
 constexpr std::size_t max_entries = 20'000;
-
-/// Everything in such a directory counts.
-constexpr auto directories = std::to_array<std::string_view>(
-    {".vscode", ".idea", ".zed", ".fleet", ".helix", ".claude", ".codex", ".cursor", ".gemini", ".continue",
-     ".windsurf", ".roo", ".kiro", ".qwen", ".opencode", ".amazonq", ".husky", ".devcontainer"});
-
-/// Names of files that count anywhere.
-constexpr auto files = std::to_array<std::string_view>({".git",
-                                                        ".envrc",
-                                                        ".mcp.json",
-                                                        ".aider.conf.yml",
-                                                        "opencode.json",
-                                                        "opencode.jsonc",
-                                                        ".mise.toml",
-                                                        "mise.toml",
-                                                        ".mise.local.toml",
-                                                        "mise.local.toml",
-                                                        ".autoenv.zsh",
-                                                        ".exrc",
-                                                        ".nvimrc",
-                                                        ".nvim.lua",
-                                                        ".gdbinit",
-                                                        ".lldbinit",
-                                                        ".pdbrc",
-                                                        "package.json",
-                                                        "package-lock.json",
-                                                        "yarn.lock",
-                                                        "pnpm-lock.yaml",
-                                                        "Makefile",
-                                                        "makefile",
-                                                        "GNUmakefile",
-                                                        "CMakeLists.txt",
-                                                        "Cargo.toml",
-                                                        "Cargo.lock",
-                                                        "build.rs",
-                                                        "setup.py",
-                                                        "pyproject.toml",
-                                                        "conftest.py",
-                                                        "sitecustomize.py",
-                                                        "usercustomize.py",
-                                                        ".Rprofile",
-                                                        ".pre-commit-config.yaml",
-                                                        "lefthook.yml",
-                                                        ".npmrc",
-                                                        ".yarnrc.yml",
-                                                        ".bazelrc",
-                                                        ".gitmodules",
-                                                        ".tool-versions",
-                                                        ".gitlab-ci.yml",
-                                                        "Jenkinsfile",
-                                                        ".devcontainer.json",
-                                                        "justfile",
-                                                        "Justfile",
-                                                        "Rakefile",
-                                                        "build.gradle",
-                                                        "build.gradle.kts",
-                                                        "pom.xml"});
-
-/// Ends of paths that count.
-constexpr auto ends = std::to_array<std::string_view>(
-    {".git/config", ".git/config.worktree", ".git/commondir", ".hg/hgrc", ".hg/sharedpath",
-     ".jj/repo/config.toml", ".sl/config", ".cargo/config.toml", ".config/mise/config.toml"});
-
-template <std::size_t Size>
-bool among(const std::array<std::string_view, Size>& names, std::string_view name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-/// Whether a directory ends with `end`, which begins with a component and ends with a slash, as `directory`
-/// does.
-bool ends_in(std::string_view directory, std::string_view end) {
-    return directory.ends_with(end) &&
-           (directory.size() == end.size() || directory[directory.size() - end.size() - 1] == '/');
-}
-
-/// The position of such a component in `directory`; npos if it is not there.
-std::size_t find_component(std::string_view directory, std::string_view component) {
-    std::size_t at = directory.find(component);
-    while (at != std::string_view::npos && at != 0 && directory[at - 1] != '/')
-        at = directory.find(component, at + 1);
-    return at;
-}
-
-/// The names that count in a directory: the known ones, all but samples of hooks, or all.
-enum class Counted { known, hooks, all };
-
-/// `directory` is "", or ends with a slash.
-Counted counted_in(std::string_view directory) {
-    const auto has = [directory](std::string_view component) {
-        return find_component(directory, component) != std::string_view::npos;
-    };
-    if (has(".git/") && has("hooks/")) return Counted::hooks;
-    if (has(".github/workflows/")) return Counted::all;
-    for (std::size_t first = 0, slash = 0; (slash = directory.find('/', first)) != std::string_view::npos;
-         first = slash + 1)
-        if (among(directories, directory.substr(first, slash - first))) return Counted::all;
-    return Counted::known;
-}
-
-bool counts(std::string_view directory, Counted counted, std::string_view name) {
-    if (counted == Counted::all || among(files, name) || name.ends_with(".pth") ||
-        name.ends_with(".code-workspace"))
-        return true;
-    if (counted == Counted::hooks) return !name.ends_with(".sample");
-    return std::any_of(ends.begin(), ends.end(), [&](std::string_view end) {
-        const std::size_t leaf = end.rfind('/') + 1;
-        return name == end.substr(leaf) && ends_in(directory, end.substr(0, leaf));
-    });
-}
 
 bool not_before(const timespec& one, const timespec& other) {
     return one.tv_sec != other.tv_sec ? one.tv_sec > other.tv_sec : one.tv_nsec >= other.tv_nsec;
@@ -148,7 +43,7 @@ private:
     bool look_into(const std::string& directory);
     /// Whether the run could make nothing in a directory: it is another user's, and closed.
     [[nodiscard]] bool is_anothers(const std::string& directory) const;
-    void look_at(int parent, const std::string& directory, Counted counted, const dirent& entry);
+    void look_at(int parent, const std::string& directory, const Counted& counted, const dirent& entry);
 
     int top_;
     std::string workdir_;
@@ -156,32 +51,35 @@ private:
     const Held& held_;
     std::vector<std::string> left_;
     std::size_t seen_ = 0;
-    Planted result_;
+    std::vector<std::pair<Urgency, std::string>> found_;
+    bool cut_ = false;
 };
 
 /// git's objects and installed packages hold no such names that a user would look at.
 bool enters(const std::string& parent, std::string_view name) {
     if (name == "node_modules" || name == "site-packages") return false;
     return !parent.ends_with(".git/") || name == "hooks" || name == "remotes" || name == "branches" ||
-           name == "modules" || name == "worktrees";
+           name == "modules" || name == "worktrees" || name == "rebase-merge";
 }
 
-void Walk::look_at(int parent, const std::string& directory, Counted counted, const dirent& entry) {
+void Walk::look_at(int parent, const std::string& directory, const Counted& counted, const dirent& entry) {
     const std::string_view name = entry.d_name;
     if (name == "." || name == "..") return;
     ++seen_;
     bool is_directory = entry.d_type == DT_DIR;
+    const bool is_link = entry.d_type == DT_LNK && check_enabled("planted-link");
     struct stat status {};
-    const bool wanted = counts(directory, counted, name);
-    if ((wanted && !is_directory) || entry.d_type == DT_UNKNOWN) {
+    Found found = is_link ? urgency_of_link(directory, counted, name) : urgency(directory, counted, name);
+    if ((found && !is_directory) || entry.d_type == DT_UNKNOWN) {
         if (::fstatat(parent, entry.d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) return;
         is_directory = S_ISDIR(status.st_mode);
+        if (S_ISLNK(status.st_mode) && !is_link) found = urgency_of_link(directory, counted, name);
     }
     if (is_directory) {
         if (enters(directory, name)) left_.push_back(directory + entry.d_name + '/');
-    } else if (wanted && not_before(status.st_ctim, since_)) {
+    } else if (found && not_before(status.st_ctim, since_)) {
         std::string path = directory + entry.d_name;
-        if (!held_(workdir_ + '/' + path)) result_.paths.push_back(std::move(path));
+        if (!held_(workdir_ + '/' + path)) found_.emplace_back(*found, std::move(path));
     }
 }
 
@@ -213,13 +111,15 @@ bool Walk::look_into(const std::string& directory) {
 Planted Walk::run() {
     left_.emplace_back();
     for (std::size_t next = 0; next < left_.size(); ++next)
-        if (const std::string one = left_[next]; !look_into(one)) result_.cut = true;
-    std::sort(result_.paths.begin(), result_.paths.end());
-    if (result_.paths.size() > max_planted_paths) {
-        result_.more = result_.paths.size() - max_planted_paths;
-        result_.paths.resize(max_planted_paths);
-    }
-    return std::move(result_);
+        if (const std::string one = left_[next]; !look_into(one)) cut_ = true;
+    std::sort(found_.begin(), found_.end());
+    Planted result{.paths = {}, .more = 0, .cut = cut_};
+    for (auto& [urgency, path] : found_)
+        if (result.paths.size() < max_planted_paths)
+            result.paths.push_back(std::move(path));
+        else
+            ++result.more;
+    return result;
 }
 
 }  // namespace
@@ -227,7 +127,7 @@ Planted Walk::run() {
 bool runs_later(std::string_view path) {
     const std::size_t leaf = path.rfind('/') + 1;  // 0 if there is no slash
     const std::string_view directory = path.substr(0, leaf);
-    return counts(directory, counted_in(directory), path.substr(leaf));
+    return urgency(directory, counted_in(directory), path.substr(leaf)).has_value();
 }
 
 Planted find_planted(const std::string& workdir, const timespec& since,

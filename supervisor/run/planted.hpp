@@ -16,7 +16,7 @@
 namespace callgate {
 
 struct Planted {
-    std::vector<std::string> paths;  // beneath the work directory, sorted; at most `max_paths`
+    std::vector<std::string> paths;  // beneath the work directory; at most `max_planted_paths`
     std::size_t more = 0;            // found beyond them
     bool cut = false;                // not everything was looked at
 };

@@ -1,6 +1,7 @@
 """Code that the user runs afterwards: what ordinary tools do in a work directory still works by the default profile."""
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -127,6 +128,36 @@ def test_the_change_of_a_remote_is_asked_with_both_values(box):
     shown, answered = records(result, "prompt.shown")[0], records(result, "prompt.answered")[0]
     order = [one["event"]["sequence"] for one in (shown, answered, decided)]
     assert order == sorted(order) and shown["callgate"]["argv"] == ask["changes"]
+
+
+@pytest.mark.parametrize(("host", "undecidable"), [("one", 0), ("me:hunter2@one", 3)], ids=["twin", "password"])
+def test_a_password_in_a_remote_is_shown_and_not_on_record(box, host, undecidable):
+    """An answer for the run counts all the same. Replay cannot compare what is not on record, and says how often."""
+    there = repository(box)
+    box.run(["git", "remote", "set-url", "origin", "https://zero.example/x.git"], supervised=False, cwd=there)
+    run = asked_about(box, there, f"{SET_URL.format(host)}; {SET_URL.format('zero')}; {SET_URL.format(host)}; echo $?")
+    one, zero = f'"https://{host}.example/x.git"', '"https://zero.example/x.git"'
+    for expected in (f"{zero} -> {one}", f"{one} -> {zero}"):
+        ask = run.ask()
+        assert ask["changes"] == [f"remote.origin.url: {expected}"], ask
+        run.decide(ask, "allow", "object")
+    result = run.end()
+    assert result.text == "0\n" and f"https://{host}.example/x.git\0".encode() in keys(there / ".git/config"), result.describe()
+    decided = result.decisions(verdict="allow", decided_by="program") + result.decisions(verdict="allow", decided_by="grant")
+    shown = [one["callgate"]["input"]["argv"][0] for one in decided]
+    assert len(shown) == 3 and all("one.example" in text and ("[redacted]@" in text) == (undecidable != 0) for text in shown), shown
+    assert b"hunter2" not in run.log.read_bytes()
+    replayed = json.loads(harness.audit(box, "replay", "--profile", "agent", "--json", str(run.log)).text)
+    assert (replayed["changed"], replayed["contradicted"], replayed["answered"], replayed["undecidable"]) == (0, 0, 3, undecidable), replayed
+
+
+@pytest.mark.parametrize("way", ["text", "json"])
+def test_explain_says_what_becomes_of_a_change_of_settings(box, way):
+    there = repository(box)
+    told = box.run([str(box.callgate), "explain", *(["--json"] if way == "json" else []), "modify", f"{there}/.git/config"], supervised=False, cwd=there)
+    assert "the change of a remote or branch that is there is asked with its old and new value" in told.text, told.describe()
+    other = box.run([str(box.callgate), "explain", "modify", f"{there}/.git/hooks/pre-commit"], supervised=False, cwd=there)
+    assert other.text.startswith("deny") and "is asked" not in other.text, other.describe()
 
 
 def test_an_answer_for_the_run_is_for_these_values_alone(box):
@@ -387,6 +418,47 @@ def test_the_footer_counts_and_says_where_it_has_not_looked(box):
 def test_a_changed_time_hides_nothing(box):
     result = box.run(["/bin/sh", "-c", "echo x > Makefile; touch -d 2001-01-01 Makefile; ln -s /etc/passwd setup.py"], options=["--ask", "never"])
     assert "changed: Makefile, setup.py\n" in result.errors, result.describe()
+
+
+def test_many_changed_names_hide_none_that_runs_at_once(box):
+    """A repository beneath is one: git reads its settings for `git status` above it, where it was added there."""
+    script = "mkdir a b; for one in 1 2 3 4 5 6; do mkdir a/$one; echo x > a/$one/Makefile; done; git init -q zz; mkdir b/objects b/refs; " \
+        "echo 'ref: refs/heads/x' > b/HEAD; mkdir other; echo x > other/x; mkdir sub; ln -s ../other sub/.vscode"
+    result = box.run(["/bin/sh", "-c", script], options=["--ask", "never"])
+    assert result.errors.endswith("changed: b/HEAD, sub/.vscode, zz/.git/config, a/1/Makefile, a/2/Makefile … and 4 more\n"), result.describe()
+
+
+@pytest.mark.parametrize(("script", "named"), [
+    ("mkdir h; echo x > h/pre-commit; rm -r .husky; ln -s h .husky", ".husky"),
+    ("mkdir -p sub/.github w; echo x > w/ci.yml; ln -s ../../w sub/.github/workflows", "sub/.github/workflows"),
+    ("mkdir -p sub c; echo x > c/config.toml; ln -s ../c sub/.cargo", "sub/.cargo"),
+    ("git init -q sub; mkdir h; echo x > h/pre-push; rm -r sub/.git/hooks; ln -s ../../h sub/.git/hooks; rm sub/.git/config", "sub/.git/hooks"),
+], ids=["husky", "workflows", "cargo", "hooks"])
+def test_a_link_in_place_of_a_directory_is_named(box, script, named):
+    """The walk follows none, and the tool would."""
+    box.file(box.tree / ".husky/pre-commit", b"the user's\n")
+    result = box.run(["/bin/sh", "-ec", script], options=["--ask", "never"])
+    assert result.errors == f"callgate: your tools may run code from what changed: {named}\n", result.describe()
+
+
+def test_a_hidden_name_that_no_list_holds_is_named(box):
+    """At the top of the work directory. What is known to run nothing, and what lies deeper, is not."""
+    script = "echo x > .newtool; mkdir .newer sub .venv .pytest_cache; for one in .newer/x sub/.newtool .venv/x .pytest_cache/x .gitignore " \
+        ".x.swp .coverage .editorconfig; do echo x > $one; done; echo A=b > .env; echo A= > .env.example"
+    result = box.run(["/bin/sh", "-ec", script], options=["--ask", "never"])
+    assert result.errors == "callgate: your tools may run code from what changed: .env, .newer/x, .newtool\n", result.describe()
+
+
+def test_not_held_a_repository_that_a_run_adds_beneath_runs_in_git_status_above(box):
+    """docs/threat-model.md says so, and the footer names its settings. Twin: git is told to leave such repositories alone."""
+    assert box.run(["/bin/sh", "-ec", "git init -q . && git commit -q --allow-empty -m one"], supervised=False, env=IDENTITY).code == 0
+    made = "git init -q lib && cd lib && git commit -q --allow-empty -m two && git config core.fsmonitor 'touch ../ran; false' && cd .. && git add lib"
+    result = box.run(["/bin/sh", "-ec", made], options=["--ask", "never"], env=IDENTITY)
+    (box.tree / "ran").unlink(missing_ok=True)
+    assert result.code == 0 and "changed: lib/.git/config\n" in result.errors, result.describe()
+    for more, ran in ((["-c", "diff.ignoreSubmodules=dirty"], False), ([], True)):
+        assert box.run(["git", *more, "status"], supervised=False).code == 0
+        assert (box.tree / "ran").exists() == ran
 
 
 SET_ID_TOOLS = {

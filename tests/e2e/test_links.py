@@ -154,3 +154,53 @@ def test_a_link_to_another_users_rules_is_refused(box):
     os.chown(box.root / "theirs.json", 65534, 65534)
     refused = box.run(["/bin/cat", f"{box.root}/mine/file"])
     assert refused.code == 125 and str(name) in refused.errors, refused.describe()
+
+
+def dotfiles(box: harness.Box, layout: str) -> Path:
+    """A home whose settings are links, as managers of dotfiles make them. Returns the place where the files lie."""
+    place = box.directory(box.root / "dots")
+    files = {"git/config": b"[user]\n\tname = linked\n", "gh/hosts.yml": b"SECRET"}
+    config = box.home / ".config"
+    for name, text in files.items():
+        box.file(place / "config" / name, text)
+    if layout == "whole":
+        link(box, config, place / "config")
+        return place / "config"
+    box.directory(config)
+    for name in files:
+        if layout == "stow":
+            link(box, config / name.split("/")[0], Path("../../dots/config") / name.split("/")[0])
+        elif layout == "no_folding":
+            link(box, box.directory(config / name.split("/")[0]) / name.split("/")[1], Path("../../../dots/config") / name)
+        else:  # home_manager: by a tree of links in a store that nobody writes
+            there = box.directory(box.directory(box.root / "store") / name.split("/")[0])
+            link(box, there / name.split("/")[1], place / "config" / name)
+            link(box, box.directory(config / name.split("/")[0]) / name.split("/")[1], there / name.split("/")[1])
+            there.chmod(0o555)
+    return place / "config"
+
+
+@pytest.mark.parametrize("layout", ["whole", "stow", "no_folding", "home_manager"])
+def test_settings_behind_links_are_read_and_held_as_files_are(box, layout):
+    """Under `open` everything else is allowed: what a link in the home leads to is what the rules speak of."""
+    place = dotfiles(box, layout)
+    script = f"git config user.name; cat ~/.config/gh/hosts.yml {place}/gh/hosts.yml; echo x >> ~/.config/git/config; echo x >> {place}/git/config; " \
+        f"echo other > {place}/other && cat {place}/other"
+    assert b"SECRET" in box.run(["/bin/cat", f"{box.home}/.config/gh/hosts.yml"], supervised=False).out
+    for profile, text in (("agent", "linked\n"), ("open", "linked\nother\n")):  # after `open` no link at such a place counts
+        result = box.run(["/bin/sh", "-c", script], options=["-p", profile, "--ask", "never"], env={"HOME": str(box.home)})
+        assert result.text == text and (place / "git/config").read_bytes() == b"[user]\n\tname = linked\n", result.describe()
+        assert len([one for one in result.report["denials"] if one["rule"].startswith("base.")]) >= 2, result.describe()
+
+
+@pytest.mark.parametrize("layout", ["whole", "stow", "no_folding", "home_manager"])
+def test_a_run_makes_such_links_in_its_work_directory(box, layout):
+    """Managers of dotfiles make links, and replace and remove them."""
+    make = {"whole": "ln -s ../dots/config home/.config", "stow": "mkdir home/.config && ln -s ../../dots/config/git home/.config/git",
+            "no_folding": "mkdir -p home/.config/git && ln -s ../../../dots/config/git/config home/.config/git/config",
+            "home_manager": "mkdir -p home/.config/git store/1/git && ln -s $PWD/dots/config/git/config store/1/git/config && "
+                            "chmod -R a-w store && ln -s $PWD/store/1/git/config home/.config/git/config"}[layout]
+    again = "ln -sfn ../dots/config home/.again && ln -s ../dots/config home/.next && mv -fT home/.next home/.again && rm home/.again"
+    result = box.run(["/bin/sh", "-ec", f"mkdir -p dots/config/git home && echo '[user] name = linked' > dots/config/git/config && {make} && {again} && "
+                      "HOME=$PWD/home git config user.name"], options=["--ask", "never"])
+    assert result.text == "linked\n" and not result.decisions(verdict="deny"), result.describe()

@@ -31,6 +31,7 @@ PROGRAMS = [
     Program("sqlite", ("sqlite3",), varying=("*.db*", "dump.sql")),
     Program("tar", ("tar", "xz", "diff")),
     Program("deb", ("dpkg-deb", "ar", "tar", "diff")),
+    Program("editor-server", ("node", "git", "script"), varying=("*.git/index",), denied=(r"modify .*/\.vscode/settings\.json",)),
     Program("rsync", ("rsync", "diff", "setfacl", "/usr/bin/python3")),
 ]
 

@@ -56,7 +56,7 @@ void create_name(FileCall& context, const PathArgument& argument, std::optional<
         return pass_errno(context, EEXIST, !masked);
     }
     Subject subject;
-    subject.operations = made == Made::directory ? OperationSet(Operation::create) : create_file(place->leaf);
+    subject.operations = made == Made::directory ? OperationSet(Operation::create) : create_file(place->path);
     subject.object = rules::FileObject{place->path};
     subject.input = input_of(*given);
     subject.input.mode = mode;

@@ -121,14 +121,14 @@ struct Rename {
     [[nodiscard]] OperationSet at_old() const {
         OperationSet set = Operation::remove;
         if ((flags & RENAME_WHITEOUT) != 0 || (exchanges() && !S_ISDIR(new_status.st_mode)))
-            set |= create_file(old_place.leaf);
+            set |= create_file(old_place.path);
         else if (exchanges())
             set |= Operation::create;
         return set;
     }
     [[nodiscard]] OperationSet at_new() const {
         OperationSet set =
-            S_ISDIR(old_status.st_mode) ? OperationSet(Operation::create) : create_file(new_place.leaf);
+            S_ISDIR(old_status.st_mode) ? OperationSet(Operation::create) : create_file(new_place.path);
         if (replaces) set |= Operation::remove;
         return set;
     }
@@ -350,7 +350,7 @@ void handle_link(FileCall& context) {
     if (::fstat(place->parent.get(), &parent) == 0 && parent.st_dev != object->status.st_dev)
         return context.fail(EXDEV);
     Subject subject;
-    subject.operations = create_file(place->leaf);
+    subject.operations = create_file(place->path);
     subject.object = rules::FileObject{place->path};
     subject.input = input;
     // An object without a name gets its first: nothing that it had can be widened or shown.

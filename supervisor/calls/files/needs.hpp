@@ -37,13 +37,14 @@ struct FileNeeds {
     std::function<std::optional<std::string>(const struct stat& object)> replacement{};
 };
 
-/// The operations of making `leaf` as anything but a directory. A `.git` that is no directory names another
-/// repository, and git runs that one's hooks (gitrepository-layout(5)). So such an object counts as a changed
-/// repository: a rule on `modify` of `.git` denies it, and still lets a directory be made. The caller chooses
-/// the kind. It is the call itself (mkdir), or the status of the judged object.
-[[nodiscard]] inline rules::OperationSet create_file(std::string_view leaf) {
+/// The operations of making `path` as anything but a directory. A `.git` that is no directory names another
+/// repository, and git runs that one's hooks (gitrepository-layout(5)). So does `.jj/repo`. Such an object
+/// counts as a changed repository: a rule on `modify` denies it, and still lets a directory be made. The
+/// caller chooses the kind. It is the call itself (mkdir), or the status of the judged object.
+[[nodiscard]] inline rules::OperationSet create_file(std::string_view path) {
     rules::OperationSet set = rules::Operation::create;
-    if ((leaf == ".git" || leaf == ".git/") && check_enabled("git-kind")) set |= rules::Operation::modify;
+    if ((path.ends_with("/.git") || path.ends_with("/.jj/repo")) && check_enabled("git-kind"))
+        set |= rules::Operation::modify;
     return set;
 }
 

@@ -229,7 +229,7 @@ Opening::Next Opening::absent() {
     const std::shared_lock<std::shared_mutex> names(context_.files.names);
     auto place = resolve_creation(given_.request(context_.thread(), wanted_.follow(), wanted_.resolve));
     if (!place && place.error().value() == EEXIST) return Next::again;
-    const OperationSet operations = wanted_.on_new() | (place ? create_file(place->leaf) : OperationSet());
+    const OperationSet operations = wanted_.on_new() | (place ? create_file(place->path) : OperationSet());
     OperationSet held = operations;  // the kernel asks Landlock for the right to write to the new file too
     if (wanted_.writes() || wanted_.truncates()) held |= Operation::modify;
     const bool may_continue = continuable(context_, wanted_, operations);

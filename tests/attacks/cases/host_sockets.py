@@ -35,7 +35,7 @@ CASES = [
     Case("unix.pair_without_rule", UnixReach("unix_pair_datagram", socket.SOCK_DGRAM, twin_mode="unix")),
     Case("unix.datagram", UnixReach("unix_datagram", socket.SOCK_DGRAM, datagrams=True)),
     *(Case(f"service.in_workdir_{way}", WorkSocket(way)) for way in (
-        "plain", "relative", "link", "renamed", "hard_link", "beside", "replaced", "exchanged", "child", "again", "raced")),
+        "plain", "relative", "proc_root", "proc_fd", "link", "renamed", "hard_link", "beside", "replaced", "exchanged", "child", "again", "raced")),
     *(Case(f"service.{service}", Desktop(name)) for service, name in SERVICES.items()),
     Case("service.passed_descriptor", Passed()),
     Case("unix.pair", UnixReach("unix_pair_datagram", socket.SOCK_DGRAM, datagrams=True)),

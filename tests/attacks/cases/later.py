@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from cases.case import Case
 from cases.worlds.git_settings import USERS, AskedSettings, Settings
-from cases.worlds.later import CODE, Planted
+from cases.worlds.later import CODE, Planted, PlantedAll
 from cases.worlds.set_ids import SetId
 
 PARAGRAPH = "Code that waits for the user"
@@ -19,6 +19,23 @@ ABSENT = {
     "envrc": ".envrc", "mise": "mise.toml", "mise_hidden": ".mise.toml", "mise_folder": ".config/mise/config.toml",
     "exrc": ".exrc", "nvim": ".nvim.lua", "gdbinit": ".gdbinit", "lldbinit": ".lldbinit", "pdbrc": ".pdbrc",
 }
+
+# The same of others, and names beside them that projects write.
+MORE = (
+    ".jj/repo", ".bzr/branch/branch.conf", ".pijul/config", "_darcs/prefs/defaults", ".vs/tasks.vs.json", ".nova/Tasks/x.json",
+    ".externalToolBuilders/x.launch", ".trae/mcp.json", ".kilocode/mcp.json", ".factory/mcp.json", ".junie/mcp/mcp.json", ".augment/settings.json",
+    ".crush/x", ".openhands/setup.sh", ".iflow/settings.json", ".codebuddy/settings.json", ".qoder/settings.json", ".tabnine/agent/settings.json",
+    ".pi/extensions/x.ts", ".amp/settings.json", ".grok/settings.json", ".vibe/config.toml", ".clinerules/hooks/x", ".github/hooks/x.json",
+    "crush.json", ".crush.json", ".envrc.local", ".envrc.private", ".autoenv", ".autoenv.leave", ".autoenv_leave.zsh", ".rvmrc", "mise.dev.toml",
+    ".mise.dev.toml", ".miserc.toml", ".rtx.toml", ".mise/tasks/x", ".config/mise/conf.d/x.toml", "mise/conf.d/x.toml", "mise/config.local.toml",
+    "_exrc", ".vimrc", "_vimrc", ".gvimrc", ".lvimrc", ".neoconf.json", ".vim/coc-settings.json",
+)
+BESIDE = (
+    "repo", ".jjx", "_darcs/prefs/author", ".vim/spell/en.add", ".github/workflows/x.yml", ".clinerules/rules.txt", "mise.txt", "mise/notes", "crush.txt",
+    "head", "src/HEAD", ".env", ".config/x", ".nvmrc", ".python-version", ".pre-commit-config.yaml",
+)
+# With it, objects and refs, the work directory itself is a repository, whose settings git reads.
+BARE = 'mkdir objects refs && printf "[core]\n\tfsmonitor = %s\n" "$2" > config && echo "ref: refs/heads/x #$2" > "$1"'
 
 RENAMED = 'mkdir -p made "$(dirname "$1")"; echo "$2" > made/file && mv made/file "$1"'
 LINKED = 'mkdir -p made "$(dirname "$1")"; echo "$2" > made/file && ln made/file "$1"'
@@ -50,6 +67,10 @@ CASES = [
     *(Case(f"set_id.{mode}", SetId(mode, named=mode != "socket")) for mode in SET_IDS),
     *(Case(f"set_id.{mode}.contested", SetId(mode, True, mode != "socket")) for mode in SET_IDS),
     *(Case(f"later.{name}", Planted(path)) for name, path in ABSENT.items()),
+    Case("later.more", PlantedAll(MORE, BESIDE)),
+    Case("later.bare", Planted("HEAD", BARE, free="head")),
+    Case("later.bare_renamed", Planted("HEAD", RENAMED, free="head")),
+    Case("later.jj_file_renamed", Planted(".jj/repo", 'mkdir .jj && echo "$2" > made && mv made "$1"', free=".jj/other")),
     # By other ways than writing.
     Case("later.renamed", Planted(".envrc", RENAMED)),
     Case("later.linked", Planted(".mcp.json", LINKED)),

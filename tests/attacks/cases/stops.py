@@ -7,7 +7,7 @@ from cases.worlds.stops import HOWS, REACHES, InTheBackground, LimitWhileStopped
 PARAGRAPH = "Stops and the terminal"
 
 CASES = [
-    *(Case(f"stop.terminal_{how}", StopsItself(how, "terminal")) for how in HOWS),
+    *(Case(f"stop.terminal_{how}", StopsItself(how, "terminal")) for how in HOWS if how != "group"),
     *(Case(f"stop.pipes_{how}", StopsItself(how, "pipes")) for how in HOWS),
     *(Case(f"stop.job_{how}", StopsItself(how, "job")) for how in ("stop", "tstp", "child", "traceme", "tracer", "ignored")),
     Case("stop.follows_tracer", StopFollowed("tracer", background=False)),

@@ -50,6 +50,39 @@ class Planted(Attack):
         return check({"what is free was refused": not reached or result.code != 0}, "written", result.describe())
 
 
+# Writes the code to each name that it can.
+EVERYWHERE = 'for one in $1; do mkdir -p "$(dirname "$one")" && echo "$2" > "$one"; done; true'
+
+
+@dataclasses.dataclass(frozen=True)
+class PlantedAll(Attack):
+    """The same for many names, in one run. `free` are those that the twin may write."""
+
+    paths: tuple[str, ...]
+    free: tuple[str, ...]
+
+    def play(self, scene: Scene, paths: tuple[str, ...], supervised: bool) -> tuple[set[str], harness.Result]:
+        box = scene.box
+        harness.remove_tree(box.tree)
+        box.directory(box.tree)
+        line = ["/bin/sh", "-c", EVERYWHERE, "sh", " ".join(paths), CODE]
+        result = scene.supervised(line, None, ["--ask", "never"]) if supervised else scene.bare(line)
+        return {path for path in paths if CODE in text_of(box.tree / path)}, result
+
+    def control(self, scene: Scene) -> Outcome:
+        planted, result = self.play(scene, self.paths, False)
+        return check({"the control did not plant its code": planted != set(self.paths)}, "planted", result.describe())
+
+    def held(self, scene: Scene) -> Outcome:
+        planted, result = self.play(scene, self.paths, True)
+        return check({f"the code is in {sorted(planted)}": bool(planted), "not all is on record": len(result.decisions(verdict="deny")) < len(self.paths)},
+                     f"{len(self.paths)} denied", result.describe())
+
+    def twin(self, scene: Scene) -> Outcome:
+        planted, result = self.play(scene, self.free, True)
+        return check({"what is free was refused": planted != set(self.free)}, "written", result.describe())
+
+
 def text_of(path: Path) -> str:
     try:
         return path.read_text()

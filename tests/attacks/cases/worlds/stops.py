@@ -36,6 +36,7 @@ HOWS = {
     "tracer": ("parent = os.getpid()\nctypes.CDLL(None).prctl(0x59616d61, ctypes.c_ulong(-1), 0, 0, 0)\n"
                "if os.fork() == 0:\n    ctypes.CDLL(None).ptrace(16, parent, 0, 0)\n    while True: signal.pause()\n"
                "while True: signal.pause()"),
+    "group": "os.kill(0, signal.SIGSTOP)",
     "twice": "[os.kill(os.getpid(), one) for one in (signal.SIGSTOP, signal.SIGTSTP)]",
     "shell": "os.system('kill -STOP $PPID')",
     "again": "while True: os.kill(os.getpid(), signal.SIGSTOP)",

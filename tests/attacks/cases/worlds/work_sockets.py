@@ -28,6 +28,8 @@ def server(name):
 def plain(): reach(service)
 def relative():
     os.chdir(os.path.dirname(service)); reach(os.path.basename(service))
+def proc_root(): reach("/proc/self/root" + service)
+def proc_fd(): fd = os.open(service, os.O_PATH); reach(f"/proc/self/fd/{fd}")
 def link(): os.symlink(service, own); reach(own)
 def renamed(): os.rename(service, own); reach(own)
 def hard_link(): os.link(service, own); reach(own)

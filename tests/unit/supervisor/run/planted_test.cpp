@@ -25,18 +25,50 @@ TEST_CASE("a name runs later by its last component, by its end, or by a director
                              "a/.github/workflows/deep/ci.yml",
                              ".vscode/tasks.json",
                              "a/.idea/b/c.xml",
-                             "x.git/.git/hooks/y"}) {
+                             "x.git/.git/hooks/y",
+                             "bare/HEAD",
+                             ".newtool",
+                             ".newer/x",
+                             ".env",
+                             "a/.env.local",
+                             "a/.envrc.local",
+                             ".git/rebase-merge/git-rebase-todo",
+                             "a/vite.config.ts",
+                             "a/.githooks/pre-push",
+                             "sub/mise/conf.d/x.toml"}) {
         CAPTURE(path);
         CHECK(runs_later(path));
     }
 }
 
 TEST_CASE("a part of a component, a sample of a hook and another place do not count") {
-    for (const char* path :
-         {"Makefile.am", "my-package.json", "x.git/config", ".git/other/config", "git/config", ".hg/hgrc2",
-          "repo/config.toml", "cargo/config.toml", "x.git/hooks/pre-commit", ".git/xhooks/pre-commit",
-          "hooks/pre-commit", ".git/hooks/pre-commit.sample", ".github/workflow/ci.yml",
-          "x.github/workflows/ci.yml", "my.vscode/tasks.json", ".vscodex/a", ".vscode", "notes", ""}) {
+    for (const char* path : {"Makefile.am",
+                             "my-package.json",
+                             "x.git/config",
+                             ".git/other/config",
+                             "git/config",
+                             ".hg/hgrc2",
+                             "repo/config.toml",
+                             "cargo/config.toml",
+                             "x.git/hooks/pre-commit",
+                             ".git/xhooks/pre-commit",
+                             "hooks/pre-commit",
+                             ".git/hooks/pre-commit.sample",
+                             ".github/workflow/ci.yml",
+                             "x.github/workflows/ci.yml",
+                             "my.vscode/tasks.json",
+                             "a/.vscodex/a",
+                             "a/.vscode",
+                             "notes",
+                             "",
+                             ".git/HEAD",
+                             "a/.git/HEAD",
+                             ".gitignore",
+                             "a/.newtool",
+                             ".env.example",
+                             "a/.env.example",
+                             ".venv/bin/x",
+                             ".file.swp"}) {
         CAPTURE(path);
         CHECK_FALSE(runs_later(path));
     }
