@@ -9,7 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -17,8 +17,11 @@
 
 #include "base/escape.hpp"
 #include "base/open_without_links.hpp"
+#include "base/read_whole.hpp"
 #include "base/test_switch.hpp"
 #include "base/unique_fd.hpp"
+#include "base/words.hpp"
+#include "supervisor/calls/files/git_config_text.hpp"
 #include "supervisor/run/planted_names.hpp"
 
 namespace callgate {
@@ -31,11 +34,47 @@ bool not_before(const timespec& one, const timespec& other) {
     return one.tv_sec != other.tv_sec ? one.tv_sec > other.tv_sec : one.tv_nsec >= other.tv_nsec;
 }
 
+/// Files that the settings of the repository at the top name. A run cannot change the settings, but the
+/// files.
+struct NamedByGit {
+    std::string hooks = "/";            // a directory, with a slash at its end; "/": there is none
+    std::vector<std::string> included;  // files
+};
+
+/// A path that is relative to `base`, as one beneath the work directory; "" if it leads elsewhere.
+std::string beneath(const std::string& workdir, const std::string& base, const std::string& path) {
+    namespace fs = std::filesystem;
+    const fs::path whole = (fs::path(workdir) / base / path).lexically_normal();
+    const std::string text = whole.lexically_relative(workdir).string();
+    return text == "." || text.starts_with("..") ? "" : text;
+}
+
+NamedByGit named_by_git(int top, const std::string& workdir) {
+    const open_how way{O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+    const UniqueFd fd(static_cast<int>(::syscall(SYS_openat2, top, ".git/config", &way, sizeof way)));
+    NamedByGit named;
+    const auto text = fd ? read_whole(fd.get(), std::size_t{1} << 20U) : Result<std::string>(errno_code());
+    const auto lines = text ? calls::parse_git_config(*text) : std::nullopt;
+    if (!lines || !check_enabled("planted-hooks")) return named;
+    for (const calls::GitConfigLine& line : *lines) {
+        if (line.kind != calls::GitConfigLine::Kind::setting || !line.value) continue;
+        const std::string section = lower_case(line.section.name), key = lower_case(line.key);
+        if (section == "core" && key == "hookspath") named.hooks = beneath(workdir, "", *line.value) + '/';
+        if (section.starts_with("include") && key == "path")
+            named.included.push_back(beneath(workdir, ".git", *line.value));
+    }
+    return named;
+}
+
 class Walk {
 public:
     using Held = std::function<bool(const std::string& path)>;
     Walk(int top, std::string workdir, const timespec& since, const Held& held)
-        : top_(top), workdir_(std::move(workdir)), since_(since), held_(held) {}
+        : top_(top),
+          workdir_(std::move(workdir)),
+          since_(since),
+          held_(held),
+          named_(named_by_git(top, workdir_)) {}
     Planted run();
 
 private:
@@ -49,6 +88,7 @@ private:
     std::string workdir_;
     const timespec& since_;
     const Held& held_;
+    NamedByGit named_;
     std::vector<std::string> left_;
     std::size_t seen_ = 0;
     std::vector<std::pair<Urgency, std::string>> found_;
@@ -70,6 +110,9 @@ void Walk::look_at(int parent, const std::string& directory, const Counted& coun
     const bool is_link = entry.d_type == DT_LNK && check_enabled("planted-link");
     struct stat status {};
     Found found = is_link ? urgency_of_link(directory, counted, name) : urgency(directory, counted, name);
+    if (!named_.included.empty() &&
+        std::ranges::find(named_.included, directory + entry.d_name) != named_.included.end())
+        found = Urgency::at_once;
     if ((found && !is_directory) || entry.d_type == DT_UNKNOWN) {
         if (::fstatat(parent, entry.d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) return;
         is_directory = S_ISDIR(status.st_mode);
@@ -100,7 +143,8 @@ bool Walk::look_into(const std::string& directory) {
     const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(number), ::closedir);
     if (!stream) return false;
     static_cast<void>(fd.release());
-    const Counted counted = counted_in(directory);
+    const Counted counted =
+        directory == named_.hooks ? Counted{Urgency::at_once, true} : counted_in(directory);
     while (const dirent* entry = ::readdir(stream.get())) {
         if (seen_ >= max_entries) return false;
         look_at(number, directory, counted, *entry);

@@ -23,7 +23,7 @@ struct Counted {
 /// `directory` lies beneath the work directory and ends with a slash; "" is itself.
 [[nodiscard]] Counted counted_in(std::string_view directory);
 
-/// Of a file in a directory; `counted` is what counted_in() says of it. Nothing: no tool runs it.
+/// `counted` is what counted_in() says of the directory. An empty result says that no tool runs code from it.
 [[nodiscard]] Found urgency(std::string_view directory, const Counted& counted, std::string_view name);
 
 /// The same of a link, which may stand for a directory on the way to what counts. The walk follows none.

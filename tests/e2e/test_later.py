@@ -441,6 +441,14 @@ def test_a_link_in_place_of_a_directory_is_named(box, script, named):
     assert result.errors == f"callgate: your tools may run code from what changed: {named}\n", result.describe()
 
 
+def test_what_the_users_settings_of_git_name_is_named(box):
+    """The user's hooks lie in the tree, and so does a file that the settings include. Others beside them are not named."""
+    there = repository(box, "[core]\n\thooksPath = tools/hooks\n[include]\n\tpath = ../tools/./git.conf\n[include]\n\tpath = /etc/none\n")
+    script = "mkdir -p tools/hooks; for one in hooks/pre-commit hooks/pre-push.sample git.conf other; do echo x > tools/$one; done"
+    result = box.run(["/bin/sh", "-c", script], options=["--ask", "never"], cwd=there)
+    assert result.errors == "callgate: your tools may run code from what changed: tools/git.conf, tools/hooks/pre-commit\n", result.describe()
+
+
 def test_a_hidden_name_that_no_list_holds_is_named(box):
     """At the top of the work directory. What is known to run nothing, and what lies deeper, is not."""
     script = "echo x > .newtool; mkdir .newer sub .venv .pytest_cache; for one in .newer/x sub/.newtool .venv/x .pytest_cache/x .gitignore " \
