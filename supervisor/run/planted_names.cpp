@@ -168,7 +168,7 @@ Counted counted_in(std::string_view directory) {
 Found urgency(std::string_view directory, const Counted& counted, std::string_view name) {
     // A directory with HEAD is a repository where `objects` and `refs` are beside it: git runs its settings.
     if (lists().held_files.hold(name) || is_end(held_ends, directory, name) ||
-        (name == "HEAD" && !has(directory, ".git/")))
+        (name == "HEAD" && !has(directory, ".git/")) || (name == "config" && has(directory, ".git/modules/")))
         return Urgency::at_once;
     if (counted.hooks) return name.ends_with(".sample") ? Found() : Urgency::at_once;
     if (counted.all && *counted.all != Urgency::unknown) return counted.all;

@@ -27,6 +27,7 @@ TEST_CASE("a name runs later by its last component, by its end, or by a director
                              "a/.idea/b/c.xml",
                              "x.git/.git/hooks/y",
                              "bare/HEAD",
+                             ".git/modules/lib/config",
                              ".newtool",
                              ".newer/x",
                              ".env",
