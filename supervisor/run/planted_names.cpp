@@ -54,16 +54,17 @@ constexpr std::string_view names_of_shown_files =
 /// Ends of paths that count.
 constexpr auto held_ends = std::to_array<std::string_view>(
     {".git/config", ".git/config.worktree", ".git/commondir", ".hg/hgrc", ".hg/sharedpath", ".jj/repo",
-     ".jj/repo/config.toml", ".sl/config", ".bzr/branch/branch.conf", ".pijul/config",
-     "_darcs/prefs/defaults", ".vim/coc-settings.json", ".config/mise.toml", ".config/mise/config.toml",
-     "mise/config.toml"});
+     ".jj/repo/config.toml", ".sl/config", ".bzr/branch/branch.conf", ".pijul/config", ".devenv.flake.nix",
+     ".devenv/load-exports", "_darcs/prefs/defaults", ".vim/coc-settings.json", ".config/mise.toml",
+     ".config/mise/config.toml", "mise/config.toml"});
 constexpr auto shown_ends = std::to_array<std::string_view>(
     {".cargo/config.toml", ".git/rebase-merge/git-rebase-todo", "gradle/wrapper/gradle-wrapper.properties"});
 
 /// Directories in which everything counts, by more than one component.
 constexpr auto places = std::to_array<std::string_view>(
     {".github/workflows/", ".github/actions/", ".github/hooks/", ".gitea/workflows/", ".forgejo/workflows/",
-     ".yarn/releases/", ".yarn/plugins/", ".clinerules/hooks/", ".config/mise/", "mise/conf.d/"});
+     ".direnv/bin/", ".yarn/releases/", ".yarn/plugins/", ".clinerules/hooks/", ".config/mise/",
+     "mise/conf.d/"});
 
 /// Hidden names at the top of the work directory that are known to run nothing. Any other counts: no list of
 /// tools is whole.
@@ -72,9 +73,9 @@ constexpr std::string_view harmless_names =
     ".ruff_cache "
     ".hypothesis .ipynb_checkpoints .eggs .next .nuxt .svelte-kit .astro .angular .vite .turbo .parcel-cache "
     ".sass-cache .eslintcache .stylelintcache .nyc_output .pnpm-store .gradle .dart_tool .build .stack-work "
-    ".terraform .ccls-cache .bloop .metals .deps .libs .ninja_deps .ninja_log .gitattributes .gitkeep "
+    ".ccls-cache .bloop .metals .deps .libs .ninja_deps .ninja_log .gitattributes .gitkeep "
     ".mailmap "
-    ".editorconfig .DS_Store .prettierrc .keep";
+    ".editorconfig .DS_Store .keep";
 
 /// The words of a list, for as many look-ups as a tree has names.
 class Names {

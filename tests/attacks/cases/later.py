@@ -25,14 +25,15 @@ MORE = (
     ".jj/repo", ".bzr/branch/branch.conf", ".pijul/config", "_darcs/prefs/defaults", ".vs/tasks.vs.json", ".nova/Tasks/x.json",
     ".externalToolBuilders/x.launch", ".trae/mcp.json", ".kilocode/mcp.json", ".factory/mcp.json", ".junie/mcp/mcp.json", ".augment/settings.json",
     ".crush/x", ".openhands/setup.sh", ".iflow/settings.json", ".codebuddy/settings.json", ".qoder/settings.json", ".tabnine/agent/settings.json",
-    ".pi/extensions/x.ts", ".amp/settings.json", ".grok/settings.json", ".vibe/config.toml", ".clinerules/hooks/x", ".github/hooks/x.json",
-    "crush.json", ".crush.json", ".envrc.local", ".envrc.private", ".autoenv", ".autoenv.leave", ".autoenv_leave.zsh", ".rvmrc", "mise.dev.toml",
+    ".pi/extensions/x.ts", ".amp/settings.json", ".grok/settings.json", ".vibe/config.toml", ".github/hooks/x.json",
+    "crush.json", ".crush.json", ".direnv/flake-profile-1.rc", ".direnv/bin/x", ".devenv.flake.nix", ".devenv/load-exports",
+    ".envrc.local", ".envrc.private", ".autoenv", ".autoenv.leave", ".autoenv_leave.zsh", ".rvmrc", "mise.dev.toml",
     ".mise.dev.toml", ".miserc.toml", ".rtx.toml", ".mise/tasks/x", ".config/mise/conf.d/x.toml", "mise/conf.d/x.toml", "mise/config.local.toml",
     "_exrc", ".vimrc", "_vimrc", ".gvimrc", ".lvimrc", ".neoconf.json", ".vim/coc-settings.json",
 )
 BESIDE = (
     "repo", ".jjx", "_darcs/prefs/author", ".vim/spell/en.add", ".github/workflows/x.yml", ".clinerules/rules.txt", "mise.txt", "mise/notes", "crush.txt",
-    "head", "src/HEAD", ".env", ".config/x", ".nvmrc", ".python-version", ".pre-commit-config.yaml",
+    "head", "src/HEAD", ".env", ".direnv/python-3.11/bin/x", ".devenv/state/x", ".config/x", ".nvmrc", ".python-version", ".pre-commit-config.yaml",
 )
 # With it, objects and refs, the work directory itself is a repository, whose settings git reads.
 BARE = 'mkdir objects refs && printf "[core]\n\tfsmonitor = %s\n" "$2" > config && echo "ref: refs/heads/x #$2" > "$1"'
@@ -79,6 +80,7 @@ CASES = [
     # A repository that the user has.
     Case("later.git_config_there", Planted(".git/config", REPLACED, before=(".git/", ".git/config"))),
     Case("later.git_hook_there", Planted(".git/hooks/pre-push", before=(".git/", ".git/hooks/"))),
+    Case("later.git_hooks_folder", Planted(".git/hooks/pre-commit.d/1", before=(".git/", ".git/hooks/", ".git/hooks/pre-commit.d/"))),
     Case("later.git_config_beneath", Planted("sub/.git/config", REPLACED, before=("sub/.git/config",))),
     Case("later.git_worktree_commondir", Planted(".git/worktrees/one/commondir", REPLACED, before=(".git/", ".git/worktrees/", ".git/worktrees/one/",
                                                                                                   ".git/worktrees/one/commondir"))),
