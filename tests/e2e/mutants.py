@@ -201,6 +201,7 @@ CHECKS = (
     Mutant("protected-files", ("native.protected_file",)),
     Mutant("protected-links", ("native.protected_link",)),
     Mutant("git-kind", ("later.git_file", "later.git_file_renamed", "later.git_file_linked", "later.jj_file_renamed")),
+    Mutant("bound-name", ("later.bound_git", "later.bound_hook")),
     Mutant("set-ids", tuple(f"set_id.{mode}" for mode in ("chmod", "fchmod", "fchmodat2", "openat", "openat2", "mknodat", "tmpfile", "socket"))),
     Mutant("git-back-pointer", ("pointer.other",)),
     Mutant("git-forged", ("pointer.forged", "pointer.module")),

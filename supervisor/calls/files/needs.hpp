@@ -12,6 +12,7 @@
 #include "base/test_switch.hpp"
 #include "rules/model/operation.hpp"
 #include "supervisor/calls/call.hpp"
+#include "supervisor/calls/create_file.hpp"
 #include "supervisor/calls/files/static_paths.hpp"
 
 namespace callgate::calls {
@@ -36,17 +37,6 @@ struct FileNeeds {
     /// The text of an object that the run gets in a form of its own, in place of the object; may be empty.
     std::function<std::optional<std::string>(const struct stat& object)> replacement{};
 };
-
-/// The operations of making `path` as anything but a directory. A `.git` that is no directory names another
-/// repository, and git runs that one's hooks (gitrepository-layout(5)). So does `.jj/repo`. Such an object
-/// counts as a changed repository: a rule on `modify` denies it, and still lets a directory be made. The
-/// caller chooses the kind. It is the call itself (mkdir), or the status of the judged object.
-[[nodiscard]] inline rules::OperationSet create_file(std::string_view path) {
-    rules::OperationSet set = rules::Operation::create;
-    if ((path.ends_with("/.git") || path.ends_with("/.jj/repo")) && check_enabled("git-kind"))
-        set |= rules::Operation::modify;
-    return set;
-}
 
 struct FileCall : Call {
     const FileNeeds& files;

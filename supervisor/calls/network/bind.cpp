@@ -17,8 +17,10 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 
 #include "base/test_switch.hpp"
+#include "supervisor/calls/create_file.hpp"
 #include "supervisor/calls/descriptor_unavailable.hpp"
 #include "supervisor/calls/handlers.hpp"
 #include "supervisor/calls/network/needs.hpp"
@@ -104,6 +106,15 @@ int bind_leaf(NetworkCall& context, const PinnedSocket& socket, const Place& pla
     return error;
 }
 
+/// The verdict of a rule that names the socket's place and denies making anything there: a socket is a new
+/// name as well, and Landlock takes it for one. A rule about sockets opens no such place.
+std::optional<rules::Verdict> denied_name(NetworkCall& context, const Subject& name) {
+    const rules::Verdict verdict = evaluate(context, name);
+    if (verdict.rule == nullptr || verdict.action < rules::Action::deny || !check_enabled("bound-name"))
+        return std::nullopt;
+    return verdict;
+}
+
 void bind_path(NetworkCall& context, PinnedSocket& socket, const SocketAddress& address,
                const std::string& path) {
     const auto given = unix_path(context, path);
@@ -129,7 +140,11 @@ void bind_path(NetworkCall& context, PinnedSocket& socket, const SocketAddress& 
     subject.operations = Operation::bind;
     subject.object = rules::UnixObject{place->path, socket.kind.unix_type()};
     subject.input = input_of(*given);
-    const Decision decision = decide(context, subject);
+    Subject name = subject;
+    name.operations = create_file(place->path);
+    name.object = rules::FileObject{place->path};
+    const auto denied = denied_name(context, name);
+    const Decision decision = denied ? decide_with(context, name, *denied) : decide(context, subject);
     if (!decision.allowed()) return refuse(context, socket, decision.error);
     const int error = bind_leaf(context, socket, *place);
     struct stat bound {};

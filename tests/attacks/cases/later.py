@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from cases.case import Case
 from cases.worlds.git_settings import USERS, AskedSettings, Settings
-from cases.worlds.later import CODE, Planted, PlantedAll
+from cases.worlds.later import CODE, Bound, Planted, PlantedAll
 from cases.worlds.set_ids import SetId
 
 PARAGRAPH = "Code that waits for the user"
@@ -71,6 +71,8 @@ CASES = [
     Case("later.more", PlantedAll(MORE, BESIDE)),
     Case("later.bare", Planted("HEAD", BARE, free="head")),
     Case("later.bare_renamed", Planted("HEAD", RENAMED, free="head")),
+    Case("later.bound_git", Bound(".git")),
+    Case("later.bound_hook", Bound(".git/hooks/pre-commit", before=(".git/", ".git/hooks/"))),
     Case("later.jj_file_renamed", Planted(".jj/repo", 'mkdir .jj && echo "$2" > made && mv made "$1"', free=".jj/other")),
     # By other ways than writing.
     Case("later.renamed", Planted(".envrc", RENAMED)),

@@ -34,7 +34,10 @@ class Planted(Attack):
                 box.file(box.tree / name, b"the user's\n")
         line = ["/bin/sh", "-c", self.script, "sh", path, CODE]
         result = scene.supervised(line, None, ["--ask", "never"]) if supervised else scene.bare(line)
-        return CODE in text_of(box.tree / path), result
+        return self.reached(box.tree / path), result
+
+    def reached(self, path: Path) -> bool:
+        return CODE in text_of(path)
 
     def control(self, scene: Scene) -> Outcome:
         reached, result = self.play(scene, self.path, False)
@@ -81,6 +84,17 @@ class PlantedAll(Attack):
     def twin(self, scene: Scene) -> Outcome:
         planted, result = self.play(scene, self.free, True)
         return check({"what is free was refused": planted != set(self.free)}, "written", result.describe())
+
+
+@dataclasses.dataclass(frozen=True)
+class Bound(Planted):
+    """The name becomes a socket, which is a new file as well: the user's tool fails there, or waits."""
+
+    script: str = "/usr/bin/python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' \"$1\""
+    free: str = "socket"
+
+    def reached(self, path: Path) -> bool:
+        return path.is_socket()
 
 
 def text_of(path: Path) -> str:
