@@ -54,6 +54,8 @@ inline constexpr RefusedKind bpf{"bpf", "nothing can be loaded into the kernel"}
 inline constexpr RefusedKind perf{"performance counters", "profilers that read them fail"};
 inline constexpr RefusedKind keyrings{"kernel keyrings",
                                       "programs that keep secrets in them, such as Kerberos, fail", true};
+inline constexpr RefusedKind secret_memory{"secret memory", "programs that cannot use other memory fail",
+                                           true};
 inline constexpr RefusedKind administration{"administration of the host",
                                             "clock, modules, swap and names of the host stay as they are"};
 inline constexpr RefusedKind listeners{"seccomp listeners",

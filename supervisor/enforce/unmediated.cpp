@@ -30,9 +30,8 @@ constexpr CallGroup groups[] = {
      "memory of the caller itself; mapping a file needs a descriptor that was decided. Executing code from a "
      "mapped file or a memfd is not execution of a named object (threat-model.md)",
      "mmap munmap mprotect mremap brk madvise mincore msync mlock mlock2 munlock mlockall munlockall mseal "
-     "map_shadow_stack remap_file_pages pkey_mprotect pkey_alloc pkey_free membarrier memfd_create "
-     "memfd_secret "
-     "mbind set_mempolicy get_mempolicy set_mempolicy_home_node modify_ldt arch_prctl cachestat shmdt"},
+     "map_shadow_stack remap_file_pages pkey_mprotect pkey_alloc pkey_free membarrier memfd_create mbind "
+     "set_mempolicy get_mempolicy set_mempolicy_home_node modify_ldt arch_prctl cachestat shmdt"},
     {CallClass::harmless, 0, "signals to the caller itself, waiting, and sleeping",
      "rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending rt_sigtimedwait rt_sigsuspend sigaltstack pause "
      "alarm "
@@ -104,6 +103,8 @@ constexpr CallGroup groups[] = {
     {CallClass::closed, EACCES, "observes other processes", "perf_event_open", &refused::perf},
     {CallClass::closed, ENOSYS, "keyrings are shared by the whole user", "add_key request_key keyctl",
      &refused::keyrings},
+    {CallClass::closed, ENOSYS, "no look at a process finds such memory, so `--memory` could not count it",
+     "memfd_secret", &refused::secret_memory},
     {CallClass::closed, EPERM, "administers the host",
      "kexec_load kexec_file_load init_module finit_module delete_module quotactl quotactl_fd swapon swapoff "
      "reboot "

@@ -103,6 +103,7 @@ OBJECTS = tuple(judged(call, f"object.{call}") for call in (
 # An attack for each call that the filter closes, if the call can be made bare at all.
 CLOSED = tuple(Mutant(call, (f"call.{case}",), user=user) for call, case, user in (
     ("keyctl", "keyctl", "user"), ("add_key", "add_key", "user"), ("request_key", "request_key", "user"),
+    ("memfd_secret", "memfd_secret", "user"),
     ("perf_event_open", "perf", "user"), ("userfaultfd", "userfaultfd", "user"), ("io_uring_setup", "ring", "user"),
     ("fanotify_init", "fanotify", "user"), ("setns", "setns_mount", "root"), ("mount", "mount", "root"), ("umount2", "umount", "root"),
     ("pivot_root", "pivot_root", "root"), ("chroot", "chroot", "root"), ("move_mount", "move_mount", "root"),
@@ -248,6 +249,9 @@ CHECKS = (
     Mutant("memory-of-threads", ("memory.unshared",)),
     Mutant("memory-of-first", ("memory.leaderless",)),
     Mutant("memory-named", ("memory.named",)),
+    Mutant("memory-mapped", ("memory.mapped", "memory.unmapped", "disk.mapped")),
+    Mutant("disk-whole", ("memory.deep", "memory.unlisted", "disk.unlisted")),
+    Mutant("disk-unlisted", ("disk.flight", "disk.undumpable", "disk.mapped")),
     Mutant("held-listener", ("server.taken_over", "server.handed", "server.ended_child")),
     Mutant("listener-address", ("server.other_address", "server.other_family")),
     Mutant("listener-listens", ("server.not_listening",)),

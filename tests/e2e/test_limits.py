@@ -197,10 +197,10 @@ def test_processor_time_of_the_whole_tree_is_limited(box, children, unseen):
     ended(result, "cpu", 152)
 
 
-@pytest.mark.parametrize("unnamed", [0, 1], ids=["named", "unnamed"])
-def test_what_is_added_to_the_work_directory_is_limited(box, unnamed):
+@pytest.mark.parametrize("kind", ["named", "unnamed"])
+def test_what_is_added_to_the_work_directory_is_limited(box, kind):
     box.file(box.tree / "before", b"x" * (8 << 20))
-    result = appetite(box, "disk", unnamed, options=["--disk", "32M", "--timeout", "120"])
+    result = appetite(box, "disk", kind, options=["--disk", "32M", "--timeout", "120"])
     ended(result, "disk", 137)
 
 

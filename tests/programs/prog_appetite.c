@@ -17,7 +17,10 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/shm.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysinfo.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -83,20 +86,73 @@ static void hidden(void) {
     wait_for_ever();
 }
 
+// Sends the descriptor and closes it.
+static void send_away(int socket, int fd) {
+    char byte = 1, control[CMSG_SPACE(sizeof fd)];
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET, header->cmsg_type = SCM_RIGHTS, header->cmsg_len = CMSG_LEN(sizeof fd);
+    memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    if (sendmsg(socket, &message, 0) != 1) fail("sendmsg");
+    close(fd);
+}
+
 // `megabytes` in memory files that are in flight: no process has a descriptor of them.
 static void flight(int megabytes) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) fail("socketpair");
+    for (int done = 0; done < megabytes; done += 16) send_away(ends[0], filled_file());
+    hidden();
+}
+
+// The same in connections that nobody has accepted.
+static void backlog(int megabytes) {
+    const struct sockaddr_un any = {.sun_family = AF_UNIX};
+    struct sockaddr_un name;
+    socklen_t length = sizeof name;
+    const int server = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (bind(server, (const struct sockaddr*)&any, sizeof(sa_family_t)) != 0 || listen(server, 64) != 0) fail("listen");
+    if (getsockname(server, (struct sockaddr*)&name, &length) != 0) fail("getsockname");
+    for (int done = 0; done < megabytes; done += 16) {
+        const int client = socket(AF_UNIX, SOCK_STREAM, 0);
+        if (connect(client, (const struct sockaddr*)&name, length) != 0) fail("connect");
+        send_away(client, filled_file());
+        close(client);
+    }
+    hidden();
+}
+
+// `megabytes` in memory files of which a page is mapped, and no descriptor is left.
+static void mapped(int megabytes) {
     for (int done = 0; done < megabytes; done += 16) {
         const int fd = filled_file();
-        char byte = 1, control[CMSG_SPACE(sizeof fd)];
-        struct iovec part = {&byte, 1};
-        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-        struct cmsghdr* const header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET, header->cmsg_type = SCM_RIGHTS, header->cmsg_len = CMSG_LEN(sizeof fd);
-        memcpy(CMSG_DATA(header), &fd, sizeof fd);
-        if (sendmsg(ends[0], &message, 0) != 1) fail("sendmsg");
+        if (mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED) fail("mmap");
         close(fd);
+    }
+    hidden();
+}
+
+// `megabytes` of shared memory without a file, mapped as a whole, and later a page of it.
+static void unmapped(int megabytes) {
+    for (int done = 0; done < megabytes; done += 16) {
+        char* const memory = mmap(NULL, 16 * MB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED) fail("mmap");
+        memset(memory, 1, 16 * MB);
+        munmap(memory + 4096, 16 * MB - 4096);
+    }
+    hidden();
+}
+
+// `megabytes` that no other process, and not the kernel, can read (memfd_secret). A page of each file stays mapped.
+static void secret(int megabytes) {
+    for (int done = 0; done < megabytes; done += 4) {
+        const int fd = (int)syscall(SYS_memfd_secret, 0);
+        if (fd < 0 || ftruncate(fd, 4 * MB) != 0) fail("memfd_secret");
+        char* const memory = mmap(NULL, 4 * MB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (memory == MAP_FAILED) fail("mmap");
+        memset(memory, 1, 4 * MB);
+        munmap(memory, 4 * MB);
     }
     hidden();
 }
@@ -153,6 +209,22 @@ static void named(int megabytes) {
             if (write(fd, block_of_ones, MB) != MB) fail("shm_open");
         close(fd);
     }
+    hidden();
+}
+
+// `megabytes` in /dev/shm: beneath many directories (`deep`), or in one that cannot be listed.
+static void apart(int megabytes, int deep) {
+    char name[64];
+    snprintf(name, sizeof name, "/dev/shm/psm_appetite-%d", (int)getpid());
+    if (mkdir(name, 0700) != 0 || chdir(name) != 0) fail(name);
+    for (int level = 0; level < deep; ++level)
+        if (mkdir("d", 0700) != 0 || chdir("d") != 0) fail("d");
+    if (deep == 0 && chmod(name, 0300) != 0) fail("chmod");
+    memset(block_of_ones, 1, sizeof block_of_ones);
+    const int fd = open("file", O_WRONLY | O_CREAT | O_EXCL, 0600);
+    for (int done = 0; done < megabytes; ++done)
+        if (write(fd, block_of_ones, MB) != MB) fail("file");
+    close(fd);
     hidden();
 }
 
@@ -264,48 +336,56 @@ static void processor(int children, int unseen) {
     wait_for_ever();
 }
 
-// Files of a megabyte for ever; `unnamed` ones are open and have no name.
-static void disk(int unnamed) {
+// So many megabytes in the work directory, or bytes for ever: in files that are open and have no name (`unnamed`), that are in flight besides, that
+// are mapped and closed, or that lie in a directory which cannot be listed; else in files of a megabyte.
+static void disk(const char* kind, int megabytes) {
     static char block[MB];
+    int ends[2];
     memset(block, 1, sizeof block);
-    const int fd = unnamed ? open("unnamed", O_RDWR | O_CREAT, 0600) : -1;
-    if (unnamed) unlink("unnamed");
-    for (int number = 0;; ++number) {
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) fail("socketpair");
+    if (strcmp(kind, "unlisted") == 0 && (mkdir("folder", 0700) != 0 || chmod("folder", 0300) != 0)) fail("folder");
+    const char* const place = strcmp(kind, "unlisted") == 0 ? "folder/" : "";
+    const int one = strcmp(kind, "unnamed") == 0 || strcmp(kind, "undumpable") == 0;  // file
+    const int most = megabytes > 0 ? megabytes : 1000000, several = one ? most : 1;
+    for (int number = 0; number < most / several; ++number) {
         char name[32];
-        snprintf(name, sizeof name, "file-%d", number);
-        const int file = unnamed ? fd : open(name, O_WRONLY | O_CREAT, 0600);
-        if (file < 0 || write(file, block, sizeof block) != sizeof block) fail("write");
-        if (!unnamed) close(file);
+        snprintf(name, sizeof name, "%sfile-%d", place, number);
+        const int file = open(name, O_RDWR | O_CREAT, 0600);
+        if (strcmp(kind, "named") != 0 && strcmp(kind, "unlisted") != 0) unlink(name);
+        if (strcmp(kind, "undumpable") == 0 && prctl(PR_SET_DUMPABLE, 0) != 0) fail("prctl");
+        for (int part = 0; part < several; ++part)
+            if (file < 0 || write(file, block, sizeof block) != sizeof block) fail("write");
+        if (strcmp(kind, "mapped") == 0 && mmap(NULL, 4096, PROT_READ, MAP_SHARED, file, 0) == MAP_FAILED) fail("mmap");
+        if (strcmp(kind, "flight") == 0)
+            send_away(ends[0], file);
+        else if (!one)
+            close(file);
     }
+    hidden();
 }
 
 int main(int count, char** words) {
     const char* const shape = count > 1 ? words[1] : "";
     const int first = count > 2 ? atoi(words[2]) : 0, second = count > 3 ? atoi(words[3]) : 0;
+    static const struct {
+        const char* name;
+        void (*take)(int megabytes);
+    } shapes[] = {{"memfd", memory_file}, {"segment", segment},       {"flight", flight}, {"backlog", backlog}, {"mapped", mapped},    {"unmapped", unmapped},
+                  {"secret", secret},     {"undumpable", undumpable}, {"unshared", unshared}, {"leaderless", leaderless}, {"named", named}};
+    for (size_t at = 0; at < sizeof shapes / sizeof *shapes; ++at)
+        if (strcmp(shape, shapes[at].name) == 0) shapes[at].take(first);
     if (strcmp(shape, "memory") == 0)
         memory(first, second);
-    else if (strcmp(shape, "memfd") == 0)
-        memory_file(first);
-    else if (strcmp(shape, "segment") == 0)
-        segment(first);
-    else if (strcmp(shape, "flight") == 0)
-        flight(first);
-    else if (strcmp(shape, "undumpable") == 0)
-        undumpable(first);
-    else if (strcmp(shape, "unshared") == 0)
-        unshared(first);
-    else if (strcmp(shape, "leaderless") == 0)
-        leaderless(first);
-    else if (strcmp(shape, "named") == 0)
-        named(first);
+    else if (strcmp(shape, "deep") == 0 || strcmp(shape, "unlisted") == 0)
+        apart(first, strcmp(shape, "deep") == 0 ? 300 : 0);
     else if (strcmp(shape, "shared") == 0)
         shared(first, second);
     else if (strcmp(shape, "bomb") == 0 && count > 2)
         bomb(words[2]);
     else if (strcmp(shape, "cpu") == 0)
         processor(first, second);
-    else if (strcmp(shape, "disk") == 0)
-        disk(first);
+    else if (strcmp(shape, "disk") == 0 && count > 2)
+        disk(words[2], second);
     else if (strcmp(shape, "idle") == 0)
         wait_for_ever();
     else if (strcmp(shape, "ticking") == 0)

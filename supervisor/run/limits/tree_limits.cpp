@@ -34,6 +34,8 @@ std::chrono::nanoseconds due(std::uint64_t used, std::uint64_t limit, double gro
     return std::clamp(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)), soonest, latest);
 }
 
+std::uint64_t gain(std::uint64_t now, std::uint64_t at_start) { return now > at_start ? now - at_start : 0; }
+
 }  // namespace
 
 bool TreeLimits::any(const rules::Limits& limits) {
@@ -50,12 +52,8 @@ TreeLimits::TreeLimits(TreeLimitSettings settings)
     peak_.memory_in_group = groups_.hold_memory();
     peak_.tasks_in_group = groups_.hold_tasks();
     if (!settings_.limits.disk) return;
-    const std::optional<std::uint64_t> used = disk_usage(settings_.places);
-    if (!used)
-        throw std::runtime_error(
-            "--disk: directories of the work directory are nested deeper than 256 levels: "
-            "what is added to it cannot be counted");
-    disk_at_start_ = *used;
+    disk_at_start_ = disk_usage(settings_.places).bytes;
+    around_at_start_ = used_around(settings_.places);
     devices_ = devices_of(settings_.places);
 }
 
@@ -109,9 +107,7 @@ void TreeLimits::end(Outcome outcome) {
     // The tree grows until it is stopped, so this thread stops it without waiting for the loop.
     signal_descendants(settings_.guardian, {SIGSTOP});
     meter_.read();
-    const std::uint64_t shared = shared_memory_of_host();
-    const std::uint64_t gained = shared > shared_at_start_ ? shared - shared_at_start_ : 0;
-    peak_.memory = std::max(peak_.memory, meter_.memory(gained));
+    peak_.memory = std::max(peak_.memory, meter_.memory(gain(shared_memory_of_host(), shared_at_start_)));
 }
 
 void TreeLimits::stand_in() {
@@ -210,8 +206,7 @@ bool TreeLimits::memory_exceeded(const TreeUsage& usage, Wait& next) {
     std::uint64_t used = usage.resident;
     if (settings_.limits.memory && !groups_.hold_memory()) {
         const std::uint64_t limit = *settings_.limits.memory;
-        const std::uint64_t shared = shared_memory_of_host();
-        const std::uint64_t gained = shared > shared_at_start_ ? shared - shared_at_start_ : 0;
+        const std::uint64_t gained = gain(shared_memory_of_host(), shared_at_start_);
         const bool doubtful = used + gained > limit;
         const std::uint64_t most = used + gained;
         if (doubtful) used = meter_.memory(gained);
@@ -241,10 +236,11 @@ bool TreeLimits::disk_exceeded(Wait& next) {
         next = std::min<Wait>(next, next_disk_ - began);
         return false;
     }
-    const std::optional<std::uint64_t> named = disk_usage(settings_.places);
-    if (!named) return true;  // too deep to count
-    const std::uint64_t used = *named + meter_.hidden(devices_).unnamed;
-    const std::uint64_t added = used > disk_at_start_ ? used - disk_at_start_ : 0;
+    const DiskUsage named = disk_usage(settings_.places);
+    const HiddenBytes found = meter_.hidden(devices_);
+    std::uint64_t added = gain(named.bytes + found.unnamed, disk_at_start_);
+    if (!named.whole || (found.unlisted && check_enabled("disk-unlisted")))
+        added = std::max(added, gain(used_around(settings_.places), around_at_start_));
     if (added > *settings_.limits.disk) return true;
     const auto took = Clock::now() - began;
     const Wait pause =

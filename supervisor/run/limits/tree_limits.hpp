@@ -87,6 +87,7 @@ private:
     TreeMeter meter_;
     TreePeak peak_;
     std::uint64_t shared_at_start_ = 0, disk_at_start_ = 0;
+    std::uint64_t around_at_start_ = 0;  // in use on the file systems of `places`, by anybody
     std::vector<dev_t> devices_;
     Clock::time_point next_reading_{}, last_reading_{}, next_disk_{};
     std::uint64_t last_memory_ = 0;

@@ -2,14 +2,17 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -87,21 +90,60 @@ std::uint64_t pages_of_others(pid_t pid, pid_t& thread) {
 /// The place of POSIX shared memory and semaphores (shm_overview(7)).
 const std::string shared_memory_place = "/dev/shm";
 
-std::uint64_t named_shared_memory() { return disk_usage({shared_memory_place}).value_or(0); }
+DiskUsage named_shared_memory() { return disk_usage({shared_memory_place}); }
 
-/// Unlinked files and memory files that are open, each counted once.
+/// A file of which a process maps a part: device, inode and name.
+struct MappedFile {
+    dev_t device = 0;
+    ino_t inode = 0;
+    std::string name;
+};
+
+/// A line of /proc/PID/maps (proc(5)); nothing for one without a file, or whose file has a name.
+std::optional<MappedFile> unlinked_file(const std::string& line) {
+    constexpr std::string_view gone = " (deleted)";
+    if (!line.ends_with(gone)) return std::nullopt;
+    unsigned major = 0, minor = 0;
+    unsigned long inode = 0;
+    int name = 0;
+    if (std::sscanf(line.c_str(), "%*s %*s %*s %x:%x %lu %n", &major, &minor, &inode, &name) != 3)
+        return std::nullopt;
+    return MappedFile{makedev(major, minor), inode, line.substr(static_cast<std::size_t>(name))};
+}
+
+/// Unlinked files and memory files that are open or mapped, each counted once.
 class OpenFiles {
 public:
     explicit OpenFiles(const std::vector<dev_t>& devices) : devices_(devices) {}
 
-    /// Each thread may have descriptors of its own (CLONE_FILES, clone(2)).
-    void add_process(pid_t pid, bool several) {
+    /// Each thread may have descriptors of its own (CLONE_FILES, clone(2)). `first`: one that lives.
+    void add_process(pid_t pid, bool several, pid_t first) {
+        add_mapped(of_thread(pid, first, "maps"));
+        add(AT_FDCWD, of_process(pid, "exe").c_str(), "");
         if (!several || !check_enabled("memory-of-threads")) return add_all(of_process(pid, ""));
         for_each_thread(pid, [&](pid_t thread) { add_all(of_thread(pid, thread, "")); });
     }
-    [[nodiscard]] const HiddenBytes& bytes() const { return bytes_; }
+    /// After all processes were added.
+    [[nodiscard]] HiddenBytes bytes() const {
+        HiddenBytes bytes = bytes_;
+        bytes.unlisted |=
+            std::ranges::any_of(mapped_, [&](const auto& one) { return !counted_.contains(one); });
+        return bytes;
+    }
 
 private:
+    /// The kernel does not say how large a mapped file is. System V segments are listed elsewhere.
+    void add_mapped(const std::string& path) {
+        if (!check_enabled("memory-mapped")) return;
+        std::ifstream maps(path);
+        for (std::string line; std::getline(maps, line);) {
+            const auto file = unlinked_file(line);
+            if (!file || file->name.starts_with("/SYSV")) continue;
+            const bool in_memory = file->name.starts_with("/memfd:") || file->name == "/dev/zero (deleted)" ||
+                                   file->name.starts_with(shared_memory_place + '/');
+            if (in_memory == devices_.empty()) mapped_.emplace(file->device, file->inode);
+        }
+    }
     void add_all(const std::string& of) {
         const Directory directory(::opendir((of + "fd").c_str()));
         if (!directory) {
@@ -139,7 +181,7 @@ private:
     }
 
     const std::vector<dev_t>& devices_;
-    std::set<std::pair<dev_t, ino_t>> counted_;
+    std::set<std::pair<dev_t, ino_t>> counted_, mapped_;
     HiddenBytes bytes_;
 };
 
@@ -167,7 +209,7 @@ std::uint64_t segments(const agent::CreatedIpc& made) {
 }  // namespace
 
 TreeMeter::TreeMeter(pid_t guardian, const agent::CreatedIpc& made)
-    : guardian_(guardian), made_(made), named_at_start_(named_shared_memory()) {}
+    : guardian_(guardian), made_(made), named_at_start_(named_shared_memory().bytes) {}
 
 TreeUsage TreeMeter::read() {
     TreeUsage usage;
@@ -225,10 +267,10 @@ std::uint64_t TreeMeter::memory(std::uint64_t gained) const {
     }
     const HiddenBytes found = hidden({});
     std::uint64_t hidden_bytes = found.memory;
-    if (const std::uint64_t named = named_shared_memory();
-        named > named_at_start_ && check_enabled("memory-named"))
-        hidden_bytes += named - named_at_start_;
-    if (found.unlisted) hidden_bytes = std::max(hidden_bytes, gained);
+    const DiskUsage named = named_shared_memory();
+    if (named.bytes > named_at_start_ && check_enabled("memory-named"))
+        hidden_bytes += named.bytes - named_at_start_;
+    if (found.unlisted || !named.whole) hidden_bytes = std::max(hidden_bytes, gained);
     return bytes + (hidden_bytes > shared ? hidden_bytes - shared : 0);
 }
 
@@ -245,7 +287,8 @@ std::uint64_t TreeMeter::written() {
 
 HiddenBytes TreeMeter::hidden(const std::vector<dev_t>& devices) const {
     OpenFiles files(devices);
-    for (const auto& [identity, seen] : seen_) files.add_process(identity.first, seen.threads > 1);
+    for (const auto& [identity, seen] : seen_)
+        files.add_process(identity.first, seen.threads > 1, seen.thread);
     HiddenBytes bytes = files.bytes();
     bytes.memory += segments(made_);
     return bytes;

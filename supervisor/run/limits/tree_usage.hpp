@@ -5,8 +5,9 @@
 // segments, files in /dev/shm, unlinked files. Each is counted once, mapped or not.
 //
 // Some files can be listed nowhere: those in flight (SCM_RIGHTS, unix(7)), and those of a process that is not
-// dumpable (prctl(2)). While there are such, all that the host gained since the start counts. A process
-// that lives and dies between two readings is not seen if its parent does not wait for it (docs/limits.md).
+// dumpable (prctl(2)). Of a file that is mapped in part the kernel does not say the size. While there are
+// such, and no descriptor of them, all that the host gained since the start counts. A process that lives and
+// dies between two readings is not seen if its parent does not wait for it (docs/limits.md).
 #pragma once
 
 #include <sys/types.h>
@@ -32,7 +33,7 @@ struct TreeUsage {
 struct HiddenBytes {
     std::uint64_t memory = 0;   // in memory files and System V segments, mapped or not
     std::uint64_t unnamed = 0;  // in unlinked files on the given devices
-    bool unlisted = false;      // there may be more memory files than can be listed
+    bool unlisted = false;      // there may be more such files than can be listed
 };
 
 /// Reads /proc, and remembers processes that have ended. Used by one thread.
@@ -49,7 +50,7 @@ public:
     [[nodiscard]] std::uint64_t memory(std::uint64_t gained) const;
     /// Bytes that living processes and those that ended since have written (wchar of /proc/PID/io).
     std::uint64_t written();
-    /// `devices`: unlinked files on these devices count.
+    /// Unlinked files on these devices; memory for no devices.
     [[nodiscard]] HiddenBytes hidden(const std::vector<dev_t>& devices) const;
 
 private:

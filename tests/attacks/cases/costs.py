@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from cases.case import Case
-from cases.worlds.costs import Flood, FloodEnded, FooterLost, Hidden, LogGrows
+from cases.worlds.costs import Flood, FloodEnded, FooterLost, Hidden, HiddenOnDisk, LogGrows
 
 PARAGRAPH = "The host's disk and memory"
 
@@ -12,6 +12,8 @@ CASES = [
     *(Case(f"flood.ended_{end}", FloodEnded(end)) for end in ("signal", "timeout", "rule", "command", "guardian")),
     Case("log.grows_by_denials", LogGrows(denied=True)),
     Case("log.grows_by_effects", LogGrows(denied=False)),
-    *(Case(f"memory.{shape}", Hidden(shape)) for shape in ("flight", "undumpable", "unshared", "leaderless", "named")),
+    *(Case(f"memory.{shape}", Hidden(shape)) for shape in ("flight", "backlog", "undumpable", "unshared", "leaderless", "named", "mapped",
+                                                               "unmapped", "deep", "unlisted")),
+    *(Case(f"disk.{kind}", HiddenOnDisk(kind)) for kind in ("flight", "undumpable", "mapped", "unlisted")),
     Case("footer.stderr_full", FooterLost()),
 ]

@@ -35,7 +35,7 @@ ENTRIES_CHANGE = ("ring_unlink", "int80_unlink")
 
 # attack_kernel: the mode, and what programs need of the same kind.
 CALLS = {
-    "keyctl": "unknown", "add_key": "unknown", "request_key": "unknown", "bpf": "filter", "perf": "usage", "userfaultfd": "thread",
+    "keyctl": "unknown", "add_key": "unknown", "request_key": "unknown", "memfd_secret": "memory_file", "bpf": "filter", "perf": "usage", "userfaultfd": "thread",
     "userfaultfd_device": "thread", "ring": "epoll", "listener": "filter", "listener_more_flags": "filter",
     "listener_high_bits": "filter_prctl", "fanotify": "epoll", "unshare_user": "unshare_files", "unshare_mount": "unshare_files",
     "unshare_net": "unshare_files", "unshare_ipc": "unshare_files", "unshare_time": "unshare_files", "clone_user": "fork",

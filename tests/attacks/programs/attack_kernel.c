@@ -54,6 +54,8 @@ MODE(request_key) {
     long result = syscall(SYS_request_key, "user", "callgate-test-absent", NULL, 0);
     return result >= 0 || errno == ENOKEY ? 0 : refused("request_key");
 }
+MODE(memfd_secret) { return done((int)syscall(SYS_memfd_secret, 0), "memfd_secret"); }
+MODE(memory_file) { return done(memfd_create("name", 0), "memfd_create"); }
 MODE(bpf) {
     union bpf_attr attributes;
     memset(&attributes, 0, sizeof attributes);

@@ -233,10 +233,14 @@ class Hidden(Attack):
 
     def clean(self) -> None:
         for left in Path("/dev/shm").glob("psm_appetite-*"):
-            left.unlink()
+            if left.is_dir():
+                left.chmod(0o700)
+                harness.remove_tree(left)
+            else:
+                left.unlink()
 
     def rules(self, scene: Scene) -> dict[str, Any]:
-        return contested(scene.box, {"id": "shared-memory", "allow": ["read", "write"], "path": "/dev/shm/psm_*"})
+        return contested(scene.box, {"id": "shared-memory", "allow": ["read", "write"], "path": ["/dev/shm/psm_*", "/dev/shm/psm_*/**"]})
 
     def control(self, scene: Scene) -> Outcome:
         """Bare, it gets all that it wants."""
@@ -262,9 +266,54 @@ class Hidden(Attack):
     def twin(self, scene: Scene) -> Outcome:
         """A quarter of the limit is not too much."""
         try:
-            result = scene.supervised(self.line(scene, 64), self.rules(scene), ["--memory", "256M", "--idle-timeout", "1s"])
+            result = scene.supervised(self.line(scene, 64), self.rules(scene), ["--memory", "256M", "--idle-timeout", "300ms"])
         finally:
             self.clean()
         assert result.report
         return check({f"the outcome is {result.report['outcome']}": result.report["outcome"] != "idle_timeout" or result.text != "hidden\n"},
                      "64 MB", result.describe())
+
+
+@dataclasses.dataclass(frozen=True)
+class HiddenOnDisk(Attack):
+    """Bytes beyond --disk in files that no walk of the work directory finds, nor a look at descriptors."""
+
+    kind: str
+
+    def line(self, scene: Scene, megabytes: int) -> list[str]:
+        return [scene.box.program("prog_appetite"), "disk", self.kind, str(megabytes)]
+
+    def control(self, scene: Scene) -> Outcome:
+        """Bare, it gets all that it wants."""
+        process = scene.box.start(self.line(scene, 64), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        try:
+            harness.read_until(process.stdout.fileno(), b"hidden")  # type: ignore[union-attr]
+        finally:
+            process.kill()
+            process.wait()
+            self.clean(scene)
+        return Outcome(True, "64 MB")
+
+    def clean(self, scene: Scene) -> None:
+        folder = scene.box.tree / "folder"
+        if folder.exists():
+            folder.chmod(0o700)
+            harness.remove_tree(folder)
+
+    def supervised(self, scene: Scene, megabytes: int, idle: str) -> harness.Result:
+        try:
+            return scene.supervised(self.line(scene, megabytes), contested(scene.box), ["--disk", "48M", "--idle-timeout", idle])
+        finally:
+            self.clean(scene)
+
+    def held(self, scene: Scene) -> Outcome:
+        result = self.supervised(scene, 64, "2s")
+        assert result.report
+        return check({f"the outcome is {result.report['outcome']}": (result.report["outcome"], result.code) != ("disk", 137)},
+                     "ended", result.describe())
+
+    def twin(self, scene: Scene) -> Outcome:
+        result = self.supervised(scene, 8, "300ms")
+        assert result.report
+        return check({f"the outcome is {result.report['outcome']}": result.report["outcome"] != "idle_timeout" or result.text != "hidden\n"},
+                     "8 MB", result.describe())
