@@ -266,6 +266,7 @@ CHECKS = (
     Mutant("objects-of-others", ("shared.read", "shared.link_inside", "shared.inner_write", "shared.rename_onto", "shared.unlink")),
     Mutant("shared-memory-grants", ("shared.unlink.free", "shared.inner_create.free")),
     Mutant("stderr-full", ("footer.stderr_full",)),
+    Mutant("footer-seen", ("footer.hidden_title", "footer.hidden_picture", "footer.hidden_conceal", "footer.hidden_drawing")),
     Mutant("guardian-is-outside", ("callgate.guardian.prlimit",)),
     Mutant("prompt-is-seen", (), test="test_prompt_seen.py::test_a_terminal_that_answers_elsewhere_gets_no_question_answered"),
     Mutant("background-stop", ("stop.follows_background",)),

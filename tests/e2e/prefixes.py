@@ -89,5 +89,52 @@ def combined() -> dict[str, str]:
             "alternate and unfinished": f"{CSI}?1049h{OSC}2;", "synchronised and unfinished": f"{CSI}?2026h{OSC}2;", "nested tmux": f"{DCS}tmux;{ESC}{ESC}]52;c;"}
 
 
-ALL = (unfinished() | ansi_modes() | private_modes() | margins() | attributes() | colours() | character_sets() | images() | cursor_and_lines() | queries()
-       | combined())
+def escapes() -> dict[str, str]:
+    """ESC and one byte (ECMA-48, 5.3: Fp, Fe, Fs), and with one intermediate byte (ECMA-35: nF)."""
+    strings = "P[X]^_k"  # `unfinished` has them
+    made = {f"escape {chr(byte)}": ESC + chr(byte) for byte in range(0x30, 0x7f) if chr(byte) not in strings}
+    return made | {f"escape {chr(byte)}0": f"{ESC}{chr(byte)}0" for byte in range(0x20, 0x30)}
+
+
+def eight_bit_controls() -> dict[str, str]:
+    """C1 as characters of UTF-8, and as single bytes."""
+    made = {f"c1 {byte:02x}": chr(byte) for byte in range(0x80, 0xa0)}
+    return made | {f"c1 byte {byte:02x}": bytes([byte]).decode("utf-8", "surrogateescape") for byte in range(0x80, 0xa0)}
+
+
+def sequences() -> dict[str, str]:
+    """CSI with each final byte: alone, after a space (ECMA-48, 8.3), and as DEC and xterm use other intermediate and private bytes."""
+    made = {f"csi {chr(byte)}": f"{CSI}2{chr(byte)}" for byte in range(0x40, 0x7f)}
+    made |= {f"csi space {chr(byte)}": f"{CSI}2 {chr(byte)}" for byte in range(0x40, 0x7f)}
+    intermediate = ("!p", '"p', '"q', '"v', "$r", "$t", "$u", "$v", "$w", "$x", "$z", "${", "$|", "$}", "$~", "&u", "'s", "'t", "'w", "'z", "'{", "'|", "'}", "'~",
+                    "*x", "*y", "*z", "*{", "*|", "#P", "#Q", "#R", "#S", "#p", "#q", "#{", "#}", "#|", ")p", "+p", "+q", "+r", "+w", ",p", ",q", ",|", ",}", ",~", "-p", "-q")
+    private = ("?J", "?2J", "?2K", "?5i", "?5W", "?1;1;0S", "?3;1;0S", "?1u", "=1c", ">1c", ">4;1m", ">4n", ">2p", ">3s", ">1T", ">1t", ">5q", "<1u", "=31;1u", ">1u",
+               "?996n", "?2004$p", "5i", "8;40;150t", "22t", "23t", "3J", "22J", "0;0;0;0r", "1;1;1;150$r", "1;1;40;150;8$r", "1;1;40;150;8$t")
+    return made | {f"csi {one}": f"{CSI}1{one}" for one in intermediate} | {f"csi {one}": CSI + one for one in private}
+
+
+def system_commands() -> dict[str, str]:
+    numbers = (0, 1, 2, 3, 6, 7, 8, 9, 15, 16, 18, 21, 22, 23, 24, 46, 51, 52, 60, 61, 66, 99, 133, 176, 440, 555, 633, 697, 777, 1337, 5522, 30001, 30101)
+    made = {f"osc command {number}": f"{OSC}{number};1{ST}" for number in numbers}
+    return made | {"hyperlink": f"{OSC}8;;http://a/{ST}", "colours of kitty": f"{OSC}21;foreground=#000000;background=#000000{ST}",
+                   "font": f"{OSC}50;nil2{ST}", "font, with zeros": f"{OSC}050;nil2{ST}", "font of the menu": f"{OSC}50;#1{ST}",
+                   "large text": f"{OSC}66;s=7;X{ST}", "highlight": f"{OSC}17;#000000{ST}{OSC}19;#000000{ST}"}
+
+
+def device_strings() -> dict[str, str]:
+    font = "1;1;1;4;1;2;0{ @" + "/".join(["~" * 10] * 2) + ";" + "~" * 10
+    strings = {"soft font": font, "soft font in use": font + ST + f"{ESC}( @", "keys": "0;1|17/41", "regis": "pS(E)", "termcap": "+p4d6f", "checksum": "1!~0000",
+               "presentation": "1$t1;1;1;@;@;@;0;2;@;BBBB", "sixel size": 'q"1;1;2000;2000', "sixel colours": "q#0;2;0;0;0#7;2;0;0;0#15;2;0;0;0",
+               "tmux": f"tmux;{ESC}{ESC}[2J", "screen": "\\033[2J"}
+    return {f"dcs {name}": DCS + text + ST for name, text in strings.items()}
+
+
+def on_the_other_screen() -> dict[str, str]:
+    """The command draws on the alternate screen, where the prompt is drawn too."""
+    lines = ("double height", "protected", "guarded", "status line", "cursor hidden")
+    return {f"alternate, {name}": f"{CSI}?1049h{text}" for name, text in (images() | cursor_and_lines()).items() if name in lines or name in images()}
+
+
+CLASSES = (unfinished, ansi_modes, private_modes, margins, attributes, colours, character_sets, images, cursor_and_lines, queries, combined, escapes,
+           eight_bit_controls, sequences, system_commands, device_strings, on_the_other_screen)
+ALL = {name: text for of_class in CLASSES for name, text in of_class().items()}

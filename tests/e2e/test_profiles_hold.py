@@ -59,7 +59,7 @@ def test_open_protects_both_homes(box):
             assert ("denied" in told.text or "deny" in told.text.splitlines()[0]) == bool(expected), told.describe()
 
 
-# What runs later: at a log-in, when a program is called by name, or when a tool or an interpreter starts.
+# These run later: at a log-in, when a program is called by name, or when a tool or an interpreter starts.
 RUNS_LATER = ["~/.local/bin/ls", "~/bin/ls", "~/.cargo/bin/x", "~/.pyenv/shims/python", "~/.nodenv/shims/node", "~/.bashrc", "~/.bashrc.d/x.sh", "~/.zshrc",
          "~/.zshrc.d/x.zsh", "~/.profile.d/x.sh", "~/.config/fish/config.fish", "~/.config/nushell/env.nu", "~/.config/bash/x", "~/.config/zsh/.zshrc",
          "~/.config/elvish/rc.elv", "~/.config/powershell/profile.ps1", "~/.zinit/x", "~/.fzf.bash", "~/miniconda3/bin/conda",

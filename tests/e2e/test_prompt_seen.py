@@ -1,13 +1,18 @@
 """A question is seen whatever the command has sent to the terminal before, or no key answers it.
 
-A plain run takes a twentieth of the prefixes in each terminal, a long run (CALLGATE_SOAK=1) all.
+A plain run takes eighteen of the prefixes in each terminal, a long run (CALLGATE_SOAK=1) all. The Linux console is the kernel's own:
+guests of ./dev test kernels have one, and containers have none.
 """
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import re
 import shutil
+import struct
 import subprocess
+import termios
 import time
 
 import pytest
@@ -20,7 +25,7 @@ from test_approval import Room, room  # noqa: F401 (a fixture)
 from test_ask_xterm import display, picture  # noqa: F401 (a fixture)
 
 NAMES = [*prefixes.ALL]
-TAKEN = NAMES if harness.SOAK else NAMES[::20]
+TAKEN = NAMES if harness.SOAK else NAMES[::len(NAMES) // 18]
 PRESSED = 4.0  # seconds in which a key at a prompt that is not seen is given the chance to count
 needs_tmux = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
 
@@ -75,6 +80,54 @@ class InScreen:
     frame, type, close = InTmux.frame, InTmux.type, InTmux.close
 
 
+def unused_console() -> int:
+    """The number of a console of the kernel that nobody uses; 0 where there are none."""
+    with contextlib.suppress(OSError):
+        with open("/dev/tty0", "wb", buffering=0) as any_of_them:
+            (number,) = struct.unpack("i", fcntl.ioctl(any_of_them, 0x5600, b"\0\0\0\0"))  # VT_OPENQRY
+            return max(number, 0)
+    return 0
+
+
+class InConsole:
+    """A console of the kernel: its cells, with attributes, are in /dev/vcsaN. No call reads its palette."""
+
+    def __init__(self, room: Room, prefix: str) -> None:
+        line, self.log = run_line(room, prefix)
+        self.number = unused_console()
+        self.terminal = os.open(f"/dev/tty{self.number}", os.O_RDWR | os.O_NOCTTY)
+        os.fchown(self.terminal, room.box.user.uid, -1)
+        os.write(self.terminal, b"\x1bc")
+        self.process = room.box.start(line, stdin=self.terminal, stdout=self.terminal, stderr=self.terminal, start_new_session=True,
+                                      env={**room.box.environment(runtime(room.box)), "TERM": "linux"},
+                                      preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        self.tmux = self  # for messages
+
+    def screen(self) -> str:
+        with open(f"/dev/vcsa{self.number}", "rb") as cells:
+            rows, columns, _, _ = cells.read(4)
+            content = cells.read(2 * rows * columns)
+        lines = []
+        for at in range(0, len(content), 2 * columns):
+            text = content[at:at + 2 * columns:2].decode("latin-1").rstrip()
+            attributes = content[at + 1:at + 2 * len(text):2]
+            lines.append(text + (" " + attributes.hex() if set(attributes) - {7} else ""))
+        return "\n".join(lines)
+
+    def frame(self) -> list[str]:
+        return frame(self.screen())
+
+    def type(self) -> None:
+        for byte in b"a\r":
+            fcntl.ioctl(self.terminal, termios.TIOCSTI, bytes([byte]))
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait(harness.DEADLINE)
+        os.fchown(self.terminal, 0, -1)
+        os.close(self.terminal)
+
+
 def usual(kind, room: Room) -> list[str]:
     plain = kind(room, "")
     try:
@@ -120,6 +173,23 @@ def test_in_tmux_it_is_seen_or_no_key_counts(room, measured):
 @pytest.mark.skipif(not shutil.which("screen"), reason="screen is not installed")
 def test_in_screen_it_is_seen_or_no_key_counts(room, measured):
     all_held(InScreen, room, measured)
+
+
+@pytest.mark.skipif(unused_console() == 0, reason="there is no console of the kernel, as in guests of ./dev test kernels")
+def test_in_the_linux_console_it_is_seen_or_no_key_counts(room, measured):
+    all_held(InConsole, room, measured)
+
+
+def test_the_prefixes_are_of_every_class(measured):
+    """Each control of ECMA-48 that is one byte, ESC with each byte, CSI with each final byte, and at least five of each other class."""
+    sent = set(prefixes.ALL.values())
+    assert len(prefixes.ALL) >= 200 and all(len(one()) >= 5 for one in prefixes.CLASSES)
+    assert {chr(byte) for byte in range(0x80, 0xa0)} <= sent
+    first = {text[1:2] for text in sent if text.startswith("\x1b")}
+    assert {chr(byte) for byte in range(0x20, 0x7f)} <= first, {chr(byte) for byte in range(0x20, 0x7f)} - first
+    finals = {text[-1] for text in sent if re.fullmatch("\x1b\\[[0-?]*[ -/]*[@-~]", text)}
+    assert {chr(byte) for byte in range(0x40, 0x7f)} <= finals
+    measured.append(f"{len(prefixes.ALL)} prefixes: " + ", ".join(f"{one.__name__.replace('_', ' ')} {len(one())}" for one in prefixes.CLASSES))
 
 
 def pixel_rows(ppm: bytes) -> set[bytes]:

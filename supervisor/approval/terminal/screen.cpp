@@ -93,7 +93,8 @@ std::string Screen::reset(bool console) {
     text += "\x1b[?7h\x1b[4l\x1b[20l\x1b[2l\x1b[12h";
     text += "\x1b[r\x1b>\x1b(B\x1b)B\x1b*B\x1b+B\x0f\x1b[0m\x1b[0\"q";
     if (console) return text + "\x1b]R\x1b[11m\x1b[10m";
-    text += "\x1b[>4;0m\x1b[=0;1u";  // other encodings of keys
+    text += "\x1b[>4;0m\x1b[=0;1u";           // other encodings of keys
+    text += "\x1b]8;;\x1b\\\x1b[4i\x1b[0 k";  // a link, output to a printer, the direction of writing
     for (const char* const colours : {"104", "105", "110", "111", "112", "117", "119"})
         text += std::string("\x1b]") + colours + "\x1b\\";
     return text;

@@ -85,13 +85,13 @@ void TerminalPrompt::update() {
 /// The question waits for another channel, or is denied.
 void TerminalPrompt::give_up() {
     end();
-    relay_.show("\r\ncallgate: this terminal did not show a question of run " + run_ +
+    relay_.show(Screen::end_strings() + "\r\ncallgate: this terminal did not show a question of run " + run_ +
                 "; its questions are denied unless callgate approve " + run_ + " answers them\r\n");
 }
 
 void TerminalPrompt::announce_in_background(std::uint64_t question) {
     if (std::exchange(announced_, question) == question) return;
-    relay_.show("\r\ncallgate: run " + run_ +
+    relay_.show(Screen::end_strings() + "\r\ncallgate: run " + run_ +
                 " asks a question: bring it to the foreground (fg), or answer it with: callgate approve " +
                 run_ + "\r\n");
 }

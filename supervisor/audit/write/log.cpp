@@ -64,10 +64,9 @@ bool wait_for_reader(int fd, const std::atomic<std::int64_t>& until) {
 constexpr std::uint64_t no_limit = UINT64_MAX;
 
 std::uint64_t default_limit(int fd) {
-    constexpr std::uint64_t least = 1ULL << 30;
     struct statvfs free {};
     if (::fstatvfs(fd, &free) != 0) return no_limit;
-    return std::max<std::uint64_t>(std::uint64_t{free.f_bavail} * free.f_frsize / 2, least);
+    return default_log_limit(std::uint64_t{free.f_bavail} * free.f_frsize);
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 """A run that asks: the attack wants to answer in the person's place, or to write where the person is asked."""
 from __future__ import annotations
 
+import dataclasses
 import fcntl
 import os
+import shutil
 import socket
 import termios
 import threading
@@ -10,7 +12,9 @@ from pathlib import Path
 
 import approvers
 import harness
-from cases.case import SECRET, Attack, Outcome, Scene, check
+import prefixes
+from cases.case import SECRET, Attack, Impossible, Outcome, Scene, check
+from outer import Tmux
 
 # Connects to the socket of a run, says its token, and allows whatever is asked.
 ANSWER = """
@@ -107,3 +111,44 @@ class OuterTerminal(Attack):
     def twin(self, scene: Scene) -> Outcome:
         seen, line = self.play(scene, "auto")
         return check({"the run's own terminal was not written to": b"own0" not in seen}, "own written", f"{line}\n{seen!r}")
+
+
+@dataclasses.dataclass(frozen=True)
+class FooterHidden(Attack):
+    """A command that was denied something leaves the terminal so that the footer is not seen there."""
+
+    prefix: str  # what it sends last (prefixes.py)
+
+    def play(self, scene: Scene, supervised: bool, prefix: str) -> str:
+        """The screen with its attributes, once the command has ended."""
+        if not shutil.which("tmux"):
+            raise Impossible("tmux is not installed")
+        box = scene.box
+        secret, ended = box.file(box.tree / "secret", SECRET), box.tree / "ended"
+        ended.unlink(missing_ok=True)
+        sent = box.file(box.tree / "sent", prefix.encode("utf-8", "surrogateescape"))
+        rules = {"version": 1, "default": "allow", "rules": [{"id": "secret", "deny": "read", "path": str(secret)}]}
+        command = ["/bin/sh", "-c", f"cat {secret} > /dev/null 2>&1; cat {sent}"]
+        line = box.command(command, rules, scene.options)[0] if supervised else command
+        told = "" if supervised else "; echo callgate: denied 1 call"
+        tmux = Tmux(box, ["/bin/sh", "-c", f'"$@"{told}; : > {ended}; read end', "sh", *line], columns=150, rows=30, term="tmux-256color")
+        try:
+            harness.until(ended.exists, "the end of the command")
+            return tmux.do("capture-pane", "-e", "-p")
+        finally:
+            tmux.close()
+
+    def control(self, scene: Scene) -> Outcome:
+        """Bare, the words of a shell are not seen."""
+        screen = self.play(scene, False, prefixes.ALL[self.prefix])
+        return check({"it is seen all the same": "\ncallgate: denied 1 call" in f"\n{screen}"}, "hidden", screen)
+
+    def held(self, scene: Scene) -> Outcome:
+        screen = self.play(scene, True, prefixes.ALL[self.prefix])
+        return check({"the footer is not seen": "callgate: denied 1 call" not in screen or "rule secret" not in screen,
+                      "it has attributes or another character set": "\x1b[" in screen or "\x0e" in screen}, "seen", repr(screen))
+
+    def twin(self, scene: Scene) -> Outcome:
+        screen = self.play(scene, True, "last words")
+        return check({"the command's own words are not seen": "last words" not in screen, "the footer is not seen": "rule secret" not in screen},
+                     "seen", screen)

@@ -1,4 +1,5 @@
 #include "supervisor/audit/write/log.hpp"
+#include "supervisor/audit/write/log_file.hpp"
 #include "tests/unit/temporary_directory.hpp"
 
 #include <doctest/doctest.h>
@@ -82,6 +83,14 @@ struct FileSizeLimit {
 };
 
 }  // namespace
+
+TEST_CASE("a log without a stated limit may take half of what is free, and always 1 GiB") {
+    constexpr std::uint64_t gib = 1ULL << 30U;
+    CHECK(default_log_limit(10 * gib) == 5 * gib);
+    CHECK(default_log_limit(2 * gib + 2) == gib + 1);
+    CHECK(default_log_limit(2 * gib) == gib);
+    CHECK(default_log_limit(0) == gib);
+}
 
 TEST_CASE("a log in a directory is made with its parents, for nobody else") {
     const TemporaryDirectory base;
