@@ -1,12 +1,14 @@
 #include "supervisor/host/host.hpp"
 
 #include <fcntl.h>
+#include <mntent.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -228,6 +230,21 @@ void add_homes(std::vector<rules::Rule>& all, const Places& places, const std::s
     all.push_back(std::move(sockets));
 }
 
+/// Closes the queues' file system where it is mounted (mq_overview(7)). There open(2) gives a queue as
+/// mq_open(3) does, and unlink(2) removes one.
+void add_queues(std::vector<rules::Rule>& all) {
+    constexpr rules::OperationSet closed =
+        rules::write_operations | rules::OperationSet{rules::Operation::read};
+    rules::Rule rule =
+        built_in_rule("callgate-queues", closed, "a run reaches message queues by mq_open(3) alone");
+    const std::unique_ptr<FILE, int (*)(FILE*)> mounts(::setmntent("/proc/self/mounts", "re"), ::endmntent);
+    while (const mntent* const mount = mounts ? ::getmntent(mounts.get()) : nullptr) {
+        if (std::string_view(mount->mnt_type) == "mqueue")
+            rule.when.path.push_back(rules::Glob::beneath(mount->mnt_dir));
+    }
+    if (!rule.when.path.empty()) all.push_back(std::move(rule));
+}
+
 /// Adds the file and, if it is a link, the link's own name: replacing the link replaces the rules, too.
 void add_file(rules::Rule& rule, const std::string& file) {
     const std::string resolved = canonical(file);
@@ -385,6 +402,7 @@ std::vector<rules::Rule> built_in_rules(const Places& places, const std::vector<
     std::vector<rules::Rule> all;
     add_directories(all, places);
     add_homes(all, places, home);
+    add_queues(all);
     // Later runs trust the files that were loaded, and every profile and rule that could be.
     rules::Rule trusted =
         built_in_rule("callgate-rules", rules::write_operations, "rules of this and later runs");

@@ -239,6 +239,7 @@ CHECKS = (
     Mutant("own-addresses", (), test="test_profiles_hold.py::test_network_takes_the_machines_own_addresses_for_loopback"),
     Mutant("new-addresses", (), test="test_profiles_hold.py::test_an_address_that_the_machine_gets_meanwhile_is_its_own"),
     Mutant("callgate-rules", ("rules.written",)),
+    Mutant("callgate-queues", ("object.queue_by_path",), user="root"),
     Mutant("record-first", ("log.size_limit",)),
     Mutant("repeats", ("flood.open", "flood.processes")),
     Mutant("last-counts", ("flood.ended_signal", "flood.ended_command")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 import signal
 
 from cases.case import Case
-from cases.worlds.objects import UserObject
+from cases.worlds.objects import QueueByPath, UserObject
 from cases.worlds.processes import CallgateItself, OutsideProcess, RealTime, SameJob
 from cases.worlds.shared_memory import Shared
 
@@ -52,6 +52,7 @@ CASES = [
       for mode in SIGNALS),
     Case("outside.schedparam", RealTime("schedparam", "touch")),
     *(Case(f"object.{call}", UserObject(call, looks)) for call, looks in OBJECTS.items()),
+    Case("object.queue_by_path", QueueByPath(), only="root"),
     *(Case(f"shared.{mode}", Shared(mode)) for mode in SHARED),
     *(Case(f"shared.{mode}.free", Shared(mode, free=True)) for mode in SHARED_FREE),
     # Memory of others is advised on with CAP_SYS_NICE alone, which nothing in a run has.
