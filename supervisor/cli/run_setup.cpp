@@ -129,6 +129,19 @@ bool terminal_is_shared(const Request& request, const approval::PersonTerminal& 
     return false;
 }
 
+/// The relay alone filters, so a terminal that it does not relay gets every byte.
+void check_plain_output(const Request& request, const TerminalChoice& choice) {
+    if (!request.plain_output) return;
+    const auto person = approval::PersonTerminal::find();
+    for (const int fd : {STDOUT_FILENO, STDERR_FILENO})
+        if (::isatty(fd) != 0 && !(choice.terminal && person && person->is(fd)))
+            throw Failure(
+                "--plain-output would filter nothing: the command writes to a terminal that callgate does "
+                "not "
+                "relay (--mode audit, --pass-fd of it, or not the controlling one); leave the option out, or "
+                "give the output to a pipe");
+}
+
 /// The run never holds the person's terminal: a process that leaves its session is under no job control. It
 /// could read what is typed for others, take the foreground or change modes, in the background too. It gets a
 /// terminal of its own where a standard descriptor is the person's. Elsewhere it gives the controlling
@@ -353,6 +366,7 @@ RequestedRun read_request(const Arguments& arguments, const Caller& caller, RunF
     known.run = request.run;
     if (!request.quiet) say_doubtful_paths(arguments, places.home);
     requested.terminal = choose_terminal(request);
+    check_plain_output(request, requested.terminal);
     return requested;
 }
 

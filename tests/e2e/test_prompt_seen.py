@@ -288,3 +288,12 @@ def test_plain_output_passes_text_and_colours_alone(room):
         outer = Outer(room.box, line)
         outer.end()
         assert (b"A\x1b[31mred\x1b[0mBCDE\x1b[8mF\tG" in outer.all) == plain, outer.all
+
+
+def test_plain_output_that_would_filter_nothing_is_refused(room):
+    """The command would write to the terminal itself."""
+    line, _ = room.box.command(["/bin/echo", "ran"], room.rules(), ["-q", "--plain-output", "--mode", "audit"])
+    outer = Outer(room.box, line)
+    assert outer.end() == 125 and b"--plain-output would filter nothing" in outer.all and b"ran" not in outer.all
+    piped = room.box.run(["/bin/echo", "ran"], room.rules(), options=["-q", "--plain-output", "--mode", "audit"])
+    assert piped.code == 0 and piped.text == "ran\n", piped.describe()

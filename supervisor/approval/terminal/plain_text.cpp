@@ -1,5 +1,8 @@
 #include "supervisor/approval/terminal/plain_text.hpp"
 
+#include <cctype>
+#include <cstdlib>
+
 namespace callgate::approval {
 
 namespace {
@@ -12,6 +15,19 @@ bool is_line_control(unsigned char byte) {
 }
 
 }  // namespace
+
+bool PlainText::locale_is_utf8() {
+    for (const char* const name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+        const char* const value = ::getenv(name);
+        if (value == nullptr || *value == '\0') continue;
+        std::string letters;
+        for (const char* at = value; *at != '\0'; ++at)
+            if (std::isalnum(static_cast<unsigned char>(*at)) != 0)
+                letters += static_cast<char>(std::tolower(static_cast<unsigned char>(*at)));
+        return letters.find("utf8") != std::string::npos;
+    }
+    return false;
+}
 
 /// ESC with the byte's last five bits and 0x40 is the same control in seven bits.
 void PlainText::c1(unsigned char byte) {
@@ -35,7 +51,7 @@ void PlainText::ground(unsigned char byte, std::string& out) {
         continuation_ = 0;
         if (is_line_control(byte)) out += static_cast<char>(byte);
     } else if (byte >= 0x80 && byte < 0xc0) {
-        if (continuation_ > 0) {
+        if (continuation_ > 0 && (utf8_ || byte >= 0xa0)) {
             --continuation_;
             out += static_cast<char>(byte);
         } else if (byte < 0xa0) {
@@ -43,7 +59,7 @@ void PlainText::ground(unsigned char byte, std::string& out) {
         } else {
             out += static_cast<char>(byte);
         }
-    } else if (byte == 0xc2) {
+    } else if (byte == 0xc2 && utf8_) {
         state_ = State::after_c2;
     } else {
         continuation_ = byte >= 0xf0 ? 3 : byte >= 0xe0 ? 2 : byte >= 0xc0 ? 1 : 0;
