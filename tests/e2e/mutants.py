@@ -249,6 +249,7 @@ CHECKS = (
     Mutant("memory-not-dumpable", ("memory.undumpable",)),
     Mutant("memory-of-threads", ("memory.unshared",)),
     Mutant("memory-of-first", ("memory.leaderless",)),
+    Mutant("memory-once", (), test="test_limits.py::test_memory_that_a_process_lends_by_vfork_counts_once"),
     Mutant("memory-named", ("memory.named",)),
     Mutant("memory-mapped", ("memory.mapped", "memory.unmapped", "disk.mapped")),
     Mutant("disk-whole", ("memory.deep", "memory.unlisted", "disk.unlisted")),

@@ -87,6 +87,13 @@ def test_memory_that_processes_share_counts_once(box):
     assert 64 << 20 < result.report["limits"]["memory"]["peak"] < 256 << 20, result.describe()
 
 
+def test_memory_that_a_process_lends_by_vfork_counts_once(box):
+    """Python and others start programs so: until the child executes one, the kernel shows all memory of its parent as the child's."""
+    result = appetite(box, "lent", 64, options=["--memory", "100M"])
+    assert result.code == 0 and result.text == "lent\n", result.describe()
+    ended(appetite(box, "memory", 2, 500, options=["--memory", "100M"]), "memory", 137)
+
+
 @pytest.fixture
 def bounded():
     """A bomb that is not stopped in time takes a small machine along: it goes off where it cannot."""

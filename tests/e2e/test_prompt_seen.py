@@ -289,7 +289,7 @@ def test_a_terminal_that_answers_elsewhere_gets_no_question_answered(room):
 
 
 def test_the_places_that_are_asked_for_cannot_be_foretold(room):
-    """Of four frames neither the second place nor the row of the frame is always the same."""
+    """The second place differs among four frames, and so does the row of the frame."""
     line, _ = run_line(room, "")
     outer = Outer(room.box, line)
     outer.prompted()

@@ -242,6 +242,20 @@ static void segment(int megabytes) {
     wait_for_ever();
 }
 
+// `megabytes`, lent for a while to a process that is about to execute something. Ends well.
+static void lent(int megabytes) {
+    char* const memory = mmap(NULL, (size_t)megabytes * MB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) fail("mmap");
+    memset(memory, 1, (size_t)megabytes * MB);
+    const pid_t child = vfork();
+    if (child == 0) {
+        poll(NULL, 0, 300);  // the sampler has this time
+        _exit(0);
+    }
+    if (waitpid(child, NULL, 0) != child) fail("waitpid");
+    puts("lent");
+}
+
 // `children` that share `megabytes`: much resident memory, little used. Ends well.
 static void shared(int children, int megabytes) {
     const size_t size = (size_t)megabytes * MB;
@@ -378,6 +392,8 @@ int main(int count, char** words) {
         memory(first, second);
     else if (strcmp(shape, "deep") == 0 || strcmp(shape, "unlisted") == 0)
         apart(first, strcmp(shape, "deep") == 0 ? 300 : 0);
+    else if (strcmp(shape, "lent") == 0)
+        lent(first);
     else if (strcmp(shape, "shared") == 0)
         shared(first, second);
     else if (strcmp(shape, "bomb") == 0 && count > 2)

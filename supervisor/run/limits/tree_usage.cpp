@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -221,6 +222,7 @@ TreeUsage TreeMeter::read() {
         Seen& seen = seen_[{process.pid, process.start_time}];
         seen.ticks = process.ticks;
         seen.threads = process.threads;
+        seen.parent = process.parent;
         seen.thread = process.pid;
         std::uint64_t pages = process.resident_pages;
         const bool first_ended = process.alive() && (process.state == 'Z' || process.state == 'X');
@@ -250,16 +252,26 @@ TreeUsage TreeMeter::read() {
     return usage;
 }
 
+bool TreeMeter::borrows(pid_t pid, const Seen& seen) const {
+    constexpr int kcmp_memory = 1;
+    const auto parent = seen_.lower_bound({seen.parent, 0});
+    return parent != seen_.end() && parent->first.first == seen.parent && check_enabled("memory-once") &&
+           ::syscall(SYS_kcmp, pid, seen.parent, kcmp_memory, 0, 0) == 0;
+}
+
 std::uint64_t TreeMeter::memory(std::uint64_t gained) const {
     std::uint64_t bytes = 0, shared = 0;
     std::array<char, 4096> buffer;
     for (const auto& [identity, seen] : seen_) {
+        if (borrows(identity.first, seen)) continue;
         const std::string_view text =
             read_start(of_thread(identity.first, seen.thread, "smaps_rollup"), buffer);
         if (text.empty()) {
-            // The process has ended, and holds no memory, or its maps cannot be read.
+            // The process has ended, and holds no memory, or its maps cannot be read. What it borrowed at the
+            // last reading it may have given back since.
             const auto now = read_process(identity.first);
-            if (now && now->alive() && now->start_time == identity.second) bytes += seen.resident;
+            if (now && now->alive() && now->start_time == identity.second)
+                bytes += seen.thread == identity.first ? now->resident_pages * page_size : seen.resident;
             continue;
         }
         bytes += number_of(text, "Pss") * 1024;

@@ -55,9 +55,13 @@ public:
 
 private:
     using Identity = std::pair<pid_t, std::uint64_t>;
+    struct Seen;
+    /// Whether this process still has its parent's memory (vfork(2)), which counts there.
+    [[nodiscard]] bool borrows(pid_t pid, const Seen& seen) const;
     struct Seen {
         std::uint64_t ticks = 0, resident = 0, written = 0, threads = 1;
         bool current = false;
+        pid_t parent = 0;
         pid_t thread = 0;  // the process's first thread that lives; its own number mostly
     };
     pid_t guardian_;
