@@ -121,52 +121,52 @@ Expected<std::string> PatternMaker::expand_literal(std::string_view text, bool t
     return substitute(text, tilde, false);
 }
 
-/// Makes an existing path canonical; returns true if nothing exists there.
-bool PatternMaker::look(std::string& path) {
-    if (auto then = context_.earlier != nullptr ? context_.earlier->led(path) : std::nullopt) {
-        path = std::move(*then);
-        return false;
-    }
+/// Looks at a path whose directory is canonical.
+PatternMaker::Place PatternMaker::look(const std::string& path) {
+    if (auto then = context_.earlier != nullptr ? context_.earlier->led(path) : std::nullopt)
+        return {std::move(then), false};
     const FileTree::Kind kind = context_.tree != nullptr ? context_.tree->kind(path) : FileTree::Kind::file;
     const bool link =
         kind == FileTree::Kind::file && (context_.tree == nullptr || context_.tree->may_be_link(path));
-    if (!link) return kind == FileTree::Kind::absent;
+    if (!link) return {std::nullopt, kind == FileTree::Kind::absent};
     std::string real = context_.canonical(path);
-    if (real == path) return false;
+    if (real == path) return {};
     links_.emplace(path, real);
-    path = std::move(real);
-    return false;
+    return {std::move(real), false};
 }
 
-PatternMaker::Place PatternMaker::look_at(std::string_view path, const Place& parent,
+/// Looks at an entry of a directory that is known.
+PatternMaker::Place PatternMaker::look_at(const std::string& path, const Place& parent,
                                           std::string_view parent_path) {
-    Place found{std::nullopt, parent.absent};
-    std::string where(path);
-    if (parent.elsewhere) {
-        where = *parent.elsewhere == "/" ? "" : *parent.elsewhere;
-        where += path.substr(parent_path.size());
-    }
-    if (!found.absent) found.absent = look(where);
-    if (where != path) found.elsewhere = std::move(where);
+    if (!parent.elsewhere) return parent.absent ? Place{std::nullopt, true} : look(path);
+    std::string where = *parent.elsewhere == "/" ? "" : *parent.elsewhere;
+    where += std::string_view(path).substr(parent_path.size());
+    Place found = parent.absent ? Place{std::nullopt, true} : look(where);
+    if (!found.elsewhere && where != path) found.elsewhere = std::move(where);
     return found;
 }
 
-PatternMaker::Place PatternMaker::place(std::string_view path) {
+PatternMaker::Place PatternMaker::place(const std::string& path) {
     const std::size_t slash = path.rfind('/');
-    if (path == "/" || slash == std::string_view::npos) return {};
+    if (path == "/" || slash == std::string::npos) return {};
     if (slash == 0) return look_at(path, {}, "");
-    const std::string_view above = path.substr(0, slash);
+    const std::string_view above = std::string_view(path).substr(0, slash);
     const Place& parent = parent_place(above);
-    if (parent.absent && !parent.elsewhere) return {std::nullopt, true};
     return look_at(path, parent, above);
 }
 
 /// Each directory is looked up once: hundreds of patterns share a few directories, and most of the named
 /// objects do not exist.
 const PatternMaker::Place& PatternMaker::parent_place(std::string_view directory) {
-    const auto known = parents_.find(directory);
-    if (known != parents_.end()) return known->second;
-    return parents_.emplace(directory, place(directory)).first->second;
+    if (last_parent_ != nullptr && last_parent_->first == directory) return last_parent_->second;
+    auto known = parents_.find(directory);
+    if (known == parents_.end()) {
+        std::string path(directory);
+        Place found = place(path);
+        known = parents_.emplace(std::move(path), std::move(found)).first;
+    }
+    last_parent_ = &*known;
+    return known->second;
 }
 
 std::string PatternMaker::canonical(const std::string& path) {

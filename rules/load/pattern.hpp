@@ -76,10 +76,10 @@ private:
         using is_transparent = void;
         std::size_t operator()(std::string_view path) const { return std::hash<std::string_view>()(path); }
     };
-    [[nodiscard]] Place place(std::string_view path);
+    [[nodiscard]] Place place(const std::string& path);
     const Place& parent_place(std::string_view directory);
-    bool look(std::string& path);
-    [[nodiscard]] Place look_at(std::string_view path, const Place& parent, std::string_view parent_path);
+    [[nodiscard]] Place look(const std::string& path);
+    [[nodiscard]] Place look_at(const std::string& path, const Place& parent, std::string_view parent_path);
 
     [[nodiscard]] Expected<void> make_text(std::string_view text, std::vector<Glob>& into);
     /// Counts the alternatives of a compiled pattern.
@@ -91,6 +91,8 @@ private:
     std::size_t alternatives_ = 0;
     std::array<Variable, 6> variables_;
     std::unordered_map<std::string, Place, PathHash, std::equal_to<>> parents_;
+    /// The entry of `parents_` that was asked for last: neighbouring patterns share their directory.
+    const std::pair<const std::string, Place>* last_parent_ = nullptr;
     std::map<std::string, std::string> links_;
 };
 

@@ -1,6 +1,7 @@
 #include "rules/model/glob.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "base/made_once.hpp"
 #include "rules/model/glob_program.hpp"
@@ -153,14 +154,20 @@ bool is_dropped(std::string_view component) {
 /// Whether `path` is absolute, holds no wildcard byte, and is in the kernel's form.
 bool is_plain_path(std::string_view path) {
     if (path.size() < 2 || path.front() != '/' || path.size() > max_pattern) return false;
-    std::size_t first = 1;  // of the current component
-    for (std::size_t at = 1; at < path.size(); ++at) {
-        if (is_wildcard(path[at]) || path[at] == '\0') return false;
-        if (path[at] != '/') continue;
-        if (is_dropped(path.substr(first, at - first))) return false;
-        first = at + 1;
+    static const auto is_name_byte = [] {
+        std::array<bool, 256> table{};
+        for (unsigned byte = 1; byte < table.size(); ++byte)
+            table[byte] = byte != '/' && !is_wildcard(static_cast<char>(byte));
+        return table;
+    }();
+    for (std::size_t first = 1;; ++first) {  // of the current component
+        std::size_t end = first;
+        while (end < path.size() && is_name_byte[static_cast<unsigned char>(path[end])]) ++end;
+        if (end != path.size() && path[end] != '/') return false;
+        if (is_dropped(path.substr(first, end - first))) return false;
+        if (end == path.size()) return true;
+        first = end;
     }
-    return !is_dropped(path.substr(first));
 }
 
 /// A pattern that is one plain path, or everything beneath one.

@@ -1,6 +1,7 @@
 // Merges the results of the walk over the files. Grants that others imply are left out, and each kept grant
 // lists all operations that hold at its path.
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -11,14 +12,15 @@ namespace callgate::rules::planning {
 namespace {
 
 /// The length of the common prefix. Neighbouring paths share long prefixes, so eight bytes are compared at a
-/// time.
+/// time. The lowest byte of a word is the first one.
+static_assert(std::endian::native == std::endian::little);
 std::size_t common_length(std::string_view left, std::string_view right) {
     const std::size_t shorter = std::min(left.size(), right.size());
     std::size_t at = 0;
     for (std::uint64_t one = 0, other = 0; at + sizeof one <= shorter; at += sizeof one) {
         std::memcpy(&one, left.data() + at, sizeof one);
         std::memcpy(&other, right.data() + at, sizeof other);
-        if (one != other) break;
+        if (one != other) return at + static_cast<std::size_t>(std::countr_zero(one ^ other)) / 8;
     }
     while (at < shorter && left[at] == right[at]) ++at;
     return at;

@@ -1,7 +1,6 @@
 #include "rules/plan/plan_obstacles.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace callgate::rules::planning {
 
@@ -73,24 +72,24 @@ void add_obstacles(std::vector<Obstacle>& all, const Rule& rule, OperationSet op
             all.push_back({&rule, operations, &glob, &branch, depth_of_wildcard(branch), exception});
 }
 
-ObstacleIndex::ObstacleIndex(std::vector<Obstacle> all) : all_(std::move(all)), by_head_(all_.size()) {
-    std::iota(by_head_.begin(), by_head_.end(), 0U);
-    std::stable_sort(by_head_.begin(), by_head_.end(), [this](std::uint32_t one, std::uint32_t other) {
-        return PathOrder()(head_of(all_[one]), head_of(all_[other]));
-    });
+ObstacleIndex::ObstacleIndex(std::vector<Obstacle> all) : all_(std::move(all)) {
+    by_head_.reserve(all_.size());
+    for (std::uint32_t index = 0; index < all_.size(); ++index)
+        by_head_.push_back({head_of(all_[index]), index});
+    std::stable_sort(by_head_.begin(), by_head_.end(),
+                     [](const Head& one, const Head& other) { return PathOrder()(one.path, other.path); });
 }
 
 void ObstacleIndex::near(std::string_view path, OperationSet operations, Obstacles& into) const {
     std::vector<std::uint32_t> found;
     const auto first_at = [this](std::string_view wanted) {
-        return std::lower_bound(by_head_.begin(), by_head_.end(), wanted,
-                                [this](std::uint32_t one, std::string_view head) {
-                                    return PathOrder()(head_of(all_[one]), head);
-                                });
+        return std::lower_bound(
+            by_head_.begin(), by_head_.end(), wanted,
+            [](const Head& one, std::string_view path) { return PathOrder()(one.path, path); });
     };
     const auto take = [&](std::string_view wanted, auto belongs) {
-        for (auto one = first_at(wanted); one != by_head_.end() && belongs(head_of(all_[*one])); ++one)
-            if (all_[*one].operations.intersects(operations)) found.push_back(*one);
+        for (auto one = first_at(wanted); one != by_head_.end() && belongs(one->path); ++one)
+            if (all_[one->obstacle].operations.intersects(operations)) found.push_back(one->obstacle);
     };
     take(path, [path](std::string_view head) { return at_or_beneath(head, path); });
     for (std::string_view above = path; above != "/";) {

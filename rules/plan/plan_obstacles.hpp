@@ -42,8 +42,13 @@ public:
     void near(std::string_view path, OperationSet operations, Obstacles& into) const;
 
 private:
+    struct Head {
+        std::string_view path;
+        std::uint32_t obstacle;  // its index
+    };
+
     std::vector<Obstacle> all_;
-    std::vector<std::uint32_t> by_head_;  // in PathOrder; those for every path stand at "/"
+    std::vector<Head> by_head_;  // in PathOrder; those for every path stand at "/"
 };
 [[nodiscard]] Reach reach(const Obstacle& obstacle, std::string_view directory);
 [[nodiscard]] bool hits_file(const Obstacle& obstacle, std::string_view path);

@@ -48,8 +48,6 @@ void take_memory() {
     const TreeWithTmp tree(request.temporary_directory);
     const Compiled compiled = compile(arguments, requested, std::move(requested.terminal), tree);
     const std::unique_ptr<Launched> launched = std::move(launch).confine(compiled);
-    compiled.rules->prepare();
-    if (compiled.enforced != compiled.rules) compiled.enforced->prepare();
     const Command command = make_command(arguments, requested, compiled);
     say_environment(request, command);
     launched->send_command(request, command);

@@ -91,15 +91,16 @@ const RealFileTree::Entry* RealFileTree::Listing::find(std::string_view name) co
 }
 
 /// Looks only at entries of real directories, so it follows no link on the way. What a kept answer about the
-/// directory implies is not kept again.
+/// directory implies is not kept again. What is kept of an entry was asked before its directory was listed.
 RealFileTree::Answer RealFileTree::look(std::string_view path) const {
-    if (const auto known = places_.find(path); known != places_.end()) return known->second.answer;
     if (path == "/") return {.kind = Kind::directory};
     const std::size_t slash = path.rfind('/');
     if (slash == std::string_view::npos) return {};
     const std::string_view parent = path.substr(0, std::max<std::size_t>(slash, 1));
     Place& above = place(parent);
     if (above.answer.kind != Kind::directory) return {};
+    if (above.keeps_entries)
+        if (const auto known = places_.find(path); known != places_.end()) return known->second.answer;
     const std::string_view leaf = path.substr(slash + 1);
     const Listing* const listing = listing_for_question(above, parent);
     if (listing != nullptr && !leaf.empty() && leaf != "." && leaf != "..") {
@@ -107,14 +108,19 @@ RealFileTree::Answer RealFileTree::look(std::string_view path) const {
         if (entry == nullptr) return {};
         return {.kind = entry->directory ? Kind::directory : Kind::file, .link = entry->symbolic_link};
     }
-    return places_.emplace(path, Place{.answer = look_at(std::string(path)), .listing = {}})
-        .first->second.answer;
+    above.keeps_entries = true;
+    return places_.emplace(path, Place{.answer = look_at(std::string(path))}).first->second.answer;
 }
 
 RealFileTree::Place& RealFileTree::place(std::string_view path) const {
-    if (const auto known = places_.find(path); known != places_.end()) return known->second;
-    const Answer answer = look(path);
-    return places_.emplace(path, Place{.answer = answer, .listing = {}}).first->second;
+    if (last_ != nullptr && last_->first == path) return last_->second;
+    auto known = places_.find(path);
+    if (known == places_.end()) {
+        const Answer answer = look(path);
+        known = places_.emplace(path, Place{.answer = answer}).first;
+    }
+    last_ = &*known;
+    return known->second;
 }
 
 /// Reads a directory as a whole once it is asked for often, unless it is large.

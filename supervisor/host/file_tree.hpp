@@ -43,8 +43,9 @@ private:
     /// The answers about one path and its entries.
     struct Place {
         Answer answer;
-        unsigned asked = 0;  // how often for an entry of it
-        std::optional<Listing> listing;
+        unsigned asked = 0;          // how often for an entry of it
+        bool keeps_entries = false;  // some entry has a place, or an answer of its own
+        std::optional<Listing> listing{};
     };
     static Listing make_listing(std::vector<Entry> entries);
     static Answer look_at(const std::string& path);
@@ -55,6 +56,7 @@ private:
     using Places = std::unordered_map<std::string, Place, PathHash, std::equal_to<>>;
 
     mutable Places places_;
+    mutable Places::value_type* last_ = nullptr;  // of `places_`: it was asked for last
 };
 
 }  // namespace callgate

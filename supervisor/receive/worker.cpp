@@ -29,6 +29,7 @@ void WorkerPool::Worker::prepare_thread() {
     if (!pool_.needs_.keep_capabilities && check_enabled("capabilities") && !drop_held_capabilities())
         ::_exit(125);
     // These cost most the first time, so they are not left to the first call.
+    pool_.needs_.decide.enforced.rules.prepare();
     caller_info_.executable.reserve(256);
     static_cast<void>(kernel::own_descriptors());
     // This thread gets its own umask and working directory, unless a container's profile refuses that.

@@ -275,6 +275,51 @@ def test_an_audit_denies_nothing_and_suggests_rules(tmp_path):
     assert Sandbox(rules=audit.rules).run(f"echo x > {target}").exit_code == 0 and target.exists()
 
 
+LATER = """
+import ctypes, os, resource
+from callgate import Sandbox
+
+def write(verdict):
+    with open(rules, "w") as file:
+        file.write('{"version": 1, "extends": ["agent"], "rules": [{"id": "note", "%s": "read", "path": "${workdir}/note"}]}' % verdict)
+
+def told():
+    return sandbox.run("umask; ulimit -n; echo $SAID; cat note; mkfifo made && rm made && echo fifo; pwd").text.split()
+
+rules = os.path.abspath("rules.json")
+sandbox = Sandbox(rules=rules, keep_env="SAID")
+os.mkdir("beneath")
+for place in ("note", "beneath/note"):
+    open(place, "w").write("note\\n")
+os.umask(0o022)
+os.environ["SAID"] = "first"
+write("allow")
+print(*told())
+
+MAKE_FIFO, CREATE_RULESET, RESTRICT_SELF, NO_NEW_PRIVS = 1 << 10, 444, 446, 38
+kernel = ctypes.CDLL(None, use_errno=True)
+handled = ctypes.c_uint64(MAKE_FIFO)
+ruleset = kernel.syscall(CREATE_RULESET, ctypes.byref(handled), ctypes.c_size_t(8), 0)
+if ruleset < 0 or kernel.prctl(NO_NEW_PRIVS, 1, 0, 0, 0) or kernel.syscall(RESTRICT_SELF, ruleset, 0):
+    raise OSError(ctypes.get_errno(), "Landlock")
+os.umask(0o077)
+resource.setrlimit(resource.RLIMIT_NOFILE, (999, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+os.environ["SAID"] = "second"
+write("deny")
+os.chdir("beneath")
+print(*told())
+"""
+
+
+def test_each_run_has_what_its_thread_has_then(workdir):
+    """Nothing of an earlier run is used again. So a run never has more than the thread that starts it: what that gave up,
+    rights by Landlock among it, is given up for the next run."""
+    told = subprocess.run([sys.executable, "-c", LATER], capture_output=True, text=True, check=True).stdout.splitlines()
+    limit = told[0].split()[1]
+    assert told[0].split() == ["0022", limit, "first", "note", "fifo", str(workdir)]
+    assert limit != "999" and told[1].split() == ["0077", "999", "second", str(workdir / "beneath")]
+
+
 def test_threads_share_one_sandbox(workdir):
     sandbox, results = Sandbox(), {}
 
