@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from jobs import Jobs
 from place import Place
 from rows import Row, Variant
 
@@ -55,7 +56,8 @@ def autogen(place: Place, count: int) -> list[Row]:
 
 
 def rows(place: Place, scale: float) -> list[Row]:
-    """Microseconds per command; of eight at once, until all eight have ended."""
+    """Microseconds per command; of eight at once, until all eight have ended. The same command is a job of a server, too."""
+    jobs = Jobs(place)
     sandbox, count = Sandbox(binary=place.callgate, workdir=place.work), max(5, int(25 * scale))
 
     def native(command: list[str]) -> Callable[[], object]:
@@ -64,9 +66,10 @@ def rows(place: Place, scale: float) -> list[Row]:
     def supervised(command: list[str]) -> Callable[[], object]:
         return lambda: sandbox.run(command, check=True)
 
-    def row(name: str, command: list[str], ours: Callable[[], object]) -> Row:
-        return Row(name, {"native": timed(native(command), count), "callgate": timed(ours, count)})
-    return [row("Sandbox.run, bash", BASH, supervised(BASH)), row("Sandbox.run, Python", PYTHON, supervised(PYTHON)),
+    def row(name: str, language: str, command: list[str]) -> Row:
+        return Row(name, {"native": timed(native(command), count), "callgate": timed(supervised(command), count),
+                          "job": timed(lambda: jobs.served(language, command[-1], 1), count)})
+    return [row("Sandbox.run, bash", "bash", BASH), row("Sandbox.run, Python", "python", PYTHON),
             Row("8 Sandbox.run at once", {"native": timed(at_once(native(BASH)), max(2, count // 5)),
                                           "callgate": timed(at_once(supervised(BASH)), max(2, count // 5))}),
             *autogen(place, count)]

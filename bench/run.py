@@ -109,6 +109,8 @@ def targets(rows: dict[str, Row]) -> None:
         if name in rows:
             line(f"{name}, above {'its own class' if name == package.AUTOGEN else 'subprocess.run'}",
                  rows[name].difference("callgate", "native") / 1e6, limit, "ms")
+            if "job" in rows[name].variants:
+                print(f"           as a job of callgate exec --serve: {rows[name].difference('job', 'native') / 1e6:.2f} ms")
 
 
 def reading(place: Place, records: int) -> None:

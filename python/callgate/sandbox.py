@@ -39,6 +39,10 @@ Command = Union[str, Sequence[str]]
 class Sandbox:
     """Runs commands under callgate. It holds no process and no descriptor: use one from any number of threads.
 
+    Each run is a process of its own, which inherits from the thread that starts it: identity, capabilities, limits, control
+    group, namespaces, Landlock domain. A process that waited between runs would have those of an earlier moment, and a
+    thread cannot see its own Landlock domain to compare. So none is kept (docs/performance.md says what that costs).
+
     workdir     the work directory (default: the current one when a command is started)
     profile     the name of a profile, or several; `agent` if neither profile nor rules are given
     rules       a rule set: a file's path, a dict, or several of them; stands by itself
