@@ -138,6 +138,17 @@ struct Expander::Question {
         answer.globs.push_back(walk->tail().empty() ? Glob::literal(path) : Glob::beneath(path));
         answer.found.push_back(std::move(path));
     }
+    /// A literal rest of the pattern stays in force beneath a directory whose name is one of its components.
+    void anchor(const std::string& directory, std::size_t step) {
+        std::string rest;
+        for (std::size_t at = step + 1; at < walk->steps().size(); ++at) {
+            const Step& next = walk->steps()[at];
+            if (next.any_depth || !next.literal()) return;
+            rest += '/' + next.text;
+        }
+        if (!rest.empty() && check_enabled("anchored-patterns"))
+            add(beneath(directory, rest + walk->tail()), answer);
+    }
     void keep(const std::string& directory, Positions positions) {
         answer.kept.push_back(directory);
         for (const std::string& rest : walk->remaining(positions)) add(beneath(directory, rest), answer);
@@ -300,6 +311,7 @@ private:
         return (directory == "/" ? directory : directory + '/') + name;
     }
     [[nodiscard]] bool holds_packages(std::size_t visit, const FileTree::Entry& entry) const;
+    void anchor(States::Number state, const std::string& directory) const;
     void look_at(std::size_t visit, const std::string& directory, const FileTree::Entry& entry);
 
     Expander& expander_;
@@ -329,6 +341,17 @@ bool Search::holds_packages(std::size_t visit, const FileTree::Entry& entry) con
     return expander_.tree().kind(child(path(library.above), "pyvenv.cfg")) == FileTree::Kind::file;
 }
 
+/// `hits_` are those of the directory's name.
+void Search::anchor(States::Number state, const std::string& directory) const {
+    for (const Hit& hit : hits_) {
+        const std::vector<Step>& steps = questions_[hit.walk]->walk->steps();
+        const Positions met = states_.positions(state, hit.walk) & hit.steps;
+        for (std::size_t step = 0; step < steps.size(); ++step)
+            if ((met & bit(step)) != 0 && steps[step].literal())
+                questions_[hit.walk]->anchor(directory, step);
+    }
+}
+
 void Search::look_at(std::size_t visit, const std::string& directory, const FileTree::Entry& entry) {
     names_.find(entry.name, hits_);
     const bool enters = entry.directory && !entry.symbolic_link;
@@ -341,6 +364,7 @@ void Search::look_at(std::size_t visit, const std::string& directory, const File
             questions_[hit.walk]->meet(child(directory, entry.name));
     }
     if (!enters) return;
+    if (sources_ && !hits_.empty()) anchor(state, child(directory, entry.name));
     const States::Number next = hits_.empty() ? states_.otherwise(state) : states_.after(state, hits_);
     if (next != States::none) visits_.push_back({entry.name, visit, visits_[visit].level + 1, next});
 }

@@ -58,7 +58,8 @@ public:
     /// With `sources` the walk leaves out installed packages: `node_modules`, and
     /// `lib*/python*/site-packages` beside a `pyvenv.cfg`. Package managers replace these trees as a whole.
     /// An earlier run may have planted a `pyvenv.cfg`; it then hides nothing but a directory of that very
-    /// form.
+    /// form. Beneath a directory that a component of the pattern names, a literal rest counts even if
+    /// nothing is there. So a repository cannot get a file that it lacks.
     [[nodiscard]] Expansion expand(const Glob& glob, bool sources = false);
 
     /// For the walk alone.

@@ -135,6 +135,11 @@ Found hidden(std::string_view name) {
     return name.starts_with('.') && !is_harmless(name) ? Found(Urgency::unknown) : std::nullopt;
 }
 
+/// Of a repository or worktree that git keeps in another one.
+bool is_gits_own(std::string_view name) {
+    return name == "config" || name == "config.worktree" || name == "commondir";
+}
+
 /// Settings that are read as variables: a variable can name a library to load.
 bool is_dotenv(std::string_view name) {
     return name == ".env" ||
@@ -169,7 +174,8 @@ Counted counted_in(std::string_view directory) {
 Found urgency(std::string_view directory, const Counted& counted, std::string_view name) {
     // A directory with HEAD is a repository where `objects` and `refs` are beside it: git runs its settings.
     if (lists().held_files.hold(name) || is_end(held_ends, directory, name) ||
-        (name == "HEAD" && !has(directory, ".git/")) || (name == "config" && has(directory, ".git/modules/")))
+        (name == "HEAD" && !has(directory, ".git/")) ||
+        (is_gits_own(name) && (has(directory, ".git/modules/") || has(directory, ".git/worktrees/"))))
         return Urgency::at_once;
     if (counted.hooks) return name.ends_with(".sample") ? Found() : Urgency::at_once;
     if (counted.all && *counted.all != Urgency::unknown) return counted.all;

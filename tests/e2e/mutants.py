@@ -202,6 +202,7 @@ CHECKS = (
     Mutant("protected-files", ("native.protected_file",)),
     Mutant("protected-links", ("native.protected_link",)),
     Mutant("git-kind", ("later.git_file", "later.git_file_renamed", "later.git_file_linked", "later.jj_file_renamed")),
+    Mutant("anchored-patterns", ("later.git_absent_beneath",)),
     Mutant("bound-name", ("later.bound_git", "later.bound_hook")),
     Mutant("set-ids", tuple(f"set_id.{mode}" for mode in ("chmod", "fchmod", "fchmodat2", "openat", "openat2", "mknodat", "tmpfile", "socket"))),
     Mutant("git-back-pointer", ("pointer.other",)),

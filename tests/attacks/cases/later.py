@@ -71,6 +71,13 @@ CASES = [
     Case("later.more", PlantedAll(MORE, BESIDE)),
     Case("later.bare", Planted("HEAD", BARE, free="head")),
     Case("later.bare_renamed", Planted("HEAD", RENAMED, free="head")),
+    # Of repositories that the user has: what they lack.
+    Case("later.git_absent", PlantedAll((".git/worktrees/one/config.worktree", ".git/modules/lib/config.worktree", ".git/modules/lib/commondir"),
+                                        (".git/worktrees/one/other", ".git/modules/lib/other", "lib/commondir"),
+                                        before=(".git/HEAD", ".git/worktrees/one/HEAD", ".git/modules/lib/HEAD"))),
+    Case("later.git_absent_beneath", PlantedAll(("sub/.git/commondir", "sub/.git/config", "sub/.git/config.worktree", "sub/.git/hooks/pre-commit",
+                                                 "sub/.git/remotes/x", "sub/.hg/hgrc"),
+                                                ("sub/.git/other", "sub/other", "new/.git/commondir"), before=("sub/.git/worktrees/one/HEAD", "sub/.hg/x"))),
     Case("later.bound_git", Bound(".git")),
     Case("later.bound_hook", Bound(".git/hooks/pre-commit", before=(".git/", ".git/hooks/"))),
     Case("later.jj_file_renamed", Planted(".jj/repo", 'mkdir .jj && echo "$2" > made && mv made "$1"', free=".jj/other")),

@@ -63,11 +63,17 @@ class PlantedAll(Attack):
 
     paths: tuple[str, ...]
     free: tuple[str, ...]
+    before: tuple[str, ...] = ()
 
     def play(self, scene: Scene, paths: tuple[str, ...], supervised: bool) -> tuple[set[str], harness.Result]:
         box = scene.box
         harness.remove_tree(box.tree)
         box.directory(box.tree)
+        for name in self.before:
+            above = box.tree
+            for part in name.split("/")[:-1]:
+                above = box.directory(above / part)
+            box.file(box.tree / name, b"the user's\n")
         line = ["/bin/sh", "-c", EVERYWHERE, "sh", " ".join(paths), CODE]
         result = scene.supervised(line, None, ["--ask", "never"]) if supervised else scene.bare(line)
         return {path for path in paths if CODE in text_of(box.tree / path)}, result

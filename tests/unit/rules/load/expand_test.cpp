@@ -147,6 +147,26 @@ TEST_CASE("expanding sources leaves out installed packages, and nothing that a p
     CHECK(expand(tree, "/w/**/*.key").size() == 8);
 }
 
+TEST_CASE("expanding sources holds what a named directory lacks, where the rest is literal") {
+    MemoryTree tree;
+    tree.file("/w/a/.git/HEAD");
+    tree.file("/w/b/.git/config");
+    tree.file("/w/c/config");
+    const auto sources = [&](const char* pattern) {
+        Texts all;
+        Expander expander(tree);
+        for (const Glob& glob : expander.expand(compile(pattern), true).globs) all.push_back(glob.text());
+        std::sort(all.begin(), all.end());
+        all.erase(std::unique(all.begin(), all.end()), all.end());
+        return all;
+    };
+    CHECK(sources("/w/**/.git/config") == Texts{"/w/a/.git/config", "/w/b/.git/config"});
+    CHECK(sources("/w/**/.git/hooks/**") == Texts{"/w/a/.git/hooks/**", "/w/b/.git/hooks/**"});
+    CHECK(sources("/w/**/.git/*/config").empty());
+    CHECK(sources("/w/**/config") == Texts{"/w/b/.git/config", "/w/c/config"});
+    CHECK(expand(tree, "/w/**/.git/config") == Texts{"/w/b/.git/config"});
+}
+
 TEST_CASE("a symbolic link to a directory is found by name and never followed") {
     MemoryTree tree;
     tree.file("/elsewhere/.env");
