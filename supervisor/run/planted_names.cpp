@@ -135,9 +135,11 @@ Found hidden(std::string_view name) {
     return name.starts_with('.') && !is_harmless(name) ? Found(Urgency::unknown) : std::nullopt;
 }
 
-/// Of a repository or worktree that git keeps in another one.
-bool is_gits_own(std::string_view name) {
-    return name == "config" || name == "config.worktree" || name == "commondir";
+/// Settings of a repository or worktree that git keeps in another one.
+bool is_kept_by_git(std::string_view directory, std::string_view name) {
+    return name == "config.worktree"
+               ? has(directory, ".git/")
+               : (name == "config" || name == "commondir") && has(directory, ".git/modules/");
 }
 
 /// Settings that are read as variables: a variable can name a library to load.
@@ -174,8 +176,7 @@ Counted counted_in(std::string_view directory) {
 Found urgency(std::string_view directory, const Counted& counted, std::string_view name) {
     // A directory with HEAD is a repository where `objects` and `refs` are beside it: git runs its settings.
     if (lists().held_files.hold(name) || is_end(held_ends, directory, name) ||
-        (name == "HEAD" && !has(directory, ".git/")) ||
-        (is_gits_own(name) && (has(directory, ".git/modules/") || has(directory, ".git/worktrees/"))))
+        (name == "HEAD" && !has(directory, ".git/")) || is_kept_by_git(directory, name))
         return Urgency::at_once;
     if (counted.hooks) return name.ends_with(".sample") ? Found() : Urgency::at_once;
     if (counted.all && *counted.all != Urgency::unknown) return counted.all;

@@ -106,8 +106,8 @@ int bind_leaf(NetworkCall& context, const PinnedSocket& socket, const Place& pla
     return error;
 }
 
-/// The verdict of a rule that names the socket's place and denies making anything there: a socket is a new
-/// name as well, and Landlock takes it for one. A rule about sockets opens no such place.
+/// The verdict of a rule that denies making a file at the socket's place. A socket is a new name as well, and
+/// Landlock takes it for one. So a rule about sockets opens no such place.
 std::optional<rules::Verdict> denied_name(NetworkCall& context, const Subject& name) {
     const rules::Verdict verdict = evaluate(context, name);
     if (verdict.rule == nullptr || verdict.action < rules::Action::deny || !check_enabled("bound-name"))

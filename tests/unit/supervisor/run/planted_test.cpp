@@ -28,6 +28,8 @@ TEST_CASE("a name runs later by its last component, by its end, or by a director
                              "x.git/.git/hooks/y",
                              "bare/HEAD",
                              ".git/modules/lib/config",
+                             ".git/modules/lib/commondir",
+                             ".git/worktrees/one/config.worktree",
                              ".newtool",
                              ".newer/x",
                              ".env",
