@@ -1,6 +1,6 @@
 #!/bin/bash
 # tools/roots.sh SUITE...: makes roots of bookworm (Debian 12), trixie (Debian 13) and noble (Ubuntu 24.04) for the tests of the
-# packages: what a small machine has, with Python. trixie-build also has what a build needs.
+# packages: what a small machine has, with Python. SUITE-build also has what a build needs.
 #
 # For aarch64 packages are unpacked only, and nothing of them is run. SUITE-build-aarch64 has the libraries that a build on another
 # processor links, and a database of dpkg's with their names. SUITE-guest-aarch64-NUMBER has a kernel, and the packages that
@@ -30,9 +30,13 @@ list_packages='set -e
         echo >>"$admin/status"
     done'
 
-# needs VERSION: what a build on that Debian needs, separated by commas.
+# needs SUITE: what a build there needs, separated by commas.
 needs() {
-    choose_distribution debian "$1"
+    case $1 in
+        bookworm) choose_distribution debian 12 ;;
+        trixie) choose_distribution debian 13 ;;
+        noble) choose_distribution ubuntu 24.04 ;;
+    esac
     for entry in $packages_build; do echo "${entry%%=*}"; done | paste -sd,
 }
 
@@ -42,13 +46,11 @@ for name in "$@"; do
     [ ! -e "$cache/$name.tar" ] || continue
     suite=${name%%-*}
     options=(--variant=minbase --components=main --include=apt,python3-venv)
+    [ $suite != noble ] || options+=(--components=main,universe)  # python3-venv is there
     case $name in
-        noble) options+=(--components=main,universe) ;;  # python3-venv is there
-        trixie-build) options+=(--include="git,$(needs 13)") ;;
+        *-build) options+=(--include="git,$(needs $suite)") ;;
         *-build-aarch64)
-            version=12
-            [ "$suite" = bookworm ] || version=13
-            libraries=$(needs $version | tr , '\n' | grep -E -- '-dev$|^publicsuffix$' | paste -sd,)
+            libraries=$(needs $suite | tr , '\n' | grep -E -- '-dev$|^publicsuffix$' | paste -sd,)
             options=(--variant=extract --architectures=arm64 --include="libc6-dev,$libraries" --extract-hook="$list_packages") ;;
         *-guest-aarch64-*) options=(--variant=extract --architectures=arm64 --include="linux-image-cloud-arm64,$GUEST_PACKAGES") ;;
     esac

@@ -249,9 +249,10 @@ def test_a_newcomer_installs_and_runs(root, kind, measured):
 
 
 @pytest.mark.skipif(not ROOTS, reason="roots are fetched from a network: a long run")
-def test_a_newcomer_builds_from_source_and_sees_the_demonstration(stage, measured):
-    """The first command of the README, on a Debian 13 with the packages that ./dev installs there."""
-    place = unpacked(stage, "trixie-build")
+@pytest.mark.parametrize("suite", SUITES)
+def test_a_newcomer_builds_from_source_and_sees_the_demonstration(stage, measured, suite):
+    """The first command of the README, on each distribution that it names, with the packages that ./dev installs there."""
+    place = unpacked(stage, f"{suite}-build")
     in_root(place, "useradd -m -s /bin/sh newcomer")
     sources = place / "home/newcomer/callgate"
     sources.mkdir()
@@ -260,7 +261,7 @@ def test_a_newcomer_builds_from_source_and_sees_the_demonstration(stage, measure
     began = time.monotonic()
     done = in_root(place, "chown -R newcomer: /home/newcomer; cd /home/newcomer/callgate && exec setpriv --reuid newcomer --regid newcomer "
                    "--init-groups env HOME=/home/newcomer CALLGATE_NO_DEPS=1 ./dev demo", timeout=3600, network="")  # the demonstration has a server on loopback
-    measured.append(f"trixie, from source: built, and the demonstration run, after {time.monotonic() - began:.0f} s")
+    measured.append(f"{suite}, from source: built, and the demonstration run, after {time.monotonic() - began:.0f} s")
     shown = record.SESSION.search(record.README.read_text())
     assert shown is not None and record.difference(shown[0], done.stdout.strip("\n")) == ""
     shutil.rmtree(place)
