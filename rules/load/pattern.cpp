@@ -51,7 +51,9 @@ PatternMaker::PatternMaker(const LoadContext& context)
            {"tmp", trimmed(context.tmp), {}},
            {"config", trimmed(context.config), {}},
            {"git-common", repository(context, &LoadContext::git_common, &LoadSnapshot::git_common), {}},
-           {"git-admin", repository(context, &LoadContext::git_admin, &LoadSnapshot::git_admin), {}}}} {
+           {"git-admin", repository(context, &LoadContext::git_admin, &LoadSnapshot::git_admin), {}}}},
+      user_home_(quote_glob(trimmed(context.user_home))),
+      account_home_(quote_glob(trimmed(context.account_home))) {
     for (Variable& one : variables_) one.quoted = quote_glob(one.value);
 }
 
@@ -215,11 +217,11 @@ Expected<void> PatternMaker::make(std::string_view pattern, bool unix_socket, st
     const bool in_home = pattern == "~" || pattern.starts_with("~/");
     if (!in_home) return {};
     const auto in_other = [&](const std::string& home, bool meant) -> Expected<void> {
-        if (!meant || home.empty()) return {};
-        return make_text(quote_glob(trimmed(home)) + text->substr(variables_[1].quoted.size()), into);
+        return meant ? make_text(home + text->substr(variables_[1].quoted.size()), into) : Expected<void>();
     };
-    if (const Expected<void> made = in_other(context_.user_home, homes_ != Homes::own); !made) return made;
-    return in_other(context_.account_home, homes_ == Homes::all);
+    const bool users = homes_ != Homes::own && !context_.user_home.empty();
+    if (const Expected<void> made = in_other(user_home_, users); !made) return made;
+    return in_other(account_home_, homes_ == Homes::all && !context_.account_home.empty());
 }
 
 Expected<void> PatternMaker::make_text(std::string_view text, std::vector<Glob>& into) {

@@ -9,7 +9,7 @@
 namespace callgate::rules {
 
 struct Glob::Compiled {
-    std::string text;
+    std::string written;  // "" where `joined` is the text
     GlobKind kind = GlobKind::path;
     bool can_match = true;
     std::vector<Branch> branches;
@@ -17,7 +17,13 @@ struct Glob::Compiled {
     /// patterns are never matched: their expansion replaces them, or no request touches their heads. So
     /// programs are made on demand.
     MadeOnce<std::vector<GlobProgram>> programs;
+    /// The text of a pattern that is one branch, without quotes. Most texts are never asked for.
+    MadeOnce<std::string> joined;
 
+    [[nodiscard]] const std::string& text() const {
+        if (!written.empty()) return written;
+        return joined.get([this] { return branches.front().head + branches.front().remainder; });
+    }
     void add_text(const GlobElements& elements);
     /// `head` is empty or in the kernel's form; `elements` follow it.
     void add_path(std::string_view head, const GlobElements& elements);
@@ -200,7 +206,6 @@ Expected<Glob> Glob::compile(std::string_view pattern, GlobKind kind) {
     };
     if (const auto whole = plain(pattern)) {
         auto compiled = std::make_shared<Compiled>();
-        compiled->text = pattern;
         compiled->add_head(whole->head, whole->hierarchy);
         Glob glob;
         glob.compiled_ = std::move(compiled);
@@ -212,7 +217,7 @@ Expected<Glob> Glob::compile(std::string_view pattern, GlobKind kind) {
     const Expected<std::vector<std::string>> alternatives = expand_braces(pattern);
     if (!alternatives) return alternatives.error();
     auto compiled = std::make_shared<Compiled>();
-    compiled->text = pattern;
+    compiled->written = pattern;
     compiled->kind = kind;
     compiled->can_match = kind == GlobKind::text;
     compiled->branches.reserve(alternatives->size());
@@ -241,7 +246,7 @@ Expected<Glob> Glob::compile(std::string_view pattern, GlobKind kind) {
 
 Glob Glob::literal(std::string_view path) {
     auto compiled = std::make_shared<Compiled>();
-    compiled->text = quote_pattern(path);
+    compiled->written = quote_pattern(path);
     compiled->kind = path.starts_with('/') ? GlobKind::path : GlobKind::text;
     compiled->add_head(path, false);
     Glob glob;
@@ -252,7 +257,7 @@ Glob Glob::literal(std::string_view path) {
 Glob Glob::beneath(std::string_view directory) {
     directory = without_final_slashes(directory);
     auto compiled = std::make_shared<Compiled>();
-    compiled->text = (directory == "/" ? "" : quote_pattern(directory)) + "/**";
+    compiled->written = (directory == "/" ? "" : quote_pattern(directory)) + "/**";
     compiled->add_head(directory, true);
     Glob glob;
     glob.compiled_ = std::move(compiled);
@@ -289,7 +294,7 @@ bool Glob::matches(std::string_view text) const {
 
 const std::string& Glob::text() const {
     static const std::string nothing;
-    return compiled_ ? compiled_->text : nothing;
+    return compiled_ ? compiled_->text() : nothing;
 }
 
 GlobKind Glob::kind() const { return compiled_ ? compiled_->kind : GlobKind::text; }

@@ -170,14 +170,14 @@ std::vector<std::string> held_back(const EnvironmentChoice& choice) {
     return names;
 }
 
-std::vector<std::string> not_passed(const EnvironmentChoice& choice, std::span<const std::string> made) {
-    const std::vector<std::string> held = held_back(choice);
+std::vector<std::string> not_passed(const EnvironmentChoice& choice, std::span<const std::string> made,
+                                    std::span<const std::string> held_back) {
     std::vector<std::string> names;
     for (const std::string& variable : choice.current) {
         const std::string_view name = name_of(variable);
         const auto same = [name](const std::string& one) { return name_of(one) == name; };
         if (!name.empty() && !name.starts_with("CALLGATE_") && std::ranges::none_of(made, same) &&
-            std::ranges::find(held, name) == held.end())
+            std::ranges::find(held_back, name) == held_back.end())
             names.emplace_back(name);
     }
     return names;

@@ -37,9 +37,10 @@ struct EnvironmentChoice {
 /// Names of the variables that were held back because they hold a credential, in their order.
 [[nodiscard]] std::vector<std::string> held_back(const EnvironmentChoice& choice);
 
-/// Names of the other current variables that `made`, the command's environment, does not have.
+/// Names of the current variables beside `held_back` that `made`, the command's environment, does not have.
 [[nodiscard]] std::vector<std::string> not_passed(const EnvironmentChoice& choice,
-                                                  std::span<const std::string> made);
+                                                  std::span<const std::string> made,
+                                                  std::span<const std::string> held_back);
 
 /// Names of the proxies in `made` whose URL holds a user and a password.
 [[nodiscard]] std::vector<std::string> proxies_with_password(std::span<const std::string> made);

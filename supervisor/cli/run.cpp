@@ -83,7 +83,7 @@ void report_failure(const Arguments& arguments, const RunFacts& known, const std
 int run(const Arguments& arguments) { return run_with(arguments, {}); }
 
 int run_with(const Arguments& arguments, const RunNotices& notices) {
-    const Caller caller;
+    const Caller caller = Caller::current();
     hold_signals();
     RunFacts known;
     known.command = arguments.rest();

@@ -427,7 +427,7 @@ Command make_command(const Arguments& arguments, const RequestedRun& requested, 
     if (!request.quiet)
         for (const std::string& one : not_set(choice, command.environment))
             say(arguments.origin("env") + " " + one + ": this variable is not set, and is left out");
-    command.not_passed = not_passed(choice, command.environment);
+    command.not_passed = not_passed(choice, command.environment, command.held_back);
     command.exposed = proxies_with_password(command.environment);
     command.executables = executable_candidates(command.words[0], command.environment);
     if (compiled.rules->needs_party()) find_agent(request, compiled, command);

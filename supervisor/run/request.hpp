@@ -48,8 +48,10 @@ struct OutputTarget {
 
 /// State that callgate inherited from the process that started it. Make it before any signal is changed.
 struct Caller {
-    SignalState signals = SignalState::current();
-    pid_t parent = ::getppid();
+    SignalState signals;
+    pid_t parent = -1;
+
+    [[nodiscard]] static Caller current() { return {SignalState::current(), ::getppid()}; }
 };
 
 /// A run as options and host describe it, before any rule is read.
