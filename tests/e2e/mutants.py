@@ -240,6 +240,7 @@ CHECKS = (
     Mutant("callgate-queues", ("object.queue_by_path",), user="root"),
     Mutant("record-first", ("log.size_limit",)),
     Mutant("repeats", ("flood.open", "flood.processes")),
+    Mutant("standing-denials", ("flood.answered",)),
     Mutant("last-counts", ("flood.ended_signal", "flood.ended_command")),
     Mutant("log-limit", ("log.grows_by_denials", "log.grows_by_effects")),
     # Root may have a control group, which holds all of it.

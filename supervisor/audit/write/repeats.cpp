@@ -69,8 +69,10 @@ bool Repeats::countable(const Decision& decision) {
     if (!check_enabled("repeats")) return false;
     std::size_t bytes = 0;
     for (const std::string& argument : decision.input.arguments) bytes += argument.size();
-    const bool plain = decision.question == 0 && decision.grant == 0 && decision.of_sequence == 0 &&
-                       decision.interpreter_of.empty();
+    const bool standing =
+        decision.verdict.decided_by == rules::DecidedBy::grant && check_enabled("standing-denials");
+    const bool asked = decision.question != 0 || decision.grant != 0;
+    const bool plain = (!asked || standing) && decision.of_sequence == 0 && decision.interpreter_of.empty();
     return plain && bytes <= max_argument_bytes && decision.mechanism == Mechanism::error &&
            (decision.verdict.action == rules::Action::deny || decision.verdict.action == rules::Action::ask);
 }
@@ -91,6 +93,8 @@ std::string Repeats::key_of(const Decision& decision) {
     add_number(key, reinterpret_cast<std::uintptr_t>(decision.verdict.rule));
     add_number(key, decision.verdict.error);
     add(key, decision.reason);
+    add_number(key, decision.question);
+    add_number(key, decision.grant);
     for (const std::string& argument : decision.input.arguments) add(key, argument);
     return key;
 }

@@ -2,13 +2,14 @@
 from __future__ import annotations
 
 from cases.case import Case
-from cases.worlds.costs import Flood, FloodEnded, FooterLost, Hidden, HiddenOnDisk, LogGrows
+from cases.worlds.costs import Flood, FloodAnswered, FloodEnded, FooterLost, Hidden, HiddenOnDisk, LogGrows
 
 PARAGRAPH = "The host's disk and memory"
 
 CASES = [
     *(Case(f"flood.{mode}", Flood(f"flood_{mode}", groups))
       for mode, groups in (("open", 1), ("spelt", 1), ("two", 2), ("chmod", 1), ("truncate", 1), ("mkdir", 1), ("rename", 1), ("processes", 1))),
+    Case("flood.answered", FloodAnswered("flood_open")),
     *(Case(f"flood.ended_{end}", FloodEnded(end)) for end in ("signal", "timeout", "rule", "command", "guardian")),
     Case("log.grows_by_denials", LogGrows(denied=True)),
     Case("log.grows_by_effects", LogGrows(denied=False)),

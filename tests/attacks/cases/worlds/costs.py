@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import harness
+from approvers import Asked
 from cases.case import Attack, Outcome, Scene, check, possible
 from cases.worlds.callgate import contested, unrecorded
 
@@ -71,6 +72,23 @@ class Flood(Attack):
         result = scene.supervised(self.line(scene, victim, 40), rules)
         records, stated = counted(result)
         return check({f"{records} records state {stated} denials": (records, stated) != (40, 40)}, "40 records", result.describe())
+
+
+class FloodAnswered(Flood):
+    """A call that a person has denied for the rest of the run, again and again."""
+
+    def held(self, scene: Scene) -> Outcome:
+        rules, victim = guarded(scene.box)
+        rules["rules"][-1] = {"id": "guarded", "ask": "read", "path": str(victim)}
+        run = Asked(scene.box, self.line(scene, victim, 4000), rules, tuple(scene.options))
+        run.decide(run.ask(), "deny", "object")
+        result = run.end()
+        records, stated = counted(result)
+        return check({
+            "a call was not refused": "refused 4000 other 0" not in result.text,
+            f"{records} records for one loop": records > EQUAL + 10,
+            f"the records state {stated} denials": stated != 4000,
+        }, f"{records} records", result.describe())
 
 
 @dataclasses.dataclass(frozen=True)

@@ -78,11 +78,15 @@ TEST_CASE("denials that differ in what they say are not equal") {
     CHECK(Repeats::key_of(one) == Repeats::key_of(other));
 }
 
-TEST_CASE("only denials that no answer decided are counted") {
+TEST_CASE("only denials that no answer of their own decided are counted") {
     Decision one = denial("/w/a");
     CHECK(Repeats::countable(one));
     one.question = 3;
     CHECK_FALSE(Repeats::countable(one));
+    one.grant = 1;
+    one.verdict.decided_by = rules::DecidedBy::grant;
+    CHECK(Repeats::countable(one));
+    CHECK(Repeats::key_of(one) != Repeats::key_of(denial("/w/a")));
     one = denial("/w/a");
     one.verdict.action = rules::Action::allow;
     CHECK_FALSE(Repeats::countable(one));
