@@ -80,7 +80,7 @@ def test_open_keeps_what_runs_later_and_leaves_the_rest(box):
 
 
 SYSTEM = ["/etc/cg-test", "/boot/cg-test", "/etc/cron.d/cg-test", "/var/spool/cron/cg-test", "/etc/profile.d/cg-test.sh",
-          "/etc/systemd/system/cg-test.service", "/usr/lib/systemd/system/cg-test.service", "/usr/local/bin/cg-test"]
+          "/etc/systemd/system/cg-test.service", "/usr/lib/systemd/system/cg-test.service", "/usr/local/bin/cg-test", "/usr/lib/cg-test.so", "/usr/share/cg-test", "/lib/cg-test.so"]
 
 
 def test_open_writes_no_system_directory_as_root(box):

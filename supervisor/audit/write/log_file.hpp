@@ -21,8 +21,8 @@ namespace callgate::audit {
 /// write to it.
 [[nodiscard]] Result<UniqueFd> open_private_directory(const std::string& path);
 
-/// The bytes at which a log ends its run where --audit-limit says nothing: half of what is free at the start,
-/// and never less than 1 GiB.
+/// The bytes at which a log ends its run without --audit-limit: half of what is free at the start, and never
+/// less than 1 GiB.
 [[nodiscard]] constexpr std::uint64_t default_log_limit(std::uint64_t free_bytes) {
     constexpr std::uint64_t least = 1ULL << 30U;
     return free_bytes / 2 > least ? free_bytes / 2 : least;

@@ -5,9 +5,9 @@
 // rule, reason, program and errno are the same. The last denial that has its own record says
 // `"counted":true`. So it is on record what equal calls get, before the first of them is answered.
 //
-// Only denials are counted: a denied call has no effect. A person's denial that stands for the run counts as a
-// rule's does, by the question that it answered. Allowed calls, questions, answers, `kill` and what audit mode
-// lets through have one record each. The target chooses the bytes of a denial; memory is bounded by
+// Only denials are counted: a denied call has no effect. A person's denial that stands for the run counts as
+// a rule's does, by the question that it answered. Allowed calls, questions, answers, `kill` and what audit
+// mode lets through have one record each. The target chooses the bytes of a denial; memory is bounded by
 // `max_groups`, and a denial with long arguments is never kept.
 #pragma once
 
