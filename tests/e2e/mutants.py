@@ -244,7 +244,7 @@ CHECKS = (
     Mutant("last-counts", ("flood.ended_signal", "flood.ended_command")),
     Mutant("log-limit", ("log.grows_by_denials", "log.grows_by_effects")),
     # Root may have a control group, which holds all of it.
-    Mutant("memory-in-flight", ("memory.flight",)),
+    Mutant("memory-in-flight", ("memory.flight", "memory.backlog")),
     Mutant("memory-not-dumpable", ("memory.undumpable",)),
     Mutant("memory-of-threads", ("memory.unshared",)),
     Mutant("memory-of-first", ("memory.leaderless",)),

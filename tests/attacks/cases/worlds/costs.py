@@ -258,7 +258,8 @@ class Hidden(Attack):
                 left.unlink()
 
     def rules(self, scene: Scene) -> dict[str, Any]:
-        return contested(scene.box, {"id": "shared-memory", "allow": ["read", "write"], "path": ["/dev/shm/psm_*", "/dev/shm/psm_*/**"]})
+        return contested(scene.box, {"id": "shared-memory", "allow": ["read", "write"], "path": ["/dev/shm/psm_*", "/dev/shm/psm_*/**"]},
+                         {"id": "sockets", "allow": ["connect", "bind"], "unix": "@*"})
 
     def control(self, scene: Scene) -> Outcome:
         """Bare, it gets all that it wants."""
