@@ -312,8 +312,8 @@ print(*told())
 
 
 def test_each_run_has_what_its_thread_has_then(workdir):
-    """Nothing of an earlier run is used again. So a run never has more than the thread that starts it: what that gave up,
-    rights by Landlock among it, is given up for the next run."""
+    """A run uses nothing of an earlier one, so it never has more than the thread that starts it. What that thread gave up, also
+    by Landlock, is given up for the next run."""
     told = subprocess.run([sys.executable, "-c", LATER], capture_output=True, text=True, check=True).stdout.splitlines()
     limit = told[0].split()[1]
     assert told[0].split() == ["0022", limit, "first", "note", "fifo", str(workdir)]

@@ -71,7 +71,7 @@ CASES = [
     Case("later.more", PlantedAll(MORE, BESIDE)),
     Case("later.bare", Planted("HEAD", BARE, free="head")),
     Case("later.bare_renamed", Planted("HEAD", RENAMED, free="head")),
-    # Of repositories that the user has: what they lack.
+    # The user's own repositories lack these files.
     Case("later.git_absent", PlantedAll((".git/worktrees/one/config.worktree", ".git/modules/lib/config.worktree", ".git/modules/lib/commondir"),
                                         (".git/worktrees/one/other", ".git/modules/lib/other", "lib/commondir"),
                                         before=(".git/HEAD", ".git/worktrees/one/HEAD", ".git/modules/lib/HEAD"))),
