@@ -1,8 +1,8 @@
 // Lines for a person, on standard error.
 //
 // The target may share this descriptor. It may have made it non-blocking, and filled a pipe. The reader is
-// an outside process. On a terminal it may have left an unfinished string, which would swallow the lines, or
-// attributes that hide them: so the lines follow what ends both.
+// an outside process. A terminal may be within an unfinished string, which would swallow the lines, or have
+// attributes that hide them. So the lines follow what ends both.
 #pragma once
 
 #include <string_view>
