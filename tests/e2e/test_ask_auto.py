@@ -83,7 +83,8 @@ def test_in_a_pipe_the_prompt_uses_the_terminal(room):
     line, log = script(room, f"cat; cat {room.file}; echo; echo end")
     outer = shell(room.box)
     outer.type(f"echo from the pipe | {line} | tr a-z A-Z\n")
-    outer.prompted()
+    outer.sees("wants to")
+    outer.sees("> ")  # the mark; tr, which callgate does not know of, may write just before it
     outer.type("a\r")
     outer.sees("ASKED CONTENT")
     outer.sees("END")

@@ -101,7 +101,7 @@ def test_open_writes_no_system_directory_as_root(box):
     assert left == [] and Path("/proc/sys/kernel/core_pattern").read_text() == value, result.describe()
     assert (box.tree / "here").read_text() == "inside\n"
     denied = {one["object"]: one["rule"] for one in result.report["denials"]}
-    assert set(denied.values()) == {"open.system"} and "/sys/kernel/uevent_seqnum" in denied, result.describe()
+    assert set(denied.values()) == {"open.system", "open.shared"} and "/sys/kernel/uevent_seqnum" in denied, result.describe()
 
 
 IN_A_NETWORK = 'ip link set lo up && ip addr add 203.0.113.77/32 dev lo && ip addr add 2606:db8::77/128 dev lo nodad; exec "$@"'

@@ -17,7 +17,6 @@
 
 #include <algorithm>
 #include <mutex>
-#include <optional>
 
 #include "base/test_switch.hpp"
 #include "supervisor/calls/create_file.hpp"
@@ -28,6 +27,7 @@
 #include "supervisor/calls/network/own_sockets.hpp"
 #include "supervisor/calls/network/pinned_socket.hpp"
 #include "supervisor/calls/with_umask.hpp"
+#include "supervisor/decide/observe.hpp"
 #include "supervisor/decide/parties.hpp"
 #include "supervisor/kernel/target_memory.hpp"
 #include "supervisor/names/service.hpp"
@@ -106,13 +106,11 @@ int bind_leaf(NetworkCall& context, const PinnedSocket& socket, const Place& pla
     return error;
 }
 
-/// The verdict of a rule that denies making a file at the socket's place. A socket is a new name as well, and
-/// Landlock takes it for one. So a rule about sockets opens no such place.
-std::optional<rules::Verdict> denied_name(NetworkCall& context, const Subject& name) {
-    const rules::Verdict verdict = evaluate(context, name);
-    if (verdict.rule == nullptr || verdict.action < rules::Action::deny || !check_enabled("bound-name"))
-        return std::nullopt;
-    return verdict;
+/// Whether a rule denies making a file at the socket's place. A socket is a new name as well, and Landlock
+/// takes it for one. So a rule about sockets opens no such place.
+bool denies_name(NetworkCall& context, const Basis& basis, const Subject& name) {
+    const rules::Verdict verdict = evaluate(context, basis, name);
+    return verdict.rule != nullptr && verdict.action >= rules::Action::deny && check_enabled("bound-name");
 }
 
 void bind_path(NetworkCall& context, PinnedSocket& socket, const SocketAddress& address,
@@ -143,8 +141,10 @@ void bind_path(NetworkCall& context, PinnedSocket& socket, const SocketAddress& 
     Subject name = subject;
     name.operations = create_file(place->path);
     name.object = rules::FileObject{place->path};
-    const auto denied = denied_name(context, name);
-    const Decision decision = denied ? decide_with(context, name, *denied) : decide(context, subject);
+    const Observation* const observation = context.needs.observation;
+    const bool denied = denies_name(context, context.needs.enforced, name) ||
+                        (observation != nullptr && denies_name(context, observation->basis(), name));
+    const Decision decision = decide(context, denied ? name : subject);
     if (!decision.allowed()) return refuse(context, socket, decision.error);
     const int error = bind_leaf(context, socket, *place);
     struct stat bound {};
