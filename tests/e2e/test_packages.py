@@ -56,6 +56,12 @@ def test_the_same_build_makes_the_same_bytes(packages, stage):
     shutil.rmtree(again)
 
 
+def test_the_program_does_not_say_where_it_was_built(packages):
+    """Else a build of the same sources in another directory would have other bytes: the program has a sum of its symbols' file."""
+    symbols = (TOP / "build/callgate.debug").read_bytes()
+    assert b"supervisor/" in symbols and os.fsencode(TOP) not in symbols
+
+
 def test_checksums_and_bill_of_materials(packages):
     subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"], cwd=packages, check=True)
     (file,) = packages.glob("*.cdx.json")
