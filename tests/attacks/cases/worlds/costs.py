@@ -1,18 +1,20 @@
 """The host pays for a run: by the size of the log, a lost footer, objects that outlive the run."""
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import signal
 import struct
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import harness
 from approvers import Asked
-from cases.case import Attack, Outcome, Scene, check, possible
+from cases.case import Attack, Impossible, Outcome, Scene, check, possible
 from cases.worlds.callgate import contested, unrecorded
 
 EQUAL = 100  # denials that have a record each (docs/audit.md)
@@ -295,35 +297,41 @@ class Hidden(Attack):
 
 @dataclasses.dataclass(frozen=True)
 class HiddenOnDisk(Attack):
-    """Bytes beyond --disk in files that no walk of the work directory finds, nor a look at descriptors."""
+    """Bytes beyond --disk in files that no walk of the work directory finds, nor a look at descriptors.
+
+    The gain of the file system is counted then. So the work directory has one of its own: others write to the machine's.
+    """
 
     kind: str
+
+    @contextlib.contextmanager
+    def own_disk(self, scene: Scene) -> Iterator[None]:
+        if os.geteuid() != 0:
+            raise Impossible("a file system of its own needs root")
+        owner = scene.box.tree.stat()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size=256m,mode=755,uid={owner.st_uid},gid={owner.st_gid}", "callgate-test", scene.box.tree], check=True)
+        try:
+            yield
+        finally:
+            subprocess.run(["umount", "--lazy", scene.box.tree], check=True)
 
     def line(self, scene: Scene, megabytes: int) -> list[str]:
         return [scene.box.program("prog_appetite"), "disk", self.kind, str(megabytes)]
 
     def control(self, scene: Scene) -> Outcome:
         """Bare, it gets all that it wants."""
-        process = scene.box.start(self.line(scene, 64), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-        try:
-            harness.read_until(process.stdout.fileno(), b"hidden")  # type: ignore[union-attr]
-        finally:
-            process.kill()
-            process.wait()
-            self.clean(scene)
+        with self.own_disk(scene):
+            process = scene.box.start(self.line(scene, 64), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+            try:
+                harness.read_until(process.stdout.fileno(), b"hidden")  # type: ignore[union-attr]
+            finally:
+                process.kill()
+                process.wait()
         return Outcome(True, "64 MB")
 
-    def clean(self, scene: Scene) -> None:
-        folder = scene.box.tree / "folder"
-        if folder.exists():
-            folder.chmod(0o700)
-            harness.remove_tree(folder)
-
     def supervised(self, scene: Scene, megabytes: int, idle: str) -> harness.Result:
-        try:
+        with self.own_disk(scene):
             return scene.supervised(self.line(scene, megabytes), contested(scene.box), ["--disk", "48M", "--idle-timeout", idle])
-        finally:
-            self.clean(scene)
 
     def held(self, scene: Scene) -> Outcome:
         result = self.supervised(scene, 64, "2s")
