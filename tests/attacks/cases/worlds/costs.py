@@ -242,6 +242,16 @@ class FooterLost(Attack):
         return check({"the footer is not there": "rule guarded" not in result.errors}, "said", result.describe())
 
 
+def get_all(scene: Scene, line: list[str]) -> None:
+    """Runs a program bare until it says that it has hidden all that it wants, and ends it."""
+    process = scene.box.start(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    try:
+        harness.read_until(process.stdout.fileno(), b"hidden")  # type: ignore[union-attr]
+    finally:
+        process.kill()
+        process.wait()
+
+
 @dataclasses.dataclass(frozen=True)
 class Hidden(Attack):
     """Memory beyond --memory at a place where a look at each process does not find it."""
@@ -257,7 +267,7 @@ class Hidden(Attack):
                 left.chmod(0o700)
                 harness.remove_tree(left)
             else:
-                left.unlink()
+                left.unlink(missing_ok=True)  # another test's, which removes it as well
 
     def rules(self, scene: Scene) -> dict[str, Any]:
         return contested(scene.box, {"id": "shared-memory", "allow": ["read", "write"], "path": ["/dev/shm/psm_*", "/dev/shm/psm_*/**"]},
@@ -265,12 +275,9 @@ class Hidden(Attack):
 
     def control(self, scene: Scene) -> Outcome:
         """Bare, it gets all that it wants."""
-        process = scene.box.start(self.line(scene, 400), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
         try:
-            harness.read_until(process.stdout.fileno(), b"hidden")  # type: ignore[union-attr]
+            get_all(scene, self.line(scene, 400))
         finally:
-            process.kill()
-            process.wait()
             self.clean()
         return Outcome(True, "400 MB")
 
@@ -321,12 +328,7 @@ class HiddenOnDisk(Attack):
     def control(self, scene: Scene) -> Outcome:
         """Bare, it gets all that it wants."""
         with self.own_disk(scene):
-            process = scene.box.start(self.line(scene, 64), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-            try:
-                harness.read_until(process.stdout.fileno(), b"hidden")  # type: ignore[union-attr]
-            finally:
-                process.kill()
-                process.wait()
+            get_all(scene, self.line(scene, 64))
         return Outcome(True, "64 MB")
 
     def supervised(self, scene: Scene, megabytes: int, idle: str) -> harness.Result:
