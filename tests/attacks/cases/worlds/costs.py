@@ -306,7 +306,7 @@ class Hidden(Attack):
 class HiddenOnDisk(Attack):
     """Bytes beyond --disk in files that no walk of the work directory finds, nor a look at descriptors.
 
-    The gain of the file system is counted then. So the work directory has one of its own: others write to the machine's.
+    The gain of the file systems is counted then. So work directory and ${tmp} have one of their own: others write to the machine's.
     """
 
     kind: str
@@ -333,7 +333,8 @@ class HiddenOnDisk(Attack):
 
     def supervised(self, scene: Scene, megabytes: int, idle: str) -> harness.Result:
         with self.own_disk(scene):
-            return scene.supervised(self.line(scene, megabytes), contested(scene.box), ["--disk", "48M", "--idle-timeout", idle])
+            return scene.supervised(self.line(scene, megabytes), contested(scene.box), ["--disk", "48M", "--idle-timeout", idle],
+                                    env={"TMPDIR": str(scene.box.tree)})
 
     def held(self, scene: Scene) -> Outcome:
         result = self.supervised(scene, 64, "2s")
