@@ -10,7 +10,7 @@ packages_test='openssl=/usr/bin/openssl redis-server redis-tools sqlite3 nodejs=
     util-linux procps dpkg rsync binutils python3-dev python3-setuptools python3-wheel default-jdk-headless=/usr/bin/javac
     postgresql xterm xvfb xauth screen imagemagick vim less htop e2fsprogs btrfs-progs
     mandoc zsh fish bash-completion lintian
-    man-db jq zip unzip zstd bc ed file patch wget gnupg iproute2 bsdextrautils openssh-client g++ cmake ninja-build perl'
+    man-db jq zip unzip zstd bc ed file patch wget gnupg iproute2 bsdextrautils openssh-client g++ cmake ninja-build perl stow'
 # Clients that look names up.
 packages_test+=' bind9-dnsutils=/usr/bin/dig bind9-host=/usr/bin/host knot-dnsutils=/usr/bin/kdig ldnsutils=/usr/bin/drill busybox
     lynx w3m links elinks axel lftp ncat=/usr/bin/ncat netcat-openbsd socat gnutls-bin rustc=/usr/bin/rustc musl-tools ruby

@@ -156,6 +156,9 @@ def test_a_link_to_another_users_rules_is_refused(box):
     assert refused.code == 125 and str(name) in refused.errors, refused.describe()
 
 
+STOW = {"stow": ["stow"], "no_folding": ["stow", "--no-folding"]}
+
+
 def dotfiles(box: harness.Box, layout: str) -> Path:
     """A home whose settings are links, as managers of dotfiles make them. Returns the place where the files lie."""
     place = box.directory(box.root / "dots")
@@ -168,15 +171,14 @@ def dotfiles(box: harness.Box, layout: str) -> Path:
         return place / "config"
     box.directory(config)
     for name in files:
-        if layout == "stow":
-            link(box, config / name.split("/")[0], Path("../../dots/config") / name.split("/")[0])
-        elif layout == "no_folding":
-            link(box, box.directory(config / name.split("/")[0]) / name.split("/")[1], Path("../../../dots/config") / name)
-        else:  # home_manager: by a tree of links in a store that nobody writes
+        if layout == "home_manager":  # by a tree of links in a store that nobody writes
             there = box.directory(box.directory(box.root / "store") / name.split("/")[0])
             link(box, there / name.split("/")[1], place / "config" / name)
             link(box, box.directory(config / name.split("/")[0]) / name.split("/")[1], there / name.split("/")[1])
             there.chmod(0o555)
+    if layout != "home_manager":
+        made = box.run([*STOW[layout], "-d", str(place), "-t", str(config), "config"], supervised=False)
+        assert made.code == 0 and (config / "git").is_symlink() == (layout == "stow") and (config / "git/config").is_file(), made.describe()
     return place / "config"
 
 
@@ -196,8 +198,8 @@ def test_settings_behind_links_are_read_and_held_as_files_are(box, layout):
 @pytest.mark.parametrize("layout", ["whole", "stow", "no_folding", "home_manager"])
 def test_a_run_makes_such_links_in_its_work_directory(box, layout):
     """Managers of dotfiles make links, and replace and remove them."""
-    make = {"whole": "ln -s ../dots/config home/.config", "stow": "mkdir home/.config && ln -s ../../dots/config/git home/.config/git",
-            "no_folding": "mkdir -p home/.config/git && ln -s ../../../dots/config/git/config home/.config/git/config",
+    in_home = "mkdir home/.config; for again in -S -R -D -S; do {} -d dots -t home/.config $again config; done"
+    make = {"whole": "ln -s ../dots/config home/.config", **{name: in_home.format(" ".join(line)) for name, line in STOW.items()},
             "home_manager": "mkdir -p home/.config/git store/1/git && ln -s $PWD/dots/config/git/config store/1/git/config && "
                             "chmod -R a-w store && ln -s $PWD/store/1/git/config home/.config/git/config"}[layout]
     again = "ln -sfn ../dots/config home/.again && ln -s ../dots/config home/.next && mv -fT home/.next home/.again && rm home/.again"

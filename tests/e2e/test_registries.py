@@ -16,7 +16,8 @@ TOOLS = {
     "npm": ("node+net", "registry.npmjs.org", "npm init -y >/dev/null && npm install left-pad@1.3.0 && test -f node_modules/left-pad/index.js"),
     "pip": ("python+net", "pypi.org", "python3 -m pip install --no-deps --target=there six==1.16.0 && test -f there/six.py"),
     "uv": ("python+net", "pypi.org", "python3 -m pip install --no-deps --target=tools uv==0.5.11 && "
-           "PYTHONPATH=tools python3 -m uv pip install --no-deps --target=there six==1.16.0 && test -f there/six.py"),
+           "PYTHONPATH=tools python3 -m uv pip install --no-deps --target=there six==1.16.0 && test -f there/six.py && "
+           "PYTHONPATH=tools python3 -m uv init -q --name one . && test -f .git/HEAD && git config core.bare >/dev/null && test -f pyproject.toml"),
     "git": ("git+net", "github.com", "git ls-remote https://github.com/git/git.git HEAD"),
     "cargo": ("rust+net", "index.crates.io", "cargo init --vcs none --name tiny . && cargo add itoa@1.0.1 && cargo fetch"),
     "go": ("go+net", "proxy.golang.org", "go mod init example.org/tiny && go get rsc.io/quote@v1.5.2"),
