@@ -9,6 +9,7 @@
 #include "base/test_switch.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/rule_options.hpp"
+#include "supervisor/host/letter_case.hpp"
 #include "supervisor/host/link_record.hpp"
 
 namespace callgate::cli {
@@ -56,11 +57,18 @@ std::vector<const rules::Conditions*> openings(const rules::Rule& rule) {
 
 }  // namespace
 
+void require_letter_case(const std::string& what, const std::string& directory) {
+    if (ignores_letter_case(directory) && check_enabled("letter-case"))
+        throw Failure(what + ": its file system ignores the case of letters, and rules do not: " +
+                      ".ENV would be .env; use a directory of another file system");
+}
+
 std::string LinkedPaths::resolve(const std::string& what, const std::string& written, bool opens) {
     LinkedPath path{.what = what, .real = {}, .links = {}, .opens = opens};
     path.real = canonical(written, path.links);
     std::string real = path.real;
     keep(std::move(path), written);
+    if (opens) require_letter_case(what, real);
     return real;
 }
 
@@ -79,6 +87,7 @@ void LinkedPaths::keep(LinkedPath path, const std::string& written) {
 void LinkedPaths::resolve_rules(const rules::LoadedRules& loaded, const std::string& home) {
     const auto resolve_head = [&](const rules::Rule& rule, const std::string& head) {
         const bool shipped = rule.source.file.starts_with("profile ");
+        if (!shipped && !rule.built_in) require_letter_case("the path of rule " + rule.id, head);
         if (leads(loaded.snapshot, head) && (!shipped || (!home.empty() && head.starts_with(home + "/"))))
             static_cast<void>(resolve("the path of rule " + rule.id, head, false));
     };

@@ -50,4 +50,8 @@ private:
 /// may write. Rule files beyond callgate's own directories are kept in `paths`, as options are.
 void require_own_links(const Places& places, const std::vector<std::string>& files, LinkedPaths& paths);
 
+/// Throws Failure where `.ENV` is `.env`: a rule that closes one of these names closes nothing there.
+/// `what` names the directory.
+void require_letter_case(const std::string& what, const std::string& directory);
+
 }  // namespace callgate::cli

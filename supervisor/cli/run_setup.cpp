@@ -353,6 +353,7 @@ RequestedRun read_request(const Arguments& arguments, const Caller& caller, RunF
     Request& request = requested.request;
     request.caller = caller;
     known.workdir = request.workdir = choose_workdir(arguments, places, true, requested.linked);
+    require_letter_case("your home " + places.home, places.home);
     request.directory = start_directory(arguments, places, request.workdir, requested.linked);
     known.mode = request.mode = read_mode(arguments);
     read_run_options(arguments, places, request, requested.linked);

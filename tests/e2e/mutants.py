@@ -229,6 +229,7 @@ CHECKS = (
     Mutant("rule-file-link", (), test="test_report.py::test_a_link_at_a_rule_file_is_refused"),
     Mutant("link-of-run", ("led.workdir", "led.workdir_carried", "led.chain", "led.shell", "led.read", "led.rules", "led.rule",
                            "led.workdir_same_rules")),
+    Mutant("letter-case", (), test="test_letter_case.py::test_no_run_begins_where_letters_of_both_cases_are_one[ignored]"),
     Mutant("wide-link", ("led.workdir_home", "led.read_home")),
     Mutant("own-links", ("own.whole_link", "own.stow_link", "own.no_folding_written", "own.home_manager_link")),
     Mutant("own-link-target", (), test="test_links.py::test_a_link_to_rules_that_others_may_write_is_refused[file]"),
