@@ -11,10 +11,10 @@
 
 namespace callgate {
 
-/// True if the flag of ext4, f2fs and tmpfs says so (FS_CASEFOLD_FL), or if an entry, or the directory
+/// True if the flag of ext4, f2fs and tmpfs says so (FS_CASEFOLD_FL). Also true if an entry, or the directory
 /// itself, is found by a name whose letters have the other case. False where nothing tells: a root of a file
-/// system that is empty, or a path that does not exist or may not be listed. Follows no link. Any thread. See
-/// ioctl_iflags(2).
+/// system that is empty, or a path that does not exist or may not be listed. Follows no link. Any thread.
+/// See ioctl_iflags(2).
 [[nodiscard]] bool ignores_letter_case(const std::string& directory);
 
 }  // namespace callgate
