@@ -99,8 +99,10 @@ std::string decided_as(const CallEntry& entry) {
 void mediated() {
     print(
         "\n## Mediated\n\nArguments are numbered from 0. \"On a process\" means processes outside the run, "
-        "and \"on "
-        "an object of the user\" means objects that the run did not create. The run's own are free.\n\n"
+        "and "
+        "those of it that made themselves opaque. \"On an object of the user\" means objects that the run "
+        "did "
+        "not create. The run's other ones are free.\n\n"
         "| call | x86_64 | aarch64 | decided as | arguments | performed by |\n|---|---|---|---|---|---|\n");
     for (const CallEntry& entry : call_table()) {
         print("| " + code(entry.name) + " | " + numbers(entry.name) + " | " + decided_as(entry) + " | " +

@@ -270,8 +270,8 @@ Plan make_plan(const RuleSet& rules, const PlanInput& input) {
     plan.parties = rules.needs_party();
     hold_what_abi_holds(plan);
     const bool losses = input.reasons || input.record == RecordMode::minimal;  // only then read
-    PathPlan paths =
-        plan_paths(rules, input.landlock_abi >= 1 ? input.tree : nullptr, losses, input.shared_memory);
+    PathPlan paths = plan_paths(rules, losses, input);
+    plan.processes_read = paths.processes_read;
     const NetworkPlan connect = plan_network(rules, Operation::connect, input.landlock_abi, input.reasons);
     const NetworkPlan bind = plan_network(rules, Operation::bind, input.landlock_abi, input.reasons);
     plan.connect_ports = connect.ports;

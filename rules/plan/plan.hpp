@@ -54,6 +54,9 @@ struct PlanInput {
     /// A directory of objects that callgate decides beyond the rules (calls/files/shared_memory); "": none.
     /// Nothing at or beneath it gets a grant.
     std::string shared_memory{};
+    /// callgate decides beyond the rules who reads what /proc shows of a process (calls/opaque.hpp). Nothing
+    /// in /proc gets a grant to read or change.
+    bool processes = false;
     /// False: the plan gives no reasons. `contests` then lack `because` and `why`, and `tiers` is empty;
     /// nothing else differs. This saves a run a thousand sentences that nobody reads.
     bool reasons = true;
@@ -134,6 +137,9 @@ struct Plan {
     /// The run makes no set-user-id or set-group-id bit but on directories. Calls whose mode holds one are
     /// notified under every plan, and openat2 always. A run without --keep-capabilities has it.
     bool set_ids_left_out = false;
+    /// Every program may read all of /proc, by the rules alone. Such a read is made on behalf, without a
+    /// record.
+    bool processes_read = false;
     /// The rules tell the agent from its tools. Both are in one Landlock domain, so the filter closes what
     /// would reach from one process into another, and signals are decided.
     bool parties = false;

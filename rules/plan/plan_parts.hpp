@@ -47,14 +47,14 @@ struct Loss {
 struct PathPlan {
     std::vector<Grant> grants;  // sorted, each directory before what lies beneath it
     std::vector<Loss> losses;   // those that no other grant covers
+    bool processes_read = false;
     /// The operations that the grants allow at `path` and, if it is a directory, beneath it.
     [[nodiscard]] OperationSet held_at(std::string_view path) const;
 };
 using GrantsByPath = std::map<std::string, Grant, PathOrder>;
 [[nodiscard]] PathPlan merge_grants(GrantsByPath grants, std::vector<Loss> losses);
 /// `losses`: whether losses are collected.
-[[nodiscard]] PathPlan plan_paths(const RuleSet& rules, const FileTree* tree, bool losses,
-                                  const std::string& shared_memory);
+[[nodiscard]] PathPlan plan_paths(const RuleSet& rules, bool losses, const PlanInput& input);
 
 /// Whether `operation` is allowed at every path for every program.
 [[nodiscard]] bool wholly_allowed(const RuleSet& rules, Operation operation);

@@ -22,18 +22,22 @@ constexpr std::size_t max_entries = 256;   // of one directory that is split
 constexpr std::size_t max_grants = 2000;   // of a plan: Landlock keeps one kernel object for each
 constexpr std::size_t max_listings = 512;  // directories that are read at start
 constexpr int max_levels = 16;             // directories split beneath one another
+constexpr std::string_view processes = "/proc";
 
 class Walker {
 public:
-    Walker(const RuleSet& rules, const FileTree& tree, bool collects_losses, const std::string& shared_memory)
+    Walker(const RuleSet& rules, bool collects_losses, const PlanInput& input)
         : rules_(rules),
-          tree_(tree),
+          tree_(*input.tree),
           collects_losses_(collects_losses),
-          decided_beyond_(decided_beyond(shared_memory)) {
+          shared_memory_(shared_memory(input.shared_memory)),
+          opaque_(opaque()) {
         std::vector<Obstacle> restrictions, receiving;
-        if (!shared_memory.empty())
-            add_obstacles(restrictions, decided_beyond_, decided_beyond_.operations & held_by_path,
-                          decided_beyond_.when.path, false);
+        if (!input.shared_memory.empty())
+            add_obstacles(restrictions, shared_memory_, shared_memory_.operations & held_by_path,
+                          shared_memory_.when.path, false);
+        if (input.processes)
+            add_obstacles(restrictions, opaque_, opaque_.operations, opaque_.when.path, false);
         for (const Rule& rule : rules.rules()) {
             const OperationSet operations = rule.operations & held_by_path;
             // The kernel must not open what callgate itself hands over (host.cpp).
@@ -52,11 +56,23 @@ public:
 
     void candidates();
     /// Returns the merged result and leaves the walker empty.
-    [[nodiscard]] PathPlan merge() { return merge_grants(std::move(grants_), std::move(losses_)); }
+    [[nodiscard]] PathPlan merge() {
+        PathPlan plan = merge_grants(std::move(grants_), std::move(losses_));
+        plan.processes_read = processes_read_;
+        return plan;
+    }
 
 private:
-    /// Stands for what callgate decides beyond the rules. What the run made is allowed, so nothing is shut.
-    static Rule decided_beyond(const std::string& directory) {
+    /// These stand for what callgate decides beyond the rules. Some of it is allowed, so nothing is shut.
+    static Rule opaque() {
+        Rule rule;
+        rule.id = "callgate-opaque";
+        rule.action = Action::ask;
+        rule.operations = {Operation::read, Operation::modify};
+        rule.when.path.push_back(*Glob::compile("/proc/[0-9]*/**", GlobKind::path));
+        return rule;
+    }
+    static Rule shared_memory(const std::string& directory) {
         Rule rule;
         rule.id = "callgate-shared-memory";
         rule.action = Action::ask;
@@ -95,7 +111,8 @@ private:
     const RuleSet& rules_;
     const FileTree& tree_;
     const bool collects_losses_;
-    const Rule decided_beyond_;
+    const Rule shared_memory_, opaque_;
+    bool processes_read_ = false;  // nothing but `opaque_` restricts reading in /proc
     ObstacleIndex restrictions_;
     ObstacleIndex receiving_;         // not obstacles: the patterns of rules that allow create
     ObstacleIndex exceptions_;        // of allowing_
@@ -201,18 +218,21 @@ void Walker::directory(const std::string& path, OperationSet operations, const O
                        int level) {
     OperationSet restricted, everywhere, shut, taken;
     const Rule* by = nullptr;
+    bool others_restrict_read = false;
     for (const Obstacle* one : obstacles) {
         OperationSet concerned = one->operations & operations;
         const Reach where = reach(*one, path);
         // Creating or removing the directory itself depends on its parent, and a directory is never executed.
         if (where == Reach::itself) concerned = concerned - held_by_parent - Operation::execute;
         if (where == Reach::none || concerned.empty()) continue;
+        others_restrict_read |= one->rule != &opaque_ && concerned.contains(Operation::read);
         if (by == nullptr) by = one->rule;
         restricted |= concerned;
         if (where == Reach::everywhere) everywhere |= concerned;
         if (surely_shut(*one, path, true)) shut |= concerned;
         if (surely_excepted(*one, path, true)) taken |= concerned;
     }
+    processes_read_ |= path == processes && operations.contains(Operation::read) && !others_restrict_read;
     grant(path, true, operations - restricted);
     if (restricted.empty()) return;
     if (const OperationSet lost = restricted - shut; !lost.empty())
@@ -229,7 +249,7 @@ void Walker::directory(const std::string& path, OperationSet operations, const O
 /// The entries of a directory to split; null if it is not split.
 const std::vector<FileTree::Entry>* Walker::children(const std::string& path, int level) {
     // Processes come and go: a grant on one would soon name nothing, or another process.
-    return at_or_beneath(path, "/proc") || level >= max_levels ? nullptr : entries(path);
+    return at_or_beneath(path, processes) || level >= max_levels ? nullptr : entries(path);
 }
 
 void Walker::split(const std::string& path, OperationSet operations, const Obstacles& obstacles, int level) {
@@ -330,10 +350,10 @@ const std::vector<FileTree::Entry>* Walker::entries(const std::string& path) {
 
 }  // namespace
 
-PathPlan plan_paths(const RuleSet& rules, const FileTree* tree, bool losses,
-                    const std::string& shared_memory) {
-    if (tree == nullptr) return {{}, {{"/", held_by_path, nullptr, "", "nothing is known of the files"}}};
-    Walker walker(rules, *tree, losses, shared_memory);
+PathPlan plan_paths(const RuleSet& rules, bool losses, const PlanInput& input) {
+    if (input.landlock_abi < 1 || input.tree == nullptr)
+        return {{}, {{"/", held_by_path, nullptr, "", "nothing is known of the files"}}};
+    Walker walker(rules, losses, input);
     walker.candidates();
     return walker.merge();
 }

@@ -70,6 +70,11 @@ void handle_sendmmsg(NetworkCall& context);
 // processes/outside_process.cpp
 void handle_outside_process(ProcessCall& context);
 
+// processes/opaque_process.cpp
+void handle_dumpable(ProcessCall& context);
+void handle_core_limit(ProcessCall& context);
+void handle_reach(ProcessCall& context);
+
 // ipc/system_v_use.cpp
 void handle_shmget(IpcCall& context);
 void handle_semget(IpcCall& context);

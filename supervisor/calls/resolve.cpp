@@ -296,9 +296,6 @@ Result<Place> resolve_creation(const PathRequest& request) {
     return make_place(std::move(walked->parent), walked->leaf, walked->trailing_slash);
 }
 
-namespace {
-
-/// The number of the process in whose /proc directory `path` lies; 0 if it lies in none.
 pid_t process_of_proc(std::string_view path) {
     constexpr std::string_view proc = "/proc/";
     if (!path.starts_with(proc)) return 0;
@@ -308,8 +305,6 @@ pid_t process_of_proc(std::string_view path) {
     const bool whole = end == path.data() + path.size() || *end == '/';
     return error == std::errc() && whole && number > 0 ? number : 0;
 }
-
-}  // namespace
 
 bool in_proc_of_callgate(std::string_view path, pid_t guardian) {
     if (!check_enabled("own-processes")) return false;

@@ -81,6 +81,9 @@ struct PathRequest {
 /// The path of a pinned directory, whatever its length; "" and `unlinked` if it has none.
 [[nodiscard]] Result<std::string> directory_path(int directory, bool& unlinked);
 
+/// The number of the process in whose /proc directory `path` lies, or which it is; 0 if there is none.
+[[nodiscard]] pid_t process_of_proc(std::string_view path);
+
 /// Whether `path` lies in the /proc directory of this process, of a thread of it, or of the guardian.
 [[nodiscard]] bool in_proc_of_callgate(std::string_view path, pid_t guardian);
 

@@ -298,6 +298,8 @@ std::string shared_memory() {
     return check_enabled("shared-memory-grants") ? agent::shared_memory_place() : std::string();
 }
 
+bool decides_processes() { return check_enabled("opaque-grants"); }
+
 CompiledRules compile_rules(const Arguments& arguments, const Places& places,
                             const rules::LoadContext& context, const CompileOptions& options) {
     const rules::RecordMode record = read_record_mode(arguments);
@@ -318,6 +320,7 @@ CompiledRules compile_rules(const Arguments& arguments, const Places& places,
                                                               .record = record,
                                                               .tree = context.tree,
                                                               .shared_memory = shared_memory(),
+                                                              .processes = decides_processes(),
                                                               .reasons = options.reasons});
     compiled.choice.sources.profile_text = nullptr;  // `context` ends before the choice does
     compiled.plan.set_ids_left_out = !arguments.has("keep-capabilities") && check_enabled("set-ids");

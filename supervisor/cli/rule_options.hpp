@@ -103,6 +103,7 @@ private:
 
 /// For PlanInput: objects there are decided beyond the rules.
 [[nodiscard]] std::string shared_memory();
+[[nodiscard]] bool decides_processes();
 
 /// $TMPDIR or /tmp, canonical, then callgate-UID-RUN.
 [[nodiscard]] std::string private_directory_name(const std::string& run);

@@ -77,6 +77,7 @@ void observe_rules(std::vector<rules::Rule> built_in, const rules::FileTree& tre
                                  .record = compiled.plan.record,
                                  .tree = &tree,
                                  .shared_memory = shared_memory(),
+                                 .processes = decides_processes(),
                                  .reasons = false};
     if (input.record == rules::RecordMode::minimal)
         compiled.plan = rules::make_plan(*compiled.rules, rules::observing(input));

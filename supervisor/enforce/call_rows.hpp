@@ -6,6 +6,8 @@
 
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -25,6 +27,7 @@ constexpr OperationSet opens{Operation::read, Operation::modify, Operation::crea
 constexpr OperationSet moves{Operation::create, Operation::remove};
 constexpr OperationSet metadata = Operation::metadata;
 
+constexpr std::uint64_t core_limit = RLIMIT_CORE;
 constexpr int ioprio_process = 1;  // IOPRIO_WHO_PROCESS of ioprio_set(2), which has no header in libc
 
 using Mode = NotifyArguments::Mode;
@@ -162,7 +165,14 @@ inline constexpr auto call_rows = [] {
     datagram("sendmsg"),
     datagram("sendmmsg"),
 
-    on_process("prlimit64", Performed::by_kernel, NotifyWhen::always, only(not_zero(0))),
+    on_process("prlimit64", Performed::either, NotifyWhen::always, only(not_zero(0), equals(1, core_limit))),
+    on_process("setrlimit", Performed::either, NotifyWhen::always, only(equals(0, core_limit))),
+    on_process("prctl", Performed::either, NotifyWhen::always, only(equals(0, PR_SET_DUMPABLE), equals(0, PR_GET_DUMPABLE))),
+    on_process("ptrace", Performed::by_kernel, NotifyWhen::always, only(equals(0, PTRACE_ATTACH), equals(0, PTRACE_SEIZE))),
+    on_process("process_vm_readv", Performed::by_kernel, NotifyWhen::always),
+    on_process("process_vm_writev", Performed::by_kernel, NotifyWhen::always),
+    on_process("pidfd_getfd", Performed::by_kernel, NotifyWhen::always),
+    on_process("kcmp", Performed::by_kernel, NotifyWhen::always),
     on_process("setpriority", Performed::either, NotifyWhen::always, except_both(equals(0, PRIO_PROCESS), equals(1, 0))),
     on_process("ioprio_set", Performed::either, NotifyWhen::always, except_both(equals(0, ioprio_process), equals(1, 0))),
     on_process("sched_setaffinity", Performed::by_kernel, NotifyWhen::always, only(not_zero(0))),

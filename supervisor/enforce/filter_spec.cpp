@@ -221,7 +221,7 @@ std::vector<NotifiedCall> notified_calls(const Plan& plan) {
         }
         if (entry.scope == Scope::object && entry.when == NotifyWhen::always)
             call.because.emplace_back("links");
-        if (entry.scope == Scope::process) call.because.emplace_back("processes outside the run");
+        if (entry.scope == Scope::process) call.because.emplace_back("other processes");
         if (entry.scope == Scope::ipc_object)
             call.because.emplace_back("objects of this user that the run did not make");
         if (call.because.empty() && plan.set_ids_left_out) call.because.emplace_back("set-id bits");

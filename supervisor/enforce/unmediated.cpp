@@ -46,9 +46,7 @@ constexpr CallGroup groups[] = {
      "switches between identities that the process has; without capabilities it gains none. With "
      "`--keep-capabilities`, contested calls of a caller with a changed identity are denied",
      "setuid setgid setreuid setregid setresuid setresgid setfsuid setfsgid setgroups capset"},
-    {CallClass::harmless, 0,
-     "lowers the caller's limits, or sets state that callgate reads when it decides a call",
-     "setrlimit umask chdir fchdir"},
+    {CallClass::harmless, 0, "sets state that callgate reads when it decides a call", "umask chdir fchdir"},
     {CallClass::harmless, 0, "restricts the caller further",
      "landlock_create_ruleset landlock_add_rule landlock_restrict_self"},
     {CallClass::harmless, 0,
@@ -75,15 +73,14 @@ constexpr CallGroup groups[] = {
     // ---- landlock: the kernel refuses access beyond the run ----
     {CallClass::landlock, 0,
      "needs the ptrace permission, which Landlock refuses for processes outside the run; inside it works",
-     "ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp get_robust_list move_pages "
-     "migrate_pages"},
+     "process_madvise get_robust_list move_pages migrate_pages"},
     {CallClass::landlock, 0,
      "Landlock's signal scope protects processes outside the run. Before ABI 6 the filter refuses the call, "
      "and programs fall back to kill",
      "pidfd_send_signal"},
 
     // ---- some arguments are refused ----
-    {CallClass::arguments, 0, "", "socketpair clone unshare prctl personality seccomp"},
+    {CallClass::arguments, 0, "", "socketpair clone unshare personality seccomp"},
 
     // ---- closed ----
     {CallClass::closed, ENOSYS, "its operations bypass the filter; libraries fall back",

@@ -95,6 +95,9 @@ constexpr auto handled = std::to_array<Handled>({
     {by<handle_outside_process>,
      "prlimit64 setpriority ioprio_set sched_setaffinity sched_setscheduler sched_setparam sched_setattr "
      "kill tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo fcntl"},
+    {by<handle_dumpable>, "prctl"},
+    {by<handle_core_limit>, "setrlimit"},
+    {by<handle_reach>, "ptrace process_vm_readv process_vm_writev pidfd_getfd kcmp"},
     {by<handle_shmget>, "shmget"},
     {by<handle_semget>, "semget"},
     {by<handle_msgget>, "msgget"},

@@ -47,7 +47,7 @@ RunLoop::RunLoop(Needs needs)
       deciding_(decide_needs()),
       files_(file_needs()),
       exec_(given_.compiled.plan, grants_, deciding_),
-      processes_{given_.launched.guardian.pid, ::geteuid()},
+      processes_{given_.launched.guardian.pid, ::geteuid(), opaque_},
       needs_{.decide = deciding_,
              .families = {files_, exec_, network_, ipc_objects_, processes_},
              .keep_capabilities = given_.request.keep_capabilities,
@@ -95,6 +95,7 @@ calls::FileNeeds RunLoop::file_needs() {
             .guardian = given_.launched.guardian.pid,
             .uid = ::geteuid(),
             .shared_memory = &shared_memory_,
+            .opaque = &opaque_,
             .terminal = compiled.terminal ? compiled.terminal->number() : -1,
             .keep_capabilities = given_.request.keep_capabilities,
             .replacement = replacement()};

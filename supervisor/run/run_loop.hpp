@@ -13,6 +13,7 @@
 #include "supervisor/calls/files/shared_memory.hpp"
 #include "supervisor/calls/network/own_servers.hpp"
 #include "supervisor/calls/network/own_sockets.hpp"
+#include "supervisor/calls/opaque.hpp"
 #include "supervisor/decide/observe.hpp"
 #include "supervisor/decide/parties.hpp"
 #include "supervisor/front/tls_front.hpp"
@@ -87,6 +88,7 @@ private:
     std::optional<calls::Observation> observed_;
     calls::IpcObjects ipc_objects_;
     calls::SharedMemory shared_memory_;
+    calls::OpaqueMemories opaque_;
     std::optional<calls::OwnSockets> own_sockets_;
     calls::OwnServers own_servers_;
     EventLoop loop_;

@@ -53,7 +53,8 @@ struct RunNeeds {
     calls::ExecNeeds exec{plan, grants, decide};
     calls::NetworkNeeds network{names};
     calls::IpcObjects ipc{made.objects()};
-    calls::ProcessNeeds processes{.uid = ::geteuid()};
+    calls::OpaqueMemories opaque;
+    calls::ProcessNeeds processes{.uid = ::geteuid(), .opaque = opaque};
     WorkerNeeds needs{.decide = decide, .families = {files, exec, network, ipc, processes}};
 };
 

@@ -192,7 +192,8 @@ void run_call(const enforce::CallEntry& entry, const kernel::Notification& notif
     const calls::ExecNeeds exec{here.plan, here.grants, decide};
     calls::NetworkNeeds network{names};
     calls::IpcObjects ipc(here.made.objects());
-    const calls::ProcessNeeds processes{1, ::geteuid()};
+    calls::OpaqueMemories opaque;
+    const calls::ProcessNeeds processes{1, ::geteuid(), opaque};
     const Families families{files, exec, network, ipc, processes};
     fakes::NotificationSource kernel;
     kernel.nobody_waits = !waits;

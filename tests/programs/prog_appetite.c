@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
@@ -157,9 +156,8 @@ static void secret(int megabytes) {
     hidden();
 }
 
-// `megabytes` in memory files of a process that nobody may look into.
+// `megabytes` in memory files of a process that nobody may look into, as its program cannot be read.
 static void undumpable(int megabytes) {
-    if (prctl(PR_SET_DUMPABLE, 0) != 0) fail("prctl");
     for (int done = 0; done < megabytes; done += 16) filled_file();
     hidden();
 }
@@ -352,6 +350,17 @@ static void processor(int children, int unseen) {
 
 // So many megabytes in the work directory, or bytes for ever: in files that are open and have no name (`unnamed`), that are in flight besides, that
 // are mapped and closed, or that lie in a directory which cannot be listed; else in files of a megabyte.
+enum { left_open = 9 };
+
+// `megabytes` in a file that the program before has left open.
+static void filling(int megabytes) {
+    static char block[MB];
+    memset(block, 1, sizeof block);
+    for (int part = 0; part < megabytes; ++part)
+        if (write(left_open, block, sizeof block) != sizeof block) fail("write");
+    hidden();
+}
+
 static void disk(const char* kind, int megabytes) {
     static char block[MB];
     int ends[2];
@@ -359,14 +368,18 @@ static void disk(const char* kind, int megabytes) {
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) fail("socketpair");
     if (strcmp(kind, "unlisted") == 0 && (mkdir("folder", 0700) != 0 || chmod("folder", 0300) != 0)) fail("folder");
     const char* const place = strcmp(kind, "unlisted") == 0 ? "folder/" : "";
-    const int one = strcmp(kind, "unnamed") == 0 || strcmp(kind, "undumpable") == 0;  // file
+    const int one = strcmp(kind, "unnamed") == 0;  // file
     const int most = megabytes > 0 ? megabytes : 1000000, several = one ? most : 1;
     for (int number = 0; number < most / several; ++number) {
         char name[32];
         snprintf(name, sizeof name, "%sfile-%d", place, number);
         const int file = open(name, O_RDWR | O_CREAT, 0600);
         if (strcmp(kind, "named") != 0 && strcmp(kind, "unlisted") != 0) unlink(name);
-        if (strcmp(kind, "undumpable") == 0 && prctl(PR_SET_DUMPABLE, 0) != 0) fail("prctl");
+        if (strcmp(kind, "undumpable") == 0) {  // nobody may look into a program that cannot be read
+            snprintf(name, sizeof name, "%d", most);
+            if (dup2(file, left_open) == left_open) execl("./unreadable", "unreadable", "filling", name, NULL);
+            fail("unreadable");
+        }
         for (int part = 0; part < several; ++part)
             if (file < 0 || write(file, block, sizeof block) != sizeof block) fail("write");
         if (strcmp(kind, "mapped") == 0 && mmap(NULL, 4096, PROT_READ, MAP_SHARED, file, 0) == MAP_FAILED) fail("mmap");
@@ -385,7 +398,7 @@ int main(int count, char** words) {
         const char* name;
         void (*take)(int megabytes);
     } shapes[] = {{"memfd", memory_file}, {"segment", segment},       {"flight", flight}, {"backlog", backlog}, {"mapped", mapped},    {"unmapped", unmapped},
-                  {"secret", secret},     {"undumpable", undumpable}, {"unshared", unshared}, {"leaderless", leaderless}, {"named", named}};
+                  {"secret", secret},     {"undumpable", undumpable}, {"unshared", unshared}, {"leaderless", leaderless}, {"named", named}, {"filling", filling}};
     for (size_t at = 0; at < sizeof shapes / sizeof *shapes; ++at)
         if (strcmp(shape, shapes[at].name) == 0) shapes[at].take(first);
     if (strcmp(shape, "memory") == 0)

@@ -18,6 +18,7 @@
 namespace callgate::calls {
 
 class CrossDirectoryRename;
+class OpaqueMemories;
 class SharedMemory;
 
 struct FileNeeds {
@@ -32,6 +33,7 @@ struct FileNeeds {
     pid_t guardian = -1;
     uid_t uid = 0;
     SharedMemory* shared_memory = nullptr;  // null: the rules alone decide on it
+    OpaqueMemories* opaque = nullptr;       // null: no process is opaque
     int terminal = -1;                      // N of /dev/pts/N, if the run was given one
     bool keep_capabilities = false;
     /// The text of an object that the run gets in a form of its own, in place of the object; may be empty.

@@ -18,6 +18,7 @@
 #include <mutex>
 #include <shared_mutex>
 
+#include "base/at_or_beneath.hpp"
 #include "base/test_switch.hpp"
 #include "supervisor/calls/files/needs.hpp"
 #include "supervisor/calls/files/opening.hpp"
@@ -25,6 +26,7 @@
 #include "supervisor/calls/files/set_ids.hpp"
 #include "supervisor/calls/files/terminals.hpp"
 #include "supervisor/calls/handlers.hpp"
+#include "supervisor/calls/opaque.hpp"
 #include "supervisor/kernel/target_memory.hpp"
 
 namespace callgate::calls {
@@ -217,6 +219,18 @@ Opening::Next Opening::existing(Object object) {
     Subject judged = subject(operations, object.path, object.unlinked);
     judged.identity = identity_of(object.status);
     judged.settled = terminal_of_run(context_, object);
+    std::shared_lock<std::shared_mutex> reaching;
+    if (context_.files.opaque != nullptr && process_of_proc(object.path) != 0) {
+        // No process becomes opaque from here until the act.
+        reaching = std::shared_lock(context_.files.opaque->reaching());
+        if (context_.files.opaque->hides(object.path, context_.thread()))
+            judged.settled = OpaqueMemories::denial(*operations.begin(), EACCES);
+    }
+    // By the rules alone Landlock would hold this.
+    if (!judged.settled && operations == OperationSet(Operation::read) &&
+        context_.files.plan.processes_read && may_go_unjudged(context_, wanted_) &&
+        at_or_beneath(object.path, "/proc"))
+        return act_on(object, 0);
     const rules::Verdict verdict = judged.settled ? *judged.settled : evaluate(context_, judged);
     if (hand_filtered(object, judged, verdict)) return Next::done;
     const Decision decision = decide_with(context_, judged, verdict);

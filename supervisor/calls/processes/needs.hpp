@@ -2,12 +2,14 @@
 #pragma once
 
 #include "supervisor/calls/call.hpp"
+#include "supervisor/calls/opaque.hpp"
 
 namespace callgate::calls {
 
 struct ProcessNeeds {
     pid_t guardian = -1;
     uid_t uid = 0;
+    OpaqueMemories& opaque;
 };
 
 struct ProcessCall : Call {

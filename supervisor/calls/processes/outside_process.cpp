@@ -221,6 +221,9 @@ void handle_many(ProcessCall& context, const Named& named) {
 
 void handle_outside_process(ProcessCall& context) {
     const Named named = named_by(context);
+    if (context.entry.name == "prlimit64" && context.integer(1) == RLIMIT_CORE && context.word(2) != 0 &&
+        context.processes.opaque.is_opaque(named.number == 0 ? context.thread() : named.number))
+        return handle_core_limit(context);
     if (named.reach == Reach::none || !check_enabled(context.entry.name)) {
         context.call.let_continue();
     } else if (named.reach == Reach::process) {

@@ -11,11 +11,11 @@ import dataclasses
 import fnmatch
 from types import ModuleType
 
-from cases import (costs, host_sockets, later, links, memory_races, name_races, network, other_doors, outside_processes, parties,
+from cases import (costs, host_sockets, later, links, memory_races, name_races, network, opaque, other_doors, outside_processes, parties,
                    person, pointers, stops, supervisor)
 from cases.case import Case
 
-MODULES = (memory_races, name_races, other_doors, links, outside_processes, parties, network, host_sockets, supervisor, stops, person, costs,
+MODULES = (memory_races, name_races, other_doors, links, outside_processes, opaque, parties, network, host_sockets, supervisor, stops, person, costs,
            later, pointers)
 
 

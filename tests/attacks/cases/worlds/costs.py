@@ -252,6 +252,27 @@ def get_all(scene: Scene, line: list[str]) -> None:
         process.wait()
 
 
+def unreadable(scene: Scene) -> Path:
+    return scene.box.tree / "unreadable"
+
+
+def appetite(scene: Scene, kind: str) -> str:
+    """The program. `undumpable`: a copy that may be executed and not read, so that nobody may look into its process."""
+    program = scene.box.program("prog_appetite")
+    if kind != "undumpable":
+        return program
+    copy = unreadable(scene)
+    if not copy.exists():
+        copy.write_bytes(Path(program).read_bytes())
+        copy.chmod(0o111)
+        scene.box.own(copy)
+    return str(copy)
+
+
+def runs_unreadable(scene: Scene) -> dict[str, Any]:
+    return {"id": "unreadable", "allow": ["read", "execute"], "path": str(unreadable(scene))}
+
+
 @dataclasses.dataclass(frozen=True)
 class Hidden(Attack):
     """Memory beyond --memory at a place where a look at each process does not find it."""
@@ -259,7 +280,7 @@ class Hidden(Attack):
     shape: str
 
     def line(self, scene: Scene, megabytes: int) -> list[str]:
-        return [scene.box.program("prog_appetite"), self.shape, str(megabytes)]
+        return [appetite(scene, self.shape), self.shape, str(megabytes)]
 
     def clean(self) -> None:
         for left in Path("/dev/shm").glob("psm_appetite-*"):
@@ -270,7 +291,7 @@ class Hidden(Attack):
                 left.unlink(missing_ok=True)  # another test's, which removes it as well
 
     def rules(self, scene: Scene) -> dict[str, Any]:
-        return contested(scene.box, {"id": "shared-memory", "allow": ["read", "write"], "path": ["/dev/shm/psm_*", "/dev/shm/psm_*/**"]},
+        return contested(scene.box, runs_unreadable(scene), {"id": "shared-memory", "allow": ["read", "write"], "path": ["/dev/shm/psm_*", "/dev/shm/psm_*/**"]},
                          {"id": "sockets", "allow": ["connect", "bind"], "unix": "@*"})
 
     def control(self, scene: Scene) -> Outcome:
@@ -323,6 +344,7 @@ class HiddenOnDisk(Attack):
             subprocess.run(["umount", "--lazy", scene.box.tree], check=True)
 
     def line(self, scene: Scene, megabytes: int) -> list[str]:
+        appetite(scene, self.kind)  # the program that it goes on with
         return [scene.box.program("prog_appetite"), "disk", self.kind, str(megabytes)]
 
     def control(self, scene: Scene) -> Outcome:
@@ -333,7 +355,7 @@ class HiddenOnDisk(Attack):
 
     def supervised(self, scene: Scene, megabytes: int, idle: str) -> harness.Result:
         with self.own_disk(scene):
-            return scene.supervised(self.line(scene, megabytes), contested(scene.box), ["--disk", "48M", "--idle-timeout", idle],
+            return scene.supervised(self.line(scene, megabytes), contested(scene.box, runs_unreadable(scene)), ["--disk", "48M", "--idle-timeout", idle],
                                     env={"TMPDIR": str(scene.box.tree)})
 
     def held(self, scene: Scene) -> Outcome:

@@ -1,0 +1,111 @@
+#include "supervisor/calls/opaque.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <mutex>
+
+#include "base/test_switch.hpp"
+#include "base/unique_fd.hpp"
+#include "rules/model/rule.hpp"
+#include "supervisor/calls/resolve.hpp"
+#include "supervisor/kernel/target.hpp"
+
+namespace callgate::calls {
+
+namespace {
+
+const rules::Rule& opaque_rule() {
+    static const rules::Rule rule = [] {
+        rules::Rule made;
+        made.id = "callgate-opaque";
+        made.operations = {rules::Operation::read, rules::Operation::modify};
+        made.reason = "a process of this run has made itself opaque (PR_SET_DUMPABLE), as key agents do";
+        made.built_in = true;
+        made.source.file = "built-in";
+        return made;
+    }();
+    return rule;
+}
+
+/// Fields of /proc/PID/stat (proc(5)): startcode to startstack, start_data to env_end.
+constexpr bool is_place(int field) { return (field >= 26 && field <= 28) || (field >= 45 && field <= 51); }
+constexpr std::size_t stack_place = 2;
+
+/// Whether `path` is the /proc directory of a process or thread, or the list of threads. Each file there is
+/// judged by itself.
+bool is_listing(std::string_view path) {
+    const std::size_t slash = path.rfind('/');
+    const std::string_view leaf = path.substr(slash + 1), above = path.substr(0, slash);
+    if (leaf == "task") return true;
+    const bool number = leaf.find_first_not_of("0123456789") == std::string_view::npos;
+    return number && (above == "/proc" || above.ends_with("/task"));
+}
+
+}  // namespace
+
+std::optional<OpaqueMemories::Places> OpaqueMemories::places_of(pid_t process) {
+    const UniqueFd fd(::open(kernel::ProcPath(process, "stat").text, O_RDONLY | O_CLOEXEC));
+    char text[1024];
+    const ssize_t got = fd ? ::read(fd.get(), text, sizeof text) : -1;
+    if (got <= 0) return std::nullopt;
+    const std::string_view line(text, static_cast<std::size_t>(got));
+    // The name is the process's own choice, and may hold parentheses.
+    std::size_t at = line.rfind(") ");
+    if (at == std::string_view::npos) return std::nullopt;
+    Places places{};
+    std::size_t found = 0;
+    at += 2;
+    for (int field = 3; at < line.size() && found < places.size(); ++field) {
+        const std::size_t end = std::min(line.find(' ', at), line.size());
+        if (is_place(field)) std::from_chars(line.data() + at, line.data() + end, places[found++]);
+        at = end + 1;
+    }
+    if (found < places.size() || places[stack_place] == 0) return std::nullopt;
+    return places;
+}
+
+int OpaqueMemories::mark(const Places& places) {
+    const std::unique_lock<std::shared_mutex> alone(reaching_);
+    const std::unique_lock<std::shared_mutex> guard(mutex_);
+    if (marks_.size() >= max_marks && !marks_.contains(places)) return ENOMEM;
+    marks_.insert(places);
+    any_.store(true);
+    return 0;
+}
+
+bool OpaqueMemories::is_opaque(pid_t process) const {
+    if (!any() || process <= 0) return false;
+    const auto places = places_of(process);
+    if (!places) return ::access(kernel::ProcPath(process, "stat").text, F_OK) == 0;
+    const std::shared_lock<std::shared_mutex> guard(mutex_);
+    return marks_.contains(*places);
+}
+
+bool OpaqueMemories::hides(std::string_view path, pid_t thread) const {
+    const pid_t process = any() ? process_of_proc(path) : 0;
+    if (process == 0 || is_listing(path) || is_shown_to_all(path) || !check_enabled("opaque-files"))
+        return false;
+    return !is_own(process, thread) && is_opaque(process);
+}
+
+bool OpaqueMemories::is_own(pid_t process, pid_t thread) {
+    if (process == thread) return true;
+    const auto owner = kernel::status(process), caller = kernel::status(thread);
+    return owner && caller && owner->process == caller->process;
+}
+
+rules::Verdict OpaqueMemories::denial(rules::Operation operation, int error) {
+    rules::Verdict verdict;
+    verdict.action = rules::Action::deny;
+    verdict.decided_by = rules::DecidedBy::rule;
+    verdict.rule = &opaque_rule();
+    verdict.operation = operation;
+    verdict.error = error;
+    return verdict;
+}
+
+}  // namespace callgate::calls
