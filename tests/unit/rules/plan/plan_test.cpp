@@ -269,6 +269,24 @@ TEST_SUITE("plan") {
         }
     }
 
+    TEST_CASE("nothing in /proc gets a grant where callgate decides who reads what it shows of a process") {
+        const MemoryTree tree{"/proc/meminfo", "/proc/17/mem", "/proc/sys/x", "/w/a"};
+        const RuleSet all({rule("all", Action::allow, read_write, {"/**"})}, Action::deny);
+        const RuleSet some({rule("all", Action::allow, read_write, {"/**"}),
+                            rule("no", Action::deny, Operation::read, {"/proc/kcore"})},
+                           Action::deny);
+        const PlanInput input{.landlock_abi = 7, .tree = &tree, .processes = true};
+        for (const char* path : {"/proc", "/proc/17/mem", "/proc/17/environ"}) {
+            CHECK_FALSE(StaticGrants(make_plan(all, input)).allow(Operation::read, path));
+            CHECK_FALSE(StaticGrants(make_plan(all, input)).allow(Operation::modify, path));
+        }
+        CHECK(StaticGrants(make_plan(all, input)).allow(Operation::read, "/w/a"));
+        CHECK(make_plan(all, input).processes_read);
+        CHECK_FALSE(make_plan(some, input).processes_read);
+        CHECK_FALSE(make_plan(RuleSet({}, Action::deny), input).processes_read);
+        CHECK(make_plan(all, input).notified.contains(Operation::read));
+    }
+
     TEST_CASE("a default of ask or deny does not restrict inside an allowed hierarchy, nor does it allow") {
         const MemoryTree tree{"/w/a", "/etc/x"};
         for (const Action fallback : {Action::ask, Action::deny}) {
