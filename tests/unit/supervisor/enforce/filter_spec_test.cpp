@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -274,6 +275,9 @@ TEST_CASE("personalities that debuggers and old binaries need are left, others r
 TEST_CASE("limits and priorities are judged for other processes only") {
     const Filter filter(plan_with({}));
     CHECK(filter(SYS_prlimit64, 0, 7, 0x1000) == allowed);
+    CHECK(filter(SYS_prlimit64, 0, 4 /* RLIMIT_CORE */, 0x1000) == notified);
+    CHECK(filter(SYS_prctl, 4 /* PR_SET_DUMPABLE */) == notified);
+    CHECK(filter(SYS_prctl, 15 /* PR_SET_NAME */) == allowed);
     CHECK(filter(SYS_prlimit64, 5, 7, 0) == notified);
     CHECK(filter(SYS_prlimit64, 5, 7, 0x1000) == notified);
     CHECK(filter(SYS_setpriority, 0, 0) == allowed);
@@ -293,8 +297,11 @@ TEST_CASE("where the rules know parties, nothing reaches from one process into a
     const Filter filter(parted), other(plan_with({}));
     for (const long call : {SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_pidfd_getfd}) {
         CHECK(filter(call, 5) == refused(EPERM));
-        CHECK(other(call, 5) == allowed);
+        CHECK(other(call, 5) == (call == SYS_ptrace ? allowed : notified));
     }
+    CHECK(other(SYS_ptrace, PTRACE_ATTACH) == notified);
+    CHECK(other(SYS_ptrace, PTRACE_SEIZE) == notified);
+    CHECK(other(SYS_ptrace, PTRACE_TRACEME) == allowed);
     CHECK(filter(SYS_pidfd_send_signal, 5) == refused(ENOSYS));
     CHECK(filter(SYS_kill, 5) == notified);
 }
