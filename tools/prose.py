@@ -99,6 +99,10 @@ def page_blocks(path: pathlib.Path) -> Iterator[tuple[int, str]]:
         if line.lstrip().startswith("```"):
             fenced = not fenced
             line = ""
+        elif line.startswith("<!-- setup"):  # a script
+            fenced = True
+        elif fenced and line == "-->":
+            fenced, line = False, ""
         item = re.match(r"\s*(?:[-*]|\d+\.)\s+", line)
         if fenced or not line.strip() or line.startswith(("#", "|", "<", "    ")) or item:
             if lines:
