@@ -31,7 +31,9 @@ UNUSABLE = (124, 125, 126, 127)  # exit statuses of a command that did not work
 VARIABLE = (
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", "TIME"),
     (r"\brun [a-z0-9]{6}\b", "run RUN"),
-    (r"\(pid \d+\)|\b(python3(\.\d+)?|cat|sh|bash|dash|git|rm|touch|curl) \(\d+\)", "PROGRAM (PID)"),
+    (r"\(pid \d+\)|\b(python3(\.\d+)?|cat|sh|bash|dash|git|rm|touch|curl|vim\.\w+) \(\d+\)", "PROGRAM (PID)"),
+    (r"\bpid \d+\b", "pid PID"),
+    (r"\bdenies in \d+ s\b", "denies in N s"),
     (r"\b\d+ (rules|records)\b", r"N \1"),
     (r"\d{8}T\d{6}Z-[a-z0-9]{6}", "LOG"),
     (r"\bsha256:[0-9a-f]{64}", "HASH"),

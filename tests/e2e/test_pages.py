@@ -9,7 +9,12 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tools"))
+
+import sessions  # noqa: E402
 
 WRONG = {
     "a.cpp": ("// As kernel-facts 31 says (docs/limits.md).\n// See kernel-facts 99,\n// docs/none.md and invariants 3, 12.\n",
@@ -96,7 +101,7 @@ def test_the_table_of_attacks_is_the_one_of_the_cases():
 def test_the_recording_plays_what_the_readme_says():
     """`./dev recording` makes it anew. The picture needs nothing from elsewhere."""
     header, *events = [json.loads(line) for line in (ROOT / "docs/recording.cast").read_text().splitlines()]
-    shown = "".join(text for _, _, text in events)
+    shown = "".join(text for _, kind, text in events if kind == "o")
     assert header["version"] == 2 and [one[0] for one in events] == sorted(one[0] for one in events)
     for scene in ("rule base.keys (private keys)", "callgate  question 1 of 1", "Meet at noon.", "end of run"):
         assert scene in shown, scene
@@ -104,3 +109,23 @@ def test_the_recording_plays_what_the_readme_says():
     text = picture.read_text()
     assert picture.stat().st_size < 300_000 and ElementTree.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
     assert text.count("//") == 1 and "@keyframes" in text and "question 1 of 1" in text and "<script" not in text
+
+
+def test_the_recording_is_what_a_session_shows_today(stage):
+    """The session is played again. Its screens, but for names of runs, times and process numbers, are those of the recording."""
+    python = ROOT / "build/site-venv/bin/python"
+    if not python.exists():
+        pytest.skip("the terminal of the recording is not installed: ./dev site")
+
+    def tool(name: str, *words: object) -> str:
+        done = subprocess.run([python, ROOT / "tools/recording" / name, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    again, drawn = stage.root / "again.cast", stage.root / "drawn.svg"
+    tool("record.py", stage.callgate, again)
+    was, now = (sessions.comparable(tool("draw.py", "--text", cast)) for cast in (ROOT / "docs/recording.cast", again))
+    assert now == was, "./dev recording makes it anew"
+    assert [line for line in was if line.startswith("== ")] == ["== a denied key", "== a question", "== the program goes on", "== the record"]
+    tool("draw.py", ROOT / "docs/recording.cast", drawn)
+    assert drawn.read_bytes() == (ROOT / "docs/recording.svg").read_bytes()

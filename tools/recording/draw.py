@@ -3,6 +3,7 @@
 
 usage: draw.py CAST SVG                  the animation
        draw.py --frame SECONDS CAST SVG  one picture of it
+       draw.py --text CAST               the screen of each scene, as text
 
 Equal rows are drawn once. The frames stand side by side, and a style sheet moves them past a window.
 """
@@ -30,7 +31,9 @@ def colour(name: str) -> str:
 def frames(cast: pathlib.Path) -> tuple[dict[str, int], list[Frame], float]:
     header, *events = [json.loads(line) for line in cast.read_text().splitlines()]
     shown, found = screen.Screen(header["width"], header["height"]), []
-    for when, _, text in events:
+    for when, kind, text in events:
+        if kind != "o":
+            continue
         shown.feed(text)
         rows = tuple(shown.cells())
         if found and when - found[-1][0] < SHORTEST:
@@ -38,6 +41,17 @@ def frames(cast: pathlib.Path) -> tuple[dict[str, int], list[Frame], float]:
         elif not found or found[-1][1] != rows:
             found.append((when, rows))
     return header, found, events[-1][0]
+
+
+def scenes(cast: pathlib.Path) -> str:
+    header, *events = [json.loads(line) for line in cast.read_text().splitlines()]
+    shown, found = screen.Screen(header["width"], header["height"]), []
+    for _, kind, text in events:
+        if kind == "o":
+            shown.feed(text)
+        elif kind == "m":
+            found += [f"== {text}", *(line for line in shown.lines() if line.strip())]
+    return "".join(line.rstrip() + "\n" for line in found)
 
 
 def drawn_row(row: tuple[tuple[str, str, str, bool], ...]) -> str:
@@ -75,6 +89,9 @@ def drawing(header: dict[str, int], shown: list[Frame], length: float) -> str:
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["--text"] and len(sys.argv) == 3:
+        print(scenes(pathlib.Path(sys.argv[2])), end="")
+        return 0
     one = sys.argv[1:2] == ["--frame"]
     if len(sys.argv) != 3 + 2 * one:
         sys.exit(__doc__)

@@ -3,7 +3,8 @@
 
 usage: record.py CALLGATE CAST      writes CAST, in asciinema's format (version 2)
 
-A person's pauses are kept short. The session waits for what it expects on the screen, and ends with an error where that does not come.
+The session waits for what it expects on the screen, and ends with an error where that does not come. A person's pauses are
+in the recording alone: they take no time here. A marker names each scene that is shown whole.
 """
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ class Terminal:
             os.execvpe("bash", ["bash", "--noprofile", "--norc", "-i"], environment)
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         self.shown = screen.Screen(COLUMNS, ROWS, lambda answer: os.write(self.master, answer.encode()))
-        self.events: list[tuple[float, str]] = []
+        self.events: list[tuple[float, str, str]] = []
         self.now = 0.0
 
     def read(self, seconds: float) -> bool:
@@ -49,22 +50,21 @@ class Terminal:
             return False
         text = os.read(self.master, 65536).decode("utf-8", "replace")
         self.shown.feed(text)
-        self.events.append((self.now, text))
+        self.events.append((self.now, "o", text))
         return True
 
     def until(self, wanted: str) -> None:
         end = time.monotonic() + PATIENCE
         while not any(wanted in line for line in self.shown.lines()):
             if time.monotonic() > end or not self.read(end - time.monotonic()):
-                sys.exit(f"did not come: {wanted}; the last bytes: {''.join(text for _, text in self.events)[-400:]!r}\n" + "\n".join(self.shown.lines()))
+                sys.exit(f"did not come: {wanted}; the last bytes: {''.join(text for _, _, text in self.events)[-400:]!r}\n" + "\n".join(self.shown.lines()))
         while self.read(0.3):  # the rest of what is drawn
             pass
 
-    def pause(self, seconds: float) -> None:
-        """Time for whoever looks; a prompt takes no key that comes too early."""
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            self.read(left)
+    def pause(self, seconds: float, scene: str = "") -> None:
+        """Time for whoever looks."""
+        if scene:
+            self.events.append((self.now, "m", scene))
         self.now += seconds
 
     def type(self, text: str) -> None:
@@ -95,7 +95,7 @@ def play(terminal: Terminal) -> None:
     terminal.type("callgate run -- cat ~/.ssh/id_ed25519")
     terminal.enter()
     terminal.until("rule base.keys")
-    terminal.pause(2.5)
+    terminal.pause(2.5, "a denied key")
     terminal.type("callgate run -- vim -n -u NONE notes.txt")
     terminal.enter()
     terminal.until("Buy milk")
@@ -103,11 +103,12 @@ def play(terminal: Terminal) -> None:
     terminal.type(":read ~/letters/plan.txt")
     terminal.enter()
     terminal.until("[Enter] deny")
-    terminal.pause(3.5)
+    terminal.until("> ")  # a key counts from here on
+    terminal.pause(3.5, "a question")
     terminal.type("s")
     terminal.enter()
     terminal.until("Meet at noon")
-    terminal.pause(2.0)
+    terminal.pause(2.0, "the program goes on")
     terminal.type(":quit!")
     terminal.enter()
     terminal.until("base.keys")
@@ -115,7 +116,7 @@ def play(terminal: Terminal) -> None:
     terminal.type("callgate audit show")
     terminal.enter()
     terminal.until("end of run")
-    terminal.pause(5.0)
+    terminal.pause(5.0, "the record")
 
 
 def main() -> int:
@@ -136,7 +137,7 @@ def main() -> int:
             os.close(terminal.master)
             os.waitpid(terminal.pid, 0)
         lines = [json.dumps({"version": 2, "width": COLUMNS, "height": ROWS, "title": "callgate"})]
-        lines += [json.dumps([round(when, 3), "o", text.replace(name, SHOWN_HOME)], ensure_ascii=False) for when, text in terminal.events]
+        lines += [json.dumps([round(when, 3), kind, text.replace(name, SHOWN_HOME)], ensure_ascii=False) for when, kind, text in terminal.events]
         lines.append(json.dumps([round(terminal.now, 3), "o", ""]))
     cast.write_text("\n".join(lines) + "\n")
     return 0
