@@ -1,9 +1,9 @@
-"""A file of each format, as version 0.1.0 wrote it, is read by the readers of today: a changed format fails here.
+"""A file of each format, as each release wrote it, is read by the readers of today: a changed format fails here.
 
-The files are in tests/testdata/formats. A run of `rules.json` left `log.jsonl`, `report.json` and `approval.txt`;
-`callgate exec` gave `answer.json` for `job.json`. `commands.txt` has commands with their output. A change that fails here
-also breaks the files of users. A new version of a format gets new files, and these stay. The folder 0.2.0 has what that version
-added.
+The files are in tests/testdata/formats, those of 0.2.0 in a folder of that name. A run left `log.jsonl`, `report.json` and
+`approval.txt`; its rules are `rules.json`, since 0.2.0 `run.json`. `callgate exec` gave `answer.json` for `job.json`.
+`commands.txt` has commands with the output of that release. A change that fails here also breaks the files of users. A new
+version of a format gets new files, and these stay. `0.2.0/rules.json` has what that version added to rule sets.
 """
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ sys.path.append(str(TOP / "python"))
 from callgate.question import Answer, Channel, Question  # noqa: E402
 from callgate.result import Denial, hint  # noqa: E402
 
+RUN_RULES = {"0.1.0": "rules.json", "0.2.0": "run.json"}  # each release, and the rules of its run
+CHANNEL_ADDED = {"0.1.0": {"again", "widest", "widest_b64", "read_and_write"}, "0.2.0": {"widest", "widest_b64", "read_and_write"}}
+REPORT_ADDED = {"0.1.0": {"refused": [], "quiet_denials": 0}, "0.2.0": {"quiet_denials": 0}}
 PROJECT = "/home/u/project"  # the work directory of the run on record
 # Members whose values differ between runs and hosts. Their types are compared.
 VARYING = {"run", "pid", "start", "program", "key", "deadline_ms", "age_ms", "allowed", "denied", "uid", "duration_ms", "cpu_ms",
@@ -33,12 +36,30 @@ VARYING = {"run", "pid", "start", "program", "key", "deadline_ms", "age_ms", "al
            "@timestamp", "sequence", "duration", "entity_id", "executable", "inode", "device", "previous", "hash"}
 
 
-def text(name: str) -> str:
-    return (FORMATS / name).read_text()
+class Release:
+    """The files of one release."""
+
+    def __init__(self, version: str) -> None:
+        self.version, self.rules = version, RUN_RULES[version]
+        self.place = FORMATS if version == "0.1.0" else FORMATS / version
+
+    def text(self, name: str) -> str:
+        return (self.place / name).read_text()
+
+    def parsed(self, name: str) -> Any:
+        return json.loads(self.text(name))
+
+    def on_record(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.text("log.jsonl").splitlines()]
+
+    def transcript(self) -> list[tuple[str, dict[str, Any]]]:
+        """The lines of the approval transcript: `<` came from the run, `>` went to it."""
+        return [(line[0], json.loads(line[2:])) for line in self.text("approval.txt").splitlines()]
 
 
-def parsed(name: str) -> Any:
-    return json.loads(text(name))
+@pytest.fixture(params=RUN_RULES)
+def release(request) -> Release:
+    return Release(request.param)
 
 
 def neutral(value: Any, name: str = "") -> Any:
@@ -63,22 +84,14 @@ def validate(value: Any, schema: str, definition: str = "") -> None:
     jsonschema.validate(value, rules, jsonschema.Draft202012Validator)
 
 
-def on_record() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in text("log.jsonl").splitlines()]
-
-
-def transcript() -> list[tuple[str, dict[str, Any]]]:
-    """The lines of the approval transcript: `<` came from the run, `>` went to it."""
-    return [(line[0], json.loads(line[2:])) for line in text("approval.txt").splitlines()]
-
-
 @pytest.fixture
-def project(box) -> harness.Box:
+def project(box, release) -> harness.Box:
     """The project of the run on record, and the checked-in files beside it: other users cannot read the sources."""
-    for name, content in {"notes": "hello\n", "private/a": "secret\n", "private/README": "readme\n"}.items():
+    settings = "registry=https://packages.example.org/\n//packages.example.org/:_authToken=secret\n"
+    for name, content in {"notes": "hello\n", "private/a": "secret\n", "private/README": "readme\n", "conf/.npmrc": settings}.items():
         box.file(box.tree / name, content.encode())
     box.directory(box.tree / "out")
-    for one in filter(Path.is_file, FORMATS.iterdir()):
+    for one in filter(Path.is_file, release.place.iterdir()):
         box.file(box.tree / one.name, one.read_bytes(), 0o600)
     return box
 
@@ -89,61 +102,63 @@ def answered(box: harness.Box, words: list[str]) -> str:
     return (done.text + done.errors).replace(str(box.tree), PROJECT) + f"exit {done.code}\n"
 
 
-def test_commands_read_rules_and_log_as_they_did(project):
-    expected = re.split(r"^\$ callgate (.*)\n", text("commands.txt"), flags=re.MULTILINE)[1:]
+def test_commands_read_rules_and_log_as_they_did(project, release):
+    expected = re.split(r"^\$ callgate (.*)\n", release.text("commands.txt"), flags=re.MULTILINE)[1:]
     for words, output in zip(expected[::2], expected[1::2]):
         assert answered(project, words.split()) == output, words
-    assert len(expected) == 2 * 15
-    assert answered(project, ["audit", "show", "--json", "log.jsonl"]) == text("log.jsonl") + "exit 0\n"
+    assert len(expected) >= 2 * 15
+    assert answered(project, ["audit", "show", "--json", "log.jsonl"]) == release.text("log.jsonl") + "exit 0\n"
 
 
-def test_a_rule_file_is_good_and_holds_in_a_run(project):
+def test_a_rule_file_is_good_and_holds_in_a_run(project, release):
     """The warnings of `check` follow the shipped profiles, so their words are not compared."""
-    lines = answered(project, ["check", "rules.json"]).splitlines()
-    assert re.fullmatch(r"rules\.json: good, 11 rules, \d+ warnings", lines[-2]) and lines[-1] == "exit 0", lines
+    lines = answered(project, ["check", release.rules]).splitlines()
+    assert re.fullmatch(rf"{release.rules}: good, \d+ rules, \d+ warnings", lines[-2]) and lines[-1] == "exit 0", lines
     assert not [line for line in lines[:-2] if ": warning: " not in line], lines
-    result = project.run(["/bin/sh", "-c", "echo $CI $LANG; ulimit -n; cat private/a"], text("rules.json"))
+    result = project.run(["/bin/sh", "-c", "echo $CI $LANG; ulimit -n; cat private/a"], release.text(release.rules))
     (denied,) = result.report["denials"]
-    assert result.text == "1 C.UTF-8\n1024\n" and result.report["limits"] == parsed("report.json")["limits"], result.describe()
-    assert local(denied, project) == neutral(parsed("report.json")["denials"][0])
+    assert result.text == "1 C.UTF-8\n1024\n" and result.report["limits"] == release.parsed("report.json")["limits"], result.describe()
+    assert local(denied, project) == neutral(release.parsed("report.json")["denials"][0])
 
 
-def test_rule_files_of_each_later_version_are_good(project):
+def test_rule_files_of_each_later_version_are_good(box):
     versions = sorted(one.name for one in FORMATS.iterdir() if one.is_dir())
-    assert versions == ["0.2.0"]
+    assert ["0.1.0", *versions] == list(RUN_RULES)
     for version in versions:
-        project.file(project.tree / "later.json", (FORMATS / version / "rules.json").read_bytes())
-        lines = answered(project, ["check", "later.json"]).splitlines()
+        rules = (FORMATS / version / "rules.json").read_bytes()
+        box.file(box.tree / "later.json", rules)
+        lines = answered(box, ["check", "later.json"]).splitlines()
         assert re.fullmatch(r"later\.json: good, \d+ rules(, \d+ warnings?)?", lines[-2]) and lines[-1] == "exit 0", lines
-        jsonschema.validate(json.loads((FORMATS / version / "rules.json").read_text()), json.loads((TOP / "rules/rules.schema.json").read_text()),
-                            jsonschema.Draft202012Validator)
+        jsonschema.validate(json.loads(rules), json.loads((TOP / "rules/rules.schema.json").read_text()), jsonschema.Draft202012Validator)
 
 
-def test_records_and_report_are_as_their_schemas_say():
-    records = on_record()
+def test_records_and_report_are_as_their_schemas_say(release):
+    records, report = release.on_record(), release.parsed("report.json")
     for one in records:
         validate(one, "supervisor/audit/audit.schema.json")
-    report = parsed("report.json")
+    assert records[0]["callgate"]["version"] == release.version
     validate(report, "docs/report.schema.json")
     assert report["counts"] == records[-1]["callgate"]["counts"] and report["audit"]["records"] == len(records)
     assert report["run"] == records[-1]["callgate"]["run"] and report["outcome"] == records[-1]["callgate"]["outcome"]
 
 
-def test_the_python_package_reads_the_denials_of_a_report():
-    denials = [Denial.from_report(one) for one in parsed("report.json")["denials"]]
+def test_the_python_package_reads_the_denials_of_a_report(release):
+    denials = [Denial.from_report(one) for one in release.parsed("report.json")["denials"]]
     first = denials[0]
     assert first == Denial("read", f"{PROJECT}/private/a", "private", "not for this task", "/usr/bin/cat", first.pid, "ENOENT", 1,
                            "") and first.pid > 0
+    connects = {"0.1.0": [("connect", "127.0.0.1:81", "default", "ECONNREFUSED", 1, "--connect 127.0.0.1:81")],
+                "0.2.0": [("connect", "127.0.0.1:81", "own", "ECONNREFUSED", 1, ""), ("connect", "a.example.org", "default", "ENOENT", 1, "--connect a.example.org")]}
     assert [(one.operation, one.object, one.rule, one.errno, one.count, one.option) for one in denials[1:]] == [
         ("read", f"{PROJECT}/out/x", "output", "EACCES", 2, ""), ("read", "/dev/tty", "default", "EACCES", 1, "--write /dev/tty"),
-        ("connect", "127.0.0.1:81", "default", "ECONNREFUSED", 1, "--connect 127.0.0.1:81")]
+        *connects[release.version]]
     assert f"read {PROJECT}/private/a (not for this task); read {PROJECT}/out/x (look first);" in hint(denials)
 
 
-def test_the_python_package_takes_questions_and_gives_the_answers_on_record():
+def test_the_python_package_takes_questions_and_gives_the_answers_on_record(release):
     channel, questions, sent = Channel(), {}, 0
     try:
-        for direction, message in transcript():
+        for direction, message in release.transcript():
             validate(message, "docs/approval.schema.json")
             if direction == "<":
                 channel.theirs.sendall(json.dumps(message).encode() + b"\n")
@@ -160,11 +175,11 @@ def test_the_python_package_takes_questions_and_gives_the_answers_on_record():
     assert sorted(questions) == [1, 2, 3, 4] and sent == 2 and second.pid > 0 and second.deadline_ms > 0
 
 
-def test_a_run_has_the_conversation_on_record(project):
+def test_a_run_has_the_conversation_on_record(project, release):
     """The answers on record are sent to a run of today. Its messages and the records of them are those on record."""
-    run = Asked(project, parsed("report.json")["command"], text("rules.json"))
+    run = Asked(project, release.parsed("report.json")["command"], release.text(release.rules))
     keys: dict[str, str] = {}
-    for number, (direction, message) in enumerate(transcript()):
+    for number, (direction, message) in enumerate(release.transcript()):
         if direction == ">":
             if "key" in message:
                 message["key"] = keys.get(message["key"], message["key"])
@@ -172,28 +187,29 @@ def test_a_run_has_the_conversation_on_record(project):
             continue
         came = run.executor.message() if number else run.executor.seen[0]
         validate(came, "docs/approval.schema.json")
-        for added_since in ("again", "widest", "widest_b64", "read_and_write"):
+        for added_since in CHANNEL_ADDED[release.version]:
             came.pop(added_since, None)
         assert local(came, project) == neutral(message)
         if "key" in message:
             keys[message["key"]] = came["key"]
     result = run.end()
-    logs = [[one for one in log if re.match("prompt|grant", one["event"]["action"])] for log in (result.audit, on_record())]
+    logs = [[one for one in log if re.match("prompt|grant", one["event"]["action"])] for log in (result.audit, release.on_record())]
     # The last record depends on what the stopped run sees first: its caller's death, or the end of the channel.
     assert local(logs[0][:8], project) == neutral(logs[1][:8]) and len(logs[1]) == 9
-    assert result.code == 143 and result.text == "hello\nreadme\n", result.describe()
+    read = {"0.1.0": "", "0.2.0": "registry = https://packages.example.org/\n"}[release.version]
+    assert result.code == 143 and result.text == "hello\nreadme\n" + read, result.describe()
 
 
-def test_a_job_gets_the_answer_on_record(project):
-    job, expected = parsed("job.json"), parsed("answer.json")
+def test_a_job_gets_the_answer_on_record(project, release):
+    job, expected = release.parsed("job.json"), release.parsed("answer.json")
     validate(job, "docs/exec.schema.json", "job")
-    done = project.run([str(project.callgate), "exec"], supervised=False, stdin=text("job.json").encode())
+    done = project.run([str(project.callgate), "exec"], supervised=False, stdin=release.text("job.json").encode())
     assert done.code == 0 and done.err == b"", done.describe()
     answer = json.loads(done.text)
     for one in (answer, expected):
         validate(one, "docs/exec.schema.json", "answer")
         harness.check_report(one["report"])
-    expected["report"] |= {"refused": [], "quiet_denials": 0}  # added since
-    added = {name: answer["report"]["environment"].pop(name) for name in ("not_passed", "exposed")}
-    assert added["exposed"] == [], added
+        for varying in ("not_passed", "exposed"):  # since 0.2.0
+            assert not one["report"]["environment"].pop(varying, []) or varying == "not_passed", one
+    expected["report"] |= REPORT_ADDED[release.version]
     assert local(answer, project) == neutral(expected)
