@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
-#include <linux/ioprio.h>
 #include <linux/keyctl.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -17,6 +16,7 @@
 
 #include "agent/handover.hpp"
 #include "agent/launch_message.hpp"
+#include "base/io_priority.hpp"
 #include "base/test_switch.hpp"
 
 namespace callgate::agent {
@@ -112,7 +112,7 @@ int set_priority(const LaunchMessage& command) {
         if (::nice(command.nice()) == -1 && errno != 0) return errno;
     }
     if (command.io_priority() == nullptr) return 0;
-    return error_of(::syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, *command.io_priority()));
+    return error_of(::syscall(SYS_ioprio_set, io_priority_of_process, 0, *command.io_priority()));
 }
 
 int make_ruleset(const LaunchMessage& domain, UniqueFd& ruleset) {

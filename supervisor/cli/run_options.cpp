@@ -1,7 +1,6 @@
 #include "supervisor/cli/run_options.hpp"
 
 #include <fcntl.h>
-#include <linux/ioprio.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -10,6 +9,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "base/io_priority.hpp"
 #include "base/number.hpp"
 #include "base/words.hpp"
 #include "rules/model/limits.hpp"
@@ -154,14 +154,14 @@ int read_io_priority(const Arguments& arguments, const std::string& value) {
         int number;
     };
     constexpr Class classes[] = {
-        {"idle", IOPRIO_CLASS_IDLE}, {"best-effort", IOPRIO_CLASS_BE}, {"realtime", IOPRIO_CLASS_RT}};
+        {"idle", io_class_idle}, {"best-effort", io_class_best_effort}, {"realtime", io_class_realtime}};
     const std::string word = value.substr(0, value.find(':'));
     const auto level = word.size() == value.size()
                            ? std::optional<int>(word == "idle" ? 0 : 4)
                            : parse_number<int>(std::string_view(value).substr(word.size() + 1));
     for (const Class& one : classes)
         if (one.name == word && level && *level >= 0 && *level <= 7)
-            return (one.number << IOPRIO_CLASS_SHIFT) | *level;
+            return (one.number << io_class_shift) | *level;
     fail(arguments, "ionice", value, "idle, best-effort:0 to 7, or realtime:0 to 7");
 }
 

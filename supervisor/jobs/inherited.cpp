@@ -1,13 +1,13 @@
 #include "supervisor/jobs/inherited.hpp"
 
 #include <fcntl.h>
-#include <linux/ioprio.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 
+#include "base/io_priority.hpp"
 #include "base/unique_fd.hpp"
 
 namespace callgate::jobs {
@@ -47,7 +47,7 @@ Inherited Inherited::current() {
         ::getrlimit(static_cast<__rlimit_resource_t>(resource), &now.limits[resource]);
     now.nice = ::getpriority(PRIO_PROCESS, 0);
     now.scheduler = ::sched_getscheduler(0);
-    now.io_priority = ::syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, 0);
+    now.io_priority = ::syscall(SYS_ioprio_get, io_priority_of_process, 0);
     now.processors = allowed_processors();
     return now;
 }

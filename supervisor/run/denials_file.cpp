@@ -34,16 +34,16 @@ std::string cut(std::string_view text, std::size_t most) {
     return std::string(text.substr(0, first)) + "…" + std::string(text.substr(last));
 }
 
-std::string quoted(std::string_view name) { return json_string(cut(name, max_name)); }
+std::string quoted_name(std::string_view name) { return json_string(cut(name, max_name)); }
 
 }  // namespace
 
 std::string told_line(const Denial& denial, bool hint) {
     std::string line = "denied: ";
     line += denial.look_up ? "look-up of" : rules::name(denial.operation);
-    line += ' ' + quoted(denial.object);
+    line += ' ' + quoted_name(denial.object);
     const std::string_view program(denial.program);
-    if (!program.empty()) line += " by " + quoted(program.substr(program.rfind('/') + 1));
+    if (!program.empty()) line += " by " + quoted_name(program.substr(program.rfind('/') + 1));
     line += (denial.by_rule ? " (rule " : " (") + cut(terminal_safe(denial.rule), max_note);
     if (!denial.note.empty()) line += ": " + cut(terminal_safe(denial.note), max_note);
     line += ')';

@@ -5,6 +5,7 @@ import filecmp
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -204,7 +205,7 @@ def root(request, stage, packages):
 
 def in_root(place: Path, script: str, timeout: float = harness.DEADLINE, network: str = "--net") -> subprocess.CompletedProcess[str]:
     """Runs a script as root there, in namespaces of its own, without a network. With another `network` it has this machine's."""
-    enter = ('mount --rbind /dev "$0/dev" && mount -t proc proc "$0/proc" && exec chroot "$0" /usr/bin/env -i '
+    enter = ('mount --rbind /dev "$0/dev" && mount --rbind /sys "$0/sys" && mount -t proc proc "$0/proc" && exec chroot "$0" /usr/bin/env -i '
              'PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 HOME=/root DEBIAN_FRONTEND=noninteractive /bin/sh -ec "$1"')
     done = subprocess.run(["unshare", "--mount", "--pid", *network.split(), "--fork", "--kill-child", "/bin/sh", "-ec", enter, place, script],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=timeout)
@@ -254,20 +255,41 @@ def test_a_newcomer_installs_and_runs(root, kind, measured):
     assert in_root(place, listed).stdout == ""
 
 
+def with_sources(stage, suite: str, owner: str, home: str) -> Path:
+    """A root that has what a build needs, and a clone of this commit in the home of that user."""
+    place = unpacked(stage, f"{suite}-build")
+    in_root(place, f"id {owner} || useradd -m -s /bin/sh {owner}")
+    subprocess.run(["git", "clone", "--quiet", TOP, place / home[1:] / "callgate"], check=True)
+    in_root(place, f"chown -R {owner}: {home}/callgate")
+    return place
+
+
 @pytest.mark.skipif(not ROOTS, reason="roots are fetched from a network: a long run")
 @pytest.mark.parametrize("suite", SUITES)
 def test_a_newcomer_builds_from_source_and_sees_the_demonstration(stage, measured, suite):
-    """The first command of the README, on each distribution that it names, with the packages that ./dev installs there."""
-    place = unpacked(stage, f"{suite}-build")
-    in_root(place, "useradd -m -s /bin/sh newcomer")
-    sources = place / "home/newcomer/callgate"
-    sources.mkdir()
-    archive = subprocess.run(["git", "-C", TOP, "archive", "HEAD"], capture_output=True, check=True).stdout
-    subprocess.run(["tar", "-x", "-C", sources], input=archive, check=True)
+    """The first commands of the README, on each distribution that it names, with the packages that ./dev installs there."""
+    place = with_sources(stage, suite, "newcomer", "/home/newcomer")
+    as_user = "cd /home/newcomer/callgate && exec setpriv --reuid newcomer --regid newcomer --init-groups env HOME=/home/newcomer CALLGATE_NO_DEPS=1"
     began = time.monotonic()
-    done = in_root(place, "chown -R newcomer: /home/newcomer; cd /home/newcomer/callgate && exec setpriv --reuid newcomer --regid newcomer "
-                   "--init-groups env HOME=/home/newcomer CALLGATE_NO_DEPS=1 ./dev demo", timeout=3600, network="")  # the demonstration has a server on loopback
+    done = in_root(place, f"{as_user} ./dev demo", timeout=3600, network="")  # the demonstration has a server on loopback
     measured.append(f"{suite}, from source: built, and the demonstration run, after {time.monotonic() - began:.0f} s")
     shown = record.SESSION.search(record.README.read_text())
     assert shown is not None and record.difference(shown[0], done.stdout.strip("\n")) == ""
+    steps = f"./dev install && cd ~ && mkdir .ssh project && echo secret > .ssh/key && cd project && PATH=~/.local/bin:$PATH {JOB.replace(KEY, '~/.ssh/key')}"
+    done = in_root(place, f"{as_user} sh -c {shlex.quote(steps)}", timeout=3600)
+    assert done.stdout.endswith("working\nstatus 1\n") and "rule base.keys" in done.stderr, done.stdout + done.stderr
+    in_root(place, f"{as_user} ./dev uninstall")
+    assert not (place / "home/newcomer/.local/bin").exists()
+    shutil.rmtree(place)
+
+
+@pytest.mark.skipif(not ROOTS, reason="roots are fetched from a network: a long run")
+@pytest.mark.parametrize("suite", SUITES)
+def test_a_newcomer_passes_the_tests(stage, measured, suite):
+    """The second command, which first installs what the tests need."""
+    place = with_sources(stage, suite, "root", "/root")
+    began = time.monotonic()
+    done = in_root(place, "cd /root/callgate && exec ./dev test", timeout=4 * 3600, network="")
+    measured.append(f"{suite}, from source: packages installed, built, and all tests passed, after {time.monotonic() - began:.0f} s")
+    assert "100% tests passed" in done.stdout, done.stdout
     shutil.rmtree(place)
