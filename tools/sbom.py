@@ -29,7 +29,10 @@ def files_of(build: Path) -> set[Path]:
              if one.startswith("    ")}
     found |= {(build / one).resolve() for one in inputs}
     # Its names become a header when cmake runs, which ninja does not see.
-    found.add(Path(re.search(r"^PUBLIC_SUFFIX_LIST:FILEPATH=(.*)$", (build / "CMakeCache.txt").read_text(), re.M)[1]))
+    names = Path(re.search(r"^PUBLIC_SUFFIX_LIST:FILEPATH=(.*)$", (build / "CMakeCache.txt").read_text(), re.M)[1])
+    if not names.is_file():
+        raise SystemExit(f"sbom: {build}/CMakeCache.txt is out of date: {names} does not exist; remove {build} and build again")
+    found.add(names)
     words = json.loads((build / "compile_commands.json").read_text())[0]["command"].split()
     compiler = [words[0], *(one for one in words if one.startswith("--sysroot="))]
     link = (build / "build.ninja").read_text().partition("\nbuild callgate: ")[2].partition("\n\n")[0]
