@@ -1,10 +1,14 @@
 #!/usr/bin/python3
-"""Measures callgate beside other sandboxes that Debian packages: the table of docs/performance.md.
+"""Measures callgate beside other sandboxes: the table of docs/performance.md.
 
 usage: bench/beside.py CALLGATE [ROUNDS]
 
 Each round starts every variant once, in an order that turns; the table has the median and the fastest. A tool that is not
 installed is left out and named. No variant uses the network. The opens are counted and timed within the command itself.
+
+bubblewrap, firejail, podman and runsc (gVisor) are Debian's packages; podman wants root here, and runc. `srt` is npm's
+@anthropic-ai/sandbox-runtime and needs bubblewrap, socat and ripgrep. sandlock is a package of Python's: where it is not among the
+system's, PYTHONPATH names its place. It is started from Python, whose own start is a line of the table.
 """
 from __future__ import annotations
 
@@ -28,14 +32,33 @@ for name in ("file", "/usr/bin/env"):
 """
 
 
+SANDLOCK = "import os, sys; from sandlock import Sandbox; sys.stdout.buffer.write(Sandbox(fs_readable=['/'], fs_writable=[os.getcwd()]).run(sys.argv[1:]).stdout or b'')"
+NO_NETWORK = '{"network": {"allowedDomains": [], "deniedDomains": []}, "filesystem": {"denyRead": [], "allowWrite": ["."], "denyWrite": []}}'
+
+
 def variants(callgate: str, place: pathlib.Path) -> dict[str, list[str]]:
+    root, work = place / "root", str(place / "work")
+    for name in ("usr", "proc", "dev", "sys", "tmp", "etc", "run"):
+        (root / name).mkdir(parents=True)
+    for name in ("bin", "lib", "lib64", "sbin"):
+        (root / name).symlink_to("usr/" + name)
+    (place / "srt.json").write_text(NO_NETWORK)
     known = {
         "no sandbox": [],
         "callgate": [callgate, "run", "-q", "--"],
-        "bubblewrap": ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind", str(place / "work"), str(place / "work"), "--unshare-all", "--die-with-parent", "--"],
-        "firejail": ["firejail", "--quiet", "--noprofile", "--net=none", "--read-only=/", f"--read-write={place}/work", "--"],
+        "bubblewrap": ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind", work, work, "--unshare-all", "--die-with-parent", "--"],
+        "firejail": ["firejail", "--quiet", "--noprofile", "--net=none", "--read-only=/", f"--read-write={work}", "--"],
+        "podman": ["podman", "--runtime", "runc", "--cgroup-manager", "cgroupfs", "run", "--rm", "--network=none", "-v", "/usr:/usr:ro", "-v", "/etc:/etc:ro",
+                   "-v", f"{work}:{work}", "-w", work, "--rootfs", str(root)],
+        "gVisor": ["runsc", "--network=none", "do"],
+        "srt": ["srt", "-s", str(place / "srt.json")],
+        "Python alone": ["/usr/bin/python3", "-c", "import subprocess, sys; subprocess.run(sys.argv[1:], check=True)"],
+        "sandlock, from Python": ["/usr/bin/python3", "-c", SANDLOCK],
     }
-    for name in [name for name, line in known.items() if line and not shutil.which(line[0])]:
+    missing = [name for name, line in known.items() if line and not shutil.which(line[0])]
+    if subprocess.run([*known["sandlock, from Python"][:2], "import sandlock"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        missing += ["sandlock, from Python", "Python alone"]
+    for name in missing:
         print(f"not installed: {name}", file=sys.stderr)
         del known[name]
     return known
@@ -50,9 +73,10 @@ def main() -> int:
         work = place / "work"
         work.mkdir()
         (work / "file").write_text("x")
+        (work / "loop.py").write_text(LOOP)
         (place / "home").mkdir()
         known = variants(callgate, place)
-        environment = {"PATH": "/usr/bin:/bin", "HOME": str(place / "home"), "LANG": "C.UTF-8"}
+        environment = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ} | {"HOME": str(place / "home"), "LANG": "C.UTF-8"}
 
         def run(line: list[str]) -> str:
             return subprocess.run(line, cwd=work, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -66,7 +90,7 @@ def main() -> int:
                 run([*known[name], "/bin/true"])
                 starts[name].append((time.perf_counter() - began) * 1e3)
                 if turn % 6 == 0:
-                    opens[name].append([float(one) for one in run([*known[name], "/usr/bin/python3", "-c", LOOP]).split()])
+                    opens[name].append([float(one) for one in run([*known[name], "/usr/bin/python3", "loop.py"]).split()])
         print("| median (fastest) | start of `/bin/true`, ms | open in the work directory, µs | open of a system file, µs |\n|---|---|---|---|")
         for name in names:
             columns = [starts[name], *([one[column] for one in opens[name]] for column in (0, 1))]

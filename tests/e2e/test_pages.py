@@ -129,3 +129,17 @@ def test_the_recording_is_what_a_session_shows_today(stage):
     assert [line for line in was if line.startswith("== ")] == ["== a denied key", "== a question", "== the program goes on", "== the record"]
     tool("draw.py", ROOT / "docs/recording.cast", drawn)
     assert drawn.read_bytes() == (ROOT / "docs/recording.svg").read_bytes()
+
+
+def measured(page: str) -> dict[str, tuple[str, str]]:
+    """The tools of a table with the medians of a start and of an open: those of docs/performance.md, or those that are taken from there."""
+    text = (ROOT / page).read_text()
+    rows = re.findall(r"^\| ([a-z][a-zA-Z ]*?)(?: \d[\d.]*)?(?:, from Python)? \| ([\d.]+) \([\d.]+\) \| ([\d.]+) \(", text, re.MULTILINE)
+    return {name: (start, opened) for name, start, opened in rows + re.findall(r"^\| ([a-z][a-zA-Z ]*) \| ([\d.]+) ms \| ([\d.]+) µs \|", text, re.MULTILINE)}
+
+
+def test_figures_of_other_tools_are_those_of_the_measurement():
+    source = measured("docs/performance.md")
+    for page in ("README.md", "docs/compared.md"):
+        taken = measured(page)
+        assert len(taken) >= 4 and {name: source.get(name) for name in taken} == taken, page
