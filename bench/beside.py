@@ -6,9 +6,9 @@ usage: bench/beside.py CALLGATE [ROUNDS]
 Each round starts every variant once, in an order that turns; the table has the median and the fastest. A tool that is not
 installed is left out and named. No variant uses the network. The opens are counted and timed within the command itself.
 
-bubblewrap, firejail, podman and runsc (gVisor) are Debian's packages; podman wants root here, and runc. `srt` is npm's
-@anthropic-ai/sandbox-runtime and needs bubblewrap, socat and ripgrep. sandlock is a package of Python's: where it is not among the
-system's, PYTHONPATH names its place. It is started from Python, whose own start is a line of the table.
+bubblewrap, firejail, podman and runsc (gVisor) are Debian's packages. podman runs as root here, with runc. The variant srt is npm's
+sandbox-runtime of Anthropic, which needs bubblewrap, socat and ripgrep. sandlock is a package of Python's; PYTHONPATH names its
+place. It is started from Python, whose own start is a line of the table.
 """
 from __future__ import annotations
 

@@ -131,6 +131,14 @@ def test_the_recording_is_what_a_session_shows_today(stage):
     assert drawn.read_bytes() == (ROOT / "docs/recording.svg").read_bytes()
 
 
+def test_the_readme_begins_with_what_people_look_for():
+    """In this order: what it is, how it is installed, what it looks like, proof, who it is for, how it works."""
+    text = (ROOT / "README.md").read_text()
+    first = text.partition("\n\n")[2].partition(". ")[0]
+    assert all(word in first for word in ("sandbox", "untrusted code", "AI agent")), first
+    assert re.findall(r"^## (.*)", text, re.MULTILINE)[:6] == ["Install", "A session", "Proof", "Who it is for", "In Python", "How it works"]
+
+
 def measured(page: str) -> dict[str, tuple[str, str]]:
     """The tools of a table with the medians of a start and of an open: those of docs/performance.md, or those that are taken from there."""
     text = (ROOT / page).read_text()
