@@ -73,6 +73,34 @@ def test_every_block_of_commands_is_run_or_says_why_not(measured):
     assert len(unexplained(f"<!-- not run: test_gone.py does -->\n{block}")) == 1
 
 
+def rule_sets(page: str) -> list[tuple[int, str]]:
+    """The blocks of JSON with rules, each made a whole rule set: the line, and the text."""
+    found = []
+    for block in sessions.BLOCK.finditer(page):
+        text = block["text"] or ""
+        if block["kind"] not in ("json", "jsonc") or block["file"]:
+            continue
+        if text.startswith('"'):
+            text = text + (',\n"rules": []' if '"rules"' not in text else "")
+            text = '{"version": 1, "extends": ["base"],\n' + text + "}"
+        elif '"version"' not in text:  # rules one after the other, with comments between
+            text = re.sub(r"\}\s*\n((?:\s*//[^\n]*\n|\s*\n)*)\{", r"},\n\1{", text)
+            text = '{"version": 1, "extends": ["base"], "rules": [\n' + text + "]}"
+        found.append((page.count("\n", 0, block.start()) + 1, text))
+    return found
+
+
+def test_every_rule_of_the_reference_is_good(box):
+    """Warnings are of what this machine lacks, or of what the page says itself."""
+    found = rule_sets((TOP / "docs/rules.md").read_text())
+    assert len(found) >= 7
+    for line, text in found:
+        file = box.file(box.tree / "rules.json", text.encode())
+        done = box.run([str(box.callgate), "check", str(file)], supervised=False)
+        other = [one for one in (done.text + done.errors).splitlines() if "cannot be resolved now" not in one and "depends on the asking program" not in one]
+        assert done.code == 0 and len(other) == 1 and "good" in other[0], f"docs/rules.md, line {line}: {done.describe()}"
+
+
 def test_each_line_of_the_readme_for_its_readers_works(box):
     """The table says who it is for. The first line needs an agent: test_agents.py runs it."""
     table = (TOP / "README.md").read_text().partition("## Who it is for")[2].partition("\n## ")[0]
