@@ -50,7 +50,8 @@ public:
         std::string file = servers.file;  // c-ares copies it
         options.resolvconf_path = file.data();
         options.udp_port = options.tcp_port = servers.port;
-        constexpr int given = ARES_OPT_SOCK_STATE_CB | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES |
+        // No flags are given: newer c-ares would add EDNS with a cookie to each query.
+        constexpr int given = ARES_OPT_FLAGS | ARES_OPT_SOCK_STATE_CB | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES |
                               ARES_OPT_RESOLVCONF | ARES_OPT_UDP_PORT | ARES_OPT_TCP_PORT;
         return ::ares_init_options(&channel_, &options, given) == ARES_SUCCESS;
     }

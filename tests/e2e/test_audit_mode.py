@@ -229,7 +229,7 @@ def test_the_interpreter_of_a_script_that_the_run_makes_is_judged_as_in_enforcem
 
 NOTHING_ALLOWED = {"version": 1, "default": "deny", "rules": [{"id": "one", "allow": "read", "path": "/etc/hostname"}]}
 AUDITED = [
-    Program("git", ("git",), varying=("*.git/index", "*.git/worktrees/*/index", "*.git/logs/*", "*.git/FETCH_HEAD")),
+    Program("git", ("git",), varying=("*.git/index", "*.git/worktrees/*/index", "*.git/logs/*", "*.git/FETCH_HEAD", "*.mtimes")),
     Program("make", ("gcc", "make", "ar"), varying=("made",)),
     Program("sqlite", ("sqlite3",), varying=("*.db*", "dump.sql")),
     Program("tar", ("tar", "xz", "diff")),

@@ -17,7 +17,7 @@ PROGRAMS = [
     Program("wheel", ("/usr/bin/python3", "gcc", "python3-config", "/usr/lib/python3/dist-packages/pip",
                       "/usr/lib/python3/dist-packages/setuptools", "/usr/lib/python3/dist-packages/wheel"),
             varying=("*.pyc",), denied=(r"bind \[::1\]:0",)),
-    Program("git", ("git",), varying=("*.git/index", "*.git/worktrees/*/index", "*.git/logs/*", "*.git/FETCH_HEAD")),
+    Program("git", ("git",), varying=("*.git/index", "*.git/worktrees/*/index", "*.git/logs/*", "*.git/FETCH_HEAD", "*.mtimes")),
     Program("rebase", ("git", "sed"), varying=("*.git/index", "*.git/logs/*")),
     Program("cmake", ("cmake", "ctest", "ninja", "g++"),
             varying=("*/.ninja_log", "*/.ninja_deps", "*/CMakeFiles/*.log", "*/Testing/*"),

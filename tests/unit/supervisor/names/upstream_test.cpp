@@ -204,7 +204,12 @@ TEST_CASE("what is no answer to the query does not count") {
         };
     }
     SUBCASE("no message") {
-        how = [](const Message& query, bool) { return Messages{Message{1, 2, 3}, answered(query)}; };
+        // Older c-ares goes on to wait, newer c-ares asks once more.
+        how = [first_time = true](const Message& query, bool) mutable {
+            Messages answers{answered(query)};
+            if (std::exchange(first_time, false)) answers.insert(answers.begin(), Message{1, 2, 3});
+            return answers;
+        };
     }
     Server server(bench.loop, first, 0, how);
     asked = &server;
