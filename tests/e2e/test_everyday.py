@@ -151,7 +151,7 @@ curl -s file://$PWD/notes.txt ## second
 wget --version ## Wget
 rsync -a deep/ synced && ls synced/er ## below
 dpkg -l bash ## bash
-dpkg -S /bin/ls ## coreutils
+dpkg -S /usr/bin/env ## coreutils
 apt-cache policy bash 2>/dev/null | head -n 1 ## bash
 ip -br addr ## lo
 ss -ltn ## State

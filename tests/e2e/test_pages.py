@@ -113,9 +113,10 @@ def test_the_recording_plays_what_the_readme_says():
 
 def test_the_recording_is_what_a_session_shows_today(stage):
     """The session is played again. Its screens, but for names of runs, times and process numbers, are those of the recording."""
-    python = ROOT / "build/site-venv/bin/python"
-    if not python.exists():
+    wanted, installed = ROOT / "tools/site/requirements.txt", ROOT / "build/site-venv/installed.txt"
+    if not installed.exists() or installed.read_bytes() != wanted.read_bytes():
         pytest.skip("the terminal of the recording is not installed: ./dev site")
+    python = installed.parent / "bin/python"
 
     def tool(name: str, *words: object) -> str:
         done = subprocess.run([python, ROOT / "tools/recording" / name, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
