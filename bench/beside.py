@@ -79,7 +79,8 @@ def main() -> int:
         environment = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ} | {"HOME": str(place / "home"), "LANG": "C.UTF-8"}
 
         def run(line: list[str]) -> str:
-            return subprocess.run(line, cwd=work, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True).stdout
+            # runsc gives its standard input to the user nobody: that must not be the machine's /dev/null.
+            return subprocess.run(line, cwd=work, env=environment, input="", stdout=subprocess.PIPE, text=True, check=True).stdout
 
         starts: dict[str, list[float]] = {name: [] for name in known}
         opens: dict[str, list[list[float]]] = {name: [] for name in known}

@@ -152,3 +152,6 @@ def test_figures_of_other_tools_are_those_of_the_measurement():
     for page in ("README.md", "docs/compared.md"):
         taken = measured(page)
         assert len(taken) >= 4 and {name: source.get(name) for name in taken} == taken, page
+    fastest = re.findall(r"^\| ([\w ,]+) \| ([\d.]+) ms(?: \||,)", (ROOT / "docs/compared.md").read_text(), re.MULTILINE)
+    rows = (ROOT / "docs/performance.md").read_text().splitlines()
+    assert len(fastest) >= 6 and all(any(row.startswith(f"| {name.split(',')[0]}") and figure in row for row in rows) for name, figure in fastest), fastest
