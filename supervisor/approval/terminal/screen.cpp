@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "supervisor/approval/terminal/plain_text.hpp"
+
 namespace callgate::approval {
 
 namespace {
@@ -84,7 +86,8 @@ std::string Screen::end_strings() { return "\x18\x1b\\\x1b\x03\x18\x1b\\\x1b<"; 
 /// The single resets follow the soft reset (DECSTR), as not every terminal has it. All of them are of
 /// ECMA-48, DEC or xterm; a terminal ignores those that it does not know.
 std::string Screen::reset(bool console) {
-    std::string text = "\x1b[!p\x1b F";  // soft reset; replies in seven bits
+    std::string text = "\x1b[!p\x1b F";                 // soft reset; replies in seven bits
+    if (PlainText::locale_is_utf8()) text += "\x1b%G";  // what reads Latin-1 reads UTF-8 again
     for (std::size_t index = 0; index < first_screen; ++index)
         text += "\x1b[?" + std::to_string(modes[index].number) + (modes[index].usual ? "h" : "l");
     // Reverse video, origin, margins left and right, national sets, reverse wrap, 132 columns, images that
