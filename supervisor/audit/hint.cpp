@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "base/credential_name.hpp"
 #include "base/escape.hpp"
+#include "base/test_switch.hpp"
 #include "rules/load/pattern.hpp"
 #include "rules/model/address.hpp"
 #include "rules/model/rule.hpp"
@@ -167,14 +169,23 @@ std::string hint(const Decision& decision, const rules::RuleSet& rules) {
     return text;
 }
 
-std::string offered_hint(const Decision& decision, const rules::RuleSet* rules) {
+std::string offered_hint(const Decision& decision, const rules::RuleSet* rules, const std::string& home) {
     const auto restricts = [](const rules::Rule* rule) {
         return rule->action == Action::deny || rule->action == Action::kill;
     };
     if (decision.verdict.rule != nullptr && restricts(decision.verdict.rule)) return {};
+    const rules::Object object = judged_object(decision);
+    if (const auto* file = std::get_if<rules::FileObject>(&object);
+        file != nullptr && may_hold_credential(file->path) && check_enabled("hint-credential"))
+        return {};
     if (rules == nullptr) return hint(decision);
-    const Obstacles found = obstacles(decision, *rules, judged_object(decision));
-    return std::ranges::any_of(found.restricting, restricts) ? "" : hint(decision, *rules);
+    const Obstacles found = obstacles(decision, *rules, object);
+    if (std::ranges::any_of(found.restricting, restricts)) return {};
+    if (found.restricting.empty() && decided_by_rules(decision))
+        if (const std::string profile = offered_profile(object, found.not_allowed, *rules, home);
+            !profile.empty())
+            return "-p " + profile;
+    return hint(decision, *rules);
 }
 
 }  // namespace callgate

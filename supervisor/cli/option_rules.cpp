@@ -2,10 +2,12 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/read_whole.hpp"
 #include "base/unique_fd.hpp"
+#include "rules/load/pattern.hpp"
 #include "rules/model/address.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/rule_options.hpp"
@@ -48,13 +50,35 @@ struct Paths {
     }
 };
 
+constexpr std::string_view pattern_prefix = "glob:";
+
+/// "glob:DIRECTORY/PATTERN": names in a directory, which is no pattern. So a star in the name of a directory
+/// means itself, and links on the way are resolved as in a path.
+rules::Glob name_glob(const std::string& what, std::string_view text, bool opens, const Paths& paths_of) {
+    const std::size_t slash = text.rfind('/');
+    const std::string directory(
+        slash == std::string_view::npos ? "." : text.substr(0, std::max<std::size_t>(slash, 1)));
+    const std::string_view name = text.substr(slash == std::string_view::npos ? 0 : slash + 1);
+    const std::string resolved = paths_of.resolved(what, directory, opens);
+    auto glob =
+        rules::Glob::compile((resolved == "/" ? "" : rules::quote_glob(resolved)) + '/' + std::string(name),
+                             rules::GlobKind::path);
+    if (name.empty() || name == "**" || !glob)
+        throw Failure(what + ": " + (glob ? "no names in a directory" : glob.error().text) +
+                      "; expected glob:DIRECTORY/PATTERN, such as '" + "glob:~/.tool.tmp.*'");
+    return std::move(*glob);
+}
+
 /// A file matches itself. A directory, or a path that does not exist yet, matches everything beneath it.
 rules::Glob path_glob(const Arguments& arguments, std::string_view option, const std::string& path,
                       const Paths& paths_of) {
     if (path.empty())
         throw Failure(arguments.origin(option) + " needs a path; expected a file or a directory");
-    const std::string resolved =
-        paths_of.resolved(arguments.origin(option) + " " + path, path, option != "deny");
+    const std::string what = arguments.origin(option) + " " + path;
+    if (path.starts_with(pattern_prefix))
+        return name_glob(what, std::string_view(path).substr(pattern_prefix.size()), option != "deny",
+                         paths_of);
+    const std::string resolved = paths_of.resolved(what, path, option != "deny");
     struct stat status {};
     const bool file = ::stat(resolved.c_str(), &status) == 0 && !S_ISDIR(status.st_mode);
     return file ? rules::Glob::literal(resolved) : rules::Glob::beneath(resolved);
@@ -174,7 +198,8 @@ bool is_rule_file(const std::string& path) {
 void say_doubtful_paths(const Arguments& arguments, const std::string& home) {
     for (const char* const option : {"read", "execute"})
         for (const std::string& path : arguments.values(option))
-            if (struct stat status{}; ::stat(absolute(path, home).c_str(), &status) != 0 && errno == ENOENT)
+            if (struct stat status{}; !path.starts_with(pattern_prefix) &&
+                                      ::stat(absolute(path, home).c_str(), &status) != 0 && errno == ENOENT)
                 say(arguments.origin(option) + " " + path + ": nothing has this name yet");
     for (const std::string& path : arguments.values("read"))
         if (is_rule_file(absolute(path, home)))

@@ -20,7 +20,8 @@ constexpr std::array help_options = {
 };
 
 constexpr std::array allow_options = {
-    OptionSpec{"read", 'r', many, "PATH", "allow reading; a directory: all beneath it", "FILE"},
+    OptionSpec{"read", 'r', many, "PATH",
+               "allow reading; a directory: all beneath it; glob:DIR/PATTERN: names in DIR", "FILE"},
     OptionSpec{"write", 'w', many, "PATH", "allow reading and writing", "FILE"},
     OptionSpec{"execute", 'x', many, "PATH", "allow reading and executing", "FILE"},
     OptionSpec{"deny", 'd', many, "PATH", "deny reading, writing, executing and unix sockets", "FILE"},

@@ -1,16 +1,19 @@
 // Denials that have one remedy, as one line of the footer.
 //
 // A program that is kept from one name of a directory is often kept from the next one. Whoever allows each by
-// its own option never ends. So from the third name on, the directory is named. Rules that deny go on to
-// hold in it, whatever an option allows.
+// its own option never ends. So from the third name on, the directory is named. Some directories hold more
+// than one program's files, as the home does. There a pattern is named, if the names differ only in parts
+// that a program makes up. Rules that deny go on to hold, whatever an option allows.
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <tuple>
 
 #include "base/at_or_beneath.hpp"
 #include "base/escape.hpp"
+#include "rules/load/pattern.hpp"
 #include "supervisor/run/report_parts.hpp"
 
 namespace callgate {
@@ -28,6 +31,46 @@ std::string_view option_of(const Denial& denial) {
     return {};
 }
 
+/// Whether a program made this part of a name up: a number, or hexadecimal digits.
+bool is_made_up(std::string_view part) {
+    constexpr std::size_t enough_digits = 4;
+    const auto digit = [](char one) { return one >= '0' && one <= '9'; };
+    const auto hex_digit = [&](char one) {
+        return digit(one) || (one >= 'a' && one <= 'f') || (one >= 'A' && one <= 'F');
+    };
+    return std::ranges::all_of(part, digit) ||
+           (part.size() >= enough_digits && std::ranges::all_of(part, hex_digit));
+}
+
+/// The last component with a star for all that is made up: "claude-*-cwd". "" if nothing is, or if too little
+/// is left to tell one program's names from another's.
+std::string name_pattern(std::string_view name) {
+    constexpr std::string_view separators = ".-_";
+    constexpr std::size_t enough_letters = 3;
+    std::string pattern;
+    std::size_t letters = 0;
+    bool starred = false;
+    while (!name.empty()) {
+        const std::size_t end = std::min(name.find_first_of(separators), name.size());
+        const std::string_view part = name.substr(0, end);
+        const bool again = pattern.ends_with("*.") || pattern.ends_with("*-") || pattern.ends_with("*_");
+        if (part.empty() || !is_made_up(part)) {
+            pattern += rules::quote_glob(part);
+            if (!starred) letters += part.size();
+        } else if (again) {
+            pattern.pop_back();
+        } else {
+            pattern += '*';
+            starred = true;
+        }
+        name.remove_prefix(end);
+        if (name.empty()) break;
+        pattern += name.front();
+        name.remove_prefix(1);
+    }
+    return starred && letters >= enough_letters ? pattern : "";
+}
+
 /// Whether an option may name the directory: the files of one program or project, as far as a name can tell.
 bool belongs_together(std::string_view directory, const std::string& home) {
     constexpr std::array<std::string_view, 5> of_all_programs{"/.config", "/.local", "/.local/share",
@@ -37,32 +80,56 @@ bool belongs_together(std::string_view directory, const std::string& home) {
            std::ranges::find(of_all_programs, directory.substr(home.size())) == of_all_programs.end();
 }
 
+/// The denials that one option allows: the ones of a directory, or of a pattern in it, or of a profile.
+struct Remedy {
+    std::string option;
+    std::string object;  // a pattern; "": the first name and the number of others
+    const char* others = " more names there";
+};
+
+std::string after_slash(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
+
+std::optional<Remedy> remedy_of(const Denial& denial, const std::string& home) {
+    if (denial.would || denial.by_rule || denial.hint.empty()) return std::nullopt;
+    if (denial.hint.starts_with("-p ")) return Remedy{denial.hint, "", " more names"};
+    const std::string_view option = option_of(denial);
+    if (option.empty()) return std::nullopt;
+    const std::string directory(containing(denial.object));
+    if (belongs_together(directory, home)) return Remedy{std::string(option) + shell_quote(directory), ""};
+    const std::string pattern = name_pattern(after_slash(denial.object));
+    if (pattern.empty()) return std::nullopt;
+    const std::string whole = directory + '/' + pattern;
+    return Remedy{std::string(option) + shell_quote("glob:" + whole), whole};
+}
+
 }  // namespace
 
 std::vector<Denial> gathered(const std::vector<Denial>& denials, const std::string& home) {
-    using Key = std::tuple<rules::Operation, std::string_view, std::string_view, std::string_view>;
-    const auto key_of = [](const Denial& one) {
-        return Key{one.operation, one.note, option_of(one), containing(one.object)};
+    using Key = std::tuple<rules::Operation, std::string, std::string>;
+    const auto key_of = [](const Denial& one, const Remedy& remedy) {
+        return Key{one.operation, one.note, remedy.option};
     };
     std::map<Key, std::vector<const Denial*>> together;
     for (const Denial& one : denials)
-        if (!one.would && !one.by_rule && !option_of(one).empty() &&
-            belongs_together(containing(one.object), home))
-            together[key_of(one)].push_back(&one);
+        if (const auto remedy = remedy_of(one, home)) together[key_of(one, *remedy)].push_back(&one);
 
     std::vector<Denial> lines;
     for (const Denial& one : denials) {
-        const auto found = together.find(key_of(one));
-        if (one.would || found == together.end() || found->second.size() < enough) {
+        const auto remedy = remedy_of(one, home);
+        const auto found = remedy ? together.find(key_of(one, *remedy)) : together.end();
+        if (found == together.end() || found->second.size() < enough) {
             lines.push_back(one);
             continue;
         }
-        if (found->second.front() != &one) continue;
+        const auto& [key, same] = *found;
+        if (same.front() != &one) continue;
         Denial all = one;
-        all.object += " and " + std::to_string(found->second.size() - 1) + " more names there";
-        all.hint = std::string(option_of(one)) + shell_quote(std::string(containing(one.object)));
+        all.object = remedy->object.empty()
+                         ? one.object + " and " + std::to_string(same.size() - 1) + remedy->others
+                         : remedy->object + " (" + std::to_string(same.size()) + " names)";
+        all.hint = remedy->option;
         all.count = 0;
-        for (const Denial* each : found->second) all.count += each->count;
+        for (const Denial* each : same) all.count += each->count;
         lines.push_back(std::move(all));
     }
     return lines;

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/credential_name.hpp"
 #include "base/escape.hpp"
 #include "base/plural.hpp"
 #include "rules/model/rule.hpp"
@@ -30,6 +31,9 @@ std::string note_of(const audit::Decision& decision) {
     } else if (decision.verdict.action == rules::Action::ask && audit::refused(decision)) {
         add(audit::unasked::nobody);
     }
+    if (const auto* file = std::get_if<rules::FileObject>(&decision.object);
+        file != nullptr && decision.verdict.rule == nullptr && may_hold_credential(file->path))
+        add("by its name it may hold a credential");
     return note;
 }
 
@@ -75,6 +79,7 @@ std::string log_argument(const RunFacts& facts) {
 
 struct RunReport::State {
     std::shared_ptr<const rules::RuleSet> rules;
+    std::string home;
     const calls::Refusals* refusals = nullptr;
     DenialsFile* told = nullptr;
     std::atomic<std::uint64_t> allow = 0, ask = 0, deny = 0, kill = 0;
@@ -113,7 +118,7 @@ void RunReport::State::keep(const audit::Decision& decision) {
     denials.push_back({.object = std::move(object),
                        .rule = std::move(rule),
                        .program = std::string(decision.caller.executable),
-                       .hint = offered_hint(decision, rules.get()),
+                       .hint = offered_hint(decision, rules.get(), home),
                        .note = note_of(decision),
                        .operation = decision.operation,
                        .by_rule = decision.verdict.rule != nullptr,
@@ -143,7 +148,10 @@ void RunReport::State::warn(std::string_view text) {
 RunReport::RunReport() : state_(std::make_unique<State>()) {}
 RunReport::~RunReport() = default;
 
-void RunReport::use_rules(std::shared_ptr<const rules::RuleSet> rules) { state_->rules = std::move(rules); }
+void RunReport::use_rules(std::shared_ptr<const rules::RuleSet> rules, const std::string& home) {
+    state_->rules = std::move(rules);
+    state_->home = home;
+}
 
 void RunReport::use_refusals(const calls::Refusals& refusals) { state_->refusals = &refusals; }
 

@@ -58,7 +58,8 @@ public:
     ~RunReport() override;
     /// Lets hints name every option that a denied call needs; a call that no option allows gets no hint.
     /// Call it before the first `note`.
-    void use_rules(std::shared_ptr<const rules::RuleSet> rules);
+    /// `home` is the user's: profiles that name places in it are offered.
+    void use_rules(std::shared_ptr<const rules::RuleSet> rules, const std::string& home);
     /// Calls that the filter refused: footer and report show them. They outlive the report.
     void use_refusals(const calls::Refusals& refusals);
     /// The command's list gets a line for each kind of denial, before the call is answered. It outlives the
@@ -94,7 +95,13 @@ private:
 
 /// The same, for those who see denials without having asked: the footer, and a model. "" if a rule denies or
 /// kills: an option for that would open a secret, or let code in that runs later. They see the rule's name.
-[[nodiscard]] std::string offered_hint(const audit::Decision& decision, const rules::RuleSet* rules);
+/// "" for a file whose name says that it may hold a credential. "-p NAME" if a shipped profile is for this.
+[[nodiscard]] std::string offered_hint(const audit::Decision& decision, const rules::RuleSet* rules,
+                                       const std::string& home);
+
+/// The shipped profile that adds to those of `rules` and allows the operations; "" if there is none.
+[[nodiscard]] std::string offered_profile(const rules::Object& object, rules::OperationSet operations,
+                                          const rules::RuleSet& rules, const std::string& home);
 
 /// The object of a denial, not yet terminal-safe: a path, "203.0.113.4:443", "[::1]:80/udp", "@name". For a
 /// rename or link whose new name is denied: that name.

@@ -85,7 +85,7 @@ class Run::Parts {
 public:
     Parts(const Request& request, const Compiled& compiled, Launched& launched)
         : request_(request), compiled_(compiled), launched_(launched) {
-        report_.use_rules(compiled.rules);
+        report_.use_rules(compiled.rules, request.home);
         report_.use_refusals(refusals_);
         report_.use_denials(launched.denials);
         loop_.emplace(RunLoop::Needs{request, compiled, launched, report_, refusals_});

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import random
+import shlex
 import signal
 import subprocess
 import time
@@ -122,6 +123,30 @@ def test_what_the_footer_offers_allows_it(box):
     assert shell(box, script, deny).out == b""
     result = shell(box, script, deny, options=["--read", str(secret), "--except", f"keys={box.tree}/key"])
     assert result.out == b"contentk" and result.err == b"", result.describe()
+
+
+def test_following_the_footer_ends_and_opens_no_credential(box):
+    """A profile where one is for the program, a pattern where names are made up anew, and nothing for a token."""
+    tool = box.file(box.home / ".npm-global/bin/tool", b"#!/bin/sh\necho tool\n", 0o755)
+    token = box.file(box.home / ".tool/token", b"private")
+    script = f"""{tool} 2>/dev/null; cat {token} 2>/dev/null
+for i in $NAMES; do echo {{}} > "$HOME/.tool.json.tmp.$i" && echo wrote; done 2>/dev/null; true"""
+
+    def run(names: str, *options: str) -> harness.Result:
+        return box.run(["/bin/sh", "-c", script], options=["--env", f"NAMES={names}", *options])
+
+    first = run("17 4242.a1b2 9.beef00")
+    assert first.out == b"", first.describe()
+    offered = [line.partition("allow with: ")[2] for line in first.errors.splitlines() if "allow with: " in line]
+    assert offered == ["-p node", f"--write 'glob:{box.home}/.tool.json.tmp.*'"], first.describe()
+    assert f"read {token} ×1  default (no one to ask; by its name it may hold a credential)\n" in first.errors, first.describe()
+    second = run("1 2 3 4 5", *(word for line in offered for word in shlex.split(line)))
+    assert second.out == b"tool\n" + b"wrote\n" * 5 and "allow with" not in second.errors, second.describe()
+    named = box.run(["/bin/sh", "-c", f"cat '{box.home}/.tool.json.tmp.1' '{box.home}/.tool.json'"],
+                    options=["-r", "glob:~/.tool.json.tmp.*"])
+    assert named.out == b"{}\n" and "No such file" in named.errors or b"denied" in named.err, named.describe()
+    wrong = box.run(["/bin/true"], options=["-r", "glob:~/["])
+    assert wrong.code == 125 and "glob:DIRECTORY/PATTERN" in wrong.errors, wrong.describe()
 
 
 def test_a_name_of_escapes_cannot_draw_on_the_terminal(box):

@@ -287,6 +287,26 @@ TEST_CASE("path options allow a file, or everything beneath a directory") {
     CHECK(rules[0].action == rules::Action::allow);
 }
 
+TEST_CASE("a path option can name a pattern of names in one directory, which is no pattern itself") {
+    const WorkerBuffers buffers;
+    std::filesystem::create_directory(buffers.path + "/di[r]");
+    std::filesystem::create_symlink("di[r]", buffers.path + "/link");
+    const auto rules = option_rules({"-w", "glob:" + buffers.path + "/link/x.tmp.*", "-d", "glob:/a*/b*"});
+    CHECK(rules[0].when.path[0].matches(buffers.path + "/di[r]/x.tmp.17"));
+    CHECK_FALSE(rules[0].when.path[0].matches(buffers.path + "/dir/x.tmp.17"));
+    CHECK_FALSE(rules[0].when.path[0].matches(buffers.path + "/di[r]/x.tmp.17/beneath"));
+    CHECK(rules[1].when.path[0].matches("/a*/bc"));
+    CHECK_FALSE(rules[1].when.path[0].matches("/ac/bc"));
+    CHECK(option_rules({"-r", "glob:~/.x*"})[0].when.path[0].matches("/home/u/.xy"));
+    CHECK_FALSE(option_rules({"-r", "glob:~/*"})[0].when.path[0].matches("/home/u"));
+    for (const char* wrong : {"glob:/a/", "glob:", "glob:/a/**", "glob:/a/["}) {
+        CAPTURE(wrong);
+        CHECK(failure([&] {
+                  (void)option_rules({"-r", wrong});
+              }).find("expected glob:DIRECTORY/PATTERN") != std::string::npos);
+    }
+}
+
 TEST_CASE("deny closes reading, writing, executing and the unix sockets beneath") {
     const auto rules = option_rules({"-d", "/nowhere/secret"});
     REQUIRE(rules.size() == 2);

@@ -192,6 +192,75 @@ TEST_CASE("from three names of a directory on, the footer has one line, and name
     CHECK(line_count(footer_of("/home/u/.ssh", 3, &rule)) == 5);
 }
 
+TEST_CASE("in a directory of all programs the footer names the pattern of names that a program makes up") {
+    RunFacts at_home = facts;
+    at_home.home = "/home/u";
+    const auto footer_of = [&at_home](std::initializer_list<const char*> names) {
+        RunReport report;
+        for (const char* name : names)
+            report.note(denied(std::string("/home/u/") + name, nullptr, Operation::create));
+        return report.footer(at_home, exited(0), true);
+    };
+    CHECK(footer_of(
+              {".claude.json.tmp.4242.a1b2c3", ".claude.json.tmp.77.beef00", ".claude.json.tmp.9.d0d0"}) ==
+          "callgate: denied 3 calls (run k3f9)\n"
+          "callgate:   create /home/u/.claude.json.tmp.* (3 names) ×3  default  allow with: --write "
+          "'glob:/home/u/.claude.json.tmp.*'\n");
+    CHECK(footer_of({"tool-1a2b-cwd", "tool-3c4d-cwd", "tool-5e6f-cwd"}).find("'glob:/home/u/tool-*-cwd'") !=
+          std::string::npos);
+    CHECK(footer_of({"a[1].tmp.1", "a[1].tmp.2", "a[1].tmp.3"}).find(R"(glob:/home/u/a\[1\].tmp.*)") !=
+          std::string::npos);
+    // Two names, names without anything made up, and names that say too little about their program.
+    CHECK(line_count(footer_of({"tool.tmp.1", "tool.tmp.2"})) == 3);
+    CHECK(line_count(footer_of({".bashrc", ".profile", ".inputrc"})) == 4);
+    CHECK(line_count(footer_of({"a.1", "a.2", "a.3"})) == 4);
+}
+
+TEST_CASE("no option is offered for a file whose name says that it may hold a credential") {
+    for (const char* path : {"/srv/tool/token", "/srv/tool/accessToken.json", "/srv/.netrc",
+                             "/srv/oauth_creds.json", "/srv/x.p12", "/srv/server-key.pem", "/srv/Cookies"}) {
+        CAPTURE(path);
+        RunReport report;
+        report.note(denied(path));
+        const std::string footer = report.footer(facts, exited(0), true);
+        CHECK(footer.find("by its name it may hold a credential") != std::string::npos);
+        CHECK(footer.find("allow with") == std::string::npos);
+    }
+    for (const char* path :
+         {"/srv/tokenizer.json", "/srv/secrets.py", "/srv/auth.ts", "/srv/author", "/srv/cacert.pem"}) {
+        CAPTURE(path);
+        RunReport report;
+        report.note(denied(path));
+        CHECK(report.footer(facts, exited(0), true).find("allow with: --read ") != std::string::npos);
+    }
+}
+
+TEST_CASE("a shipped profile is offered where one is for what was denied") {
+    const auto offered = [](Decision decision, const char* loaded) {
+        std::vector<rules::Rule> list{make_rule("x", Action::allow, Operation::read, "/x")};
+        list.back().source.file = loaded;
+        RunReport report;
+        report.use_rules(std::make_shared<rules::RuleSet>(std::move(list), Action::deny), "/home/u");
+        report.note(decision);
+        const std::string footer = report.footer(facts, exited(0), true);
+        const std::size_t at = footer.find("allow with");
+        return at == std::string::npos ? "" : footer.substr(at);
+    };
+    const Decision program = denied("/home/u/.npm-global/bin/tool", nullptr, Operation::execute);
+    CHECK(offered(program, "profile agent") == "allow with: -p node\n");
+    Decision registry = denied("", nullptr, Operation::connect);
+    registry.object = rules::HostName{.name = "index.crates.io"};
+    CHECK(offered(registry, "profile agent") == "allow with -p rust+net\n");
+    CHECK(offered(denied("/home/u/.config/ccache/ccache.conf"), "profile agent") == "allow with: -p build\n");
+    // Only where it adds to a profile of the run, and never one with a login or for what is written.
+    CHECK(offered(program, "rules.json") == "allow with: --execute /home/u/.npm-global/bin/tool\n");
+    CHECK(offered(program, "profile base") == "allow with: --execute /home/u/.npm-global/bin/tool\n");
+    CHECK(offered(program, "profile node") == "allow with: --execute /home/u/.npm-global/bin/tool\n");
+    CHECK(offered(denied("/home/u/.npm-global/bin/tool", nullptr, Operation::create), "profile agent") ==
+          "allow with: --write /home/u/.npm-global/bin/tool\n");
+    CHECK(offered(denied("/home/u/.codex/x"), "profile agent") == "allow with: --read /home/u/.codex/x\n");
+}
+
 TEST_CASE("a footer is safe for a terminal") {
     rules::Rule rule = secrets();
     rule.id = "a\033[2Jb";
