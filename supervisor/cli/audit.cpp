@@ -18,6 +18,7 @@
 #include "supervisor/audit/verbs/verify.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/rule_options.hpp"
+#include "supervisor/cli/rule_text.hpp"
 #include "supervisor/cli/run_setup.hpp"
 #include "supervisor/cli/suggest_into.hpp"
 #include "supervisor/cli/verbs.hpp"
@@ -181,13 +182,18 @@ int dispatch_audit(const Arguments& arguments, const std::string& verb, std::ost
     if (verb == "replay") return replay(arguments, show.log, places, errors);
     if (verb == "report") return report(arguments, show.log, errors);
     if (verb == "suggest") {
-        const audit::SuggestOptions options{.state = state,
-                                            .logs = {arguments.rest().begin() + 1, arguments.rest().end()},
-                                            .home = places.home,
-                                            .rules_for = {},
-                                            .taken = {}};
+        const audit::SuggestOptions options{
+            .state = state,
+            .logs = {arguments.rest().begin() + 1, arguments.rest().end()},
+            .home = places.home,
+            .rules_for = {},
+            .guard_for = [&places](const std::string& workdir,
+                                   const std::string& tmp) { return base_rules(places, workdir, tmp); },
+            .taken = {}};
         if (const auto file = arguments.value("into")) return suggest_into(*file, options, places, errors);
-        return audit::suggest(standard_output(), errors, options);
+        const audit::Suggested found = audit::suggest(errors, options);
+        standard_output() << found.rule_set;
+        return found.status;
     }
     if (verb == "verify") return audit::verify(standard_output(), errors, read_verify(arguments, show.log));
     if (!log.empty()) throw Failure("callgate audit " + verb + " takes no log; it reads the state directory");

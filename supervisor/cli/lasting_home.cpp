@@ -18,6 +18,7 @@
 #include "base/write_all.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/rule_options.hpp"
+#include "supervisor/cli/rule_text.hpp"
 
 namespace callgate::cli {
 
@@ -49,16 +50,6 @@ UniqueFd directory_beneath(int parent, const std::string& name, const std::strin
         throw Failure(what + ": " + name +
                       " in the lasting home is no directory; an earlier run may have made it");
     fail(what, errno);
-}
-
-/// The rules that say which files hold credentials.
-rules::LoadedRules base_rules(const Places& places, const std::string& workdir) {
-    const RealFileTree tree;
-    rules::RuleSources sources;
-    sources.parts.emplace_back(rules::RuleSources::Profile{"base"});
-    rules::LoadedRules base = rules::load(sources, host_context(places, workdir, "/", tree));
-    if (!base.ok()) throw Failure("--home-from: the profile base cannot be loaded; install callgate again");
-    return base;
 }
 
 /// Why the file may not be copied; "" if it may.
@@ -141,8 +132,8 @@ void make_lasting_home(const LastingHome& home, const Places& places, const std:
     if (const Expected<void> ours = is_only_ours(home.path); !ours)
         throw Failure(what + ": a directory " + ours.error().text + "; expected one of your own");
     if (home.files.empty()) return;
-    const rules::LoadedRules base = base_rules(places, workdir);
-    for (const std::string& file : home.files) copy(file, directory.get(), places, *base.rules);
+    const auto base = base_rules(places, workdir, private_directory_name("RUN"));
+    for (const std::string& file : home.files) copy(file, directory.get(), places, *base);
 }
 
 }  // namespace callgate::cli

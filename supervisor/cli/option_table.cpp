@@ -160,6 +160,24 @@ constexpr std::array exec_groups = {
     OptionGroup{"Record", exec_output},   OptionGroup{"Other", help_options},
 };
 
+constexpr std::array learn_options = {
+    OptionSpec{
+        "into", 0, one, "FILE",
+        "the rule set to write or to add to (default: your own profile with the work directory's name)",
+        "FILE"},
+    OptionSpec{"yes", 'y', flag, "", "write without asking, and run the command at most eight times"},
+    OptionSpec{"profile", 'p', many, "NAME", "what a new rule set extends (default: agent)", "PROFILE"},
+    OptionSpec{"workdir", 0, one, "DIR", "the work directory (default: the current one)", "DIR"},
+};
+constexpr auto learn_surroundings =
+    only({"env", "keep-env", "cwd", "pass-fd", "background", "private-home", "sni"}, surroundings_options);
+constexpr std::array learn_groups = {
+    OptionGroup{"Rules", learn_options},
+    OptionGroup{"Limits", limit_options},
+    OptionGroup{"Surroundings", learn_surroundings},
+    OptionGroup{"Other", help_options},
+};
+
 constexpr std::array json_options = {json_option};
 constexpr std::array inspect_groups = {
     OptionGroup{"Allow and deny", allow_options},
@@ -256,6 +274,15 @@ constexpr std::string_view exec_text =
     "Options hold for every job.\n"
     "Exit status: 0 where the job ran, whatever became of it; 125 where nothing ran, and `error` says why.";
 
+constexpr std::string_view learn_text =
+    "Runs COMMAND in audit mode, which denies nothing: only for commands that you would also run without "
+    "callgate. Shows the rules that COMMAND needs, asks, writes them, and runs COMMAND again until there is "
+    "nothing to add. What a rule denies is never added, nor what the profile base holds: secrets, and code "
+    "that runs later. These are comments, and so are dot directories of the home. To end a server, "
+    "interrupt it (Ctrl-C). Without a terminal nothing is written unless --yes is given.\n"
+    "Exit status: 0 if the rule set allows what COMMAND did, 1 if rules were not written or each run did "
+    "something new, 125 if callgate failed; COMMAND's own if it could not be started.";
+
 constexpr std::array all_verbs = {
     VerbSpec{"run", "[OPTIONS] [--] COMMAND [ARG...]", "run a command, supervised", run_text,
              "callgate run python3 main.py\n"
@@ -266,6 +293,11 @@ constexpr std::array all_verbs = {
              "callgate exec --timeout 60 <<< '{\"language\":\"python\",\"code\":\"print(1)\"}'\n"
              "callgate exec --serve -p python",
              exec_groups, false, 0, 0, exec},
+    VerbSpec{"learn", "[OPTIONS] [--] COMMAND [ARG...]", "make a rule set for a command by running it",
+             learn_text,
+             "callgate learn -- npm test\n"
+             "callgate learn -p python --into rules.json -- ./report --all",
+             learn_groups, true, 1, 1, learn},
     VerbSpec{
         "check", "FILE...", "validate rule sets and run their examples",
         "Validates rule sets from any source and runs their examples; starts no command. Prints every error "

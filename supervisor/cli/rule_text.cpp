@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <vector>
+#include <utility>
+#include <variant>
 
 #include "base/escape.hpp"
 #include "base/process/replace_file.hpp"
 #include "base/words.hpp"
 #include "rules/load/loader.hpp"
+#include "supervisor/approval/terminal/proposal.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/rule_options.hpp"
 
@@ -57,24 +59,73 @@ std::string difference(const std::string& before, const std::string& after) {
     return text;
 }
 
-Expected<void> check_rules(const Places& places, const std::string& text, const std::string& file) {
-    const std::string tmp = private_directory_name("RUN");
+namespace {
+
+rules::LoadedRules load_one(const Places& places, rules::RuleSources sources, const std::string& workdir,
+                            const std::string& tmp) {
     const TreeWithTmp tree(tmp);
-    rules::LoadContext context = host_context(places, absolute(".", places.home), tmp, tree);
+    return rules::load(sources, host_context(places, workdir, tmp, tree));
+}
+
+rules::RuleSources only(
+    std::variant<rules::RuleSources::File, rules::RuleSources::Profile, rules::RuleSources::Text> part) {
     rules::RuleSources sources;
-    sources.parts.emplace_back(rules::RuleSources::Text{text, file});
-    const rules::LoadedRules loaded = rules::load(sources, context);
+    sources.parts.push_back(std::move(part));
+    return sources;
+}
+
+Expected<void> first_error(const rules::LoadedRules& loaded) {
     for (const rules::Diagnostic& one : loaded.diagnostics)
         if (one.severity == rules::Diagnostic::Severity::error) return Problem{one.text()};
     return {};
 }
 
-void replace_rule_file(const std::string& file, const std::string& text) {
-    struct stat before {};
-    const bool exists = ::lstat(file.c_str(), &before) == 0;
+}  // namespace
+
+std::shared_ptr<const rules::RuleSet> base_rules(const Places& places, const std::string& workdir,
+                                                 const std::string& tmp) {
+    rules::LoadedRules base = load_one(places, only(rules::RuleSources::Profile{"base"}), workdir, tmp);
+    if (!base.ok()) throw Failure("the profile base cannot be loaded; install callgate again");
+    return base.rules;
+}
+
+std::shared_ptr<const rules::RuleSet> rules_of_text(const Places& places, const std::string& text,
+                                                    const std::string& file, const std::string& workdir,
+                                                    const std::string& tmp) {
+    rules::LoadedRules loaded = load_one(places, only(rules::RuleSources::Text{text, file}), workdir, tmp);
+    if (const auto good = first_error(loaded); !good) throw Failure(good.error().text);
+    return loaded.rules;
+}
+
+Expected<void> check_rules(const Places& places, const std::string& text, const std::string& file) {
+    return first_error(load_one(places, only(rules::RuleSources::Text{text, file}),
+                                absolute(".", places.home), private_directory_name("RUN")));
+}
+
+std::string with_rules(const Places& places, const std::string& text, const std::vector<std::string>& rules,
+                       const std::string& file) {
+    std::string after = text;
+    for (const std::string& rule : rules) {
+        const std::optional<std::string> more = approval::with_rule(after, rule);
+        if (!more) throw Failure(file + " has no list of rules to add one to; nothing was changed");
+        after = *more;
+    }
+    if (const auto good = check_rules(places, after, file); !good)
+        throw Failure("the rule set would not be valid any more: " + good.error().text +
+                      "; nothing was changed");
+    return after;
+}
+
+void refuse_link(const std::string& file) {
     if (is_link(file))
         throw Failure(file + " is a symbolic link to " + canonical(file) +
                       ", which is not followed; name that file, or put the rules there yourself");
+}
+
+void replace_rule_file(const std::string& file, const std::string& text) {
+    struct stat before {};
+    const bool exists = ::lstat(file.c_str(), &before) == 0;
+    refuse_link(file);
     const mode_t mode = exists ? before.st_mode & 07777U : 0600;
     if (replace_file(file, text, mode)) return;
     throw Failure("cannot write " + file + ": " + std::strerror(errno));

@@ -1,8 +1,6 @@
 #include "supervisor/cli/suggest_into.hpp"
 
 #include "base/escape.hpp"
-#include "rules/load/loader.hpp"
-#include "supervisor/approval/terminal/proposal.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/rule_text.hpp"
@@ -19,23 +17,11 @@ int suggest_into(const std::string& name, audit::SuggestOptions options, const P
         throw Failure(good.error().text + "; nothing was changed");
     options.taken = before;
     options.rules_for = [&](const std::string& workdir, const std::string& tmp) {
-        const TreeWithTmp tree(tmp);
-        rules::LoadContext context = host_context(places, workdir, tmp, tree);
-        rules::RuleSources sources;
-        sources.parts.emplace_back(rules::RuleSources::Text{before, file});
-        return rules::load(sources, context).rules;
+        return rules_of_text(places, before, file, workdir, tmp);
     };
-    const audit::Suggested found = audit::suggest_rules(errors, options);
+    const audit::Suggested found = audit::suggest(errors, options);
     if (found.status == audit::exit_wrong_use) return found.status;
-    std::string after = before;
-    for (const std::string& rule : found.rules) {
-        const std::optional<std::string> more = approval::with_rule(after, rule);
-        if (!more) throw Failure(file + " has no list of rules to add one to; nothing was changed");
-        after = *more;
-    }
-    if (const auto good = check_rules(places, after, file); !good)
-        throw Failure("the rule set would not be valid any more: " + good.error().text +
-                      "; nothing was changed");
+    const std::string after = with_rules(places, before, found.rules, file);
     if (found.rules.empty()) {
         print("// nothing to add: " + terminal_safe(file) + " allows what was seen\n");
     } else {

@@ -8,6 +8,7 @@ namespace callgate::cli {
 
 [[nodiscard]] int run(const Arguments& arguments);
 [[nodiscard]] int run_with(const Arguments& arguments, const RunNotices& notices);
+[[nodiscard]] int learn(const Arguments& arguments);
 [[nodiscard]] int check(const Arguments& arguments);
 [[nodiscard]] int explain(const Arguments& arguments);
 [[nodiscard]] int plan(const Arguments& arguments);

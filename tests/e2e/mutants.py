@@ -122,6 +122,7 @@ REFUSED_ARGUMENTS = (
     Mutant("bpf", ("call.bpf",), beside="capabilities", user="root"),
     Mutant("filtered-copy", (), test="test_settings.py::test_a_run_reads_a_copy_without_credentials[.netrc-]"),
     Mutant("filtered-alone", (), test="test_settings.py::test_a_rule_of_the_user_that_denies_the_file_denies_the_copy_too"),
+    Mutant("suggest-guard", (), test="test_learn.py::test_a_rule_set_without_the_rules_of_base_gets_nothing_that_they_hold"),
     Mutant("hint-credential", (), test="test_run.py::test_following_the_footer_ends_and_opens_no_credential"),
     Mutant("refusal-on-record", (), test="test_refusals.py::test_each_kind_is_on_record_and_in_the_footer"),
     Mutant("new namespaces", ("call.unshare_user", "call.clone_user")),

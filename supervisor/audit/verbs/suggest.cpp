@@ -7,10 +7,13 @@
 #include <set>
 #include <sstream>
 
+#include "base/credential_name.hpp"
 #include "base/escape.hpp"
 #include "base/json_read.hpp"
+#include "base/test_switch.hpp"
 #include "base/words.hpp"
 #include "rules/load/pattern.hpp"
+#include "rules/load/shipped.hpp"
 #include "rules/model/address.hpp"
 #include "supervisor/audit/read/reader.hpp"
 #include "supervisor/audit/verbs/replay.hpp"
@@ -72,9 +75,7 @@ public:
     explicit Suggestion(const SuggestOptions& options) : options_(options) { places_.home = options.home; }
 
     void take(const Entry& entry, std::string_view line);
-    void write(std::ostream& out) const;
-    [[nodiscard]] std::vector<std::string> rules() const;
-    void write_for_a_person(std::ostream& out) const;
+    [[nodiscard]] Suggested all() const;
 
 private:
     struct Key {
@@ -83,26 +84,33 @@ private:
     };
     struct Evidence {
         std::uint64_t count = 0;
-        std::string rule, domain, socket_type;
+        std::string rule, guard, domain, socket_type;
         bool by_rule = false;
     };
     [[nodiscard]] std::string why_not(const Key& key, const Evidence& evidence) const;
     void file_rules(Json& rules, Json& examples) const;
     void network_rules(Json& rules, Json& examples) const;
     void note_made(const RecordedRequest& request);
-    void see(const Entry& entry, rules::OperationSet operations, const std::string& object);
+    void see(const Entry& entry, rules::OperationSet operations, const rules::Object& object,
+             const RecordedRequest& request, const std::string& name);
+    [[nodiscard]] std::string guarded(rules::Operation operation, const rules::Object& object,
+                                      const RecordedRequest& request) const;
+    [[nodiscard]] bool guard_holds() const;
+    void write_for_a_person(std::ostream& out) const;
     [[nodiscard]] rules::OperationSet not_allowed(rules::OperationSet operations, const rules::Object& object,
                                                   const RecordedRequest& request) const;
     [[nodiscard]] std::string fresh_id(const std::string& stem, const Json& rules) const;
     void write_dot_directories(std::ostream& out) const;
-    [[nodiscard]] Json head() const;
+    [[nodiscard]] std::string text(const std::vector<std::string>& rules, const Json& examples) const;
 
     const SuggestOptions& options_;
-    std::shared_ptr<const rules::RuleSet> there_;  // of the run that is read
+    std::shared_ptr<const rules::RuleSet> there_, guard_;  // of the run that is read
+    bool may_widen_ = true;  // what a directory's rule opens beside the seen names is guarded
 
     KnownPlaces places_;
     std::set<std::string> profiles_, runs_;
     std::map<Key, Evidence> seen_;
+    std::set<std::string> connected_;  // names that connects led to: a rule for these allows their look-ups
     std::uint64_t left_out_ = 0;
 };
 
@@ -113,6 +121,8 @@ void Suggestion::take(const Entry& entry, std::string_view line) {
         profiles_.insert(entry.profiles.begin(), entry.profiles.end());
         runs_.insert(entry.run);
         if (options_.rules_for) there_ = options_.rules_for(entry.workdir, entry.temporary_directory);
+        if (options_.guard_for) guard_ = options_.guard_for(entry.workdir, entry.temporary_directory);
+        may_widen_ = may_widen_ && guard_holds();
     }
     if (!entry.decision() || entry.of_sequence != 0) return;
     const bool makes = entry.operation == "create" || entry.action.starts_with("rename");
@@ -123,10 +133,38 @@ void Suggestion::take(const Entry& entry, std::string_view line) {
     if (!request) return;
     note_made(*request);
     if (entry.verdict == "allow") return;
-    see(entry, not_allowed(request->first, object_of(*request), *request), entry.object);
-    if (request->has_second)
-        see(entry, not_allowed(request->second, rules::FileObject{request->second_object, false}, *request),
-            request->second_object);
+    const rules::Object object = object_of(*request);
+    if (entry.operation == "connect" && !entry.domain.empty()) connected_.insert(entry.domain);
+    see(entry, not_allowed(request->first, object, *request), object, *request, entry.object);
+    if (!request->has_second) return;
+    const rules::Object second = rules::FileObject{request->second_object, false};
+    see(entry, not_allowed(request->second, second, *request), second, *request, request->second_object);
+}
+
+/// The rule of the guard that denies the operation; "" if none does. The guard looks at the files of now. So
+/// what the run made in a directory of its own is the run's: a repository that it cloned has its hooks.
+std::string Suggestion::guarded(rules::Operation operation, const rules::Object& object,
+                                const RecordedRequest& request) const {
+    if (!guard_ || !check_enabled("suggest-guard")) return {};
+    if (const auto* file = std::get_if<rules::FileObject>(&object);
+        file != nullptr && places_.in_made_directory(file->path))
+        return {};
+    const rules::Verdict verdict = guard_->evaluate(
+        {operation, object, request.program, request.arguments, request.party.value_or(rules::Party::tools)});
+    if (verdict.rule == nullptr || verdict.rule->quiet || verdict.action < rules::Action::deny) return {};
+    return verdict.rule->id + (verdict.rule->reason.empty() ? "" : ": " + verdict.rule->reason);
+}
+
+/// Whether a rule for a directory leaves closed what the guard denies: the rule set has the guard's rules. A
+/// new one extends the profile that has them.
+bool Suggestion::guard_holds() const {
+    if (!there_ || !guard_) return true;
+    return std::ranges::all_of(guard_->rules(), [this](const rules::Rule& guard) {
+        return guard.action < rules::Action::deny ||
+               std::ranges::any_of(there_->rules(), [&guard](const rules::Rule& rule) {
+                   return rule.id == guard.id && rule.action == guard.action;
+               });
+    });
 }
 
 /// Notes a directory that the run made, even if it made it under another name first.
@@ -149,10 +187,11 @@ rules::OperationSet Suggestion::not_allowed(rules::OperationSet operations, cons
     return left;
 }
 
-void Suggestion::see(const Entry& entry, rules::OperationSet operations, const std::string& object) {
+void Suggestion::see(const Entry& entry, rules::OperationSet operations, const rules::Object& object,
+                     const RecordedRequest& request, const std::string& name) {
     for (const rules::Operation one : operations) {
         const std::string operation(rules::name(one));
-        const Key key{operation, object};
+        const Key key{operation, name};
         if (seen_.size() >= max_objects && !seen_.contains(key)) {
             ++left_out_;
             continue;
@@ -160,7 +199,8 @@ void Suggestion::see(const Entry& entry, rules::OperationSet operations, const s
         Evidence& evidence = seen_[key];
         evidence.count += entry.count;
         evidence.rule = entry.rule;
-        evidence.domain = entry.domain;
+        evidence.guard = guarded(one, object, request);
+        if (!entry.domain.empty()) evidence.domain = entry.domain;
         evidence.socket_type = entry.socket_type;
         evidence.by_rule = evidence.by_rule || (entry.decided_by == "rule" && entry.verdict != "ask" &&
                                                 entry.operation == operation);
@@ -172,14 +212,16 @@ std::string Suggestion::why_not(const Key& key, const Evidence& evidence) const 
     if (evidence.by_rule)
         return "rule " + evidence.rule + " denies it; an exception would be --except " +
                exception(evidence.rule, key.object);
+    if (!evidence.guard.empty()) return "the profile base denies it (" + evidence.guard + ")";
     if (network(key.operation) && !key.object.starts_with('/') && !key.object.starts_with('@')) {
         const auto where = endpoint(key.object);
-        if (!where) return "it is no address";
+        if (!where) return "this name was looked up, and no connect to it is on record";
         if (key.operation == "connect" && private_address(where->host)) return "a private address";
         return "";
     }
     if (places_.private_to_user(key.object))
         return key.object == places_.home ? "the home itself" : "in a dot directory of the home";
+    if (may_hold_credential(key.object)) return "by its name it may hold a credential";
     return key.object.empty() ? "an object without a name" : "";
 }
 
@@ -217,7 +259,9 @@ void Suggestion::file_rules(Json& rules, Json& examples) const {
     };
     std::map<std::string, Merged> by_pattern;
     for (const auto& [operation, tree] : trees) {
-        const auto width = operation == "execute" ? PathTree::Width::exact : PathTree::Width::siblings;
+        const auto width = operation == "execute" ? PathTree::Width::programs
+                           : may_widen_           ? PathTree::Width::siblings
+                                                  : PathTree::Width::exact;
         for (const PathTree::Pattern& pattern : tree.patterns(width)) {
             Merged& merged = by_pattern[pattern.text];
             merged.operations.insert(operation);
@@ -246,31 +290,40 @@ void Suggestion::file_rules(Json& rules, Json& examples) const {
     }
 }
 
+/// Addresses of one name become one rule: the addresses of the next run may be others.
 void Suggestion::network_rules(Json& rules, Json& examples) const {
+    std::map<std::string, std::pair<Json, std::uint64_t>> merged;
     for (const auto& [key, evidence] : seen_) {
         if (!network(key.operation) || !why_not(key, evidence).empty()) continue;
-        Json rule = {{"id", fresh_id("suggested-" + key.operation, rules)}, {"allow", key.operation}};
+        Json rule = {{"allow", key.operation}};
         if (key.object.starts_with('/') || key.object.starts_with('@')) {
             rule["unix"] = key.object.starts_with('@') ? key.object : places_.pattern(key.object);
             if (evidence.socket_type == "datagram") rule["protocol"] = "datagram";
         } else {
             const auto where = endpoint(key.object);
-            if (key.operation == "connect") {
-                if (evidence.domain.empty())
-                    rule["address"] = where->host;
-                else
-                    rule["host"] = evidence.domain;
-                if (examples.size() < max_examples && !where->udp)
-                    examples.push_back("connect " +
-                                       (evidence.domain.empty()
-                                            ? key.object
-                                            : evidence.domain + ':' + std::to_string(where->port)));
-            }
+            if (key.operation == "connect")
+                rule[evidence.domain.empty() ? "address" : "host"] =
+                    evidence.domain.empty() ? where->host : evidence.domain;
             rule["port"] = where->port;
             if (where->udp) rule["protocol"] = "udp";
+            if (key.operation == "connect" && !where->udp && examples.size() < max_examples) {
+                std::string example =
+                    "connect " + (evidence.domain.empty()
+                                      ? key.object
+                                      : evidence.domain + ':' + std::to_string(where->port));
+                if (std::ranges::find(examples, Json(example)) == examples.end())
+                    examples.push_back(std::move(example));
+            }
         }
-        rule["reason"] = counted(evidence.count);
-        rules.push_back(std::move(rule));
+        auto& [first, count] = merged.try_emplace(rule.dump(), rule, 0).first->second;
+        count += evidence.count;
+    }
+    for (auto& [text, found] : merged) {
+        auto& [rule, count] = found;
+        Json whole = {{"id", fresh_id("suggested-" + rule["allow"].get<std::string>(), rules)}};
+        whole.update(rule);
+        whole["reason"] = counted(count);
+        rules.push_back(std::move(whole));
     }
 }
 
@@ -278,7 +331,7 @@ void Suggestion::write_for_a_person(std::ostream& out) const {
     bool said = false;
     for (const auto& [key, evidence] : seen_) {
         const std::string why = why_not(key, evidence);
-        if (why.empty()) continue;
+        if (why.empty() || connected_.contains(key.object)) continue;
         if (!said) out << "\n// Looked at by a person first, and not allowed by the rules above:\n";
         said = true;
         out << "//   " << key.operation << ' ' << terminal_safe(key.object) << " (" << counted(evidence.count)
@@ -296,8 +349,8 @@ void Suggestion::write_dot_directories(std::ostream& out) const {
     };
     std::map<std::string, Wanted> by_pattern;
     for (const auto& [key, evidence] : seen_) {
-        if (evidence.by_rule || network(key.operation) || key.object == places_.home ||
-            !places_.private_to_user(key.object))
+        if (evidence.by_rule || !evidence.guard.empty() || network(key.operation) ||
+            key.object == places_.home || !places_.private_to_user(key.object))
             continue;
         Wanted& wanted = by_pattern[places_.application_pattern(key.object)];
         wanted.operations.insert(key.operation);
@@ -312,32 +365,34 @@ void Suggestion::write_dot_directories(std::ostream& out) const {
             << '\n';
 }
 
-Json Suggestion::head() const {
+/// The whole rule set, with one line for each rule.
+std::string Suggestion::text(const std::vector<std::string>& rules, const Json& examples) const {
     const std::string from = joined(runs_, ", ");
-    Json head = {{"version", 1},
-                 {"description", "Allows what was seen in " + (from.empty() ? "a log" : "run " + from)}};
-    head["extends"] = profiles_.empty() ? std::set<std::string>{"base"} : profiles_;
-    return head;
+    std::set<std::string> extends = profiles_;
+    // Each shipped profile extends `base`, whose denials hold whatever is allowed here.
+    if (std::ranges::none_of(profiles_, rules::find_shipped_profile)) extends.insert("base");
+    const auto line = [](const char* key, const Json& value) {
+        return std::string("  \"") + key + "\": " + json_read::ascii_text(value);
+    };
+    std::string text = "{\n" + line("version", 1) + ",\n";
+    text +=
+        line("description", "Allows what was seen in " + (from.empty() ? "a log" : "run " + from)) + ",\n";
+    text += line("extends", extends) + ",\n  \"rules\": [\n    " + joined(rules, ",\n    ") + "\n  ],\n";
+    text += line("examples", {{"allow", examples}, {"deny", {"read ~/.ssh/id_ed25519"}}}) + "\n}\n";
+    return text;
 }
 
-void Suggestion::write(std::ostream& out) const {
+Suggested Suggestion::all() const {
     Json rules = Json::array(), examples = Json::array();
     file_rules(rules, examples);
     network_rules(rules, examples);
-    Json all = head();
-    all["rules"] = std::move(rules);
-    all["examples"] = {{"allow", std::move(examples)}, {"deny", {"read ~/.ssh/id_ed25519"}}};
-    out << json_read::ascii_text(all, 2) << '\n';
-    write_for_a_person(out);
-}
-
-std::vector<std::string> Suggestion::rules() const {
-    Json rules = Json::array(), examples = Json::array();
-    file_rules(rules, examples);
-    network_rules(rules, examples);
-    std::vector<std::string> lines;
-    for (const Json& rule : rules) lines.push_back(json_read::ascii_text(rule));
-    return lines;
+    Suggested found;
+    for (const Json& rule : rules) found.rules.push_back(json_read::ascii_text(rule));
+    std::ostringstream for_a_person;
+    write_for_a_person(for_a_person);
+    found.for_a_person = for_a_person.str();
+    found.rule_set = text(found.rules, examples) + found.for_a_person;
+    return found;
 }
 
 /// Returns the exit status.
@@ -361,22 +416,12 @@ int read_logs(Suggestion& suggestion, std::ostream& errors, const SuggestOptions
 
 }  // namespace
 
-int suggest(std::ostream& out, std::ostream& errors, const SuggestOptions& options) {
+Suggested suggest(std::ostream& errors, const SuggestOptions& options) {
     Suggestion suggestion(options);
     const int status = read_logs(suggestion, errors, options);
-    if (status != exit_wrong_use) suggestion.write(out);
-    return status;
-}
-
-Suggested suggest_rules(std::ostream& errors, const SuggestOptions& options) {
-    Suggestion suggestion(options);
     Suggested found;
-    found.status = read_logs(suggestion, errors, options);
-    if (found.status == exit_wrong_use) return found;
-    found.rules = suggestion.rules();
-    std::ostringstream text;
-    suggestion.write_for_a_person(text);
-    found.for_a_person = text.str();
+    if (status != exit_wrong_use) found = suggestion.all();
+    found.status = status;
     return found;
 }
 

@@ -71,6 +71,14 @@ std::string PathTree::Node::first_seen(const std::string& path) const {
     return child->first_seen(path + '/' + name);
 }
 
+bool KnownPlaces::in_made_directory(std::string_view path) const {
+    if (made.empty()) return false;
+    for (std::size_t end = path.rfind('/'); end != 0 && end != std::string_view::npos;
+         end = path.rfind('/', end - 1))
+        if (made.contains(path.substr(0, end))) return true;
+    return false;
+}
+
 std::string_view KnownPlaces::standing_directory(std::string_view path) const {
     std::string_view standing = path.substr(0, path.rfind('/'));
     for (std::string_view one = standing; one.size() > workdir.size(); one = one.substr(0, one.rfind('/')))
@@ -106,7 +114,7 @@ void PathTree::collect(const Node& node, const std::string& path, Width width,
         // Landlock allows execution of files that exist at the start, or of a directory. So a program that
         // the run makes needs its directory.
         const bool made =
-            width == Width::exact && path != places_.workdir && at_or_beneath(path, places_.workdir);
+            width == Width::programs && path != places_.workdir && at_or_beneath(path, places_.workdir);
         into.push_back(
             {made ? places_.pattern(places_.standing_directory(path)) + "/**" : pattern, node.own, pattern});
     }

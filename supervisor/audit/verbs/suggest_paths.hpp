@@ -29,6 +29,8 @@ struct KnownPlaces {
     /// "~/.config/tool/**"). A file at the top of a dot directory is named alone, as credentials lie there.
     [[nodiscard]] std::string application_pattern(std::string_view path) const;
     [[nodiscard]] bool may_generalise(std::string_view directory) const;
+    /// Whether the run made a directory that holds `path`.
+    [[nodiscard]] bool in_made_directory(std::string_view path) const;
     /// The nearest directory above `path` that existed before the run. `path` lies in the work directory.
     [[nodiscard]] std::string_view standing_directory(std::string_view path) const;
 };
@@ -43,10 +45,10 @@ public:
         std::uint64_t count = 0;
         std::string example;  // a path that was seen, as a pattern
     };
-    /// `exact`: programs are named one by one. But a program in the work directory, where runs make programs,
-    /// is named by its directory. If the run made that too, the nearest older directory above it is named.
-    /// `siblings`: a directory may stand for its entries.
-    enum class Width : std::uint8_t { exact, siblings };
+    /// `exact`: each path. `programs`: each path, but a program in the work directory, where runs make
+    /// programs, is named by its directory. If the run made that too, the nearest older directory above it is
+    /// named. `siblings`: a directory may stand for its entries.
+    enum class Width : std::uint8_t { exact, programs, siblings };
     [[nodiscard]] std::vector<Pattern> patterns(Width width) const;
 
 private:
