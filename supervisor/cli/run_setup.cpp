@@ -416,6 +416,10 @@ Command make_command(const Arguments& arguments, const RequestedRun& requested, 
                       {"tmp", request.temporary_directory},
                       {"home", request.lasting_home.empty() ? requested.places.home : request.lasting_home},
                       {"config", requested.places.config}}};
+    // Audit mode lets the command ask the machine's name servers by UDP. By TCP it asks the run's own one. So
+    // names are on record, and not addresses alone.
+    if (request.mode == Mode::audit && compiled.plan.look_ups)
+        choice.rules.set.try_emplace("RES_OPTIONS", "use-vc");
     for (const std::string& one : choice.options)
         if (one.empty() || one[0] == '=')
             throw Failure(arguments.origin("env") + " " + one + ": expected NAME or NAME=VALUE");

@@ -693,6 +693,22 @@ def test_a_run_without_names_makes_no_socket(box, roomy):
     assert done.code != 0 and roomy.seen() == [], done.describe()
 
 
+def test_what_a_dry_run_suggests_names_hosts_and_not_their_addresses(box, roomy):
+    """From the look-ups on record. A name that was only looked up is no rule, and a bare address stays one."""
+    enter(box, roomy)
+    script = f"{PYTHON} -c '{URL}' {fetch('evil.example.com')}; getent hosts a.files.example.net; : 3<>/dev/tcp/{WEB4}/9"
+    dry = box.run(["bash", "-c", script], options=["-p", "agent", "--mode", "audit"])
+    said = harness.audit(box, "suggest", dry.report["audit"]["file"])
+    body, _, comments = said.text.partition("\n//")
+    found = [rule for rule in json.loads(body)["rules"] if rule["allow"] == "connect"]
+    assert [(rule.get("host"), rule["port"]) for rule in found] == [(None, 9), ("evil.example.com", PORT)], said.text + dry.describe()
+    assert found[0]["address"] == WEB4, said.text
+    assert "connect a.files.example.net (seen" in comments and "no connect to it" in comments, said.text
+    assert "evil.example.com" not in comments, said.text
+    run = box.run(["bash", "-c", script], options=["-R", str(box.rules_file(said.text))])
+    assert "evil.example.com" not in run.errors and "a.files.example.net" in run.errors, run.describe()
+
+
 def test_a_denied_bare_address_says_what_it_probably_was(box, roomy):
     enter(box, roomy)
     script = f"for port in 853 443 {PORT}; do : 3<>/dev/tcp/{WEB4}/$port; done; : 3<>/dev/tcp/127.0.0.1/9"
