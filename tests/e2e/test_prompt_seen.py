@@ -210,11 +210,13 @@ def in_window(room: Room, display: str, window: str, prefix: str, wanted: frozen
     """
     terminal, environment = WINDOWS[window]
     line, log = run_line(room, prefix, "auto")
-    process = room.box.start([*terminal, *line], env={**room.box.environment(runtime(room.box)), **environment, "DISPLAY": display},
-                             stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+    with open(room.box.root / "said", "wb") as said:
+        process = room.box.start([*terminal, *line], env={**room.box.environment(runtime(room.box)), **environment, "DISPLAY": display},
+                                 stderr=said, stdin=subprocess.DEVNULL)
     try:
         def asked_or_denied() -> bool:
             """A window that is slow to answer at the start is asked nothing."""
+            assert process.poll() is None, f"{window} ended by {process.returncode}: {(room.box.root / 'said').read_text()}"
             said = [one["event"]["action"] == "prompt.shown" or one.get("callgate", {}).get("verdict", "allow") != "allow" for one in harness.read_log(log)]
             return any(said)
 
@@ -225,6 +227,7 @@ def in_window(room: Room, display: str, window: str, prefix: str, wanted: frozen
         def complete() -> bool:
             """It has the rows that are wanted. Otherwise it stays for longer than the mark takes, which comes 0.6 s after the frame."""
             nonlocal shown, since
+            time.sleep(0.1)  # a picture takes as much of a processor
             now = picture(display)
             if now != shown:
                 shown, since = now, time.monotonic()
