@@ -65,7 +65,11 @@ static void write_without_end(void) {
 
 static void fork_without_end(void) {
     for (int lineage = 0; lineage < 4; lineage++) {
-        if (fork() != 0) continue;
+        pid_t child;
+        do {
+            child = fork(); /* the earlier ones may leave no room for a moment */
+        } while (child < 0);
+        if (child != 0) continue;
         for (int first = 1;; first = 0) {
             if (first) say_up();
             if (fork() > 0) _exit(0); /* where it fails this one goes on */
