@@ -10,6 +10,7 @@
 // cannot be held, and is refused. Further requests of a tracer are not looked at. It began before the mark,
 // or its tracee asked for it (PTRACE_TRACEME). Natively it could then set all registers.
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -132,6 +133,7 @@ void continue_held(ProcessCall& context, const Subject& subject, pid_t traced) {
     decision.reason = "its number became that of an opaque process: the tracer was killed";
     static_cast<void>(record(context, decision));
     tracer->kill();
+    ::kill(traced, SIGCONT);  // PTRACE_ATTACH has stopped it
 }
 
 }  // namespace
