@@ -342,6 +342,13 @@ def test_what_no_quiet_rule_names_is_told(desk):
         assert "callgate:   " in wrong(desk, command, "on"), command
 
 
+def test_a_look_through_the_directory_of_all_homes_is_no_question(desk):
+    result = desk.run(["bash", "-c", "ls /home 2>/dev/null || echo none"])
+    assert result.text == "none\n" and result.err == b"", result.describe()
+    (denied,) = result.decisions(verdict="deny")
+    assert denied["rule"]["name"] == "agent.homes" and denied["callgate"]["decided_by"] == "rule", result.describe()
+
+
 def test_a_quiet_denial_is_on_record_and_counted(desk, box):
     result = desk.run(["bash", "-ic", "cat ~/.inputrc || echo none"])
     assert result.code == 0 and "none" in result.text and "callgate: " not in result.errors, result.describe()

@@ -113,7 +113,7 @@ def test_a_profile_of_the_work_directorys_name_is_the_place(box):
     (box.home / "out/made").unlink()
     run = box.run(["/bin/sh", "-c", script], options=["-p", "tree"])
     assert run.code == 0 and run.err == b"" and (box.home / "out/made").exists(), run.describe()
-    # What exists is added to, under what it extends.
+    # A file that exists is added to, under what it extends.
     more = learn(box, "-y", "-p", "agent", "--", "/bin/sh", "-c", 'echo x > "$HOME/more"')
     assert more.code == 0 and "what it extends counts" in more.errors and len(rules_of(place.read_text())) == 2, more.describe()
     other = box.directory(box.root / "agent")
