@@ -1,4 +1,5 @@
-// Constants of ioprio_set(2). The kernel's own header is no C++ in some versions: a parameter of it is called `class`.
+// Constants of ioprio_set(2). The kernel's own header is no C++ in some versions: a parameter of it is called
+// `class`.
 #pragma once
 
 namespace callgate {

@@ -13,10 +13,11 @@
 // others, and a relative that never executed anything shares them too. Both then count as opaque: never the
 // other way round. If the places of a process are not shown, it counts as opaque. Any thread.
 //
-// Some of it the kernel tells callgate nothing of, so it is not held. Names that its descriptors have are shown
-// by readlink(2), and addresses by get_robust_list(2) and move_pages(2). A descriptor's link in /proc/PID/fd
-// leads to its pipes and memory files. Processes outside the run may look at it as at any other of the same
-// user. A tracer that came before the mark keeps what it had: natively it could still set registers.
+// Some of it the kernel tells callgate nothing of, so it is not held. Names that its descriptors have are
+// shown by readlink(2), and addresses by get_robust_list(2) and move_pages(2). A descriptor's link in
+// /proc/PID/fd leads to its pipes and memory files. Processes outside the run may look at it as at any other
+// of the same user. A tracer that came before the mark keeps what it had: natively it could still set
+// registers.
 #pragma once
 
 #include <sys/types.h>

@@ -95,8 +95,8 @@ TEST_CASE("read-only opens are notified only where reads are contested") {
 
 TEST_CASE("what nothing contests is not notified") {
     const Filter filter(plan_with({}));
-    for (const long call : {SYS_openat, SYS_openat2, SYS_mkdirat, SYS_unlinkat, SYS_execve,
-                            SYS_connect, SYS_bind, SYS_kill, SYS_read, SYS_write, SYS_futex, SYS_clone}) {
+    for (const long call : {SYS_openat, SYS_openat2, SYS_mkdirat, SYS_unlinkat, SYS_execve, SYS_connect,
+                            SYS_bind, SYS_kill, SYS_read, SYS_write, SYS_futex, SYS_clone}) {
         CHECK(filter(call) == allowed);
     }
 }
