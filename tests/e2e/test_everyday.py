@@ -222,7 +222,7 @@ screen --version || true ## Screen
 gpg --version ## gpg
 gpg --print-md sha256 notes.txt ## [0-9A-F]{8}
 gpg --list-keys 2>/dev/null; echo listed ## listed
-gpg --batch --pinentry-mode loopback --passphrase x -c notes.txt; test -s notes.txt.gpg && echo sealed ## sealed
+gpg --batch --pinentry-mode loopback --passphrase x -c notes.txt; test -s notes.txt.gpg && echo sealed ## sealed ## ended 1 process that the command left running
 vim --not-a-term -T dumb -c ':%s/first/fourth/' -c ':wq' notes.txt >/dev/null 2>&1; cat notes.txt ## fourth ## /\.viminfo|unix datagram sockets
 pip --version ## pip
 pip list 2>/dev/null | head -n 3 ## Package
