@@ -110,8 +110,12 @@ def test_every_refused_argument_has_a_mutant():
     """By its own name, or by the call's where that is refused in no other way."""
     refused = re.findall(r"^\| `(\w+)` \| [^|]* \| [^|]* \| ([^|]*) \|", page_section("Held by arguments"), re.MULTILINE)
     assert len(refused) > 30
-    names = left_out()
-    assert [(call, what) for call, what in refused if what not in names and (call not in names or call in mediated_calls())] == []
+    names, mediated = left_out(), mediated_calls()
+
+    def by_its_call(call: str, what: str) -> bool:
+        return call in names and (call not in mediated or what == "whatever the arguments")
+
+    assert [(call, what) for call, what in refused if what not in names and not by_its_call(call, what)] == []
 
 
 def names_in_sources(pattern: str) -> set[str]:
