@@ -172,19 +172,19 @@ def test_stdout_is_the_commands_alone_and_stdin_passes_byte_for_byte(box):
 
 
 def test_the_report_has_every_member(box):
-    box.file(box.root / "secret", b"x")
-    result = shell(box, f"cat {box.root}/secret 2>/dev/null; echo x > file; exit 3")
+    box.file(box.root / "outside", b"x")
+    result = shell(box, f"cat {box.root}/outside 2>/dev/null; echo x > file; exit 3")
     report = result.report
     assert report["version"] == 1 and report["outcome"] == "exited" and report["exit_code"] == 3 and report["signal"] is None
-    assert report["mode"] == "enforce" and report["command"] == ["/bin/sh", "-c", f"cat {box.root}/secret 2>/dev/null; echo x > file; exit 3"]
+    assert report["mode"] == "enforce" and report["command"] == ["/bin/sh", "-c", f"cat {box.root}/outside 2>/dev/null; echo x > file; exit 3"]
     assert report["workdir"] == str(box.tree) and report["duration_ms"] >= 0 and report["error"] is None
     assert report["effective"]["landlock_abi"] >= 1 and report["effective"]["listener"] is True
     assert isinstance(report["effective"]["degraded"], list) and len(report["effective"]["rules_sha256"]) == 64
     assert report["counts"]["deny"] == 1 and report["counts"]["kill"] == 0
     denial = report["denials"][0]
     assert (denial["operation"], denial["object"], denial["rule"], denial["errno"], denial["count"]) == \
-        ("read", f"{box.root}/secret", "default", "EACCES", 1), result.describe()
-    assert denial["program"].endswith("/cat") and denial["hint"] == f"--read {box.root}/secret"
+        ("read", f"{box.root}/outside", "default", "EACCES", 1), result.describe()
+    assert denial["program"].endswith("/cat") and denial["hint"] == f"--read {box.root}/outside"
     assert report["usage"]["processes"] >= 1 and report["usage"]["max_rss_kb"] > 0
     assert report["audit"]["records"] == len(result.audit) and Path(report["audit"]["file"]).exists()
 
