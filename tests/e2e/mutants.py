@@ -170,7 +170,7 @@ CHECKS = (
     Mutant("descriptors", ("descriptor.not_named",)),
     Mutant("capabilities", ("outside.environ",), user="root", beside="landlock"),
     Mutant("foreign-architecture", ("entry.int80", "entry.int80_unlink"), beside="landlock"),
-    Mutant("own-processes,callgate-process", ("callgate.supervisor.oom",), user="root"),
+    Mutant("own-processes,callgate-process", ("callgate.guardian.oom",), user="root"),
     Mutant("outside-process-files", ("outside.oom",), user="root"),
     Mutant("second-name", ("door.rename_into",)),
     Mutant("rename-check", ("name.rename_ancestor", "name.exchange_ancestor", "name.hardlink"), beside="carried-in-meanwhile"),
