@@ -1,5 +1,6 @@
 #include "supervisor/approval/terminal/screen.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 #include "supervisor/approval/terminal/plain_text.hpp"
@@ -21,8 +22,11 @@ bool asks_position(std::string_view parameters) {
 
 void Screen::feed(std::string_view bytes) {
     for (const char one : bytes) {
-        if (one == '\x1b') {
-            state_ = State::escape;
+        // CSI in eight bits: raw, and as UTF-8. The same byte ends other characters of UTF-8.
+        const bool introduces = one == '\x9b' && (last_ == '\xc2' || !PlainText::locale_is_utf8());
+        last_ = one;
+        if (one == '\x1b' || introduces) {
+            state_ = introduces ? State::sequence : State::escape;
             parameters_.clear();
             continue;
         }
@@ -30,6 +34,8 @@ void Screen::feed(std::string_view bytes) {
             case State::text:
                 break;
             case State::escape:
+                if (one >= 0 && one < 0x20 && one != '\x18' && one != '\x1a')
+                    break;  // controls act within it
                 if (one == '=' || one == '>') keypad_ = one == '=';
                 if (one == 'c') {  // full reset
                     changed_ = {};
@@ -42,10 +48,10 @@ void Screen::feed(std::string_view bytes) {
                 if (one >= 0x40 && one <= 0x7e) {
                     end_sequence(one);
                     state_ = State::text;
-                } else if (parameters_.size() < 64) {
-                    parameters_ += one;
-                } else {
+                } else if (one == '\x18' || one == '\x1a') {  // they cancel it
                     state_ = State::text;
+                } else if (one >= 0x20 && parameters_.size() <= max_parameters) {  // controls act within it
+                    parameters_ += one;
                 }
                 break;
         }
@@ -60,16 +66,20 @@ void Screen::end_sequence(char final) {
     if (final == 'r' && parameters_.find_first_not_of("0123456789;") == std::string::npos)
         margins_ = parameters_;
     if (final == 'n' && asks_position(parameters_)) ++queries_;
+    if (parameters_.size() > max_parameters) {
+        covered_ = covered_ || (final == 'h' && parameters_.starts_with('?'));  // it may hold any mode
+        return;
+    }
     if ((final != 'h' && final != 'l') || !parameters_.starts_with('?')) return;
     const char* at = parameters_.data() + 1;
     const char* const end = parameters_.data() + parameters_.size();
     while (at < end) {
         int number = 0;
-        const auto [next, error] = std::from_chars(at, end, number);
-        if (error != std::errc{}) return;
+        std::from_chars(at, end, number);  // 0 where there is none
+        covered_ = covered_ || (number == tektronix && final == 'h');
         for (std::size_t index = 0; index < modes.size(); ++index)
             if (modes[index].number == number) changed_[index] = (final == 'h') != modes[index].usual;
-        at = next + 1;
+        at = std::find(at, end, ';') + 1;
     }
 }
 

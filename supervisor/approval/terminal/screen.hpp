@@ -25,6 +25,9 @@ public:
     [[nodiscard]] static std::string reset(bool console);
     /// How often the target has asked for the cursor's position.
     [[nodiscard]] std::uint64_t position_queries() const { return queries_; }
+    /// Whether a program asked for xterm's Tektronix window. It stays, may lie over this one, and no sequence
+    /// takes it away.
+    [[nodiscard]] bool covered() const { return covered_; }
     /// Sets the modes that the program had chosen.
     [[nodiscard]] std::string restore() const;
 
@@ -51,6 +54,8 @@ private:
                                                  {1047, false},
                                                  {1049, false}}};
     static constexpr std::size_t first_screen = 11;
+    static constexpr std::size_t max_parameters = 64;  // characters
+    static constexpr int tektronix = 38;
 
     void end_sequence(char final);
 
@@ -59,7 +64,8 @@ private:
     std::string margins_;  // digits and ';'
     std::uint64_t queries_ = 0;
     std::array<bool, modes.size()> changed_{};  // not as usual
-    bool keypad_ = false;
+    bool keypad_ = false, covered_ = false;
+    char last_ = 0;
 };
 
 }  // namespace callgate::approval

@@ -204,7 +204,8 @@ bool TerminalPrompt::draw_frame() {
     }
     show(move_to(start) + (one_screen_ ? "\r\n" : "") + frame);
     const int end = start.row + lines + (one_screen_ ? 1 : 0);
-    return seen_at({std::min(end, rows), 1}) || !check_enabled("prompt-is-seen");
+    const bool seen = seen_at({std::min(end, rows), 1}) && !relay_.screen().covered();
+    return seen || !check_enabled("prompt-is-seen");
 }
 
 void TerminalPrompt::resized() {
