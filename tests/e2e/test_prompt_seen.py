@@ -122,8 +122,9 @@ class InConsole:
         return frame(self.screen())
 
     def type(self) -> None:
-        for byte in b"a\r":
-            fcntl.ioctl(self.terminal, termios.TIOCSTI, bytes([byte]))
+        with contextlib.suppress(OSError):  # the command has ended, and the console is hung up
+            for byte in b"a\r":
+                fcntl.ioctl(self.terminal, termios.TIOCSTI, bytes([byte]))
 
     def close(self) -> None:
         self.process.kill()
