@@ -13,6 +13,7 @@
 
 #include <array>
 
+#include "base/io_priority.hpp"
 #include "supervisor/enforce/argument_tests.hpp"
 #include "supervisor/enforce/call_table.hpp"
 
@@ -28,7 +29,6 @@ constexpr OperationSet moves{Operation::create, Operation::remove};
 constexpr OperationSet metadata = Operation::metadata;
 
 constexpr std::uint64_t core_limit = RLIMIT_CORE;
-constexpr int ioprio_process = 1;  // IOPRIO_WHO_PROCESS of ioprio_set(2), which has no header in libc
 
 using Mode = NotifyArguments::Mode;
 
@@ -174,7 +174,7 @@ inline constexpr auto call_rows = [] {
     on_process("pidfd_getfd", Performed::by_kernel, NotifyWhen::always),
     on_process("kcmp", Performed::by_kernel, NotifyWhen::always),
     on_process("setpriority", Performed::either, NotifyWhen::always, except_both(equals(0, PRIO_PROCESS), equals(1, 0))),
-    on_process("ioprio_set", Performed::either, NotifyWhen::always, except_both(equals(0, ioprio_process), equals(1, 0))),
+    on_process("ioprio_set", Performed::either, NotifyWhen::always, except_both(equals(0, io_priority_of_process), equals(1, 0))),
     on_process("sched_setaffinity", Performed::by_kernel, NotifyWhen::always, only(not_zero(0))),
     on_process("sched_setscheduler", Performed::by_kernel, NotifyWhen::always, only(not_zero(0))),
     on_process("sched_setparam", Performed::by_kernel, NotifyWhen::always, only(not_zero(0))),

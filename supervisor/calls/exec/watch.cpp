@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/test_switch.hpp"
+#include "supervisor/calls/announced.hpp"
 #include "supervisor/calls/arguments.hpp"
 #include "supervisor/calls/exec/binfmt.hpp"
 #include "supervisor/kernel/tracer.hpp"
@@ -14,22 +15,6 @@
 namespace callgate::calls {
 
 namespace {
-
-/// Lets other threads receive while an execve takes its time.
-class Announced {
-public:
-    explicit Announced(Blocking& blocking) : blocking_(blocking), entered_(blocking.enter()) {}
-    Announced(const Announced&) = delete;
-    Announced& operator=(const Announced&) = delete;
-    ~Announced() {
-        if (entered_) blocking_.leave();
-    }
-    [[nodiscard]] bool entered() const { return entered_; }
-
-private:
-    Blocking& blocking_;
-    bool entered_;
-};
 
 class Watch {
 public:

@@ -23,6 +23,7 @@
 #include <string>
 
 #include "base/test_switch.hpp"
+#include "supervisor/calls/announced.hpp"
 #include "supervisor/calls/handlers.hpp"
 #include "supervisor/calls/processes/needs.hpp"
 #include "supervisor/decide/decide.hpp"
@@ -34,22 +35,6 @@ namespace callgate::calls {
 namespace {
 
 using rules::Operation;
-
-/// Lets other threads receive while this one waits.
-class WhileHeld {
-public:
-    explicit WhileHeld(Blocking& blocking) : blocking_(blocking), entered_(blocking.enter()) {}
-    WhileHeld(const WhileHeld&) = delete;
-    WhileHeld& operator=(const WhileHeld&) = delete;
-    ~WhileHeld() {
-        if (entered_) blocking_.leave();
-    }
-    [[nodiscard]] bool entered() const { return entered_; }
-
-private:
-    Blocking& blocking_;
-    bool entered_;
-};
 
 std::string proc_path(pid_t process, const char* leaf) {
     return "/proc/" + std::to_string(process > 0 ? process : 0) + leaf;
@@ -158,7 +143,7 @@ void handle_dumpable(ProcessCall& context) {
     subject.note = "the process is opaque to all others of the run, and not to callgate";
     const Decision decision = decide(context, subject);
     if (!decision.allowed()) return context.fail(decision.error);
-    const WhileHeld announced(context.blocking);
+    const Announced announced(context.blocking);
     if (const int error = check_enabled("prctl") ? opaque.mark(*places) : 0) return context.fail(error);
     if (!context.call.succeed(0)) note_lost_answer(context, decision.sequence);
 }
@@ -188,7 +173,7 @@ void handle_reach(ProcessCall& context) {
     const std::string path = target > 0 ? proc_path(target, "/mem") : "/proc";
     const bool changes = attaches || context.entry.name == "process_vm_writev";
     const Subject subject = reached(path, changes ? Operation::modify : Operation::read);
-    const WhileHeld announced(context.blocking);
+    const Announced announced(context.blocking);
     if (!announced.entered())
         return deny_failure(context, subject, EAGAIN, "overload: too many calls are blocked");
     OpaqueMemories& opaque = context.processes.opaque;
