@@ -74,6 +74,15 @@ def test_a_tree_that_grows_is_ended_at_its_memory_limit(box, children):
     print(f"memory, {children} children, 500 MB/s: peak {held['peak'] / held['limit']:.2f} x the limit")
 
 
+def test_no_process_goes_on_without_the_one_that_took_too_much(box):
+    """A group of version 1 kills one process. Its parent would then report an ordinary end, and nobody knew of the limit."""
+    take = "python3 -c 'x = b\"x\" * (600 << 20)'; echo went on > later"
+    ended(box.run(["/bin/sh", "-c", take], {"rules": []}, options=["-p", "agent", "--memory", "200M"]), "memory", 137)
+    assert not (box.tree / "later").exists()
+    twin = box.run(["/bin/sh", "-c", take.replace("600", "60")], {"rules": []}, options=["-p", "agent", "--memory", "200M"])
+    assert twin.code == 0 and (box.tree / "later").read_text() == "went on\n", twin.describe()
+
+
 @pytest.mark.parametrize("shape", ["memfd", "segment"])
 def test_memory_that_no_process_maps_counts(box, shape):
     within = appetite(box, shape, 64, options=["--memory", "512M", "--idle-timeout", "1s"])

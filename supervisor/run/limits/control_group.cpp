@@ -1,6 +1,8 @@
 #include "supervisor/run/limits/control_group.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -119,6 +121,21 @@ std::string limited_group(const std::string& controller, const std::string& run,
     return "";
 }
 
+/// An eventfd that a group of version 1 makes readable when it is out of memory (cgroup-v1/memory.rst, 9 and
+/// 10).
+UniqueFd out_of_memory_in(const std::string& group) {
+    UniqueFd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    const UniqueFd control(::open((group + "/memory.oom_control").c_str(), O_RDONLY | O_CLOEXEC));
+    const std::string line = std::to_string(event.get()) + " " + std::to_string(control.get());
+    if (!event || !control || !write_file(group + "/cgroup.event_control", line)) return {};
+    return event;
+}
+
+bool readable(const UniqueFd& event) {
+    pollfd ready{event.get(), POLLIN, 0};
+    return event && ::poll(&ready, 1, 0) == 1 && (ready.revents & POLLIN) != 0;
+}
+
 }  // namespace
 
 ControlGroups::ControlGroups(const std::string& run, const rules::Limits& limits, agent::CreatedIpc& made)
@@ -126,8 +143,10 @@ ControlGroups::ControlGroups(const std::string& run, const rules::Limits& limits
     if (limits.memory) {
         memory_ = limited_group("memory", run, "memory.limit_in_bytes", *limits.memory, made.groups[0]);
         // This limit counts swapped pages too; a kernel without that accounting has no such file.
-        if (!memory_.empty())
+        if (!memory_.empty()) {
             (void)write_file(memory_ + "/memory.memsw.limit_in_bytes", std::to_string(*limits.memory));
+            out_of_memory_ = out_of_memory_in(memory_);
+        }
     }
     if (limits.processes) tasks_ = limited_group("pids", run, "pids.max", *limits.processes, made.groups[1]);
     make_unified(run, limits);
@@ -173,7 +192,8 @@ Result<void> ControlGroups::add(pid_t process) {
 
 std::optional<Outcome> ControlGroups::exceeded() const {
     const char* const events = memory_ == unified_ ? "/memory.events" : "/memory.oom_control";
-    if (hold_memory() && event_in(memory_ + events, "oom_kill") != 0) return Outcome::memory;
+    if (hold_memory() && (readable(out_of_memory_) || event_in(memory_ + events, "oom_kill") != 0))
+        return Outcome::memory;
     if (hold_tasks() && event_in(tasks_ + "/pids.events", "max") != 0) return Outcome::processes;
     return std::nullopt;
 }

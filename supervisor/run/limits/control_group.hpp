@@ -21,6 +21,7 @@
 
 #include "agent/created_ipc.hpp"
 #include "base/result.hpp"
+#include "base/unique_fd.hpp"
 #include "rules/model/limits.hpp"
 #include "supervisor/audit/write/outcome.hpp"
 
@@ -40,6 +41,9 @@ public:
     [[nodiscard]] Result<void> add(pid_t process);
     /// `memory` or `processes`, if that limit was reached: a process was killed, or a fork failed.
     [[nodiscard]] std::optional<Outcome> exceeded() const;
+    /// Version 1 kills one process of the group alone, and another would go on without it until `exceeded` is
+    /// asked. This descriptor becomes readable before the kernel kills; -1 if there is none.
+    [[nodiscard]] int out_of_memory() const { return out_of_memory_.get(); }
     /// The largest number of bytes and of tasks.
     [[nodiscard]] std::uint64_t peak_memory() const;
     [[nodiscard]] std::uint64_t peak_tasks() const;
@@ -50,6 +54,7 @@ private:
 
     agent::CreatedIpc& made_;
     std::string memory_, tasks_;  // directories; "" if there is none
+    UniqueFd out_of_memory_;      // an eventfd that is never read
     std::string unified_;         // the group of version 2; it is then one of those, or both
 };
 

@@ -1,11 +1,13 @@
 #include "supervisor/run/limits/tree_limits.hpp"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <stdexcept>
 #include <system_error>
@@ -20,7 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::chrono::nanoseconds soonest = 2ms, latest = 1s;
+constexpr std::chrono::nanoseconds soonest = 2ms, latest = 1s, longest = 1h;
 constexpr double slowest_growth = 500e6;  // bytes a second; a faster growth replaces it
 /// A pause is this many times as long as a reading, unless a limit is near.
 constexpr int pause_factor = 100;
@@ -47,6 +49,7 @@ TreeLimits::TreeLimits(TreeLimitSettings settings)
       groups_(*settings_.groups),
       meter_(settings_.guardian, *settings_.made),
       fastest_growth_(slowest_growth) {
+    if (!ending_) throw std::runtime_error("cannot make an eventfd: " + errno_code().message());
     if (const auto added = groups_.add(settings_.agent); !added)
         throw std::runtime_error("cannot put the command into its control group: " + added.error().message());
     peak_.memory_in_group = groups_.hold_memory();
@@ -72,12 +75,8 @@ void TreeLimits::start() {
 std::optional<Outcome> TreeLimits::group_reached() const { return groups_.exceeded(); }
 
 void TreeLimits::stop() {
-    {
-        const std::lock_guard lock(mutex_);
-        ending_ = true;
-    }
-    changed_.notify_all();
     if (!thread_.joinable()) return;
+    ::eventfd_write(ending_.get(), 1);
     thread_.join();
     if (groups_.hold_memory()) peak_.memory = groups_.peak_memory();
     if (groups_.hold_tasks()) peak_.tasks = std::max(peak_.tasks, groups_.peak_tasks());
@@ -85,9 +84,7 @@ void TreeLimits::stop() {
 
 void TreeLimits::run() {
     ::prctl(PR_SET_NAME, "callgate-limits");
-    std::unique_lock lock(mutex_);
-    while (!ending_) {
-        lock.unlock();
+    for (;;) {
         Wait next = Wait::max();
         std::optional<Outcome> outcome;
         {
@@ -95,17 +92,22 @@ void TreeLimits::run() {
             outcome = look(next);
         }
         if (outcome) return end(*outcome);
-        lock.lock();
-        changed_.wait_for(lock, next, [this] { return ending_; });
+        std::array<pollfd, 2> events{{{ending_.get(), POLLIN, 0}, {groups_.out_of_memory(), POLLIN, 0}}};
+        const auto pause = std::chrono::ceil<std::chrono::milliseconds>(std::min<Wait>(next, longest));
+        if (::poll(events.data(), events.size(), static_cast<int>(pause.count())) > 0 &&
+            events[0].revents != 0)
+            return;
     }
 }
 
 /// The event loop gets the outcome first: it then ignores that the command stops.
 void TreeLimits::end(Outcome outcome) {
     settings_.exceeded(outcome);
-    if (outcome != Outcome::memory || groups_.hold_memory()) return;
-    // The tree grows until it is stopped, so this thread stops it without waiting for the loop.
+    if (outcome != Outcome::memory) return;
+    // The tree grows until it is stopped, so this thread stops it without waiting for the loop. In a group no
+    // process shall go on without the one that the kernel kills.
     signal_descendants(settings_.guardian, {SIGSTOP});
+    if (groups_.hold_memory()) return;
     meter_.read();
     peak_.memory = std::max(peak_.memory, meter_.memory(gain(shared_memory_of_host(), shared_at_start_)));
 }

@@ -9,8 +9,9 @@
 // in the thread's place, and continues callgate where a limit is exceeded.
 #pragma once
 
+#include <sys/eventfd.h>
+
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -97,9 +98,7 @@ private:
     std::chrono::milliseconds active_cpu_{0};
     std::uint64_t active_written_ = 0;
 
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    bool ending_ = false;
+    UniqueFd ending_{::eventfd(0, EFD_CLOEXEC)};  // readable from `stop` on
     std::thread thread_;
 
     std::mutex reading_;  // a reading is under way: what it changes must be whole when it is copied
