@@ -71,6 +71,14 @@ def test_a_program_that_only_bears_the_name_is_no_agent(world):
     assert f"{other} is not the agent that these rules are for" in result.errors, result.describe()
 
 
+def test_a_tool_may_look_whether_the_agent_lives(world):
+    """Shells that an agent starts end what they run if it is gone (`kill -0`). Every other signal is refused."""
+    world.program.write_text("#!/usr/bin/python3\nimport subprocess\nsubprocess.run(['/bin/sh', '-c', "
+                             "'kill -0 $PPID && echo lives; kill -CONT $PPID || echo refused'])\n")
+    result = world.run(world.rules())
+    assert result.text == "lives\nrefused\n", result.describe()
+
+
 def test_a_link_to_the_program_starts_the_agent(world):
     link = world.box.home / "apps" / "by-link"
     link.symlink_to(world.program)
