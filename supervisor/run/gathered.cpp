@@ -4,6 +4,8 @@
 // its own option never ends. So from the third name on, the directory is named. Some directories hold more
 // than one program's files, as the home does. There a pattern is named, if the names differ only in parts
 // that a program makes up. Rules that deny go on to hold, whatever an option allows.
+//
+// ps(1) asks for the same file of every process. That is one line too, though no option allows it.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -89,7 +91,20 @@ struct Remedy {
 
 std::string after_slash(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
 
+/// "/proc/*/environ" for that file of a process; "" for every other name.
+std::string of_every_process(std::string_view path) {
+    constexpr std::string_view processes = "/proc/";
+    if (!path.starts_with(processes)) return {};
+    path.remove_prefix(processes.size());
+    const std::size_t digits = std::min(path.find_first_not_of("0123456789"), path.size());
+    if (digits == 0 || digits == path.size() || path[digits] != '/') return {};
+    return std::string(processes) + '*' + std::string(path.substr(digits));
+}
+
 std::optional<Remedy> remedy_of(const Denial& denial, const std::string& home) {
+    if (std::string files = of_every_process(denial.object);
+        !denial.would && denial.hint.empty() && !files.empty())
+        return Remedy{"", std::move(files)};
     if (denial.would || denial.by_rule || denial.hint.empty()) return std::nullopt;
     if (denial.hint.starts_with("-p ")) return Remedy{denial.hint, "", " more names"};
     const std::string_view option = option_of(denial);
@@ -107,7 +122,7 @@ std::optional<Remedy> remedy_of(const Denial& denial, const std::string& home) {
 std::vector<Denial> gathered(const std::vector<Denial>& denials, const std::string& home) {
     using Key = std::tuple<rules::Operation, std::string, std::string>;
     const auto key_of = [](const Denial& one, const Remedy& remedy) {
-        return Key{one.operation, one.note, remedy.option};
+        return Key{one.operation, one.note, remedy.option.empty() ? remedy.object : remedy.option};
     };
     std::map<Key, std::vector<const Denial*>> together;
     for (const Denial& one : denials)

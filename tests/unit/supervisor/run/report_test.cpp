@@ -216,6 +216,17 @@ TEST_CASE("in a directory of all programs the footer names the pattern of names 
     CHECK(line_count(footer_of({"a.1", "a.2", "a.3"})) == 4);
 }
 
+TEST_CASE("the footer names a file of all processes in one line") {
+    const rules::Rule rule = secrets();
+    RunReport report;
+    for (const char* path :
+         {"/proc/1/environ", "/proc/77/environ", "/proc/4242/environ", "/proc/77/mem", "/proc/77x/environ"})
+        report.note(denied(path, &rule));
+    const std::string footer = report.footer(facts, exited(0), true);
+    CHECK(footer.find("read /proc/*/environ (3 names) ×3  rule ") != std::string::npos);
+    CHECK(line_count(footer) == 4);
+}
+
 TEST_CASE("no option is offered for a file whose name says that it may hold a credential") {
     for (const char* path : {"/srv/tool/token", "/srv/tool/accessToken.json", "/srv/.netrc",
                              "/srv/oauth_creds.json", "/srv/x.p12", "/srv/server-key.pem", "/srv/Cookies"}) {
