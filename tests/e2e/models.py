@@ -163,14 +163,17 @@ class Model:
     def chat(self, body: dict[str, Any]) -> Answer:
         messages = body.get("messages", [])
         results = [as_text(one.get("content")) for one in messages if one.get("role") == "tool"]
-        names = {tool[tool["type"]]["name"] for tool in body.get("tools", [])}
+        tools = [tool[tool["type"]] for tool in body.get("tools", [])]
+        names = {tool["name"] for tool in tools}
         step = self.next_step(results, bool(names))
+        if step is None and names == {"bash"}:
+            step = ("shell", "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT")  # by this mini-swe-agent ends
         message: dict[str, Any] = {"role": "assistant", "content": "done"}
         if self.text is not None and not names:
             message["content"] = self.text("\n".join(as_text(one.get("content")) for one in messages))
         reason = "stop"
         if step is not None:
-            name, arguments = next(call for call in chat_calls(step) if call[0] in names)
+            name, arguments = chat_call(step, tools)
             said = {"input": arguments["patch"]} if "patch" in arguments else {"arguments": json.dumps(arguments)}
             kind = "custom" if "patch" in arguments else "function"
             call = {"id": f"call_{len(results):04}", "type": kind, kind: {"name": name, **said}}
@@ -210,15 +213,24 @@ def patch_of(step: Step) -> str:
     return f"*** Begin Patch\n*** Add File: {step[1]}\n{lines}*** End Patch\n"
 
 
-def chat_calls(step: Step) -> list[tuple[str, dict[str, Any]]]:
-    """A step in the words of Qwen Code, opencode and Copilot CLI."""
-    if step[0] == "shell":
-        return [("run_shell_command", {"command": step[1], "description": "one step", "is_background": False}),
-                ("bash", {"command": step[1], "description": "one step"})]
-    if step[0] == "write":
-        return [("write_file", {"file_path": step[1], "content": step[-1]}), ("write", {"filePath": step[1], "content": step[-1]}),
-                ("create", {"path": step[1], "file_text": step[-1]}), ("apply_patch", {"patch": patch_of(step)})]
-    return [("read_file", {"file_path": step[1]}), ("read", {"filePath": step[1]}), ("view", {"path": step[1]})]
+def chat_call(step: Step, tools: list[dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+    """A step in the words of one of the agents that speak Chat Completions: the first tool that takes these arguments."""
+    what = {"shell": {"command": step[1], "description": "one step", "is_background": False, "commands": [step[1]], "summary": "one step",
+                      "riskLevel": "low", "riskLevelReason": "a test"},
+            "write": {one: step[1] for one in ("path", "file_path", "filePath", "filepath")}
+            | {one: step[-1] for one in ("content", "file_text", "new_text")},
+            "read": {one: step[1] for one in ("path", "file_path", "filePath", "filepath")} | {"files": [{"path": step[1]}]}}[step[0]]
+    names = {"shell": ("run_shell_command", "bash", "Bash", "Execute", "run_commands"),
+             "write": ("write_file", "write", "Write", "create", "Create", "editor"),
+             "read": ("read_file", "read", "Read", "view", "read_files")}[step[0]]
+    for tool in tools:
+        schema = tool.get("parameters") or {}
+        if tool["name"] in names and set(schema.get("required") or ()) <= set(what):
+            return tool["name"], {name: value for name, value in what.items() if name in schema["properties"]}
+    if any(tool["name"] == "apply_patch" for tool in tools):
+        return "apply_patch", {"patch": patch_of(step)}
+    # mini-swe-agent has a shell alone.
+    return chat_call(("shell", f"cat {step[1]}" if step[0] == "read" else f"cat > {step[1]} <<'END'\n{step[-1]}END\n"), tools)
 
 
 def as_text(content: Any) -> str:

@@ -54,14 +54,15 @@ TEST_CASE("every profile of the contract is shipped, with a description") {
          {"base",     "agent",   "python",   "node",     "rust",         "go",           "build",
           "git",      "network", "java",     "readonly", "open",         "python+net",   "node+net",
           "rust+net", "go+net",  "java+net", "git+net",  "shared-cache", "agent+strict", "claude",
-          "gemini",   "apt+net", "codex",    "qwen",     "opencode",     "copilot",      "aider"}) {
+          "gemini",   "apt+net", "codex",    "qwen",     "opencode",     "copilot",      "aider",
+          "pi",       "continue", "droid",    "cline",    "mini"}) {
         const auto all = shipped_profiles();
         const auto found =
             std::find_if(all.begin(), all.end(), [&](const ShippedProfile& one) { return one.name == name; });
         REQUIRE_MESSAGE(found != all.end(), name);
         CHECK(found->description.size() > 10);
     }
-    CHECK(shipped_profiles().size() == 28);
+    CHECK(shipped_profiles().size() == 33);
 }
 
 TEST_CASE("every shipped profile loads without a finding and its examples hold") {
@@ -214,7 +215,12 @@ TEST_CASE("in the profile of an agent its login and its model are the agent's al
           std::tuple("qwen", "/home/u/.qwen/oauth_creds.json", "portal.qwen.ai"),
           std::tuple("opencode", "/home/u/.local/share/opencode/auth.json", "opencode.ai"),
           std::tuple("copilot", "/home/u/.copilot/config.json", "api.githubcopilot.com"),
-          std::tuple("aider", "/home/u/.aider/oauth-keys.env", "openrouter.ai")}) {
+          std::tuple("aider", "/home/u/.aider/oauth-keys.env", "openrouter.ai"),
+          std::tuple("pi", "/home/u/.pi/agent/auth.json", "api.openai.com"),
+          std::tuple("continue", "/home/u/.continue/auth.json", "api.continue.dev"),
+          std::tuple("droid", "/home/u/.factory/auth.json", "api.factory.ai"),
+          std::tuple("cline", "/home/u/.cline/data/settings/providers.json", "api.cline.bot"),
+          std::tuple("mini", "/home/u/.config/mini-swe-agent/.env", "api.mistral.ai")}) {
         const LoadedRules loaded = load_profile(machine, name, false);
         REQUIRE_MESSAGE(loaded.rules != nullptr, findings(loaded));
         const std::vector<std::string> names{host};
