@@ -7,8 +7,10 @@
 
 #include "base/escape.hpp"
 #include "base/json_writer.hpp"
+#include "base/words.hpp"
 #include "supervisor/audit/verbs/show.hpp"
 #include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/gpu.hpp"
 #include "supervisor/cli/platform.hpp"
 #include "supervisor/cli/verbs.hpp"
 #include "supervisor/host/host.hpp"
@@ -21,9 +23,10 @@ struct Findings {
     Platform platform;
     ListenerTrial trial;
     std::vector<Feature> features;
-    std::string state;          // the state directory
-    std::string state_trouble;  // "" if logs can be written
-    std::string obstacle;       // "" if a run works
+    std::string state;              // the state directory
+    std::string state_trouble;      // "" if logs can be written
+    std::string obstacle;           // "" if a run works
+    std::vector<std::string> gpus;  // their nodes
 };
 
 /// Makes nothing: if the directory does not exist yet, the nearest one above it must be writable.
@@ -59,6 +62,7 @@ Findings find() {
     findings.state = find_places().state;
     findings.state_trouble = find_state_trouble(findings.state);
     findings.obstacle = find_obstacle(findings);
+    findings.gpus = gpu_nodes();
     return findings;
 }
 
@@ -95,6 +99,8 @@ std::string as_text(const Findings& findings) {
     text += row("Yama", yama_text(platform)) + row("capabilities", capability_text(platform));
     text += row("logs",
                 findings.state + (findings.state_trouble.empty() ? ": good" : ": " + findings.state_trouble));
+    text +=
+        row("GPUs", findings.gpus.empty() ? "none" : joined(findings.gpus, ", ") + ": closed without -p gpu");
     text += "\nFeatures (callgate run --require NAME):\n";
     for (const Feature& one : findings.features) {
         std::string name(one.name);
@@ -121,6 +127,7 @@ std::string as_json(const Findings& findings) {
                    .member("capabilities", platform.capabilities)
                    .member("state", findings.state)
                    .text_or_null("state_trouble", findings.state_trouble);
+               json.list("gpus", findings.gpus, [&](const std::string& node) { json.value(node); });
                json.list("features", findings.features, [&](const Feature& one) {
                    json.begin_object()
                        .member("name", one.name)

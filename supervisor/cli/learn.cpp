@@ -40,7 +40,7 @@ namespace {
 /// Options of `learn` alone. What a rule option allowed, or a variable of one, would be missing in the file.
 constexpr std::string_view own_options = "into yes profile help";
 constexpr std::string_view rule_words =
-    "profile rules rules-json shared-cache read write execute deny connect bind except default";
+    "profile rules rules-json shared-cache read write execute deny connect bind except gpu default";
 
 /// The rule set: its file, and how `run` names it.
 struct Place {

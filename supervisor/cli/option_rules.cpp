@@ -10,6 +10,7 @@
 #include "rules/load/pattern.hpp"
 #include "rules/model/address.hpp"
 #include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/gpu.hpp"
 #include "supervisor/cli/rule_options.hpp"
 
 namespace callgate::cli {
@@ -181,6 +182,31 @@ void add_binds(std::vector<rules::Rule>& all, const Arguments& arguments, const 
     }
 }
 
+/// --gpu: the nodes of all other GPUs are closed, also of those that appear during the run. The profile `gpu`
+/// opens the rest. A denial leaves no way around it, whatever else the rules allow.
+void add_gpu(std::vector<rules::Rule>& all, const Arguments& arguments) {
+    if (!arguments.has("gpu")) return;
+    rules::Rule rule =
+        option_rule("gpu", 0, rules::Action::deny, rules::write_operations | OperationSet{Operation::read});
+    for (const std::string& pattern : gpu_patterns())
+        rule.when.path.push_back(*rules::Glob::compile(pattern, rules::GlobKind::path));
+    rule.except.emplace();
+    for (const char* const directory : {"/dev/dri", "/dev/dri/by-path", "/dev/nvidia-caps"})
+        rule.except->path.push_back(rules::Glob::literal(directory));
+    for (const std::string& which : arguments.values("gpu")) {
+        const auto nodes = nodes_of_gpu(which);
+        if (!nodes) {
+            std::string known;
+            for (const std::string& node : gpu_nodes()) known += (known.empty() ? "" : ", ") + node;
+            throw Failure(arguments.origin("gpu") + " " + which +
+                          ": no such GPU; expected its number or PCI address, and " +
+                          (known.empty() ? "there is no GPU's node in /dev" : "the nodes here are " + known));
+        }
+        for (const std::string& node : *nodes) rule.except->path.push_back(rules::Glob::literal(node));
+    }
+    all.push_back(std::move(rule));
+}
+
 /// Whether a path of -r is a file of rules: somebody who means -R would take its denials for granted.
 bool is_rule_file(const std::string& path) {
     constexpr std::size_t max_size = 1 << 20;
@@ -218,6 +244,7 @@ void add_option_rules(RuleChoice& choice, const Arguments& arguments, const rule
     add_paths(made, arguments, "write", read_and_write, of);
     add_paths(made, arguments, "execute", {Operation::read, Operation::execute}, of);
     add_denials(made, arguments, of);
+    add_gpu(made, arguments);
     add_connections(choice, arguments, of);
     add_binds(made, arguments, of);
 }

@@ -31,6 +31,7 @@ constexpr std::array allow_options = {
                "allow listening on a port or on ports such as 8000-8999; unix:PATH or @NAME for a socket"},
     OptionSpec{"except", 0, many, "RULE=PATTERN", "leave objects that match PATTERN out of that rule",
                "RULE"},
+    OptionSpec{"gpu", 0, many, "N", "add the profile gpu, for this GPU alone: a number or a PCI address"},
     OptionSpec{"default", 0, one, "VERDICT", "the verdict if no rule decides: allow, ask or deny",
                "allow ask deny"},
 };

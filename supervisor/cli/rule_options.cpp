@@ -276,6 +276,8 @@ RuleChoice read_rule_options(const Arguments& arguments, const rules::LoadContex
     std::vector<std::string> profiles = arguments.values("profile");
     if (!names_rules(arguments)) profiles = {otherwise};
     if (arguments.has("shared-cache")) profiles.emplace_back("shared-cache");
+    if (arguments.has("gpu") && std::ranges::find(profiles, "gpu") == profiles.end())
+        profiles.emplace_back("gpu");
     for (const std::string& name : profiles) add_profile(choice, name, context);
     for (const std::string& file : arguments.values("rules")) add_file(choice, arguments, file);
     const std::vector<std::string>& texts = arguments.values("rules-json");

@@ -19,7 +19,7 @@ SOAK = os.environ.get("CALLGATE_SOAK") == "1"
 REPLAYED_PERCENT = 100 if SOAK else int(os.environ.get("CALLGATE_REPLAYED_PERCENT", "5"))
 
 VALUED = {"-R": "--rules", "-p": "--profile", "-r": "--read", "-w": "--write", "-x": "--execute", "-d": "--deny", "-c": "--connect"}
-RULE_OPTIONS = {*VALUED.values(), "--rules-json", "--bind", "--except", "--default"}
+RULE_OPTIONS = {*VALUED.values(), "--rules-json", "--bind", "--except", "--default", "--gpu"}
 STARTING_SETS = {"--rules", "--profile", "--rules-json"}
 WITHOUT_CHECKS = "CALLGATE_TEST_SWITCH_OFF"
 

@@ -51,18 +51,18 @@ Plan plan_of(const TestMachine& machine, const LoadedRules& loaded) {
 
 TEST_CASE("every profile of the contract is shipped, with a description") {
     for (const char* name :
-         {"base",     "agent",   "python",   "node",     "rust",         "go",           "build",
-          "git",      "network", "java",     "readonly", "open",         "python+net",   "node+net",
-          "rust+net", "go+net",  "java+net", "git+net",  "shared-cache", "agent+strict", "claude",
-          "gemini",   "apt+net", "codex",    "qwen",     "opencode",     "copilot",      "aider",
-          "pi",       "continue", "droid",    "cline",    "mini"}) {
+         {"base",     "agent",    "python",   "node",     "rust",         "go",           "build",
+          "git",      "network",  "java",     "readonly", "open",         "python+net",   "node+net",
+          "rust+net", "go+net",   "java+net", "git+net",  "shared-cache", "agent+strict", "claude",
+          "gemini",   "apt+net",  "codex",    "qwen",     "opencode",     "copilot",      "aider",
+          "pi",       "continue", "droid",    "cline",    "mini",         "gpu"}) {
         const auto all = shipped_profiles();
         const auto found =
             std::find_if(all.begin(), all.end(), [&](const ShippedProfile& one) { return one.name == name; });
         REQUIRE_MESSAGE(found != all.end(), name);
         CHECK(found->description.size() > 10);
     }
-    CHECK(shipped_profiles().size() == 33);
+    CHECK(shipped_profiles().size() == 34);
 }
 
 TEST_CASE("every shipped profile loads without a finding and its examples hold") {
@@ -129,6 +129,32 @@ TEST_CASE("the agent profile keeps system directories static and no hierarchy no
     CHECK(decide(loaded, Operation::read, "/etc") == Action::allow);
     CHECK(std::count_if(plan.grants.begin(), plan.grants.end(),
                         [](const Grant& one) { return one.path.starts_with("/etc/"); }) < 30);
+}
+
+TEST_CASE("the profile gpu leaves the nodes of GPUs to the kernel, and those of a display closed") {
+    TestMachine machine = debian();
+    for (const char* directory : {"/dev/dri", "/dev/nvidia-caps"}) machine.tree.directory(directory);
+    const std::initializer_list<const char*> open = {"/dev/nvidia0",
+                                                     "/dev/nvidia1",
+                                                     "/dev/nvidiactl",
+                                                     "/dev/nvidia-uvm",
+                                                     "/dev/nvidia-caps/nvidia-cap3",
+                                                     "/dev/dri/renderD128",
+                                                     "/dev/kfd",
+                                                     "/dev/dxg"};
+    const std::initializer_list<const char*> closed = {
+        "/dev/dri/card0", "/dev/nvidia-modeset", "/dev/nvidia-uvm-tools", "/dev/nvidia-caps/nvidia-cap1",
+        "/dev/nvidia-caps/nvidia-cap2"};
+    for (const char* node : open) machine.tree.file(node);
+    for (const char* node : closed) machine.tree.file(node);
+    const LoadedRules loaded = load_profile(machine, "gpu", false);
+    REQUIRE_MESSAGE(loaded.rules != nullptr, findings(loaded));
+    const StaticGrants grants(plan_of(machine, loaded));
+    for (const char* node : open)
+        CHECK_MESSAGE(grants.allow({Operation::read, Operation::modify}, node), node);
+    for (const char* node : closed)
+        CHECK_MESSAGE(decide(loaded, Operation::modify, node) == Action::ask, node);
+    for (const char* node : closed) CHECK_FALSE(grants.allow(Operation::read, node));
 }
 
 TEST_CASE("only profiles that say so open datagram sockets") {
