@@ -115,4 +115,12 @@ result<void> enter_base_domain(int abi) {
     return restrict_self(ruleset->get());
 }
 
+result<void> confine_new_sockets(int directory) {
+    auto ruleset = create_ruleset({LANDLOCK_ACCESS_FS_MAKE_SOCK, 0, 0}, 1);
+    if (!ruleset) return ruleset.error();
+    if (auto added = add_path(ruleset->get(), directory, LANDLOCK_ACCESS_FS_MAKE_SOCK); !added)
+        return added.error();
+    return restrict_self(ruleset->get());
+}
+
 }  // namespace callgate::agent

@@ -19,9 +19,11 @@
 #include <mutex>
 
 #include "base/test_switch.hpp"
+#include "rules/plan/binds_beneath.hpp"
 #include "supervisor/calls/create_file.hpp"
 #include "supervisor/calls/descriptor_unavailable.hpp"
 #include "supervisor/calls/handlers.hpp"
+#include "supervisor/calls/network/bind_by_name.hpp"
 #include "supervisor/calls/network/needs.hpp"
 #include "supervisor/calls/network/own_servers.hpp"
 #include "supervisor/calls/network/own_sockets.hpp"
@@ -90,17 +92,49 @@ void bind_named(NetworkCall& context, PinnedSocket& socket, const SocketAddress&
     bind_to(context, socket, address, decision.sequence);
 }
 
-/// Binds the leaf, with this thread's working directory in the pinned parent. So no name on the way is
-/// resolved a second time. Returns 0 or an errno.
-int bind_leaf(NetworkCall& context, const PinnedSocket& socket, const Place& place) {
-    const auto caller = kernel::status(context.thread());
-    if (!caller) return ESRCH;
+/// Binds the leaf in the pinned parent, which is this thread's working directory: no name on the way is
+/// resolved a second time. Peers see the leaf alone. Returns 0 or an errno.
+int bind_leaf(NetworkCall& context, const PinnedSocket& socket, const SocketAddress& address,
+              const Place& place) {
     const auto leaf = unix_path_address(place.leaf);
     if (!leaf) return ENAMETOOLONG;
+    if (::fchdir(place.parent.get()) != 0) return errno;
+    if (::bind(socket.fd.get(), leaf->get(), leaf->length) != 0) return errno;
+    struct stat bound {};
+    if (unix_name(address)->name != place.leaf && ::fstat(socket.fd.get(), &bound) == 0)
+        context.network.bound_names.remember(bound.st_ino, address);
+    return 0;
+}
+
+/// Whether the text of an address may be resolved once more (bind_by_name.hpp). The verdict is one of the
+/// rules alone: an answer counts for one place.
+bool may_bind_by_name(NetworkCall& context, const PinnedSocket& socket, const std::string& text,
+                      const Place& place) {
+    if (text == place.leaf) return false;  // there is nothing on the way
+    if (!check_enabled("bound-beneath")) return true;
+    const std::string_view path = place.path;
+    const std::size_t slash = path.rfind('/');
+    return rules::binds_everywhere_beneath(context.needs.enforced.rules,
+                                           path.substr(0, std::max<std::size_t>(slash, 1)),
+                                           path.substr(slash + 1), socket.kind.unix_type());
+}
+
+/// Binds at the judged place: by the name that the program gave where that is sound, else by the leaf.
+/// Returns 0 or an errno.
+int bind_at(NetworkCall& context, const PinnedSocket& socket, const SocketAddress& address,
+            const GivenPath& given, const Place& place) {
+    const auto caller = kernel::status(context.thread());
+    if (!caller) return ESRCH;
     const WithUmask with_umask(context.buffers, caller->umask);
     const UniqueFd before(::open(context.buffers.shares_umask ? "." : "/", O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!before || ::fchdir(place.parent.get()) != 0) return errno;
-    const int error = ::bind(socket.fd.get(), leaf->get(), leaf->length) == 0 ? 0 : errno;
+    if (!before) return errno;
+    BoundByName bound = BoundByName::not_bound;
+    if (may_bind_by_name(context, socket, *given.text, place) &&
+        (!given.base || ::fchdir(given.base.get()) == 0))
+        bound = bind_by_name(socket.fd.get(), address, place);
+    const int error = bound == BoundByName::there       ? 0
+                      : bound == BoundByName::elsewhere ? EACCES
+                                                        : bind_leaf(context, socket, address, place);
     if (::fchdir(before.get()) != 0)
         context.needs.kill_tree();  // it is held; if it is lost, nothing may go on
     return error;
@@ -117,16 +151,9 @@ void bind_path(NetworkCall& context, PinnedSocket& socket, const SocketAddress& 
                const std::string& path) {
     const auto given = unix_path(context, path);
     if (!given) return refuse(context, socket, given.error().value());
-    const OwnSockets* const own = context.network.own_sockets;
-    std::shared_lock<std::shared_mutex> shared(context.network.names);
-    std::unique_lock<std::shared_mutex> alone(context.network.names, std::defer_lock);
-    auto place = resolve_place(given->request(context.thread(), Follow::no));
-    if (place && own != nullptr && own->concerns(place->path)) {
-        // Alone: the run gives the name to no other socket until it is known which one was bound.
-        shared.unlock();
-        alone.lock();
-        place = resolve_place(given->request(context.thread(), Follow::no));
-    }
+    // Alone: the run gives the name to no other socket until it is known which one was bound.
+    const std::unique_lock<std::shared_mutex> alone(context.network.names);
+    const auto place = resolve_place(given->request(context.thread(), Follow::no));
     if (!context.call.waiting()) return;
     if (!place) return refuse(context, socket, place.error().value());
     struct stat there {};
@@ -146,11 +173,9 @@ void bind_path(NetworkCall& context, PinnedSocket& socket, const SocketAddress& 
                         (observation != nullptr && denies_name(context, observation->basis(), name));
     const Decision decision = decide(context, denied ? name : subject);
     if (!decision.allowed()) return refuse(context, socket, decision.error);
-    const int error = bind_leaf(context, socket, *place);
-    struct stat bound {};
-    if (error == 0 && ::fstat(socket.fd.get(), &bound) == 0)
-        context.network.bound_names.remember(bound.st_ino, address);
-    if (error == 0 && alone.owns_lock()) context.network.own_sockets->add(*place);
+    const int error = bind_at(context, socket, address, *given, *place);
+    OwnSockets* const own = context.network.own_sockets;
+    if (error == 0 && own != nullptr && own->concerns(place->path)) own->add(*place);
     finish(context, socket, decision.sequence, 0, error);
 }
 

@@ -1,7 +1,7 @@
-// The names by which unix sockets were bound; the kernel knows only their last component.
+// The names of unix sockets of which the kernel knows only the last component.
 //
-// A pathname socket is bound on behalf by its leaf, in the pinned directory, because a whole path would be
-// resolved a second time. The program must still get the name that it gave from getsockname(2):
+// A pathname socket is bound by its leaf, in the pinned directory, where its name may not be resolved a
+// second time (bind_by_name.hpp). The program must still get the name that it gave from getsockname(2):
 // multiprocessing listens by it. Keyed by the socket's inode, which the kernel does not give out twice while
 // it lives. Any thread.
 #pragma once

@@ -1,0 +1,134 @@
+"""Unix sockets have the names that programs gave them, and lie where it was decided, whoever swaps names meanwhile."""
+from __future__ import annotations
+
+import stat
+
+import pytest
+
+import harness
+
+PYTHON = "/usr/bin/python3"
+ENOUGH = 500 if harness.SOAK else 20  # of sockets at either place, or refused there
+
+# For each way to name a socket: what a server and its client see of the name.
+NAMED = """
+import os, socket, stat, sys
+top = sys.argv[1]
+os.makedirs(f"{top}/app/run"); os.symlink(f"{top}/app", f"{top}/link"); os.chdir(f"{top}/app")
+deep = f"{top}/" + "d" * (100 - len(top)); os.mkdir(deep)
+here = os.open(".", os.O_PATH)
+os.umask(0o27)
+def show(name):
+    listener, client = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+    listener.bind(name); listener.listen(); client.connect(name)
+    server, _ = listener.accept()
+    status = os.stat(name)
+    seen = [listener.getsockname(), server.getsockname(), client.getpeername()]
+    print(name.replace(top, "TOP"), *["same" if one == name else one for one in seen], stat.filemode(status.st_mode), status.st_uid, status.st_gid)
+for name in sys.argv[2:]:
+    try:
+        show(name.replace("TOP", top).replace("HERE", str(here)).replace("DEEP", deep))
+    except OSError as error:
+        print(name, error.strerror)
+    os.chdir(f"{top}/app")
+os.chdir(f"{top}/app/run"); show("after")
+"""
+NAMES = ["plain", "./dot", "run/relative", "../app/up", "TOP/app/absolute", "TOP/link/through", "TOP//app///slashes", "DEEP/12345",
+         "DEEP/123456", "none/x", "plain", "TOP/app/plain", "run/", "TOP/app/", "new/"]
+IN_PROC = ["/proc/self/fd/HERE/a", "/proc/self/cwd/b"]
+
+
+def test_both_sides_see_the_name_that_was_given(box):
+    """As bare; but a name by /proc/self means callgate to callgate, and there the last component is seen."""
+    bare = box.run([PYTHON, "-c", NAMED, str(box.tree / "bare"), *NAMES, *IN_PROC], supervised=False)
+    assert bare.code == 0 and bare.text.count("same same same") == 11, bare.describe()
+    top = box.tree / "held"
+    result = box.run([PYTHON, "-c", NAMED, str(top), *NAMES, *IN_PROC])
+    expected = bare.text.replace("/fd/3/a same same same", "/fd/3/a same a a").replace("/cwd/b same same same", "/cwd/b same b b")
+    assert result.text == expected, result.describe()
+
+
+def test_beside_a_place_that_is_closed_to_sockets_peers_see_the_last_component(box):
+    result = box.run([PYTHON, "-c", NAMED, str(box.tree / "top"), "plain", "TOP/app/absolute"],
+                     options=["--deny", str(box.tree / "top/app/closed")])
+    assert [line.split(" ")[:4] for line in result.text.splitlines()] == [
+        ["plain", "same", "same", "same"], ["TOP/app/absolute", "same", "absolute", "absolute"], ["after", "same", "same", "same"]]
+
+
+SWAPS = """
+import ctypes, os, sys
+swap = ctypes.CDLL(None).renameat2
+link, other = (os.fsencode(one) for one in sys.argv[1:3])
+print("ready", flush=True)
+while True:
+    swap(-100, link, -100, other, 2)
+"""
+BINDS = """
+import errno, os, socket, sys
+top, second, enough = sys.argv[1], sys.argv[2], int(sys.argv[3])
+number = bound = away = 0
+while number < 5000 and (bound < enough or away < enough):
+    number += 1
+    one = socket.socket(socket.AF_UNIX)
+    try:
+        one.bind(f"{top}/link/s{number}")
+        print(f"s{number}")
+        bound += 1
+        away += os.path.exists(f"{top}/{second}/s{number}")
+    except OSError as error:
+        if error.errno != errno.EACCES: raise
+        away += 1
+        try:
+            one.listen()
+        except OSError:
+            continue  # it was never bound
+        for directory in ("a", "a/sub", "closed"):
+            try:
+                socket.socket(socket.AF_UNIX).connect(f"{top}/{directory}/s{number}")
+                print("reached", directory)
+            except OSError: pass
+"""
+ATTACKS = {  # the second place to which the link leads, the rules, and whether no socket may come there
+    "outside": ("closed", [], True),
+    "beneath": ("a/sub", [{"id": "no", "deny": "bind", "unix": "{tree}/a/sub/**"}], True),
+    "there": ("a/sub", [], False),
+}
+
+
+def swapped(box: harness.Box, name: str, supervised: bool = True) -> tuple[harness.Result, set[str], set[str]]:
+    """Binds through a link that somebody outside swaps all the time. What was bound at the first place, and at the second."""
+    second, more, _ = ATTACKS[name]
+    for directory in ("a", "a/sub", "closed"):
+        box.directory(box.tree / directory)
+    (box.tree / "link").symlink_to("a")
+    (box.tree / "other").symlink_to(second)
+    rules = harness.rule_set({"id": "files", "allow": ["read", "write"], "path": f"{box.tree}/**"},
+                             {"id": "places", "allow": ["bind", "connect"], "unix": f"{box.tree}/a/**"},
+                             *({**one, "unix": one["unix"].format(tree=box.tree)} for one in more))
+    racer = box.start([PYTHON, "-c", SWAPS, str(box.tree / "link"), str(box.tree / "other")], stdout=-1)
+    assert racer.stdout and racer.stdout.readline() == b"ready\n"
+    result = box.run([PYTHON, "-c", BINDS, str(box.tree), second, str(ENOUGH)], rules, options=["-q"], supervised=supervised)
+    racer.kill()
+    assert result.code == 0, result.describe()
+    found = [{one.name for one in (box.tree / place).iterdir() if stat.S_ISSOCK(one.lstat().st_mode)} for place in ("a", second)]
+    return result, *found
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_swapped_link_leads_no_socket_elsewhere(box, name):
+    result, first, second = swapped(box, name)
+    assert "reached" not in result.text and first, result.describe()
+    bound = set(result.text.split())
+    assert bound, result.describe()
+    if ATTACKS[name][2]:
+        assert not second and bound <= first, (second, result.describe())
+        return
+    for one in result.decisions(verdict="allow"):  # each socket that the run has lies where it was decided
+        place = harness.Path(one.get("destination", {}).get("address", ""))
+        if place.name in bound:
+            assert stat.S_ISSOCK(place.lstat().st_mode), place
+
+
+@pytest.mark.parametrize("name", ["outside", "beneath"])
+def test_bare_the_swapped_link_leads_sockets_there(box, name):
+    assert swapped(box, name, supervised=False)[2]
