@@ -47,6 +47,7 @@ void handle_execute(ExecCall& context);
 
 // network/socket.cpp
 void handle_socket(NetworkCall& context);
+void handle_socketpair(NetworkCall& context);
 
 // network/connect.cpp
 void handle_connect(NetworkCall& context);

@@ -101,6 +101,7 @@ std::string as_text(const Findings& findings) {
                 findings.state + (findings.state_trouble.empty() ? ": good" : ": " + findings.state_trouble));
     text +=
         row("GPUs", findings.gpus.empty() ? "none" : joined(findings.gpus, ", ") + ": closed without -p gpu");
+    text += row("unix datagrams", "closed without -p dgram, by which each sendmsg is decided");
     text += "\nFeatures (callgate run --require NAME):\n";
     for (const Feature& one : findings.features) {
         std::string name(one.name);

@@ -155,6 +155,8 @@ inline constexpr auto call_rows = [] {
 
     {"socket", Operation::connect, Performed::on_behalf, {}, {}, -1, -1, OpenFlags::none, Scope::object,
      NotifyWhen::by_socket_kind},
+    {"socketpair", {}, Performed::on_behalf, {}, {}, -1, -1, OpenFlags::none, Scope::object,
+     NotifyWhen::by_socket_kind},
     {"connect", Operation::connect, Performed::on_behalf, {}, {}},
     {"bind", Operation::bind, Performed::either, {}, {}},
     {"listen", Operation::bind, Performed::either, {}, {}},

@@ -152,6 +152,9 @@ private:
             if (plan_.unix_datagram) {
                 add(call, {equals(0, AF_UNIX), equals(1, SOCK_DGRAM, socket_type_mask)}, allow);
             }
+            if (call == socketpair_) {  // of sockets that send to each other alone (calls/network/socket.cpp)
+                add(call, {equals(0, AF_UNIX), equals(1, SOCK_DGRAM, socket_type_mask)}, notify);
+            }
             add(call, {equals(0, AF_UNIX)}, refuse(EPROTONOSUPPORT), &refused::unix_datagram);
         }
         add(socket_, {equals(0, AF_NETLINK), equals(2, NETLINK_ROUTE)}, allow);
@@ -224,6 +227,8 @@ std::vector<NotifiedCall> notified_calls(const Plan& plan) {
         if (entry.scope == Scope::process) call.because.emplace_back("other processes");
         if (entry.scope == Scope::ipc_object)
             call.because.emplace_back("objects of this user that the run did not make");
+        if (call.because.empty() && entry.when == NotifyWhen::by_socket_kind)
+            call.because.emplace_back("kinds of sockets");
         if (call.because.empty() && plan.set_ids_left_out) call.because.emplace_back("set-id bits");
         calls.push_back(std::move(call));
     }

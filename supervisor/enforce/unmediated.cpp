@@ -80,7 +80,7 @@ constexpr CallGroup groups[] = {
      "pidfd_send_signal"},
 
     // ---- some arguments are refused ----
-    {CallClass::arguments, 0, "", "socketpair clone unshare personality seccomp"},
+    {CallClass::arguments, 0, "", "clone unshare personality seccomp"},
 
     // ---- closed ----
     {CallClass::closed, ENOSYS, "its operations bypass the filter; libraries fall back",

@@ -96,13 +96,19 @@ bool PendingCall::send(const Answer& answer) {
     }
 }
 
-bool PendingCall::hand_over(UniqueFd fd, bool close_on_exec, int& error) {
-    error = 0;
-    if (source_ == nullptr) return false;
+Result<int> PendingCall::install(const UniqueFd& fd, bool close_on_exec) {
+    if (source_ == nullptr) return boost::system::error_code(ESRCH, boost::system::system_category());
     auto number = source_->add_descriptor(notification_.id, fd.get(), close_on_exec);
     while (!number && number.error().value() == EINTR) {
         number = source_->add_descriptor(notification_.id, fd.get(), close_on_exec);
     }
+    return number;
+}
+
+bool PendingCall::hand_over(UniqueFd fd, bool close_on_exec, int& error) {
+    error = 0;
+    if (source_ == nullptr) return false;
+    const auto number = install(fd, close_on_exec);
     fd.reset();
     if (number) return succeed(*number);
     error = number.error().value();

@@ -116,6 +116,8 @@ public:
     /// answer, so that the caller never sees a second holder (docs/dev/kernel-facts.md 13). If ADDFD fails,
     /// the call is answered with its errno, which is returned through `error` (0 otherwise).
     bool hand_over(UniqueFd fd, bool close_on_exec, int& error);
+    /// Installs a copy of `fd` in the caller, which goes on waiting. Returns its number there.
+    Result<int> install(const UniqueFd& fd, bool close_on_exec);
 
 private:
     static constexpr int restart_call = 512;  // ERESTARTSYS

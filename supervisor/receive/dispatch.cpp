@@ -83,6 +83,7 @@ constexpr auto handled = std::to_array<Handled>({
     {by<handle_inode_flags>, "ioctl"},
     {by<handle_execute>, "execve execveat"},
     {by<handle_socket>, "socket"},
+    {by<handle_socketpair>, "socketpair"},
     {by<handle_connect>, "connect"},
     {by<handle_bind>, "bind"},
     {by<handle_listen>, "listen"},

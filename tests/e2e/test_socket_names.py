@@ -132,3 +132,68 @@ def test_a_swapped_link_leads_no_socket_elsewhere(box, name):
 @pytest.mark.parametrize("name", ["outside", "beneath"])
 def test_bare_the_swapped_link_leads_sockets_there(box, name):
     assert swapped(box, name, supervised=False)[2]
+
+
+# Go's own TestUnixgramServer and its like: a server answers to the address that a datagram came from. A connected pair of sockets as well.
+DATAGRAMS = """
+import os, socket, sys
+top = sys.argv[1]
+os.makedirs(f"{top}/app"); os.chdir(f"{top}/app"); os.symlink(f"{top}/app", f"{top}/link")
+def made(name):
+    one = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); one.settimeout(30)
+    if name: one.bind(name)
+    return one
+def shown(name): return name and str(name).replace(top, "TOP")
+for served, named in (("server", "client"), (f"{top}/app/server2", f"{top}/app/client2"), ("./server3", f"{top}/link/client3"), ("../app/server4", None)):
+    server, client = made(served), made(named)
+    client.sendto(b"1", served)
+    print(shown(served), *map(shown, server.recvfrom(9)))
+    client.sendmsg([b"2", b"2"], [], 0, served)
+    print(*map(shown, server.recvmsg(9)[::3]))
+    client.connect(served); client.send(b"3")
+    print(shown(client.getpeername()), *map(shown, server.recvfrom(9)))
+    if named:
+        server.sendto(b"4", named)
+        print(*map(shown, client.recvfrom(9)))
+        server.connect(named); server.send(b"5")
+        print(client.recv(9), shown(server.getpeername()))
+one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+one.send(b"ab"); one.send(b"cd"); print(other.recv(1), other.recv(9), one.getsockname(), other.getpeername())
+os.unlink(f"{top}/app/server")
+try: made(None).sendto(b"x", "server")
+except OSError as error: print(error.strerror)
+try: made(None).sendto(b"x", f"{top}/none")
+except OSError as error: print(error.strerror)
+"""
+
+
+def test_datagram_servers_answer_to_the_senders_address(box):
+    bare = box.run([PYTHON, "-c", DATAGRAMS, str(box.tree / "bare")], supervised=False)
+    assert bare.code == 0 and bare.text.count("\n") == 21, bare.describe()
+    held = box.run([PYTHON, "-c", DATAGRAMS, str(box.tree / "held")], options=["-p", "dgram"])
+    assert held.text == bare.text and held.code == 0 and not held.errors, held.describe()
+
+
+PAIR = """
+import array, errno, os, socket
+one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+one.send(b"first"); one.send(b"second"); one.sendmsg([b"th", b"ird"]); one.send(b"")
+print([other.recv(n) for n in (9, 3, 9, 9)], os.get_inheritable(one.fileno()), one.getblocking())
+def passed(fd): return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
+other.sendmsg([b"x"], passed(1)); print(len(one.recvmsg(9, 99)[1]))
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+kept, numbers = (ctypes.c_int * 2)(7, 7), os.listdir("/proc/self/fd")
+for kind, protocol, where in ((2, 0, None), (2, 5, kept), (2 | 0x100, 0, kept), (2 | 0o4000, 1, kept)):
+    print(libc.socketpair(1, kind, protocol, where), errno.errorcode.get(ctypes.get_errno()))
+print(len(os.listdir("/proc/self/fd")) - len(numbers), os.get_blocking(kept[0]), os.get_inheritable(kept[1]))
+try: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+except OSError as error: print(error.strerror)
+"""
+
+
+def test_a_pair_of_datagram_sockets_works_always(box):
+    bare, held = box.run([PYTHON, "-c", PAIR], supervised=False), box.run([PYTHON, "-c", PAIR])
+    assert bare.code == 0 and held.code == 0 and held.text == bare.text + "Protocol not supported\n", held.describe()
+    assert held.errors.count("-p dgram opens those of the run") == 1, held.describe()
+    assert "unix datagrams      closed without -p dgram" in box.run([str(box.callgate), "doctor"], supervised=False).text

@@ -59,6 +59,5 @@ CASES = [
     Case("net.bind_udp", Listening("bind_udp", kind=socket.SOCK_DGRAM)),
     *(Case(f"socket.{kind}", Call(f"socket_{kind}", "socketpair" if kind.startswith("unix") else "socket_tcp")) for kind in SOCKETS),
     *(Case(f"socket.{kind}", Call(f"socket_{kind}", "socket_tcp", privileged=True)) for kind in PRIVILEGED_SOCKETS),
-    Case("socket.pair_datagram", Call("socketpair_datagram", "socketpair")),
     Case("socket.usersock", Call("socket_usersock", "socket_route")),
 ]

@@ -187,10 +187,6 @@ MODE(socket_generic) { return made(AF_NETLINK, SOCK_RAW, 16, "netlink generic");
 MODE(socket_usersock) { return made(AF_NETLINK, SOCK_RAW, 2, "netlink usersock"); }
 MODE(socket_unix_datagram) { return made(AF_UNIX, SOCK_DGRAM, 0, "unix datagram"); }
 MODE(socket_unix_raw) { return made(AF_UNIX, SOCK_RAW, 0, "unix raw"); }
-MODE(socketpair_datagram) {
-    int pair[2];
-    return done(socketpair(AF_UNIX, SOCK_DGRAM, 0, pair), "socketpair");
-}
 MODE(socketpair) {
     int pair[2];
     return done(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), "socketpair");

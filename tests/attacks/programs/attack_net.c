@@ -301,7 +301,9 @@ static int net_unix_pair_datagram(void) {
     struct sockaddr_un where;
     socklen_t length = named(&where, bad_name);
     if (socketpair(AF_UNIX, SOCK_DGRAM, 0, pair) != 0) return refused("socketpair");
-    return sendto(pair[0], "knock", 5, 0, (struct sockaddr *)&where, length) == 5 ? 0 : refused("sendto");
+    if (sendto(pair[0], "knock", 5, 0, (struct sockaddr *)&where, length) != 5) return refused("sendto");
+    char got[5];
+    return recv(pair[1], got, sizeof got, MSG_DONTWAIT) < 0 ? 0 : refused("the other end of the pair got it");
 }
 
 /* ---- listening ---- */

@@ -55,14 +55,14 @@ TEST_CASE("every profile of the contract is shipped, with a description") {
           "git",      "network",  "java",     "readonly", "open",         "python+net",   "node+net",
           "rust+net", "go+net",   "java+net", "git+net",  "shared-cache", "agent+strict", "claude",
           "gemini",   "apt+net",  "codex",    "qwen",     "opencode",     "copilot",      "aider",
-          "pi",       "continue", "droid",    "cline",    "mini",         "gpu"}) {
+          "pi",       "continue", "droid",    "cline",    "mini",         "gpu",          "dgram"}) {
         const auto all = shipped_profiles();
         const auto found =
             std::find_if(all.begin(), all.end(), [&](const ShippedProfile& one) { return one.name == name; });
         REQUIRE_MESSAGE(found != all.end(), name);
         CHECK(found->description.size() > 10);
     }
-    CHECK(shipped_profiles().size() == 34);
+    CHECK(shipped_profiles().size() == 35);
 }
 
 TEST_CASE("every shipped profile loads without a finding and its examples hold") {
@@ -164,7 +164,25 @@ TEST_CASE("only profiles that say so open datagram sockets") {
         REQUIRE(loaded.rules != nullptr);
         const bool opens = profile.name == "open" || profile.name == "network";
         CHECK_MESSAGE(loaded.rules->opens_udp() == opens, profile.name);
-        CHECK_MESSAGE(loaded.rules->opens_unix_datagram() == (profile.name == "open"), profile.name);
+        CHECK_MESSAGE(
+            loaded.rules->opens_unix_datagram() == (profile.name == "open" || profile.name == "dgram"),
+            profile.name);
+    }
+}
+
+TEST_CASE("the profile dgram opens datagrams between processes of the run") {
+    const TestMachine machine = debian();
+    const LoadedRules loaded = load_profile(machine, "dgram", false);
+    REQUIRE(loaded.rules != nullptr);
+    const auto action = [&](Operation operation, std::string_view name) {
+        return loaded.rules->evaluate({operation, UnixObject{name, UnixType::datagram}, {}, {}}).action;
+    };
+    for (const Operation operation : {Operation::connect, Operation::bind}) {
+        CHECK(action(operation, machine.tmp + "/log") == Action::allow);
+        CHECK(action(operation, "/home/u/work/control") == Action::allow);
+        CHECK(action(operation, "/dev/log") == Action::ask);
+        CHECK(action(operation, "/run/systemd/notify") == Action::deny);
+        CHECK(action(operation, "@name") == Action::ask);
     }
 }
 

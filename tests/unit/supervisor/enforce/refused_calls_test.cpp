@@ -124,7 +124,7 @@ TEST_CASE("the kind says what was refused") {
     CHECK(kind(SYS_socket, {AF_INET, SOCK_STREAM, 262}) == &refused::mptcp);
     CHECK(kind(SYS_socket, {AF_INET, SOCK_STREAM, IPPROTO_SCTP}) == &refused::protocols);
     CHECK(kind(SYS_socket, {AF_NETLINK, SOCK_RAW, 15}) == &refused::netlink);
-    CHECK(kind(SYS_socketpair, {AF_UNIX, SOCK_DGRAM}) == &refused::unix_datagram);
+    CHECK(kind(SYS_socketpair, {AF_UNIX, SOCK_RAW}) == &refused::unix_datagram);
     CHECK(kind(SYS_socket, {AF_PACKET, SOCK_RAW}) == &refused::families);
     CHECK(kind(SYS_unshare, {garbage | CLONE_NEWNET}) == &refused::namespaces);
     CHECK(kind(SYS_chroot, {}) == &refused::mounts);
