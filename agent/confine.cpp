@@ -5,13 +5,17 @@
 #include <linux/keyctl.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstddef>
+#include <string_view>
 #include <utility>
 
 #include "agent/handover.hpp"
@@ -90,8 +94,10 @@ int raise_oom_score(const UniqueFd& score_file) {
 /// kernel without keyrings, a container that forbids them, or an exhausted quota of keys.
 void leave_session_keyring() { ::syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr); }
 
-/// Settings that depend on nothing the supervisor still has to send.
-int set_same_limits(UniqueFd& score_file) {
+/// Settings that depend on nothing the supervisor still has to send. In a nested run the run around has set
+/// them, and its filter would refuse the keyring.
+int set_same_limits(UniqueFd& score_file, bool nested) {
+    if (nested) return 0;
     if (const int error = forbid_core()) return error;
     leave_session_keyring();
     score_file.reset(::open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC));
@@ -99,7 +105,8 @@ int set_same_limits(UniqueFd& score_file) {
 }
 
 int set_limits(const LaunchMessage& command, UniqueFd score_file) {
-    if (const int error = raise_oom_score(score_file)) return error;
+    if (score_file)
+        if (const int error = raise_oom_score(score_file)) return error;
     for (const Limit& limit : command.limits()) {
         if (const int error = set_limit(limit.resource, limit.value)) return error;
     }
@@ -130,17 +137,36 @@ int enter_landlock(UniqueFd& ruleset) {
     return 0;
 }
 
+/// Connects to the reserved name with the token: the supervisor of the run around then marks this very
+/// process.
+int enter_nested(int pipe) {
+    constexpr std::string_view name = "callgate/enter/";
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    char* const token = std::copy(name.begin(), name.end(), address.sun_path + 1);
+    for (std::size_t have = 0; have < token_size;) {
+        const ssize_t got = ::read(pipe, token + have, token_size - have);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return EPIPE;
+        have += static_cast<std::size_t>(got);
+    }
+    const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!socket) return errno;
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size() + token_size);
+    return error_of(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size));
+}
+
 // Returns the listener, or -1 without a filter; `error` is 0 or errno.
-int install_filter(const LaunchMessage& told, int& error) {
+int install_filter(const LaunchMessage& told, bool nested, int& error) {
     error = 0;
     if (told.filter().empty()) return -1;
     sock_fprog program{};
     program.len = static_cast<unsigned short>(told.filter().size());
     program.filter = const_cast<sock_filter*>(told.filter().data());  // the kernel only reads it
-    const long listener = ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-                                    SECCOMP_FILTER_FLAG_NEW_LISTENER | wait_killable, &program);
+    const unsigned long flags = nested ? 0UL : SECCOMP_FILTER_FLAG_NEW_LISTENER | wait_killable;
+    const long listener = ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
     error = error_of(listener);
-    return static_cast<int>(listener);
+    return nested ? -1 : static_cast<int>(listener);
 }
 
 bool wait_for_go(int pipe) {
@@ -235,7 +261,7 @@ void confine_and_execute(const AgentStart& start) {
     require(ConfineStep::descriptors, set_descriptors(start));
     // These steps need nothing from the supervisor, which still compiles the policy.
     UniqueFd score_file;
-    require(ConfineStep::limits, set_same_limits(score_file));
+    require(ConfineStep::limits, set_same_limits(score_file, config.nested));
     require(ConfineStep::no_new_privs, error_of(::prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL)));
 
     LaunchMessage domain, filter, command;
@@ -243,11 +269,12 @@ void confine_and_execute(const AgentStart& start) {
     UniqueFd ruleset;
     require(ConfineStep::ruleset, make_ruleset(domain, ruleset));
     require(ConfineStep::handshake, filter.receive(channels.go));
+    if (config.nested) require(ConfineStep::nested, enter_nested(channels.go));
     require(ConfineStep::landlock, enter_landlock(ruleset));
     Courier courier;
     if (channels.handover >= 0) require(ConfineStep::handshake, courier.start(channels.handover));
     int error = 0;
-    const int listener = install_filter(filter, error);
+    const int listener = install_filter(filter, config.nested, error);
     require(ConfineStep::filter, error);
     if (channels.handover >= 0) require(ConfineStep::handshake, courier.carry(listener));
 

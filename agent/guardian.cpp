@@ -129,7 +129,9 @@ int close_other_descriptors(const GuardianConfig& config, const GuardChannels& c
 int leave_session(const GuardianConfig& config) {
     if (config.terminal.slave < 0 && ::setsid() < 0) return errno;
     if (::prctl(PR_SET_NAME, "callgate-guard", 0UL, 0UL, 0UL) != 0) return errno;
-    if (::prctl(PR_SET_DUMPABLE, 0UL, 0UL, 0UL, 0UL) != 0) return errno;
+    // Within a run the command's Landlock domain keeps it off. The run around would close all of its
+    // processes to each other (calls/opaque.hpp).
+    if (!config.nested && ::prctl(PR_SET_DUMPABLE, 0UL, 0UL, 0UL, 0UL) != 0) return errno;
     return 0;
 }
 
@@ -195,7 +197,7 @@ result<Guardian> start_guardian(const GuardianConfig& config) {
     auto pipes = make_pipes();
     if (!pipes) return pipes.error();
     HandoverSocket handover;
-    if (pidfd_getfd_refused()) {
+    if (!config.nested && pidfd_getfd_refused()) {
         auto made = make_handover_socket();
         if (!made) return made.error();
         handover = std::move(*made);
@@ -234,6 +236,11 @@ result<void> send_ruleset(const Guardian& guardian, const RulesetParts* landlock
 
 result<void> send_filter(const Guardian& guardian, std::span<const sock_filter> filter) {
     return send_to_agent(guardian, pack_filter(filter));
+}
+
+result<void> send_token(const Guardian& guardian, std::string_view token) {
+    if (!write_all(guardian.go.get(), token) && errno != EPIPE) return errno_code();
+    return {};
 }
 
 result<void> send_command(const Guardian& guardian, const CommandSpec& spec) {

@@ -18,6 +18,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/created_ipc.hpp"
@@ -49,6 +50,8 @@ struct GuardianConfig {
     std::vector<int> pass;       // descriptors beyond 0..2 that stay open
     RunTerminal terminal;        // the run's own terminal; the guardian leads its session
     bool keep_capabilities = false;
+    /// A nested run: the agent installs a filter without a listener, and enters by a token (send_token).
+    bool nested = false;
     Background background = Background::end;
     std::chrono::milliseconds grace{2000};  // between the deadline and the end of the tree
     /// The guardian removes the remaining objects of this list if the supervisor is gone; null: none.
@@ -111,6 +114,11 @@ struct Guardian {
 /// above.
 [[nodiscard]] boost::system::result<void> send_filter(const Guardian& guardian,
                                                       std::span<const sock_filter> filter);
+
+/// Nested runs only, after the filter: the token by which the agent enters, of `token_size` letters. Errors
+/// as above.
+inline constexpr std::size_t token_size = 32;
+[[nodiscard]] boost::system::result<void> send_token(const Guardian& guardian, std::string_view token);
 
 /// Sends everything else; the agent then reports `confined`. Errors as above.
 [[nodiscard]] boost::system::result<void> send_command(const Guardian& guardian, const CommandSpec& spec);

@@ -40,7 +40,8 @@ enum class ConfineStep : std::int32_t {
     handshake,
     temporary_directory,
     ruleset,
-    priority
+    priority,
+    nested
 };
 
 /// Guardian → supervisor, in this order: ready, confined, then any of stopped and continued, then exited or

@@ -294,7 +294,26 @@ RuleSet::RuleSet(RuleSet&&) noexcept = default;
 RuleSet& RuleSet::operator=(RuleSet&&) noexcept = default;
 RuleSet::~RuleSet() = default;
 
-void RuleSet::prepare() const { static_cast<void>(contents_->indexed()); }
+void RuleSet::prepare() const {
+    static_cast<void>(contents_->indexed());
+    if (outer_ != nullptr) outer_->prepare();
+}
+
+namespace {
+
+bool is_filtered(const Verdict& verdict) { return verdict.rule != nullptr && verdict.rule->filtered; }
+
+/// The stricter verdict of a nested run and the run around it. Of two denials a plain one is stricter than
+/// one that hands a filtered copy over. Otherwise the outer one names the verdict: no option of the nested
+/// run changes that.
+Verdict narrowed(Verdict own, const Verdict& outer) {
+    own.nested = true;
+    if (own.action != outer.action) return own.action > outer.action ? own : outer;
+    if (own.action == Action::allow) return outer;
+    return is_filtered(outer) && !is_filtered(own) ? own : outer;
+}
+
+}  // namespace
 
 Verdict RuleSet::evaluate(const Request& request) const {
     if (request.operations.empty() || !operations_of(request.object).contains_all(request.operations)) {
@@ -306,7 +325,8 @@ Verdict RuleSet::evaluate(const Request& request) const {
     }
     Contents::Search search(*contents_, request);
     std::visit(search, request.object);
-    return search.strictest();
+    if (outer_ == nullptr || !check_enabled("outer-rules")) return search.strictest();
+    return narrowed(search.strictest(), outer_->evaluate(request));
 }
 
 std::vector<const Rule*> RuleSet::matching(const Request& request, Operation operation) const {
@@ -323,16 +343,34 @@ Action RuleSet::fallback() const { return contents_->fallback; }
 
 bool RuleSet::may_ask() const {
     return fallback() == Action::ask ||
-           std::ranges::any_of(rules(), [](const Rule& rule) { return rule.action == Action::ask; });
+           std::ranges::any_of(rules(), [](const Rule& rule) { return rule.action == Action::ask; }) ||
+           some_level(&RuleSet::may_ask);
 }
-bool RuleSet::needs_program() const { return contents_->needs_program; }
-bool RuleSet::quiet_needs_program() const { return contents_->quiet_needs_program; }
-bool RuleSet::needs_arguments() const { return contents_->needs_arguments; }
-bool RuleSet::needs_party() const { return contents_->needs_party; }
-bool RuleSet::needs_own_address() const { return contents_->needs_own_address; }
-bool RuleSet::needs_run_servers() const { return contents_->needs_run_servers; }
-bool RuleSet::decides_look_ups() const { return contents_->look_ups; }
-bool RuleSet::opens_udp() const { return contents_->opens_udp; }
-bool RuleSet::opens_unix_datagram() const { return contents_->opens_unix_datagram; }
+bool RuleSet::needs_program() const {
+    return contents_->needs_program || some_level(&RuleSet::needs_program);
+}
+bool RuleSet::quiet_needs_program() const {
+    return contents_->quiet_needs_program || some_level(&RuleSet::quiet_needs_program);
+}
+bool RuleSet::needs_arguments() const {
+    return contents_->needs_arguments || some_level(&RuleSet::needs_arguments);
+}
+bool RuleSet::needs_party() const { return contents_->needs_party || some_level(&RuleSet::needs_party); }
+bool RuleSet::needs_own_address() const {
+    return contents_->needs_own_address || some_level(&RuleSet::needs_own_address);
+}
+bool RuleSet::needs_run_servers() const {
+    return contents_->needs_run_servers || some_level(&RuleSet::needs_run_servers);
+}
+bool RuleSet::decides_look_ups() const {
+    return contents_->look_ups || some_level(&RuleSet::decides_look_ups);
+}
+bool RuleSet::opens_udp() const { return contents_->opens_udp && (outer_ == nullptr || outer_->opens_udp()); }
+bool RuleSet::opens_unix_datagram() const {
+    return contents_->opens_unix_datagram && (outer_ == nullptr || outer_->opens_unix_datagram());
+}
+bool RuleSet::some_level(bool (RuleSet::*what)() const) const {
+    return outer_ != nullptr && (outer_->*what)();
+}
 
 }  // namespace callgate::rules

@@ -27,6 +27,13 @@ public:
     RuleSet& operator=(RuleSet&&) noexcept;
     ~RuleSet();
 
+    /// From now on every verdict is the stricter one of both sets: a nested run narrows, and never widens.
+    /// `outer` outlives this set. Call it before the set is shared.
+    void narrow(const RuleSet& outer) { outer_ = &outer; }
+    /// The rules of the run around this one; null: there is none. `rules`, `matching` and `fallback` are of
+    /// one level.
+    [[nodiscard]] const RuleSet* outer() const { return outer_; }
+
     /// Makes the index, so that no call waits for it. Any thread, more than once.
     void prepare() const;
 
@@ -66,8 +73,12 @@ public:
     [[nodiscard]] bool opens_unix_datagram() const;
 
 private:
+    /// Whether it holds for a level around this one.
+    [[nodiscard]] bool some_level(bool (RuleSet::*what)() const) const;
+
     struct Contents;
     std::unique_ptr<const Contents> contents_;
+    const RuleSet* outer_ = nullptr;
 };
 
 /// Whether look-ups of names are decided one by one: a rule about connects names hosts, or the default asks.

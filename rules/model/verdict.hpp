@@ -30,6 +30,8 @@ struct Verdict {
     /// errno of a denial: the rule's own, else EACCES for files, ECONNREFUSED for connect, EPERM for execute,
     /// EACCES for bind.
     int error = 0;
+    /// The rules of a nested run decided, and not those of the run around it.
+    bool nested = false;
 
     /// The rule's id, or "default".
     [[nodiscard]] std::string_view rule_name() const;

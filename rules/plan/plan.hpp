@@ -152,7 +152,9 @@ struct Plan {
 /// The operations that the grants allow by path, for the handling of a call. Immutable except for `forget`.
 class StaticGrants {
 public:
-    explicit StaticGrants(const Plan& plan);
+    /// `outer` are the grants of the run around a nested one; null: there is none. Only what both grant is
+    /// then granted, because the Landlock domains of both hold.
+    explicit StaticGrants(const Plan& plan, const StaticGrants* outer = nullptr);
     StaticGrants(StaticGrants&&) noexcept;
     ~StaticGrants();
     /// Whether Landlock alone allows all of `operations` on the object at `path`; never metadata, connect or
@@ -172,6 +174,7 @@ public:
 private:
     struct Table;
     std::unique_ptr<const Table> table_;
+    const StaticGrants* outer_;
 };
 
 }  // namespace callgate::rules

@@ -249,28 +249,40 @@ Finding RenameCheck::Rules::freed(const MoveRequest& move, OperationSet operatio
     return Comparison(named(), set.fallback(), move).freed(operations);
 }
 
-RenameCheck::RenameCheck(const RuleSet& rules, const StaticGrants& grants)
-    : rules_(std::make_unique<const Rules>(rules, grants)) {}
+RenameCheck::RenameCheck(const RuleSet& rules, const StaticGrants& grants, const RenameCheck* outer)
+    : rules_(std::make_unique<const Rules>(rules, grants)), outer_(outer) {}
 RenameCheck::RenameCheck(RenameCheck&&) noexcept = default;
 RenameCheck::~RenameCheck() = default;
 
 Verdict RenameCheck::evaluate_link(std::string_view path, int error) const {
+    if (outer_ != nullptr)
+        if (const Verdict verdict = outer_->evaluate_link(path, error); verdict.action != Action::allow)
+            return verdict;
     const Rule* const rule = check_enabled("link-names") ? rules_->links().reserving(path) : nullptr;
     if (rule == nullptr) return {.action = Action::allow, .operation = Operation::create};
     return {.action = Action::deny,
             .decided_by = DecidedBy::rule,
             .rule = rule,
             .operation = Operation::create,
-            .error = error};
+            .error = error,
+            .nested = outer_ != nullptr};
 }
 
-bool RenameCheck::reserves(std::string_view path) const { return rules_->links().reserving(path) != nullptr; }
+bool RenameCheck::reserves(std::string_view path) const {
+    return rules_->links().reserving(path) != nullptr || (outer_ != nullptr && outer_->reserves(path));
+}
 
 std::vector<LinkNames::Reserved> RenameCheck::reserved_beneath(std::string_view directory) const {
-    return rules_->links().beneath(directory);
+    auto all = rules_->links().beneath(directory);
+    if (outer_ == nullptr) return all;
+    const auto more = outer_->reserved_beneath(directory);
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
 }
 
 MoveVerdict RenameCheck::evaluate(const MoveRequest& request) const {
+    if (outer_ != nullptr)
+        if (MoveVerdict verdict = outer_->evaluate(request); !verdict.allowed) return verdict;
     if (request.kind == MovedKind::link) {
         const Verdict verdict = evaluate_link(request.new_path, EXDEV);
         if (verdict.action != Action::allow) return {false, MoveVerdict::Because::link_reserved, verdict};
@@ -290,11 +302,13 @@ MoveVerdict RenameCheck::evaluate(const MoveRequest& request) const {
                        .decided_by = DecidedBy::rule,
                        .rule = finding.rule->rule,
                        .operation = finding.operation,
-                       .error = finding.rule->rule->error.value_or(EXDEV)};
+                       .error = finding.rule->rule->error.value_or(EXDEV),
+                       .nested = outer_ != nullptr};
     return verdict;
 }
 
 bool RenameCheck::may_carry_in(std::string_view old_path, std::string_view new_path) const {
+    if (outer_ != nullptr && outer_->may_carry_in(old_path, new_path)) return true;
     return check_enabled("carried-in-entries") &&
            rules_->freed({new_path, old_path, MovedKind::directory}, carrying_in).found();
 }

@@ -50,10 +50,11 @@ struct MoveVerdict {
     Verdict verdict;
 };
 
-/// A rule set compiled for moves: immutable, shared by all threads. Both arguments must outlive it.
+/// A rule set compiled for moves: immutable, shared by all threads. All arguments must outlive it.
 class RenameCheck {
 public:
-    RenameCheck(const RuleSet& rules, const StaticGrants& grants);
+    /// `outer` is the check of the run around a nested one; null: there is none. Both must then allow.
+    RenameCheck(const RuleSet& rules, const StaticGrants& grants, const RenameCheck* outer = nullptr);
     RenameCheck(RenameCheck&&) noexcept;
     ~RenameCheck();
 
@@ -79,6 +80,7 @@ public:
 private:
     struct Rules;
     std::unique_ptr<const Rules> rules_;
+    const RenameCheck* outer_;
 };
 
 }  // namespace callgate::rules

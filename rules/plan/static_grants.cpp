@@ -116,13 +116,15 @@ void StaticGrants::Table::beneath(std::string_view path, Visit visit) const {
         visit(static_cast<std::size_t>(entry - entries.begin()));
 }
 
-StaticGrants::StaticGrants(const Plan& plan) : table_(std::make_unique<const Table>(plan)) {}
+StaticGrants::StaticGrants(const Plan& plan, const StaticGrants* outer)
+    : table_(std::make_unique<const Table>(plan)), outer_(outer) {}
 StaticGrants::StaticGrants(StaticGrants&&) noexcept = default;
 StaticGrants::~StaticGrants() = default;
 
 bool StaticGrants::allow(OperationSet operations, std::string_view path) const {
     if (operations.empty() || !planning::held_by_path.contains_all(operations) || !path.starts_with('/'))
         return false;
+    if (outer_ != nullptr && !outer_->allow(operations, path)) return false;
     OperationSet missing = operations;
     return table_->any(path, [&missing](const Table::Entry& entry, bool above) {
         missing = missing - (above ? entry.operations : entry.operations & of_object);
@@ -131,12 +133,13 @@ bool StaticGrants::allow(OperationSet operations, std::string_view path) const {
 }
 
 bool StaticGrants::let_execute(std::string_view path) const {
-    if (!path.starts_with('/')) return false;
+    if (!path.starts_with('/') || (outer_ != nullptr && !outer_->let_execute(path))) return false;
     return table_->any(path, [](const Table::Entry& entry, bool) { return entry.lets_execute; });
 }
 
 void StaticGrants::forget(std::string_view path, Departure how) const {
     if (!check_enabled("forgotten-grants")) return;
+    if (outer_ != nullptr) outer_->forget(path, how);
     table_->beneath(path, [this, how](std::size_t index) {
         const bool first = !table_->forgotten[index].exchange(true, std::memory_order_acq_rel);
         // A moved file takes along only permissions on that very file.
@@ -146,6 +149,7 @@ void StaticGrants::forget(std::string_view path, Departure how) const {
 }
 
 bool StaticGrants::may_carry(std::string_view path) const {
+    if (outer_ != nullptr && outer_->may_carry(path)) return true;
     // The new place of a moved grant is not tracked: after the first move, any object may carry one.
     if (table_->grant_moved.load(std::memory_order_acquire)) return true;
     bool found = false;

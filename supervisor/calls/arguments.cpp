@@ -10,6 +10,7 @@ Result<GivenPath> read_path_argument(Call& context, const PathArgument& argument
                                      std::string& directory, EmptyPath empty, TakeBase take) {
     GivenPath given;
     given.text = &text;
+    if (!context.needs.nested.empty()) given.tree = context.needs.guardian;
     const std::uint64_t address = context.word(argument.path);
     if (address == 0 && empty == EmptyPath::or_null) {
         text.clear();

@@ -18,9 +18,10 @@ struct GivenPath {
     UniqueFd base;                     // valid for relative paths
     std::optional<int> directory_fd;   // as given, if it was used
     std::string* directory = nullptr;  // for the record: the starting directory's path, if it was used
+    pid_t tree = 0;                    // PathRequest::tree
 
     [[nodiscard]] PathRequest request(pid_t thread, Follow follow, std::uint64_t resolve = 0) const {
-        return {thread, base.get(), *text, follow, resolve};
+        return {thread, base.get(), *text, follow, resolve, tree};
     }
 };
 
@@ -53,8 +54,8 @@ enum class TakeBase : std::uint8_t { if_relative, always };
 
 /// Answers a call whose path leads nowhere, or that the kernel refuses by itself. If Landlock alone holds the
 /// call, it is continued and the kernel gives its own errno; otherwise the answer is `error`. A name may
-/// appear or go before a continued call looks at it. Landlock would then refuse unrecorded what a rule allows,
-/// so errors of names are answered.
+/// appear or go before a continued call looks at it. Landlock would then refuse unrecorded what a rule
+/// allows, so errors of names are answered.
 void pass_errno(Call& context, int error, bool may_continue);
 
 }  // namespace callgate::calls

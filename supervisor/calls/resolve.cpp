@@ -54,7 +54,8 @@ bool failure_is_certain(int base, const char* path, Follow follow, std::uint64_t
 }
 
 WalkOptions walk_options(const PathRequest& request) {
-    return {.thread = request.thread, .follow = request.follow, .resolve = request.resolve};
+    return {
+        .thread = request.thread, .follow = request.follow, .resolve = request.resolve, .tree = request.tree};
 }
 
 dev_t memfd_device() {

@@ -58,6 +58,8 @@ struct PathRequest {
     std::string_view path;
     Follow follow = Follow::yes;
     std::uint64_t resolve = 0;  // RESOLVE_*
+    /// The guardian of a nested run: no magic link of a process beyond its tree is followed. 0: of the run.
+    pid_t tree = 0;
 };
 
 /// The object that `request` reaches. Errors as the kernel gives them to the caller.

@@ -11,6 +11,7 @@
 #include <climits>
 
 #include "base/test_switch.hpp"
+#include "supervisor/calls/resolve.hpp"
 #include "supervisor/kernel/target.hpp"
 
 namespace callgate::calls {
@@ -79,6 +80,7 @@ private:
     Result<void> follow_link(const std::string& name, const struct stat& link, std::string_view after,
                              bool last);
     Result<void> enter(UniqueFd next, const std::string& name, bool last, bool slash);
+    [[nodiscard]] bool in_tree() const;
     [[nodiscard]] bool confined() const {
         return (options_.resolve & (RESOLVE_BENEATH | RESOLVE_IN_ROOT)) != 0;
     }
@@ -145,6 +147,17 @@ Result<void> Walk::parent_step() {
     return {};
 }
 
+/// Whether a magic link of the current directory may be followed. A nested run has a Landlock domain of its
+/// own. The kernel would refuse it the links of processes around it, and callgate's threads sit in a domain
+/// that holds both.
+bool Walk::in_tree() const {
+    if (options_.tree == 0 || !check_enabled("nested-links")) return true;
+    std::string directory;
+    if (!kernel::path_of(current_.get(), directory)) return false;
+    const pid_t owner = process_of_proc(directory);
+    return owner != 0 && kernel::descends_from(owner, options_.tree);
+}
+
 Result<void> Walk::follow_link(const std::string& name, const struct stat& link, std::string_view after,
                                bool last) {
     if (++links_ > max_links || (options_.resolve & RESOLVE_NO_SYMLINKS) != 0) return errno_code(ELOOP);
@@ -162,6 +175,7 @@ Result<void> Walk::follow_link(const std::string& name, const struct stat& link,
         if (is_magic(current_.get(), name.c_str())) {
             if ((options_.resolve & RESOLVE_NO_MAGICLINKS) != 0) return errno_code(ELOOP);
             if (confined()) return errno_code(EXDEV);
+            if (!in_tree()) return errno_code(EACCES);
             UniqueFd target(::openat(current_.get(), name.c_str(), O_PATH | O_CLOEXEC));
             if (!target) return errno_code();
             auto same = check_mount(target.get());

@@ -25,6 +25,7 @@ struct WalkOptions {
     pid_t thread = 0;  // whose /proc/self, /proc/thread-self
     Follow follow = Follow::yes;
     std::uint64_t resolve = 0;  // RESOLVE_* of openat2(2)
+    pid_t tree = 0;             // PathRequest::tree
 };
 
 struct Walked {

@@ -139,10 +139,13 @@ void load_with_built_in(CompiledRules& compiled, const Places& places, const rul
         compiled.choice.sources.built_in =
             built_in_rules(places, files, options.own_files, {context.workdir, context.tmp, lasting},
                            context.tmp.empty() ? "" : denials_name(context.tmp), lasting);
-        compiled.choice.sources.name_services = [] {
-            return name_service_rules(names::room_obstacle().empty() ? std::vector<std::string>{}
-                                                                     : names::paths_of_name_files());
+        compiled.choice.sources.name_services = [nested = options.nested] {
+            return name_service_rules(!nested && names::room_obstacle().empty()
+                                          ? std::vector<std::string>{}
+                                          : names::paths_of_name_files());
         };
+        if (!options.outer_denials.empty())
+            add_list_of_denials(compiled.choice.sources.built_in, options.outer_denials);
         if (!options.terminal.empty())
             compiled.choice.sources.built_in.push_back(closed_terminal(options.terminal));
         compiled.loaded = rules::load(compiled.choice.sources, context);

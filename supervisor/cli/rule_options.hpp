@@ -76,6 +76,8 @@ struct CompileOptions {
     bool built_in = true;                // add callgate's own rules
     std::string terminal{};              // the person's, which the run may not open; "": none
     std::string profile = "agent";       // where no option names rules
+    bool nested = false;                 // the run around hands files about name servers over
+    std::string outer_denials{};         // its list of denials; "": none
 };
 
 /// Loads the rules, adds the built-in ones and makes the plan. Prints the errors of rule files, then throws

@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
+#include "agent/landlock.hpp"
 #include "base/test_switch.hpp"
 #include "base/words.hpp"
 #include "rules/load/shipped.hpp"
@@ -23,6 +25,7 @@
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/run_options.hpp"
 #include "supervisor/host/link_record.hpp"
+#include "supervisor/nested/outer_run.hpp"
 #include "supervisor/run/setup_error.hpp"
 
 namespace callgate::cli {
@@ -209,7 +212,8 @@ void settle_links(const RequestedRun& requested, LinkedPaths linked, Compiled& c
         roots = rules::LinkRoots(*compiled.enforced, request.temporary_directory);
         pointers = rules::LinkRoots::of_pointers(*compiled.enforced, request.temporary_directory);
     }
-    if (has_state_directory(request, state)) {
+    // The record of earlier runs is closed to a nested one, whose links the run around has held.
+    if (request.outer == nullptr && has_state_directory(request, state)) {
         const Expected<rules::LinkRoots> noted = record_pointer_roots(state, pointers);
         Expected<rules::LinkRoots> all = noted ? record_link_roots(state, roots) : noted;
         if (!all)
@@ -265,6 +269,12 @@ std::string profile_of_agent(const std::string& command) {
     return profile != nullptr && rules::root(profile->tree).member("agent") ? name : "";
 }
 
+/// The run around notes the denials of both in its own list.
+std::string list_of_denials(const Request& request) {
+    const char* const outer = request.outer != nullptr ? std::getenv("CALLGATE_DENIALS") : nullptr;
+    return outer != nullptr ? outer : request.denials;
+}
+
 /// An agent is run under its own profile: by the file that runs, never by its name alone. With --quiet it is
 /// not, because nothing would say so. Jobs are quiet: a model may have chosen their command, and gets no
 /// agent's login by that.
@@ -282,7 +292,9 @@ CompiledRules load_rules(const Arguments& arguments, const RequestedRun& request
     CompileOptions options{.own_files = own_files(arguments, request, requested.places.home),
                            .warnings = request.verbose,
                            .reasons = false,
-                           .terminal = terminal.closed_name};
+                           .terminal = terminal.closed_name,
+                           .nested = request.outer != nullptr,
+                           .outer_denials = request.outer != nullptr ? list_of_denials(request) : ""};
     const std::string& command = arguments.rest()[0];
     const std::string own = request.quiet || names_rules(arguments) ? "" : profile_of_agent(command);
     if (own.empty()) return compile_rules(arguments, requested.places, context, options);
@@ -330,6 +342,51 @@ void find_agent(const Request& request, const Compiled& compiled, Command& comma
     if (!arguments.empty()) say("its profile adds the arguments: " + joined(arguments, " "));
 }
 
+/// Options of which the run around this one decides.
+void refuse_outer_options(const Arguments& arguments, const Request& request) {
+    constexpr std::string_view of_log[] = {"audit", "sign-key", "syslog", "audit-limit"};
+    for (const std::string_view option : of_log)
+        if (arguments.has(option))
+            throw Failure(arguments.origin(option) + " has no meaning in a nested run: run " +
+                          request.outer->run() + " keeps the log of its calls; leave it out");
+    if (arguments.has("keep-capabilities"))
+        throw Failure(
+            "--keep-capabilities has no meaning in a nested run: no run around one has capabilities; leave "
+            "it out");
+    if (request.mode == Mode::audit)
+        throw Failure("a nested run cannot be in audit mode: run " + request.outer->run() +
+                      " enforces its rules; leave out --mode audit, or start the command without callgate");
+    using Who = approval::AskSettings::Who;
+    if (request.ask.who != Who::automatic && request.ask.who != Who::never)
+        throw Failure("the questions of a nested run are asked where those of run " + request.outer->run() +
+                      " are; give --ask never, or leave --ask out");
+}
+
+/// The run around this one, if there is one. CALLGATE says that there may be: a look for a listener would go
+/// on that run's record.
+std::shared_ptr<nested::OuterRun> find_outer_run(const Arguments& arguments, Platform& platform) {
+    const bool said = std::getenv("CALLGATE") != nullptr;
+    if (!said) {
+        platform = probe_platform();
+        if (platform.listener != Platform::Listener::nested) return nullptr;
+    }
+    Expected<nested::OuterRun> found = nested::OuterRun::find();
+    if (!found) {
+        if (said) platform = probe_platform();
+        if (platform.listener == Platform::Listener::nested)
+            throw Failure(
+                "this runs within callgate, and the run around cannot be reached (" + found.error().text +
+                "): it does not decide connects; start it with a rule that restricts connect, or start "
+                "this command without callgate");
+        if (said && !arguments.has("quiet"))
+            say("CALLGATE is set, but no run is around this one: the variable was left over");
+        return nullptr;
+    }
+    platform.listener = Platform::Listener::available;
+    platform.landlock_abi = agent::kernel_landlock_abi();
+    return std::make_shared<nested::OuterRun>(std::move(*found));
+}
+
 }  // namespace
 
 void make_state_directory(const std::string& state, const std::string& advice) {
@@ -346,8 +403,8 @@ void make_state_directory(const std::string& state, const std::string& advice) {
 
 RequestedRun read_request(const Arguments& arguments, const Caller& caller, RunFacts& known) {
     ::prctl(PR_SET_NAME, "callgate");  // started by `callgate exec` the name would be another
-    RequestedRun requested{
-        .platform = probe_platform(), .places = {}, .request = {}, .terminal = {}, .linked = {}};
+    RequestedRun requested;
+    requested.request.outer = find_outer_run(arguments, requested.platform);
     if (const auto why = obstacle(requested.platform)) throw Failure(*why);
     require_features(arguments);
     const Places& places = requested.places = find_places();
@@ -360,14 +417,19 @@ RequestedRun read_request(const Arguments& arguments, const Caller& caller, RunF
     read_run_options(arguments, places, request, requested.linked);
     const LastingHome home = choose_lasting_home(arguments, places, request.workdir, requested.linked);
     request.lasting_home = home.path;
-    requested.linked.require_no_recorded_links(places);
+    if (request.outer != nullptr) {
+        refuse_outer_options(arguments, request);
+        request.audit.kind = AuditTarget::Kind::none;
+    } else {
+        requested.linked.require_no_recorded_links(places);
+    }
     make_lasting_home(home, places, request.workdir);
     if (request.audit.kind == AuditTarget::Kind::directory)
         make_state_directory(request.audit.path, "; give --audit FILE, or --no-audit to keep no log");
     name_run(request);
     known.run = request.run;
     if (!request.quiet) say_doubtful_paths(arguments, places.home);
-    requested.terminal = choose_terminal(request);
+    if (request.outer == nullptr) requested.terminal = choose_terminal(request);
     check_plain_output(request, requested.terminal);
     return requested;
 }
@@ -390,9 +452,10 @@ Compiled compile(const Arguments& arguments, const RequestedRun& requested, Term
     if (request.mode == Mode::audit)
         observe_rules(std::move(made.choice.sources.built_in), tree, request.quiet, compiled);
     settle_links(requested, std::move(made.choice.linked), compiled);
-    compiled.name_files = std::ranges::any_of(compiled.rules->rules(), [](const rules::Rule& rule) {
-        return rule.built_in && rule.id == name_files_rule;
-    });
+    compiled.name_files =
+        request.outer == nullptr && std::ranges::any_of(compiled.rules->rules(), [](const rules::Rule& rule) {
+            return rule.built_in && rule.id == name_files_rule;
+        });
     if (compiled.name_files) compiled.degraded.emplace_back("names-tcp-only");
     if (request.keep_capabilities) compiled.degraded.emplace_back("capabilities");
     check_container(requested.platform.container, request, compiled);
@@ -411,7 +474,7 @@ Command make_command(const Arguments& arguments, const RequestedRun& requested, 
         .directory = request.directory,
         .run = request.run,
         .temporary_directory = request.temporary_directory,
-        .denials = request.denials,
+        .denials = list_of_denials(request),
         .variables = {{"workdir", request.workdir},
                       {"tmp", request.temporary_directory},
                       {"home", request.lasting_home.empty() ? requested.places.home : request.lasting_home},

@@ -50,6 +50,8 @@ struct DecideNeeds {
     Parties* parties = nullptr;  // null: the rules know no parties
     pid_t guardian = -1;
     uid_t uid = 0;
+    /// The nested run whose calls are judged; "": those of the run itself.
+    std::string nested{};
     /// The denial of what the rules allow or ask, because the object is not the run's
     /// (calls/files/shared_memory). Any thread.
     std::function<std::optional<rules::Verdict>(const Subject&, const rules::Verdict&)> refuses_object{};

@@ -160,6 +160,7 @@ audit::Caller caller_of(const DecideNeeds& needs, CallerInfo& info, pid_t thread
     caller.start_time = found.start_time;
     caller.uid = needs.uid;
     caller.executable = info.executable;
+    caller.nested = needs.nested;
     return caller;
 }
 

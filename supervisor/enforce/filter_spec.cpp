@@ -37,13 +37,15 @@ constexpr Disposition refuse(int error) { return {Disposition::Kind::refuse, err
 
 class Builder {
 public:
-    explicit Builder(const Plan& plan) : plan_(plan) {}
+    explicit Builder(const Plan& plan, bool nested = false) : plan_(plan), nested_(nested) {}
 
     FilterSpec build() {
         spec_.architecture = audit_architecture;
         spec_.newest_call = newest_call;
         // Refusals come first, so that they are never notified.
-        for (const Refusal& refusal : refusals()) refused(refusal);
+        for (const Refusal& refusal : refusals())
+            if (!nested_ || refusal.when != When::always) refused(refusal);
+        if (nested_) return sockets(), std::move(spec_);
         for (const CallEntry& entry : call_table()) {
             if (entry.number != no_number) mediated(entry);
         }
@@ -62,6 +64,7 @@ private:
         if constexpr (test_switches) {
             if (then.kind == Disposition::Kind::refuse && !check_enabled(call_name(call))) return;
         }
+        if (nested_ && then.kind == Disposition::Kind::notify) then = allow;
         spec_.rules.push_back({call, std::move(tests), then, 0, refused});
     }
 
@@ -193,6 +196,7 @@ private:
     static constexpr std::uint32_t socket_ = call_number("socket"), socketpair_ = call_number("socketpair");
 
     const Plan& plan_;
+    const bool nested_;
     FilterSpec spec_;
 };
 
@@ -206,6 +210,28 @@ bool is_notified(const FilterSpec& spec, std::uint32_t number) {
 }  // namespace
 
 FilterSpec filter_spec(const Plan& plan) { return Builder(plan).build(); }
+
+FilterSpec nested_filter_spec(const Plan& plan) { return Builder(plan, true).build(); }
+
+std::optional<std::string> lacks_for_nested(const Plan& around, const Plan& nested) {
+    if (nested.parties) return "rules that tell an agent from its tools need a run that is not nested";
+    if (const OperationSet left = nested.notified - around.notified; !left.empty())
+        return "these rules decide " + rules::names(left) +
+               " call by call, and the run around this one leaves that to the kernel: give that run a rule "
+               "that "
+               "restricts it, or --record contested";
+    if (nested.look_ups && !around.look_ups)
+        return "these rules name hosts, and the run around this one decides no look-up of a name: give that "
+               "run a "
+               "rule with a host";
+    if (nested.run_servers && !around.run_servers)
+        return "these rules are about servers of the run's own, and the run around this one has no such "
+               "rule: give "
+               "it one with \"server\": \"run\"";
+    if (nested.set_ids_left_out && !around.set_ids_left_out)
+        return "the run around this one keeps capabilities, which a nested run cannot take away";
+    return std::nullopt;
+}
 
 std::vector<NotifiedCall> notified_calls(const Plan& plan) {
     const FilterSpec spec = filter_spec(plan);

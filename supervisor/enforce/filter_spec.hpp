@@ -5,6 +5,7 @@
 // mediate. Their errno is one after which common software falls back.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,15 @@ namespace callgate::enforce {
 
 /// The filter's decisions for this architecture.
 [[nodiscard]] FilterSpec filter_spec(const rules::Plan& plan);
+
+/// The filter of a nested run, beyond every run's filter. It notifies nothing: the filter of the run around
+/// notifies a call, unless this one refuses it.
+[[nodiscard]] FilterSpec nested_filter_spec(const rules::Plan& plan);
+
+/// Says what the run around lacks to judge the calls of a nested one; nothing: it lacks nothing. `around` is
+/// the plan whose filter notifies.
+[[nodiscard]] std::optional<std::string> lacks_for_nested(const rules::Plan& around,
+                                                          const rules::Plan& nested);
 
 struct NotifiedCall {
     std::string_view name;

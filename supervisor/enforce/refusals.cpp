@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -107,6 +108,8 @@ constexpr std::string_view owner_in_memory =
     "names the receiver of a file's signals in memory; programs fall back to F_SETOWN";
 constexpr std::string_view of_agent =
     "a tool could act in the agent's place; both are in one Landlock domain";
+constexpr std::string_view mark =
+    "a limit that the kernel has not enforced since 2.4: callgate marks the processes of nested runs by it";
 constexpr std::string_view namespaces = "names must mean the same to caller and supervisor";
 
 constexpr Refusal all[] = {
@@ -118,6 +121,8 @@ constexpr Refusal all[] = {
     two("seccomp", "SECCOMP_FILTER_FLAG_NEW_LISTENER", EBUSY,
         "a second listener could answer notified calls after this one is closed",
         equals(0, SECCOMP_SET_MODE_FILTER), has(1, SECCOMP_FILTER_FLAG_NEW_LISTENER), &refused::listeners),
+    two("prlimit64", "RLIMIT_LOCKS", EPERM, mark, equals(1, RLIMIT_LOCKS), given(2), nullptr),
+    one("setrlimit", "RLIMIT_LOCKS", EPERM, mark, equals(0, RLIMIT_LOCKS), nullptr),
     one("prctl", "PR_SET_MM", EPERM, "changes the program and arguments that /proc shows for the process",
         equals(0, PR_SET_MM), &refused::shown_program),
     two("personality", "READ_IMPLIES_EXEC, MMAP_PAGE_ZERO and other systems' personalities", EPERM,

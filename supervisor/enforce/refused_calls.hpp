@@ -58,8 +58,8 @@ inline constexpr RefusedKind secret_memory{"secret memory", "programs that canno
                                            true};
 inline constexpr RefusedKind administration{"administration of the host",
                                             "clock, modules, swap and names of the host stay as they are"};
-inline constexpr RefusedKind listeners{"seccomp listeners",
-                                       "a supervisor such as callgate does not work in a run"};
+inline constexpr RefusedKind listeners{
+    "seccomp listeners", "a supervisor of system calls does not work in a run, except callgate"};
 inline constexpr RefusedKind shown_program{
     "changes of what /proc shows", "a process shows the program and arguments that it was started with",
     true};

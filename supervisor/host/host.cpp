@@ -263,8 +263,9 @@ void add_links(rules::Rule& rule, const Places& places) {
                                                            : rules::Glob::literal(linked.real));
 }
 
-/// The command reads what was denied, and changes nothing of it.
-void add_denials(std::vector<rules::Rule>& all, const std::string& file) {
+}  // namespace
+
+void add_list_of_denials(std::vector<rules::Rule>& all, const std::string& file) {
     rules::Rule closed =
         built_in_rule("callgate-denials", rules::write_operations, "the list of what was denied");
     closed.when.path.push_back(rules::Glob::literal(file));
@@ -275,8 +276,6 @@ void add_denials(std::vector<rules::Rule>& all, const std::string& file) {
     all.push_back(std::move(closed));
     all.push_back(std::move(open));
 }
-
-}  // namespace
 
 std::string denials_name(const std::string& private_directory) { return private_directory + ".denials"; }
 
@@ -428,7 +427,7 @@ std::vector<rules::Rule> built_in_rules(const Places& places, const std::vector<
     for (const std::string& directory : fixed)
         if (!directory.empty()) roots.when.path.push_back(rules::Glob::literal(directory));
     if (!roots.when.path.empty()) all.push_back(std::move(roots));
-    if (!denials.empty()) add_denials(all, denials);
+    if (!denials.empty()) add_list_of_denials(all, denials);
     if constexpr (test_switches)
         std::erase_if(all, [](const rules::Rule& rule) { return !check_enabled(rule.id); });
     return all;

@@ -91,6 +91,9 @@ struct Places {
                                                       const std::string& denials = "",
                                                       const std::string& home = "");
 
+/// Adds the rules about a list of denials: it is read, and not written.
+void add_list_of_denials(std::vector<rules::Rule>& all, const std::string& file);
+
 /// The run's list of denials (run/denials_file.hpp), beside its private directory.
 [[nodiscard]] std::string denials_name(const std::string& private_directory);
 

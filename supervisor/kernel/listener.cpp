@@ -60,6 +60,17 @@ Result<int> Listener::add_descriptor(std::uint64_t id, int fd, bool close_on_exe
     return number;
 }
 
+Result<void> Listener::put_descriptor(std::uint64_t id, int fd, int number) {
+    seccomp_notif_addfd raw{};
+    raw.id = id;
+    raw.flags = SECCOMP_ADDFD_FLAG_SETFD;
+    raw.srcfd = static_cast<__u32>(fd);
+    raw.newfd = static_cast<__u32>(number);
+    raw.newfd_flags = O_CLOEXEC;
+    if (::ioctl(fd_.get(), SECCOMP_IOCTL_NOTIF_ADDFD, &raw) < 0) return errno_code();
+    return {};
+}
+
 bool Listener::waiting(std::uint64_t id) {
     return ::ioctl(fd_.get(), SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
 }
@@ -113,6 +124,15 @@ bool PendingCall::hand_over(UniqueFd fd, bool close_on_exec, int& error) {
     if (number) return succeed(*number);
     error = number.error().value();
     return fail(error);
+}
+
+bool PendingCall::put_in_place(UniqueFd fd, int number) {
+    if (source_ == nullptr) return false;
+    auto put = source_->put_descriptor(notification_.id, fd.get(), number);
+    while (!put && put.error().value() == EINTR)
+        put = source_->put_descriptor(notification_.id, fd.get(), number);
+    fd.reset();
+    return put ? succeed(0) : (fail(put.error().value()), false);
 }
 
 }  // namespace callgate::kernel

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <utility>
 
@@ -50,6 +51,10 @@ public:
     virtual Result<void> answer(std::uint64_t id, const Answer& answer) = 0;
     /// Installs a copy of `fd` in the caller and returns its number there. EMFILE: the caller's limit.
     virtual Result<int> add_descriptor(std::uint64_t id, int fd, bool close_on_exec) = 0;
+    /// Puts a copy of `fd` at `number` in the caller, closed on exec, in place of what is there.
+    virtual Result<void> put_descriptor(std::uint64_t /*id*/, int /*fd*/, int /*number*/) {
+        return errno_code(ENOSYS);
+    }
     /// Whether the caller still waits for an answer.
     virtual bool waiting(std::uint64_t id) = 0;
     /// Whether every task that could notify is gone.
@@ -67,6 +72,7 @@ public:
     Result<Notification> receive() override;
     Result<void> answer(std::uint64_t id, const Answer& answer) override;
     Result<int> add_descriptor(std::uint64_t id, int fd, bool close_on_exec) override;
+    Result<void> put_descriptor(std::uint64_t id, int fd, int number) override;
     bool waiting(std::uint64_t id) override;
     bool finished() override;
     bool pending() override;
@@ -118,6 +124,9 @@ public:
     bool hand_over(UniqueFd fd, bool close_on_exec, int& error);
     /// Installs a copy of `fd` in the caller, which goes on waiting. Returns its number there.
     Result<int> install(const UniqueFd& fd, bool close_on_exec);
+    /// Puts `fd` in the place of the caller's descriptor `number`, and answers 0. Returns whether the caller
+    /// has it; otherwise the call was answered with the errno.
+    bool put_in_place(UniqueFd fd, int number);
 
 private:
     static constexpr int restart_call = 512;  // ERESTARTSYS

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "rules/match/rule_set.hpp"
 #include "rules/model/request.hpp"
 
 namespace callgate::names {
@@ -16,6 +17,8 @@ struct Asker {
     std::uint64_t start_time = 0;
     std::string program;
     std::optional<rules::Party> party{};  // where the rules know parties
+    /// The rules that judge it where a nested run has its own; null: the run's. They live as long as the run.
+    const rules::RuleSet* rules = nullptr;
 };
 
 }  // namespace callgate::names

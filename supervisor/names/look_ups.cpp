@@ -132,11 +132,12 @@ const rules::RuleSet& LookUps::user_rules() const {
 }
 
 rules::Verdict LookUps::evaluate(const std::string& name, const Asker& asker) const {
-    rules::Verdict verdict = user_rules().evaluate({Operation::connect,
-                                                    rules::HostName{name},
-                                                    asker.program,
-                                                    {},
-                                                    asker.party.value_or(rules::Party::tools)});
+    const rules::RuleSet& judging = asker.rules != nullptr ? *asker.rules : user_rules();
+    rules::Verdict verdict = judging.evaluate({Operation::connect,
+                                               rules::HostName{name},
+                                               asker.program,
+                                               {},
+                                               asker.party.value_or(rules::Party::tools)});
     if (verdict.action != Action::allow) verdict.error = ENOENT;
     return verdict;
 }

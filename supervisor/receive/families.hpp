@@ -19,6 +19,21 @@ struct Families {
     const calls::ProcessNeeds& processes;
 };
 
+/// Judges of a caller's calls: those of the run, or those of the nested run that it is of.
+struct Judges {
+    calls::DecideNeeds& decide;
+    const Families& families;
+};
+
+class NestedRuns {
+public:
+    virtual ~NestedRuns() = default;
+    /// Any thread. Null: the caller is of a nested run that is over, or of none that is known.
+    [[nodiscard]] virtual const Judges* of(pid_t thread) = 0;
+    /// Whether there was ever one.
+    std::atomic<bool> any{false};
+};
+
 /// The needs of receiving and handling calls. Outlives all receiving threads.
 struct WorkerNeeds {
     calls::DecideNeeds& decide;
@@ -29,6 +44,7 @@ struct WorkerNeeds {
     /// Calls that the filter refuses, and that are notified only to be put on record.
     const enforce::RefusedCalls* refused = nullptr;  // null: there are none
     calls::Refusals* refusals = nullptr;             // set where `refused` is
+    NestedRuns* nested = nullptr;                    // null: there are none
     /// Calls that were notified, and those of them that the kernel continued by itself.
     std::atomic<std::uint64_t> notifications{0}, continued{0};
 };

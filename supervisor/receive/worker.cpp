@@ -94,7 +94,7 @@ void WorkerPool::Worker::stay_on(int processor) {
 }
 
 /// Runs the handler of one call. An exception (most likely: out of memory) denies this call and nothing else.
-void WorkerPool::Worker::answer(calls::Call& context) {
+void WorkerPool::Worker::answer(calls::Call& context, const Families& families) {
     try {
         if (pool_.needs_.keep_capabilities && check_enabled("identity") && !same_identity(context)) {
             calls::Subject subject;
@@ -102,7 +102,7 @@ void WorkerPool::Worker::answer(calls::Call& context) {
             subject.object = rules::FileObject{};
             return calls::deny_failure(context, subject, EPERM, "the caller has changed its identity");
         }
-        handler_of(context.entry)(context, pool_.needs_.families, static_paths_);
+        handler_of(context.entry)(context, families, static_paths_);
     } catch (const std::exception&) {
         context.fail(EPERM);
     }
@@ -153,13 +153,25 @@ void WorkerPool::Worker::serve(kernel::PendingCall& call, std::int64_t started_n
     if (const enforce::CallEntry* entry = enforce::find_call(call.notification().call)) {
         caller_info_.executable.clear();
         caller_info_.party.reset();
-        calls::Call context{
-            {pool_.needs_.decide, call, caller_info_, *entry, started_ns, approvals}, *this, buffers_};
-        answer(context);
+        if (NestedRuns* const nested = pool_.needs_.nested; nested != nullptr && nested->any.load()) {
+            const Judges* const of_caller = nested->of(call.notification().thread);
+            // The thread's number may have been given anew while its mark was read.
+            if (of_caller == nullptr || !call.waiting()) return void(call.fail(EPERM));
+            answer_by(*of_caller, call, *entry, started_ns, approvals);
+        } else {
+            answer_by({pool_.needs_.decide, pool_.needs_.families}, call, *entry, started_ns, approvals);
+        }
     } else {
         call.fail(ENOSYS);  // the filter notifies only of calls that are in the table
     }
     if (!call.answered()) call.fail(EPERM);
+}
+
+void WorkerPool::Worker::answer_by(const Judges& judges, kernel::PendingCall& call,
+                                   const enforce::CallEntry& entry, std::int64_t started_ns,
+                                   std::vector<approval::Approval>* approvals) {
+    calls::Call context{{judges.decide, call, caller_info_, entry, started_ns, approvals}, *this, buffers_};
+    answer(context, judges.families);
 }
 
 void WorkerPool::Worker::end() {

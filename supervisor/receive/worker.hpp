@@ -56,7 +56,9 @@ private:
     void stay_on(int processor);
     void change_slot();
     bool receive();
-    void answer(calls::Call& context);
+    void answer(calls::Call& context, const Families& families);
+    void answer_by(const Judges& judges, kernel::PendingCall& call, const enforce::CallEntry& entry,
+                   std::int64_t started_ns, std::vector<approval::Approval>* approvals);
     bool same_identity(calls::Call& context);
     void handle(const kernel::Notification& notification, bool another_waits);
     void handle(approval::ParkedCall parked);

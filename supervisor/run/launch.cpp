@@ -15,11 +15,13 @@
 #include "base/open_without_links.hpp"
 #include "base/process/processes.hpp"
 #include "base/test_switch.hpp"
+#include "rules/load/written_rules.hpp"
 #include "supervisor/approval/protocol/runtime_directory.hpp"
 #include "supervisor/approval/terminal/terminal.hpp"
 #include "supervisor/enforce/filter_spec.hpp"
 #include "supervisor/enforce/landlock/recipe.hpp"
 #include "supervisor/kernel/listener.hpp"
+#include "supervisor/nested/outer_run.hpp"
 #include "supervisor/run/limits/held.hpp"
 
 namespace callgate {
@@ -58,6 +60,8 @@ const char* step_name(agent::ConfineStep step) {
             return "make the run's private directory";
         case agent::ConfineStep::ruleset:
             return "make the Landlock ruleset";
+        case agent::ConfineStep::nested:
+            return "enter the nested run";
         case agent::ConfineStep::priority:
             return "give the command the priority of --nice or --ionice (it has no capabilities for a higher "
                    "one)";
@@ -111,7 +115,8 @@ Launched::Launched(agent::SharedObjects objects, agent::ReportTarget target, con
       report(std::move(target)),
       denials(require(DenialsFile::make(request.denials, request.hints), "cannot make " + request.denials)),
       temporary_directory_(request.temporary_directory),
-      denials_name_(request.denials) {
+      denials_name_(request.denials),
+      request_(request) {
     if (report.wanted())
         lost_report_.emplace(require(agent::SharedText::make(), "cannot map the report of a lost run"));
 }
@@ -131,7 +136,9 @@ Launch::Launch(const Request& request)
     if (abi == 1)
         run_->cross_directory_rename =
             std::make_unique<calls::CrossDirectoryRename>(request.keep_capabilities);
-    if (check_enabled("base-domain"))
+    // Within a run nothing is done on behalf here, and the domain would take one of Landlock's sixteen
+    // layers.
+    if (request.outer == nullptr && check_enabled("base-domain"))
         require(agent::enter_base_domain(abi), "cannot enter the base Landlock domain");
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
@@ -145,6 +152,7 @@ void Launch::fork_guardian(const Request& request, const approval::Terminal* ter
     if (terminal != nullptr) config.terminal = terminal->for_run();
     config.terminal.leave = request.leave_terminal;
     config.keep_capabilities = request.keep_capabilities;
+    config.nested = request.outer != nullptr;
     config.background = request.background;
     config.grace = request.grace;
     config.created_ipc = &run_->made.objects();
@@ -157,8 +165,34 @@ void Launch::fork_guardian(const Request& request, const approval::Terminal* ter
     run_->guardian = require(agent::start_guardian(config), "cannot start the guardian process");
 }
 
+/// The run around gets the rules first. The private directory exists, so both plans see it.
+std::unique_ptr<Launched> Launch::nest(const Compiled& compiled) {
+    const Request& request = run_->request_;
+    const Expected<std::string> rules = rules::written_rules(*compiled.enforced);
+    if (!rules) throw SetupError(rules.error().text);
+    const auto place = request.outer->nest({.run = request.run,
+                                            .rules = *rules,
+                                            .guardian = run_->guardian.pid,
+                                            .asks = request.ask.who != approval::AskSettings::Who::never,
+                                            .sni = compiled.sni});
+    if (!place)
+        throw SetupError("this run cannot be nested in run " + request.outer->run() + ": " +
+                         place.error().text);
+    if (place->token.size() != agent::token_size) throw SetupError("the run around this one gave no token");
+    rules::Plan plan = compiled.plan;
+    plan.grants = place->grants;
+    const enforce::RulesetRecipe recipe(plan);
+    const agent::RulesetParts parts = recipe.parts();
+    require(agent::send_ruleset(run_->guardian, &parts), not_sent);
+    require(agent::send_filter(run_->guardian, enforce::compile(enforce::nested_filter_spec(plan))),
+            not_sent);
+    require(agent::send_token(run_->guardian, place->token), not_sent);
+    return std::move(run_);
+}
+
 std::unique_ptr<Launched> Launch::confine(const Compiled& compiled) && {
     static_cast<void>(run_->expect(agent::Event::Kind::ready));
+    if (run_->request_.outer != nullptr) return nest(compiled);
     const enforce::RulesetRecipe recipe(compiled.plan);
     const agent::RulesetParts parts = recipe.parts();
     require(agent::send_ruleset(run_->guardian, &parts), not_sent);
@@ -216,6 +250,8 @@ agent::Event Launched::expect(agent::Event::Kind kind) const {
         throw SetupError(no_private_directory(temporary_directory_, event.error()));
     throw SetupError(std::string("cannot ") + step_name(event.step()) + ": " + because(event.error()));
 }
+
+void Launched::await_confined() { agent = expect(agent::Event::Kind::confined).pid; }
 
 UniqueFd Launched::take_listener() {
     const agent::Event confined = expect(agent::Event::Kind::confined);

@@ -39,6 +39,8 @@ public:
     void set_lost_report(std::string_view text) { lost_report_.value().set(text); }
     /// Sends the agent its limits and its command, once. The agent then confines itself and waits.
     void send_command(const Request& request, const Command& command);
+    /// Waits until the agent is confined and knows its command.
+    void await_confined();
     /// The listener, when the agent is confined and knows its command; it then waits for `let_go`.
     [[nodiscard]] UniqueFd take_listener();
     void let_go();
@@ -66,6 +68,7 @@ private:
 
     std::optional<agent::SharedText> lost_report_;
     std::string temporary_directory_, denials_name_;
+    const Request& request_;  // outlives the launch
 };
 
 /// A run before its rules are compiled.
@@ -82,6 +85,8 @@ public:
     [[nodiscard]] std::unique_ptr<Launched> confine(const Compiled& compiled) &&;
 
 private:
+    [[nodiscard]] std::unique_ptr<Launched> nest(const Compiled& compiled);
+
     std::unique_ptr<Launched> run_;
 };
 

@@ -1,5 +1,7 @@
 #include "supervisor/run/report.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -9,9 +11,12 @@
 
 #include "base/credential_name.hpp"
 #include "base/escape.hpp"
+#include "base/json_read.hpp"
+#include "base/json_writer.hpp"
 #include "base/plural.hpp"
 #include "rules/model/rule.hpp"
 #include "supervisor/audit/write/format.hpp"
+#include "supervisor/kernel/target.hpp"
 #include "supervisor/run/observed_summary.hpp"
 #include "supervisor/run/report_parts.hpp"
 
@@ -43,8 +48,20 @@ std::string rule_of(const audit::Decision& decision) {
     return std::string(verdict.rule_name());
 }
 
+/// The callgate of a nested run looks through the home, and finds some of it closed.
+bool is_look_of_callgate(const audit::Decision& decision) {
+    static const std::string own = [] {
+        std::string path;
+        kernel::executable(::getpid(), path);
+        return path;
+    }();
+    return decision.operation == rules::Operation::read && !own.empty() &&
+           decision.caller.executable == own && audit::refused(decision);
+}
+
 bool is_quiet(const audit::Decision& decision) {
-    return decision.verdict.rule != nullptr && decision.verdict.rule->quiet;
+    return (decision.verdict.rule != nullptr && decision.verdict.rule->quiet) ||
+           is_look_of_callgate(decision);
 }
 
 /// A name is not known to programs; that is worth saying in the words of its user.
@@ -267,6 +284,69 @@ std::string RunReport::json(const RunFacts& facts, const RunOutcome& outcome, st
         facts, outcome, all, state_->denials, state_->quiet,
         state_->refusals == nullptr ? std::vector<calls::Refusals::Seen>{} : state_->refusals->all(), records,
         head);
+}
+
+std::string RunReport::gathered_json() const {
+    const audit::Counts all = counts();
+    const std::lock_guard guard(state_->lock);
+    return json_text([&](JsonWriter& json) {
+        json.begin_object()
+            .member("allow", all.allow)
+            .member("ask", all.ask)
+            .member("deny", all.deny)
+            .member("kill", all.kill)
+            .member("quiet", state_->quiet.load())
+            .member("unkept", state_->unkept);
+        json.list("denials", state_->denials, [&](const Denial& one) {
+            json.begin_object()
+                .bytes("object", one.object)
+                .bytes("program", one.program)
+                .bytes("hint", one.hint)
+                .member("rule", one.rule)
+                .bytes("note", one.note)
+                .member("operation", rules::name(one.operation))
+                .member("by_rule", one.by_rule)
+                .member("look_up", one.look_up)
+                .member("pid", one.pid)
+                .member("error", one.error)
+                .member("count", one.count)
+                .end_object();
+        });
+        json.end_object();
+    });
+}
+
+void RunReport::take(const nlohmann::json& gathered) {
+    using namespace json_read;
+    const auto bytes = [](const nlohmann::json& value, const std::string& name) {
+        const std::string encoded = text(member(value, (name + "_b64").c_str()));
+        return encoded.empty() ? text(member(value, name.c_str())) : decode_base64(encoded).value_or("");
+    };
+    State& state = *state_;
+    state.allow = number(member(gathered, "allow"));
+    state.ask = number(member(gathered, "ask"));
+    state.deny = number(member(gathered, "deny"));
+    state.kill = number(member(gathered, "kill"));
+    state.quiet = number(member(gathered, "quiet"));
+    const nlohmann::json& denials = member(gathered, "denials");
+    const std::lock_guard guard(state.lock);
+    state.unkept = number(member(gathered, "unkept"));
+    if (!denials.is_array()) return;
+    for (const nlohmann::json& one : denials) {
+        const auto operation = rules::parse_operations(text(member(one, "operation")));
+        if (!operation || operation->empty() || state.denials.size() == max_denials) continue;
+        state.denials.push_back({.object = bytes(one, "object"),
+                                 .rule = text(member(one, "rule")),
+                                 .program = bytes(one, "program"),
+                                 .hint = bytes(one, "hint"),
+                                 .note = bytes(one, "note"),
+                                 .operation = *operation->begin(),
+                                 .by_rule = truth(member(one, "by_rule")),
+                                 .look_up = truth(member(one, "look_up")),
+                                 .pid = static_cast<int>(number(member(one, "pid"))),
+                                 .error = static_cast<int>(number(member(one, "error"))),
+                                 .count = number(member(one, "count"))});
+    }
 }
 
 }  // namespace callgate

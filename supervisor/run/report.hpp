@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -77,6 +78,11 @@ public:
     /// The report: a JSON object and a newline.
     [[nodiscard]] std::string json(const RunFacts& facts, const RunOutcome& outcome, std::uint64_t records,
                                    const std::string& head) const;
+
+    /// Counts and denials for the callgate of a nested run, as one JSON value.
+    [[nodiscard]] std::string gathered_json() const;
+    /// Takes that over, into a report that has noted nothing.
+    void take(const nlohmann::json& gathered);
 
 private:
     [[nodiscard]] std::string observed_text(const RunFacts& facts, std::uint64_t would, bool hints) const;

@@ -26,6 +26,10 @@
 #include "supervisor/audit/write/outcome.hpp"
 #include "supervisor/audit/write/signature.hpp"
 
+namespace callgate::nested {
+class OuterRun;
+}
+
 namespace callgate {
 
 /// The target of the audit log.
@@ -62,9 +66,10 @@ struct Request {
     std::string directory;            // the command starts here (--cwd, default workdir)
     std::string temporary_directory;  // the guardian makes it; it is removed at the end
     std::string denials;              // the command reads there what was denied; removed with the directory
-    std::string home;                 // the user's; a grant never covers it as a whole
-    std::string lasting_home;         // the command's, of --home; else ""
-    std::string config_home;          // ${config}
+    std::shared_ptr<nested::OuterRun> outer;  // the run around, which judges this one's calls; null: none
+    std::string home;                         // the user's; a grant never covers it as a whole
+    std::string lasting_home;                 // the command's, of --home; else ""
+    std::string config_home;                  // ${config}
     Mode mode = Mode::enforce;
     AuditTarget audit;
     approval::AskSettings ask;

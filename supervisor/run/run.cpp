@@ -16,7 +16,7 @@
 #include "base/write_all.hpp"
 #include "base/write_error.hpp"
 #include "supervisor/run/conclusion.hpp"
-#include "supervisor/run/run_loop.hpp"
+#include "supervisor/run/nested_loop.hpp"
 
 namespace callgate {
 
@@ -88,7 +88,8 @@ public:
         report_.use_rules(compiled.rules, request.home);
         report_.use_refusals(refusals_);
         report_.use_denials(launched.denials);
-        loop_.emplace(RunLoop::Needs{request, compiled, launched, report_, refusals_});
+        const RunLoop::Needs needs{request, compiled, launched, report_, refusals_};
+        request.outer != nullptr ? void(nested_.emplace(needs)) : void(loop_.emplace(needs));
     }
     /// callgate's exit status.
     int run(const Command& command, const RunNotices& notices);
@@ -107,7 +108,8 @@ private:
     Launched& launched_;
     calls::Refusals refusals_;
     RunReport report_;
-    std::optional<RunLoop> loop_;            // reset where the command could not begin
+    std::optional<RunLoop> loop_;       // reset where the command could not begin; absent in a nested run
+    std::optional<NestedLoop> nested_;  // of a nested run
     std::unique_ptr<audit::Syslog> syslog_;  // outlives the log
     std::unique_ptr<audit::Log> log_;        // set once it could be opened
     std::optional<limits::ControlGroups> groups_;
@@ -184,7 +186,7 @@ RunOutcome Run::Parts::supervise(const Command& command, const RunNotices& notic
     UniqueFd status;
     if (request_.status.wanted()) status = copy_descriptor(request_.status.descriptor, "--status");
     syslog_ = open_syslog(request_);
-    log_ = open_log(request_, syslog_.get(), loop_.value());
+    if (loop_) log_ = open_log(request_, syslog_.get(), *loop_);
     if (launched_.report.wanted()) {
         RunOutcome lost;
         lost.outcome = Outcome::supervisor_lost;
@@ -194,13 +196,13 @@ RunOutcome Run::Parts::supervise(const Command& command, const RunNotices& notic
         groups_.emplace(request_.run, command.limits, launched_.made.objects());
     drop_capabilities();
     record_start(command);
-    RunOutcome outcome =
-        loop_.value().run({.command = command,
-                           .log = log_.get(),
-                           .groups = groups_ ? &*groups_ : nullptr,
-                           .status = [this, &command] { return status_of_run(command); },
-                           .started = notices.started,
-                           .command_ended = [&status](int code) { write_status(status, code); }});
+    RunLoop::Work work{.command = command,
+                       .log = log_.get(),
+                       .groups = groups_ ? &*groups_ : nullptr,
+                       .status = [this, &command] { return status_of_run(command); },
+                       .started = notices.started,
+                       .command_ended = [&status](int code) { write_status(status, code); }};
+    RunOutcome outcome = nested_ ? nested_->run(std::move(work)) : loop_.value().run(std::move(work));
     if (request_.background == agent::Background::wait)
         outcome.ended_background = 0;  // waited for, not ended
     return outcome;
@@ -215,6 +217,7 @@ RunOutcome Run::Parts::failed(const std::exception& failure) {
     outcome.exit_status = signal != 0 ? 128 + signal : 125;
     outcome.error = failure.what();
     loop_.reset();
+    nested_.reset();
     directory_remains_ = !launched_.dismiss_and_reap();
     return outcome;
 }

@@ -47,6 +47,7 @@ RunLoop::RunLoop(Needs needs)
       deciding_(decide_needs()),
       files_(file_needs()),
       exec_(given_.compiled.plan, grants_, deciding_),
+      channel_(given_.request.run),
       processes_{given_.launched.guardian.pid, ::geteuid(), opaque_},
       needs_{.decide = deciding_,
              .families = {files_, exec_, network_, ipc_objects_, processes_},
@@ -54,16 +55,46 @@ RunLoop::RunLoop(Needs needs)
              .identity = require(kernel::status(::getpid()), "cannot read /proc/self/status"),
              .refused = &given_.launched.refused,
              .refusals = &given_.refusals},
+      nested_(outermost(), channel_),
       workers_(listener_, needs_, [this] { loop_.wake_watchdog(); }) {
     // Threads from here on: they inherit the blocked signals.
     raise_open_files();
     if (own_sockets_) network_.own_sockets = &*own_sockets_;
     if (given_.compiled.plan.run_servers) network_.own_servers = &own_servers_;
+    network_.reserved = &channel_;
+    needs_.nested = &nested_;
     workers_.prepare();
 }
 
 RunLoop::~RunLoop() {
     if (approval_) approval_->stop();
+}
+
+namespace {
+
+class NestedReport final : public nested::Report {
+public:
+    NestedReport(std::shared_ptr<const rules::RuleSet> rules, const std::string& home) {
+        report_.use_rules(std::move(rules), home);
+    }
+    void note(const audit::Decision& decision) override { report_.note(decision); }
+    [[nodiscard]] std::string json() const override { return report_.gathered_json(); }
+
+private:
+    RunReport report_;
+};
+
+}  // namespace
+
+nested::Outermost RunLoop::outermost() {
+    return {.decide = deciding_,
+            .families = needs_.families,
+            .plan = given_.compiled.plan,
+            .audit_mode = given_.compiled.observed_plan.has_value(),
+            .keep_capabilities = given_.request.keep_capabilities,
+            .make_report = [home = given_.request.home](std::shared_ptr<const rules::RuleSet> rules) {
+                return std::make_unique<NestedReport>(std::move(rules), home);
+            }};
 }
 
 calls::DecideNeeds RunLoop::decide_needs() {
@@ -194,21 +225,22 @@ void RunLoop::watch_front() {
     });
 }
 
-void RunLoop::hold_limits(const Work& work) {
+void hold_limits(const RunLoop::Needs& given, const RunLoop::Work& work, EventLoop& loop,
+                 std::optional<limits::TreeLimits>& held) {
     if (work.groups == nullptr) return;
-    tree_limits_.emplace(
+    held.emplace(
         limits::TreeLimitSettings{.limits = work.command.limits,
-                                  .guardian = given_.launched.guardian.pid,
-                                  .agent = given_.launched.agent,
-                                  .made = &given_.launched.made.objects(),
+                                  .guardian = given.launched.guardian.pid,
+                                  .agent = given.launched.agent,
+                                  .made = &given.launched.made.objects(),
                                   .groups = work.groups,
-                                  .places = {given_.request.workdir, given_.request.temporary_directory},
-                                  .exceeded = [this](Outcome outcome) { loop_.end_tree(outcome); }});
+                                  .places = {given.request.workdir, given.request.temporary_directory},
+                                  .exceeded = [&loop](Outcome outcome) { loop.end_tree(outcome); }});
 }
 
 RunOutcome RunLoop::run(Work work) {
     prepare_answers(work);
-    hold_limits(work);
+    hold_limits(given_, work, loop_, tree_limits_);
     if (held_signal() != 0) throw SetupError("a signal ended the run before the command began");
     if (tree_limits_) tree_limits_->start();
     // The agent wakes up and closes its other descriptors while the workers start.
@@ -234,11 +266,13 @@ RunOutcome RunLoop::run(Work work) {
     if (deciding_.log != nullptr) deciding_.log->limit_waiting(max_log_wait);
     approval_->stop();
     workers_.stop();
-    note_tree_limits(outcome);
+    note_tree_limits(tree_limits_, outcome);
+    nested_.remove_created();
     if (sync_) sync_->finish();
     outcome.notifications = needs_.notifications.load();
     outcome.continued = needs_.continued.load();
     outcome.log_error = deciding_.log_error.load();
+    if (outcome.log_error == 0) outcome.log_error = nested_.log_error();
     return outcome;
 }
 
@@ -248,12 +282,12 @@ void RunLoop::announce_wish() const {
                                                    " wants the terminal: bring it to the foreground (fg)\n"));
 }
 
-void RunLoop::note_tree_limits(RunOutcome& outcome) {
-    if (!tree_limits_) return;
-    tree_limits_->stop();
-    outcome.peak = tree_limits_->peak();
+void note_tree_limits(std::optional<limits::TreeLimits>& held, RunOutcome& outcome) {
+    if (!held) return;
+    held->stop();
+    outcome.peak = held->peak();
     // The kernel may have ended the command before we read that it reached the limit.
-    const auto reached = tree_limits_->group_reached();
+    const auto reached = held->group_reached();
     if (reached && (outcome.outcome == Outcome::exited || outcome.outcome == Outcome::signaled)) {
         outcome.outcome = *reached;
         outcome.exit_status = exit_status(*reached).value_or(outcome.exit_status);

@@ -19,6 +19,7 @@
 #include "supervisor/front/tls_front.hpp"
 #include "supervisor/kernel/listener.hpp"
 #include "supervisor/names/service.hpp"
+#include "supervisor/nested/nested_runs.hpp"
 #include "supervisor/receive/worker_pool.hpp"
 #include "supervisor/run/event_loop.hpp"
 #include "supervisor/run/launch.hpp"
@@ -76,9 +77,8 @@ private:
     void prepare_answers(const Work& work);
     void start_front();
     void watch_front();
-    void hold_limits(const Work& work);
+    [[nodiscard]] nested::Outermost outermost();
     void announce_wish() const;
-    void note_tree_limits(RunOutcome& outcome);
 
     Needs given_;
     const rules::RuleSet& rules_;
@@ -101,8 +101,10 @@ private:
     std::optional<names::Service> look_ups_;  // if look-ups are decided
     std::unique_ptr<front::TlsFront> front_;  // if the names of TLS servers are checked
     calls::NetworkNeeds network_{names_};
+    nested::Channel channel_;
     const calls::ProcessNeeds processes_;
     WorkerNeeds needs_;
+    nested::Runs nested_;
     kernel::Listener listener_;
     std::optional<boost::asio::posix::stream_descriptor> front_events_;
     std::function<approval::RunStatus()> status_;
@@ -110,5 +112,11 @@ private:
     WorkerPool workers_;
     std::optional<limits::TreeLimits> tree_limits_;
 };
+
+/// Makes the limits of the whole tree, if there are some; the loop ends the tree where one is exceeded.
+void hold_limits(const RunLoop::Needs& given, const RunLoop::Work& work, EventLoop& loop,
+                 std::optional<limits::TreeLimits>& held);
+/// Ends them, and notes what they have seen.
+void note_tree_limits(std::optional<limits::TreeLimits>& held, RunOutcome& outcome);
 
 }  // namespace callgate

@@ -135,6 +135,7 @@ void read_asked(RecordedRequest& request, const json& record, const json& ours, 
     request.rule = text(member(record, "rule", "name"));
     request.program = bytes_of(member(record, "process", "executable"), member(holder, "program_b64"));
     request.entity = text(member(record, "process", "entity_id"));
+    request.by_nested = truth(member(ours, "by_nested"));
     const std::string party = text(member(ours, "party"));
     for (const rules::Party one : {rules::Party::agent, rules::Party::tools})
         if (rules::name(one) == party) request.party = one;

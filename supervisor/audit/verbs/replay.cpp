@@ -90,7 +90,8 @@ rules::Verdict verdict_now(const RecordedRequest& recorded, const Judging& judgi
 }
 
 bool by_rules(const RecordedRequest& request) {
-    return request.of_sequence == 0 && (request.decided_by == "rule" || request.decided_by == "default") &&
+    return request.of_sequence == 0 && !request.by_nested &&
+           (request.decided_by == "rule" || request.decided_by == "default") &&
            !request.rule.starts_with("callgate-") && request.rule != "run-terminals";
 }
 
@@ -115,7 +116,7 @@ bool take_answered_interpreter(Comparison& result, const RecordedRequest& reques
 void compare(Comparison& result, const RecordedRequest& request, const Judging& judging) {
     result.requests += request.count;
     const bool answered_second = take_answered_interpreter(result, request);
-    const bool by_answer = answered(request);
+    const bool by_answer = answered(request) && !request.by_nested;
     if (by_answer) result.answered += request.count;
     if (!by_answer && !by_rules(request)) {
         result.of_no_rule += request.count;

@@ -40,6 +40,7 @@ struct RecordedRequest {
     std::optional<FileIdentity> identity;
     std::string entity;  // its caller, "4312@88123"
     std::optional<rules::Party> party;
+    bool by_nested = false;  // rules decided that are not this run's
     // The question; 0 and "" if there was none:
     std::uint64_t question = 0, grant = 0;
     std::string key, operation, answer, scope;

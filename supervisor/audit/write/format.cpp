@@ -292,6 +292,8 @@ std::size_t format(Buffer& out, const RunContext& context, const Decision& decis
     append_rule(out, decision.verdict);
     begin_callgate(out, context);
     if (decision.caller.party) append_string(out, "party", rules::name(*decision.caller.party));
+    if (!decision.caller.nested.empty()) append_string(out, "nested", decision.caller.nested);
+    if (decision.verdict.nested) out << R"(,"by_nested":true)";
     out << R"(,"operation":")" << rules::name(decision.operation) << '"';
     append_operations(out, "operations", decision.operations);
     if (decision.question != 0) out << R"(,"question":)" << decision.question;

@@ -38,6 +38,7 @@ struct Caller {
     std::string_view executable;
     std::uint32_t uid = 0;
     std::optional<rules::Party> party{};  // where the rules know parties
+    std::string_view nested{};            // name of the nested run that it is of; "": of none
 };
 
 /// Why nobody was asked although a rule asks. The verdict on record is then `deny`, by that rule.

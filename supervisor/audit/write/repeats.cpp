@@ -88,6 +88,7 @@ std::string Repeats::key_of(const Decision& decision) {
     if (decision.second_object) add_object(key, *decision.second_object);
     add(key, decision.caller.executable);
     add_number(key, decision.caller.party ? static_cast<int>(*decision.caller.party) : -1);
+    add(key, decision.caller.nested);
     add_number(key, static_cast<unsigned>(decision.verdict.action));
     add_number(key, static_cast<unsigned>(decision.verdict.decided_by));
     add_number(key, reinterpret_cast<std::uintptr_t>(decision.verdict.rule));

@@ -39,11 +39,17 @@ struct NamesAround {
     }
     /// Whether rules that filter are all that keeps the run from it.
     [[nodiscard]] bool only_filtered(Operation operation, const std::string& path) const {
-        const auto all = rules.matching(request(operation, path), operation);
+        for (const rules::RuleSet* level = &rules; level != nullptr; level = level->outer())
+            if (!only_filtered(*level, operation, path)) return false;
+        return true;
+    }
+    [[nodiscard]] bool only_filtered(const rules::RuleSet& level, Operation operation,
+                                     const std::string& path) const {
+        const auto all = level.matching(request(operation, path), operation);
         const auto allows = [](const rules::Rule* rule) { return rule->action == Action::allow; };
         const bool free = std::ranges::all_of(
             all, [&](const rules::Rule* rule) { return allows(rule) || rule->filters_changes(); });
-        return free && (rules.fallback() == Action::allow || std::ranges::any_of(all, allows));
+        return free && (level.fallback() == Action::allow || std::ranges::any_of(all, allows));
     }
     /// Whether the run can neither open what is made there nor put another file in its place.
     [[nodiscard]] bool closed(const std::string& path) const {

@@ -96,7 +96,8 @@ bool may_go_unjudged(const FileCall& context, const Wanted& wanted) {
 /// to another object, the path need not be resolved again for a while.
 void remember_static(FileCall& context, std::string_view path) {
     StaticPaths& known = context.static_paths;
-    if (!known.has_come(path, context.started_ns)) return;
+    // A static path of the run may be contested in a nested one, and the other way round.
+    if (!context.needs.nested.empty() || !known.has_come(path, context.started_ns)) return;
     for (std::size_t end = path.size(); end != std::string::npos && end > 0; end = path.rfind('/', end - 1)) {
         const rules::FileObject name{path.substr(0, end)};
         for (const Operation operation : {Operation::create, Operation::remove}) {
@@ -284,7 +285,7 @@ void start(FileCall& context, Wanted wanted) {
         return pass_errno(context, given.error().value(), harmless);
     }
     const bool only_reads = wanted.on_existing() == OperationSet(Operation::read) && !wanted.creates();
-    if (only_reads && !wanted.flags_in_memory &&
+    if (only_reads && !wanted.flags_in_memory && context.needs.nested.empty() &&
         context.static_paths.knows(*given->text, context.started_ns)) {
         context.call.let_continue();
         return;

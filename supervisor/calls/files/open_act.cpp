@@ -55,7 +55,9 @@ Opening::Next Opening::act_on(const Object& object, std::uint64_t sequence) {
     const bool changes = wanted_.writes() || wanted_.truncates();
     if ((in_proc_of_callgate(object.path, context_.files.guardian) &&
          (changes || !is_shown_to_all(object.path))) ||
-        (changes && in_proc_of_outside_process(object.path, context_.files.guardian)) ||
+        ((changes || (!context_.needs.nested.empty() && !is_shown_to_all(object.path) &&
+                      check_enabled("nested-proc"))) &&
+         in_proc_of_outside_process(object.path, context_.files.guardian)) ||
         (!context_.files.keep_capabilities && is_memory_beyond(object.path, context_.thread())) ||
         sticky_refuses(object)) {
         finish_failed(sequence, EACCES);

@@ -21,6 +21,7 @@
 #include "supervisor/calls/network/needs.hpp"
 #include "supervisor/calls/network/own_servers.hpp"
 #include "supervisor/calls/network/pinned_socket.hpp"
+#include "supervisor/calls/network/reserved_name.hpp"
 #include "supervisor/decide/ask.hpp"
 #include "supervisor/decide/parties.hpp"
 #include "supervisor/names/service.hpp"
@@ -292,6 +293,10 @@ void handle_connect(NetworkCall& context) {
     // The only other family that can exist is NETLINK_ROUTE: its peer is the kernel.
     const auto name = call->socket.kind.domain == AF_UNIX ? unix_name(call->address) : std::nullopt;
     if (!name) return connect_unchecked(context, call->socket, call->address);
+    if (name->abstract && is_reserved(name->name) && context.network.reserved != nullptr) {
+        call->socket.fd.reset();
+        return context.network.reserved->connect(context, context.integer(0), name->name);
+    }
     if (name->abstract) return connect_abstract(context, *call, "@" + name->name);
     connect_path(context, *call, name->name);
 }

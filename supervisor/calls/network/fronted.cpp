@@ -74,10 +74,17 @@ bool goes_through_front(NetworkCall& context, const Subject& subject, const rule
     if (by_address) return false;
     const rules::Request request{
         subject.operations, subject.object, context.caller.executable, {}, party_of(context)};
-    const auto matching = context.needs.enforced.rules.matching(request, rules::Operation::connect);
-    return std::ranges::none_of(matching, [](const rules::Rule* rule) {
-        return rule->tls_pass && rule->action < rules::Action::deny;
-    });
+    const auto goes_past = [&request](const rules::RuleSet& level) {
+        const auto matching = level.matching(request, rules::Operation::connect);
+        return std::ranges::any_of(matching, [](const rules::Rule* rule) {
+            return rule->tls_pass && rule->action < rules::Action::deny;
+        });
+    };
+    // A nested run leads nothing past the check of the run around it.
+    for (const rules::RuleSet* level = &context.needs.enforced.rules; level != nullptr;
+         level = level->outer())
+        if (!goes_past(*level)) return true;
+    return false;
 }
 
 void connect_through_front(NetworkCall& context, PinnedSocket& socket, const SocketAddress& address,

@@ -19,6 +19,7 @@ namespace callgate::calls {
 
 class OwnServers;
 class OwnSockets;
+class ReservedName;
 class Refusals;
 
 struct NetworkNeeds {
@@ -29,6 +30,7 @@ struct NetworkNeeds {
     names::Service* look_ups = nullptr;  // null: no look-up is decided
     front::TlsFront* front = nullptr;    // null: the names of TLS servers are not checked
     Refusals* refusals = nullptr;        // null: refusals are not put on record
+    ReservedName* reserved = nullptr;    // null: nobody answers at the reserved name
 };
 
 struct NetworkCall : Call {

@@ -57,7 +57,9 @@ namespace callgate::calls {
 /// Any thread.
 class OwnServers {
 public:
-    explicit OwnServers(pid_t guardian) : guardian_(guardian) {}
+    explicit OwnServers(pid_t guardian) : changes(own_changes_), guardian_(guardian) {}
+    /// For a nested run: a change of a listener waits for the connects of both.
+    OwnServers(pid_t guardian, OwnServers& around) : changes(around.changes), guardian_(guardian) {}
 
     /// Whether the kernel chose this port for the run before, on loopback. Each is asked for a caller's
     /// party.
@@ -84,7 +86,7 @@ public:
                               const rules::Endpoint& endpoint);
 
     /// Shared by connects. What could make a listener give up its port, or share it, holds this alone.
-    std::shared_mutex changes;
+    std::shared_mutex& changes;
 
 private:
     struct Server {
@@ -99,6 +101,7 @@ private:
     void note(std::uint16_t port, const Server& server);
     [[nodiscard]] UniqueFd take(const rules::Endpoint& endpoint, rules::Party party);
 
+    std::shared_mutex own_changes_;
     const pid_t guardian_;
     mutable std::mutex mutex_;
     std::array<std::bitset<65536>, 2> given_;  // ports that the kernel chose for each party

@@ -58,6 +58,7 @@ Result<GivenPath> unix_path(NetworkCall& context, const std::string& name) {
     GivenPath given;
     context.buffers.path = name;
     given.text = &context.buffers.path;
+    if (!context.needs.nested.empty()) given.tree = context.needs.guardian;
     if (name.starts_with('/')) return given;
     auto base = kernel::working_directory(context.thread());
     if (!base) return base.error();

@@ -1,0 +1,397 @@
+#include "supervisor/nested/nested_runs.hpp"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "agent/created_ipc.hpp"
+#include "base/escape.hpp"
+#include "base/json_read.hpp"
+#include "base/json_writer.hpp"
+#include "base/test_switch.hpp"
+#include "rules/load/loader.hpp"
+#include "rules/plan/rename_check.hpp"
+#include "supervisor/calls/files/shared_memory.hpp"
+#include "supervisor/calls/network/own_servers.hpp"
+#include "supervisor/calls/network/own_sockets.hpp"
+#include "supervisor/enforce/filter_spec.hpp"
+#include "supervisor/host/file_tree.hpp"
+#include "supervisor/kernel/target.hpp"
+
+namespace callgate::nested {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::size_t max_rules_text = std::size_t{1} << 20U;
+constexpr rlim_t highest_mark = rlim_t{1} << 62U, lowest_mark = rlim_t{1} << 20U;
+
+bool is_run_name(std::string_view name) {
+    return name.size() == 6 && std::ranges::all_of(name, [](char byte) {
+               return (byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9');
+           });
+}
+
+/// "" if the kernel gives no random numbers.
+std::string random_token() {
+    std::array<unsigned char, 16> bytes{};
+    if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return {};
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string text;
+    for (const unsigned char byte : bytes) (text += digits[byte >> 4U]) += digits[byte & 15U];
+    return text;
+}
+
+/// The rules as a nested run sent them: nothing of them is looked up on this host.
+Expected<std::shared_ptr<rules::RuleSet>> read_rules(const std::string& text) {
+    rules::RuleSources sources;
+    sources.parts.emplace_back(rules::RuleSources::Text{text, "nested run"});
+    const RealFileTree tree;
+    rules::LoadContext context;
+    context.tree = &tree;
+    context.read_file = [](const std::string&, std::size_t) -> Expected<std::string> {
+        return Problem{"the rules of a nested run are one text"};
+    };
+    rules::LoadedRules loaded = rules::load(sources, context);
+    for (const rules::Diagnostic& one : loaded.diagnostics)
+        if (one.severity == rules::Diagnostic::Severity::error) return Problem{one.text()};
+    if (!loaded.rules) return Problem{"no rules"};
+    std::vector<rules::Rule> all(loaded.rules->rules().begin(), loaded.rules->rules().end());
+    all.insert(all.end(), loaded.rules->quiet_rules().begin(), loaded.rules->quiet_rules().end());
+    return std::make_shared<rules::RuleSet>(std::move(all), loaded.rules->fallback());
+}
+
+/// The plan that handlers ask where both plans hold.
+rules::Plan combined(rules::Plan plan, const rules::Plan& around) {
+    plan.notify_only = plan.notify_only || around.notify_only;
+    plan.notify_only_execute = plan.notify_only_execute || around.notify_only_execute;
+    plan.truncation_held = plan.truncation_held && around.truncation_held;
+    plan.set_ids_left_out = plan.set_ids_left_out || around.set_ids_left_out;
+    plan.processes_read = plan.processes_read && around.processes_read;
+    plan.signals_held = plan.signals_held && around.signals_held;
+    return plan;
+}
+
+/// The token, and the grants of the plan. The inner callgate makes its Landlock domain of these. So both
+/// hold the same for static, whatever the inner one could see of the files.
+std::string accepted(const std::string& token, const rules::Plan& plan) {
+    return json_text([&](JsonWriter& line) {
+        line.begin_object().member("callgate", protocol_version).member("ok", true).member("token", token);
+        line.list("grants", plan.grants, [&](const rules::Grant& one) {
+            line.begin_object()
+                .member("path", one.path)
+                .member("directory", one.directory)
+                .member("operations", one.operations.bits())
+                .member("notify_only_read", one.notify_only_read)
+                .member("notify_only_execute", one.notify_only_execute)
+                .end_object();
+        });
+        line.end_object();
+    });
+}
+
+bool may_kill(const rules::RuleSet& rules) {
+    return std::ranges::any_of(rules.rules(),
+                               [](const rules::Rule& rule) { return rule.action == rules::Action::kill; });
+}
+
+}  // namespace
+
+/// The judges of one nested run: those of the level around it, narrowed. Lives as long as the run.
+class Runs::Level final : calls::DecisionSink {
+public:
+    struct Given {
+        std::string run;
+        pid_t guardian = -1;
+        bool asks = true;
+        std::shared_ptr<rules::RuleSet> rules;  // narrowed already
+        rules::Plan plan;
+        rules::RecordMode record = rules::RecordMode::contested;
+        std::unique_ptr<Report> report;
+        agent::SharedObjects made;
+        int depth = 1;
+        Level* around = nullptr;  // null: the run itself
+    };
+    Level(Given given, const Judges& judges, const rules::Plan& plan)
+        : depth(given.depth),
+          around(given.around),
+          rules_(std::move(given.rules)),
+          plan_(combined(std::move(given.plan), plan)),
+          outer_(judges),
+          report(std::move(given.report)),
+          made_(std::move(given.made)),
+          grants_(plan_, &judges.decide.enforced.grants),
+          moves_(*rules_, grants_, &judges.decide.enforced.moves),
+          ipc_(made_.objects()),
+          memory_(made_.objects().shared_files),
+          network_{judges.families.network.names},
+          decide{.enforced = enforced_,
+                 .record_mode = judges.decide.record_mode,
+                 .log = judges.decide.log,
+                 .questions = given.asks ? judges.decide.questions : nullptr,
+                 .home = judges.decide.home,
+                 .sink = *this,
+                 .parties = judges.decide.parties,
+                 .guardian = given.guardian,
+                 .uid = judges.decide.uid,
+                 .nested = std::move(given.run),
+                 .refuses_object =
+                     [this](const calls::Subject& one, const rules::Verdict& verdict) {
+                         auto refused = memory_.refuses(one);
+                         return refused || network_.own_sockets == nullptr
+                                    ? refused
+                                    : network_.own_sockets->refuses(one, verdict);
+                     },
+                 .is_own_address = judges.decide.is_own_address,
+                 .kill_tree = [this] { kill(); },
+                 .sync_log = judges.decide.sync_log,
+                 .count_soon = judges.decide.count_soon},
+          files_(narrowed_files()),
+          exec_(plan_, grants_, decide),
+          processes_{given.guardian, judges.families.processes.uid, judges.families.processes.opaque},
+          families_{files_, exec_, network_, ipc_, processes_},
+          judged{decide, families_} {
+        exec_.by_arguments = exec_.by_arguments || judges.families.exec.by_arguments;
+        const calls::NetworkNeeds& outer = judges.families.network;
+        if (outer.own_servers != nullptr)
+            network_.own_servers = &servers_.emplace(given.guardian, *outer.own_servers);
+        network_.own_sockets = outer.own_sockets;
+        network_.look_ups = outer.look_ups;
+        network_.front = outer.front;
+        network_.refusals = outer.refusals;
+        network_.reserved = outer.reserved;
+    }
+
+    const int depth;
+    Level* const around;
+
+private:
+    /// On record already, so the levels around count it, too.
+    void note(const audit::Decision& decision) override {
+        report->note(decision);
+        outer_.decide.sink.note(decision);
+    }
+
+    /// A rule says that the tree ends. Where a level around may have said it, all of that ends.
+    void kill() {
+        over.store(true);
+        if (rules_->outer() != nullptr && some_level_kills(*rules_->outer()))
+            return outer_.decide.kill_tree();
+        const std::lock_guard guard(ending_);
+        if (hang_up) hang_up();
+    }
+    static bool some_level_kills(const rules::RuleSet& rules) {
+        return may_kill(rules) || (rules.outer() != nullptr && some_level_kills(*rules.outer()));
+    }
+
+    [[nodiscard]] calls::FileNeeds narrowed_files() {
+        const calls::FileNeeds& outer = outer_.families.files;
+        return {.plan = plan_,
+                .grants = grants_,
+                .moves = moves_,
+                .names = outer.names,
+                .cross_directory_rename = outer.cross_directory_rename,
+                .guardian = decide.guardian,
+                .uid = outer.uid,
+                .shared_memory = &memory_,
+                .opaque = outer.opaque,
+                .terminal = outer.terminal,
+                .keep_capabilities = outer.keep_capabilities,
+                .replacement = outer.replacement};
+    }
+
+    const std::shared_ptr<rules::RuleSet> rules_;
+    const rules::Plan plan_;
+    const Judges outer_;
+    std::mutex ending_;
+
+public:
+    const std::unique_ptr<Report> report;
+    std::atomic<bool> over{false}, entered{false};
+    std::function<void()> hang_up;  // ends the connection, and so the inner callgate; guarded by ending()
+    [[nodiscard]] std::mutex& ending() { return ending_; }
+    [[nodiscard]] const rules::Plan& plan() const { return plan_; }
+    [[nodiscard]] agent::CreatedIpc& made() const { return made_.objects(); }
+
+private:
+    agent::SharedObjects made_;
+    const rules::StaticGrants grants_;
+    const rules::RenameCheck moves_;
+    const calls::Basis enforced_{*rules_, grants_, moves_};
+    calls::IpcObjects ipc_;
+    calls::SharedMemory memory_;
+    calls::NetworkNeeds network_;
+    std::optional<calls::OwnServers> servers_;
+
+public:
+    calls::DecideNeeds decide;
+
+private:
+    const calls::FileNeeds files_;
+    calls::ExecNeeds exec_;
+    const calls::ProcessNeeds processes_;
+    const Families families_;
+
+public:
+    const Judges judged;
+};
+
+Runs::Runs(Outermost around, Channel& channel)
+    : around_(std::move(around)), outermost_{around_.decide, around_.families} {
+    rlimit now{};
+    if (::getrlimit(RLIMIT_LOCKS, &now) == 0) unmarked_ = now.rlim_max;
+    first_ = std::min(unmarked_, highest_mark) - 1;
+    channel.on("nest", [this](Channel::Peer& peer, const json& request, const Channel::Answer& answer) {
+        add(peer, request, answer);
+    });
+    channel.on_name("enter",
+                    [this](calls::NetworkCall& context, std::string_view rest) { enter(context, rest); });
+}
+
+Runs::~Runs() = default;
+
+Runs::Level* Runs::level_of(const calls::DecideNeeds* needs) const {
+    for (std::size_t index = 0; index < count_.load(); ++index)
+        if (&levels_[index]->decide == needs) return levels_[index].get();
+    return nullptr;
+}
+
+/// A caller whose limit cannot be read has another identity, and is denied.
+const Judges* Runs::of(pid_t thread) {
+    rlimit mark{};
+    if (::prlimit(thread, RLIMIT_LOCKS, nullptr, &mark) != 0) return nullptr;
+    if (mark.rlim_max == unmarked_ || !check_enabled("nested-mark")) return &outermost_;
+    const rlim_t index = first_ - mark.rlim_max;
+    if (mark.rlim_max > first_ || index >= count_.load()) return nullptr;
+    const Level& level = *levels_[index];
+    for (const Level* one = &level; one != nullptr; one = one->around)
+        if (one->over.load() && check_enabled("nested-over")) return nullptr;
+    return &level.judged;
+}
+
+void Runs::add(Channel::Peer& peer, const json& request, const Channel::Answer& answer) {
+    using namespace json_read;
+    const auto refuse = [&answer](std::string_view why) { answer(error_line(why)); };
+    Level* const outer = level_of(peer.needs);
+    if (outer == nullptr && peer.needs != &around_.decide)
+        return refuse("the level of this process is not known");
+    if (peer.ended) return refuse("this connection has a nested run already");
+    if (around_.audit_mode)
+        return refuse(
+            "the run around this one is in audit mode, which enforces nothing: start this one without "
+            "callgate, or that one without --mode audit");
+    if (around_.keep_capabilities)
+        return refuse(
+            "the run around this one keeps capabilities (--keep-capabilities), by which a nested run "
+            "could be left: start that one without");
+    if (first_ < lowest_mark)
+        return refuse(
+            "the limit RLIMIT_LOCKS is low here (ulimit -x), and nested runs are told apart by it: "
+            "start the run around this one with ulimit -x unlimited");
+    const int depth = outer == nullptr ? 1 : outer->depth + 1;
+    if (depth > max_levels)
+        return refuse(
+            "runs are nested twelve levels deep here, and no deeper: start the command without callgate");
+    const std::string name = text(member(request, "run")), rules = text(member(request, "rules"));
+    const auto guardian = number(member(request, "guardian"));
+    if (!is_run_name(name) || rules.empty() || rules.size() > max_rules_text || guardian < 2 ||
+        guardian > 0x7fffffffU || !member(request, "ask").is_boolean() ||
+        !member(request, "sni").is_boolean())
+        return refuse(
+            "a nested run needs \"run\", \"rules\" of at most 1M, \"guardian\", \"ask\" and \"sni\"");
+    if (truth(member(request, "sni")) && around_.families.network.front == nullptr)
+        return refuse(
+            "the names of TLS servers are checked by the run around this one, or not at all: give --sni "
+            "there");
+    Expected<std::shared_ptr<rules::RuleSet>> read = read_rules(rules);
+    if (!read) return refuse(read.error().text);
+    const RealFileTree tree;
+    rules::Plan plan = rules::make_plan(**read, {.landlock_abi = around_.plan.landlock_abi,
+                                                 .record = rules::RecordMode::contested,
+                                                 .tree = &tree,
+                                                 .shared_memory = agent::shared_memory_place(),
+                                                 .processes = true,
+                                                 .reasons = false});
+    // A name that is not UTF-8 does not reach the inner callgate as it is. What has it is decided call by
+    // call.
+    std::erase_if(plan.grants, [](const rules::Grant& one) { return !is_utf8(one.path); });
+    if (const auto lack = enforce::lacks_for_nested(around_.plan, plan)) return refuse(*lack);
+    const Judges& judges = outer == nullptr ? outermost_ : outer->judged;
+    if (check_enabled("nested-narrows")) (*read)->narrow(judges.decide.enforced.rules);
+    (*read)->prepare();
+    auto made = agent::SharedObjects::make();
+    const std::string token = random_token();
+    if (!made || token.empty()) return refuse("the supervisor is short of memory");
+    const std::lock_guard guard(lock_);
+    const std::size_t index = count_.load();
+    if (index == max_runs)
+        return refuse(
+            "this run has had a thousand nested runs, and keeps the rules of each: start another one");
+    Level::Given given{.run = name,
+                       .guardian = static_cast<pid_t>(guardian),
+                       .asks = truth(member(request, "ask")),
+                       .rules = *read,
+                       .plan = std::move(plan),
+                       .report = around_.make_report(*read),
+                       .made = std::move(*made),
+                       .depth = depth,
+                       .around = outer};
+    levels_[index] =
+        std::make_unique<Level>(std::move(given), judges, outer == nullptr ? around_.plan : outer->plan());
+    Level* const level = levels_[index].get();
+    const std::string line = accepted(token, level->plan());
+    level->hang_up = peer.hang_up;
+    peer.ended = [this, level] {
+        level->over.store(true);
+        const std::lock_guard ending(level->ending());
+        level->hang_up = {};
+        const std::lock_guard tokens(lock_);
+        std::erase_if(tokens_, [level](const auto& one) { return one.second == level; });
+    };
+    peer.report = [level] { return level->report->json(); };
+    tokens_.emplace(token, level);
+    count_.store(index + 1);
+    any.store(true);
+    answer(line);
+}
+
+/// The caller waits in this call, so it is the process that is marked.
+void Runs::enter(calls::NetworkCall& context, std::string_view token) {
+    Level* level = nullptr;
+    std::size_t index = 0;
+    {
+        const std::lock_guard guard(lock_);
+        const auto found = tokens_.find(token);
+        if (found == tokens_.end()) return context.fail(ECONNREFUSED);
+        level = found->second;
+        for (index = 0; levels_[index].get() != level;) ++index;
+    }
+    const calls::DecideNeeds& outer = level->around == nullptr ? around_.decide : level->around->decide;
+    const auto status = kernel::status(context.thread());
+    if (!context.call.waiting() || !status) return context.fail(ESRCH);
+    const bool its_own = &context.needs == &outer && status->process == context.thread() &&
+                         status->parent == level->decide.guardian;
+    if ((!its_own && check_enabled("nested-entrance")) || level->entered.exchange(true))
+        return context.fail(EPERM);
+    const rlimit mark{first_ - index, first_ - index};
+    if (::prlimit(context.thread(), RLIMIT_LOCKS, &mark, nullptr) != 0) return context.fail(errno);
+    context.call.succeed(0);
+}
+
+void Runs::remove_created() {
+    for (std::size_t index = 0; index < count_.load(); ++index)
+        agent::remove_created_ipc(levels_[index]->made());
+}
+
+int Runs::log_error() const {
+    for (std::size_t index = 0; index < count_.load(); ++index)
+        if (const int error = levels_[index]->decide.log_error.load(); error != 0) return error;
+    return 0;
+}
+
+}  // namespace callgate::nested

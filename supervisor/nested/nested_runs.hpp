@@ -1,0 +1,96 @@
+// Nested runs: `callgate run` within a run. The supervisor of the run around judges their calls, too.
+//
+// The inner callgate sends its rules over the channel, and gets a token. Its launcher enters its own Landlock
+// domain, and connects to the reserved name with the token. The supervisor then marks that very process, and
+// no other can be marked by it. The mark is the hard limit RLIMIT_LOCKS, by which the kernel has enforced
+// nothing since Linux 2.4. Children inherit it, and execve(2) keeps it. The filter refuses every change of
+// it, for the process itself and for others. Marks descend, and the supervisor lowers a limit once. So a mark
+// is never another's, and none leads back.
+//
+// A marked process's call is judged by the rules of every level, and the strictest verdict holds. It is
+// continued only where the plans of all levels hold it statically, because the Landlock domains of all levels
+// hold. What the filter of the run around does not notify, the nested run must leave to the kernel: otherwise
+// it is refused.
+//
+// An attacker is any process of the run, also the inner callgate. It sends any rules and any numbers: it
+// narrows itself, and nothing else. A token works once, for a child of the guardian that was named, and only
+// for a process of the level that registered the rules. Whoever learns a token first narrows itself. The
+// rules are read on the channel's thread; their size, the number of levels and the number of nested runs are
+// bounded.
+//
+// When the inner callgate is gone, its mark means nothing: contested calls of what may be left are denied.
+#pragma once
+
+#include <sys/resource.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "rules/plan/plan.hpp"
+#include "supervisor/nested/channel.hpp"
+#include "supervisor/receive/families.hpp"
+
+namespace callgate::nested {
+
+/// Levels of nested runs. Each takes a layer of Landlock's sixteen.
+inline constexpr int max_levels = 12;
+/// Nested runs in the life of one run: the rules of each are kept, because records and answers name them.
+inline constexpr std::size_t max_runs = 1000;
+
+/// Gathers the denials of a nested run, for its own report.
+class Report : public calls::DecisionSink {
+public:
+    /// Returns one JSON value.
+    [[nodiscard]] virtual std::string json() const = 0;
+};
+
+/// The run around.
+struct Outermost {
+    calls::DecideNeeds& decide;
+    const Families& families;
+    const rules::Plan& plan;
+    bool audit_mode = false, keep_capabilities = false;
+    /// Makes the report of a nested run with these rules.
+    std::function<std::unique_ptr<Report>(std::shared_ptr<const rules::RuleSet> rules)> make_report;
+};
+
+class Runs final : public NestedRuns {
+public:
+    /// All of `around` outlives it. Call it before the first call is handled.
+    Runs(Outermost around, Channel& channel);
+    Runs(const Runs&) = delete;
+    Runs& operator=(const Runs&) = delete;
+    ~Runs() override;
+
+    const Judges* of(pid_t thread) override;
+    /// Removes what nested runs made and left. Call it when no process of the run is left.
+    void remove_created();
+    /// errno of the first record that could not be written; 0: none.
+    [[nodiscard]] int log_error() const;
+
+private:
+    class Level;
+    struct Token {
+        Level* level = nullptr;
+    };
+    void add(Channel::Peer& peer, const nlohmann::json& request, const Channel::Answer& answer);
+    void enter(calls::NetworkCall& context, std::string_view token);
+    [[nodiscard]] Level* level_of(const calls::DecideNeeds* needs) const;
+
+    Outermost around_;
+    const Judges outermost_;
+    rlim_t unmarked_ = RLIM_INFINITY;  // of processes in no nested run
+    rlim_t first_ = 0;                 // the mark of the first nested run
+    std::array<std::unique_ptr<Level>, max_runs> levels_;
+    std::atomic<std::size_t> count_{0};  // of levels_ that may be read
+    std::mutex lock_;
+    std::map<std::string, Level*, std::less<>> tokens_;  // guarded by lock_
+};
+
+}  // namespace callgate::nested

@@ -1,0 +1,367 @@
+"""Nested runs: `callgate run` within a run narrows, and is judged by the supervisor of the run around it.
+
+Each attack has its control: the same program in the outer run alone. Its twin does the same to what the nested run may use.
+"""
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import harness
+
+SECRET, OPEN = "cg-secret", "cg-open"
+PYTHON = sys.executable if sys.executable.startswith("/usr/") else "/usr/bin/python3"
+
+# A process of the outer run: it holds a secret in its environment, in memory and on a socket.
+OUTSIDER = """
+import os, socket, sys
+holder = os.memfd_create("held"); os.write(holder, os.environ["CG_HELD"].encode())
+server = socket.create_server(("127.0.0.1", 0))
+print(os.getpid(), holder, server.getsockname()[1], flush=True)
+sys.stdin.read()
+"""
+
+# Starts an outsider, tells the command of it, and prints what the command prints.
+DRIVER = """
+import json, os, subprocess, sys
+spec = json.loads(sys.argv[1])
+outsider = subprocess.Popen([sys.executable, "-c", spec["outsider"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                            env={**os.environ, "CG_HELD": spec["held"]})
+words = outsider.stdout.readline().split()
+for path in spec["warm"] * 3:
+    open(path).read()
+done = subprocess.run([*spec["prefix"], *spec["command"], spec["path"], *words], capture_output=True, text=True)
+outsider.stdin.close()
+outsider.wait()
+sys.stdout.write(done.stdout); sys.stderr.write(done.stderr)
+sys.exit(done.returncode)
+"""
+
+HEAD = """
+import ctypes, os, signal, socket, subprocess, sys
+path, pid, number, port = sys.argv[1], *map(int, sys.argv[2:5])
+libc = ctypes.CDLL(None, use_errno=True)
+def show(path):
+    print(open(path, errors="replace").read())
+"""
+
+# Against a file that the nested run denies.
+ON_FILE = {
+    "plain": "show(path)",
+    "child": "print(subprocess.run(['/bin/cat', path], capture_output=True, text=True).stdout)",
+    "exec": "sys.stdout.flush(); os.execv('/bin/cat', ['cat', path])",
+    "vfork": "os.posix_spawn('/bin/cat', ['cat', path], {}); os.wait()",
+    "daemon": """
+r, w = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        try: os.write(w, open(path, 'rb').read())
+        finally: os._exit(0)
+    os._exit(0)
+os.close(w); os.wait(); print(os.read(r, 99))""",
+    "rename": "os.rename(path, path + '.moved'); show(path + '.moved')",
+    "hardlink": "os.link(path, path + '.linked'); show(path + '.linked')",
+    "relative": "os.chdir(os.path.dirname(path)); show('./' + os.path.basename(path))",
+    "descriptor": "d = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY); print(os.read(os.open(os.path.basename(path), os.O_RDONLY, dir_fd=d), 99))",
+    "link": "os.symlink(path, os.path.dirname(path) + '/by-link'); show(os.path.dirname(path) + '/by-link')",
+    "proc_root": "show('/proc/self/root' + path)",
+    "outsiders_root": "show(f'/proc/{pid}/root' + path)",
+}
+# Against a process of the outer run that is not of the nested one.
+ON_PROCESS = {
+    "environ": "show(f'/proc/{pid}/environ')",
+    "memory": "show(f'/proc/{pid}/fd/{number}')",
+    "pidfd_getfd": "print(os.pread(libc.syscall(438, os.pidfd_open(pid), number, 0), 99, 0))",
+    "ptrace": "print('cg-secret' if libc.ptrace(16, pid, 0, 0) == 0 else 'no')",
+    "signal": "os.kill(pid, signal.SIGCONT); print('cg-secret')",
+    "limit": "import resource; resource.prlimit(pid, resource.RLIMIT_NOFILE, (64, 64)); print('cg-secret')",
+    "priority": "os.setpriority(os.PRIO_PROCESS, pid, 19); print('cg-secret')",
+}
+
+
+class World:
+    def __init__(self, box: harness.Box) -> None:
+        self.box = box
+        self.victim = box.file(box.tree / "no.txt", SECRET.encode())
+        self.allowed = box.file(box.tree / "yes.txt", OPEN.encode())
+
+    def outer(self, *more: dict[str, Any], **members: Any) -> dict[str, Any]:
+        return harness.rule_set(
+            {"id": "tree", "allow": ["read", "write"], "path": [f"{self.box.tree}/**", "${tmp}/**"]},
+            {"id": "rules", "allow": "read", "path": f"{self.box.root}/*.json"},
+            {"id": "callgate", "allow": ["read", "execute"], "path": f"{self.box.callgate.parent}/**"},
+            {"id": "loopback", "allow": ["connect", "bind"], "address": "127.0.0.1"}, *more, **members)
+
+    def inner(self, *more: dict[str, Any]) -> dict[str, Any]:
+        return self.outer({"id": "no", "deny": ["read", "write"], "path": str(self.victim)}, *more)
+
+    def words(self, rules: dict[str, Any], *options: str) -> list[str]:
+        return [str(self.box.callgate), "run", "-R", str(self.box.rules_file(rules)), *options, "--"]
+
+    def nested(self, command: list[str], rules: dict[str, Any] | None = None, *options: str, outer: dict[str, Any] | None = None,
+               **more: Any) -> harness.Result:
+        return self.box.run([*self.words(rules or self.inner(), *options), *command], outer or self.outer(), **more)
+
+    def attack(self, code: str, prefix: list[str], path: Path, warm: list[str] = []) -> harness.Result:
+        spec = {"outsider": OUTSIDER, "held": SECRET, "prefix": prefix, "command": [PYTHON, "-c", HEAD + code], "path": str(path), "warm": warm}
+        return self.box.run([PYTHON, "-c", DRIVER, json.dumps(spec)], self.outer())
+
+
+@pytest.fixture
+def world(box) -> World:
+    return World(box)
+
+
+def denials(result: harness.Result) -> list[tuple[str, str, str]]:
+    return [(one["callgate"].get("nested", ""), one["callgate"]["verdict"], one.get("file", {}).get("path", "")) for one in result.decisions(verdict="deny")]
+
+
+@pytest.mark.parametrize("name", sorted(ON_FILE))
+def test_a_file_that_the_nested_run_denies(world, name):
+    code = ON_FILE[name]
+    control = world.attack(code, [], world.victim)
+    assert SECRET in control.text, control.describe()
+    for left in world.box.tree.glob("no.txt.*"):
+        left.rename(world.victim)
+    (world.box.tree / "by-link").unlink(missing_ok=True)
+    held = world.attack(code, world.words(world.inner()), world.victim, warm=[str(world.victim)])
+    assert SECRET not in held.text + held.errors, held.describe()
+    assert world.victim.read_text() == SECRET
+    if name not in ("outsiders_root", "link"):  # an own link in the tree, and another's root, are not the nested run's to use
+        twin = world.attack(code, world.words(world.inner()), world.allowed)
+        assert OPEN in twin.text, twin.describe()
+
+
+@pytest.mark.parametrize("name", sorted(ON_PROCESS))
+def test_a_process_of_the_outer_run(world, name):
+    code = ON_PROCESS[name]
+    control = world.attack(code, [], world.victim)
+    assert SECRET in control.text, control.describe()
+    held = world.attack(code, world.words(world.inner()), world.victim)
+    assert SECRET not in held.text + held.errors, held.describe()
+    own = f"""
+own = subprocess.Popen([sys.executable, "-c", {OUTSIDER!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ, CG_HELD='{SECRET}'))
+pid, number, port = map(int, own.stdout.readline().split())
+"""
+    twin = world.attack(own + code, world.words(world.inner()), world.victim)
+    assert SECRET in twin.text, twin.describe()
+
+
+def test_a_nested_run_works_as_one_outside(world):
+    script = f"cat {world.allowed} {world.victim}; echo made > new && cat new; exit 7"
+    result = world.nested(["/bin/sh", "-c", script])
+    assert (result.code, result.text) == (7, f"{OPEN}made\n"), result.describe()
+    assert "callgate: denied 1 call (run" in result.errors and f"read {world.victim} ×1  rule no" in result.errors, result.describe()
+    (denial,) = result.decisions(verdict="deny", by_nested=True)
+    assert denial["rule"]["name"] == "no" and denial["callgate"]["nested"] != denial["callgate"]["run"], denial
+    assert world.nested(["/bin/sh", "-c", "kill -9 $$"]).code == 137
+    assert world.nested(["/nowhere"]).code == 127
+    assert world.nested(["/bin/sleep", "600"], None, "--timeout", "0.2s").code == 124
+
+
+def test_what_leaves_its_session_ends_with_the_nested_run(world):
+    marker = world.box.tree / "pid"
+    result = world.nested(["/bin/sh", "-c", f"setsid sh -c 'echo $$ > {marker}; exec sleep 600' & until test -s {marker}; do :; done"])
+    assert result.code == 0 and "ended 1 process" in result.errors, result.describe()
+    assert not harness.alive(int(marker.read_text()))
+
+
+def test_an_inner_allow_does_not_widen(world):
+    outer = world.outer({"id": "outer-no", "deny": "read", "path": str(world.victim)})
+    opens = world.outer({"id": "opens", "allow": "read", "path": "/**"})
+    assert SECRET in world.box.run(["/bin/cat", str(world.victim)], opens).text
+    held = world.nested(["/bin/cat", str(world.victim)], opens, outer=outer)
+    assert SECRET not in held.text and "rule outer-no" in held.errors, held.describe()
+    (denial,) = [one for one in held.decisions(verdict="deny") if one.get("file", {}).get("path") == str(world.victim)]
+    assert "by_nested" not in denial["callgate"] and denial["callgate"]["nested"], denial
+
+
+def test_a_connect_that_the_nested_run_denies(world):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        code = [PYTHON, "-c", f"import socket; socket.create_connection(('127.0.0.1', {port})); print('in')"]
+        assert "in" in world.nested(code).text
+        server.accept()[0].close()
+        held = world.nested(code, world.inner({"id": "closed", "deny": "connect", "port": port}))
+        assert "in" not in held.text, held.describe()
+        server.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+# In the outer run: two nested runs. The later one may read the victim; a process of the earlier one takes the mark of the later.
+MARKS = """
+import subprocess, sys, time
+early, late, path = sys.argv[1].split("|"), sys.argv[2].split("|"), sys.argv[3]
+code = '''
+import resource, sys
+print(resource.getrlimit(10)[1], flush=True); sys.stdin.readline()
+mark = resource.getrlimit(10)[1] - 1
+try: resource.prlimit(0, 10, (mark, mark)) if sys.argv[2] == "prlimit" else resource.setrlimit(10, (mark, mark))
+except (OSError, ValueError) as error: print(error)
+print(open(sys.argv[1]).read())
+'''
+def start(words):
+    one = subprocess.Popen([*words, sys.executable, "-c", code, path, sys.argv[4]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    one.stdout.readline()
+    return one
+first, second = start(early), start(late)
+print(first.communicate("go")[0])
+second.kill(); second.wait()
+"""
+
+
+@pytest.mark.parametrize("call", ["setrlimit", "prlimit"])
+def test_the_mark_of_another_nested_run_cannot_be_taken(world, call):
+    words = ["|".join(world.words(rules, "-q")) for rules in (world.inner(), world.outer())]
+    def read(path: Path) -> str:
+        return world.box.run([PYTHON, "-c", MARKS, *words, str(path), call], world.outer()).text
+    assert SECRET not in read(world.victim)
+    assert OPEN in read(world.allowed) and "not permitted" in read(world.allowed)
+
+
+# A client of the reserved name: sends lines, prints the answers.
+CLIENT = """
+import json, os, socket, subprocess, sys
+def client():
+    one = socket.socket(socket.AF_UNIX); one.connect("\\0callgate"); assert one.getpeername() == "", one.getpeername()
+    return one, one.makefile("rwb")
+def ask(stream, **request):
+    stream.write(json.dumps({"callgate": 1, **request}).encode() + b"\\n"); stream.flush()
+    return json.loads(stream.readline())
+def enter(token):
+    with socket.socket(socket.AF_UNIX) as door:
+        try: door.connect("\\0callgate/enter/" + token)
+        except OSError as error: return error.strerror
+    return "entered"
+wish = dict(run="abcdef", rules=json.dumps({"version": 1, "default": "deny"}), guardian=os.getpid(), ask=True, sni=False)
+"""
+
+
+def client(world: World, code: str, prefix: list[str] = [], **more: Any) -> str:
+    result = world.box.run([*prefix, PYTHON, "-c", CLIENT + code], world.outer(), **more)
+    assert result.code == 0, result.describe()
+    return result.text
+
+
+def test_the_channel_bears_whatever_it_is_sent(world):
+    said = client(world, """
+one, stream = client()
+print(sorted(ask(stream, do="hello")))
+for line in (b"", b"junk", b"{}", b"[]", b'{"callgate":2,"do":"hello"}', b'{"callgate":1}', b'{"callgate":1,"do":"\\xff"}',
+             b'{"callgate":1,"do":"nest"}', b'{"callgate":1,"do":"report"}', b"[" * 100000):
+    stream.write(line + b"\\n"); stream.flush()
+    assert json.loads(stream.readline())["ok"] is False, line
+assert "errors" not in ask(stream, do="hello")
+for wrong in (dict(run="../../x"), dict(rules="{"), dict(rules=""), dict(guardian=-1), dict(guardian="1"), dict(ask=1), dict(sni=True),
+              dict(rules='{"version":1,"extends":"/etc/passwd"}'), dict(rules="x" * 1100000)):
+    answer = ask(stream, do="nest", **{**wish, **wrong})
+    assert answer["ok"] is False and answer["error"], wrong
+big, stream = client()
+try: big.sendall(b"x" * (3 << 20))
+except BrokenPipeError: pass
+print(json.loads(stream.readline())["error"])
+quiet = [client() for _ in range(200)]
+full = 0
+try:
+    for _ in range(200): quiet.append(client())
+except BlockingIOError: full = 1
+print("full", full)
+""")
+    assert said.splitlines() == ["['callgate', 'nested', 'ok', 'run']", "the line is too long", "full 1"], said
+
+
+def test_a_token_opens_once_and_for_nobody_else(world):
+    said = client(world, """
+print(enter("0" * 32), enter(""), enter("x" * 50))
+one, stream = client()
+token = ask(stream, do="nest", **wish)["token"]
+print(enter(token))  # no child of the named guardian
+print(ask(stream, do="nest", **wish)["ok"])
+child = os.fork()
+if child == 0:
+    grandchild = os.fork()
+    if grandchild == 0: os._exit(enter(token) == "entered")
+    os._exit(os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1]))
+print("grandchild", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+child = os.fork()
+if child == 0:
+    first, second = enter(token), enter(token)
+    try: open(__import__("sys").executable); third = "opened"
+    except OSError as error: third = error.strerror
+    sys.stdout.write(f"{first}, {second}, {third}\\n"); sys.stdout.flush(); os._exit(0)
+os.waitpid(child, 0)
+stream.close(); one.close()
+""")
+    lines = said.splitlines()
+    assert lines[0] == "Connection refused Connection refused Connection refused", said
+    assert lines[1:4] == ["Operation not permitted", "False", "grandchild 0"], said
+    assert lines[4] == "entered, Operation not permitted, Permission denied", said
+
+
+def test_a_nested_run_that_lost_its_callgate_may_nothing_contested(world):
+    said = client(world, f"""
+wish["rules"] = json.dumps({{"version": 1, "default": "allow"}})
+one, stream = client()
+token = ask(stream, do="nest", **{{**wish, "rules": open({str(world.box.rules_file(world.outer()))!r}).read().replace("${{tmp}}", "/tmp/x")}})["token"]
+r, w = os.pipe(); back, out = os.pipe()
+if os.fork() == 0:
+    def read():
+        try: return open({str(world.victim)!r}).read()
+        except OSError as error: return error.strerror
+    os.close(w); enter(token); os.write(out, read().encode() + b"\\n"); os.read(r, 1); os.write(out, read().encode()); os._exit(0)
+result = os.fdopen(back)
+print(result.readline().strip())
+stream.close(); one.close()
+while True:  # until the supervisor has seen it
+    two, again = client()
+    if ask(again, do="hello")["ok"]: break
+import time; time.sleep(0)
+os.write(w, b"x"); os.wait(); os.close(out)
+print(result.readline())
+""")
+    assert said.splitlines() == [SECRET, "Operation not permitted"], said
+
+
+def test_nested_runs_within_nested_runs(world):
+    """Twelve levels, each of which denies one file more; then a sentence."""
+    files = [world.box.file(world.box.tree / f"level{number}", SECRET.encode()) for number in range(12)]
+    def words(count: int) -> list[str]:
+        return [word for file in files[:count] for word in world.words(world.outer({"id": "no", "deny": "read", "path": str(file)}), "-q")]
+    shows = ["/bin/sh", "-c", f"cat {' '.join(map(str, files))}; cat {world.allowed}"]
+    twelve = world.box.run([*words(12), *shows], world.outer())
+    assert twelve.text == OPEN, twelve.describe()
+    three = world.box.run([*words(3), *shows], world.outer())
+    assert three.text == SECRET * 9 + OPEN, three.describe()
+    thirteen = world.box.run([*words(12), *world.words(world.outer()), "/bin/true"], world.outer())
+    assert thirteen.code == 125 and "twelve levels deep" in thirteen.errors, thirteen.describe()
+
+
+@pytest.mark.parametrize("options, why", [
+    (["--audit", "log"], "keeps the log"), (["--mode", "audit"], "cannot be in audit mode"), (["--ask", "socket"], "are asked where"),
+    (["--keep-capabilities"], "no run around one has capabilities"), (["--sni"], "give --sni there")])
+def test_options_that_are_the_outer_runs(world, options, why):
+    result = world.nested(["/bin/true"], None, *options)
+    assert result.code == 125 and why in result.errors, result.describe()
+
+
+@pytest.mark.parametrize("outer, options, why", [
+    ({"default": "allow"}, ["--record", "minimal"], "cannot be reached"),
+    ({}, ["--mode", "audit"], "is in audit mode"), ({}, ["--keep-capabilities"], "keeps capabilities")])
+def test_an_outer_run_that_cannot_hold_a_nested_one(world, outer, options, why):
+    rules = harness.rule_set(**outer) if outer else world.outer()
+    result = world.nested(["/bin/true"], outer=rules, options=options)
+    assert result.code == 125 and why in result.errors, result.describe()
+
+
+def test_a_variable_that_was_left_over(world):
+    result = world.box.run(["/bin/true"], world.outer(), env={"CALLGATE": "1"})
+    assert result.code == 0 and "the variable was left over" in result.errors, result.describe()
