@@ -140,9 +140,14 @@ int make_directory(const GuardianConfig& config) {
     return ::mkdir(config.temporary_directory.c_str(), 0700) == 0 ? 0 : errno;
 }
 
-// Keeps only the capability for removing a control group: whether there will be one is not known yet.
+// Keeps only the capability for removing a control group: whether there will be one is not known yet. If the
+// command keeps some, its processes may become other users'. They are ended, and what they leave is removed.
 int drop_own_capabilities(const GuardianConfig& config) {
-    if (config.keep_capabilities || !check_enabled("capabilities")) return 0;
+    if (config.keep_capabilities == all_capabilities || !check_enabled("capabilities")) return 0;
+    if (config.keep_capabilities != 0) {
+        const auto held = hold_only(for_ending | for_removing, for_ending);
+        return held ? 0 : held.error().value();
+    }
     const auto dropped = config.created_ipc != nullptr ? set_override_aside() : drop_held_capabilities();
     return dropped ? 0 : dropped.error().value();
 }

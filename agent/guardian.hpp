@@ -49,7 +49,7 @@ struct GuardianConfig {
     UniqueFd working_directory;  // O_PATH; the command starts there
     std::vector<int> pass;       // descriptors beyond 0..2 that stay open
     RunTerminal terminal;        // the run's own terminal; the guardian leads its session
-    bool keep_capabilities = false;
+    CapabilitySet keep_capabilities = 0;
     /// A nested run: the agent installs a filter without a listener, and enters by a token (send_token).
     bool nested = false;
     Background background = Background::end;

@@ -165,7 +165,7 @@ void GuardianLoop::status_closed() {
 // exists.
 void GuardianLoop::drop_spare_capability() const {
     const CreatedIpc* const made = config_.created_ipc;
-    if (config_.keep_capabilities || made == nullptr || any_group(*made)) return;
+    if (config_.keep_capabilities != 0 || made == nullptr || any_group(*made)) return;
     if (!check_enabled("capabilities")) return;
     static_cast<void>(drop_held_capabilities());
 }
@@ -285,6 +285,7 @@ int GuardianLoop::finish() {
 }
 
 int GuardianLoop::remove_directory() const {
+    if (config_.keep_capabilities != 0) use_permitted_capabilities();
     if (!config_.denials.empty()) ::unlink(config_.denials.c_str());
     if (config_.temporary_directory.empty()) return 0;
     return remove_tree(config_.temporary_directory) ? 0 : 1;
@@ -313,6 +314,7 @@ void GuardianLoop::lost() {
         ::poll(&change, 1, look_again_ms);
         drain(channels_.children.get());
     }
+    if (config_.keep_capabilities != 0) use_permitted_capabilities();
     if (!dismissed_ && config_.created_ipc != nullptr) remove_created_ipc(*config_.created_ipc);
     if (!dismissed_) {
         for (const std::string& path : config_.supervisor_files) ::unlink(path.c_str());

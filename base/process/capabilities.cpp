@@ -35,6 +35,21 @@ bool hold(const Sets& sets) {
     return ::syscall(SYS_capset, &header, sets.data()) == 0;
 }
 
+Sets sets_of(CapabilitySet permitted, CapabilitySet effective, CapabilitySet inheritable) {
+    Sets sets{};
+    for (std::size_t word = 0; word < 2; ++word) {
+        const auto part = [word](CapabilitySet set) {
+            return static_cast<std::uint32_t>(set >> (32 * word));
+        };
+        sets[word] = {part(effective), part(permitted), part(inheritable)};
+    }
+    return sets;
+}
+
+CapabilitySet joined(std::uint32_t low, std::uint32_t high) {
+    return CapabilitySet{low} | CapabilitySet{high} << 32;
+}
+
 Result<void> hold_only(const Sets& sets) {
     if (::prctl(PR_CAP_AMBIENT, static_cast<unsigned long>(PR_CAP_AMBIENT_CLEAR_ALL), 0UL, 0UL, 0UL) != 0)
         return errno_code();
@@ -43,10 +58,10 @@ Result<void> hold_only(const Sets& sets) {
 }
 
 // The kernel itself tells which capability is the last, not /proc, which need not be mounted.
-Result<void> empty_bounding_set() {
-    for (unsigned long capability = 0; capability < 64; ++capability) {
-        if (::prctl(PR_CAPBSET_DROP, capability, 0UL, 0UL, 0UL) == 0) continue;
-        if (errno == EINVAL && capability > 0) break;
+Result<void> limit_bounding_set(CapabilitySet kept) {
+    for (unsigned long number = 0; number < 64; ++number) {
+        if ((kept >> number & 1) != 0 || ::prctl(PR_CAPBSET_DROP, number, 0UL, 0UL, 0UL) == 0) continue;
+        if (errno == EINVAL && number > 0) break;
         return errno_code();
     }
     return {};
@@ -67,13 +82,49 @@ Result<void> lock_no_root() {
 
 Result<void> drop_capabilities() {
     if (may_change_bounding_set()) {
-        if (auto emptied = empty_bounding_set(); !emptied) return emptied;
+        if (auto emptied = limit_bounding_set(0); !emptied) return emptied;
         if (auto locked = lock_no_root(); !locked) return locked;
     }
     return drop_held_capabilities();
 }
 
-Result<void> drop_held_capabilities() { return hold_only({}); }
+const CapabilitySet for_ending = capability(CAP_KILL);
+const CapabilitySet for_removing =
+    capability(CAP_DAC_OVERRIDE) | capability(CAP_FOWNER) | capability(CAP_SYS_ADMIN);
+
+void use_permitted_capabilities() {
+    const CapabilitySet permitted = permitted_capabilities();
+    static_cast<void>(hold_capabilities(permitted, permitted));  // never refused: no capability is gained
+}
+
+CapabilitySet permitted_capabilities() {
+    const Sets sets = held();
+    return joined(sets[0].permitted, sets[1].permitted);
+}
+
+bool hold_capabilities(CapabilitySet permitted, CapabilitySet effective) {
+    const Sets now = held();
+    return hold(sets_of(permitted, effective, joined(now[0].inheritable, now[1].inheritable)));
+}
+
+Result<void> keep_capabilities(CapabilitySet kept) {
+    if (may_change_bounding_set()) {
+        if (auto limited = limit_bounding_set(kept); !limited) return limited;
+    }
+    // What is no longer inheritable is no longer ambient either.
+    const Sets now = held();
+    const CapabilitySet effective = joined(now[0].effective, now[1].effective) & kept;
+    const CapabilitySet inheritable = joined(now[0].inheritable, now[1].inheritable) & kept;
+    if (!hold(sets_of(permitted_capabilities() & kept, effective, inheritable))) return errno_code();
+    return {};
+}
+
+Result<void> hold_only(CapabilitySet kept, CapabilitySet effective) {
+    const CapabilitySet permitted = permitted_capabilities() & kept;
+    return hold_only(sets_of(permitted, permitted & effective, 0));
+}
+
+Result<void> drop_held_capabilities() { return hold_only(Sets{}); }
 
 Result<void> set_override_aside() {
     Sets sets{};

@@ -12,6 +12,7 @@
 #include "base/unique_fd.hpp"
 #include "rules/model/rule.hpp"
 #include "supervisor/calls/resolve.hpp"
+#include "supervisor/kernel/acting_identity.hpp"
 #include "supervisor/kernel/target.hpp"
 
 namespace callgate::calls {
@@ -48,6 +49,7 @@ bool is_listing(std::string_view path) {
 }  // namespace
 
 std::optional<OpaqueMemories::Places> OpaqueMemories::places_of(pid_t process) {
+    const kernel::ReadingCaller reading;
     const UniqueFd fd(::open(kernel::ProcPath(process, "stat").text, O_RDONLY | O_CLOEXEC));
     char text[1024];
     const ssize_t got = fd ? ::read(fd.get(), text, sizeof text) : -1;

@@ -3,15 +3,18 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <climits>
+#include <optional>
 
 #include "base/test_switch.hpp"
 #include "supervisor/calls/resolve.hpp"
+#include "supervisor/kernel/acting_identity.hpp"
 #include "supervisor/kernel/target.hpp"
 
 namespace callgate::calls {
@@ -55,8 +58,8 @@ bool links_are_protected() {
 
 /// fs/namei.c, may_follow_link: another user's link in a sticky, world-writable directory is not followed.
 bool may_follow(int directory, const struct stat& link) {
-    if (!links_are_protected() || !check_enabled("protected-links") || link.st_uid == ::geteuid())
-        return true;
+    const auto own = static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1)));  // it changes nothing
+    if (!links_are_protected() || !check_enabled("protected-links") || link.st_uid == own) return true;
     struct stat holder {};
     if (::fstat(directory, &holder) != 0) return false;
     constexpr mode_t shared = S_ISVTX | S_IWOTH;
@@ -76,6 +79,8 @@ private:
     Result<void> start();
     Result<void> to_root();
     Result<Step> step();
+    [[nodiscard]] bool in_own_proc() const;
+    [[nodiscard]] UniqueFd open_next(const std::string& name);
     Result<void> parent_step();
     Result<void> follow_link(const std::string& name, const struct stat& link, std::string_view after,
                              bool last);
@@ -172,6 +177,8 @@ Result<void> Walk::follow_link(const std::string& name, const struct stat& link,
             rest_ += remaining;
             return {};
         }
+        std::optional<kernel::ReadingCaller> reading;
+        if (in_own_proc()) reading.emplace();
         if (is_magic(current_.get(), name.c_str())) {
             if ((options_.resolve & RESOLVE_NO_MAGICLINKS) != 0) return errno_code(ELOOP);
             if (confined()) return errno_code(EXDEV);
@@ -213,6 +220,22 @@ Result<void> Walk::enter(UniqueFd next, const std::string& name, bool last, bool
     return {};
 }
 
+/// The kernel shows a process its own descriptors, whoever owns their directory (fs/proc/fd.c).
+bool Walk::in_own_proc() const {
+    std::string path;
+    if (kernel::taken_identity() == nullptr || !in_procfs(current_.get()) ||
+        !kernel::path_of(current_.get(), path))
+        return false;
+    const auto caller = kernel::status(options_.thread);
+    return caller && (path + '/').starts_with("/proc/" + std::to_string(caller->process) + '/');
+}
+
+UniqueFd Walk::open_next(const std::string& name) {
+    std::optional<kernel::ReadingCaller> reading;
+    if (in_own_proc()) reading.emplace();
+    return open_component(current_.get(), name.c_str());
+}
+
 /// Resolves the next component.
 Result<Step> Walk::step() {
     const std::size_t begin = rest_.find_first_not_of('/');
@@ -235,7 +258,7 @@ Result<Step> Walk::step() {
         rest_ = after;
         return Step::more;
     }
-    UniqueFd next = open_component(current_.get(), name.c_str());
+    UniqueFd next = open_next(name);
     if (!next) {
         if (errno != ENOENT || !last) return errno_code();
         result_.parent = std::move(current_);

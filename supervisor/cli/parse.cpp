@@ -85,6 +85,8 @@ void take_from_environment(Arguments& arguments, const OptionSpec& option, Envir
         if (!is_off(*value)) arguments.set(option.name, {}, true);
         return;
     }
+    if (option.arity == Arity::optional && is_off(*value)) return;
+    if (option.arity == Arity::optional && is_on(*value)) return arguments.set(option.name, {"-"}, true);
     std::vector<std::string> values =
         option.arity == Arity::many ? lines(*value) : std::vector<std::string>{*value};
     if (value->empty() || values.empty()) return;

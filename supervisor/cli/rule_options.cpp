@@ -1,6 +1,7 @@
 #include "supervisor/cli/rule_options.hpp"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include "base/plural.hpp"
 #include "base/test_switch.hpp"
 #include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/kept_capabilities.hpp"
 #include "supervisor/cli/registries.hpp"
 #include "supervisor/host/link_record.hpp"
 #include "supervisor/names/name_files.hpp"
@@ -328,7 +330,8 @@ CompiledRules compile_rules(const Arguments& arguments, const Places& places,
                                                               .processes = decides_processes(),
                                                               .reasons = options.reasons});
     compiled.choice.sources.profile_text = nullptr;  // `context` ends before the choice does
-    compiled.plan.set_ids_left_out = !arguments.has("keep-capabilities") && check_enabled("set-ids");
+    compiled.plan.set_ids_left_out =
+        (kept_capabilities(arguments) & capability(CAP_FSETID)) == 0 && check_enabled("set-ids");
     return compiled;
 }
 

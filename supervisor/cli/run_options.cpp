@@ -14,6 +14,7 @@
 #include "base/words.hpp"
 #include "rules/model/limits.hpp"
 #include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/kept_capabilities.hpp"
 #include "supervisor/cli/platform.hpp"
 #include "supervisor/cli/rule_options.hpp"
 
@@ -175,7 +176,7 @@ void read_process_options(const Arguments& arguments, Request& request) {
     request.background =
         read_word(arguments, "background", kinds) == 0 ? agent::Background::end : agent::Background::wait;
     request.die_with_parent = arguments.has("die-with-parent");
-    request.keep_capabilities = arguments.has("keep-capabilities");
+    request.keep_capabilities = kept_capabilities(arguments);
     if (const auto value = arguments.value("nice")) {
         const std::optional<int> number = parse_number<int>(*value);
         if (!number || *number < -40 || *number > 40)

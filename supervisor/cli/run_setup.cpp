@@ -21,6 +21,7 @@
 #include "supervisor/approval/terminal/terminal.hpp"
 #include "supervisor/cli/environment.hpp"
 #include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/kept_capabilities.hpp"
 #include "supervisor/cli/lasting_home.hpp"
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/run_options.hpp"
@@ -457,7 +458,7 @@ Compiled compile(const Arguments& arguments, const RequestedRun& requested, Term
             return rule.built_in && rule.id == name_files_rule;
         });
     if (compiled.name_files) compiled.degraded.emplace_back("names-tcp-only");
-    if (request.keep_capabilities) compiled.degraded.emplace_back("capabilities");
+    if (request.keep_capabilities != 0) compiled.degraded.push_back(degraded_by(request.keep_capabilities));
     check_container(requested.platform.container, request, compiled);
     return compiled;
 }

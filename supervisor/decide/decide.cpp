@@ -9,6 +9,7 @@
 #include "supervisor/decide/ask.hpp"
 #include "supervisor/decide/observe.hpp"
 #include "supervisor/decide/parties.hpp"
+#include "supervisor/kernel/acting_identity.hpp"
 
 namespace callgate::calls {
 
@@ -158,7 +159,8 @@ audit::Caller caller_of(const DecideNeeds& needs, CallerInfo& info, pid_t thread
     caller.pid = thread;
     caller.parent = found.parent;
     caller.start_time = found.start_time;
-    caller.uid = needs.uid;
+    const kernel::Credentials* const changed = kernel::taken_identity();
+    caller.uid = changed != nullptr ? changed->effective_uid : needs.uid;
     caller.executable = info.executable;
     caller.nested = needs.nested;
     return caller;

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/unique_fd.hpp"
+#include "supervisor/kernel/acting_identity.hpp"
 #include "supervisor/kernel/target.hpp"
 #include "supervisor/kernel/target_memory.hpp"
 
@@ -61,6 +62,7 @@ private:
 /// Passes the contents of /proc/PID/cmdline to `take`, piece by piece, until it has enough.
 template <typename Take>
 Result<void> read_command_line(pid_t process, Take take) {
+    const ReadingCaller reading;
     const UniqueFd file(::open(ProcPath(process, "cmdline").text, O_RDONLY | O_CLOEXEC));
     if (!file) return errno_code();
     std::array<char, 16384> piece{};

@@ -6,6 +6,8 @@
 
 #include <climits>
 
+#include "supervisor/kernel/acting_identity.hpp"
+
 namespace callgate::kernel {
 
 namespace {
@@ -24,6 +26,7 @@ std::array<struct stat, places.size()> own_places() {
 }
 
 bool is_elsewhere(pid_t thread) {
+    const ReadingCaller reading;
     static const auto own = own_places();
     for (std::size_t index = 0; index < places.size(); ++index) {
         struct stat place {};
@@ -81,6 +84,7 @@ Identity CallerCache::look_up(pid_t thread, std::string& executable) {
     Entry& entry = entries_[static_cast<std::size_t>(thread) % size];
     char buffer[PATH_MAX];
     if (entry.thread == thread && entry.directory) {
+        const ReadingCaller reading;
         const ssize_t length = ::readlinkat(entry.directory.get(), "exe", buffer, sizeof buffer);
         if (length > 0) {
             executable.assign(buffer, static_cast<std::size_t>(length));

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "base/directory.hpp"
+#include "supervisor/kernel/acting_identity.hpp"
 
 namespace callgate::kernel {
 
@@ -24,6 +25,7 @@ constexpr unsigned pidfd_thread = O_EXCL;  // PIDFD_THREAD, Linux 6.9
 /// Reads a small /proc file at once.
 template <std::size_t Size>
 Result<std::string_view> read_small(const char* path, char (&buffer)[Size]) {
+    const ReadingCaller reading;
     UniqueFd fd(::open(path, O_RDONLY | O_CLOEXEC));
     if (!fd) return errno_code();
     const ssize_t got = ::read(fd.get(), buffer, Size - 1);
@@ -54,6 +56,7 @@ ProcPath::ProcPath(pid_t thread, const char* rest) {
 }
 
 Result<UniqueFd> working_directory(pid_t thread) {
+    const ReadingCaller reading;
     UniqueFd handle(::open(ProcPath(thread, "cwd").text, O_PATH | O_CLOEXEC | O_DIRECTORY));
     if (!handle) return errno_code();
     return handle;
@@ -63,6 +66,7 @@ Result<UniqueFd> descriptor_pin(pid_t thread, int number) {
     if (number < 0) return errno_code(EBADF);
     char rest[24];
     std::snprintf(rest, sizeof rest, "fd/%d", number);
+    const ReadingCaller reading;
     UniqueFd handle(::open(ProcPath(thread, rest).text, O_PATH | O_CLOEXEC));
     if (!handle) return errno_code(errno == ENOENT ? EBADF : errno);
     return handle;
@@ -79,6 +83,7 @@ Result<ThreadHandle> thread_handle(pid_t thread) {
     const auto found = status(thread);
     if (!found) return found.error();
     constexpr int kcmp_files = 2;
+    const ReadingCaller reading;
     if (::syscall(SYS_kcmp, thread, found->process, kcmp_files, 0, 0) != 0) return errno_code(EPERM);
     handle.fd.reset(static_cast<int>(::syscall(SYS_pidfd_open, found->process, 0)));
     if (!handle.fd) return errno_code();
@@ -88,6 +93,7 @@ Result<ThreadHandle> thread_handle(pid_t thread) {
 
 Result<UniqueFd> descriptor_copy(const UniqueFd& handle, int number) {
     if (number < 0) return errno_code(EBADF);
+    const ReadingCaller reading;
     UniqueFd copy(static_cast<int>(::syscall(SYS_pidfd_getfd, handle.get(), number, 0)));
     if (!copy) return errno_code();
     return copy;
@@ -111,11 +117,10 @@ Result<Status> status(pid_t thread) {
     found.umask = static_cast<unsigned>(field(*text, "Umask:", 8));
     found.real_uid = static_cast<uid_t>(field(*text, "Uid:"));
     found.effective_uid = static_cast<uid_t>(field(*text, "Uid:", 10, 1));
-    found.fs_uid = static_cast<uid_t>(field(*text, "Uid:", 10, 3));
-    found.fs_gid = static_cast<gid_t>(field(*text, "Gid:", 10, 3));
-    if (const auto at = text->find("\nGroups:"); at != std::string_view::npos) {
-        found.groups = text->substr(at + 8, text->find('\n', at + 1) - at - 8);
-    }
+    found.saved_uid = static_cast<uid_t>(field(*text, "Uid:", 10, 2));
+    found.real_gid = static_cast<gid_t>(field(*text, "Gid:"));
+    found.effective_gid = static_cast<gid_t>(field(*text, "Gid:", 10, 1));
+    found.saved_gid = static_cast<gid_t>(field(*text, "Gid:", 10, 2));
     const auto blocked = field(*text, "SigBlk:", 16);
     const auto ignored = field(*text, "SigIgn:", 16);
     found.pending = (field(*text, "SigPnd:", 16) | field(*text, "ShdPnd:", 16)) & ~blocked & ~ignored;
@@ -156,12 +161,14 @@ void signal_thread(pid_t thread, int signal) {
 
 void executable(pid_t thread, std::string& into) {
     char buffer[PATH_MAX];
+    const ReadingCaller reading;
     const ssize_t length = ::readlink(ProcPath(thread, "exe").text, buffer, sizeof buffer);
     into.assign(buffer, length > 0 ? static_cast<std::size_t>(length) : 0);
 }
 
 bool descriptors_exhausted(pid_t thread) {
     rlimit limit{};
+    const ReadingCaller reading;
     if (::prlimit(thread, RLIMIT_NOFILE, nullptr, &limit) != 0) return false;
     struct stat directory {};
     const ProcPath path(thread, "fd");

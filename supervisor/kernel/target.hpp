@@ -47,9 +47,8 @@ struct Status {
     pid_t parent = 0;
     pid_t tracer = 0;  // the thread that traces it by ptrace(2); 0: none
     unsigned umask = 022;
-    uid_t real_uid = 0, effective_uid = 0, fs_uid = 0;
-    gid_t fs_gid = 0;
-    std::string groups;         // supplementary, as the kernel lists them
+    uid_t real_uid = 0, effective_uid = 0, saved_uid = 0;
+    gid_t real_gid = 0, effective_gid = 0, saved_gid = 0;
     std::uint64_t pending = 0;  // signals: pending to the thread or its group, and not blocked
 };
 /// From /proc/TID/status. This takes about 10 µs: call it only if needed.

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "base/unique_fd.hpp"
+#include "supervisor/kernel/acting_identity.hpp"
 #include "supervisor/kernel/target.hpp"
 
 namespace callgate::kernel {
@@ -64,6 +65,7 @@ constexpr std::uint64_t page = 4096;
 
 /// A single process_vm_readv: returns the number of bytes that could be read, at least 1.
 Result<std::size_t> read_some(pid_t thread, std::uint64_t address, void* into, std::size_t size) {
+    const ReadingCaller reading;
     if (memory_calls_are_refused()) return read_memory_file(thread, address, into, size);
     const iovec local{into, size};
     const iovec remote{reinterpret_cast<void*>(address), size};  // NOLINT: an address of the target's
@@ -75,6 +77,7 @@ Result<std::size_t> read_some(pid_t thread, std::uint64_t address, void* into, s
 
 /// The same with process_vm_writev.
 Result<std::size_t> write_some(pid_t thread, std::uint64_t address, const void* from, std::size_t size) {
+    const ReadingCaller reading;
     if (memory_calls_are_refused()) return write_memory_file(thread, address, from, size);
     const iovec local{const_cast<void*>(from), size};
     const iovec remote{reinterpret_cast<void*>(address), size};  // NOLINT: an address of the target's
@@ -139,6 +142,7 @@ Result<void> read_memory(pid_t thread, std::uint64_t address, std::span<std::byt
 
 std::size_t read_scattered(pid_t thread, std::span<const iovec> places, std::span<std::byte> into) {
     if (places.empty() || into.empty()) return 0;
+    const ReadingCaller reading;
     if (memory_calls_are_refused())
         return move_scattered(places, into, [thread](std::uint64_t address, std::span<std::byte> piece) {
             return read_memory_file(thread, address, piece.data(), piece.size());
@@ -175,6 +179,7 @@ Result<void> read_path(pid_t thread, std::uint64_t address, std::string& into) {
 
 std::size_t write_scattered(pid_t thread, std::span<const iovec> places, std::span<const std::byte> from) {
     if (places.empty() || from.empty()) return 0;
+    const ReadingCaller reading;
     if (memory_calls_are_refused())
         return move_scattered(places, from,
                               [thread](std::uint64_t address, std::span<const std::byte> piece) {

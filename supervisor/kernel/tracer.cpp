@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "supervisor/kernel/acting_identity.hpp"
 #include "supervisor/kernel/target.hpp"
 
 namespace callgate::kernel {
@@ -32,6 +33,7 @@ std::int64_t return_value(const user_regs_struct& registers) {
 
 Result<Tracer> Tracer::seize(pid_t thread) {
     constexpr long options = PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
+    const ReadingCaller reading;
     if (::ptrace(PTRACE_SEIZE, thread, nullptr, as_argument(options)) != 0) return errno_code();
     Tracer tracer(thread);
     // It fails only if the thread is dying, which `wait` finds out.

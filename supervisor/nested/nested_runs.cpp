@@ -153,7 +153,7 @@ public:
                  .count_soon = judges.decide.count_soon},
           files_(narrowed_files()),
           exec_(plan_, grants_, decide),
-          processes_{given.guardian, judges.families.processes.uid, judges.families.processes.opaque},
+          processes_{given.guardian, judges.families.processes.opaque},
           families_{files_, exec_, network_, ipc_, processes_},
           judged{decide, families_} {
         exec_.by_arguments = exec_.by_arguments || judges.families.exec.by_arguments;
@@ -197,7 +197,6 @@ private:
                 .names = outer.names,
                 .cross_directory_rename = outer.cross_directory_rename,
                 .guardian = decide.guardian,
-                .uid = outer.uid,
                 .shared_memory = &memory_,
                 .opaque = outer.opaque,
                 .terminal = outer.terminal,

@@ -7,6 +7,7 @@
 #include "supervisor/calls/network/needs.hpp"
 #include "supervisor/calls/processes/needs.hpp"
 #include "supervisor/decide/refusals.hpp"
+#include "supervisor/kernel/acting_identity.hpp"
 
 namespace callgate {
 
@@ -38,9 +39,10 @@ public:
 struct WorkerNeeds {
     calls::DecideNeeds& decide;
     Families families;
-    /// The identity at the start. With capabilities a caller may change its own, and is then refused.
-    bool keep_capabilities = false;
-    kernel::Status identity{};
+    /// With capabilities a caller may change its identity: calls are then made under its own. `identity` is
+    /// that of the start, with the capabilities that are kept (0: none).
+    CapabilitySet keep_capabilities = 0;
+    kernel::Credentials identity{};
     /// Calls that the filter refuses, and that are notified only to be put on record.
     const enforce::RefusedCalls* refused = nullptr;  // null: there are none
     calls::Refusals* refusals = nullptr;             // set where `refused` is

@@ -14,6 +14,7 @@
 #include "base/test_switch.hpp"
 #include "supervisor/decide/decide.hpp"
 #include "supervisor/enforce/call_table.hpp"
+#include "supervisor/kernel/acting_identity.hpp"
 #include "supervisor/kernel/target.hpp"
 #include "supervisor/receive/dispatch.hpp"
 
@@ -26,8 +27,11 @@ void WorkerPool::Worker::prepare_thread() {
     ::sigdelset(&all, interrupt_signal);
     ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
     // The main thread keeps some capabilities aside (Run::drop_capabilities). Threads that act have none.
-    if (!pool_.needs_.keep_capabilities && check_enabled("capabilities") && !drop_held_capabilities())
+    if (pool_.needs_.keep_capabilities == 0) {
+        if (check_enabled("capabilities") && !drop_held_capabilities()) ::_exit(125);
+    } else if (!kernel::begin_acting(pool_.needs_.identity)) {
         ::_exit(125);
+    }
     // These cost most the first time, so they are not left to the first call.
     pool_.needs_.decide.enforced.rules.prepare();
     caller_info_.executable.reserve(256);
@@ -96,11 +100,12 @@ void WorkerPool::Worker::stay_on(int processor) {
 /// Runs the handler of one call. An exception (most likely: out of memory) denies this call and nothing else.
 void WorkerPool::Worker::answer(calls::Call& context, const Families& families) {
     try {
-        if (pool_.needs_.keep_capabilities && check_enabled("identity") && !same_identity(context)) {
+        std::optional<kernel::TakenIdentity> taken;
+        if (const char* const why = take_identity(context, taken)) {
             calls::Subject subject;
             subject.operations = context.entry.operations;
             subject.object = rules::FileObject{};
-            return calls::deny_failure(context, subject, EPERM, "the caller has changed its identity");
+            return calls::deny_failure(context, subject, EPERM, why);
         }
         handler_of(context.entry)(context, families, static_paths_);
     } catch (const std::exception&) {
@@ -108,12 +113,23 @@ void WorkerPool::Worker::answer(calls::Call& context, const Families& families) 
     }
 }
 
-/// Acts on behalf happen with the identity that started the run.
-bool WorkerPool::Worker::same_identity(calls::Call& context) {
-    const auto now = kernel::status(context.thread());
-    const kernel::Status& start = pool_.needs_.identity;
-    return now && now->effective_uid == start.effective_uid && now->fs_uid == start.fs_uid &&
-           now->fs_gid == start.fs_gid && now->groups == start.groups;
+/// Acts on behalf happen with the caller's identity, from here on. Returns why it cannot be taken.
+const char* WorkerPool::Worker::take_identity(calls::Call& context,
+                                              std::optional<kernel::TakenIdentity>& taken) const {
+    if (pool_.needs_.keep_capabilities == 0 || !check_enabled("identity")) return nullptr;
+    const Result<kernel::Credentials> caller = [&context] {
+        const kernel::ReadingCaller reading;
+        return kernel::credentials(context.thread());
+    }();
+    if (!context.call.waiting()) return "the caller has gone before its identity was known";
+    if (!caller)
+        return caller.error().value() == EOVERFLOW
+                   ? "the caller has more groups than callgate can take with its identity"
+                   : "the caller's identity cannot be read";
+    if (*caller == pool_.needs_.identity) return nullptr;
+    taken.emplace(*caller);
+    return taken->taken() ? nullptr
+                          : "the caller has changed its identity, and the kernel lets callgate not take it";
 }
 
 /// Returns false if the pool stops: `stop` may have overlooked this call, which is left to the kernel.

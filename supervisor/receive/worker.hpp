@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "base/clock.hpp"
@@ -59,7 +60,8 @@ private:
     void answer(calls::Call& context, const Families& families);
     void answer_by(const Judges& judges, kernel::PendingCall& call, const enforce::CallEntry& entry,
                    std::int64_t started_ns, std::vector<approval::Approval>* approvals);
-    bool same_identity(calls::Call& context);
+    [[nodiscard]] const char* take_identity(calls::Call& context,
+                                            std::optional<kernel::TakenIdentity>& taken) const;
     void handle(const kernel::Notification& notification, bool another_waits);
     void handle(approval::ParkedCall parked);
     bool begin(const kernel::Notification& notification);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "agent/guardian.hpp"
+#include "base/process/capabilities.hpp"
 #include "base/process/signals.hpp"
 #include "rules/load/load_snapshot.hpp"
 #include "rules/match/rule_set.hpp"
@@ -80,7 +81,7 @@ struct Request {
     std::vector<int> pass;
     bool plain_output = false;    // the person's terminal gets text and colours alone
     bool leave_terminal = false;  // the command gives callgate's controlling terminal up
-    bool keep_capabilities = false;
+    CapabilitySet keep_capabilities = 0;
     bool die_with_parent = false;
     int nice = 0;
     std::optional<int> io_priority;

@@ -10,11 +10,13 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/process/capabilities.hpp"
 #include "base/process/held_signals.hpp"
 #include "base/process/remove_tree.hpp"
 #include "base/test_switch.hpp"
 #include "base/write_all.hpp"
 #include "base/write_error.hpp"
+#include "supervisor/kernel/acting_identity.hpp"
 #include "supervisor/run/conclusion.hpp"
 #include "supervisor/run/nested_loop.hpp"
 
@@ -120,7 +122,13 @@ private:
 
 /// The guardian does the same for itself, and the agent more.
 void Run::Parts::drop_capabilities() const {
-    if (!request_.keep_capabilities && check_enabled("capabilities")) {
+    const CapabilitySet kept = request_.keep_capabilities;
+    if (kept != 0 && kept != all_capabilities && check_enabled("capabilities")) {
+        // Threads that act are made of this one, later on too.
+        require(hold_only(kept | kernel::for_acting | for_ending | for_removing,
+                          for_ending | kernel::for_reading),
+                "cannot drop capabilities");
+    } else if (kept == 0 && check_enabled("capabilities")) {
         const bool groups = agent::any_group(launched_.made.objects());
         require(groups ? set_override_aside() : drop_held_capabilities(), "cannot drop capabilities");
     }
@@ -224,6 +232,7 @@ RunOutcome Run::Parts::failed(const std::exception& failure) {
 
 /// A guardian that removed the directory has only to exit, so `exited` does not wait for it.
 void Run::Parts::clean_up(const RunOutcome& outcome, const RunNotices& notices) {
+    if (request_.keep_capabilities != 0) use_permitted_capabilities();
     agent::remove_created_ipc(launched_.made.objects());
     const bool early = outcome.directory_removed && notices.exited;
     if (early) notices.exited(outcome.exit_status);

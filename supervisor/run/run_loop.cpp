@@ -48,11 +48,12 @@ RunLoop::RunLoop(Needs needs)
       files_(file_needs()),
       exec_(given_.compiled.plan, grants_, deciding_),
       channel_(given_.request.run),
-      processes_{given_.launched.guardian.pid, ::geteuid(), opaque_},
+      processes_{given_.launched.guardian.pid, opaque_},
       needs_{.decide = deciding_,
              .families = {files_, exec_, network_, ipc_objects_, processes_},
              .keep_capabilities = given_.request.keep_capabilities,
-             .identity = require(kernel::status(::getpid()), "cannot read /proc/self/status"),
+             .identity = require(kernel::own_identity(given_.request.keep_capabilities),
+                                 "cannot read /proc/self/status"),
              .refused = &given_.launched.refused,
              .refusals = &given_.refusals},
       nested_(outermost(), channel_),
@@ -91,7 +92,7 @@ nested::Outermost RunLoop::outermost() {
             .families = needs_.families,
             .plan = given_.compiled.plan,
             .audit_mode = given_.compiled.observed_plan.has_value(),
-            .keep_capabilities = given_.request.keep_capabilities,
+            .keep_capabilities = given_.request.keep_capabilities != 0,
             .make_report = [home = given_.request.home](std::shared_ptr<const rules::RuleSet> rules) {
                 return std::make_unique<NestedReport>(std::move(rules), home);
             }};
@@ -124,7 +125,6 @@ calls::FileNeeds RunLoop::file_needs() {
             .names = names_,
             .cross_directory_rename = given_.launched.cross_directory_rename.get(),
             .guardian = given_.launched.guardian.pid,
-            .uid = ::geteuid(),
             .shared_memory = &shared_memory_,
             .opaque = &opaque_,
             .terminal = compiled.terminal ? compiled.terminal->number() : -1,

@@ -15,6 +15,7 @@
 #include "base/test_switch.hpp"
 #include "supervisor/calls/arguments.hpp"
 #include "supervisor/decide/observe.hpp"
+#include "supervisor/kernel/acting_identity.hpp"
 #include "supervisor/kernel/target.hpp"
 
 namespace callgate::calls {
@@ -45,6 +46,7 @@ bool tools_may_write(ExecCall& context, const Object& file) {
 
 /// O_ACCMODE and O_CLOEXEC of a descriptor; nothing if it is gone.
 std::optional<int> flags_of(pid_t thread, const char* number) {
+    const kernel::ReadingCaller reading;
     std::ifstream info(kernel::ProcPath(thread, (std::string("fdinfo/") + number).c_str()).text);
     for (std::string line; std::getline(info, line);)
         if (line.starts_with("flags:")) return static_cast<int>(std::strtol(line.c_str() + 6, nullptr, 8));
@@ -97,6 +99,7 @@ bool is_agents(ExecCall& context, int number, int flags) {
 /// Whether the caller runs the agent's program: it is the agent, or its child that has not executed yet.
 bool runs_agent(ExecCall& context) {
     struct stat status {};
+    const kernel::ReadingCaller reading;
     return ::stat(kernel::ProcPath(context.thread(), "exe").text, &status) == 0 &&
            context.needs.parties->is_image(identity_of(status));
 }
@@ -123,6 +126,7 @@ void leave(ExecCall& context) {
 
 std::optional<std::string> agents_descriptor(ExecCall& context) {
     if (!runs_agent(context) || !check_enabled("party-descriptors")) return std::nullopt;
+    const kernel::ReadingCaller reading;
     const Directory entries(::opendir(kernel::ProcPath(context.thread(), "fd").text));
     if (!entries) return "the descriptors of the caller cannot be read";
     while (const dirent* entry = ::readdir(entries.get())) {

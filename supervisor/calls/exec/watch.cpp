@@ -10,6 +10,7 @@
 #include "supervisor/calls/announced.hpp"
 #include "supervisor/calls/arguments.hpp"
 #include "supervisor/calls/exec/binfmt.hpp"
+#include "supervisor/kernel/acting_identity.hpp"
 #include "supervisor/kernel/tracer.hpp"
 
 namespace callgate::calls {
@@ -73,6 +74,7 @@ void Watch::abandon() {
 }
 
 Result<Object> program_of(pid_t process) {
+    const kernel::ReadingCaller reading;
     UniqueFd pin(::open(kernel::ProcPath(process, "exe").text, O_PATH | O_CLOEXEC));
     if (!pin) return errno_code();
     return describe(std::move(pin));

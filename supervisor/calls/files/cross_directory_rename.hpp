@@ -2,8 +2,8 @@
 //
 // From ABI 2 on, the base domain of callgate's own threads allows them. Before, no domain can. So a thread
 // that has entered no domain performs just these, on pinned directories and by names of one component. It
-// resolves nothing, so an attacker who chose the names gains nothing from its being unconfined. It has no
-// capabilities, as all other threads.
+// resolves nothing, so an attacker who chose the names gains nothing from its being unconfined. Its identity
+// and its capabilities are those of the thread that it acts for.
 #pragma once
 
 #include <condition_variable>
@@ -11,12 +11,14 @@
 #include <mutex>
 #include <thread>
 
+#include "supervisor/kernel/acting_identity.hpp"
+
 namespace callgate::calls {
 
 class CrossDirectoryRename {
 public:
     /// Starts the thread. Make it before the base domain is entered. Throws std::system_error.
-    explicit CrossDirectoryRename(bool keep_capabilities);
+    explicit CrossDirectoryRename(CapabilitySet keep_capabilities);
     CrossDirectoryRename(const CrossDirectoryRename&) = delete;
     CrossDirectoryRename& operator=(const CrossDirectoryRename&) = delete;
     ~CrossDirectoryRename();
@@ -26,11 +28,12 @@ public:
     int perform(const std::function<int()>& act);
 
 private:
-    void run(bool keep_capabilities);
+    void run(CapabilitySet keep_capabilities);
 
     std::mutex turn_, mutex_;
     std::condition_variable changed_;
     const std::function<int()>* act_ = nullptr;
+    const kernel::Credentials* as_ = nullptr;  // null: callgate's own
     int result_ = 0, error_ = 0;
     bool ending_ = false;
     std::thread thread_;

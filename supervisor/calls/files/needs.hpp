@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/process/capabilities.hpp"
 #include "base/test_switch.hpp"
 #include "rules/model/operation.hpp"
 #include "supervisor/calls/call.hpp"
@@ -31,11 +32,10 @@ struct FileNeeds {
     /// Set if Landlock forbids callgate's own threads to move anything to another directory (ABI 1).
     CrossDirectoryRename* cross_directory_rename = nullptr;
     pid_t guardian = -1;
-    uid_t uid = 0;
     SharedMemory* shared_memory = nullptr;  // null: the rules alone decide on it
     OpaqueMemories* opaque = nullptr;       // null: no process is opaque
     int terminal = -1;                      // N of /dev/pts/N, if the run was given one
-    bool keep_capabilities = false;
+    CapabilitySet keep_capabilities = 0;
     /// The text of an object that the run gets in a form of its own, in place of the object; may be empty.
     std::function<std::optional<std::string>(const struct stat& object)> replacement{};
 };

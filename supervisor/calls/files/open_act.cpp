@@ -3,7 +3,9 @@
 // An attacker may swap every name meanwhile, and the umask of the caller. An object is believed only by its
 // pin, or by its inode if it had to be opened by name. A new one is made with O_EXCL. Opening may block
 // (FIFOs, devices): that is announced, and interrupted as the caller would be.
+#include <linux/capability.h>
 #include <linux/openat2.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -42,8 +44,8 @@ bool Opening::sticky_refuses(const Object& object) const {
     const bool fifo = S_ISFIFO(object.status.st_mode);
     if (!wanted_.creates() || (!fifo && !S_ISREG(object.status.st_mode))) return false;
     const int level = sticky_protection(fifo);
-    if (level == 0 || !check_enabled("protected-files") || object.status.st_uid == context_.files.uid)
-        return false;
+    const auto own = static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1)));  // it changes nothing
+    if (level == 0 || !check_enabled("protected-files") || object.status.st_uid == own) return false;
     const std::string parent = object.path.substr(0, std::max<std::size_t>(object.path.rfind('/'), 1));
     struct stat holder {};
     if (::lstat(parent.c_str(), &holder) != 0) return true;
@@ -58,7 +60,8 @@ Opening::Next Opening::act_on(const Object& object, std::uint64_t sequence) {
         ((changes || (!context_.needs.nested.empty() && !is_shown_to_all(object.path) &&
                       check_enabled("nested-proc"))) &&
          in_proc_of_outside_process(object.path, context_.files.guardian)) ||
-        (!context_.files.keep_capabilities && is_memory_beyond(object.path, context_.thread())) ||
+        ((context_.files.keep_capabilities & capability(CAP_SYS_PTRACE)) == 0 &&
+         is_memory_beyond(object.path, context_.thread())) ||
         sticky_refuses(object)) {
         finish_failed(sequence, EACCES);
         return Next::done;

@@ -16,6 +16,7 @@
 #include "agent/guardian.hpp"
 #include "base/directory.hpp"
 #include "rules/model/rule.hpp"
+#include "supervisor/kernel/acting_identity.hpp"
 
 namespace callgate::calls {
 
@@ -70,6 +71,7 @@ bool is_master(pid_t process, const char* name, const struct stat& slave, int in
 
 bool holds_master(pid_t process, const struct stat& slave, int index) {
     const std::string path = "/proc/" + std::to_string(process) + "/fd";
+    const kernel::ReadingCaller reading;
     const Directory entries(::opendir(path.c_str()));
     if (!entries) return false;
     while (const dirent* entry = ::readdir(entries.get())) {

@@ -1,6 +1,7 @@
 #include "supervisor/calls/network/message.hpp"
 #include "supervisor/calls/network/needs.hpp"
 
+#include <linux/capability.h>
 #include <netinet/in.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <cstring>
 
 #include "base/test_switch.hpp"
+#include "supervisor/kernel/acting_identity.hpp"
 #include "supervisor/kernel/target_memory.hpp"
 
 namespace callgate::calls {
@@ -65,13 +67,26 @@ bool routes_elsewhere(const cmsghdr& part) {
            (part.cmsg_type == ipv6_rthdr || part.cmsg_type == ipv6_2292rthdr);
 }
 
+/// Whether the ids are the caller's (net/core/scm.c). With an identity that was taken, the kernel would
+/// accept callgate's real and saved ones, too.
+bool may_name(const kernel::Status& caller, const ucred& given) {
+    const kernel::Credentials* const as = kernel::taken_identity();
+    if (as == nullptr) return true;
+    const auto holds = [as](int number) { return (as->capabilities & capability(number)) != 0; };
+    return (given.uid == caller.real_uid || given.uid == caller.effective_uid ||
+            given.uid == caller.saved_uid || holds(CAP_SETUID)) &&
+           (given.gid == caller.real_gid || given.gid == caller.effective_gid ||
+            given.gid == caller.saved_gid || holds(CAP_SETGID));
+}
+
 /// The caller may only name itself. The kernel then finds the same about this process.
 Result<void> translate_credentials(NetworkCall& context, std::byte* data) {
     ucred given{};
     std::memcpy(&given, data, sizeof given);
     const auto caller = kernel::status(context.thread());
     if (!caller) return caller.error();
-    if (given.pid != caller->process) return errno_code(EPERM);
+    if (given.pid != caller->process || (!may_name(*caller, given) && check_enabled("identity-forged")))
+        return errno_code(EPERM);
     given.pid = ::getpid();
     std::memcpy(data, &given, sizeof given);
     return {};

@@ -22,6 +22,7 @@
 #include "base/process/processes.hpp"
 #include "base/test_switch.hpp"
 #include "supervisor/decide/parties.hpp"
+#include "supervisor/kernel/acting_identity.hpp"
 #include "supervisor/kernel/target.hpp"
 
 namespace callgate::calls {
@@ -152,6 +153,7 @@ template <class Wanted>
 OwnServers::Holder find_in(pid_t process, const std::vector<std::uint64_t>& inodes, const Wanted& wanted) {
     constexpr std::string_view prefix = "socket:[";
     const kernel::ProcPath path(process, "fd");
+    const kernel::ReadingCaller reading;
     const Directory entries(::opendir(path.text));
     if (!entries) return {};
     while (const dirent* const entry = ::readdir(entries.get())) {

@@ -8,7 +8,6 @@ namespace callgate::calls {
 
 struct ProcessNeeds {
     pid_t guardian = -1;
-    uid_t uid = 0;
     OpaqueMemories& opaque;
 };
 

@@ -27,6 +27,7 @@
 #include "supervisor/calls/processes/needs.hpp"
 #include "supervisor/decide/decide.hpp"
 #include "supervisor/decide/parties.hpp"
+#include "supervisor/kernel/acting_identity.hpp"
 
 namespace callgate::calls {
 
@@ -133,7 +134,8 @@ Members members_of(ProcessCall& context, const Named& named) {
     if (named.reach == Reach::user) {
         // 0 is the caller's own to setpriority, and root to ioprio_set.
         const bool own = named.number == 0 && context.entry.name == "setpriority";
-        const auto user = own ? context.processes.uid : static_cast<uid_t>(named.number);
+        const auto caller = kernel::status(context.thread());
+        const auto user = own && caller ? caller->real_uid : static_cast<uid_t>(named.number);
         return members(context, [user](pid_t process) {
             const auto status = kernel::status(process);
             return status && status->real_uid == user;
@@ -148,7 +150,7 @@ Members members_of(ProcessCall& context, const Named& named) {
 int send_signal(ProcessCall& context, pid_t process, int signal) {
     const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, process, 0U)));
     if (!handle) return errno;
-    if (!in_tree(context, process)) return EPERM;
+    if (!in_tree(context, process) || !kernel::may_signal(context.thread(), process)) return EPERM;
     return ::syscall(SYS_pidfd_send_signal, handle.get(), signal, nullptr, 0U) == 0 ? 0 : errno;
 }
 
@@ -193,7 +195,8 @@ int act_on_all(ProcessCall& context, const Named& named, const Members& all) {
             return ::setpriority(PRIO_PROCESS, static_cast<id_t>(thread), value);
         });
     }
-    return set_all(all, [value](pid_t thread) {
+    return set_all(all, [value, &context](pid_t thread) {
+        if (!kernel::may_signal(context.thread(), thread)) return errno = EPERM, -1;
         return static_cast<int>(::syscall(SYS_ioprio_set, first_io_class, thread, value));
     });
 }

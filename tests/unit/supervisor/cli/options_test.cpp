@@ -259,7 +259,7 @@ TEST_CASE("options of a run reach its configuration") {
     CHECK_FALSE(config.hints);
     CHECK(config.json);
     CHECK(config.die_with_parent);
-    CHECK(config.keep_capabilities);
+    CHECK(config.keep_capabilities == all_capabilities);
     ::close(extra);
     const Request plain = run_options({});
     CHECK(plain.audit.kind == AuditTarget::Kind::directory);

@@ -69,7 +69,7 @@ struct SupervisedCaller {
         std::ofstream(path) << "x";
         request.workdir = request.directory = directory.path;
         request.denials = directory / "denials";
-        request.keep_capabilities = true;  // else the workers drop those of later tests, too
+        request.keep_capabilities = all_capabilities;  // else the workers drop those of later tests, too
         command.words = {"caller"};
         compiled.rules = compiled.enforced =
             std::make_shared<const rules::RuleSet>(std::vector<rules::Rule>{}, fallback);

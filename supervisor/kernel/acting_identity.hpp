@@ -1,0 +1,94 @@
+// The identity under which a thread acts: that of the caller, where the caller has changed its own.
+//
+// A run with `--keep-capabilities` may call setuid, setgid, setgroups and capset. An act on behalf of such a
+// caller is then made with the caller's effective ids, fsuid, fsgid, groups and effective capabilities. The
+// thread takes them by raw system calls, because the C library would change all threads. It then reads its
+// own status, and acts only if that equals the caller's. When the call is over, it takes its own back.
+//
+// Real and saved ids and the permitted capabilities stay callgate's. So the caller can neither signal nor
+// trace the thread, nor set its limits, and what the kernel counts for a real user (RLIMIT_NPROC, watches,
+// queued messages) is counted for callgate's. What the kernel would allow for a real or saved id is checked
+// here instead (`may_signal`, and SCM_CREDENTIALS in calls/network/message.cpp). The kernel makes the whole
+// process undumpable at the first such change, which closes its /proc directory.
+//
+// An attacker controls the caller's ids, and those of all its threads. They belong to the thread, and no
+// other thread can change them. They are read while the thread waits: its notification is asked for
+// afterwards. A thread that a signal interrupts may change them, and its call is then over and comes anew. A
+// number that was given anew has no such notification. A caller in another user namespace is refused like
+// every caller whose paths mean something else (caller_cache.hpp).
+//
+// Reading such a caller needs CAP_SYS_PTRACE, which the acting thread must not use. A `ReadingCaller` raises
+// it, for the one reading alone. What is read has a number or an address, and never a path that the caller
+// gave. The exception is a name in the caller's own /proc directory, which the kernel shows to its process.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "base/process/capabilities.hpp"
+#include "base/result.hpp"
+
+namespace callgate::kernel {
+
+/// What the kernel judges an act by.
+struct Credentials {
+    uid_t effective_uid = 0, fs_uid = 0;
+    gid_t effective_gid = 0, fs_gid = 0;
+    std::string groups;  // supplementary, as the kernel lists them
+    CapabilitySet capabilities = 0;
+
+    bool operator==(const Credentials&) const = default;
+};
+/// From /proc/TID/status. EOVERFLOW: there are more groups than can be read at once.
+[[nodiscard]] Result<Credentials> credentials(pid_t thread);
+
+/// What reads any process of the run. A thread that acts keeps it aside, with what takes identities.
+extern const CapabilitySet for_reading, for_acting;
+
+/// Makes `base` the identity of the calling thread, whatever it inherited, and keeps aside what taking
+/// another one and reading callers need. For a thread of a run that keeps capabilities, at its start.
+[[nodiscard]] Result<void> begin_acting(const Credentials& base);
+
+/// The calling thread's identity, with what it has of the capabilities `kept`.
+[[nodiscard]] Result<Credentials> own_identity(CapabilitySet kept);
+/// begin_acting with that.
+[[nodiscard]] Result<void> begin_acting_with(CapabilitySet kept);
+
+/// The identity that the calling thread has taken; null: its own.
+[[nodiscard]] const Credentials* taken_identity();
+
+/// While it lives, the calling thread acts as `wanted`. Ends the process if the thread's own identity cannot
+/// be taken back. Needs `begin_acting`.
+class TakenIdentity {
+public:
+    explicit TakenIdentity(const Credentials& wanted);
+    TakenIdentity(const TakenIdentity&) = delete;
+    TakenIdentity& operator=(const TakenIdentity&) = delete;
+    ~TakenIdentity();
+    /// False: the kernel refused it, and the thread has its own identity.
+    [[nodiscard]] bool taken() const { return taken_; }
+
+private:
+    const Credentials wanted_;
+    bool taken_ = false;
+};
+
+/// While it lives, the calling thread may read any process of the run. It changes nothing for a thread that
+/// may do so anyway, or that did not begin by `begin_acting`.
+class ReadingCaller {
+public:
+    ReadingCaller();
+    ReadingCaller(const ReadingCaller&) = delete;
+    ReadingCaller& operator=(const ReadingCaller&) = delete;
+    ~ReadingCaller();
+
+private:
+    bool raised_ = false;
+};
+
+/// Whether `caller` itself may send `process` a signal (kernel/signal.c, kill_ok_by_cred).
+[[nodiscard]] bool may_signal(pid_t caller, pid_t process);
+
+}  // namespace callgate::kernel
