@@ -254,10 +254,11 @@ void confine_and_execute(const AgentStart& start) {
     require(ConfineStep::process_group, take_terminal(config.terminal));
     config.signals.restore_mask();
     // Capabilities go first: everything after this uses the command's own rights.
-    if (config.keep_capabilities != all_capabilities && check_enabled("capabilities"))
-        require(ConfineStep::capabilities,
-                error_of(config.keep_capabilities == 0 ? drop_capabilities()
-                                                       : keep_capabilities(config.keep_capabilities)));
+    const CapabilitySet kept = config.keep_capabilities;
+    if (kept == 0 && check_enabled("capabilities"))
+        require(ConfineStep::capabilities, error_of(drop_capabilities()));
+    if (kept != 0 && kept != all_capabilities && check_enabled("kept-capabilities"))
+        require(ConfineStep::capabilities, error_of(keep_capabilities(kept)));
     if (config.working_directory)
         require(ConfineStep::working_directory, error_of(::fchdir(config.working_directory.get())));
     require(ConfineStep::descriptors, set_descriptors(start));

@@ -26,7 +26,7 @@ inline constexpr CapabilitySet all_capabilities = ~CapabilitySet{0};
 /// Takes the same but for the bounding set, and keeps only `effective` of it in use: for processes of ours.
 [[nodiscard]] Result<void> hold_only(CapabilitySet kept, CapabilitySet effective);
 
-/// What ends processes of other users, and what removes the files and objects that those leave.
+/// The first ends processes of other users. The second removes files and objects that those leave.
 extern const CapabilitySet for_ending, for_removing;
 
 /// Makes all that is permitted effective: for an end at which no other process is left.

@@ -21,8 +21,10 @@ rules::Object object_of(Call& context, AddressArguments where) {
     if (kind.internet()) {
         if (const auto endpoint = endpoint_of(*address, kind, Role::destination)) return *endpoint;
     }
-    if (const auto name = kind.domain == AF_UNIX ? unix_name(*address) : std::nullopt)
-        return rules::UnixObject{(name->abstract ? "@" : "") + name->name, rules::UnixType::stream};
+    if (const auto name = kind.domain == AF_UNIX ? unix_name(*address) : std::nullopt) {
+        context.buffers.path = (name->abstract ? "@" : "") + name->name;
+        return rules::UnixObject{context.buffers.path, rules::UnixType::stream};
+    }
     return rules::FileObject{};
 }
 

@@ -44,7 +44,7 @@ constexpr CallGroup groups[] = {
      "process_mrelease"},
     {CallClass::harmless, 0,
      "switches between identities that the process has; without capabilities it gains none. With "
-     "`--keep-capabilities`, contested calls of a caller with a changed identity are denied",
+     "`--keep-capabilities`, contested calls are made under the identity that the caller has then",
      "setuid setgid setreuid setregid setresuid setresgid setfsuid setfsgid setgroups capset"},
     {CallClass::harmless, 0, "sets state that callgate reads when it decides a call", "umask chdir fchdir"},
     {CallClass::harmless, 0, "restricts the caller further",

@@ -104,8 +104,8 @@ void take_back(const Credentials& from) {
 
 }  // namespace
 
-const CapabilitySet for_reading =
-    capability(CAP_SYS_PTRACE) | capability(CAP_DAC_READ_SEARCH) | capability(CAP_SYS_RESOURCE);
+const CapabilitySet for_reading = capability(CAP_SYS_PTRACE) | capability(CAP_DAC_READ_SEARCH) |
+                                  capability(CAP_SYS_RESOURCE) | capability(CAP_KILL);
 const CapabilitySet for_acting = for_taking | for_reading;
 
 Result<Credentials> credentials(pid_t thread) {
@@ -133,6 +133,7 @@ Result<Credentials> credentials(pid_t thread) {
 Result<void> begin_acting(const Credentials& base) {
     const auto inherited = credentials(static_cast<pid_t>(::syscall(SYS_gettid)));
     if (!inherited) return inherited.error();
+    acting = Acting{};
     acting.began = true;
     acting.base = base;
     for (const std::uint64_t group : numbers(base.groups)) acting.groups.push_back(static_cast<gid_t>(group));
@@ -188,6 +189,42 @@ ReadingCaller::~ReadingCaller() {
     acting.effective = acting.taken != nullptr ? acting.taken->capabilities : acting.base.capabilities;
     if (!hold_capabilities(acting.permitted, acting.effective)) fail_closed();
     errno = before;
+}
+
+/// setresuid(2) also sets the fsuid, from the effective one.
+bool SendingAsCaller::set(uid_t user, gid_t group) {
+    constexpr auto same = static_cast<id_t>(-1);
+    const Credentials& now = *acting.taken;
+    const CapabilitySet effective = (now.capabilities | for_taking) & acting.permitted;
+    if (!hold_capabilities(acting.permitted, effective) || ::syscall(SYS_setresgid, group, same, same) != 0 ||
+        ::syscall(SYS_setresuid, user, same, same) != 0)
+        return false;
+    ::syscall(SYS_setfsgid, now.fs_gid);
+    ::syscall(SYS_setfsuid, now.fs_uid);
+    return hold_capabilities(acting.permitted, effective);
+}
+
+SendingAsCaller::SendingAsCaller(pid_t thread) {
+    if (acting.taken == nullptr || !check_enabled("identity-real")) return;
+    const auto caller = status(thread);
+    own_user_ = ::getuid();
+    own_group_ = ::getgid();
+    changed_ = true;
+    ready_ = caller && set(caller->real_uid, caller->real_gid);
+}
+
+SendingAsCaller::~SendingAsCaller() {
+    if (!changed_) return;
+    const int before = errno;
+    if (!set(own_user_, own_group_) || !hold_capabilities(acting.permitted, acting.taken->capabilities))
+        fail_closed();
+    errno = before;
+}
+
+bool may_read(pid_t caller) {
+    if ((acting.permitted & capability(CAP_SYS_PTRACE)) != 0) return true;
+    char target = 0;
+    return ::readlink(ProcPath(caller, "exe").text, &target, 1) >= 0 || errno == ENOENT;
 }
 
 bool may_signal(pid_t caller, pid_t process) {

@@ -156,6 +156,7 @@ Result<Identity> identity(pid_t thread) {
 }
 
 void signal_thread(pid_t thread, int signal) {
+    const ReadingCaller reading;
     if (const auto found = status(thread)) ::syscall(SYS_tgkill, found->process, thread, signal);
 }
 

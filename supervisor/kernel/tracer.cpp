@@ -98,6 +98,7 @@ void Tracer::let_go() {
 
 void Tracer::kill() {
     if (thread_ == 0) return;
+    const ReadingCaller reading;
     // While it is held, its number cannot be reused.
     ::kill(stopped_ != 0 ? stopped_ : thread_, SIGKILL);
     await_death();

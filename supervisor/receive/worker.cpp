@@ -128,8 +128,12 @@ const char* WorkerPool::Worker::take_identity(calls::Call& context,
                    : "the caller's identity cannot be read";
     if (*caller == pool_.needs_.identity) return nullptr;
     taken.emplace(*caller);
-    return taken->taken() ? nullptr
-                          : "the caller has changed its identity, and the kernel lets callgate not take it";
+    if (!taken->taken())
+        return "the caller has changed its identity, and the kernel does not let callgate take it";
+    return kernel::may_read(context.thread())
+               ? nullptr
+               : "the caller has changed its identity and executed nothing since, so it is not dumpable: only "
+                 "CAP_SYS_PTRACE reads it; start the container with --cap-add SYS_PTRACE";
 }
 
 /// Returns false if the pool stops: `stop` may have overlooked this call, which is left to the kernel.

@@ -17,6 +17,7 @@ import harness
 PYTHON = "/usr/bin/python3"
 DOCKER = "docker"
 PODMAN = "podman,+landlock_create_ruleset,+landlock_add_rule,+landlock_restrict_self"
+TRACES = "+cap_sys_ptrace"  # the capability itself
 ADDED = "+pidfd_getfd,+ptrace,+process_vm_readv,+process_vm_writev,+kcmp"  # what --cap-add SYS_PTRACE opens
 BOTH = pytest.mark.parametrize("profile", [DOCKER, PODMAN], ids=["docker", "podman"])
 

@@ -48,13 +48,12 @@ struct RunNeeds {
                               .sink = sink,
                               .uid = ::geteuid(),
                               .kill_tree = [this] { ++kills; }};
-    calls::FileNeeds files{
-        .plan = plan, .grants = grants, .moves = moves, .names = names, .uid = ::geteuid()};
+    calls::FileNeeds files{.plan = plan, .grants = grants, .moves = moves, .names = names};
     calls::ExecNeeds exec{plan, grants, decide};
     calls::NetworkNeeds network{names};
     calls::IpcObjects ipc{made.objects()};
     calls::OpaqueMemories opaque;
-    calls::ProcessNeeds processes{.uid = ::geteuid(), .opaque = opaque};
+    calls::ProcessNeeds processes{.opaque = opaque};
     WorkerNeeds needs{.decide = decide, .families = {files, exec, network, ipc, processes}};
 };
 

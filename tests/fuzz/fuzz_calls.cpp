@@ -187,13 +187,12 @@ void run_call(const enforce::CallEntry& entry, const kernel::Notification& notif
                                  .grants = here.grants,
                                  .moves = here.moves,
                                  .names = names,
-                                 .guardian = 1,
-                                 .uid = ::geteuid()};
+                                 .guardian = 1};
     const calls::ExecNeeds exec{here.plan, here.grants, decide};
     calls::NetworkNeeds network{names};
     calls::IpcObjects ipc(here.made.objects());
     calls::OpaqueMemories opaque;
-    const calls::ProcessNeeds processes{1, ::geteuid(), opaque};
+    const calls::ProcessNeeds processes{1, opaque};
     const Families families{files, exec, network, ipc, processes};
     fakes::NotificationSource kernel;
     kernel.nobody_waits = !waits;

@@ -103,6 +103,8 @@ static struct call calls[] = {
 static const int kept[] = {CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FSETID, CAP_FOWNER, CAP_SETGID, CAP_SETUID, CAP_SETFCAP,
                            CAP_SETPCAP, CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT, CAP_KILL};
 
+static int may_trace; /* +cap_sys_ptrace */
+
 static void fail(const char *what) {
     perror(what);
     exit(99);
@@ -114,6 +116,7 @@ static void drop_capabilities(void) {
     unsigned long long wanted = 0;
     if (geteuid() != 0) return;
     for (size_t at = 0; at < sizeof kept / sizeof *kept; ++at) wanted |= 1ULL << kept[at];
+    if (may_trace) wanted |= 1ULL << CAP_SYS_PTRACE;
     for (int one = 0; prctl(PR_CAPBSET_READ, one) >= 0; ++one)
         if (!(wanted >> one & 1) && prctl(PR_CAPBSET_DROP, one)) fail("PR_CAPBSET_DROP");
     for (int word = 0; word < 2; ++word) sets[word].effective = sets[word].permitted = (unsigned)(wanted >> 32 * word);
@@ -162,6 +165,10 @@ static void install(int docker) {
 
 static void change(const char *word) {
     int refusal = word[0] == '-' ? EPERM : 0;
+    if (strcmp(word, "+cap_sys_ptrace") == 0) {
+        may_trace = 1;
+        return;
+    }
     for (size_t at = 0; at < CALLS; ++at) {
         if (strcmp(calls[at].name, word + 1) != 0) continue;
         calls[at].docker = calls[at].podman = refusal;

@@ -18,6 +18,7 @@
 #include "supervisor/calls/handlers.hpp"
 #include "supervisor/calls/network/needs.hpp"
 #include "supervisor/calls/network/sending.hpp"
+#include "supervisor/kernel/acting_identity.hpp"
 #include "supervisor/kernel/target_memory.hpp"
 
 namespace callgate::calls {
@@ -126,8 +127,12 @@ ssize_t Sending::announced(int flags, Send send) {
         errno = ENOBUFS;
         return -1;
     }
-    const ssize_t sent = send();
-    const int error = errno;
+    ssize_t sent = -1;
+    int error = EPERM;
+    if (const kernel::SendingAsCaller sending(context_.thread()); sending.ready()) {
+        sent = send();
+        error = errno;
+    }
     if (declared) context_.blocking.leave();
     errno = error;
     return sent;

@@ -19,6 +19,7 @@
 
 #include <cstdlib>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "base/directory.hpp"
@@ -151,6 +152,9 @@ int send_signal(ProcessCall& context, pid_t process, int signal) {
     const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, process, 0U)));
     if (!handle) return errno;
     if (!in_tree(context, process) || !kernel::may_signal(context.thread(), process)) return EPERM;
+    // A caller with its own real id may do more than the acting thread, whose real id is another.
+    std::optional<kernel::ReadingCaller> reaching;
+    if (kernel::taken_identity() != nullptr) reaching.emplace();
     return ::syscall(SYS_pidfd_send_signal, handle.get(), signal, nullptr, 0U) == 0 ? 0 : errno;
 }
 

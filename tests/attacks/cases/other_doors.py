@@ -4,7 +4,7 @@ from __future__ import annotations
 from cases.case import Case
 from cases.worlds.execution import Executed
 from cases.worlds.kernel import Call, Typed
-from cases.worlds.native import OtherUser, StickyFile, StickyLink
+from cases.worlds.native import NOBODY, Beyond, NotKept, OtherUser, StickyFile, StickyLink
 from cases.worlds.place import Door, Place, contested
 
 PARAGRAPH = "Other doors to the same room"
@@ -61,7 +61,10 @@ INTERFACES = ("namespace", "add_route", "delete_route", "flags", "addresses", "m
               "bond_release", "bridge", "time_stamp", "device")
 FIREWALLS = ("ip_tables", "arp_tables", "bridge_tables", "virtual_server", "ip6_tables", "policy", "policy6")
 # Calls that the kernel refuses by itself must be refused on behalf too.
-NATIVE = {"protected_file": StickyFile(), "protected_link": StickyLink(), "other_user": OtherUser()}
+NATIVE = {"protected_file": StickyFile(), "protected_link": StickyLink(), "other_user": OtherUser(),
+          "no_capabilities": OtherUser("attack_identity", "no_capabilities", NOBODY), "file_system_user": OtherUser("attack_identity", "file_system_user"),
+          "not_kept": NotKept(), "signal": Beyond("signal", ""), "forged": Beyond("forged", ""),
+          "acting_thread": Beyond("acting_thread", "plain", "plain")}
 
 
 def abi(mode: str) -> frozenset[str]:

@@ -94,26 +94,95 @@ class StickyLink(Sticky):
 
 @dataclasses.dataclass(frozen=True)
 class OtherUser(Attack):
-    """A run that keeps its capabilities becomes another user, who may not read what root may."""
+    """A run that keeps its capabilities changes its identity, and may then not read what root may.
 
-    def play(self, scene: Scene, mode: str, permission: int, supervised: bool) -> harness.Result:
+    The file is of `owner`, who alone may read it; for the control everybody may.
+    """
+
+    program: str = "attack_read"
+    mode: str = "other_user"
+    owner: int = 0
+
+    def play(self, scene: Scene, program: str, mode: str, permission: int, supervised: bool) -> harness.Result:
         if scene.box.user.uid != 0:
             raise Impossible("only root can become another user")
         place = Place(scene.box)
         place.rebuild()
         place.twin.write_bytes(SECRET)
         place.twin.chmod(permission)
-        line = [scene.box.program("attack_read"), mode, str(place.twin), str(place.allowed)]
+        os.chown(place.twin, self.owner, self.owner)
+        line = [scene.box.program(program), mode, str(place.twin), str(place.allowed)]
         return scene.supervised(line, place.rules(*contested(place)), ["--keep-capabilities"]) if supervised else scene.bare(line)
 
     def control(self, scene: Scene) -> Outcome:
-        result = self.play(scene, "other_user", 0o644, supervised=False)
+        result = self.play(scene, self.program, self.mode, 0o644, supervised=False)
         return check({"the control did not read it": SECRET not in result.out}, "read", result.describe())
 
     def held(self, scene: Scene) -> Outcome:
-        result = self.play(scene, "other_user", 0o600, supervised=True)
+        result = self.play(scene, self.program, self.mode, 0o600, supervised=True)
         return check({"it was read": SECRET in result.out, "the call succeeded": result.code == 0}, f"exit {result.code}", result.describe())
 
     def twin(self, scene: Scene) -> Outcome:
-        result = self.play(scene, "plain", 0o600, supervised=True)
-        return check({"root itself cannot": SECRET not in result.out}, "works", result.describe())
+        """What the other identity may read, it reads; and root reads the rest."""
+        other = self.play(scene, self.program, self.mode, 0o644, supervised=True)
+        own = self.play(scene, "attack_read", "plain", 0o600, supervised=True)
+        return check({"everybody's is refused": SECRET not in other.out, "root itself cannot": SECRET not in own.out}, "works",
+                     other.describe() + own.describe())
+
+
+@dataclasses.dataclass(frozen=True)
+class NotKept(OtherUser):
+    """A run that keeps some capabilities, and reads what only another one allows. No call is decided: the kernel alone refuses."""
+
+    mode: str = "plain"
+    owner: int = NOBODY
+
+    def play(self, scene: Scene, program: str, mode: str, permission: int, supervised: bool) -> harness.Result:
+        if scene.box.user.uid != 0:
+            raise Impossible("only root has capabilities")
+        place = Place(scene.box)
+        place.rebuild()
+        place.twin.write_bytes(SECRET)
+        place.twin.chmod(permission)
+        os.chown(place.twin, self.owner, self.owner)
+        line = [scene.box.program(program), mode, str(place.twin), str(place.allowed)]
+        return scene.supervised(line, place.rules(), ["--keep-capabilities=setuid,kill"]) if supervised else scene.bare(line)
+
+    def control(self, scene: Scene) -> Outcome:
+        result = self.play(scene, self.program, self.mode, 0o600, supervised=False)
+        return check({"the control did not read it": SECRET not in result.out}, "read", result.describe())
+
+    def twin(self, scene: Scene) -> Outcome:
+        result = self.play(scene, self.program, "other_user", 0o644, supervised=True)
+        return check({"what is kept does not work": result.code == 0}, "works", result.describe())
+
+
+@dataclasses.dataclass(frozen=True)
+class Beyond(Attack):
+    """`attack_identity MODE` as the user who started the run (the control), and as another one, who must not reach it."""
+
+    mode: str
+    twin_extra: str
+    control_extra: str = ""
+
+    def play(self, scene: Scene, extra: str, supervised: bool) -> harness.Result:
+        if scene.box.user.uid != 0:
+            raise Impossible("only root can become another user")
+        place = Place(scene.box)
+        place.rebuild()
+        line = [scene.box.program("attack_identity"), self.mode, str(place.twin), str(place.allowed), extra]
+        names = {"unix": f"{place.root}/**", "protocol": ["stream", "datagram"]}
+        rules = place.rules(*contested(place), {"id": "datagrams", "allow": ["connect", "bind"], **names})
+        return scene.supervised(line, rules, ["--keep-capabilities"]) if supervised else scene.bare(line)
+
+    def control(self, scene: Scene) -> Outcome:
+        result = self.play(scene, self.control_extra, supervised=False)
+        return check({"the control did not reach it": result.code != 0}, "reached", result.describe())
+
+    def held(self, scene: Scene) -> Outcome:
+        result = self.play(scene, "other", supervised=True)
+        return check({"it was reached": result.code == 0, "the attack failed": result.code != 1}, f"exit {result.code}", result.describe())
+
+    def twin(self, scene: Scene) -> Outcome:
+        result = self.play(scene, self.twin_extra, supervised=True)
+        return check({"one's own is refused": result.code != 0}, "works", result.describe())

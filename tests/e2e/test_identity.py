@@ -1,0 +1,307 @@
+"""Runs that keep capabilities, and become other users: the same as bare, decided call by call or not.
+
+Only root can do so. The rules contest every name of the tree, so that callgate makes each call on behalf.
+"""
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import harness
+from test_containers import ADDED, DOCKER, TRACES, contained
+
+PYTHON = "/usr/bin/python3"
+TABLE = Path(__file__).parent / "identitytable.py"
+OF_USERS = "chown,dac_override,fowner,kill,setgid,setuid,net_bind_service"  # --keep-capabilities=users
+NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+WAYS = {"all": ([], "--keep-capabilities"), "users": (["setpriv", "--inh-caps=-all", "--bounding-set", "-all," + ",".join(
+    f"+{name}" for name in OF_USERS.split(","))], "--keep-capabilities=users")}
+
+
+@pytest.fixture
+def root(stage, users):
+    if os.geteuid() != 0:
+        pytest.skip("only root becomes another user")
+    made = stage.box(users["root"])
+    yield made
+    made.close()
+
+
+def everything(box: harness.Box, *more):
+    """All is allowed, and everything is decided: a name that nothing uses is denied everywhere."""
+    return harness.rule_set({"id": "never", "deny": ["read", "write", "execute", "metadata"], "path": "/**/.never*"},
+                            {"id": "no-socket", "deny": ["connect", "bind"], "unix": "/**/.never*"},
+                            {"id": "datagrams", "allow": ["connect", "bind"], "unix": "/**", "protocol": ["stream", "datagram"]},
+                            *more, default="allow")
+
+
+def same(box: harness.Box, line: list[str], way: str, switched_abi: int | None = None, prepare=lambda: None) -> harness.Result:
+    """`line` in an empty tree, bare and supervised, with the same capabilities. The same must come out."""
+    inside, option = WAYS[way]
+    results = []
+    for supervised in (False, True):
+        harness.remove_tree(box.tree)
+        box.directory(box.tree)
+        prepare()
+        if supervised and switched_abi is not None:
+            box.switch(abi=switched_abi)
+        results.append(box.run([*([] if supervised else inside), *line], everything(box), supervised=supervised,
+                               options=[option] if supervised else []))
+    bare, under = results
+    assert bare.code == 0, bare.describe()
+    different = [(one, two) for one, two in zip(bare.text.splitlines(), under.text.splitlines()) if one != two]
+    assert not different and under.text == bare.text and under.code == 0, (different[:20], under.describe())
+    return under
+
+
+@pytest.mark.parametrize(("way", "abi"), [("all", None), ("users", None), ("users", 1)])
+def test_calls_of_every_identity_answer_as_bare_and_leave_the_same(root, way, abi):
+    amount = "all" if harness.SOAK else "few"
+    under = same(root, [PYTHON, str(TABLE), str(root.tree), amount], way, abi)
+    assert under.text.count("=done") > 100 and under.text.count("EACCES") > 100 and under.text.count("EPERM") > 50, under.describe()
+
+
+SOCKETS = """
+import os, socket, struct, sys
+def seen(one):
+    pid, user, group = struct.unpack("3i", one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    raw = one.getsockopt(socket.SOL_SOCKET, 59, 64)  # SO_PEERGROUPS
+    return user, group, struct.unpack(f"{len(raw) // 4}I", raw)
+os.umask(0)
+outer = socket.socket(socket.AF_UNIX); outer.bind("server"); outer.listen(9)
+for name, change in (("effective", lambda: os.seteuid(65534)), ("saved", lambda: (os.seteuid(0), os.setgroups([7, 20]), os.setresgid(5, 6, 7),
+                     os.setresuid(65534, 65533, 65532)))):
+    change()
+    client = socket.socket(socket.AF_UNIX); client.connect("server")
+    server, _ = outer.accept()
+    one = os.lstat("server")
+    print(name, seen(server), one.st_uid)
+    mine = socket.socket(socket.AF_UNIX); mine.bind(f"mine-{name}"); mine.listen(1)
+    back = socket.socket(socket.AF_UNIX); back.connect(f"mine-{name}")
+    print(seen(back), os.lstat(f"mine-{name}").st_uid, os.lstat(f"mine-{name}").st_gid)
+    receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); receiver.bind(f"datagrams-{name}")
+    receiver.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    for ids in (None, (0, 0), (65534, 5), (65533, 6), (65532, 7), (65531, 5)):
+        sent = [] if ids is None else [(socket.SOL_SOCKET, socket.SCM_CREDENTIALS, struct.pack("3i", os.getpid(), *ids))]
+        try:
+            sender.sendmsg([b"x"], sent, 0, f"datagrams-{name}")
+            print(ids, struct.unpack("3i", receiver.recvmsg(1, 100)[1][0][2])[1:])
+        except OSError as error:
+            print(ids, error.strerror)
+"""
+
+
+def test_peers_see_the_callers_ids(root):
+    """SO_PEERCRED, SO_PEERGROUPS and SCM_CREDENTIALS: what getpeereid, D-Bus and PostgreSQL's `peer` go by."""
+    under = same(root, [PYTHON, "-c", SOCKETS], "all", prepare=lambda: root.tree.chmod(0o777))
+    assert "saved (65533, 6, (7, 20))" in under.text and "(0, 0) Operation not permitted" in under.text, under.describe()
+
+
+WAITING = """
+import ctypes, os, sys, threading
+said = []
+def read():
+    try:
+        said.append(open("pipe").read())
+    except OSError as error:
+        said.append(error.strerror)
+one = threading.Thread(target=read)
+one.start()
+print("begun", flush=True)
+input()
+if sys.argv[1] == "all":
+    os.setuid(65534)  # the C library interrupts the other thread, which changes itself
+else:
+    ctypes.CDLL(None).syscall(105, 65534)  # this thread alone
+print("changed", flush=True)
+one.join()
+print(said[0])
+"""
+
+
+@pytest.mark.parametrize("change", ["all", "one"])
+def test_a_caller_that_waits_is_answered_under_the_identity_that_it_has_then(root, change):
+    """Threads of one process have their own ids. A call that waits while its thread changes comes anew, under the new ones."""
+    pipe = root.tree / "pipe"
+    os.mkfifo(pipe, 0o600)
+    line, _ = root.command([PYTHON, "-c", WAITING, change], everything(root), ["--keep-capabilities"])
+    process = root.start(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    harness.read_until(process.stdout.fileno(), b"begun\n")
+    harness.until(lambda: acting_threads(process.pid, 0) > 0, "a thread that opens the FIFO")
+    process.stdin.write(b"\n")
+    process.stdin.flush()
+    harness.read_until(process.stdout.fileno(), b"changed\n")
+    if change == "one":
+        with open(pipe, "wb") as out:
+            out.write(b"content")
+    out, err = process.communicate(timeout=harness.DEADLINE)
+    assert out.decode().strip() == ("content" if change == "one" else "Permission denied"), (out, err)
+
+
+def acting_threads(process: int, user: int) -> int:
+    """How many threads of callgate wait for a FIFO to be opened as `user`."""
+    found = 0
+    for one in Path(f"/proc/{process}/task").iterdir():
+        with contextlib.suppress(OSError):
+            ids = next(line.split() for line in (one / "status").read_text().splitlines() if line.startswith("Uid:"))
+            found += int(ids[2]) == user and (one / "wchan").read_text() in ("wait_for_partner", "fifo_open")
+    return found
+
+
+@pytest.mark.parametrize("option", ["--keep-capabilities", "--keep-capabilities=setuid,setgid"])
+@pytest.mark.parametrize("struck", ["callgate", "guardian"])
+def test_a_tree_of_other_users_ends_with_callgate(root, option, struck):
+    script = f"{' '.join(NOBODY)} sh -c 'setsid sleep 9999 & echo $! $$; kill -STOP $!; exec sleep 9999'"
+    line, _ = root.command(["sh", "-c", script], everything(root), [option])
+    process = root.start(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    pids = [int(one) for one in harness.read_until(process.stdout.fileno(), b"\n").split()]
+    assert all(Path(f"/proc/{pid}").stat().st_uid == 65534 for pid in pids)
+    os.kill(process.pid if struck == "callgate" else harness.children(process.pid)[0], signal.SIGKILL)
+    harness.until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "their end")
+
+
+LEFT = """
+import ctypes, os, socket
+libc = ctypes.CDLL(None)
+print(libc.shmget(0x77, 4096, 0o1600))
+os.setgid(65534); os.setuid(65534)
+print(libc.shmget(0x78, 4096, 0o1600))
+"""
+
+
+@pytest.mark.parametrize("option", ["--keep-capabilities", "--keep-capabilities=setuid,setgid,dac_override"])
+def test_what_other_users_leave_is_removed(root, option):
+    """In the run's private directory, and as an object of the kernel."""
+    script = f'chmod 711 $TMPDIR; mkdir $TMPDIR/d; chmod 777 $TMPDIR/d; {" ".join(NOBODY)} mkdir -m 700 $TMPDIR/d/e; ' \
+             f'{" ".join(NOBODY)} touch $TMPDIR/d/e/f; echo $TMPDIR; {PYTHON} -c "$0"'
+    result = root.run(["sh", "-c", script, LEFT], everything(root), options=[option])
+    place, *objects = result.text.split()
+    assert result.code == 0 and len(objects) == 2 and all(int(one) >= 0 for one in objects), result.describe()
+    assert not os.path.exists(place), result.describe()
+    assert not any(line.split()[1] in objects for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:])
+
+
+@pytest.mark.parametrize(("value", "held"), [
+    ("setuid,cap_setgid", {6, 7}), ("users", {0, 1, 3, 5, 6, 7, 10})])
+def test_only_what_is_named_is_kept(root, value, held):
+    result = root.run(["sh", "-c", "grep Cap /proc/self/status"], harness.rule_set(), options=[f"--keep-capabilities={value}"])
+    sets = {line.split()[0]: int(line.split()[1], 16) for line in result.text.splitlines()}
+    wanted = sum(1 << one for one in held)
+    assert sets == {"CapInh:": 0, "CapPrm:": wanted, "CapEff:": wanted, "CapBnd:": wanted, "CapAmb:": 0}, result.describe()
+    names = "setgid,setuid" if value != "users" else OF_USERS
+    assert result.report["effective"]["degraded"] == [f"capabilities:{names}"], result.report
+
+
+@pytest.mark.parametrize(("value", "said"), [
+    ("setuidd", "unknown capability; did you mean setuid?"), ("nothing_like_it", "capabilities(7) lists them"),
+    ("setuid,,kill", "unknown capability")])
+def test_a_name_that_is_no_capability_is_an_error(box, value, said):
+    result = box.run(["/bin/true"], harness.rule_set(), options=[f"--keep-capabilities={value}"])
+    if said.startswith("unknown") and box.user.uid != 0 and value == "setuid,,kill":
+        said = "does not hold"
+    assert result.code == 125 and said in result.errors and "--keep-capabilities=" in result.errors, result.describe()
+
+
+def test_who_holds_no_capability_can_keep_none(users, stage):
+    user = users["user"] if "user" in users else None
+    if user is None or user.uid == 0:
+        pytest.skip("there is no other user")
+    box = stage.box(user)
+    try:
+        for value, said in (("chown", "does not hold this capability"), ("users", "holds none of these capabilities")):
+            result = box.run(["/bin/true"], harness.rule_set(), options=[f"--keep-capabilities={value}"])
+            assert result.code == 125 and said in result.errors, result.describe()
+    finally:
+        box.close()
+
+
+SU = "su -s /bin/sh nobody -c 'id -u; touch by-su; stat -c %u by-su'; runuser -u nobody -- id -g; chown nobody c && stat -c %u c"
+APT = """
+set -e
+mkdir -p made/DEBIAN made/usr/share/made repo state/lists/partial cache/archives/partial root/var/lib/dpkg/info root/var/lib/dpkg/updates log etc
+chmod 755 . repo made/DEBIAN
+echo hello > made/usr/share/made/hello
+printf 'Package: made\\nVersion: 1\\nArchitecture: all\\nMaintainer: t <t@localhost>\\nDescription: test\\n' > made/DEBIAN/control
+dpkg-deb --root-owner-group -b made repo/made_1_all.deb
+(cat made/DEBIAN/control; cd repo; printf 'Filename: ./made_1_all.deb\\nSize: %s\\nSHA256: %s\\n\\n' $(stat -c %s *.deb) $(sha256sum *.deb | cut -d' ' -f1)) > repo/Packages
+touch root/var/lib/dpkg/status root/var/lib/dpkg/available
+echo "deb [trusted=yes] copy:$PWD/repo ./" > etc/sources.list
+printf 'Dir::State "%s"; Dir::State::status "%s"; Dir::Cache "%s"; Dir::Etc::sourcelist "%s"; Dir::Etc::sourceparts "-"; Dir::Log "%s";' \\
+    $PWD/state $PWD/root/var/lib/dpkg/status $PWD/cache $PWD/etc/sources.list $PWD/log > etc/apt.conf
+printf 'DPkg::Options { "--root=%s"; "--log=%s"; }; Dir::Etc::parts "-"; APT::Sandbox::Verify "1"; DPkg::Use-Pty "0";' $PWD/root $PWD/log/dpkg.log >> etc/apt.conf
+export APT_CONFIG=$PWD/etc/apt.conf DEBIAN_FRONTEND=noninteractive
+apt-get -qq update
+stat -c %U state/lists/partial
+apt-get -qq install -y made
+cat root/usr/share/made/hello
+"""
+POSTGRESQL = f"""
+set -e
+PATH=$PATH:$(dirname "$(readlink -f "$(command -v initdb)")")
+as="{' '.join(NOBODY)}"
+mkdir run; chown 65534 . run
+$as initdb --no-sync -D data -U nobody -A peer > made.log
+$as pg_ctl -D data -l log -o "-k $PWD/run -c listen_addresses='' -c fsync=off -c shared_buffers=1MB -c max_connections=5" -w start > made.log
+$as psql -h $PWD/run -U nobody postgres -Atc 'create table t(a int); insert into t values(7); select a from t'
+psql -h $PWD/run -U nobody postgres -Atc 'select 1' 2>&1 | grep -o 'Peer authentication failed'
+$as pg_ctl -D data -m immediate stop > made.log
+stat -c '%u %a' data data/PG_VERSION
+"""
+NGINX = """
+set -e
+chmod 711 .
+printf 'user nobody nogroup; worker_processes 2; pid %s/pid; error_log %s/error; events {} ' "$PWD" "$PWD" > conf
+printf 'http { access_log %s/access; client_body_temp_path b; proxy_temp_path p; fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s;' "$PWD" >> conf
+printf 'server { listen unix:%s/socket; root %s; } }' "$PWD" "$PWD" >> conf
+echo page > page; chmod 644 page; echo secret > secret; chmod 600 secret
+nginx -p "$PWD" -c "$PWD/conf"
+curl -s --unix-socket socket http://localhost/page
+curl -s -o /dev/null -w '%{http_code}\\n' --unix-socket socket http://localhost/secret
+ps -o user= -p $(cat /proc/$(cat pid)/task/*/children)
+stat -c '%U %a' access
+nginx -p "$PWD" -c "$PWD/conf" -s stop
+"""
+SSHD = """
+set -e
+mkdir -p /run/sshd
+ssh-keygen -q -t ed25519 -N '' -f host; ssh-keygen -q -t ed25519 -N '' -f mine
+cp mine.pub known; chmod 600 known
+printf 'HostKey %s/host\\nAuthorizedKeysFile %s/known\\nStrictModes no\\nUsePAM no\\nPidFile none\\n' "$PWD" "$PWD" > conf
+ssh -q -i mine -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o ProxyCommand="$(command -v sshd) -i -f $PWD/conf -E $PWD/log" root@localhost id -un
+"""
+PROGRAMS = {"su": (SU, ["su", "runuser"]), "apt": (APT, ["apt-get", "dpkg-deb"]), "PostgreSQL": (POSTGRESQL, ["initdb", "psql"]),
+            "nginx": (NGINX, ["nginx", "curl"]), "sshd": (SSHD, ["sshd", "ssh"])}
+
+
+def test_in_a_container_that_may_not_trace_it_is_said_what_was_not_taken(root):
+    """A process that became another user and executed nothing since is not dumpable: only CAP_SYS_PTRACE reads it."""
+    root.file(root.tree / "c")
+    result = contained(root, DOCKER, [PYTHON, "-c", "import os; os.setuid(65534); print(open('c').read())"], everything(root),
+                       ["--keep-capabilities=users"])
+    (denied,) = result.report["denials"]
+    assert result.code != 0 and "it is not dumpable" in denied["reason"] and "--cap-add SYS_PTRACE" in denied["reason"], result.describe()
+
+
+# A long run tries all. A plain one tries the two that are quick, and PostgreSQL's server where the kernel is hardest to please.
+@pytest.mark.parametrize("place", ["outside", "container"])
+@pytest.mark.parametrize("program", [name for name in PROGRAMS if harness.SOAK or name in ("su", "apt")])
+def test_programs_that_become_other_users_work_as_bare(root, program, place):
+    script, needed = PROGRAMS[program]
+    absent = [one for one in needed if shutil.which(one, path="/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin") is None]
+    if absent:
+        pytest.skip(f"{', '.join(absent)}: not installed")
+    if place == "outside":
+        root.file(root.tree / "c")
+        under = same(root, ["sh", "-c", script], "users", prepare=lambda: root.file(root.tree / "c"))
+        assert not under.report["denials"], under.describe()
+        return
+    root.file(root.tree / "c")
+    under = contained(root, f"{DOCKER},{ADDED},{TRACES}", ["sh", "-c", script], everything(root), ["--keep-capabilities=users"])
+    assert under.code == 0 and not under.report["denials"], under.describe()
