@@ -166,9 +166,10 @@ def test_network_takes_the_machines_own_addresses_for_loopback(box):
     assert "hits 3" in in_a_network(box, twin)
 
 
-# The address comes when the command has made a name.
+# The address comes when the command has made a name. The kernel routes an IPv6 address to its host a little later.
 LATER = ('ip link set lo up; (until test -e begun; do sleep 0.02; done; ip addr add 203.0.113.77/32 dev lo;'
-         ' ip addr add 2606:db8::77/128 dev lo nodad; touch added) & exec "$@"')
+         ' ip addr add 2606:db8::77/128 dev lo nodad;'
+         ' until ip -6 route get 2606:db8::77 >/dev/null 2>&1; do sleep 0.02; done; touch added) & exec "$@"')
 WHEN_ADDED = "import os, time\nopen('begun', 'w').close()\nwhile not os.path.exists('added'): time.sleep(0.02)\n" + CONNECT
 
 
