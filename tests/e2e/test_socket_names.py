@@ -1,7 +1,11 @@
 """Unix sockets have the names that programs gave them, and lie where it was decided, whoever swaps names meanwhile."""
 from __future__ import annotations
 
+import os
+import re
+import shutil
 import stat
+import subprocess
 
 import pytest
 
@@ -197,3 +201,23 @@ def test_a_pair_of_datagram_sockets_works_always(box):
     assert bare.code == 0 and held.code == 0 and held.text == bare.text + "Protocol not supported\n", held.describe()
     assert held.errors.count("-p dgram opens those of the run") == 1, held.describe()
     assert "unix datagrams      closed without -p dgram" in box.run([str(box.callgate), "doctor"], supervised=False).text
+
+
+if harness.SOAK:
+    @pytest.mark.skipif(shutil.which("go", path=f"/usr/local/go/bin:{os.environ['PATH']}") is None, reason="go is not here")
+    def test_gos_own_tests_of_unix_sockets_pass_as_bare(box):
+        """Abstract names are asked under the profile, so a rule opens them here."""
+        go = shutil.which("go", path=f"/usr/local/go/bin:{os.environ['PATH']}")
+        sources = subprocess.run([go, "env", "GOROOT"], capture_output=True, text=True, check=True).stdout.strip() + "/src/net"
+        build = {"GOCACHE": str(box.root / "cache"), "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod"}
+        tests = str(box.root / "net.test")
+        made = box.run([go, "test", "-c", "-o", tests, "."], supervised=False, env=build, cwd=harness.Path(sources))
+        assert made.code == 0, made.describe()
+        words = [tests, "-test.short", "-test.run=Unix", "-test.v"]
+        rules = {"version": 1, "extends": ["dgram"], "rules": [
+            {"id": "abstract", "allow": ["connect", "bind"], "unix": "@*", "protocol": ["stream", "datagram"]},
+            {"id": "temporary", "allow": ["connect", "bind"], "unix": "/tmp/**", "protocol": ["stream", "datagram"]}]}
+        bare, held = box.run(words, supervised=False), box.run(words, rules, options=["-x", tests])
+        def passed(result: harness.Result) -> set[str]:
+            return set(re.findall(r"--- PASS: (\S+)", result.text))
+        assert bare.code == held.code == 0 and len(passed(bare)) > 20 and passed(held) == passed(bare), held.describe()
