@@ -12,8 +12,10 @@
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/gpu.hpp"
 #include "supervisor/cli/platform.hpp"
+#include "supervisor/cli/run_setup.hpp"
 #include "supervisor/cli/verbs.hpp"
 #include "supervisor/host/host.hpp"
+#include "supervisor/nested/outer_run.hpp"
 
 namespace callgate::cli {
 
@@ -25,6 +27,7 @@ struct Findings {
     std::vector<Feature> features;
     std::string state;              // the state directory
     std::string state_trouble;      // "" if logs can be written
+    bool nested = false;            // a run is around this process, and keeps the log
     std::string obstacle;           // "" if a run works
     std::vector<std::string> gpus;  // their nodes
 };
@@ -56,11 +59,12 @@ std::string find_obstacle(const Findings& findings) {
 
 Findings find() {
     Findings findings;
-    findings.platform = probe_platform();
-    findings.trial = try_listener();
+    const bool nested = find_outer_run(true, findings.platform) != nullptr;
+    findings.trial = nested ? ListenerTrial() : try_listener();
     findings.features = features(findings.platform, findings.trial);
     findings.state = find_places().state;
-    findings.state_trouble = find_state_trouble(findings.state);
+    findings.nested = nested;
+    findings.state_trouble = nested ? "" : find_state_trouble(findings.state);
     findings.obstacle = find_obstacle(findings);
     findings.gpus = gpu_nodes();
     return findings;
@@ -95,7 +99,7 @@ std::string as_text(const Findings& findings) {
     text += row("seccomp", platform.container.filtered
                                ? "a filter is around this process (a container's profile?)"
                                : "no filter around this process");
-    text += row("within callgate", platform.listener == Platform::Listener::nested ? "yes" : "no");
+    text += row("within callgate", findings.nested ? "yes" : "no");
     text += row("Yama", yama_text(platform)) + row("capabilities", capability_text(platform));
     text += row("logs",
                 findings.state + (findings.state_trouble.empty() ? ": good" : ": " + findings.state_trouble));

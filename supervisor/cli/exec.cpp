@@ -10,9 +10,11 @@
 #include "supervisor/cli/platform.hpp"
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/run_options.hpp"
+#include "supervisor/cli/run_setup.hpp"
 #include "supervisor/cli/verbs.hpp"
 #include "supervisor/jobs/request_reader.hpp"
 #include "supervisor/jobs/server.hpp"
+#include "supervisor/nested/outer_run.hpp"
 
 namespace callgate::cli {
 
@@ -110,7 +112,9 @@ int status_of(jobs::End end) {
 }  // namespace
 
 int exec(const Arguments& arguments) {
-    if (const auto why = obstacle(probe_platform())) throw Failure(*why);
+    Platform platform;
+    static_cast<void>(find_outer_run(true, platform));
+    if (const auto why = obstacle(platform)) throw Failure(*why);
     const jobs::Settings settings = read_settings(arguments);
     const std::size_t max_at_once = read_jobs(arguments);
     if (arguments.has("serve")) return status_of(jobs::serve(settings, max_at_once));

@@ -113,9 +113,9 @@ std::optional<std::string> obstacle(const Platform& platform) {
         case Platform::Listener::available:
             break;
         case Platform::Listener::nested:
-            return "this already runs within callgate; a run within a run is not possible, so start the "
-                   "command "
-                   "without callgate";
+            return "this runs within callgate, and the run around cannot be reached: it does not decide "
+                   "connects; start it with a rule that restricts connect, or start this command without "
+                   "callgate";
         case Platform::Listener::not_killable:
             return "Linux " + platform.kernel + " is too old; callgate needs 5.19 or newer";
         case Platform::Listener::refused:

@@ -3,6 +3,7 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -226,7 +227,7 @@ void settle_links(const RequestedRun& requested, LinkedPaths linked, Compiled& c
             return record_pointer_roots(state, tree).has_value() &&
                    record_link_roots(state, tree).has_value();
         };
-    } else {
+    } else if (request.outer == nullptr) {
         compiled.degraded.emplace_back("link-record");
     }
     linked.append(requested.linked);
@@ -363,31 +364,6 @@ void refuse_outer_options(const Arguments& arguments, const Request& request) {
                       " are; give --ask never, or leave --ask out");
 }
 
-/// The run around this one, if there is one. CALLGATE says that there may be: a look for a listener would go
-/// on that run's record.
-std::shared_ptr<nested::OuterRun> find_outer_run(const Arguments& arguments, Platform& platform) {
-    const bool said = std::getenv("CALLGATE") != nullptr;
-    if (!said) {
-        platform = probe_platform();
-        if (platform.listener != Platform::Listener::nested) return nullptr;
-    }
-    Expected<nested::OuterRun> found = nested::OuterRun::find();
-    if (!found) {
-        if (said) platform = probe_platform();
-        if (platform.listener == Platform::Listener::nested)
-            throw Failure(
-                "this runs within callgate, and the run around cannot be reached (" + found.error().text +
-                "): it does not decide connects; start it with a rule that restricts connect, or start "
-                "this command without callgate");
-        if (said && !arguments.has("quiet"))
-            say("CALLGATE is set, but no run is around this one: the variable was left over");
-        return nullptr;
-    }
-    platform.listener = Platform::Listener::available;
-    platform.landlock_abi = agent::kernel_landlock_abi();
-    return std::make_shared<nested::OuterRun>(std::move(*found));
-}
-
 }  // namespace
 
 void make_state_directory(const std::string& state, const std::string& advice) {
@@ -402,10 +378,30 @@ void make_state_directory(const std::string& state, const std::string& advice) {
         throw Failure("cannot write in the state directory " + state + ": " + std::strerror(errno) + advice);
 }
 
+/// CALLGATE says that there may be one: a look for a listener would go on that run's record.
+std::shared_ptr<nested::OuterRun> find_outer_run(bool quiet, Platform& platform) {
+    const bool said = std::getenv("CALLGATE") != nullptr;
+    if (!said) {
+        platform = probe_platform();
+        if (platform.listener != Platform::Listener::nested) return nullptr;
+    }
+    Expected<nested::OuterRun> found = nested::OuterRun::find();
+    if (!found) {
+        if (said) platform = probe_platform();
+        if (platform.listener == Platform::Listener::nested) throw Failure(obstacle(platform).value_or(""));
+        if (said && !quiet) say("CALLGATE is set, but no run is around this one: the variable was left over");
+        return nullptr;
+    }
+    if (utsname names{}; ::uname(&names) == 0) platform.kernel = names.release;
+    platform.listener = Platform::Listener::available;
+    platform.landlock_abi = agent::kernel_landlock_abi();
+    return std::make_shared<nested::OuterRun>(std::move(*found));
+}
+
 RequestedRun read_request(const Arguments& arguments, const Caller& caller, RunFacts& known) {
     ::prctl(PR_SET_NAME, "callgate");  // started by `callgate exec` the name would be another
     RequestedRun requested;
-    requested.request.outer = find_outer_run(arguments, requested.platform);
+    requested.request.outer = find_outer_run(arguments.has("quiet"), requested.platform);
     if (const auto why = obstacle(requested.platform)) throw Failure(*why);
     require_features(arguments);
     const Places& places = requested.places = find_places();

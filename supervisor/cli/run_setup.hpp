@@ -31,6 +31,10 @@ struct RequestedRun {
     TerminalChoice terminal;
     LinkedPaths linked;  // paths of options that are no rules
 };
+/// The run around this process, which can judge a nested one; null: there is none. Probes the platform.
+/// Throws Failure if there is one that cannot be reached.
+[[nodiscard]] std::shared_ptr<nested::OuterRun> find_outer_run(bool quiet, Platform& platform);
+
 /// Fills `known` as soon as a fact is known: a failure's report has it. Makes the state directory. Names the
 /// run and its private directory.
 [[nodiscard]] RequestedRun read_request(const Arguments& arguments, const Caller& caller, RunFacts& known);

@@ -7,8 +7,11 @@
 #include <optional>
 #include <string>
 
-#include "rules/match/rule_set.hpp"
 #include "rules/model/request.hpp"
+
+namespace callgate::calls {
+struct DecideNeeds;
+}
 
 namespace callgate::names {
 
@@ -17,8 +20,8 @@ struct Asker {
     std::uint64_t start_time = 0;
     std::string program;
     std::optional<rules::Party> party{};  // where the rules know parties
-    /// The rules that judge it where a nested run has its own; null: the run's. They live as long as the run.
-    const rules::RuleSet* rules = nullptr;
+    /// The judges of a nested run that it is of; null: those of the run. They live as long as the run.
+    const calls::DecideNeeds* judges = nullptr;
 };
 
 }  // namespace callgate::names

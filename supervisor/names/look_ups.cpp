@@ -132,7 +132,7 @@ const rules::RuleSet& LookUps::user_rules() const {
 }
 
 rules::Verdict LookUps::evaluate(const std::string& name, const Asker& asker) const {
-    const rules::RuleSet& judging = asker.rules != nullptr ? *asker.rules : user_rules();
+    const rules::RuleSet& judging = asker.judges != nullptr ? asker.judges->enforced.rules : user_rules();
     rules::Verdict verdict = judging.evaluate({Operation::connect,
                                                rules::HostName{name},
                                                asker.program,
@@ -488,6 +488,7 @@ bool LookUps::write(const Waiting& one, const Decided& decided, std::uint64_t qu
                        .executable = one.asker.program,
                        .uid = needs_.uid,
                        .party = one.asker.party};
+    if (one.asker.judges != nullptr) decision.caller.nested = one.asker.judges->nested;
     decision.operation = Operation::connect;
     decision.operations = Operation::connect;
     decision.object = rules::HostName{one.query.name};
@@ -507,7 +508,7 @@ bool LookUps::write(const Waiting& one, const Decided& decided, std::uint64_t qu
         }
         if ((needs_.log->sync_due() || !allowed) && needs_.sync_log) needs_.sync_log();
     }
-    needs_.sink.note(decision);
+    (one.asker.judges != nullptr ? one.asker.judges->sink : needs_.sink).note(decision);
     return true;
 }
 

@@ -5,8 +5,7 @@ Each attack has its control: the same program in the outer run alone. Its twin d
 from __future__ import annotations
 
 import json
-import os
-import shlex
+import shutil
 import socket
 import sys
 from pathlib import Path
@@ -172,6 +171,37 @@ def test_a_nested_run_works_as_one_outside(world):
     assert world.nested(["/bin/sh", "-c", "kill -9 $$"]).code == 137
     assert world.nested(["/nowhere"]).code == 127
     assert world.nested(["/bin/sleep", "600"], None, "--timeout", "0.2s").code == 124
+
+
+def test_limits_and_the_private_directory(world):
+    grows = [PYTHON, "-c", "kept = bytearray(400 << 20); kept[::4096] = b'x' * len(kept[::4096]); input()"]
+    held = world.nested(grows, None, "--memory", "100M")
+    assert held.code == 137 and "more memory was used" in held.errors, held.describe()
+    outer = [PYTHON, "-c", "import os, subprocess, sys; print(os.environ['TMPDIR'], flush=True); subprocess.run(sys.argv[1:], check=True)"]
+    result = world.box.run([*outer, *world.words(world.outer(), "-q"), "/bin/sh", "-c", 'echo in > "$TMPDIR/file" && echo "$TMPDIR"'], world.outer())
+    around, own = result.text.split()
+    assert own.startswith(f"{around}/callgate-") and not Path(own).exists(), result.describe()
+
+
+# Jobs of a server, and of the Python package, in an outer run.
+SERVES = """
+import json, subprocess, sys
+jobs = "".join(json.dumps({"id": name, "command": ["/bin/cat", path]}) + "\\n" for name, path in zip(("yes", "no"), sys.argv[2:4]))
+done = subprocess.run([sys.argv[1], "exec", "--serve", "-R", sys.argv[4]], input=jobs, capture_output=True, text=True, check=True)
+print({one["id"]: one["output"] for one in map(json.loads, done.stdout.splitlines())} == {"yes": "cg-open", "no": ""})
+from callgate import Sandbox
+sandbox = Sandbox(binary=sys.argv[1], rules=sys.argv[4])
+print(sandbox.run(["/bin/cat", sys.argv[2]]).stdout, [one.object for one in sandbox.run(["/bin/cat", sys.argv[3]]).denials] == [sys.argv[3]])
+"""
+
+
+def test_a_server_of_jobs_and_the_python_package(world):
+    package = world.box.root / "package"
+    shutil.copytree(Path(__file__).resolve().parents[2] / "python" / "callgate", package / "callgate")
+    outer = world.outer({"id": "package", "allow": "read", "path": f"{package}/**"}, environment={"pass": ["PYTHONPATH"]})
+    words = [PYTHON, "-B", "-c", SERVES, str(world.box.callgate), str(world.allowed), str(world.victim), str(world.box.rules_file(world.inner()))]
+    result = world.box.run(words, outer, env={"PYTHONPATH": str(package)})
+    assert result.text.splitlines() in (["True", f"{OPEN} True"], ["True", f"{OPEN.encode()!r} True"]), result.describe()
 
 
 def test_what_leaves_its_session_ends_with_the_nested_run(world):

@@ -84,6 +84,7 @@ std::array<std::uint64_t, 6> arguments_of(const Refusal& refusal) {
     for (std::size_t index = 0; index < refusal.test_count; ++index) {
         const enforce::ArgumentTest& test = refusal.tests[index];
         using Compare = enforce::ArgumentTest::Compare;
+        if (test.compare == Compare::non_zero) arguments[test.argument] = 1;
         if (test.compare == Compare::masked_equal) arguments[test.argument] |= test.value;
         // Sets a single bit of the mask: all bits would be -1.
         if (test.compare == Compare::masked_not_equal && test.value == 0) {
