@@ -5,6 +5,7 @@ Each attack has its control: the same program in the outer run alone. Its twin d
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import sys
@@ -14,6 +15,8 @@ from typing import Any
 import pytest
 
 import harness
+import nameworld
+import test_names
 
 SECRET, OPEN = "cg-secret", "cg-open"
 PYTHON = sys.executable if sys.executable.startswith("/usr/") else "/usr/bin/python3"
@@ -400,3 +403,30 @@ def test_an_outer_run_that_cannot_hold_a_nested_one(world, outer, options, why):
 def test_a_variable_that_was_left_over(world):
     result = world.box.run(["/bin/true"], world.outer(), env={"CALLGATE": "1"})
     assert result.code == 0 and "the variable was left over" in result.errors, result.describe()
+
+
+@pytest.fixture(scope="module", params=["room", "no room"])
+def names(request):
+    if os.geteuid() != 0:
+        pytest.skip("a network of its own needs root")
+    made = nameworld.World(room=request.param == "room")
+    yield made
+    made.close()
+
+
+def test_a_name_that_the_nested_run_denies_does_not_leave(box, names):
+    test_names.enter(box, names)
+    outer = test_names.rules({"id": "tmp", "allow": "write", "path": "${tmp}/**"})
+    words = [str(box.callgate), "run", "-R", str(box.rules_file(outer)), *test_names.ALLOWED[:2], "--"]
+    def fetch(name: str, prefix: list[str]) -> harness.Result:
+        return box.run([*prefix, "curl", "-sS", "-m", "20", test_names.fetch(name)], outer, options=list(test_names.ALLOWED))
+    assert test_names.reached(fetch("a.files.example.net", [])) and "a.files.example.net" in names.names()
+    twin = fetch("www.example.org", words)
+    assert test_names.reached(twin), twin.describe()
+    names.seen()
+    held = fetch("a.files.example.net", words)
+    assert not test_names.reached(held) and names.names() <= test_names.ahead(names), held.describe()
+    denied = [one for one in held.decisions(verdict="deny", by_nested=True) if one["event"]["action"] == "lookup"]
+    assert denied and denied[0]["callgate"]["nested"] and "name denied: a.files.example.net" in held.errors, held.describe()
+    lacks = box.run([*words, "true"], outer)
+    assert lacks.code == 125 and "decides no look-up" in lacks.errors, lacks.describe()
