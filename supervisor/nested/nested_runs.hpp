@@ -76,9 +76,6 @@ public:
 
 private:
     class Level;
-    struct Token {
-        Level* level = nullptr;
-    };
     void add(Channel::Peer& peer, const nlohmann::json& request, const Channel::Answer& answer);
     void enter(calls::NetworkCall& context, std::string_view token);
     [[nodiscard]] Level* level_of(const calls::DecideNeeds* needs) const;

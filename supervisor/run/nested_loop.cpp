@@ -45,10 +45,13 @@ RunOutcome NestedLoop::run(RunLoop::Work work) {
                                                                   },
                                                               .tick = [] { return false; }});
     note_tree_limits(tree_limits_, outcome);
-    if (const auto gathered = outer.report())
+    if (const auto gathered = outer.report()) {
         given_.report.take(*gathered);
-    else if (outcome.outcome != Outcome::killed_by_rule)
-        outcome.error = "what was denied is not known here: " + gathered.error().text;
+    } else {
+        // The run around has hung up. The command may have ended by itself before that was seen.
+        outcome.outcome = Outcome::killed_by_rule;
+        outcome.exit_status = exit_status(Outcome::killed_by_rule).value_or(outcome.exit_status);
+    }
     return outcome;
 }
 

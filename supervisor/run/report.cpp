@@ -55,7 +55,7 @@ bool is_look_of_callgate(const audit::Decision& decision) {
         kernel::executable(::getpid(), path);
         return path;
     }();
-    return decision.operation == rules::Operation::read && !own.empty() &&
+    return decision.operation == rules::Operation::read && decision.verdict.rule == nullptr && !own.empty() &&
            decision.caller.executable == own && audit::refused(decision);
 }
 

@@ -214,6 +214,24 @@ def test_what_leaves_its_session_ends_with_the_nested_run(world):
     assert not harness.alive(int(marker.read_text()))
 
 
+def test_a_rule_that_kills_ends_the_nested_run_alone(world):
+    kills = world.outer({"id": "kills", "kill": "read", "path": str(world.victim)})
+    words = [*world.words(kills, "-q"), "/bin/sh", "-c", f"cat {world.victim}; sleep 600"]
+    script = ["/bin/sh", "-c", '"$@"; echo "after $?"', "-", *words]
+    result = world.box.run(script, world.outer())
+    assert result.text == "after 137\n" and result.code == 0, result.describe()
+    (denial,) = result.decisions(verdict="kill")
+    assert denial["callgate"]["by_nested"] and denial["rule"]["name"] == "kills", denial
+    whole = world.box.run(script, world.outer({"id": "kills", "kill": "read", "path": str(world.victim)}))
+    assert whole.text == "" and whole.report and whole.report["outcome"] == "killed_by_rule", whole.describe()
+
+
+def test_a_question_of_the_nested_run_is_the_outer_runs(world):
+    asks = world.outer({"id": "asks", "ask": "read", "path": str(world.victim)})
+    held = world.nested(["/bin/cat", str(world.victim)], asks)
+    assert SECRET not in held.text and "no one to ask" in held.errors, held.describe()
+
+
 def test_an_inner_allow_does_not_widen(world):
     outer = world.outer({"id": "outer-no", "deny": "read", "path": str(world.victim)})
     opens = world.outer({"id": "opens", "allow": "read", "path": "/**"})
