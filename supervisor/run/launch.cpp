@@ -113,7 +113,11 @@ agent::ReportTarget open_report(const OutputTarget& target) {
 Launched::Launched(agent::SharedObjects objects, agent::ReportTarget target, const Request& request)
     : made(std::move(objects)),
       report(std::move(target)),
-      denials(require(DenialsFile::make(request.denials, request.hints), "cannot make " + request.denials)),
+      denials(require(
+          DenialsFile::make(request.denials, request.hints),
+          "cannot make " + request.denials +
+              (request.outer != nullptr ? " (the run around this one must allow writing beneath ${tmp})"
+                                        : ""))),
       temporary_directory_(request.temporary_directory),
       denials_name_(request.denials),
       request_(request) {

@@ -678,13 +678,6 @@ def test_ctrl_c_that_kills_the_command_gives_130(box):
 
 # ---- what is refused at start ----
 
-def test_a_run_inside_a_run_is_refused_with_a_clear_message(box):
-    result = box.run([str(box.stage.callgate), "run", "--no-audit", "--", "/bin/true"], rules(box))
-    assert result.code == 125, result.describe()
-    ours = [line for line in result.errors.splitlines() if "already" in line or "inside" in line or "nested" in line]
-    assert len(ours) == 1 and ours[0].startswith("callgate: "), result.describe()
-
-
 @pytest.mark.parametrize("place", ["missing", "not a directory", "read-only"])
 def test_without_a_place_for_the_log_nothing_runs(box, place):
     ran = box.tree / "ran"

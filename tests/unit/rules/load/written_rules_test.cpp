@@ -64,10 +64,10 @@ TEST_CASE("a shipped profile that knows no parties is the same once written and 
                 CHECK(one.filtered == other.filtered);
                 CHECK(one.tls_pass == other.tls_pass);
                 CHECK(one.except.has_value() == other.except.has_value());
-                // The names of new files stand there twice.
+                // The names of new files stand there twice, and so do loopback addresses beside "${own}".
                 if (one.filters_changes() || one.when.own_address) continue;
                 CHECK(words(one.when) == words(other.when));
-                if (one.except) CHECK(words(*one.except) == words(*other.except));
+                if (one.except && !one.except->own_address) CHECK(words(*one.except) == words(*other.except));
             }
         }
     }
