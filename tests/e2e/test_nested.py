@@ -167,9 +167,9 @@ pid, number, port = map(int, own.stdout.readline().split())
 
 
 def test_a_nested_run_works_as_one_outside(world):
-    script = f"cat {world.allowed} {world.victim}; echo made > new && cat new; exit 7"
+    script = f"cat {world.allowed} {world.victim}; echo made > new && cat new; grep -c {world.victim} $CALLGATE_DENIALS; exit 7"
     result = world.nested(["/bin/sh", "-c", script])
-    assert (result.code, result.text) == (7, f"{OPEN}made\n"), result.describe()
+    assert (result.code, result.text) == (7, f"{OPEN}made\n1\n"), result.describe()
     assert "callgate: denied 1 call (run" in result.errors and f"read {world.victim} ×1  rule no" in result.errors, result.describe()
     (denial,) = result.decisions(verdict="deny", by_nested=True)
     assert denial["rule"]["name"] == "no" and denial["callgate"]["nested"] != denial["callgate"]["run"], denial
