@@ -93,6 +93,18 @@ os.close(w); os.wait(); print(os.read(r, 99))""",
     "proc_root": "show('/proc/self/root' + path)",
     "outsiders_root": "show(f'/proc/{pid}/root' + path)",
 }
+# Against the same file, whose contents, mode and name must stay. The last ones remove it.
+ON_CONTENT = {f"{number} {name}": f"{code}; print('cg-done')" for number, (name, code) in enumerate({
+    "append": "open(path, 'a').write('x')",
+    "truncate": "os.truncate(path, 1)",
+    "mode": "os.chmod(path, 0o600)",
+    "times": "os.utime(path, (1, 1))",
+    "attribute": "os.setxattr(path, 'user.cg', b'x')",
+    "onto": "open(path + '.own', 'w').write('x'); os.rename(path + '.own', path)",
+    "own_link": "os.link(path, path + '.own'); open(path + '.own', 'a').write('x')",
+    "away": "os.rename(path, path + '.away')",
+    "back": "os.rename(path + '.away', path); os.unlink(path)",
+}.items())}
 # Against a process of the outer run that is not of the nested one.
 ON_PROCESS = {
     "environ": "show(f'/proc/{pid}/environ')",
@@ -154,6 +166,19 @@ def test_a_file_that_the_nested_run_denies(world):
     assert world.victim.read_text() == SECRET
     # Another process's root is not the nested run's to walk through, and links to the tree are not its to make.
     assert world.reached(ON_FILE, world.words(world.inner(), "-q"), world.allowed, OPEN) == sorted({*ON_FILE} - {"outsiders_root"})
+
+
+def test_the_contents_of_a_file_that_the_nested_run_denies(world):
+    def state() -> tuple[Any, ...]:
+        found = world.victim.stat()
+        return world.victim.read_text(), found.st_ino, found.st_mode, found.st_mtime_ns, found.st_nlink
+    before = state()
+    assert world.reached(ON_CONTENT, world.words(world.inner(), "-q"), world.victim, "cg-done") == []
+    assert state() == before
+    words = sorted(" ".join(sorted(ON_CONTENT)).split())
+    assert world.reached(ON_CONTENT, world.words(world.inner(), "-q"), world.allowed, "cg-done") == words
+    assert world.reached(ON_CONTENT, [], world.victim, "cg-done") == words
+    assert not world.victim.exists() and not world.allowed.exists()
 
 
 def test_a_process_of_the_outer_run(world):
