@@ -61,9 +61,9 @@ def memory_groups() -> bool:
     return any(one[0] == "cgroup" and "memory" in one[-1].split(",") for one in mounts)
 
 
-@pytest.mark.parametrize("children", [1, 40])
-def test_a_tree_that_grows_is_ended_at_its_memory_limit(box, children):
-    held = ended(appetite(box, "memory", children, 500, options=["--memory", "256M"]), "memory", 137)["memory"]
+@pytest.mark.parametrize("children, rate", [(1, 500), (40, 500), (1, 1_000_000)])
+def test_a_tree_that_grows_is_ended_at_its_memory_limit(box, children, rate):
+    held = ended(appetite(box, "memory", children, rate, options=["--memory", "256M"]), "memory", 137)["memory"]
     assert held["limit"] == 256 << 20 and held["enforced_by"] in ("sampled", "cgroup")
     assert held["peak"] >= 256 << 20, held
     if box.user.uid == 0 and memory_groups():
@@ -71,7 +71,7 @@ def test_a_tree_that_grows_is_ended_at_its_memory_limit(box, children):
     if held["enforced_by"] == "cgroup":
         # The kernel holds it at every instant; its counter of the most may be a few pages, charged at once, above.
         assert held["peak"] <= held["limit"] + (64 << 12), held
-    print(f"memory, {children} children, 500 MB/s: peak {held['peak'] / held['limit']:.2f} x the limit")
+    print(f"memory, {children} children, {rate} MB/s: peak {held['peak'] / held['limit']:.2f} x the limit")
 
 
 def test_no_process_goes_on_without_the_one_that_took_too_much(box):

@@ -23,10 +23,12 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::chrono::nanoseconds soonest = 2ms, latest = 1s, longest = 1h;
-constexpr double slowest_growth = 500e6;  // bytes a second; a faster growth replaces it
+constexpr double slowest_disk_growth = 500e6;  // bytes a second
+/// Bytes a second at which a processor fills memory. A faster growth that was seen replaces it.
+constexpr double processor_growth = 4e9;
 /// A pause is this many times as long as a reading, unless a limit is near.
 constexpr int pause_factor = 100;
-constexpr int disk_pause_factor = 20;
+constexpr int disk_pause_factor = 20, memory_pause_factor = 20;
 
 /// Half the time until the limit can be reached.
 std::chrono::nanoseconds due(std::uint64_t used, std::uint64_t limit, double growth) {
@@ -34,6 +36,23 @@ std::chrono::nanoseconds due(std::uint64_t used, std::uint64_t limit, double gro
     const double seconds = static_cast<double>(limit - used) / (2 * growth);
     if (seconds >= 1) return latest;
     return std::clamp(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)), soonest, latest);
+}
+
+/// How far the tree may come beyond its memory limit: what docs/limits.md promises of one process.
+std::uint64_t tolerated(std::uint64_t limit) { return std::max<std::uint64_t>(limit / 4, 64U << 20U); }
+
+/// The time in which memory cannot grow further than a quarter of that. The rest is for stopping the tree.
+std::chrono::nanoseconds memory_due(std::uint64_t used, std::uint64_t limit, double growth) {
+    if (used >= limit) return soonest;
+    const double seconds = static_cast<double>(limit - used + tolerated(limit) / 4) / growth;
+    return std::clamp(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)), soonest, latest);
+}
+
+/// This thread's own time. What it waits for a processor does not make a reading dearer.
+std::chrono::nanoseconds own_time() {
+    timespec now{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
 std::uint64_t gain(std::uint64_t now, std::uint64_t at_start) { return now > at_start ? now - at_start : 0; }
@@ -48,7 +67,7 @@ TreeLimits::TreeLimits(TreeLimitSettings settings)
     : settings_(std::move(settings)),
       groups_(*settings_.groups),
       meter_(settings_.guardian, *settings_.made),
-      fastest_growth_(slowest_growth) {
+      fastest_growth_(processor_growth * std::clamp(std::thread::hardware_concurrency(), 1U, 2U)) {
     if (!ending_) throw std::runtime_error("cannot make an eventfd: " + errno_code().message());
     if (const auto added = groups_.add(settings_.agent); !added)
         throw std::runtime_error("cannot put the command into its control group: " + added.error().message());
@@ -171,7 +190,9 @@ std::optional<Outcome> TreeLimits::look(Wait& next) {
 }
 
 std::optional<Outcome> TreeLimits::read_tree(Wait& next) {
+    const Wait before = own_time();
     const TreeUsage usage = meter_.read();
+    const Wait took = own_time() - before;
     const rules::Limits& limits = settings_.limits;
     peak_.tasks = std::max(peak_.tasks, usage.tasks);
     if (tasks_exceeded(usage, next)) return Outcome::processes;
@@ -180,7 +201,7 @@ std::optional<Outcome> TreeLimits::read_tree(Wait& next) {
         const auto left = std::chrono::duration_cast<Wait>(*limits.cpu - usage.cpu);
         next = std::min(next, std::max<Wait>(left / std::max(1U, std::thread::hardware_concurrency()), 10ms));
     }
-    if (memory_exceeded(usage, next)) return Outcome::memory;
+    if (memory_exceeded(usage, took, next)) return Outcome::memory;
     if (disk_exceeded(next)) return Outcome::disk;
     if (idle(usage, next)) return Outcome::idle_timeout;
     return std::nullopt;
@@ -203,7 +224,7 @@ bool TreeLimits::tasks_exceeded(const TreeUsage& usage, Wait& next) const {
 
 /// Resident bytes plus the growth of shared memory on the host are cheap to read and never too small. Shared
 /// pages are reckoned only when that sum is above the limit.
-bool TreeLimits::memory_exceeded(const TreeUsage& usage, Wait& next) {
+bool TreeLimits::memory_exceeded(const TreeUsage& usage, Wait took, Wait& next) {
     const auto now = Clock::now();
     std::uint64_t used = usage.resident;
     if (settings_.limits.memory && !groups_.hold_memory()) {
@@ -211,7 +232,7 @@ bool TreeLimits::memory_exceeded(const TreeUsage& usage, Wait& next) {
         const std::uint64_t gained = gain(shared_memory_of_host(), shared_at_start_);
         const bool doubtful = used + gained > limit;
         const std::uint64_t most = used + gained;
-        if (doubtful) used = meter_.memory(gained);
+        if (doubtful) used = meter_.memory(gained, limit);
         if (last_reading_ != Clock::time_point{} && most > last_memory_ && now > last_reading_) {
             const double seconds = std::chrono::duration<double>(now - last_reading_).count();
             if (seconds > 1e-3)
@@ -222,7 +243,8 @@ bool TreeLimits::memory_exceeded(const TreeUsage& usage, Wait& next) {
         last_reading_ = now;
         peak_.memory = std::max(peak_.memory, used);
         if (used > limit) return true;
-        next = std::min(next, due(doubtful ? used : most, limit, fastest_growth_));
+        const Wait pause = memory_due(doubtful ? used : most, limit, fastest_growth_);
+        next = std::min(next, std::max<Wait>(pause, memory_pause_factor * took));
         // Reckoning reads every page table; it may take a fifth of the time at most.
         if (doubtful) next = std::max(next, Wait(4 * (Clock::now() - now)));
         return false;
@@ -246,7 +268,7 @@ bool TreeLimits::disk_exceeded(Wait& next) {
     if (added > *settings_.limits.disk) return true;
     const auto took = Clock::now() - began;
     const Wait pause =
-        std::max<Wait>(due(added, *settings_.limits.disk, slowest_growth), disk_pause_factor * took);
+        std::max<Wait>(due(added, *settings_.limits.disk, slowest_disk_growth), disk_pause_factor * took);
     next_disk_ = Clock::now() + pause;
     next = std::min(next, pause);
     return false;

@@ -1,9 +1,10 @@
 // Limits of a run's whole tree: control groups if there are some, else frequent readings of /proc.
 //
 // A thread of its own reads the tree's usage and reports an excess; the event loop then ends the tree. The
-// next reading comes when the limit could be reached at the fastest growth that was seen, taken as at least
-// 500 MB/s. It never comes later than a second, nor sooner than 2 ms. The target can overshoot a limit
-// between two readings; docs/limits.md has measurements.
+// next reading comes before memory could exceed its limit by much. The growth is then taken as the fastest
+// that was seen, and as 8 GB/s at least. Readings take a twentieth of a processor at most, and come between 2
+// ms and a second apart. The target can overshoot a limit between two readings; docs/limits.md has
+// measurements.
 //
 // While callgate is stopped with its command, the rest of the tree may go on. A process of its own then reads
 // in the thread's place, and continues callgate where a limit is exceeded.
@@ -79,7 +80,8 @@ private:
     std::optional<Outcome> read_tree(Wait& next);
     std::optional<Outcome> group_exceeded(Wait& next) const;
     bool tasks_exceeded(const TreeUsage& usage, Wait& next) const;
-    bool memory_exceeded(const TreeUsage& usage, Wait& next);
+    /// `took`: this thread's time for the reading.
+    bool memory_exceeded(const TreeUsage& usage, Wait took, Wait& next);
     bool disk_exceeded(Wait& next);
     bool idle(const TreeUsage& usage, Wait& next);
 

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -259,10 +260,15 @@ bool TreeMeter::borrows(pid_t pid, const Seen& seen) const {
            ::syscall(SYS_kcmp, pid, seen.parent, kcmp_memory, 0, 0) == 0;
 }
 
-std::uint64_t TreeMeter::memory(std::uint64_t gained) const {
+std::uint64_t TreeMeter::memory(std::uint64_t gained, std::uint64_t enough) const {
     std::uint64_t bytes = 0, shared = 0;
     std::array<char, 4096> buffer;
-    for (const auto& [identity, seen] : seen_) {
+    std::vector<const std::pair<const Identity, Seen>*> largest_first;
+    for (const auto& one : seen_) largest_first.push_back(&one);
+    std::ranges::sort(largest_first, std::greater(), [](const auto* one) { return one->second.resident; });
+    for (const auto* const one : largest_first) {
+        if (bytes > enough) return bytes;
+        const auto& [identity, seen] = *one;
         if (borrows(identity.first, seen)) continue;
         const std::string_view text =
             read_start(of_thread(identity.first, seen.thread, "smaps_rollup"), buffer);

@@ -46,8 +46,9 @@ public:
     TreeUsage read();
     /// Bytes of memory with the hidden ones; shared pages count by share (Pss of smaps_rollup, proc(5)). A
     /// process whose maps cannot be read counts with its resident bytes. `gained`: bytes of shared memory
-    /// that the host has more than at the start.
-    [[nodiscard]] std::uint64_t memory(std::uint64_t gained) const;
+    /// that the host has more than at the start. The largest processes come first, and more than `enough` is
+    /// not looked for: the tree grows meanwhile.
+    [[nodiscard]] std::uint64_t memory(std::uint64_t gained, std::uint64_t enough = UINT64_MAX) const;
     /// Bytes that living processes and those that ended since have written (wchar of /proc/PID/io).
     std::uint64_t written();
     /// Unlinked files on these devices; memory for no devices.
