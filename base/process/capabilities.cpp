@@ -111,7 +111,7 @@ Result<void> keep_capabilities(CapabilitySet kept) {
     if (may_change_bounding_set()) {
         if (auto limited = limit_bounding_set(kept); !limited) return limited;
     }
-    // What is no longer inheritable is no longer ambient either.
+    // The kernel takes from the ambient set what is no longer inheritable.
     const Sets now = held();
     const CapabilitySet effective = joined(now[0].effective, now[1].effective) & kept;
     const CapabilitySet inheritable = joined(now[0].inheritable, now[1].inheritable) & kept;

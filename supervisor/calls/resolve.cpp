@@ -47,7 +47,7 @@ bool in_procfs(int fd, const struct stat& status) {
 /// Whether a fast resolution that failed can be believed. It cannot if a link on the way may have led through
 /// callgate's own /proc/self.
 bool failure_is_certain(int base, const char* path, Follow follow, std::uint64_t resolve, int error) {
-    if (error == EACCES && kernel::taken_identity() != nullptr) return false;  // the caller's own /proc
+    if (error == EACCES && kernel::reads_less_than_it_may()) return false;  // the caller's own /proc
     if (error == EXDEV) return true;  // only the flags give it, wherever /proc/self may lead
     if (error == ELOOP) return (resolve & RESOLVE_NO_SYMLINKS) != 0;
     int again = 0;

@@ -223,7 +223,7 @@ Result<void> Walk::enter(UniqueFd next, const std::string& name, bool last, bool
 /// The kernel shows a process its own descriptors, whoever owns their directory (fs/proc/fd.c).
 bool Walk::in_own_proc() const {
     std::string path;
-    if (kernel::taken_identity() == nullptr || !in_procfs(current_.get()) ||
+    if (!kernel::reads_less_than_it_may() || !in_procfs(current_.get()) ||
         !kernel::path_of(current_.get(), path))
         return false;
     const auto caller = kernel::status(options_.thread);

@@ -60,7 +60,7 @@ constexpr std::array<std::string_view, 41> names = {"chown",
                                                     "bpf",
                                                     "checkpoint_restore"};
 
-/// For programs that root starts and that become another user: apt-get, su, initdb, nginx, sshd.
+/// For programs that root starts and that become another user: apt-get, su, initdb, nginx.
 constexpr std::string_view preset = "users";
 constexpr CapabilitySet of_preset = capability(CAP_CHOWN) | capability(CAP_DAC_OVERRIDE) |
                                     capability(CAP_FOWNER) | capability(CAP_KILL) | capability(CAP_SETGID) |

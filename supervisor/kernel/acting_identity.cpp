@@ -22,7 +22,7 @@ namespace {
 
 constexpr CapabilitySet for_taking = capability(CAP_SETUID) | capability(CAP_SETGID);
 
-/// Of one thread. `base` and what follows are set by begin_acting.
+/// The state of one thread, which begin_acting sets.
 struct Acting {
     bool began = false;
     Credentials base;
@@ -79,7 +79,7 @@ bool set_effective_ids(const Credentials& from, const Credentials& to) {
 
 bool take(const Credentials& wanted) {
     const Credentials& base = acting.base;
-    // What was set aside is used for the change alone.
+    // The thread uses what it has set aside for the change alone.
     if (!hold_capabilities(acting.permitted, acting.permitted)) return false;
     if (wanted.groups != base.groups) {
         std::vector<gid_t> groups;
@@ -87,7 +87,7 @@ bool take(const Credentials& wanted) {
         if (!set_groups(groups)) return false;
     }
     if (!set_effective_ids(base, wanted)) return false;
-    // Without both ids the kernel would have refused; with less than the caller's capabilities it does here.
+    // The kernel refuses this one if the caller has a capability that callgate has not.
     if (!hold_capabilities(acting.permitted, wanted.capabilities)) return false;
     const auto now = credentials(static_cast<pid_t>(::syscall(SYS_gettid)));
     return now && *now == wanted;
@@ -220,6 +220,8 @@ SendingAsCaller::~SendingAsCaller() {
         fail_closed();
     errno = before;
 }
+
+bool reads_less_than_it_may() { return (acting.permitted & for_reading & ~acting.effective) != 0; }
 
 bool may_read(pid_t caller) {
     if ((acting.permitted & capability(CAP_SYS_PTRACE)) != 0) return true;

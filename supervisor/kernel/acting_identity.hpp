@@ -37,7 +37,7 @@ namespace callgate::kernel {
 struct Credentials {
     uid_t effective_uid = 0, fs_uid = 0;
     gid_t effective_gid = 0, fs_gid = 0;
-    std::string groups;  // supplementary, as the kernel lists them
+    std::string groups;  // supplementary, as /proc/TID/status lists them
     CapabilitySet capabilities = 0;
 
     bool operator==(const Credentials&) const = default;
@@ -110,6 +110,9 @@ private:
     gid_t own_group_ = 0;
     bool ready_ = true, changed_ = false;
 };
+
+/// Whether a ReadingCaller would let the calling thread read more than it may now.
+[[nodiscard]] bool reads_less_than_it_may();
 
 /// Whether the calling thread may read `caller`, which has changed its identity. The kernel makes such a
 /// process undumpable until it executes something; then only CAP_SYS_PTRACE reads it.

@@ -72,7 +72,7 @@ NEW: dict[str, Callable[[str], Any]] = {
 }
 
 
-FEW = {"nobody in the group", "effective", "fsuid", "no capability", "sticky", "closed", "group", "own", "roots"}
+FEW = {"nobody in the group", "fsuid", "no capability", "and back", "sticky", "closed", "group", "own", "roots"}
 
 
 def chosen(table: dict[str, Any], few: bool) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import harness
+from conftest import KINDS
 from test_containers import ADDED, DOCKER, TRACES, contained
 
 PYTHON = "/usr/bin/python3"
@@ -24,13 +25,8 @@ WAYS = {"all": ([], "--keep-capabilities"), "users": (["setpriv", "--inh-caps=-a
     f"+{name}" for name in OF_USERS.split(","))], "--keep-capabilities=users")}
 
 
-@pytest.fixture
-def root(stage, users):
-    if os.geteuid() != 0:
-        pytest.skip("only root becomes another user")
-    made = stage.box(users["root"])
-    yield made
-    made.close()
+# Only root becomes another user.
+ROOT = pytest.mark.parametrize("user", [kind for kind in KINDS if kind == "root"], indirect=True)
 
 
 def everything(box: harness.Box, *more):
@@ -60,10 +56,11 @@ def same(box: harness.Box, line: list[str], way: str, switched_abi: int | None =
     return under
 
 
-@pytest.mark.parametrize(("way", "abi"), [("all", None), ("users", None), ("users", 1)])
-def test_calls_of_every_identity_answer_as_bare_and_leave_the_same(root, way, abi):
+@ROOT
+@pytest.mark.parametrize(("way", "abi"), [("users", None), ("users", 1), *([("all", None)] if harness.SOAK else [])])
+def test_calls_of_every_identity_answer_as_bare_and_leave_the_same(box, way, abi):
     amount = "all" if harness.SOAK else "few"
-    under = same(root, [PYTHON, str(TABLE), str(root.tree), amount], way, abi)
+    under = same(box, [PYTHON, str(TABLE), str(box.tree), amount], way, abi)
     assert under.text.count("=done") > 100 and under.text.count("EACCES") > 100 and under.text.count("EPERM") > 50, under.describe()
 
 
@@ -98,9 +95,10 @@ for name, change in (("effective", lambda: os.seteuid(65534)), ("saved", lambda:
 """
 
 
-def test_peers_see_the_callers_ids(root):
+@ROOT
+def test_peers_see_the_callers_ids(box):
     """SO_PEERCRED, SO_PEERGROUPS and SCM_CREDENTIALS: what getpeereid, D-Bus and PostgreSQL's `peer` go by."""
-    under = same(root, [PYTHON, "-c", SOCKETS], "all", prepare=lambda: root.tree.chmod(0o777))
+    under = same(box, [PYTHON, "-c", SOCKETS], "all", prepare=lambda: box.tree.chmod(0o777))
     assert "saved (65533, 6, (7, 20))" in under.text and "(0, 0) Operation not permitted" in under.text, under.describe()
 
 
@@ -126,13 +124,14 @@ print(said[0])
 """
 
 
+@ROOT
 @pytest.mark.parametrize("change", ["all", "one"])
-def test_a_caller_that_waits_is_answered_under_the_identity_that_it_has_then(root, change):
+def test_a_caller_that_waits_is_answered_under_the_identity_that_it_has_then(box, change):
     """Threads of one process have their own ids. A call that waits while its thread changes comes anew, under the new ones."""
-    pipe = root.tree / "pipe"
+    pipe = box.tree / "pipe"
     os.mkfifo(pipe, 0o600)
-    line, _ = root.command([PYTHON, "-c", WAITING, change], everything(root), ["--keep-capabilities"])
-    process = root.start(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    line, _ = box.command([PYTHON, "-c", WAITING, change], everything(box), ["--keep-capabilities"])
+    process = box.start(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     harness.read_until(process.stdout.fileno(), b"begun\n")
     harness.until(lambda: acting_threads(process.pid, 0) > 0, "a thread that opens the FIFO")
     process.stdin.write(b"\n")
@@ -155,12 +154,13 @@ def acting_threads(process: int, user: int) -> int:
     return found
 
 
+@ROOT
 @pytest.mark.parametrize("option", ["--keep-capabilities", "--keep-capabilities=setuid,setgid"])
 @pytest.mark.parametrize("struck", ["callgate", "guardian"])
-def test_a_tree_of_other_users_ends_with_callgate(root, option, struck):
+def test_a_tree_of_other_users_ends_with_callgate(box, option, struck):
     script = f"{' '.join(NOBODY)} sh -c 'setsid sleep 9999 & echo $! $$; kill -STOP $!; exec sleep 9999'"
-    line, _ = root.command(["sh", "-c", script], everything(root), [option])
-    process = root.start(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    line, _ = box.command(["sh", "-c", script], everything(box), [option])
+    process = box.start(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     pids = [int(one) for one in harness.read_until(process.stdout.fileno(), b"\n").split()]
     assert all(Path(f"/proc/{pid}").stat().st_uid == 65534 for pid in pids)
     os.kill(process.pid if struck == "callgate" else harness.children(process.pid)[0], signal.SIGKILL)
@@ -176,22 +176,24 @@ print(libc.shmget(0x78, 4096, 0o1600))
 """
 
 
+@ROOT
 @pytest.mark.parametrize("option", ["--keep-capabilities", "--keep-capabilities=setuid,setgid,dac_override"])
-def test_what_other_users_leave_is_removed(root, option):
+def test_what_other_users_leave_is_removed(box, option):
     """In the run's private directory, and as an object of the kernel."""
     script = f'chmod 711 $TMPDIR; mkdir $TMPDIR/d; chmod 777 $TMPDIR/d; {" ".join(NOBODY)} mkdir -m 700 $TMPDIR/d/e; ' \
              f'{" ".join(NOBODY)} touch $TMPDIR/d/e/f; echo $TMPDIR; {PYTHON} -c "$0"'
-    result = root.run(["sh", "-c", script, LEFT], everything(root), options=[option])
+    result = box.run(["sh", "-c", script, LEFT], everything(box), options=[option])
     place, *objects = result.text.split()
     assert result.code == 0 and len(objects) == 2 and all(int(one) >= 0 for one in objects), result.describe()
     assert not os.path.exists(place), result.describe()
     assert not any(line.split()[1] in objects for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:])
 
 
+@ROOT
 @pytest.mark.parametrize(("value", "held"), [
     ("setuid,cap_setgid", {6, 7}), ("users", {0, 1, 3, 5, 6, 7, 10})])
-def test_only_what_is_named_is_kept(root, value, held):
-    result = root.run(["sh", "-c", "grep Cap /proc/self/status"], harness.rule_set(), options=[f"--keep-capabilities={value}"])
+def test_only_what_is_named_is_kept(box, value, held):
+    result = box.run(["sh", "-c", "grep Cap /proc/self/status"], harness.rule_set(), options=[f"--keep-capabilities={value}"])
     sets = {line.split()[0]: int(line.split()[1], 16) for line in result.text.splitlines()}
     wanted = sum(1 << one for one in held)
     assert sets == {"CapInh:": 0, "CapPrm:": wanted, "CapEff:": wanted, "CapBnd:": wanted, "CapAmb:": 0}, result.describe()
@@ -209,17 +211,11 @@ def test_a_name_that_is_no_capability_is_an_error(box, value, said):
     assert result.code == 125 and said in result.errors and "--keep-capabilities=" in result.errors, result.describe()
 
 
-def test_who_holds_no_capability_can_keep_none(users, stage):
-    user = users["user"] if "user" in users else None
-    if user is None or user.uid == 0:
-        pytest.skip("there is no other user")
-    box = stage.box(user)
-    try:
-        for value, said in (("chown", "does not hold this capability"), ("users", "holds none of these capabilities")):
-            result = box.run(["/bin/true"], harness.rule_set(), options=[f"--keep-capabilities={value}"])
-            assert result.code == 125 and said in result.errors, result.describe()
-    finally:
-        box.close()
+@pytest.mark.parametrize("user", ["user"], indirect=True)
+def test_who_holds_no_capability_can_keep_none(box):
+    for value, said in (("chown", "does not hold this capability"), ("users", "holds none of these capabilities")):
+        result = box.run(["/bin/true"], harness.rule_set(), options=[f"--keep-capabilities={value}"])
+        assert result.code == 125 and said in result.errors, result.describe()
 
 
 SU = "su -s /bin/sh nobody -c 'id -u; touch by-su; stat -c %u by-su'; runuser -u nobody -- id -g; chown nobody c && stat -c %u c"
@@ -268,40 +264,34 @@ ps -o user= -p $(cat /proc/$(cat pid)/task/*/children)
 stat -c '%U %a' access
 nginx -p "$PWD" -c "$PWD/conf" -s stop
 """
-SSHD = """
-set -e
-mkdir -p /run/sshd
-ssh-keygen -q -t ed25519 -N '' -f host; ssh-keygen -q -t ed25519 -N '' -f mine
-cp mine.pub known; chmod 600 known
-printf 'HostKey %s/host\\nAuthorizedKeysFile %s/known\\nStrictModes no\\nUsePAM no\\nPidFile none\\n' "$PWD" "$PWD" > conf
-ssh -q -i mine -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o ProxyCommand="$(command -v sshd) -i -f $PWD/conf -E $PWD/log" root@localhost id -un
-"""
 PROGRAMS = {"su": (SU, ["su", "runuser"]), "apt": (APT, ["apt-get", "dpkg-deb"]), "PostgreSQL": (POSTGRESQL, ["initdb", "psql"]),
-            "nginx": (NGINX, ["nginx", "curl"]), "sshd": (SSHD, ["sshd", "ssh"])}
+            "nginx": (NGINX, ["nginx", "curl"])}
 
 
-def test_in_a_container_that_may_not_trace_it_is_said_what_was_not_taken(root):
+@ROOT
+def test_in_a_container_that_may_not_trace_it_is_said_what_was_not_taken(box):
     """A process that became another user and executed nothing since is not dumpable: only CAP_SYS_PTRACE reads it."""
-    root.file(root.tree / "c")
-    result = contained(root, DOCKER, [PYTHON, "-c", "import os; os.setuid(65534); print(open('c').read())"], everything(root),
+    box.file(box.tree / "c")
+    result = contained(box, DOCKER, [PYTHON, "-c", "import os; os.setuid(65534); print(open('c').read())"], everything(box),
                        ["--keep-capabilities=users"])
     (denied,) = result.report["denials"]
     assert result.code != 0 and "it is not dumpable" in denied["reason"] and "--cap-add SYS_PTRACE" in denied["reason"], result.describe()
 
 
-# A long run tries all. A plain one tries the two that are quick, and PostgreSQL's server where the kernel is hardest to please.
+# A long run tries all. A plain one tries the two that are quick.
+@ROOT
 @pytest.mark.parametrize("place", ["outside", "container"])
 @pytest.mark.parametrize("program", [name for name in PROGRAMS if harness.SOAK or name in ("su", "apt")])
-def test_programs_that_become_other_users_work_as_bare(root, program, place):
+def test_programs_that_become_other_users_work_as_bare(box, program, place):
     script, needed = PROGRAMS[program]
     absent = [one for one in needed if shutil.which(one, path="/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin") is None]
     if absent:
         pytest.skip(f"{', '.join(absent)}: not installed")
     if place == "outside":
-        root.file(root.tree / "c")
-        under = same(root, ["sh", "-c", script], "users", prepare=lambda: root.file(root.tree / "c"))
+        box.file(box.tree / "c")
+        under = same(box, ["sh", "-c", script], "users", prepare=lambda: box.file(box.tree / "c"))
         assert not under.report["denials"], under.describe()
         return
-    root.file(root.tree / "c")
-    under = contained(root, f"{DOCKER},{ADDED},{TRACES}", ["sh", "-c", script], everything(root), ["--keep-capabilities=users"])
+    box.file(box.tree / "c")
+    under = contained(box, f"{DOCKER},{ADDED},{TRACES}", ["sh", "-c", script], everything(box), ["--keep-capabilities=users"])
     assert under.code == 0 and not under.report["denials"], under.describe()

@@ -123,7 +123,7 @@ class OtherUser(Attack):
         return check({"it was read": SECRET in result.out, "the call succeeded": result.code == 0}, f"exit {result.code}", result.describe())
 
     def twin(self, scene: Scene) -> Outcome:
-        """What the other identity may read, it reads; and root reads the rest."""
+        """The other identity reads what everybody may, and root the rest."""
         other = self.play(scene, self.program, self.mode, 0o644, supervised=True)
         own = self.play(scene, "attack_read", "plain", 0o600, supervised=True)
         return check({"everybody's is refused": SECRET not in other.out, "root itself cannot": SECRET not in own.out}, "works",
@@ -131,30 +131,31 @@ class OtherUser(Attack):
 
 
 @dataclasses.dataclass(frozen=True)
-class NotKept(OtherUser):
-    """A run that keeps some capabilities, and reads what only another one allows. No call is decided: the kernel alone refuses."""
+class NotKept(Attack):
+    """A run that keeps other capabilities than it takes to become another user. As that one it reads what everybody may."""
 
-    mode: str = "plain"
-    owner: int = NOBODY
-
-    def play(self, scene: Scene, program: str, mode: str, permission: int, supervised: bool) -> harness.Result:
+    def play(self, scene: Scene, supervised: bool, kept: str = "") -> harness.Result:
         if scene.box.user.uid != 0:
             raise Impossible("only root has capabilities")
         place = Place(scene.box)
         place.rebuild()
         place.twin.write_bytes(SECRET)
-        place.twin.chmod(permission)
-        os.chown(place.twin, self.owner, self.owner)
-        line = [scene.box.program(program), mode, str(place.twin), str(place.allowed)]
-        return scene.supervised(line, place.rules(), ["--keep-capabilities=setuid,kill"]) if supervised else scene.bare(line)
+        place.twin.chmod(0o644)
+        line = [scene.box.program("attack_read"), "other_user", str(place.twin), str(place.allowed)]
+        rules = place.rules(*contested(place))
+        return scene.supervised(line, rules, [f"--keep-capabilities={kept}"]) if supervised else scene.bare(line)
 
     def control(self, scene: Scene) -> Outcome:
-        result = self.play(scene, self.program, self.mode, 0o600, supervised=False)
+        result = self.play(scene, supervised=False)
         return check({"the control did not read it": SECRET not in result.out}, "read", result.describe())
 
+    def held(self, scene: Scene) -> Outcome:
+        result = self.play(scene, True, "kill,setgid")
+        return check({"it was read": SECRET in result.out, "the call succeeded": result.code == 0}, f"exit {result.code}", result.describe())
+
     def twin(self, scene: Scene) -> Outcome:
-        result = self.play(scene, self.program, "other_user", 0o644, supervised=True)
-        return check({"what is kept does not work": result.code == 0}, "works", result.describe())
+        result = self.play(scene, True, "setuid,setgid")
+        return check({"what is kept does not work": SECRET not in result.out}, "works", result.describe())
 
 
 @dataclasses.dataclass(frozen=True)
