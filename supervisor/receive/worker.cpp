@@ -132,7 +132,8 @@ const char* WorkerPool::Worker::take_identity(calls::Call& context,
         return "the caller has changed its identity, and the kernel does not let callgate take it";
     return kernel::may_read(context.thread())
                ? nullptr
-               : "the caller has changed its identity and executed nothing since, so it is not dumpable: only "
+               : "the caller has changed its identity and executed nothing since, so it is not dumpable: "
+                 "only "
                  "CAP_SYS_PTRACE reads it; start the container with --cap-add SYS_PTRACE";
 }
 

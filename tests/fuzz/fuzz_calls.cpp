@@ -183,11 +183,8 @@ void run_call(const enforce::CallEntry& entry, const kernel::Notification& notif
                               .uid = ::geteuid(),
                               .kill_tree = [] {}};
     std::shared_mutex names;
-    const calls::FileNeeds files{.plan = here.plan,
-                                 .grants = here.grants,
-                                 .moves = here.moves,
-                                 .names = names,
-                                 .guardian = 1};
+    const calls::FileNeeds files{
+        .plan = here.plan, .grants = here.grants, .moves = here.moves, .names = names, .guardian = 1};
     const calls::ExecNeeds exec{here.plan, here.grants, decide};
     calls::NetworkNeeds network{names};
     calls::IpcObjects ipc(here.made.objects());

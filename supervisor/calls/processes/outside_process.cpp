@@ -83,8 +83,9 @@ Named named_by(ProcessCall& context) {
     return {Reach::group, -number};
 }
 
-/// For a tool the agent is a process of another user: a signal could open its debugger. Signal 0 is no signal.
-/// It tells only whether the process is there, as /proc does; a tool may end itself if the agent is gone.
+/// For a tool the agent is a process of another user: a signal could open its debugger. Signal 0 is no
+/// signal. It tells only whether the process is there, as /proc does; a tool may end itself if the agent is
+/// gone.
 bool in_tree(ProcessCall& context, pid_t process) {
     const bool probes = context.entry.name == "kill" && context.integer(1) == 0;
     if (!probes && context.needs.parties != nullptr && party_of(context) == rules::Party::tools &&
