@@ -130,7 +130,8 @@ class World:
             {"id": "tree", "allow": ["read", "write"], "path": [f"{self.box.tree}/**", "${tmp}/**"]},
             {"id": "rules", "allow": "read", "path": f"{self.box.root}/*.json"},
             {"id": "callgate", "allow": ["read", "execute"], "path": f"{self.box.callgate.parent}/**"},
-            {"id": "loopback", "allow": ["connect", "bind"], "address": "127.0.0.1"}, *more, **members)
+            {"id": "loopback", "allow": ["connect", "bind"], "address": "127.0.0.1"}, *more,
+            **{"environment": {"pass": list(harness.SWITCHES)}, **members})
 
     def inner(self, *more: dict[str, Any]) -> dict[str, Any]:
         return self.outer({"id": "no", "deny": ["read", "write"], "path": str(self.victim)}, *more)
@@ -189,6 +190,13 @@ own = subprocess.Popen([sys.executable, "-c", {OUTSIDER!r}], stdin=subprocess.PI
 pid, number, port = map(int, own.stdout.readline().split())
 """
     assert world.reached(ON_PROCESS, world.words(world.inner(), "-q"), world.victim, SECRET, own) == sorted(ON_PROCESS)
+
+
+def test_before_landlock_scopes_signals(world):
+    """The run around decides signals then, also those of the nested guardian that ends its tree."""
+    world.box.switch(abi=5)
+    assert world.nested(["/bin/sh", "-c", "setsid sleep 600 & exec sleep 600"], None, "--timeout", "0.2s").code == 124
+    assert world.reached(ON_PROCESS, world.words(world.inner(), "-q"), world.victim, SECRET) == []
 
 
 def test_a_nested_run_works_as_one_outside(world):
