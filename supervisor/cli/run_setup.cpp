@@ -380,7 +380,8 @@ void make_state_directory(const std::string& state, const std::string& advice) {
 
 /// CALLGATE says that there may be one: a look for a listener would go on that run's record.
 std::shared_ptr<nested::OuterRun> find_outer_run(bool quiet, Platform& platform) {
-    const bool said = std::getenv("CALLGATE") != nullptr;
+    const char* const value = std::getenv("CALLGATE");
+    const bool said = value != nullptr && std::string_view(value) == "1";  // elsewhere it names a program
     if (!said) {
         platform = probe_platform();
         if (platform.listener != Platform::Listener::nested) return nullptr;
