@@ -24,7 +24,7 @@ TYPED = {
     "callgate run --ask fd": ["run", "--ask", "fd:"],
     "callgate run -p agent+": ["run", "-p", "agent+strict"],
     "callgate run --profile agent+": ["run", "--profile", "agent+strict"],
-    "callgate run -p mi": ["run", "-p", "mine"],
+    "callgate run -p yo": ["run", "-p", "yours"],
     "callgate run -r some\\ f": ["run", "-r", "some file"],
     "callgate run --read=oth": ["run", "--read=other.json"],
     "callgate run --workdir sub": ["run", "--workdir", "subdirectory/"],
@@ -93,7 +93,7 @@ def shell(request, box):
     box.directory(box.tree / "subdirectory")
     box.file(box.tree / "other.json")
     box.file(box.tree / "some file")
-    box.file(box.home / ".config/callgate/profiles/mine.json", b'{"version": 1}')
+    box.file(box.home / ".config/callgate/profiles/yours.json", b'{"version": 1}')
     return box, lambda: Shell(box, name)
 
 
