@@ -278,6 +278,14 @@ constexpr std::string_view exec_text =
     "Options hold for every job.\n"
     "Exit status: 0 where the job ran, whatever became of it; 125 where nothing ran, and `error` says why.";
 
+constexpr std::array request_options = {
+    OptionSpec{"reason", 0, one, "TEXT", "why it is needed: the question shows it as what the program says"},
+};
+constexpr std::array request_groups = {
+    OptionGroup{"Question", request_options},
+    OptionGroup{"Other", help_options},
+};
+
 constexpr std::string_view learn_text =
     "Runs COMMAND in audit mode, which denies nothing: only for commands that you would also run without "
     "callgate. Shows the rules that COMMAND needs, asks, writes them, and runs COMMAND again until there is "
@@ -354,6 +362,20 @@ constexpr std::array all_verbs = {
              "callgate grants k3f9ab", json_groups, false, 0, 1, grants, "RUN"},
     VerbSpec{"revoke", "RUN GRANT", "take a grant back", "", "callgate revoke k3f9ab 2", plain_groups, false,
              2, 2, revoke, "RUN", "GRANT"},
+    VerbSpec{
+        "request", "[--reason TEXT] [--] OPERATION OBJECT", "ask for access, from within a run",
+        "Asks, from within a run, for access that the program will need. It makes that very access, so "
+        "the rules decide it, and the person is asked by the usual question. OPERATION is read, write or "
+        "connect, and OBJECT a path or HOST:PORT. `write` makes an empty file where there is none. "
+        "Exit status: 0 granted, 1 refused, 125 wrong use.",
+        "callgate request --reason 'the tests need it' read /srv/data.csv", request_groups, false, 2, 2,
+        request, "read write connect", "FILE"},
+    VerbSpec{
+        "mcp", "", "serve an agent within a run: ask for access, explain, list denials",
+        "Serves the Model Context Protocol on stdin and stdout. The agent starts it, within the run. Its "
+        "tools are request_access, which asks the person and shows the reason; explain, which says what "
+        "the rules decide; and denials, which lists what was refused.",
+        "callgate mcp", plain_groups, false, 0, 0, mcp},
     VerbSpec{
         "rules", "list | remove ID | pending | accept NAME | drop NAME",
         "list and change your own rules, and those that answers proposed",

@@ -22,6 +22,8 @@ namespace callgate::cli {
 [[nodiscard]] int revoke(const Arguments& arguments);
 [[nodiscard]] int rules_verb(const Arguments& arguments);
 [[nodiscard]] int exec(const Arguments& arguments);
+[[nodiscard]] int request(const Arguments& arguments);
+[[nodiscard]] int mcp(const Arguments& arguments);
 /// `callgate run` for a job that is still to come: jobs::warm_word, which is no verb of the user's.
 [[nodiscard]] int run_warm();
 [[nodiscard]] int completion(const Arguments& arguments);

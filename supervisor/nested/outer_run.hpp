@@ -40,11 +40,11 @@ public:
     [[nodiscard]] Expected<Place> nest(const Wish& wish);
     /// The denials of the nested run (RunReport::take).
     [[nodiscard]] Expected<nlohmann::json> report();
+    /// The answer to a request; its "do" names a handler of the channel. Waits at most a minute.
+    [[nodiscard]] Expected<nlohmann::json> ask(const nlohmann::json& request);
 
 private:
     explicit OuterRun(UniqueFd socket) : socket_(std::move(socket)) {}
-    [[nodiscard]] Expected<nlohmann::json> ask(const nlohmann::json& request);
-
     UniqueFd socket_;
     std::string run_;
 };

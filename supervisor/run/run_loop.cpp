@@ -11,6 +11,7 @@
 #include "base/write_all.hpp"
 #include "supervisor/approval/terminal/terminal.hpp"
 #include "supervisor/host/own_addresses.hpp"
+#include "supervisor/nested/explained.hpp"
 
 namespace callgate {
 
@@ -63,6 +64,7 @@ RunLoop::RunLoop(Needs needs)
     if (own_sockets_) network_.own_sockets = &*own_sockets_;
     if (given_.compiled.plan.run_servers) network_.own_servers = &own_servers_;
     network_.reserved = &channel_;
+    nested::answer_explain(channel_, given_.request.home, given_.request.workdir);
     needs_.nested = &nested_;
     workers_.prepare();
 }

@@ -63,7 +63,7 @@ private:
     std::string cut(const std::string& value, std::size_t room) { return shortened(value, room, cut_); }
 
     /// Lines of a frame without a long field, with its keys, the mark and what is typed.
-    static constexpr std::size_t usual_lines = 17;
+    static constexpr std::size_t usual_lines = 18;
 
     const Look& look_;
     std::size_t width_;
@@ -134,6 +134,12 @@ std::string chain(const QuestionView& shown) {
     return text;
 }
 
+/// The reason that `callgate request --reason TEXT` gives; null: there is none. Any program may bear such words,
+/// so the frame says whose they are.
+const std::string* stated_reason(const std::vector<std::string>& argv) {
+    return argv.size() > 3 && argv[1] == "request" && argv[2] == "--reason" ? &argv[3] : nullptr;
+}
+
 std::string keys(const QuestionView& shown, bool closed) {
     std::string text = "[Enter] deny";
     if (!closed) {
@@ -193,6 +199,8 @@ Drawn draw(const QuestionView& shown, const Look& look) {
     if (!shown.asked_as.empty() && shown.asked_as != shown.object)
         frame.field("asked as", ascii_safe(shown.asked_as), look.details);
     frame.field("by", chain(shown), look.details);
+    if (const std::string* const reason = stated_reason(shown.argv))
+        frame.field("it says", ascii_safe(*reason), look.details);
     if (shown.again)
         frame.field("again", "you have denied this before; d denies it for the rest of this run");
     if (shown.count > 1) frame.field("", std::to_string(shown.count) + " times");

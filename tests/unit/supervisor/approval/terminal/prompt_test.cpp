@@ -103,6 +103,16 @@ TEST_CASE("a question that was denied before says so") {
     CHECK(text.find("again      you have denied this before") != std::string::npos);
 }
 
+TEST_CASE("the reason that a program gives is shown as its own words") {
+    Question question = question_of("/w/x");
+    question.arguments = {"callgate", "request", "--reason", "the tests\nneed it", "--", "read", "/w/x"};
+    const std::string text = draw(shown_of(std::move(question)), {.columns = 200}).text;
+    CHECK(text.find("it says    the tests\\x0aneed it\n") != std::string::npos);
+    question = question_of("/w/x");
+    question.arguments = {"tool", "--reason", "request", "x"};
+    CHECK(draw(shown_of(std::move(question)), {.columns = 200}).text.find("it says") == std::string::npos);
+}
+
 TEST_CASE("a long name wraps while the screen has room, and is cut beyond it") {
     const QuestionView shown = shown_of(question_of("/w/" + std::string(300, 'x')));
     const Drawn wrapped = draw(shown, {.columns = 80, .rows = 40, .plain = true});

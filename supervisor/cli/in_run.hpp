@@ -1,0 +1,16 @@
+// The run around a process, for the verbs that are used within one.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace callgate::cli {
+
+/// Throws Failure if no run is around this process: "WHAT is for programs within a run: ...".
+void require_run(const std::string& what);
+
+/// The list of denials of the run around (docs/cli.md), its last `max` bytes from the beginning of a line; ""
+/// if there is none.
+[[nodiscard]] std::string list_of_denials(std::size_t max);
+
+}  // namespace callgate::cli
