@@ -2,14 +2,13 @@
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <functional>
 #include <string>
 
 #include "tests/unit/agent/guarded_run.hpp"
+#include "tests/unit/in_child.hpp"
 
 using namespace callgate;
 using namespace callgate::agent;
@@ -20,14 +19,6 @@ namespace {
 /// The errno of mkdir in an own directory without write permission; 0: it was made.
 int make_in(const std::string& closed, const char* name) {
     return ::mkdir((closed + "/" + name).c_str(), 0700) == 0 ? 0 : errno;
-}
-
-int status_of_child(const std::function<int()>& body) {
-    const pid_t child = ::fork();
-    if (child == 0) ::_exit(body());
-    int status = -1;
-    ::waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 bool skipped() {
@@ -43,9 +34,9 @@ TEST_CASE("what is set aside is used only where that is said, and can still be d
     const TemporaryDirectory directory;
     const std::string closed = directory / "closed";
     REQUIRE(::mkdir(closed.c_str(), 0555) == 0);
-    CHECK(status_of_child([&] { return make_in(closed, "with-all"); }) == 0);
-    CHECK(status_of_child([&] { return set_override_aside() ? make_in(closed, "aside") : 200; }) == EACCES);
-    CHECK(status_of_child([&] {
+    CHECK(tests::in_child([&] { return make_in(closed, "with-all"); }) == 0);
+    CHECK(tests::in_child([&] { return set_override_aside() ? make_in(closed, "aside") : 200; }) == EACCES);
+    CHECK(tests::in_child([&] {
               if (!set_override_aside()) return 200;
               {
                   const OverrideInUse override;
@@ -53,7 +44,7 @@ TEST_CASE("what is set aside is used only where that is said, and can still be d
               }
               return make_in(closed, "afterwards") == EACCES ? 0 : 201;
           }) == 0);
-    CHECK(status_of_child([&] {
+    CHECK(tests::in_child([&] {
               if (!set_override_aside() || !drop_held_capabilities()) return 200;
               const OverrideInUse override;
               return make_in(closed, "dropped");
@@ -65,7 +56,7 @@ TEST_CASE("to use what was not set aside changes nothing") {
     const TemporaryDirectory directory;
     const std::string closed = directory / "closed";
     REQUIRE(::mkdir(closed.c_str(), 0555) == 0);
-    CHECK(status_of_child([&] {
+    CHECK(tests::in_child([&] {
               { const OverrideInUse override; }
               return make_in(closed, "still-all");
           }) == 0);

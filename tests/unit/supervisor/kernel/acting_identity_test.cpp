@@ -4,12 +4,10 @@
 #include <linux/capability.h>
 #include <sys/fsuid.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <functional>
-
 #include "supervisor/kernel/target.hpp"
+#include "tests/unit/in_child.hpp"
 
 using namespace callgate;
 using namespace callgate::kernel;
@@ -17,14 +15,6 @@ using namespace callgate::kernel;
 namespace {
 
 constexpr uid_t nobody = 65534;
-
-int status_of_child(const std::function<int()>& body) {
-    const pid_t child = ::fork();
-    if (child == 0) ::_exit(body());
-    int status = -1;
-    ::waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 Credentials now() {
     auto found = credentials(static_cast<pid_t>(::syscall(SYS_gettid)));
@@ -51,7 +41,7 @@ Credentials other(const Credentials& own) {
 
 TEST_CASE("an identity is taken as a whole, and the own one comes back as a whole") {
     if (skipped()) return;
-    CHECK(status_of_child([] {
+    CHECK(tests::in_child([] {
               if (!begin_acting_with(all_capabilities)) return 1;
               const Credentials own = now(), wanted = other(own);
               {
@@ -65,7 +55,7 @@ TEST_CASE("an identity is taken as a whole, and the own one comes back as a whol
 
 TEST_CASE("what reads callers is effective for the reading alone") {
     if (skipped()) return;
-    CHECK(status_of_child([] {
+    CHECK(tests::in_child([] {
               if (!begin_acting_with(all_capabilities)) return 1;
               const Credentials wanted = other(now());
               const TakenIdentity taken(wanted);
@@ -81,7 +71,7 @@ TEST_CASE("what reads callers is effective for the reading alone") {
 
 TEST_CASE("a message is sent with the caller's real ids, and they are given back") {
     if (skipped()) return;
-    CHECK(status_of_child([] {
+    CHECK(tests::in_child([] {
               if (!begin_acting_with(all_capabilities)) return 1;
               int ready[2];
               if (::pipe(ready) != 0) return 2;
@@ -107,7 +97,7 @@ TEST_CASE("a message is sent with the caller's real ids, and they are given back
 
 TEST_CASE("what the kernel refuses is not taken, and nothing of it stays") {
     if (skipped()) return;
-    CHECK(status_of_child([] {
+    CHECK(tests::in_child([] {
               if (!hold_only(capability(CAP_SETGID) | capability(CAP_CHOWN), all_capabilities)) return 1;
               if (!begin_acting_with(all_capabilities)) return 2;
               const Credentials own = now();
@@ -122,7 +112,7 @@ TEST_CASE("what the kernel refuses is not taken, and nothing of it stays") {
 
 TEST_CASE("a thread begins with the identity of the run, whatever it inherited") {
     if (skipped()) return;
-    CHECK(status_of_child([] {
+    CHECK(tests::in_child([] {
               const Credentials own = now();
               if (!begin_acting(own)) return 1;
               const TakenIdentity inherited(other(own));

@@ -12,6 +12,7 @@
 #include "base/process/capabilities.hpp"
 #include "supervisor/enforce/landlock/recipe.hpp"
 #include "tests/unit/agent/guarded_run.hpp"
+#include "tests/unit/in_child.hpp"
 
 namespace callgate::agent::test {
 
@@ -32,14 +33,7 @@ inline rules::Grant grant(std::string path, bool directory, rules::OperationSet 
     return grant;
 }
 
-// The result of a child without capabilities; below zero: the signal that killed it.
-inline int in_child(const std::function<int()>& body) {
-    const pid_t child = ::fork();
-    if (child == 0) ::_exit(body());
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
+using tests::in_child;
 
 inline int in_domain(const UniqueFd& ruleset, const std::function<int()>& body) {
     return in_child([&] {
