@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <memory>
 #include <system_error>
+#include <utility>
+#include <variant>
 
 #include "base/unique_fd.hpp"
 #include "rules/model/address.hpp"
@@ -47,13 +49,19 @@ std::string connect_once(const addrinfo& target) {
     return error == 0 ? "" : in_words(error);
 }
 
-std::string connect_to(const std::string& object) {
-    const Expected<rules::Destination> destination = rules::parse_destination(object);
-    if (!destination || !destination->port || destination->port->first != destination->port->last)
+/// Host and port of "HOST:PORT".
+std::pair<std::string, std::string> parse_target(const std::string& object) {
+    const Expected<rules::Destination> target = rules::parse_destination(object);
+    if (!target || !target->port || target->port->first != target->port->last ||
+        target->protocol == rules::Protocol::udp)
         throw Failure("request connect " + object + ": expected HOST:PORT");
-    const std::size_t colon = object.rfind(':');
-    std::string host = object.substr(0, colon);
-    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    const auto* const block = std::get_if<rules::Cidr>(&target->host);
+    return {block != nullptr ? rules::text(*block) : std::get<rules::HostPattern>(target->host).text,
+            std::to_string(target->port->first)};
+}
+
+std::string connect_to(const std::string& object) {
+    const auto [host, port] = parse_target(object);
     const addrinfo hints{.ai_flags = AI_NUMERICSERV,
                          .ai_family = AF_UNSPEC,
                          .ai_socktype = SOCK_STREAM,
@@ -63,7 +71,6 @@ std::string connect_to(const std::string& object) {
                          .ai_canonname = nullptr,
                          .ai_next = nullptr};
     addrinfo* found = nullptr;
-    const std::string port = std::to_string(destination->port->first);
     if (const int error = ::getaddrinfo(host.c_str(), port.c_str(), &hints, &found); error != 0)
         return ::gai_strerror(error);
     const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> all(found, ::freeaddrinfo);

@@ -85,10 +85,13 @@ def test_the_person_is_asked_and_reads_the_reason(box, verdict):
 
 def test_access_is_asked_for_from_a_shell(box):
     new = box.tree / "new"
-    script = f'"$0" request --reason x write {new} && test -e {new}; "$0" request read /nonexistent-cg; "$0" request chew {new}; echo $?'
+    script = (f'"$0" request --reason x write {new} && test -e {new}; "$0" request read /nonexistent-cg; "$0" request chew {new}; echo $?; '
+              '"$0" request connect [::1]:9; "$0" request connect 192.0.2.1:53/udp; echo $?')
     result = box.run(["/bin/sh", "-c", script, str(box.callgate)], rules(box))
     assert f"granted: write {new}\n" in result.text and "refused: read /nonexistent-cg: " in result.text, result.describe()
-    assert result.text.endswith("125\n") and "expected read, write or connect" in result.errors, result.describe()
+    assert result.text.count("125\n") == 2 and "expected read, write or connect" in result.errors, result.describe()
+    assert "refused: connect [::1]:9: " in result.text and 'connect "[::1]:9"' in result.text, result.describe()
+    assert "request connect 192.0.2.1:53/udp: expected HOST:PORT" in result.errors, result.describe()
 
 
 @pytest.mark.parametrize("verb", [["mcp"], ["request", "read", "/etc/hosts"]])
