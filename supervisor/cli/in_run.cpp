@@ -12,10 +12,13 @@
 
 namespace callgate::cli {
 
+bool says_it_is_in_run() {
+    const char* const value = std::getenv("CALLGATE");
+    return value != nullptr && std::string_view(value) == "1";  // elsewhere it names a program
+}
+
 void require_run(const std::string& what) {
-    const char* const within = std::getenv("CALLGATE");
-    if (within == nullptr || std::string_view(within) != "1")
-        throw Failure(what + " is for programs within a run: callgate run -- COMMAND");
+    if (!says_it_is_in_run()) throw Failure(what + " is for programs within a run: callgate run -- COMMAND");
 }
 
 std::string list_of_denials(std::size_t max) {

@@ -6,7 +6,10 @@
 
 namespace callgate::cli {
 
-/// Throws Failure if no run is around this process: "WHAT is for programs within a run: ...".
+/// Whether the environment says that a run is around this process. The variable may be left over from one.
+[[nodiscard]] bool says_it_is_in_run();
+
+/// Throws Failure if it does not say so: "WHAT is for programs within a run: ...".
 void require_run(const std::string& what);
 
 /// The list of denials of the run around (docs/cli.md), its last `max` bytes from the beginning of a line; ""

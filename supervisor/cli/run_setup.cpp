@@ -23,6 +23,7 @@
 #include "supervisor/cli/environment.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/kept_capabilities.hpp"
+#include "supervisor/cli/in_run.hpp"
 #include "supervisor/cli/lasting_home.hpp"
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/run_options.hpp"
@@ -380,8 +381,7 @@ void make_state_directory(const std::string& state, const std::string& advice) {
 
 /// CALLGATE says that there may be one: a look for a listener would go on that run's record.
 std::shared_ptr<nested::OuterRun> find_outer_run(bool quiet, Platform& platform) {
-    const char* const value = std::getenv("CALLGATE");
-    const bool said = value != nullptr && std::string_view(value) == "1";  // elsewhere it names a program
+    const bool said = says_it_is_in_run();
     if (!said) {
         platform = probe_platform();
         if (platform.listener != Platform::Listener::nested) return nullptr;
