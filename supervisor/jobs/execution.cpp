@@ -11,6 +11,7 @@
 
 #include "agent/landlock.hpp"
 #include "base/json_read.hpp"
+#include "base/process/await_readable.hpp"
 #include "supervisor/jobs/job_message.hpp"
 #include "supervisor/run/report.hpp"
 
@@ -134,10 +135,9 @@ void Execution::feed(UniqueFd end) {
 
 void Execution::watch_child() {
     ended_.assign(child_.pidfd.release());
-    ended_.async_wait(asio::posix::stream_descriptor::wait_read,
-                      [self = shared_from_this()](const boost::system::error_code& error) {
-                          if (!error) self->child_ended();
-                      });
+    await_readable(ended_, [self = shared_from_this()](const boost::system::error_code& error) {
+        if (!error) self->child_ended();
+    });
 }
 
 void Execution::watch_progress(UniqueFd progress) {
@@ -147,10 +147,9 @@ void Execution::watch_progress(UniqueFd progress) {
 }
 
 void Execution::await_progress() {
-    progress_.async_wait(asio::posix::stream_descriptor::wait_read,
-                         [self = shared_from_this()](const boost::system::error_code& error) {
-                             if (!error) self->receive_progress();
-                         });
+    await_readable(progress_, [self = shared_from_this()](const boost::system::error_code& error) {
+        if (!error) self->receive_progress();
+    });
 }
 
 void Execution::receive_progress() {

@@ -7,6 +7,7 @@
 #include <array>
 #include <utility>
 
+#include "base/process/await_readable.hpp"
 #include "supervisor/jobs/job_message.hpp"
 
 namespace callgate::jobs {
@@ -67,13 +68,12 @@ void WarmRun::launch() {
 
 /// A run that dies while it waits is replaced.
 void WarmRun::watch_end() {
-    waiting_->ended.async_wait(stream_descriptor::wait_read,
-                               [this, run = waiting_](const boost::system::error_code& error) {
-                                   if (error || waiting_ != run) return;
-                                   waiting_.reset();
-                                   callgate::reap(run->process);
-                                   if (!over_ && ++failures_ < max_failures) launch();
-                               });
+    await_readable(waiting_->ended, [this, run = waiting_](const boost::system::error_code& error) {
+        if (error || waiting_ != run) return;
+        waiting_.reset();
+        callgate::reap(run->process);
+        if (!over_ && ++failures_ < max_failures) launch();
+    });
 }
 
 std::optional<RunProcess> WarmRun::give(const CommandLine& line, const Connections& connections) {
@@ -108,10 +108,9 @@ void WarmRun::stop() {
 void WarmRun::reap(Child child) {
     unreaped_.insert(child.pid);
     auto ended = std::make_shared<stream_descriptor>(loop_, child.pidfd.release());
-    ended->async_wait(stream_descriptor::wait_read,
-                      [this, ended, pid = child.pid](const boost::system::error_code& error) {
-                          if (!error && unreaped_.erase(pid) > 0) callgate::reap(pid);
-                      });
+    await_readable(*ended, [this, ended, pid = child.pid](const boost::system::error_code& error) {
+        if (!error && unreaped_.erase(pid) > 0) callgate::reap(pid);
+    });
 }
 
 void WarmRun::end() {

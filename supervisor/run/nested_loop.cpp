@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/process/await_readable.hpp"
 #include "base/process/held_signals.hpp"
 #include "base/process/open_files.hpp"
 #include "base/write_error.hpp"
@@ -14,17 +15,16 @@
 namespace callgate {
 
 RunOutcome NestedLoop::run(RunLoop::Work work) {
-    using Stream = boost::asio::posix::stream_descriptor;
     nested::OuterRun& outer = *given_.request.outer;
     raise_open_files();
     given_.launched.await_confined();
     hold_limits(given_, work, loop_, tree_limits_);
     if (held_signal() != 0) throw SetupError("a signal ended the run before the command began");
     if (tree_limits_) tree_limits_->start();
-    Stream hung_up(loop_.context(), ::dup(outer.descriptor()));
+    boost::asio::posix::stream_descriptor hung_up(loop_.context(), ::dup(outer.descriptor()));
     // This process asks nothing while the command runs. So only the end of the connection makes this
     // readable.
-    hung_up.async_wait(Stream::wait_read, [this](const auto& error) {
+    await_readable(hung_up, [this](const auto& error) {
         if (!error) loop_.end_tree(Outcome::killed_by_rule);
     });
     given_.launched.let_go();
