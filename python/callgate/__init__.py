@@ -16,12 +16,14 @@ if sys.argv[:1] == ["-m"] and ("-m", __name__) in zip(_words, _words[1:]) and no
     del sys.path[0]
 
 from .audit import Audit
-from .errors import CallgateError, CallgateNotFound
+from .errors import CallgateError, CallgateNotFound, WorkerLost
+from .job import Job, JobFuture
+from .pool import Pool
 from .process import Process
 from .question import Answer, Question
 from .result import Denial, Result
 from .sandbox import Sandbox
 
 __version__ = "0.2.0"
-__all__ = ["Answer", "Audit", "CallgateError", "CallgateNotFound", "Denial", "Process", "Question", "Result", "Sandbox",
-           "__version__"]
+__all__ = ["Answer", "Audit", "CallgateError", "CallgateNotFound", "Denial", "Job", "JobFuture", "Pool", "Process", "Question",
+           "Result", "Sandbox", "WorkerLost", "__version__"]

@@ -1,6 +1,7 @@
 """Microsoft Agent Framework: `CallgateShellExecutor`, a ShellExecutor whose commands run supervised.
 
-The framework also works without this class: `LocalShellTool(shell=Sandbox(…).wrap(["bash"]))`, or AGENT_FRAMEWORK_SHELL="callgate run -q -- bash".
+The framework also works without this class: `LocalShellTool(shell=Sandbox(…).wrap(["bash"]))`, or the variable
+AGENT_FRAMEWORK_SHELL="callgate run -q -- bash".
 """
 from __future__ import annotations
 

@@ -22,3 +22,15 @@ class CallgateError(Exception):
 
 class CallgateNotFound(CallgateError):
     """There is no callgate program, or it cannot be executed."""
+
+
+class WorkerLost(CallgateError):
+    """The server or the node was lost with the job. Nobody can tell how far the job came, so it is not run again.
+
+    `result` has the outcome `worker_lost` and the status 125.
+    """
+
+    def __init__(self, message: str) -> None:
+        from .result import Result
+        report = {"outcome": "worker_lost", "error": message}
+        super().__init__(message, report, Result.from_report(125, report))

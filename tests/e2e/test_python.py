@@ -5,7 +5,7 @@ import executors
 
 
 def test_the_client(box):
-    assert " passed" in executors.suite(box, ["test_client.py", "test_on_ask.py", "test_faults.py", "test_policy.py"])
+    assert " passed" in executors.suite(box, ["test_client.py", "test_on_ask.py", "test_faults.py", "test_policy.py", "test_pool.py"])
 
 
 def test_the_examples_of_the_documentation(box):

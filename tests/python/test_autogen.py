@@ -131,7 +131,8 @@ def test_a_name_that_the_model_chose_is_written_under_the_rules(workdir, tmp_pat
     outside = tmp_path / "profile.py"
     outside.write_text("# the user's\n")
     executor = Executor(work_dir=workdir)
-    assert execute(executor, ("sh", f"ln -s {outside} settings.py; ln -s {tmp_path} folder; echo > real.py; ln -s real.py inner.py")).exit_code == 0
+    links = f"ln -s {outside} settings.py; ln -s {tmp_path} folder; echo > real.py; ln -s real.py inner.py"
+    assert execute(executor, ("sh", links)).exit_code == 0
     for name in ("settings.py", "folder/profile.py", "folder/new.py"):
         result = execute(executor, ("python", f"# filename: {name}\nprint('hi')"))
         assert result.exit_code != 0 and HINT in result.output, result

@@ -144,8 +144,8 @@ def test_the_package_imports_nothing_from_a_project(binary, workdir, options, pl
     control = subprocess.run([sys.executable, "-m", planted[:-3]], capture_output=True, text=True, check=False)
     assert "planted" in control.stdout
     package = str(Path(callgate.__file__).parents[1])
-    line = [sys.executable, *options, "-m", "callgate", "--version"] if "-I" not in options else \
-        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {package!r}); from callgate.__main__ import main; main(['--version'])"]
+    main = f"import sys; sys.path.insert(0, {package!r}); from callgate.__main__ import main; main(['--version'])"
+    line = [sys.executable, "-I", "-c", main] if "-I" in options else [sys.executable, *options, "-m", "callgate", "--version"]
     told = subprocess.run(line, capture_output=True, text=True, env={**os.environ, "CALLGATE": binary}, check=False)
     assert told.stdout.startswith("callgate ") and "planted" not in told.stdout, told
 
