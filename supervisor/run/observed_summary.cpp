@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/escape.hpp"
+#include "base/reader_letters.hpp"
 #include "rules/model/rule.hpp"
 #include "supervisor/run/report.hpp"
 
@@ -107,7 +108,7 @@ void ObservedSummary::append(std::string& text, const Group& group) {
     for (const Line& line : group.lines) {
         if (shown++ == max_group_lines) break;
         text += "callgate:     " + std::string(rules::name(line.action)) + ' ' +
-                std::string(rules::name(line.operation)) + ' ' + terminal_safe(line.place) + " ×" +
+                std::string(rules::name(line.operation)) + ' ' + shown_name(line.place) + " ×" +
                 std::to_string(line.count) + '\n';
     }
     if (group.lines.size() > max_group_lines)

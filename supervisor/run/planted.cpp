@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/escape.hpp"
 #include "base/open_without_links.hpp"
 #include "base/read_whole.hpp"
+#include "base/reader_letters.hpp"
 #include "base/test_switch.hpp"
 #include "base/unique_fd.hpp"
 #include "base/words.hpp"
@@ -187,7 +187,7 @@ std::string planted_line(const Planted& planted) {
     std::string text = "callgate: your tools may run code from what changed: ";
     for (const std::string& path : planted.paths) {
         if (&path != &planted.paths.front()) text += ", ";
-        text += terminal_safe(path);
+        text += shown_name(path);
     }
     if (planted.more > 0) text.append(" … and ").append(std::to_string(planted.more)).append(" more");
     if (planted.cut) text += " (not all directories were looked at)";

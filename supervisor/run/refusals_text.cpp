@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/escape.hpp"
 #include "base/plural.hpp"
+#include "base/reader_letters.hpp"
 #include "supervisor/run/report_parts.hpp"
 
 namespace callgate {
@@ -33,7 +33,7 @@ void add(Line& line, const calls::Refusals::Seen& seen) {
 std::string text_of(const Line& line) {
     std::string callers;
     for (const auto& [name, count] : line.programs) {
-        callers += (callers.empty() ? "" : "; ") + terminal_safe(name) + ", " + plural(count, "time");
+        callers += (callers.empty() ? "" : "; ") + shown_name(name) + ", " + plural(count, "time");
     }
     if (line.others > 0) {
         callers += (callers.empty() ? "" : "; ") + plural(line.others, "time") + " by others";

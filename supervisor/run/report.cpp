@@ -14,6 +14,7 @@
 #include "base/json_read.hpp"
 #include "base/json_writer.hpp"
 #include "base/plural.hpp"
+#include "base/reader_letters.hpp"
 #include "rules/model/rule.hpp"
 #include "supervisor/audit/write/format.hpp"
 #include "supervisor/kernel/target.hpp"
@@ -68,8 +69,8 @@ bool is_quiet(const audit::Decision& decision) {
 std::string name_line(const Denial& denial, bool hints) {
     const std::string program = denial.program.substr(denial.program.rfind('/') + 1);
     std::string line =
-        "callgate:   name denied: " + terminal_safe(denial.object) + " (" + plural(denial.count, "look-up");
-    if (!program.empty()) line += " by " + terminal_safe(program);
+        "callgate:   name denied: " + shown_name(denial.object) + " (" + plural(denial.count, "look-up");
+    if (!program.empty()) line += " by " + shown_name(program);
     if (denial.by_rule) line += ", rule " + terminal_safe(denial.rule);
     if (!denial.note.empty()) line += ": " + terminal_safe(denial.note);
     line += ")";
@@ -80,7 +81,7 @@ std::string name_line(const Denial& denial, bool hints) {
 std::string denial_line(const Denial& denial, bool hints) {
     if (denial.look_up) return name_line(denial, hints);
     std::string line = "callgate:   " + std::string(rules::name(denial.operation)) + ' ' +
-                       terminal_safe(denial.object) + " ×" + std::to_string(denial.count) + "  " +
+                       shown_name(denial.object) + " ×" + std::to_string(denial.count) + "  " +
                        (denial.by_rule ? "rule " : "") + terminal_safe(denial.rule);
     if (!denial.note.empty()) line += " (" + terminal_safe(denial.note) + ')';
     if (hints && !denial.hint.empty()) line += "  allow with: " + denial.hint;
@@ -237,7 +238,7 @@ std::string RunReport::last_denial(rules::Operation operation, bool hints) const
     const std::string by = last->by_rule             ? "rule " + last->rule
                            : last->rule == "default" ? "the default"
                                                      : "callgate";
-    std::string text = terminal_safe(last->object) + " is denied by " + terminal_safe(by);
+    std::string text = shown_name(last->object) + " is denied by " + terminal_safe(by);
     if (!last->note.empty()) text += ": " + terminal_safe(last->note);
     if (hints && !last->hint.empty()) text += "; allow with: " + last->hint;
     return text;

@@ -1,7 +1,6 @@
 #include "supervisor/approval/terminal/plain_text.hpp"
 
-#include <cctype>
-#include <cstdlib>
+#include "base/reader_letters.hpp"
 
 namespace callgate::approval {
 
@@ -16,18 +15,7 @@ bool is_line_control(unsigned char byte) {
 
 }  // namespace
 
-bool PlainText::locale_is_utf8() {
-    for (const char* const name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-        const char* const value = ::getenv(name);
-        if (value == nullptr || *value == '\0') continue;
-        std::string letters;
-        for (const char* at = value; *at != '\0'; ++at)
-            if (std::isalnum(static_cast<unsigned char>(*at)) != 0)
-                letters += static_cast<char>(std::tolower(static_cast<unsigned char>(*at)));
-        return letters.find("utf8") != std::string::npos;
-    }
-    return false;
-}
+bool PlainText::locale_is_utf8() { return ReaderLetters::of_environment().utf8(); }
 
 /// ESC with the byte's last five bits and 0x40 is the same control in seven bits.
 void PlainText::c1(unsigned char byte) {

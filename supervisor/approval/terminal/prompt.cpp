@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/reader_letters.hpp"
+
 namespace callgate::approval {
 
 namespace {
@@ -26,7 +28,9 @@ public:
         std::string name(label);
         name.resize(label_width, ' ');
         const std::size_t room = width_ - 2 - label_width;
-        const std::size_t more = value.empty() ? 0 : (value.size() - 1) / room;
+        std::size_t more = 0;  // lines behind the first
+        for (std::string_view rest = value; columns_of(rest) > room; ++more)
+            rest.remove_prefix(fitting(rest, room));
         if (!whole && more <= more_lines_) {
             more_lines_ -= more;
             whole = true;
@@ -35,9 +39,12 @@ public:
             text_ += bar + name + cut(value, room) + '\n';
             return;
         }
-        for (std::size_t begin = 0; begin == 0 || begin < value.size(); begin += room) {
-            text_ +=
-                bar + (begin == 0 ? name : std::string(label_width, ' ')) + value.substr(begin, room) + '\n';
+        for (std::string_view rest = value; rest.data() == value.data() || !rest.empty();) {
+            const std::size_t bytes = fitting(rest, room);
+            text_ += bar + (rest.data() == value.data() ? name : std::string(label_width, ' '));
+            text_.append(rest.substr(0, bytes)) += '\n';
+            if (bytes == 0) break;
+            rest.remove_prefix(bytes);
         }
     }
     void foot(const std::string& keys) {
@@ -110,7 +117,7 @@ std::string state_of(const QuestionView& shown) {
 
 /// Quotes a word that does not look like one word: the target must not choose where an argument seems to end.
 std::string quoted(const std::string& word) {
-    std::string text = ascii_safe(word);
+    std::string text = shown_words(word);
     if (!text.empty() && text.find_first_of(" '\"") == std::string::npos) return text;
     for (std::size_t at = 0; (at = text.find('\'', at)) != std::string::npos; at += 4)
         text.replace(at, 1, "\\x27");
@@ -124,18 +131,18 @@ std::string joined(const std::vector<std::string>& words) {
 }
 
 std::string chain(const QuestionView& shown) {
-    std::string text = ascii_safe(shown.program) + "  pid " + std::to_string(shown.process);
+    std::string text = shown_name(shown.program) + "  pid " + std::to_string(shown.process);
     for (const Process& one : shown.ancestors) {
         const std::size_t slash = one.program.rfind('/');
         text += "  <  " +
-                ascii_safe(slash == std::string::npos ? one.program : one.program.substr(slash + 1)) + ' ' +
+                shown_name(slash == std::string::npos ? one.program : one.program.substr(slash + 1)) + ' ' +
                 std::to_string(one.pid);
     }
     return text;
 }
 
-/// The reason that `callgate request --reason TEXT` gives; null: there is none. Any program may bear such words,
-/// so the frame says whose they are.
+/// The reason that `callgate request --reason TEXT` gives; null: there is none. Any program may bear such
+/// words, so the frame says whose they are.
 const std::string* stated_reason(const std::vector<std::string>& argv) {
     return argv.size() > 3 && argv[1] == "request" && argv[2] == "--reason" ? &argv[3] : nullptr;
 }
@@ -156,62 +163,53 @@ std::string keys(const QuestionView& shown, bool closed) {
 
 }  // namespace
 
-std::string ascii_safe(std::string_view bytes) {
-    constexpr std::string_view digits = "0123456789abcdef";
-    std::string text;
-    for (const char one : bytes) {
-        const auto byte = static_cast<unsigned char>(one);
-        if (one == '\\') {
-            text += "\\\\";
-        } else if (byte >= 0x20 && byte < 0x7f) {
-            text += one;
-        } else {
-            text += "\\x";
-            text += digits[byte >> 4U];
-            text += digits[byte & 15U];
-        }
-    }
-    return text;
-}
-
 std::string shortened(const std::string& text, std::size_t width, bool& cut) {
-    if (text.size() <= width) return text;
+    if (columns_of(text) <= width) return text;
     cut = true;
     constexpr std::size_t mark_room = 20;
     const std::size_t kept = width > mark_room ? width - mark_room : 0;
-    const std::string mark = "..[+" + std::to_string(text.size() - kept) + " bytes]..";
-    return text.substr(0, kept / 2) + mark + text.substr(text.size() - (kept - kept / 2));
+    const std::size_t head = fitting(text, kept / 2);
+    std::size_t tail = text.size();
+    for (std::size_t room = kept - kept / 2; tail > head;) {  // whole letters
+        std::size_t begin = tail - 1;
+        while (begin > head && columns_of(std::string_view(text).substr(begin, 1)) == 0) --begin;
+        const std::size_t columns = columns_of(std::string_view(text).substr(begin, tail - begin));
+        if (columns > room) break;
+        room -= columns;
+        tail = begin;
+    }
+    return text.substr(0, head) + "..[+" + std::to_string(tail - head) + " bytes].." + text.substr(tail);
 }
 
 Drawn draw(const QuestionView& shown, const Look& look) {
     Frame frame(look);
     const std::int64_t left = std::max<std::int64_t>(shown.deadline_ns - look.now_ns, 0) / 1'000'000'000;
     frame.head("callgate  question " + std::to_string(look.position) + " of " + std::to_string(look.total) +
-                   "   run " + ascii_safe(shown.run),
+                   "   run " + shown_name(shown.run),
                "denies in " + std::to_string(left) + " s");
     frame.field("wants to", wish(shown));
-    frame.field("object", ascii_safe(shown.object) + state_of(shown), look.details);
-    if (!shown.host.empty()) frame.field("name", ascii_safe(shown.host));
-    if (!shown.second_path.empty()) frame.field("new name", ascii_safe(shown.second_path), look.details);
-    for (const std::string& one : shown.changes) frame.field("changes", ascii_safe(one), look.details);
-    if (!shown.source.empty()) frame.field("link to", ascii_safe(shown.source), look.details);
+    frame.field("object", shown_name(shown.object) + state_of(shown), look.details);
+    if (!shown.host.empty()) frame.field("name", shown_name(shown.host));
+    if (!shown.second_path.empty()) frame.field("new name", shown_name(shown.second_path), look.details);
+    for (const std::string& one : shown.changes) frame.field("changes", shown_name(one), look.details);
+    if (!shown.source.empty()) frame.field("link to", shown_name(shown.source), look.details);
     if (!shown.arguments.empty()) frame.field("arguments", joined(shown.arguments), look.details);
     if (!shown.asked_as.empty() && shown.asked_as != shown.object)
-        frame.field("asked as", ascii_safe(shown.asked_as), look.details);
+        frame.field("asked as", shown_name(shown.asked_as), look.details);
     frame.field("by", chain(shown), look.details);
     if (const std::string* const reason = stated_reason(shown.argv))
-        frame.field("it says", ascii_safe(*reason), look.details);
+        frame.field("it says", shown_words(*reason), look.details);
     if (shown.again)
         frame.field("again", "you have denied this before; d denies it for the rest of this run");
     if (shown.count > 1) frame.field("", std::to_string(shown.count) + " times");
     if (look.details) frame.field("as", joined(shown.argv), true);
     frame.field(
         "rule",
-        ascii_safe(shown.rule) + (shown.reason.empty() ? "" : "   reason: " + ascii_safe(shown.reason)),
+        shown_name(shown.rule) + (shown.reason.empty() ? "" : "   reason: " + shown_words(shown.reason)),
         look.details);
     if (shown.offers(Scope::tree))
         frame.field("beneath",
-                    ascii_safe(look.width.tree.empty() ? shown.tree : look.width.tree) +
+                    shown_name(look.width.tree.empty() ? shown.tree : look.width.tree) +
                         (look.width.reads_and_writes ? "   (read and write)" : ""),
                     look.details);
     // The fields say only now whether something is hidden, and the keys depend on it.

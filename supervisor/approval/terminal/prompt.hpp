@@ -1,7 +1,8 @@
 // The prompt: a question as lines of a terminal, and the meaning of a typed line.
 //
-// The target chooses everything in a question. Each byte outside printable ASCII is shown as \xNN. So nothing
-// looks like something else, turns direction, moves the cursor or draws a frame. A long field wraps while the
+// The target chooses everything in a question. Each byte outside printable ASCII is shown as \xNN, unless it
+// is of a letter that the reader knows (base/reader_letters.hpp). So nothing looks like something else, turns
+// direction, moves the cursor or draws a frame. A long field wraps while the
 // screen has room. Beyond it the field is cut in the middle, with the number of hidden bytes. Then only a
 // denial is taken before the details were shown.
 #pragma once
@@ -29,8 +30,6 @@ struct Drawn {
 };
 [[nodiscard]] Drawn draw(const QuestionView& shown, const Look& look);
 
-/// Printable ASCII stays, other bytes become \xNN, and a backslash is doubled.
-[[nodiscard]] std::string ascii_safe(std::string_view bytes);
 /// At most `width` columns; "..[+N bytes].." stands for what is left out of the middle.
 [[nodiscard]] std::string shortened(const std::string& text, std::size_t width, bool& cut);
 

@@ -337,3 +337,11 @@ TEST_CASE("a rule is taken out of a rule set, and everything else stays byte for
     CHECK(without_rule("{\"rules\": [{},{}]}", 1) == "{\"rules\": [{}]}");
     CHECK_FALSE(rules_in("{}").has_value());
 }
+
+TEST_CASE("a field keeps its width, whatever letters it has") {
+    bool cut = false;
+    std::string text;
+    for (int count = 0; count < 100; ++count) text += "é";
+    CHECK(shortened(text, 40, cut) == "ééééé..[+180 bytes]..ééééé");
+    CHECK(cut);
+}
