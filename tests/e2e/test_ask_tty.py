@@ -7,6 +7,7 @@ import shlex
 import pytest
 
 import harness
+from approvers import Person
 from outer import PROMPT, Outer, Tmux, shell
 from test_approval import Room, room  # noqa: F401 (a fixture)
 
@@ -50,6 +51,23 @@ def test_what_was_typed_before_belongs_to_the_command_and_too_soon_to_nobody(roo
     outer.sees("rest \r\n")
     outer.end()
     assert answers(outer) == [("deny", "tty")]
+
+
+def test_what_is_typed_too_late_reaches_nobody(room):
+    """The question is answered elsewhere while the person types for it."""
+    outer = start(room, f"cat {room.file}; read line; echo got \"$line\"", ask="auto")
+    outer.prompted()
+    outer.type("x")
+    outer.sees("x")  # the line is begun
+    person = Person(room.box)
+    person.asked()
+    person.answers("a")
+    outer.sees("that question is over, answered elsewhere or denied; your line is dropped up to Enter")
+    assert "asked content" in outer.sees("asked content")
+    outer.type("y\rnext\r")
+    outer.sees("got next\r\n")
+    outer.end()
+    assert [answer for answer, channel in answers(outer) if channel == "socket"] == ["allow"]
 
 
 @pytest.mark.parametrize("typed", ["\x1b[200~a\r\x1b[201~", "\x1b[200~x\ra\ra\x1b[201~", "\x1b[?62;1;2c", "\x1b]11;rgb:00/00/00\x07",

@@ -53,6 +53,8 @@ public:
     void close();
     /// The question that is shown, or null.
     [[nodiscard]] const QuestionView* question() const { return question_ ? &*question_ : nullptr; }
+    /// A key was pressed at the question that is shown.
+    [[nodiscard]] bool begun() const { return began_; }
     [[nodiscard]] bool shows(std::string_view run, std::uint64_t id) const;
     void set_count(std::uint64_t count) { question_->count = count; }
 

@@ -12,6 +12,7 @@ constexpr char escape = '\x1b', suspend = 26;
 void PromptKeys::begin(std::int64_t now_ns) {
     guarded_until_ns_ = now_ns + guard_ns;
     line_.clear();
+    reports_.clear();
     touched_ = false;
     if (state_ != State::paste) state_ = State::text;
 }
@@ -47,6 +48,8 @@ void PromptKeys::in_sequence(char one) {
         return;
     }
     const bool paste = one == '~' && sequence_ == "200";
+    constexpr std::size_t most = 4096;
+    if (one != '~' && reports_.size() < most) reports_ += "\x1b[" + sequence_ + one;
     state_ = paste ? State::paste : State::text;
     pasted_end_.clear();
 }
@@ -101,6 +104,25 @@ bool PromptKeys::escaped(std::int64_t now_ns) {
     state_ = State::text;
     line_.clear();
     return escape_at_ns_ >= guarded_until_ns_;
+}
+
+void LateLine::begin(bool begun, std::int64_t now_ns) {
+    keys_.begin(now_ns - PromptKeys::guard_ns);
+    begun_ = begun;
+    until_ns_ = now_ns + window_ns;
+}
+
+std::string LateLine::pass(std::string_view typed, std::int64_t now_ns) {
+    std::string passed, echo;
+    while (!typed.empty() && (begun_ || now_ns < until_ns_)) {
+        const bool ended = !keys_.feed(typed.substr(0, 1), now_ns, echo).empty();
+        typed.remove_prefix(1);
+        passed += keys_.take_reports();
+        if (keys_.take_suspend()) passed += suspend;
+        begun_ = !ended && (begun_ || keys_.touched());
+        if (ended) until_ns_ = now_ns;
+    }
+    return passed.append(typed);
 }
 
 }  // namespace callgate::approval

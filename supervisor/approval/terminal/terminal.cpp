@@ -141,12 +141,14 @@ void Terminal::on_winch() {
 }
 
 void Terminal::on_keys() {
-    const std::string typed = relay_.read_keys();
+    std::string typed = relay_.read_keys();
     if (typed.empty()) return;
     if (prompt_->open()) {
         if (prompt_->feed(typed)) owner_->suspend_command();
         return;
     }
+    typed = prompt_->of_command(typed);
+    if (typed.empty()) return;
     prompt_->note_key(monotonic_ns());
     relay_.note_reports(typed);
     relay_.pass_keys(typed);

@@ -62,6 +62,7 @@ void TerminalPrompt::update() {
     const auto open = questions_.questions();
     if (const QuestionView* const shown = engine_.question()) {
         if (std::ranges::any_of(open, [&](const auto& one) { return one.question->id == shown->id; })) return;
+        if (open.empty()) return over();
         engine_.close();
     }
     waiting_ = !open_ && !open.empty();
@@ -81,6 +82,21 @@ void TerminalPrompt::update() {
     draw();
     if (unseen_) give_up();
 }
+
+/// The question was not answered here, and a person may be typing for it.
+void TerminalPrompt::over() {
+    const bool begun = engine_.begun();
+    end();
+    if (jobs_.keys_are_the_commands())
+        late_.begin(begun, monotonic_ns());
+    else
+        ::tcflush(person_.descriptor(), TCIFLUSH);
+    relay_.show(Screen::end_strings() +
+                "\r\ncallgate: that question is over, answered elsewhere or denied; " +
+                (begun ? "your line is dropped up to Enter\r\n" : "a line for it is dropped\r\n"));
+}
+
+std::string TerminalPrompt::of_command(std::string_view typed) { return late_.pass(typed, monotonic_ns()); }
 
 /// The question waits for another channel, or is denied.
 void TerminalPrompt::give_up() {

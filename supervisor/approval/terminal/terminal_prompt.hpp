@@ -18,6 +18,7 @@
 #include "supervisor/approval/questions/question_queue.hpp"
 #include "supervisor/approval/terminal/job_control.hpp"
 #include "supervisor/approval/terminal/prompt_engine.hpp"
+#include "supervisor/approval/terminal/prompt_keys.hpp"
 #include "supervisor/approval/terminal/relay.hpp"
 
 namespace callgate::approval {
@@ -34,6 +35,8 @@ public:
     void update();
     /// Takes what was typed at the prompt. True: Ctrl-Z.
     [[nodiscard]] bool feed(std::string_view typed);
+    /// Returns what of `typed` is the command's: a line for a question that is over is not.
+    [[nodiscard]] std::string of_command(std::string_view typed);
     /// A key was pressed for the command.
     void note_key(std::int64_t now_ns) { last_key_ns_ = now_ns; }
     /// The person's terminal has another size.
@@ -58,6 +61,7 @@ private:
     [[nodiscard]] std::vector<Position> reports(std::string_view questions, std::size_t count,
                                                 std::string& typed);
     void give_up();
+    void over();
     [[nodiscard]] int moved_up() const;
     void show(std::string_view text);
     void erase();
@@ -73,6 +77,7 @@ private:
     QuestionQueue& questions_;
     std::string run_;
     PromptEngine engine_;
+    LateLine late_;
     bool open_ = false;
     bool waiting_ = false;  // a question waits until it can be drawn
     std::int64_t last_key_ns_ = 0;

@@ -110,3 +110,20 @@ TEST_CASE("modes that a program chose are put back, and the screens are told apa
     screen.feed("\x1b[?" + std::string(1000, '1') + "h\x1b[?25l");
     CHECK(screen.restore() == "\x1b[?25l");
 }
+
+TEST_CASE("a line for a question that is over is dropped, and what follows it passes") {
+    constexpr std::int64_t over = 1'000'000'000, much_later = over + 100 * LateLine::window_ns;
+    LateLine line;
+    CHECK(line.pass("x\r", over) == "x\r");
+    line.begin(true, over);
+    CHECK(line.pass("b", much_later).empty());
+    CHECK(line.pass("\rnext\r", much_later) == "next\r");
+    line.begin(false, over);
+    CHECK(line.pass("a", over + 1).empty());
+    CHECK(line.pass("\x03x", much_later) == "x");
+    line.begin(false, over);
+    CHECK(line.pass("ls\r", over + LateLine::window_ns) == "ls\r");
+    line.begin(false, over);
+    CHECK(line.pass("\x1b[24;80R\x1b[200~a\rb\x1b[201~\x1a", over + 1) == "\x1b[24;80R\x1a");
+    CHECK(line.pass("ls\r", over + LateLine::window_ns) == "ls\r");
+}
