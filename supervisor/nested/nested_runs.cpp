@@ -201,7 +201,8 @@ private:
                 .opaque = outer.opaque,
                 .terminal = outer.terminal,
                 .keep_capabilities = outer.keep_capabilities,
-                .replacement = outer.replacement};
+                .replacement = outer.replacement,
+                .login_file = outer.login_file};
     }
 
     const std::shared_ptr<rules::RuleSet> rules_;

@@ -10,6 +10,7 @@
 #include "base/process/open_files.hpp"
 #include "base/write_all.hpp"
 #include "supervisor/approval/terminal/terminal.hpp"
+#include "supervisor/calls/files/settings_copy.hpp"
 #include "supervisor/host/own_addresses.hpp"
 #include "supervisor/nested/explained.hpp"
 
@@ -131,7 +132,8 @@ calls::FileNeeds RunLoop::file_needs() {
             .opaque = &opaque_,
             .terminal = compiled.terminal ? compiled.terminal->number() : -1,
             .keep_capabilities = given_.request.keep_capabilities,
-            .replacement = replacement()};
+            .replacement = replacement(),
+            .login_file = &login_file_};
 }
 
 /// The files about name servers, where there is no room.
@@ -242,6 +244,7 @@ void hold_limits(const RunLoop::Needs& given, const RunLoop::Work& work, EventLo
 
 RunOutcome RunLoop::run(Work work) {
     prepare_answers(work);
+    login_file_ = calls::login_file_of(work.command.environment);
     hold_limits(given_, work, loop_, tree_limits_);
     if (held_signal() != 0) throw SetupError("a signal ended the run before the command began");
     if (tree_limits_) tree_limits_->start();

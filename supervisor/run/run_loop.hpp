@@ -96,6 +96,7 @@ private:
     std::shared_mutex names_;
     std::optional<calls::Parties> parties_;  // if the rules know parties
     calls::DecideNeeds deciding_;
+    std::string login_file_;  // set before the workers start
     const calls::FileNeeds files_;
     const calls::ExecNeeds exec_;
     std::optional<names::Service> look_ups_;  // if look-ups are decided

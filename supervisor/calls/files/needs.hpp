@@ -38,6 +38,7 @@ struct FileNeeds {
     CapabilitySet keep_capabilities = 0;
     /// The text of an object that the run gets in a form of its own, in place of the object; may be empty.
     std::function<std::optional<std::string>(const struct stat& object)> replacement{};
+    const std::string* login_file = nullptr;  // that a login shell gets in place of the user's; null: empty
 };
 
 struct FileCall : Call {

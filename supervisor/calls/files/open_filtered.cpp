@@ -63,7 +63,9 @@ bool Opening::hand_filtered(const Object& object, const Subject& judged, const r
     if (denied && check_enabled("filtered-alone")) return false;
 
     const auto content = content_of(object);
-    const auto copy = content ? settings_copy(object.path, *content) : std::nullopt;
+    const std::string* const run_file = context_.files.login_file;
+    const std::string_view login_file = run_file == nullptr ? "" : std::string_view(*run_file);
+    const auto copy = content ? settings_copy(object.path, *content, login_file) : std::nullopt;
     UniqueFd file = copy ? memory_copy(*copy, object.status.st_mode) : UniqueFd();
     audit::Decision decision = decision_on(context_, judged, verdict);
     if (!file) {

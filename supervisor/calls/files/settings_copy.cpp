@@ -28,7 +28,8 @@ enum class Format : std::uint8_t {
     go,
     gradle,
     empty,
-    empty_json
+    empty_json,
+    login
 };
 
 struct Known {
@@ -60,6 +61,9 @@ constexpr Known known_files[] = {
     {"/pypoetry/auth.toml", Format::empty},
     {"/.composer/auth.json", Format::empty_json},
     {"/composer/auth.json", Format::empty_json},
+    {"/.profile", Format::login},
+    {"/.bash_profile", Format::login},
+    {"/.bash_login", Format::login},
 };
 
 const Known* known_file(std::string_view path) {
@@ -432,7 +436,18 @@ std::string without_credentials(std::string_view text) {
     return out;
 }
 
-std::optional<std::string> settings_copy(std::string_view path, std::string_view content) {
+std::string login_file_of(std::span<const std::string> environment) {
+    constexpr std::string_view name = "PATH=";
+    const auto found =
+        std::ranges::find_if(environment, [](const auto& one) { return one.starts_with(name); });
+    if (found == environment.end()) return "";
+    std::string text = "PATH='";
+    for (const char one : found->substr(name.size())) one == '\'' ? text += "'\\''" : text += one;
+    return text + "'\nexport PATH\n";
+}
+
+std::optional<std::string> settings_copy(std::string_view path, std::string_view content,
+                                         std::string_view login_file) {
     const Known* const file = known_file(path);
     if (file == nullptr || content.size() > max_settings || content.find('\0') != std::string_view::npos)
         return std::nullopt;
@@ -458,6 +473,8 @@ std::optional<std::string> settings_copy(std::string_view path, std::string_view
             return go_copy(content);
         case Format::gradle:
             return ini_copy(content, false, gradle_key);
+        case Format::login:
+            return std::string(login_file);
         case Format::empty:
             return std::string();
         case Format::empty_json:

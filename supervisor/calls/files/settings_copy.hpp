@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -21,8 +22,12 @@ inline constexpr std::size_t max_settings = 1U << 20;
 [[nodiscard]] bool settings_known(std::string_view path);
 
 /// The harmless part of `content`, in the same format. Nothing if the format is not known, or if the content
-/// does not have it.
-[[nodiscard]] std::optional<std::string> settings_copy(std::string_view path, std::string_view content);
+/// does not have it. A shell's log-in file is code, so nothing of it stays: `login_file` stands in its place.
+[[nodiscard]] std::optional<std::string> settings_copy(std::string_view path, std::string_view content,
+                                                       std::string_view login_file = {});
+
+/// A log-in file that sets PATH to that of `environment` ("NAME=value"), as /etc/profile may have changed it.
+[[nodiscard]] std::string login_file_of(std::span<const std::string> environment);
 
 /// A URL without user, query and fragment; other text as it is. "sparse+https://" and the like count as URLs.
 [[nodiscard]] std::string without_credentials(std::string_view text);

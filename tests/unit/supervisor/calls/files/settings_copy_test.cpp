@@ -3,13 +3,14 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <vector>
 
 using namespace callgate::calls;
 
 namespace {
 
 std::string copy(std::string_view path, std::string_view content) {
-    const auto made = settings_copy(path, content);
+    const auto made = settings_copy(path, content, "PATH='/run'\n");
     return made ? *made : "(none)";
 }
 
@@ -175,4 +176,11 @@ TEST_CASE("what holds only credentials is empty, what is not known is nothing") 
     CHECK(settings_known("/home/u/.npmrc"));
     CHECK_FALSE(settings_copy("/home/u/.npmrc", std::string_view("registry=x\0y", 12)));
     CHECK_FALSE(settings_copy("/home/u/.npmrc", std::string(max_settings + 1, 'x')));
+}
+
+TEST_CASE("nothing of a log-in file stays") {
+    CHECK(copy("/home/u/.profile", "export TOKEN=SECRET\n") == "PATH='/run'\n");
+    const std::vector<std::string> environment{"HOME=/h", "PATH=/a'b:/c"};
+    CHECK(login_file_of(environment) == "PATH='/a'\\''b:/c'\nexport PATH\n");
+    CHECK(login_file_of({}).empty());
 }
