@@ -10,8 +10,10 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "supervisor/approval/desktop.hpp"
 #include "supervisor/approval/protocol/protocol_session.hpp"
 #include "supervisor/approval/questions/question_queue.hpp"
 #include "supervisor/approval/terminal/terminal.hpp"
@@ -26,6 +28,7 @@ struct AskSettings {
     std::string runtime_directory;  // of the socket
     std::string config_directory;   // of proposed rules
     std::chrono::milliseconds timeout{60'000};
+    bool notify_desktop = false;
 };
 
 /// The run, as its approval service uses it.
@@ -92,6 +95,7 @@ private:
     [[nodiscard]] bool asks_on_terminal() const;
     void synchronise();
     void announce(bool questions_wait);
+    void say_untold() const;
     void tick();
     void open_socket();
     void add_connection(UniqueFd fd, audit::Answerer who, std::string token, rules::DecidedBy by);
@@ -111,6 +115,8 @@ private:
     std::atomic<bool> synchronising_{false};
     std::vector<std::unique_ptr<Connection>> connections_;
     std::unique_ptr<Socket> socket_;
+    std::optional<Desktop> desktop_;
+    bool told_ = false, untold_ = false;  // the desktop, of questions that wait; it could not be told
 };
 
 }  // namespace callgate::approval

@@ -100,6 +100,7 @@ constexpr std::array decision_options = {
         "auto tty socket fd: never"},
     OptionSpec{"ask-timeout", 0, one, "DURATION",
                "deny a question that is not answered in this time (default: 60s)"},
+    OptionSpec{"notify", 0, one, "desktop", "tell the desktop when a question waits (by busctl)", "desktop"},
     OptionSpec{"mode", 0, one, "MODE",
                "enforce (default), or audit: deny nothing, and record what would be denied", "enforce audit"},
     OptionSpec{"require", 0, many, "FEATURE[,..]",

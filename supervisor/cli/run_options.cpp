@@ -133,6 +133,14 @@ approval::AskSettings read_ask(const Arguments& arguments, const std::string& ru
     approval::AskSettings ask;
     ask.runtime_directory = runtime;
     ask.timeout = read_duration(arguments, "ask-timeout").value_or(ask.timeout);
+    if (const auto value = arguments.value("notify")) {
+        if (*value != "desktop") fail(arguments, "notify", *value, "desktop");
+        if (approval::find_busctl() == nullptr)
+            throw Failure(
+                arguments.origin("notify") +
+                " desktop: there is no busctl, which tells the desktop; install systemd, or leave it out");
+        ask.notify_desktop = true;
+    }
     if (const std::string value = arguments.value("ask").value_or(""); value.starts_with("fd:")) {
         ask.who = Who::descriptor;
         ask.descriptor = read_answering_descriptor(arguments, value);

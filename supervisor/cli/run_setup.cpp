@@ -22,8 +22,8 @@
 #include "supervisor/approval/terminal/terminal.hpp"
 #include "supervisor/cli/environment.hpp"
 #include "supervisor/cli/failure.hpp"
-#include "supervisor/cli/kept_capabilities.hpp"
 #include "supervisor/cli/in_run.hpp"
+#include "supervisor/cli/kept_capabilities.hpp"
 #include "supervisor/cli/lasting_home.hpp"
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/run_options.hpp"
@@ -347,6 +347,9 @@ void find_agent(const Request& request, const Compiled& compiled, Command& comma
 
 /// Options of which the run around this one decides.
 void refuse_outer_options(const Arguments& arguments, const Request& request) {
+    if (arguments.has("notify"))
+        throw Failure(arguments.origin("notify") + " has no meaning in a nested run: run " +
+                      request.outer->run() + " asks its questions; leave it out");
     constexpr std::string_view of_log[] = {"audit", "sign-key", "syslog", "audit-limit"};
     for (const std::string_view option : of_log)
         if (arguments.has(option))

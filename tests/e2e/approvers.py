@@ -72,12 +72,13 @@ class Executor:
 class Asked:
     """A run whose questions come to an executor."""
 
-    def __init__(self, box: harness.Box, args: list[str], rules: dict[str, Any], options: tuple[str, ...] = ()) -> None:
+    def __init__(self, box: harness.Box, args: list[str], rules: dict[str, Any], options: tuple[str, ...] = (),
+                 env: dict[str, str] | None = None) -> None:
         self.box, self.executor = box, Executor()
         number = self.executor.descriptor()
         self.line, self.log = box.command(args, rules, ["--ask", f"fd:{number}", *options])
         self.process = box.start(self.line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                 pass_fds=(number,))
+                                 pass_fds=(number,), env=box.environment(env))
         self.executor.theirs.close()
         assert self.executor.message()["type"] == "hello"
 

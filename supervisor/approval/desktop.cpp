@@ -1,0 +1,85 @@
+#include "supervisor/approval/desktop.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/process/spawn.hpp"
+#include "base/reader_letters.hpp"
+#include "supervisor/approval/terminal/prompt.hpp"
+#include "supervisor/host/host.hpp"
+
+namespace callgate::approval {
+
+namespace {
+
+constexpr std::array<const char*, 3> places_of_busctl{"/usr/bin/busctl", "/bin/busctl",
+                                                      "/run/current-system/sw/bin/busctl"};
+
+/// A name for a notification, in which some desktops read mark-up.
+std::string bounded(std::string_view name) {
+    constexpr std::size_t columns = 160;
+    bool cut = false;
+    std::string plain;
+    for (const char one : shortened(shown_name(name), columns, cut))
+        plain += one == '<' ? "&lt;" : one == '>' ? "&gt;" : one == '&' ? "&amp;" : std::string(1, one);
+    return plain;
+}
+
+}  // namespace
+
+const char* find_busctl() {
+    const auto* const found =
+        std::ranges::find_if(places_of_busctl, [](const char* place) { return ::access(place, X_OK) == 0; });
+    return found == places_of_busctl.end() ? nullptr : *found;
+}
+
+std::vector<std::string> notification_words(const std::string& run, const Question& first,
+                                            std::size_t count) {
+    const std::string& program = first.subject.program;
+    std::string body = std::string(rules::name(first.operation)) + ' ' +
+                       bounded(first.subject.object.text()) + "\nby " +
+                       bounded(program.substr(program.rfind('/') + 1));
+    if (count > 1) body += "\nand " + std::to_string(count - 1) + " more";
+    const std::string service = "org.freedesktop.Notifications";
+    return {"busctl",
+            "--user",
+            "--timeout=5",
+            "--",
+            "call",
+            service,
+            "/org/freedesktop/Notifications",
+            service,
+            "Notify",
+            "susssasa{sv}i",
+            "callgate",
+            "0",
+            "",
+            "callgate: run " + run + " asks",
+            body,
+            "0",
+            "0",
+            "-1"};
+}
+
+void Desktop::tell(const std::string& run, const Question& first, std::size_t count) {
+    if (sending_) return;
+    const char* const program = find_busctl();
+    if (program == nullptr) return ended(false);
+    auto child = spawn(program, notification_words(run, first, count), current_environment(), {},
+                       SignalState::current());
+    if (!child) return ended(false);
+    sending_.emplace(loop_, child->pidfd.release());
+    sending_->async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                         [this, pid = child->pid](const auto& error) {
+                             if (!error) ended(reap(pid) == 0);
+                         });
+}
+
+void Desktop::ended(bool told) {
+    sending_.reset();
+    if (!told && failed_) std::exchange(failed_, {})();
+}
+
+}  // namespace callgate::approval
