@@ -1,7 +1,10 @@
 #include "supervisor/cli/describe.hpp"
 
+#include <utility>
+
 #include "rules/model/address.hpp"
 #include "supervisor/cli/failure.hpp"
+#include "supervisor/cli/lasting_home.hpp"
 
 namespace callgate::cli {
 
@@ -29,6 +32,14 @@ Inspection::Inspection(const Arguments& arguments)
     context_ = host_context(places_, workdir, spoken_directory(), tree_);
     if (const std::string text = describe(choose_repository(context_, places_), workdir); !text.empty())
         say("note: " + text);
+    take_home();
+}
+
+/// A lasting home is not made here, and what leads to it is looked at when a run starts.
+void Inspection::take_home() {
+    LinkedPaths ignored;
+    const LastingHome home = choose_lasting_home(arguments_, places_, context_.workdir, ignored);
+    if (!home.path.empty()) context_.user_home = std::exchange(context_.home, home.path);
 }
 
 Inspection::Inspection(const Arguments& arguments, const std::string& workdir, const std::string& tmp)
@@ -37,6 +48,7 @@ Inspection::Inspection(const Arguments& arguments, const std::string& workdir, c
     context_ = host_context(places_, named ? choose_workdir(arguments, places_, false) : workdir,
                             tmp.empty() ? spoken_directory() : tmp, tree_);
     static_cast<void>(choose_repository(context_, places_));
+    take_home();
 }
 
 CompiledRules Inspection::compile() const { return compile_rules(arguments_, places_, context_, {}); }

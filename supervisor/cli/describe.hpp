@@ -22,6 +22,8 @@ public:
     [[nodiscard]] CompiledRules compile() const;
 
 private:
+    void take_home();
+
     const Arguments& arguments_;
     Places places_;
     TreeWithTmp tree_;

@@ -154,9 +154,9 @@ constexpr std::array job_options = {
     OptionSpec{"max-output", 0, one, "SIZE", "keep at most SIZE of each output (default: 10M)"},
     OptionSpec{"compat", 0, flag, "", "answer with \"code\" in place of \"exit_code\""},
 };
-constexpr auto exec_surroundings = only(
-    {"env", "keep-env", "cwd", "background", "keep-capabilities", "nice", "ionice", "sni", "private-home"},
-    surroundings_options);
+constexpr auto exec_surroundings = only({"env", "keep-env", "cwd", "background", "keep-capabilities", "nice",
+                                         "ionice", "sni", "private-home", "home", "home-from"},
+                                        surroundings_options);
 constexpr auto exec_output = only({"audit", "no-audit", "audit-limit", "sign-key"}, output_options);
 constexpr std::array exec_groups = {
     OptionGroup{"Jobs", job_options},     OptionGroup{"Allow and deny", allow_options},
@@ -184,9 +184,11 @@ constexpr std::array learn_groups = {
 };
 
 constexpr std::array json_options = {json_option};
+constexpr auto inspect_surroundings = only({"home"}, surroundings_options);
 constexpr std::array inspect_groups = {
     OptionGroup{"Allow and deny", allow_options},
     OptionGroup{"Rules", rule_options},
+    OptionGroup{"Surroundings", inspect_surroundings},
     OptionGroup{"Output", json_options},
     OptionGroup{"Other", help_options},
 };
@@ -196,8 +198,8 @@ constexpr std::array explain_options = {
 };
 constexpr std::array explain_groups = {
     OptionGroup{"Records", explain_options}, OptionGroup{"Allow and deny", allow_options},
-    OptionGroup{"Rules", rule_options},      OptionGroup{"Output", json_options},
-    OptionGroup{"Other", help_options},
+    OptionGroup{"Rules", rule_options},      OptionGroup{"Surroundings", inspect_surroundings},
+    OptionGroup{"Output", json_options},     OptionGroup{"Other", help_options},
 };
 constexpr std::array json_groups = {OptionGroup{"Options", json_options}, OptionGroup{"Other", help_options}};
 constexpr std::array plain_groups = {OptionGroup{"Options", help_options}};

@@ -12,8 +12,9 @@ import os
 import re
 import subprocess
 import time
+import types
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable
 
 import pytest
 
@@ -271,16 +272,23 @@ printf 'from calc import add\\nassert add(1, 2) == 3\\nprint(\"tests pass\")\\n'
 
 
 class Session:
-    """This is one session of a real agent in a project of the box."""
+    """This is one session of a real agent in a project of the box. `lasting`: in a home that lasts, where it is logged in,
+    and then one more with the same script."""
 
-    def __init__(self, box: harness.Box, agent: Agent, script: list[Step], *options: str) -> None:
+    def __init__(self, box: harness.Box, agent: Agent, script: list[Step], *options: str, lasting: bool = False) -> None:
         self.box, self.agent = box, agent
+        logged_in: Any = box
+        if lasting:
+            options = (*options, "--home", "project")
+            made = box.run(["/bin/sh", "-c", "echo $HOME"], None, options=["--no-user-rules", "--home", "project"], env={"HOME": str(box.home)})
+            logged_in = types.SimpleNamespace(home=Path(made.text.strip()), file=box.file, directory=box.directory)
+        self.home = logged_in.home
         box.file(box.home / ".ssh" / "id_ed25519", KEY.encode(), 0o600)
         self.env = {"HOME": str(box.home), "SHELL": "/bin/bash", "TERM": "dumb"}
         self.shell(PROJECT)
         with Model([]) as model:
             model.script = [tuple(word.replace("@PORT@", str(model.port)) for word in step) for step in script]
-            agent.prepare(box, model.url)
+            agent.prepare(logged_in, model.url)
             self.env |= {name: value.replace("URL", model.url) for name, value in agent.variables.items()}
             # Registries would be reached beyond loopback.
             rules = {"rules": [{"id": "model", "party": "agent", "allow": "connect", "address": "127.0.0.1", "port": model.port},
@@ -288,8 +296,13 @@ class Session:
                                {"id": "above", "allow": "read", "path": [str(box.tree.parent), str(box.tree.parent.parent)]},
                                {"id": "installed", "allow": ["read", "execute"], "path": f"{INSTALLED}/**"}]}
             passed = [word for name in agent.variables for word in ("--env", name)]
-            self.result = box.run([str(agent.program), *agent.command], None, env=self.env,
-                                  options=["-p", agent.name, "--no-user-rules", "--rules-json", json.dumps(rules), *passed, *options])
+            earlier: list[str] = []
+            for _ in range(2 if lasting else 1):
+                self.result = box.run([str(agent.program), *agent.command], None, env=self.env,
+                                      options=["-p", agent.name, "--no-user-rules", "--rules-json", json.dumps(rules), *passed, *options])
+                assert self.result.code == 0 or not lasting, self.result.describe()
+                earlier, model.results = earlier + model.results, []
+        model.results = earlier
         self.model = model
 
     def shell(self, text: str) -> str:
@@ -345,6 +358,17 @@ if AGENTS:
         assert "evil" not in login.read_text() and not start_up.exists(), session.describe()
         # The agent's own read tool is the agent (docs/agents.md).
         assert (LOGIN in results[-1]) == agent.reads_login, session.describe()
+
+    @pytest.mark.parametrize("agent", AGENTS, ids=lambda one: one.name)
+    def test_a_login_within_a_lasting_home_stays(box, agent):
+        """Two sessions talk to the model by it. The user's own home gets nothing of either, and its login stays closed."""
+        box.file(box.home / ".gitconfig", b"[user]\n\tname = n\n\temail = a@b.c\n")
+        session = Session(box, agent, [("shell", "echo te''sted"), ("shell", f"cat {box.home}/.ssh/id_ed25519")], lasting=True)
+        results = session.model.results
+        assert len(results) == 4 and "tested" in results[0] and "tested" in results[2] and KEY not in "".join(results), session.describe()
+        assert session.model.keys == {LOGIN} and LOGIN in (session.home / agent.login).read_text(), session.describe()
+        left = {one.name for one in box.home.iterdir()}
+        assert left <= {".gitconfig", ".ssh", ".local", "tree"} and not (box.home / agent.login).exists(), left
 
     def test_every_installed_agent_is_known_by_its_file(box):
         for agent in AGENTS:

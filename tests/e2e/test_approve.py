@@ -162,7 +162,7 @@ def test_the_end_of_input_denies(room):
 
 
 def test_details_show_what_was_hidden_before_it_can_be_allowed(room):
-    name = room.asked / ("é" * 20 + "n" * 200)
+    name = room.asked / ("n" * 200)
     room.box.file(name, b"long")
     run = run_in(room, f"cat {name}")
     person = Person(room.box, columns=80, rows=16)
@@ -176,7 +176,7 @@ def test_details_show_what_was_hidden_before_it_can_be_allowed(room):
 
 
 def test_a_long_name_is_shown_whole_where_the_screen_has_room(room):
-    name = room.asked / ("n" * 200)
+    name = room.asked / ("é" * 20 + "n" * 200)
     room.box.file(name, b"long")
     run = run_in(room, f"cat {name}")
     person = Person(room.box, columns=80)

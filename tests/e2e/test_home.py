@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import harness
+from jobs import execute
 from test_agents import LOGIN, codex
 
 NOTE = "cg-note"
@@ -147,6 +148,29 @@ def test_a_home_lies_apart(box):
     refused = run(box, "true", "--home", str(shared))
     assert refused.code == 125 and "which others may write" in refused.errors, refused.describe()
     assert "exclude each other" in run(box, "true", "--home", "project", "--private-home").errors
+
+
+def test_jobs_last_in_it_and_inspections_know_it(box):
+    """Two jobs of `exec` share it. `explain` and `plan` speak of it, whether it exists or not."""
+    env = {"HOME": str(box.home)}
+
+    def said(*line: str) -> str:
+        done = box.run([str(box.callgate), *line], supervised=False, env=env, cwd=box.tree)
+        assert done.code == 0, done.describe()
+        return done.text
+
+    first = said("explain", "--home", "project", "write", "~/note")
+    assert not (box.home / ".local/share/callgate/homes").exists(), "an inspection makes nothing"
+    options = ("--no-user-rules", "--home=project")
+    made = execute(box, {"language": "sh", "code": f"echo {NOTE} > ~/note; echo $HOME"}, *options, env=env)
+    home = made["output"].strip()
+    assert home.startswith(f"{box.home}/.local/share/callgate/homes/"), made
+    assert execute(box, {"language": "sh", "code": "cat ~/note"}, *options, env=env)["output"] == f"{NOTE}\n"
+    assert first.startswith(f"allow write {home}/note\n"), first
+    assert said("explain", "--home", "project", "write", "~/note").startswith(f"allow write {home}/note\n")
+    without = said("explain", "write", f"{home}/note")
+    assert "callgate-homes" in without, without
+    assert home in said("plan", "--home", "project") and home not in said("plan")
 
 
 def test_the_home_itself_stays_where_it_is(box):
