@@ -39,12 +39,15 @@ bool arguments_hidden(const RecordedRequest& record) {
     return !record.arguments.empty() && !record.arguments_known;
 }
 
-/// The record does not say whether a move widens what may be done; the key does.
+/// The record says neither whether a move widens what may be done, nor whether `callgate request` asked; the
+/// key does.
 bool has_key(Subject& subject, const RecordedRequest& record, std::string_view key) {
-    for (const bool widens : {false, true}) {
-        subject.widens = widens;
-        if (key_of(subject, record.rule, record.identity) == key) return true;
-    }
+    for (const bool widens : {false, true})
+        for (const bool any : {true, false}) {
+            subject.widens = widens;
+            subject.any_program = any;
+            if (key_of(subject, record.rule, record.identity) == key) return true;
+        }
     return false;
 }
 

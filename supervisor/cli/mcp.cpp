@@ -52,10 +52,14 @@ struct Told {
 };
 
 json object_schema(const char* operations, bool reason) {
-    json properties{{"operation", {{"type", "string"}, {"enum", json::parse(operations)}}},
-                    {"object", {{"type", "string"}, {"description", "an absolute path, or HOST:PORT"}}}};
+    json properties{
+        {"operation", {{"type", "string"}, {"enum", json::parse(operations)}}},
+        {"object", {{"type", "string"}, {"description", "an absolute path, a program or HOST:PORT"}}}};
     json required{"operation", "object"};
     if (reason) {
+        properties["arguments"] = {{"type", "array"},
+                                   {"items", {{"type", "string"}}},
+                                   {"description", "of the program, for execute: as it will be called"}};
         properties["reason"] = {{"type", "string"},
                                 {"maxLength", max_reason},
                                 {"description", "why it is needed, in one sentence: the person reads it"}};
@@ -68,10 +72,10 @@ json tools() {
     return json::array(
         {{{"name", "request_access"},
           {"description",
-           "Asks the person whether this run may read or write a file, or connect to a host. It makes that "
-           "very access, so `write` makes an empty file where there is none. The person may allow it once "
-           "or for the whole run."},
-          {"inputSchema", object_schema(R"(["read","write","connect"])", true)}},
+           "Asks the person whether this run may read or write a file, execute a program, or connect to a "
+           "host. It makes that very access, so `write` makes an empty file where there is none; `execute` "
+           "executes nothing. The person may allow it once or for the whole run."},
+          {"inputSchema", object_schema(R"(["read","write","execute","connect"])", true)}},
          {{"name", "explain"},
           {"description", "Says what the rules decide about an access, and why. Nobody is asked."},
           {"inputSchema",
@@ -101,7 +105,8 @@ Told verdict_of(const std::string& operation, const std::string& object) {
     return {std::move(told)};
 }
 
-Told request_access(const std::string& operation, const std::string& object, std::string reason) {
+Told request_access(const std::string& operation, const std::string& object, const json& arguments,
+                    std::string reason) {
     reason.resize(std::min(reason.size(), max_reason));
     auto output = make_pipe();
     if (!output) return {"cannot start callgate request: " + output.error().message(), true};
@@ -109,9 +114,9 @@ Told request_access(const std::string& operation, const std::string& object, std
     for (char** one = ::environ; *one != nullptr; ++one) environment.emplace_back(*one);
     const std::array<std::pair<int, int>, 2> descriptors{
         {{output->write.get(), STDOUT_FILENO}, {output->write.get(), STDERR_FILENO}}};
-    const auto child =
-        spawn(own_program, {"callgate", "request", "--reason", reason, "--", operation, object}, environment,
-              descriptors, SignalState::current());
+    std::vector<std::string> words{"callgate", "request", "--reason", reason, "--", operation, object};
+    for (const std::string& one : json_read::texts(arguments)) words.push_back(one);
+    const auto child = spawn(own_program, words, environment, descriptors, SignalState::current());
     if (!child) return {"cannot start callgate request: " + child.error().message(), true};
     output->write.reset();
     std::string said;
@@ -136,7 +141,7 @@ std::optional<Told> call_tool(const json& params) {
     if (name != "request_access") return std::nullopt;
     const std::string reason = text(member(params, "arguments", "reason"));
     if (reason.empty()) return std::nullopt;
-    return request_access(operation, object, reason);
+    return request_access(operation, object, member(params, "arguments", "arguments"), reason);
 }
 
 json error_of(const json& id, int code, const char* message) {

@@ -366,13 +366,14 @@ constexpr std::array all_verbs = {
     VerbSpec{"revoke", "RUN GRANT", "take a grant back", "", "callgate revoke k3f9ab 2", plain_groups, false,
              2, 2, revoke, "RUN", "GRANT"},
     VerbSpec{
-        "request", "[--reason TEXT] [--] OPERATION OBJECT", "ask for access, from within a run",
+        "request", "[--reason TEXT] [--] OPERATION OBJECT [ARG...]", "ask for access, from within a run",
         "Asks, from within a run, for access that the program will need. It makes that very access, so "
-        "the rules decide it, and the person is asked by the usual question. OPERATION is read, write or "
-        "connect, and OBJECT a path or HOST:PORT. `write` makes an empty file where there is none. "
+        "the rules decide it, and the person is asked by the usual question. OPERATION is read, write, "
+        "execute or connect, and OBJECT a path, a program with its arguments, or HOST:PORT. `write` makes an "
+        "empty file where there is none; `execute` executes nothing. "
         "Exit status: 0 granted, 1 refused, 125 wrong use.",
-        "callgate request --reason 'the tests need it' read /srv/data.csv", request_groups, false, 2, 2,
-        request, "read write connect", "FILE"},
+        "callgate request --reason 'the tests need it' read /srv/data.csv", request_groups, false, 2, 1000,
+        request, "read write execute connect", "FILE"},
     VerbSpec{
         "mcp", "", "serve an agent within a run: ask for access, explain, list denials",
         "Serves the Model Context Protocol on stdin and stdout. The agent starts it, within the run. Its "

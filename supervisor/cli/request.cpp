@@ -7,6 +7,7 @@
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,10 +17,13 @@
 #include <variant>
 
 #include "base/unique_fd.hpp"
+#include "base/words.hpp"
 #include "rules/model/address.hpp"
+#include "supervisor/cli/environment.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/in_run.hpp"
 #include "supervisor/cli/verbs.hpp"
+#include "supervisor/host/host.hpp"
 
 namespace callgate::cli {
 
@@ -80,22 +84,45 @@ std::string connect_to(const std::string& object) {
     return why;
 }
 
+/// Asks the kernel whether it would execute the program (AT_EXECVE_CHECK, Linux 6.14). Nothing is executed.
+/// Older kernels answer EINVAL, once the call was decided and allowed.
+std::string check_execution(std::vector<std::string> words) {
+    constexpr int only_check = 0x10000;
+    std::string why = in_words(ENOENT);
+    for (const std::string& program : executable_candidates(words[0], current_environment())) {
+        std::vector<char*> arguments;
+        for (std::string& word : words) arguments.push_back(word.data());
+        arguments.push_back(nullptr);
+        if (::syscall(SYS_execveat, AT_FDCWD, program.c_str(), arguments.data(), ::environ, only_check) ==
+                0 ||
+            errno == EINVAL)
+            return "";
+        if (errno != ENOENT && errno != ENOTDIR) return in_words(errno);
+    }
+    return why;
+}
+
 constexpr std::size_t max_denials = std::size_t{16} << 20U;
 
 }  // namespace
 
 int request(const Arguments& arguments) {
     const std::string& operation = arguments.rest()[0];
-    const std::string& object = arguments.rest()[1];
+    std::vector<std::string> words(arguments.rest().begin() + 1, arguments.rest().end());
+    const std::string object = joined(words, " ");
     require_run("request");
+    if (operation != "execute" && words.size() > 1)
+        throw Failure("request " + operation + ": expected one object, not " + words[1]);
     const std::string before = list_of_denials(max_denials);
     std::string why;
     if (operation == "read" || operation == "write") {
         why = open_file(object, operation == "write");
     } else if (operation == "connect") {
         why = connect_to(object);
+    } else if (operation == "execute") {
+        why = check_execution(std::move(words));
     } else {
-        throw Failure("request " + operation + ": expected read, write or connect");
+        throw Failure("request " + operation + ": expected read, write, execute or connect");
     }
     if (why.empty()) {
         print("granted: " + operation + ' ' + object + '\n');

@@ -38,6 +38,16 @@ Questioned unasked(const rules::Verdict& ask, std::string_view reason) {
     return denied(ask, reason, ask.decided_by);
 }
 
+/// Of callgate's own file, which no run may write.
+bool is_callgate(std::string_view program) {
+    static const std::string own = [] {
+        std::string path;
+        kernel::executable(::getpid(), path);
+        return path;
+    }();
+    return program == own || !check_enabled("request-own-program");
+}
+
 approval::Subject subject_of(CallContext& context, const Subject& subject) {
     approval::Subject asked;
     asked.operations = subject.operations;
@@ -46,6 +56,10 @@ approval::Subject subject_of(CallContext& context, const Subject& subject) {
     if (subject.second_object) asked.second_path = subject.second_object->path;
     asked.widens = subject.widens;
     asked.program = context.caller.executable;
+    if (is_callgate(asked.program)) {
+        const auto caller = context.caller.cache.look_up(context.thread(), context.caller.executable);
+        asked.any_program = asks_for_all(asked.program, caller.process);
+    }
     if (context.needs.parties != nullptr) asked.party = party_of(context);
     asked.arguments.assign(subject.input.arguments.begin(), subject.input.arguments.end());
     return asked;
@@ -164,6 +178,12 @@ std::string_view why_not(Admission admission) {
         default:
             return audit::unasked::nobody;
     }
+}
+
+bool asks_for_all(std::string_view program, pid_t process) {
+    if (program.empty() || !is_callgate(program)) return false;
+    const auto arguments = kernel::arguments_of(process);
+    return arguments && arguments->size() > 1 && (*arguments)[1] == "request";
 }
 
 void describe_process(const DecideNeeds& needs, Question& question, pid_t process, pid_t parent) {

@@ -255,6 +255,7 @@ LookUps::Decided LookUps::judge(const Waiting& one) {
     asked.object = approval::AskedObject(rules::HostName{name});
     asked.program = one.asker.program;
     asked.party = one.asker.party;
+    asked.any_program = calls::asks_for_all(asked.program, one.asker.process);
     if (const auto granted = needs_.questions->granted(asked)) {
         decided.verdict.action = granted->action;
         decided.verdict.decided_by = granted->by;
@@ -272,6 +273,7 @@ void LookUps::ask(Waiting one, rules::Verdict verdict) {
     question.subject.object = approval::AskedObject(rules::HostName{one.query.name});
     question.subject.program = one.asker.program;
     question.subject.party = one.asker.party;
+    question.subject.any_program = calls::asks_for_all(one.asker.program, one.asker.process);
     question.key = approval::key_of(question.subject, verdict.rule_name(), {});
     question.operation = Operation::connect;
     question.rule = verdict.rule_name();

@@ -83,13 +83,40 @@ def test_the_person_is_asked_and_reads_the_reason(box, verdict):
     assert (text.startswith("granted: read") and not failed) if verdict == "allow" else (text.startswith("refused: read") and failed), text
 
 
+def test_an_answer_to_a_request_is_for_every_program(box):
+    """The twin: a program that only has such an argument asks for itself."""
+    wanted, other = (box.file(box.home / name, name.encode() + b"\n") for name in ("wanted", "other"))
+    ask = {"id": "home", "ask": "read", "path": f"{box.home}/*"}
+    script = f'"$0" request read {wanted}; cat {wanted}; cat request {other} 2>/dev/null; head -n 1 {other} 2>/dev/null || echo refused'
+    run = Asked(box, ["/bin/sh", "-c", script, str(box.callgate)], rules(box, ask))
+    first = run.ask()
+    assert first["any_program"] and run.decide(first, "allow", "object")["applied"], first
+    for program, verdict in (("cat", "allow"), ("head", "deny")):
+        question = run.ask()
+        assert question["process"]["program"].endswith(f"/{program}") and "any_program" not in question, question
+        run.decide(question, verdict, "object")
+    assert run.end().text == f"granted: read {wanted}\nwanted\nother\nrefused\n"
+
+
+def test_an_execution_is_asked_for_and_nothing_is_executed(box):
+    tool = box.file(box.tree / "tool", b"#!/bin/sh\necho ran $1 | tee -a count\n", 0o755)
+    run = Asked(box, ["/bin/sh", "-c", '"$0" request -- execute ./tool -x; ./tool -x; "$0" request execute /nonexistent-cg', str(box.callgate)],
+                rules(box, {"id": "tool", "ask": "execute", "path": str(tool)}))
+    question = run.ask()
+    assert question["operation"] == "execute" and question["arguments"] == ["./tool", "-x"] and not (box.tree / "count").exists(), question
+    run.decide(question, "allow", "object")
+    result = run.end()
+    assert result.text.splitlines()[:2] == ["granted: execute ./tool -x", "ran -x"], result.describe()
+    assert "refused: execute /nonexistent-cg: " in result.text and (box.tree / "count").read_text() == "ran -x\n", result.describe()
+
+
 def test_access_is_asked_for_from_a_shell(box):
     new = box.tree / "new"
     script = (f'"$0" request --reason x write {new} && test -e {new}; "$0" request read /nonexistent-cg; "$0" request chew {new}; echo $?; '
               '"$0" request connect [::1]:9; "$0" request connect 192.0.2.1:53/udp; echo $?')
     result = box.run(["/bin/sh", "-c", script, str(box.callgate)], rules(box))
     assert f"granted: write {new}\n" in result.text and "refused: read /nonexistent-cg: " in result.text, result.describe()
-    assert result.text.count("125\n") == 2 and "expected read, write or connect" in result.errors, result.describe()
+    assert result.text.count("125\n") == 2 and "expected read, write, execute or connect" in result.errors, result.describe()
     assert "refused: connect [::1]:9: " in result.text and 'connect "[::1]:9"' in result.text, result.describe()
     assert "request connect 192.0.2.1:53/udp: expected HOST:PORT" in result.errors, result.describe()
 

@@ -5,6 +5,7 @@ Attacks on the border between the two are in tests/attacks/cases/parties.py.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -123,3 +124,16 @@ def test_a_word_that_is_no_party_is_an_error(world):
     rules = str(world.box.rules_file(world.rules({"id": "x", "allow": "read", "path": "/x", "party": "tool"})))
     said = world.box.run([str(world.box.callgate), "check", rules], supervised=False)
     assert said.code != 0 and 'unknown party "tool": did you mean "tools"?' in said.text + said.errors, said.describe()
+
+
+def test_suggested_rules_are_for_the_party_that_needs_them(world):
+    """The agent needs one file, and its tool another one too. Examples speak of tools."""
+    data = world.box.file(world.box.home / "data.csv", b"x")
+    seen = world.run(world.rules(default="deny"), stdin=b"")
+    assert seen.text.splitlines() == [f"agent {LOGIN}", "tool refused", f"agent {LOGIN}"], seen.describe()
+    both = world.box.run([str(world.program), str(data)], world.rules(default="deny"))
+    for result, parties in ((seen, ["tools"]), (both, ["agent", "tools"])):
+        text = harness.audit(world.box, "suggest", str(result.report["audit"]["file"])).text
+        wanted = "login" if result is seen else "data.csv"
+        assert sorted(re.findall(r'"party": ?"(\w+)"[^\n]*' + wanted, text)) == parties, text
+        assert f'"read ~/{wanted}"' not in text or "tools" in parties, text

@@ -141,6 +141,7 @@ std::string ask_message(const QuestionQueue::Open& open, std::int64_t now_ns) {
         .member("operation", rules::name(question.operation))
         .member("operations", words(question.subject.operations | question.subject.second_operations));
     if (question.again) line->member("again", true);
+    if (question.subject.any_program) line->member("any_program", true);
     add_object(*line, question);
     if (question.operation == rules::Operation::execute)
         line->member("arguments", question.subject.arguments);

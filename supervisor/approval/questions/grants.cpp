@@ -20,7 +20,8 @@ bool names(const Grant& grant, const std::string& name) {
 
 bool Grant::covers(const Subject& asked) const {
     if (scope == Scope::run) return true;
-    if (subject.program.empty() || asked.program != subject.program || asked.party != subject.party)
+    if (subject.program.empty() || (asked.program != subject.program && !subject.any_program) ||
+        asked.party != subject.party)
         return false;
     if (!subject.operations.contains_all(asked.operations) ||
         !subject.second_operations.contains_all(asked.second_operations)) {
@@ -64,6 +65,7 @@ std::string Grant::text() const {
     const bool changes = !subject.second_path.empty();
     for (std::size_t index = changes ? 0 : 1; index < subject.arguments.size(); ++index)
         text += (changes ? ": " : " ") + subject.arguments[index];
+    if (subject.any_program) text += ", for every program";
     return text;
 }
 

@@ -136,6 +136,7 @@ std::string key_of(const Subject& subject, std::string_view rule,
     append(bytes, identity ? std::to_string(identity->device) + ',' + std::to_string(identity->inode) : "");
     append(bytes, subject.program);
     append(bytes, subject.widens ? "widens" : "");
+    if (subject.any_program) append(bytes, "any program");
     if (subject.party) append(bytes, "party " + std::string(rules::name(*subject.party)));
     for (const std::string& argument : subject.arguments) append(bytes, argument);
     return "sha256:" + sha256_hex(bytes);

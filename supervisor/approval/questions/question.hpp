@@ -55,6 +55,7 @@ struct Subject {
     /// The arguments of an execution, or the settings that a move changes with old and new values.
     std::vector<std::string> arguments;
     std::optional<rules::Party> party;  // the asking process's, where the rules know parties
+    bool any_program = false;  // `callgate request` asks: an answer for the run is for each program of it
     bool widens = false;  // the move lets the object be used for more, so it is offered once only
 };
 

@@ -64,6 +64,7 @@ QuestionView shown_of(const json& message) {
     shown.offers_writing = truth(member(message, "read_and_write"));
     shown.count = number(member(message, "count"));
     shown.again = truth(member(message, "again"));
+    shown.any_program = truth(member(message, "any_program"));
     return shown;
 }
 

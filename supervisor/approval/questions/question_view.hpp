@@ -38,6 +38,7 @@ struct QuestionView {
     std::string tree, widest;  // the directories that `tree` can reach; `widest` "": only the first
     bool offers_writing = false;
     std::uint64_t count = 0;
+    bool any_program = false;      // an answer for the run is for each program of it
     bool again = false;            // the same was denied once before
     std::int64_t deadline_ns = 0;  // by the client's clock
     std::string message;           // the whole `ask`, as it came

@@ -199,6 +199,7 @@ Drawn draw(const QuestionView& shown, const Look& look) {
     frame.field("by", chain(shown), look.details);
     if (const std::string* const reason = stated_reason(shown.argv))
         frame.field("it says", shown_words(*reason), look.details);
+    if (shown.any_program) frame.field("asks for", "every program of the run");
     if (shown.again)
         frame.field("again", "you have denied this before; d denies it for the rest of this run");
     if (shown.count > 1) frame.field("", std::to_string(shown.count) + " times");

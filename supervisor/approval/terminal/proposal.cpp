@@ -140,7 +140,8 @@ Result<std::string> proposed_rule(const QuestionView& shown) {
         for (const std::string& one : shown.arguments) patterns.push_back(rules::quote_glob(one));
         rule += ", \"argv\": " + json_list(patterns);
     }
-    if (!shown.program.empty()) rule += ", \"program\": " + json_string(rules::quote_glob(shown.program));
+    if (!shown.program.empty() && !shown.any_program)
+        rule += ", \"program\": " + json_string(rules::quote_glob(shown.program));
     return rule + "}";
 }
 

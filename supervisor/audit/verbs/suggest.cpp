@@ -28,6 +28,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t max_objects = 200'000, max_examples = 12;
 
+/// The party whose rules the agent alone has.
+const std::string agents(rules::name(rules::Party::agent));
+
 bool network(const std::string& operation) { return operation == "connect" || operation == "bind"; }
 
 /// "203.0.113.4:443/udp", "[::1]:80" taken apart.
@@ -79,6 +82,7 @@ public:
 
 private:
     struct Key {
+        std::string party;  // "": the run had none
         std::string operation, object;
         auto operator<=>(const Key&) const = default;
     };
@@ -191,7 +195,7 @@ void Suggestion::see(const Entry& entry, rules::OperationSet operations, const r
                      const RecordedRequest& request, const std::string& name) {
     for (const rules::Operation one : operations) {
         const std::string operation(rules::name(one));
-        const Key key{operation, name};
+        const Key key{request.party ? std::string(rules::name(*request.party)) : "", operation, name};
         if (seen_.size() >= max_objects && !seen_.contains(key)) {
             ++left_out_;
             continue;
@@ -241,15 +245,16 @@ std::string Suggestion::fresh_id(const std::string& stem, const Json& rules) con
 void Suggestion::file_rules(Json& rules, Json& examples) const {
     // Programs also read the files that they write, and create, move and remove them with their neighbours. A
     // rename may not give an object operations that it lacked under its old name.
-    std::set<std::string> written;
+    using OfParty = std::pair<std::string, std::string>;  // and an object, an operation or a pattern
+    std::set<OfParty> written;
     for (const auto& [key, evidence] : seen_)
         if (!network(key.operation) && key.operation != "read" && key.operation != "execute")
-            written.insert(key.object);
-    std::map<std::string, PathTree> trees;
+            written.emplace(key.party, key.object);
+    std::map<OfParty, PathTree> trees;
     for (const auto& [key, evidence] : seen_) {
         if (network(key.operation) || !why_not(key, evidence).empty()) continue;
-        const bool writes = key.operation != "execute" && written.contains(key.object);
-        const std::string group = writes ? "write" : key.operation;
+        const bool writes = key.operation != "execute" && written.contains({key.party, key.object});
+        const OfParty group{key.party, writes ? "write" : key.operation};
         trees.try_emplace(group, places_).first->second.add(key.object, evidence.count);
     }
     struct Merged {
@@ -257,32 +262,36 @@ void Suggestion::file_rules(Json& rules, Json& examples) const {
         std::uint64_t count = 0;
         std::map<std::string, std::string> examples;
     };
-    std::map<std::string, Merged> by_pattern;
-    for (const auto& [operation, tree] : trees) {
+    std::map<OfParty, Merged> by_pattern;
+    for (const auto& [group, tree] : trees) {
+        const auto& [party, operation] = group;
         const auto width = operation == "execute" ? PathTree::Width::programs
                            : may_widen_           ? PathTree::Width::siblings
                                                   : PathTree::Width::exact;
         for (const PathTree::Pattern& pattern : tree.patterns(width)) {
-            Merged& merged = by_pattern[pattern.text];
+            Merged& merged = by_pattern[{party, pattern.text}];
             merged.operations.insert(operation);
             if (operation == "write") merged.operations.insert("read");
             merged.count += pattern.count;
             merged.examples[operation] = pattern.example;
         }
     }
-    std::map<std::set<std::string>, std::vector<std::string>> by_operations;
-    for (const auto& [pattern, merged] : by_pattern) by_operations[merged.operations].push_back(pattern);
-    for (const auto& [operations, patterns] : by_operations) {
+    std::map<std::pair<std::string, std::set<std::string>>, std::vector<std::string>> by_operations;
+    for (const auto& [pattern, merged] : by_pattern)
+        by_operations[{pattern.first, merged.operations}].push_back(pattern.second);
+    for (const auto& [key, patterns] : by_operations) {
+        const auto& [party, operations] = key;
         std::uint64_t count = 0;
-        for (const std::string& pattern : patterns) count += by_pattern[pattern].count;
+        for (const std::string& pattern : patterns) count += by_pattern[{party, pattern}].count;
         const std::string widest = operations.contains("write") ? "write" : *operations.begin();
-        rules.push_back({{"id", fresh_id("suggested-" + widest, rules)},
-                         {"allow", operations},
-                         {"path", patterns},
-                         {"reason", counted(count)}});
+        Json rule = {{"id", fresh_id("suggested-" + widest, rules)}};
+        if (!party.empty()) rule["party"] = party;
+        rule.update({{"allow", operations}, {"path", patterns}, {"reason", counted(count)}});
+        rules.push_back(std::move(rule));
         for (const std::string& pattern : patterns) {
-            const auto& [operation, example] = *by_pattern[pattern].examples.begin();
-            if (examples.size() >= max_examples) break;
+            const auto& [operation, example] = *by_pattern[{party, pattern}].examples.begin();
+            // Examples speak of tools.
+            if (examples.size() >= max_examples || party == agents) break;
             // An example names an object, not a pattern.
             if (example.find('\\') == std::string::npos && example.find(' ') == std::string::npos)
                 examples.push_back(operation + ' ' + example);
@@ -295,7 +304,9 @@ void Suggestion::network_rules(Json& rules, Json& examples) const {
     std::map<std::string, std::pair<Json, std::uint64_t>> merged;
     for (const auto& [key, evidence] : seen_) {
         if (!network(key.operation) || !why_not(key, evidence).empty()) continue;
-        Json rule = {{"allow", key.operation}};
+        Json rule = Json::object();
+        if (!key.party.empty()) rule["party"] = key.party;
+        rule["allow"] = key.operation;
         if (key.object.starts_with('/') || key.object.starts_with('@')) {
             rule["unix"] = key.object.starts_with('@') ? key.object : places_.pattern(key.object);
             if (evidence.socket_type == "datagram") rule["protocol"] = "datagram";
@@ -306,7 +317,8 @@ void Suggestion::network_rules(Json& rules, Json& examples) const {
                     evidence.domain.empty() ? where->host : evidence.domain;
             rule["port"] = where->port;
             if (where->udp) rule["protocol"] = "udp";
-            if (key.operation == "connect" && !where->udp && examples.size() < max_examples) {
+            if (key.operation == "connect" && !where->udp && examples.size() < max_examples &&
+                key.party != agents) {
                 std::string example =
                     "connect " + (evidence.domain.empty()
                                       ? key.object
@@ -335,7 +347,7 @@ void Suggestion::write_for_a_person(std::ostream& out) const {
         if (!said) out << "\n// Looked at by a person first, and not allowed by the rules above:\n";
         said = true;
         out << "//   " << key.operation << ' ' << terminal_safe(key.object) << " (" << counted(evidence.count)
-            << "): " << terminal_safe(why) << '\n';
+            << (key.party == agents ? ", by the agent itself" : "") << "): " << terminal_safe(why) << '\n';
     }
     write_dot_directories(out);
     if (left_out_ > 0) out << "\n// Left out: " << left_out_ << " more calls on other objects.\n";
@@ -347,22 +359,24 @@ void Suggestion::write_dot_directories(std::ostream& out) const {
         std::set<std::string> operations;
         std::uint64_t count = 0;
     };
-    std::map<std::string, Wanted> by_pattern;
+    std::map<std::pair<std::string, std::string>, Wanted> by_pattern;
     for (const auto& [key, evidence] : seen_) {
         if (evidence.by_rule || !evidence.guard.empty() || network(key.operation) ||
             key.object == places_.home || !places_.private_to_user(key.object))
             continue;
-        Wanted& wanted = by_pattern[places_.application_pattern(key.object)];
+        Wanted& wanted = by_pattern[{key.party, places_.application_pattern(key.object)}];
         wanted.operations.insert(key.operation);
         wanted.count += evidence.count;
     }
     if (by_pattern.empty()) return;
     out << "\n// Rules for dot directories, by application. Take over the ones that hold no credentials:\n";
-    for (const auto& [pattern, wanted] : by_pattern)
-        out << "//   "
-            << json_read::ascii_text(
-                   Json{{"allow", wanted.operations}, {"path", pattern}, {"reason", counted(wanted.count)}})
-            << '\n';
+    for (const auto& [pattern, wanted] : by_pattern) {
+        Json rule = Json::object();
+        if (!pattern.first.empty()) rule["party"] = pattern.first;
+        rule.update(
+            {{"allow", wanted.operations}, {"path", pattern.second}, {"reason", counted(wanted.count)}});
+        out << "//   " << json_read::ascii_text(rule) << '\n';
+    }
 }
 
 /// The whole rule set, with one line for each rule.
