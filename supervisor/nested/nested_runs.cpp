@@ -15,6 +15,7 @@
 #include "base/test_switch.hpp"
 #include "rules/load/loader.hpp"
 #include "rules/plan/rename_check.hpp"
+#include "supervisor/calls/files/settings_locks.hpp"
 #include "supervisor/calls/files/shared_memory.hpp"
 #include "supervisor/calls/network/own_servers.hpp"
 #include "supervisor/calls/network/own_sockets.hpp"
@@ -143,6 +144,7 @@ public:
                  .refuses_object =
                      [this](const calls::Subject& one, const rules::Verdict& verdict) {
                          auto refused = memory_.refuses(one);
+                         if (!refused) refused = outer_.families.files.locks->refuses(*rules_, one);
                          return refused || network_.own_sockets == nullptr
                                     ? refused
                                     : network_.own_sockets->refuses(one, verdict);
@@ -198,6 +200,7 @@ private:
                 .cross_directory_rename = outer.cross_directory_rename,
                 .guardian = decide.guardian,
                 .shared_memory = &memory_,
+                .locks = outer.locks,
                 .opaque = outer.opaque,
                 .terminal = outer.terminal,
                 .keep_capabilities = outer.keep_capabilities,

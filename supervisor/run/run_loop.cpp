@@ -112,6 +112,7 @@ calls::DecideNeeds RunLoop::decide_needs() {
             .refuses_object =
                 [this](const calls::Subject& one, const rules::Verdict& verdict) {
                     auto refused = shared_memory_.refuses(one);
+                    if (!refused) refused = locks_.refuses(rules_, one);
                     return refused || !own_sockets_ ? refused : own_sockets_->refuses(one, verdict);
                 },
             .is_own_address = is_own_address,
@@ -129,6 +130,7 @@ calls::FileNeeds RunLoop::file_needs() {
             .cross_directory_rename = given_.launched.cross_directory_rename.get(),
             .guardian = given_.launched.guardian.pid,
             .shared_memory = &shared_memory_,
+            .locks = &locks_,
             .opaque = &opaque_,
             .terminal = compiled.terminal ? compiled.terminal->number() : -1,
             .keep_capabilities = given_.request.keep_capabilities,

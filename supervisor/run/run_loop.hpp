@@ -10,6 +10,7 @@
 
 #include "rules/plan/rename_check.hpp"
 #include "supervisor/approval/approval_service.hpp"
+#include "supervisor/calls/files/settings_locks.hpp"
 #include "supervisor/calls/files/shared_memory.hpp"
 #include "supervisor/calls/network/own_servers.hpp"
 #include "supervisor/calls/network/own_sockets.hpp"
@@ -88,6 +89,7 @@ private:
     std::optional<calls::Observation> observed_;
     calls::IpcObjects ipc_objects_;
     calls::SharedMemory shared_memory_;
+    calls::SettingsLocks locks_;
     calls::OpaqueMemories opaque_;
     std::optional<calls::OwnSockets> own_sockets_;
     calls::OwnServers own_servers_;

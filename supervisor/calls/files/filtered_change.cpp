@@ -14,6 +14,7 @@
 #include "rules/model/rule.hpp"
 #include "supervisor/calls/files/git_config.hpp"
 #include "supervisor/calls/files/settings_file.hpp"
+#include "supervisor/calls/files/settings_locks.hpp"
 #include "supervisor/decide/ask.hpp"
 #include "supervisor/decide/parties.hpp"
 
@@ -144,7 +145,9 @@ bool change_filtered(FileCall& context, const Subject& subject, const StandingAt
     const auto verdict = filtering_verdict(context, subject);
     if (!verdict) return false;
     const NamesAround names{context.needs.enforced.rules, context.caller.executable, party_of(context)};
-    const bool lock_free = names.on(Operation::remove, lock.place.path) == Action::allow &&
+    const rules::RuleSet& rules = context.needs.enforced.rules;
+    const bool lock_free = !context.files.locks->refuses(rules, subject) &&
+                           names.on(Operation::remove, lock.place.path) == Action::allow &&
                            names.on(Operation::read, lock.place.path) == Action::allow;
     if (!lock_free || !names.only_filtered(Operation::create, path) ||
         !names.only_filtered(Operation::modify, path) ||
@@ -183,7 +186,10 @@ bool change_filtered(FileCall& context, const Subject& subject, const StandingAt
                            ? put(settings.place, change.text, mode, flags)
                            : ::renameat(lock.place.parent.get(), lock.place.leaf.c_str(),
                                         settings.place.parent.get(), settings.place.leaf.c_str());
-    if (result == 0) ::unlinkat(lock.place.parent.get(), lock.place.bare().c_str(), 0);
+    if (result == 0) {
+        ::unlinkat(lock.place.parent.get(), lock.place.bare().c_str(), 0);
+        context.files.locks->forget(lock.place.path);
+    }
     answer_act(context, *sequence, result);
     return true;
 }

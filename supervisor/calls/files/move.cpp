@@ -25,6 +25,7 @@
 #include "supervisor/calls/files/filtered_change.hpp"
 #include "supervisor/calls/files/git_config.hpp"
 #include "supervisor/calls/files/needs.hpp"
+#include "supervisor/calls/files/settings_locks.hpp"
 #include "supervisor/calls/files/shared_memory.hpp"
 #include "supervisor/calls/handlers.hpp"
 #include "supervisor/decide/ask.hpp"
@@ -114,8 +115,12 @@ struct Rename {
         const bool reserved =
             check_enabled("reserved-lock") && (context.files.moves.reserves(new_place.path) ||
                                                (exchanges() && context.files.moves.reserves(old_place.path)));
-        return reserved || of_directory() || is_git_config(new_place.path) ||
+        return reserved || of_directory() || is_git_config(new_place.path) || moves_lock() ||
                found.there != CarriedEntries::impossible || found.back != CarriedEntries::impossible;
+    }
+
+    [[nodiscard]] bool moves_lock() const {
+        return is_settings_lock(context.needs.enforced.rules, old_place.path);
     }
 
     [[nodiscard]] OperationSet at_old() const {
@@ -231,6 +236,7 @@ struct Rename {
         int error = making.error() != 0 ? making.error() : back.error();
         if (error == 0 && (by_pin ? act_by_pin() : act()) != 0) error = errno;
         if (error == 0) {
+            if (moves_lock()) context.files.locks->forget(old_place.path);
             making.note(new_place.parent.get(), new_place.bare().c_str(), old_status);
             if (exchanges())
                 (making.notes() ? making : back)

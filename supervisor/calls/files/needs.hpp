@@ -20,6 +20,7 @@ namespace callgate::calls {
 
 class CrossDirectoryRename;
 class OpaqueMemories;
+class SettingsLocks;
 class SharedMemory;
 
 struct FileNeeds {
@@ -33,8 +34,9 @@ struct FileNeeds {
     CrossDirectoryRename* cross_directory_rename = nullptr;
     pid_t guardian = -1;
     SharedMemory* shared_memory = nullptr;  // null: the rules alone decide on it
-    OpaqueMemories* opaque = nullptr;       // null: no process is opaque
-    int terminal = -1;                      // N of /dev/pts/N, if the run was given one
+    SettingsLocks* locks = nullptr;
+    OpaqueMemories* opaque = nullptr;  // null: no process is opaque
+    int terminal = -1;                 // N of /dev/pts/N, if the run was given one
     CapabilitySet keep_capabilities = 0;
     /// The text of an object that the run gets in a form of its own, in place of the object; may be empty.
     std::function<std::optional<std::string>(const struct stat& object)> replacement{};

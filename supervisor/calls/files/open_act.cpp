@@ -17,6 +17,7 @@
 #include "base/process/spawn.hpp"
 #include "base/test_switch.hpp"
 #include "supervisor/calls/files/opening.hpp"
+#include "supervisor/calls/files/settings_locks.hpp"
 #include "supervisor/calls/files/shared_memory.hpp"
 #include "supervisor/calls/foreign_memory.hpp"
 
@@ -223,6 +224,8 @@ Opening::Next Opening::create(const Place& place, int flags, std::uint64_t seque
         error = errno;
         if (fd) making.note(fd.get(), "");
     }
+    if (fd && is_settings_lock(context_.needs.enforced.rules, place.path))
+        context_.files.locks->note(place.path, fd.get());
     if (fd) {
         finish(std::move(fd), sequence);
         return Next::done;

@@ -11,6 +11,7 @@
 
 #include "supervisor/calls/arguments.hpp"
 #include "supervisor/calls/files/needs.hpp"
+#include "supervisor/calls/files/settings_locks.hpp"
 #include "supervisor/calls/handlers.hpp"
 #include "supervisor/decide/decide.hpp"
 
@@ -32,8 +33,15 @@ void remove_name(FileCall& context, int flags) {
         read_path_argument(context, context.entry.first, context.buffers.path, context.buffers.directory);
     if (!given) return pass_errno(context, given.error().value(), true);
     // Locked before the name is resolved: no directory on the way moves until the act.
-    const std::shared_lock<std::shared_mutex> names(context.files.names);
-    const auto place = resolve_place(given->request(context.thread(), Follow::no));
+    std::shared_lock<std::shared_mutex> names(context.files.names);
+    std::unique_lock<std::shared_mutex> alone(context.files.names, std::defer_lock);
+    auto place = resolve_place(given->request(context.thread(), Follow::no));
+    const bool lock = place && is_settings_lock(context.needs.enforced.rules, place->path);
+    if (lock) {
+        names.unlock();
+        alone.lock();
+        place = resolve_place(given->request(context.thread(), Follow::no));
+    }
     if (!context.call.waiting()) return;
     if (!place) return pass_errno(context, place.error().value(), true);
     const bool directory_wanted = (flags & AT_REMOVEDIR) != 0;
@@ -62,6 +70,7 @@ void remove_name(FileCall& context, int flags) {
     const int result = ::unlinkat(place->parent.get(), place->leaf.c_str(), flags);
     // An object that is made anew under this name does not get the old grant: grants belong to inodes.
     if (result == 0) context.files.grants.forget(place->path, rules::StaticGrants::Departure::removed);
+    if (result == 0 && lock) context.files.locks->forget(place->path);
     answer_act(context, decision.sequence, result);
 }
 

@@ -41,6 +41,10 @@ BARE = 'mkdir objects refs && printf "[core]\n\tfsmonitor = %s\n" "$2" > config 
 RENAMED = 'mkdir -p made "$(dirname "$1")"; echo "$2" > made/file && mv made/file "$1"'
 LINKED = 'mkdir -p made "$(dirname "$1")"; echo "$2" > made/file && ln made/file "$1"'
 FOLDER = 'top="${1%%/*}"; mkdir -p made "made/$1" && rmdir "made/$1" && echo "$2" > "made/$1" && mv "made/$top" .'
+# Instead of a lock of the user's own git, which is about to get the name of the settings.
+LINKED_TO = 'ln "$1" other && echo "$2" > other'
+MADE_ANEW = 'rm -f "$1" && echo "$2" > "$1"'
+EXCHANGED = 'echo "$2" > made && /usr/bin/python3 -c "import ctypes, sys; sys.exit(ctypes.CDLL(None).renameat2(-100, b\'made\', -100, sys.argv[1].encode(), 2))" "$1"'
 REPLACED = 'echo "$2" > made && mv -f made "$1"'
 
 # attack_set_id: how a file gets a bit by which it runs as its owner.
@@ -105,6 +109,8 @@ CASES = [
         "plain", "kept", "mapped", "linked", "raced", "before_its_name", "another_instead", "symbolic", "exchanged", "linked_instead",
         "made_anew", "in_its_folder", "written", "sent")),
     *(Case(f"later.git_settings_{way}", Settings(way, absent=True)) for way in ("created", "created_reopened", "created_linked", "created_moved")),
+    *(Case(f"later.git_lock_{name}", Planted(".git/config.lock", way, free=".git/other.lock", before=(".git/", ".git/config", ".git/config.lock", ".git/other.lock")))
+      for name, way in (("written", 'echo "$2" >> "$1"'), ("renamed", REPLACED), ("linked", LINKED_TO), ("made_anew", MADE_ANEW), ("exchanged", EXCHANGED))),
     *(Case(f"later.git_settings_{name}_{way}", Settings(way, path)) for name, path in GIT_SETTINGS.items() for way in ("plain", "kept")),
     *(Case(f"later.git_key_{name}", Settings(added=added)) for name, added in GIT_KEYS.items()),
     Case("later.git_remote_changed", Settings(wanted=USERS.replace("example.org", CODE))),
