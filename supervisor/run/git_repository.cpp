@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <cstring>
 #include <filesystem>
 #include <optional>
 #include <string_view>
 
+#include "base/escape.hpp"
 #include "base/open_without_links.hpp"
 #include "base/read_whole.hpp"
 #include "base/test_switch.hpp"
@@ -24,13 +26,41 @@ namespace callgate {
 
 namespace {
 
+/// git writes a `gitdir` again that is older than a day. One that lies in the future is as good as new.
+constexpr std::chrono::seconds max_run = std::chrono::days(30);
+
 constexpr std::size_t max_config = std::size_t{1} << 20U;
 
 /// The rules name these in a repository, so none may be a link.
-constexpr std::array<std::string_view, 18> opened{
-    "HEAD",      "ORIG_HEAD", "index",   "config", "config.worktree", "description", "packed-refs",
-    "shallow",   "objects",   "refs",    "logs",   "reftable",        "info",        "hooks",
-    "worktrees", "rr-cache",  "modules", "gc.pid"};
+constexpr auto opened = std::to_array<std::string_view>({"HEAD",
+                                                         "HEAD.lock",
+                                                         "ORIG_HEAD",
+                                                         "index",
+                                                         "config",
+                                                         "config.lock",
+                                                         "config.worktree",
+                                                         "config.worktree.lock",
+                                                         "description",
+                                                         "packed-refs",
+                                                         "packed-refs.lock",
+                                                         "packed-refs.new",
+                                                         "shallow",
+                                                         "shallow.lock",
+                                                         "objects",
+                                                         "refs",
+                                                         "logs",
+                                                         "reftable",
+                                                         "info",
+                                                         "info/refs",
+                                                         "hooks",
+                                                         "worktrees",
+                                                         "rr-cache",
+                                                         "lfs",
+                                                         "modules",
+                                                         "gc.pid",
+                                                         "gc.pid.lock",
+                                                         "gc.log",
+                                                         "gc.log.lock"});
 
 std::string in_directory(const std::string& directory, std::string_view name) {
     return (directory == "/" ? "" : directory) + '/' + std::string(name);
@@ -123,30 +153,32 @@ std::optional<std::string> core_worktree(std::string_view text) {
     return value;
 }
 
-/// SUPER/.git/modules/NAME, or that of a worktree of SUPER
-Expected<Named> submodule(const std::string& admin, const std::string& workdir) {
-    Named found{{.common = admin, .admin = admin, .named = admin, .why = {}, .submodule = true},
+/// SUPER/.git/modules/NAME, that of a worktree of SUPER, or a directory of any name (`--separate-git-dir`)
+Expected<Named> named_by_settings(const std::string& admin, const std::string& workdir, bool planted) {
+    Named found{{.common = admin, .admin = admin, .named = admin, .why = {}, .worktree = false},
                 in_directory(admin, "config")};
     const Expected<std::string> text = read_own(found.confirms, max_config);
     if (!text) return text.error();
     const std::optional<std::string> back = core_worktree(*text);
-    if (!back) return Problem{found.confirms + " has no plain core.worktree"};
+    if (!back)
+        return Problem{found.confirms + " names no work tree" +
+                       (planted ? ", and an earlier run could have written .git"
+                                : ": if they belong together, run git config core.worktree " +
+                                      shell_quote(workdir) + " there")};
     const std::string path = beside(admin, *back);
     if (path != workdir && check_enabled("git-back-pointer"))
         return Problem{found.confirms + " names " + path};
     struct stat status {};
     if (::lstat(in_directory(admin, "commondir").c_str(), &status) == 0)
-        return Problem{in_directory(admin, "commondir") + " is there, as in no submodule"};
+        return Problem{in_directory(admin, "commondir") + " is there, as in a worktree alone"};
     return found;
 }
 
-Expected<Named> confirmed(const std::string& named, const std::string& workdir, const std::string& git_file) {
+Expected<Named> confirmed(const std::string& named, const std::string& workdir, const std::string& git_file,
+                          bool planted) {
     const std::filesystem::path path(named);
-    if (path.parent_path().filename() == "worktrees") return worktree(named, git_file);
-    const std::size_t git = named.find("/.git/");
-    if (git != std::string::npos && named.find("/modules/", git) != std::string::npos)
-        return submodule(named, workdir);
-    return Problem{named + " has the form of neither a worktree nor a submodule"};
+    return path.parent_path().filename() == "worktrees" ? worktree(named, git_file)
+                                                        : named_by_settings(named, workdir, planted);
 }
 
 /// Whether this is a repository, of which no part that the rules name is a link.
@@ -169,7 +201,9 @@ Expected<void> is_plain(const GitRepository& repository) {
 Expected<GitRepository> trusted(const std::string& named, const std::string& workdir,
                                 const std::string& git_file,
                                 const std::function<Expected<rules::LinkRoots>()>& written) {
-    const Expected<Named> found = confirmed(named, workdir, git_file);
+    const Expected<rules::LinkRoots> before = written();
+    const bool planted = !before || before->may_hold(git_file);
+    const Expected<Named> found = confirmed(named, workdir, git_file, planted);
     if (!found) return found.error();
     for (const std::string& path : {git_file, found->confirms})
         if (Expected<void> ours = is_ours(path); !ours && check_enabled("git-owner")) return ours.error();
@@ -207,18 +241,25 @@ GitRepository find_git_repository(const std::string& workdir,
 }
 
 void refresh_pointer(const GitRepository& repository) {
-    if (repository.admin.empty() || repository.submodule) return;
+    if (repository.admin.empty() || !repository.worktree) return;
     const UniqueFd file =
         open_without_links(in_directory(repository.admin, "gitdir").c_str(), O_RDONLY | O_NONBLOCK);
-    if (file) static_cast<void>(::futimens(file.get(), nullptr));
+    timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT}, {}};
+    if (!file || ::clock_gettime(CLOCK_REALTIME, &times[1]) != 0) return;
+    times[1].tv_sec += max_run.count();
+    static_cast<void>(::futimens(file.get(), times));
 }
 
 std::string describe(const GitRepository& repository, const std::string& workdir) {
     if (!repository.why.empty())
         return in_directory(workdir, ".git") + " names a repository that stays closed: " + repository.why;
     if (repository.admin.empty()) return "";
-    return workdir + (repository.submodule ? " is a submodule, kept in " : " is a worktree of ") +
-           repository.common + ": objects and refs there are open, hooks and settings are not";
+    const char* const kind = repository.worktree ? " is a worktree of "
+                             : repository.common.find("/modules/") != std::string::npos
+                                 ? " is a submodule, kept in "
+                                 : " has its repository in ";
+    return workdir + kind + repository.common +
+           ": objects and refs there are open, hooks and settings are not";
 }
 
 }  // namespace callgate

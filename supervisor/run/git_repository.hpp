@@ -1,12 +1,14 @@
-// The repository of a work directory whose `.git` is a file: a linked worktree, or a submodule
-// (gitrepository-layout(5)). The rules know its places as ${git-common} and ${git-admin}.
+// The repository of a work directory whose `.git` is a file: a linked worktree, a submodule, or a repository
+// apart (`--separate-git-dir`; gitrepository-layout(5)). The rules know its places as ${git-common} and
+// ${git-admin}.
 //
 // Soundness. `.git` names another directory, and a run may have written it. So the repository must confirm it
 // by a file of its own. For a worktree that is COMMON/worktrees/NAME/gitdir, which holds the name of
-// that very `.git`. For a submodule it is `config`, whose core.worktree is that very work directory. An
-// attacker with runs in two places could write both. So one of the two must lie where no run on record could
-// write it. If it is `.git`, the user or their git said which repository this is. If it is the repository's
-// file, the user's git made this directory a worktree of it once. Then nobody else's choice opens anything.
+// that very `.git`. For the others it is `config`, whose core.worktree is that very work directory. git sets
+// it for submodules alone, so the user sets it for a repository apart. An attacker with runs in two places
+// could write both. So one of the two must lie where no run on record could write it. If it is `.git`, the
+// user or their git said which repository this is. If it is the repository's file, the user's git made this
+// directory a worktree of it once. Then nobody else's choice opens anything.
 //
 // A run on record stays on record, and is there before its command begins. So both files are read first, and
 // the record afterwards: a run that wrote what was read is in it.
@@ -29,7 +31,7 @@ struct GitRepository {
     std::string common, admin;  // "": nothing is opened
     std::string named;          // what `.git` names; "" if it is no such file
     std::string why;            // nothing is opened although `.git` is a file
-    bool submodule = false;
+    bool worktree = true;       // false: a submodule, or a repository apart (`--separate-git-dir`)
 };
 
 /// `workdir` is canonical. `written` returns where runs so far could write such files
@@ -38,7 +40,8 @@ struct GitRepository {
                                                 const std::function<Expected<rules::LinkRoots>()>& written);
 
 /// git writes a worktree's `gitdir` again if it is older than a day, and gives up where it cannot. The rules
-/// hold that file, so its time is set instead. A failure does not matter before a day is over.
+/// hold that file, so its time is set instead: 30 days ahead, for as long a run. A failure does not matter
+/// before a day is over. Until then git keeps what belongs to a worktree whose directory is gone.
 void refresh_pointer(const GitRepository& repository);
 
 /// A sentence about what is opened, or why nothing is; "" where `.git` is no file.

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 
 import pytest
 
@@ -13,7 +14,7 @@ MAIN = "git init -q -b main main && cd main && echo x > x && git add x && git co
 SUPER = "git init -q -b main super && cd super && git -c protocol.file.allow=always submodule --quiet add ../main libs/sub && git commit -qm sub && cd .."
 # Each makes a work directory, by commands outside.
 PLACES = {
-    "linked": (f"{MAIN} && git -C main worktree add -q ../tree -b topic", "tree"),
+    "linked": (f"{MAIN} && git -C main worktree add -q ../tree -b topic && git -C main worktree add -q ../other -b other", "tree"),
     "nested": (f"{MAIN} && git -C main worktree add -q trees/one -b topic", "main/trees/one"),
     "bare": (f"{MAIN} && git clone -q --bare main parent.git && git -C parent.git worktree add -q ../tree -b topic", "tree"),
     "bare_nested": (f"{MAIN} && git clone -q --bare main all && git -C all worktree add -q topic -b topic", "all/topic"),
@@ -46,9 +47,26 @@ def test_everyday_git_works(box, name):
     there = place(box, name)
     works(box, "git status && echo y > y && git add y && git commit -qm two && git branch side && git tag t && git stash list && git log --oneline", there)
     works(box, "git checkout -q side && echo z > z && git add z && git commit -qm three && git checkout -q - && echo w > w && git add w && "
-               "git commit -qm four && git rebase -q side && git reset -q --soft HEAD~1 && git commit -qm again && git pack-refs --all && git repack -qdn", there)
+               "git commit -qm four && git rebase -q side && git reset -q --soft HEAD~1 && git commit -qm again && git gc -q && git prune && git repack -adq", there)
     assert outside(box, there, "git", "log", "--format=%s").splitlines()[:3] == ["again", "three", "two"]
     assert outside(box, there, "git", "fsck", "--no-dangling") == ""
+
+
+TRACKED = ("git config user.name somebody && git remote add up https://example.org/x.git && git update-ref refs/remotes/up/main HEAD && "
+           "git checkout -q -b tracked --track up/main && git branch -q --set-upstream-to up/main side && "
+           'common=$(git rev-parse --git-common-dir) && mkdir -p "$common/lfs/objects" && echo x > "$common/lfs/objects/x"')
+
+
+@pytest.mark.parametrize("name", ["linked", "bare", "submodule"])
+def test_settings_of_the_repository_change_key_by_key(box, name):
+    there = place(box, name)
+    works(box, f"git branch side && {TRACKED}", there)
+    assert outside(box, there, "git", "for-each-ref", "--format=%(upstream:short)", "refs/heads/side", "refs/heads/tracked").split() == ["up/main", "up/main"]
+    common = there / outside(box, there, "git", "rev-parse", "--git-common-dir")
+    before = (common / "config").read_bytes()
+    refused = box.run(["git", "config", "core.hooksPath", "/x"], options=["--ask", "never"], cwd=there)
+    assert refused.code != 0 and "core.hookspath is no setting that a run may change" in refused.errors, refused.describe()
+    assert (common / "config").read_bytes() == before and not list(common.glob("*.lock"))
 
 
 @pytest.mark.parametrize("name", PLACES)
@@ -56,15 +74,18 @@ def test_a_fetch_works(box, name):
     there = place(box, name)
     outside(box, box.tree, "/bin/sh", "-ec", "git clone -q main up && cd up && git commit -q --allow-empty -m up")
     box.run(["git", "remote", "add", "there", str(box.tree / "up")], supervised=False, cwd=there)
-    works(box, "git fetch -q there && git merge -q --ff-only there/main", there, ["--read", str(box.tree / "up")])
-    assert outside(box, there, "git", "log", "-1", "--format=%s") == "up"
+    works(box, "git fetch -q there && git merge -q --ff-only there/main && git checkout -q -b pushed && git push -q -u there pushed", there,
+          ["--write", str(box.tree / "up")])
+    assert outside(box, there, "git", "log", "-1", "--format=%s", "@{push}") == "up"
 
 
 @pytest.mark.parametrize("name", [*PLACES, "main"])
 def test_a_worktree_is_added_beneath_the_work_directory(box, name):
     there = place(box, "linked" if name == "main" else name)
     there = box.tree / "main" if name == "main" else there
-    works(box, "git worktree add -q made -b made && cd made && echo m > m && git add m && git commit -qm made && git worktree list", there)
+    works(box, "git worktree add -q made -b made && cd made && echo m > m && git add m && git commit -qm made && git worktree list && "
+               "git rebase -q --force-rebase HEAD~1 && git gc -q && cd .. && git worktree move made moved && git -C moved status && "
+               "git worktree remove moved", there)
     assert outside(box, there, "git", "log", "-1", "--format=%s", "refs/heads/made") == "made"
 
 
@@ -83,13 +104,35 @@ def test_hooks_of_the_repository_run(box):
 
 
 def test_an_old_pointer_is_no_obstacle(box):
-    """git writes it again when it is older than a day."""
+    """git writes it again when it is older than a day. A run of thirty days is no longer than that."""
     there = place(box, "linked")
     pointer = box.tree / "main/.git/worktrees/tree/gitdir"
     was = pointer.read_bytes()
     os.utime(pointer, (1, 1))
     works(box, "git status", there)
-    assert pointer.read_bytes() == was and pointer.stat().st_mtime > 1
+    assert pointer.read_bytes() == was and pointer.stat().st_mtime > time.time() + 29 * 86400
+
+
+def test_a_repository_apart_is_opened_where_it_names_the_work_tree(box):
+    made = box.run(["/bin/sh", "-ec", f"{MAIN} && git clone -q --separate-git-dir apart.git main work"], supervised=False, env=IDENTITY)
+    there, config = box.tree / "work", box.tree / "apart.git/config"
+    closed = box.run(["git", "log"], options=["--ask", "never"], cwd=there)
+    remedy = f"git config core.worktree {there}"
+    assert made.code == 0 and closed.code != 0 and f"{config} names no work tree: if they belong together, run {remedy} there" in closed.errors, closed.describe()
+    outside(box, box.tree / "apart.git", *remedy.split())
+    works(box, "echo y > y && git add y && git commit -qm two && git checkout -q -b side --track origin/main && git gc -q", there)
+    shown = box.run([str(box.callgate), "plan"], supervised=False, cwd=there)
+    assert f"{there} has its repository in {box.tree / 'apart.git'}" in shown.errors, shown.describe()
+    outside(box, there, "git", "config", "core.worktree", str(box.tree / "main"))
+    other = box.run(["git", "log"], options=["--ask", "never"], cwd=there)
+    assert other.code != 0 and f"{config} names {box.tree / 'main'}" in other.errors, other.describe()
+
+
+def test_no_remedy_is_named_for_a_pointer_that_a_run_could_have_written(box):
+    box.run(["/bin/sh", "-ec", f"{MAIN} && mkdir -p all/work"], supervised=False, env=IDENTITY)
+    works(box, f"echo 'gitdir: {box.tree}/main/.git' > work/.git", box.tree / "all")
+    result = box.run(["git", "log"], options=["--ask", "never"], cwd=box.tree / "all/work")
+    assert "config names no work tree, and an earlier run could have written .git" in result.errors and "core.worktree" not in result.errors, result.describe()
 
 
 def test_runs_in_the_main_work_tree_do_not_close_the_others(box):

@@ -278,7 +278,6 @@ std::string refused(const Settings& was, const Settings& is, const GitConfigRigh
 }  // namespace
 
 bool is_git_config(std::string_view path) {
-    if (path.find("/.git/") == std::string_view::npos) return false;
     return path.ends_with("/config") || path.ends_with("/config.worktree");
 }
 

@@ -18,8 +18,8 @@
 
 namespace callgate::calls {
 
-/// Whether a path has the form of a repository's settings: `.git/config`, also of submodules, or
-/// `config.worktree`.
+/// Whether a path has the form of a repository's settings: `config` or `config.worktree`. A repository may
+/// lie in a directory of any name, so the rule says which of them are meant.
 [[nodiscard]] bool is_git_config(std::string_view path);
 
 struct GitConfigChange {

