@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "base/directory.hpp"
+#include "base/test_switch.hpp"
 #include "supervisor/kernel/acting_identity.hpp"
 
 namespace callgate::kernel {
@@ -167,22 +168,40 @@ void executable(pid_t thread, std::string& into) {
     into.assign(buffer, length > 0 ? static_cast<std::size_t>(length) : 0);
 }
 
+std::optional<rlim_t> soft_limit(pid_t thread, Limit limit) {
+    rlimit found{};
+    const auto resource = limit == Limit::open_files ? RLIMIT_NOFILE : RLIMIT_FSIZE;
+    if (::prlimit(thread, resource, nullptr, &found) == 0) return found.rlim_cur;
+    char buffer[4096];
+    const auto text = read_small(ProcPath(thread, "limits").text, buffer);
+    const std::string_view name = limit == Limit::open_files ? "\nMax open files " : "\nMax file size ";
+    const std::size_t at =
+        text && check_enabled("limits-of-others") ? text->find(name) : std::string_view::npos;
+    if (at == std::string_view::npos) return std::nullopt;
+    const std::size_t first = text->find_first_not_of(' ', at + name.size());
+    if (first == std::string_view::npos) return std::nullopt;
+    const std::string_view word = text->substr(first);
+    rlim_t value = RLIM_INFINITY;
+    if (word.starts_with("unlimited")) return value;
+    if (std::from_chars(word.data(), word.data() + word.size(), value).ec != std::errc()) return std::nullopt;
+    return value;
+}
+
 bool descriptors_exhausted(pid_t thread) {
-    rlimit limit{};
+    const auto limit = soft_limit(thread, Limit::open_files);
     const ReadingCaller reading;
-    if (::prlimit(thread, RLIMIT_NOFILE, nullptr, &limit) != 0) return false;
+    if (!limit) return false;
     struct stat directory {};
     const ProcPath path(thread, "fd");
     // Since Linux 6.2 the size of /proc/PID/fd is the number of open descriptors.
-    if (::stat(path.text, &directory) != 0 || static_cast<rlim_t>(directory.st_size) < limit.rlim_cur)
-        return false;
+    if (::stat(path.text, &directory) != 0 || static_cast<rlim_t>(directory.st_size) < *limit) return false;
     Directory entries(::opendir(path.text));
     if (!entries) return false;
     rlim_t below = 0;
     while (const dirent* entry = ::readdir(entries.get())) {
-        if (entry->d_name[0] != '.' && std::strtoull(entry->d_name, nullptr, 10) < limit.rlim_cur) ++below;
+        if (entry->d_name[0] != '.' && std::strtoull(entry->d_name, nullptr, 10) < *limit) ++below;
     }
-    return below >= limit.rlim_cur;
+    return below >= *limit;
 }
 
 bool descends_from(pid_t process, pid_t ancestor) {

@@ -6,9 +6,11 @@
 // directory and umask.
 #pragma once
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -69,6 +71,11 @@ void signal_thread(pid_t thread, int signal);
 
 /// The executable's path; empty if it cannot be read.
 void executable(pid_t thread, std::string& into);
+
+enum class Limit : std::uint8_t { open_files, file_size };
+/// A soft limit of the thread's; nothing if it cannot be read. The kernel tells limits of another user's
+/// process only in /proc.
+[[nodiscard]] std::optional<rlim_t> soft_limit(pid_t thread, Limit limit);
 
 /// Whether the thread has as many descriptors open as RLIMIT_NOFILE permits. openat(2) then answers EMFILE
 /// before it creates anything.

@@ -202,6 +202,7 @@ CHECKS = (
     Mutant("identity-real", (), user="root", test="test_identity.py::test_peers_see_the_callers_ids"),
     Mutant("identity-signals", ("native.signal",), user="root", abi=5),
     Mutant("identity-forged", ("native.forged",), user="root"),
+    Mutant("limits-of-others", (), user="root", test="test_identity.py::test_a_size_limit_holds_whoever_the_caller_is"),
     Mutant("kept-capabilities", ("native.not_kept",), user="root", beside="identity"),
     Mutant("protected-files", ("native.protected_file",)),
     Mutant("protected-links", ("native.protected_link",)),

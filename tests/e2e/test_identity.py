@@ -64,6 +64,34 @@ def test_calls_of_every_identity_answer_as_bare_and_leave_the_same(box, way, abi
     assert under.text.count("=done") > 100 and under.text.count("EACCES") > 100 and under.text.count("EPERM") > 50, under.describe()
 
 
+GROWN = """
+import os, resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (9, 9)); os.setresuid(65534, 65534, 65534)
+try: os.truncate("file", 10)
+except OSError as error: print(error.errno)
+os.truncate("file", 9)
+"""
+
+
+@ROOT
+def test_a_size_limit_holds_whoever_the_caller_is(box):
+    def prepare():
+        os.chmod(box.file(box.tree / "file", b""), 0o666)
+    assert same(box, [PYTHON, "-c", GROWN], "users", prepare=prepare).text == "27\n"
+    assert (box.tree / "file").stat().st_size == 9
+
+
+@ROOT
+def test_another_user_has_the_temporary_directory_that_is_named_for_it(box):
+    shared = box.directory(box.root / "shared")
+    shared.chmod(0o1777)
+    line = [*NOBODY, "mktemp"]
+    without = box.run(line, options=["--keep-capabilities=users"])
+    assert without.code != 0 and "Permission denied" in without.errors, without.describe()
+    named = box.run(line, options=["--keep-capabilities=users", "--write", str(shared), "--env", f"TMPDIR={shared}"])
+    assert named.code == 0 and named.text.startswith(f"{shared}/") and not named.report["denials"], named.describe()
+
+
 SOCKETS = """
 import os, socket, struct, sys
 def seen(one):

@@ -100,10 +100,16 @@ void handle_truncate(FileCall& context) {
     const Decision decision = decide(context, subject);
     if (!decision.allowed()) return context.fail(decision.error);
     // The size limit is the caller's, and so is the signal (fs/attr.c, inode_newsize_ok).
-    rlimit limit{};
     const bool grows = length > object->status.st_size;
-    if (grows && ::prlimit(context.thread(), RLIMIT_FSIZE, nullptr, &limit) == 0 &&
-        static_cast<rlim_t>(length) > limit.rlim_cur) {
+    const auto limit = grows ? kernel::soft_limit(context.thread(), kernel::Limit::file_size) : RLIM_INFINITY;
+    if (!limit) {
+        errno = EPERM;
+        return answer_act(context, decision.sequence, -1);
+    }
+    if (grows && static_cast<rlim_t>(length) > *limit) {
+        // The kernel looks at the caller's permission first.
+        if (::syscall(SYS_faccessat2, object->pin.get(), "", W_OK, AT_EACCESS | AT_EMPTY_PATH) != 0)
+            return answer_act(context, decision.sequence, -1);
         kernel::signal_thread(context.thread(), SIGXFSZ);
         errno = EFBIG;
         return answer_act(context, decision.sequence, -1);
