@@ -19,7 +19,7 @@ done
 for setting in protected_symlinks protected_hardlinks protected_fifos; do echo 1 >"/proc/sys/fs/$setting"; done
 echo 2 >/proc/sys/fs/protected_regular
 echo 0 >/proc/sys/kernel/yama/ptrace_scope
-# The kernel passes `report=LINE` of its command line on as a variable.
+# The kernel passes `report=LINE` and `selections=SERIES` of its command line on as variables.
 stty -F "/dev/$report" raw -echo
 exec >"/dev/$report" 2>&1 </dev/null
 python3 - <<'PYTHON'
@@ -32,7 +32,7 @@ echo "kernels: $(uname -r)"
 export CALLGATE=$PWD/build/callgate PROGRAMS=$PWD/build/programs CALLGATE_SWITCHED=$PWD/build/switched/callgate
 export PYTHONDONTWRITEBYTECODE=1 CALLGATE_TEST_PATIENCE=15
 echo "kernels: Landlock ABI $("$CALLGATE" doctor --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["landlock_abi"])')"
-result=0 series=$(uname -r | grep -o '^[0-9]*\.[0-9]*')
+result=0
 while read -r line <&3; do
     eval "set -- $line"
     status=0 begun=$SECONDS
@@ -41,7 +41,7 @@ while read -r line <&3; do
     setsid --wait /usr/bin/python3 -m pytest -q -rfEs --tb=short -p no:cacheprovider "$@" 3<&- || status=$?
     echo "kernels: done $status $((SECONDS - begun)) $line"
     [ $status = 0 ] || result=$status
-done 3<"selections.$series"
+done 3<"selections.$selections"
 echo "kernels: pytest ended with $result"
 sync
 echo o >/proc/sysrq-trigger

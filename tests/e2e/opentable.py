@@ -14,6 +14,7 @@ NOFOLLOW, DIRECTORY, NONBLOCK, CLOEXEC = os.O_NOFOLLOW, os.O_DIRECTORY, os.O_NON
 TMPFILE, OPATH, NOATIME, SYNC, DSYNC, DIRECT, ASYNC = (os.O_TMPFILE, os.O_PATH, os.O_NOATIME, os.O_SYNC, os.O_DSYNC,
                                                        os.O_DIRECT, os.O_ASYNC)
 LARGEFILE, NOCTTY = 0o100000, os.O_NOCTTY
+EMPTYPATH, REGULAR = 1 << 26, 1 << 32  # of Linux 7.2; an older kernel ignores the first, and openat2 refuses both
 NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH, IN_ROOT, CACHED = 1, 2, 4, 8, 16, 32
 
 OBJECTS = ["regular", "readonly", "none", "writeonly", "dir", "dir/", "dir/inner", "dirnone", "dirnone/inner", "dirnox/inner",
@@ -126,7 +127,7 @@ def objects(cases: Cases) -> None:
 
 def flags_and_descriptors(cases: Cases) -> None:
     for extra in (CLOEXEC, NONBLOCK, SYNC, DSYNC, ASYNC, NOATIME, LARGEFILE, NOCTTY, DIRECT, APPEND | NONBLOCK, 0x80000000,
-                  1 << 26, 1 << 33, CLOEXEC | NOATIME | NOFOLLOW):
+                  EMPTYPATH, 1 << 27, 1 << 30, 1 << 33, CLOEXEC | NOATIME | NOFOLLOW):
         for access in (READ, WRITE, BOTH):
             cases.add("openat", "regular", access | extra)
             cases.add("open", "long", access | extra)
@@ -190,8 +191,18 @@ def openat2_cases(cases: Cases) -> None:
         cases.add("openat2", "regular", OPATH, 0, resolve=resolve)
     for size in ("0", "8", "16", "23", "24", "32", "4096", "4097", "8000", "+32", "+4096"):
         cases.add("openat2", "regular", READ, 0, size=size)
-    for flags in (1 << 26, 1 << 33, 3, OPATH | WRITE, OPATH | CREAT, TMPFILE | READ, TRUNC, READ | CREAT | DIRECTORY):
+    for flags in (EMPTYPATH, REGULAR, 1 << 33, 1 << 40, 1 << 63, 3, OPATH | WRITE, OPATH | CREAT, TMPFILE | READ, TRUNC, READ | CREAT | DIRECTORY):
         cases.add("openat2", "regular", flags, 0)
+    for flags, dirfd in itertools.product((READ, BOTH, READ | DIRECTORY, READ | NOFOLLOW, WRITE | TRUNC, BOTH | CREAT, BOTH | CREAT | EXCL,
+                                           BOTH | TMPFILE), ("cwd", f"file:{cases.tree}/a", f"opath:{cases.tree}/a", f"opath:{cases.tree}/dir",
+                                                             f"opath:{cases.tree}/linkdir/..", "bad")):
+        mode = 0o640 if flags & (CREAT | TMPFILE) else 0
+        cases.add("openat", "", flags | EMPTYPATH, mode, dirfd=dirfd)
+        for resolve in (0, BENEATH) if flags in (READ, BOTH | CREAT) else (0,):
+            cases.add("openat2", "", flags | EMPTYPATH, mode, dirfd=dirfd, resolve=resolve)
+    for name, flags in itertools.product(("regular", "dir", "fifo", "sock", "null", "link", "linkdir", "missing", "none", "made/regular"),
+                                         (READ, BOTH | NONBLOCK, READ | NOFOLLOW, READ | DIRECTORY, BOTH | CREAT, BOTH | CREAT | EXCL)):
+        cases.add("openat2", name, flags | REGULAR, 0o644 if flags & CREAT else 0)
     cases.add("openat2", "regular", READ, 0o644)          # a mode without O_CREAT
     cases.add("openat2", "regular", READ, 0, resolve="@fault")
     cases.add("openat2", "regular", READ, 0, dirfd="bad")

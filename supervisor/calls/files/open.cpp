@@ -8,11 +8,17 @@
 // Landlock alone permits all it could do. Whatever the path names when the kernel reads it again, it can only
 // land in a static hierarchy. So an object that is only read there, by its own name, is continued without
 // being judged. If notifications alone hold some reads (notify-only), no call that reads is continued.
+//
+// A kernel may know flags that callgate does not. Such a flag could change which object is opened, or how. So
+// it has no effect in a call that is performed, as in an older kernel: open(2) ignores it, openat2(2) says
+// EINVAL. Programs ask for a new flag that way (openat2(2)). A continued call may have it: Landlock asks for
+// the object that the kernel finds.
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <mutex>
@@ -36,20 +42,42 @@ using rules::OperationSet;
 
 namespace {
 
+// Of Linux 7.2 (docs/dev/kernel-facts.md 43).
+constexpr int empty_path_flag = 1 << 26;  // O_EMPTYPATH: "" is the descriptor's object
+constexpr std::uint64_t regular_only_flag = std::uint64_t{1} << 32U;  // OPENAT2_REGULAR
+constexpr int not_regular_error = 134;                                // EFTYPE
+
+constexpr int large_file =
+    enforce::native_architecture == enforce::Architecture::x86_64 ? 0100000 : 0400000;  // glibc says 0
+constexpr int known_open_flags = O_ACCMODE | O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_APPEND | O_NONBLOCK |
+                                 O_SYNC | O_ASYNC | O_DIRECT | large_file | O_DIRECTORY | O_NOFOLLOW |
+                                 O_NOATIME | O_CLOEXEC | O_PATH | O_TMPFILE | empty_path_flag;
+constexpr std::uint64_t known_resolve_flags = RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS |
+                                              RESOLVE_BENEATH | RESOLVE_IN_ROOT | RESOLVE_CACHED;
+
 struct NamedFlag {
     int bits;
     std::string_view name;
 };
 // Flags that hold another one's bits come first.
 constexpr std::array named_flags = {
-    NamedFlag{O_TMPFILE, "O_TMPFILE"},   NamedFlag{O_SYNC, "O_SYNC"},
-    NamedFlag{O_DSYNC, "O_DSYNC"},       NamedFlag{O_CREAT, "O_CREAT"},
-    NamedFlag{O_EXCL, "O_EXCL"},         NamedFlag{O_NOCTTY, "O_NOCTTY"},
-    NamedFlag{O_TRUNC, "O_TRUNC"},       NamedFlag{O_APPEND, "O_APPEND"},
-    NamedFlag{O_NONBLOCK, "O_NONBLOCK"}, NamedFlag{O_ASYNC, "O_ASYNC"},
-    NamedFlag{O_DIRECT, "O_DIRECT"},     NamedFlag{O_DIRECTORY, "O_DIRECTORY"},
-    NamedFlag{O_NOFOLLOW, "O_NOFOLLOW"}, NamedFlag{O_NOATIME, "O_NOATIME"},
-    NamedFlag{O_CLOEXEC, "O_CLOEXEC"},   NamedFlag{O_PATH, "O_PATH"},
+    NamedFlag{O_TMPFILE, "O_TMPFILE"},
+    NamedFlag{O_SYNC, "O_SYNC"},
+    NamedFlag{O_DSYNC, "O_DSYNC"},
+    NamedFlag{O_CREAT, "O_CREAT"},
+    NamedFlag{O_EXCL, "O_EXCL"},
+    NamedFlag{O_NOCTTY, "O_NOCTTY"},
+    NamedFlag{O_TRUNC, "O_TRUNC"},
+    NamedFlag{O_APPEND, "O_APPEND"},
+    NamedFlag{O_NONBLOCK, "O_NONBLOCK"},
+    NamedFlag{O_ASYNC, "O_ASYNC"},
+    NamedFlag{O_DIRECT, "O_DIRECT"},
+    NamedFlag{O_DIRECTORY, "O_DIRECTORY"},
+    NamedFlag{O_NOFOLLOW, "O_NOFOLLOW"},
+    NamedFlag{O_NOATIME, "O_NOATIME"},
+    NamedFlag{O_CLOEXEC, "O_CLOEXEC"},
+    NamedFlag{O_PATH, "O_PATH"},
+    NamedFlag{empty_path_flag, "O_EMPTYPATH"},
 };
 
 /// Fills `into` with the access mode and every known flag of `flags`; unknown bits are left out.
@@ -157,6 +185,7 @@ int Opening::refused_by_kind(const Object& object) const {
     if (wanted_.exclusive()) return EEXIST;
     if (object.directory() && wanted_.creates()) return EISDIR;
     if ((wanted_.flags & O_DIRECTORY) != 0 && !object.directory()) return ENOTDIR;
+    if (wanted_.regular_only && !S_ISREG(object.status.st_mode)) return not_regular_error;
     if (object.symbolic_link()) return ELOOP;
     if (object.directory() && (wanted_.writes() || wanted_.truncates()) && !wanted_.temporary())
         return EISDIR;
@@ -269,6 +298,18 @@ Opening::Next Opening::absent() {
 
 namespace {
 
+/// The kernel's answer to an open whose path leads nowhere: EBADF if it takes an empty path, ENOENT if it
+/// does not. Any other error is about flags and mode, which it looks at first. Nothing is ever opened.
+int answer_of_kernel(int flags, mode_t mode) {
+    return UniqueFd(::openat(-1, "", flags, mode)).valid() ? 0 : errno;
+}
+
+EmptyPath takes_empty(const Wanted& wanted) {
+    if ((wanted.flags & empty_path_flag) == 0) return EmptyPath::refuse;
+    static const bool known = answer_of_kernel(empty_path_flag, 0) == EBADF;
+    return known ? EmptyPath::allow : EmptyPath::refuse;
+}
+
 void start(FileCall& context, Wanted wanted) {
     if (wanted.creates() || wanted.temporary()) {
         const mode_t given = wanted.mode;
@@ -278,7 +319,7 @@ void start(FileCall& context, Wanted wanted) {
     const bool scoped = (wanted.resolve & (RESOLVE_BENEATH | RESOLVE_IN_ROOT)) != 0;
     auto given =
         read_path_argument(context, context.entry.first, context.buffers.path, context.buffers.directory,
-                           EmptyPath::refuse, scoped ? TakeBase::always : TakeBase::if_relative);
+                           takes_empty(wanted), scoped ? TakeBase::always : TakeBase::if_relative);
     if (!given) {
         const bool harmless = continuable(context, wanted, wanted.on_existing()) &&
                               !context.files.plan.notify_only && context.files.plan.truncation_held;
@@ -304,8 +345,7 @@ void start(FileCall& context, Wanted wanted) {
 bool flags_are_refused(const Wanted& wanted, int& error) {
     constexpr int special = O_TMPFILE | O_DIRECTORY;
     if ((wanted.flags & special) == 0 || (wanted.flags & (special | O_CREAT)) == O_DIRECTORY) return false;
-    const UniqueFd none(::open("", wanted.flags, wanted.mode));
-    error = errno;
+    error = answer_of_kernel(wanted.flags, wanted.mode);
     return error == EINVAL;
 }
 
@@ -313,8 +353,8 @@ bool flags_are_refused(const Wanted& wanted, int& error) {
 
 void handle_open(FileCall& context) {
     Wanted wanted;
-    wanted.flags =
-        context.entry.flags < 0 ? O_CREAT | O_WRONLY | O_TRUNC : context.integer(context.entry.flags);
+    wanted.flags = context.entry.flags < 0 ? O_CREAT | O_WRONLY | O_TRUNC
+                                           : context.integer(context.entry.flags) & known_open_flags;
     wanted.mode = static_cast<mode_t>(context.word(context.entry.mode)) & 07777;
     int error = 0;
     if (flags_are_refused(wanted, error)) return context.fail(error);
@@ -329,16 +369,22 @@ void handle_openat2(FileCall& context) {
     std::array<std::byte, 4096> raw{};
     const auto read = kernel::read_memory(context.thread(), context.word(2), std::span(raw.data(), size));
     if (!read) return context.fail(read.error().value());
-    // The kernel checks the struct itself: with an empty path it says ENOENT if all else is in order.
-    const UniqueFd none(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, "", raw.data(), size)));
-    if (errno != ENOENT) return context.fail(errno);
+    // The kernel checks the struct itself, as in answer_of_kernel.
+    const UniqueFd none(static_cast<int>(::syscall(SYS_openat2, -1, "", raw.data(), size)));
+    if (errno != ENOENT && errno != EBADF) return context.fail(errno);
     open_how how{};
     std::memcpy(&how, raw.data(), sizeof how);
+    const bool longer = std::any_of(raw.begin() + sizeof how, raw.begin() + size,
+                                    [](std::byte one) { return one != std::byte{}; });
+    if (longer) return context.fail(E2BIG);
+    const std::uint64_t known = static_cast<std::uint32_t>(known_open_flags) | regular_only_flag;
+    if ((how.flags & ~known) != 0 || (how.resolve & ~known_resolve_flags) != 0) return context.fail(EINVAL);
     Wanted wanted;
     wanted.flags = static_cast<int>(how.flags);
     wanted.mode = static_cast<mode_t>(how.mode);
     wanted.resolve = how.resolve;
     wanted.flags_in_memory = true;
+    wanted.regular_only = (how.flags & regular_only_flag) != 0;
     if ((wanted.flags & O_PATH) != 0) {
         // Continuing would read flags and mode again. That is sound only if notifications alone hold no
         // read, and no bit of the mode.

@@ -25,6 +25,7 @@ struct Wanted {
     mode_t bits_left_out{};  // of the mode that was given (set_ids.hpp)
     std::uint64_t resolve = 0;
     bool flags_in_memory = false;
+    bool regular_only = false;  // OPENAT2_REGULAR: another object is refused
 
     [[nodiscard]] int access() const { return flags & O_ACCMODE; }
     [[nodiscard]] bool reads() const { return access() != O_WRONLY; }
