@@ -42,7 +42,7 @@ using rules::OperationSet;
 
 namespace {
 
-// Of Linux 7.2 (docs/dev/kernel-facts.md 43).
+// Linux 7.2 has these (docs/dev/kernel-facts.md 44, 45).
 constexpr int empty_path_flag = 1 << 26;  // O_EMPTYPATH: "" is the descriptor's object
 constexpr std::uint64_t regular_only_flag = std::uint64_t{1} << 32U;  // OPENAT2_REGULAR
 constexpr int not_regular_error = 134;                                // EFTYPE
