@@ -56,6 +56,8 @@ struct GuardianConfig {
     std::chrono::milliseconds grace{2000};  // between the deadline and the end of the tree
     /// The guardian removes the remaining objects of this list if the supervisor is gone; null: none.
     const CreatedIpc* created_ipc = nullptr;
+    /// The same of nested runs, which the supervisor makes for them.
+    const CreatedIpc* nested_ipc = nullptr;
     /// The run's private directory; "": none. The guardian makes it (mode 0700) before there is a command,
     /// and fails if it exists already. The guardian removes it with its contents when no process of the tree
     /// is left.

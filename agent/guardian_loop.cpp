@@ -315,7 +315,9 @@ void GuardianLoop::lost() {
         drain(channels_.children.get());
     }
     if (config_.keep_capabilities != 0) use_permitted_capabilities();
-    if (!dismissed_ && config_.created_ipc != nullptr) remove_created_ipc(*config_.created_ipc);
+    for (const CreatedIpc* const made : {config_.created_ipc, config_.nested_ipc})
+        if (!dismissed_ && made != nullptr && (made != config_.nested_ipc || check_enabled("nested-objects")))
+            remove_created_ipc(*made);
     if (!dismissed_) {
         for (const std::string& path : config_.supervisor_files) ::unlink(path.c_str());
     }

@@ -117,6 +117,8 @@ public:
         agent::SharedObjects made;
         int depth = 1;
         Level* around = nullptr;  // null: the run itself
+        calls::IpcObjects& all_objects;
+        calls::SharedMemory& all_files;
     };
     Level(Given given, const Judges& judges, const rules::Plan& plan)
         : depth(given.depth),
@@ -128,8 +130,8 @@ public:
           made_(std::move(given.made)),
           grants_(plan_, &judges.decide.enforced.grants),
           moves_(*rules_, grants_, &judges.decide.enforced.moves),
-          ipc_(made_.objects()),
-          memory_(made_.objects().shared_files),
+          ipc_(made_.objects(), &given.all_objects),
+          memory_(made_.objects().shared_files, agent::shared_memory_place(), &given.all_files),
           network_{judges.families.network.names},
           decide{.enforced = enforced_,
                  .record_mode = judges.decide.record_mode,
@@ -245,7 +247,10 @@ public:
 };
 
 Runs::Runs(Outermost around, Channel& channel)
-    : around_(std::move(around)), outermost_{around_.decide, around_.families} {
+    : around_(std::move(around)),
+      all_objects_(around_.made),
+      all_files_(around_.made.shared_files),
+      outermost_{around_.decide, around_.families} {
     rlimit now{};
     if (::getrlimit(RLIMIT_LOCKS, &now) == 0) unmarked_ = now.rlim_max;
     first_ = std::min(unmarked_, highest_mark) - 1;
@@ -343,7 +348,9 @@ void Runs::add(Channel::Peer& peer, const json& request, const Channel::Answer& 
                        .report = around_.make_report(*read),
                        .made = std::move(*made),
                        .depth = depth,
-                       .around = outer};
+                       .around = outer,
+                       .all_objects = all_objects_,
+                       .all_files = all_files_};
     levels_[index] =
         std::make_unique<Level>(std::move(given), judges, outer == nullptr ? around_.plan : outer->plan());
     Level* const level = levels_[index].get();

@@ -32,7 +32,10 @@
 #include <mutex>
 #include <string>
 
+#include "agent/created_ipc.hpp"
 #include "rules/plan/plan.hpp"
+#include "supervisor/calls/files/shared_memory.hpp"
+#include "supervisor/calls/ipc/ipc_objects.hpp"
 #include "supervisor/nested/channel.hpp"
 #include "supervisor/receive/families.hpp"
 
@@ -57,6 +60,7 @@ struct Outermost {
     const rules::Plan& plan;
     bool audit_mode = false, keep_capabilities = false;
     /// Makes the report of a nested run with these rules.
+    agent::CreatedIpc& made;  // what nested runs make, for the guardian to remove if the supervisor is lost
     std::function<std::unique_ptr<Report>(std::shared_ptr<const rules::RuleSet> rules)> make_report;
 };
 
@@ -81,6 +85,8 @@ private:
     [[nodiscard]] Level* level_of(const calls::DecideNeeds* needs) const;
 
     Outermost around_;
+    calls::IpcObjects all_objects_;  // of nested runs; each run has its own list of what is its own
+    calls::SharedMemory all_files_;
     const Judges outermost_;
     rlim_t unmarked_ = RLIM_INFINITY;  // of processes in no nested run
     rlim_t first_ = 0;                 // the mark of the first nested run

@@ -110,8 +110,10 @@ agent::ReportTarget open_report(const OutputTarget& target) {
 
 }  // namespace
 
-Launched::Launched(agent::SharedObjects objects, agent::ReportTarget target, const Request& request)
+Launched::Launched(agent::SharedObjects objects, agent::SharedObjects of_nested, agent::ReportTarget target,
+                   const Request& request)
     : made(std::move(objects)),
+      nested(std::move(of_nested)),
       report(std::move(target)),
       denials(require(
           DenialsFile::make(request.denials, request.hints),
@@ -133,6 +135,7 @@ Launched::~Launched() {
 
 Launch::Launch(const Request& request)
     : run_(std::make_unique<Launched>(require(agent::SharedObjects::make(), "cannot map the list of objects"),
+                                      require(agent::SharedObjects::make(), "cannot map the list of objects"),
                                       open_report(request.report), request)) {
     ::signal(SIGXFSZ, SIG_IGN);  // a log that has reached its limit is an error of write(2)
     ::signal(SIGPIPE, SIG_IGN);
@@ -160,6 +163,7 @@ void Launch::fork_guardian(const Request& request, const approval::Terminal* ter
     config.background = request.background;
     config.grace = request.grace;
     config.created_ipc = &run_->made.objects();
+    config.nested_ipc = &run_->nested.objects();
     config.temporary_directory = request.temporary_directory;
     config.denials = request.denials;
     config.await_dismissal = true;

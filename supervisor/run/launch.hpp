@@ -30,7 +30,8 @@ namespace callgate {
 /// run has ended, it ends both and removes the private directory and the list of denials.
 class Launched {
 public:
-    Launched(agent::SharedObjects made, agent::ReportTarget report, const Request& request);
+    Launched(agent::SharedObjects made, agent::SharedObjects nested, agent::ReportTarget report,
+             const Request& request);
     Launched(const Launched&) = delete;
     Launched& operator=(const Launched&) = delete;
     ~Launched();
@@ -51,9 +52,10 @@ public:
     /// Reaps a guardian that was dismissed already; the same result.
     bool reap();
 
-    agent::Guardian guardian;   // pid -1: not forked, or reaped
-    pid_t agent = -1;           // valid once the listener was taken
-    agent::SharedObjects made;  // IPC objects and control groups that the run makes
+    agent::Guardian guardian;     // pid -1: not forked, or reaped
+    pid_t agent = -1;             // valid once the listener was taken
+    agent::SharedObjects made;    // IPC objects and control groups that the run makes
+    agent::SharedObjects nested;  // IPC objects that nested runs make
     std::unique_ptr<calls::CrossDirectoryRename> cross_directory_rename;  // Landlock ABI 1 only
     agent::ReportTarget report;                                           // --report
     DenialsFile denials;                                                  // what was denied, for the command

@@ -96,6 +96,7 @@ nested::Outermost RunLoop::outermost() {
             .plan = given_.compiled.plan,
             .audit_mode = given_.compiled.observed_plan.has_value(),
             .keep_capabilities = given_.request.keep_capabilities != 0,
+            .made = given_.launched.nested.objects(),
             .make_report = [home = given_.request.home](std::shared_ptr<const rules::RuleSet> rules) {
                 return std::make_unique<NestedReport>(std::move(rules), home);
             }};

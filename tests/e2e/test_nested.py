@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import socket
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -247,6 +248,47 @@ def test_what_leaves_its_session_ends_with_the_nested_run(world):
     result = world.nested(["/bin/sh", "-c", f"setsid sh -c 'echo $$ > {marker}; exec sleep 600' & until test -s {marker}; do :; done"])
     assert result.code == 0 and "ended 1 process" in result.errors, result.describe()
     assert not harness.alive(int(marker.read_text()))
+
+
+# Makes an object of each kind, says which, and leaves them.
+OBJECTS = """
+import ctypes, os, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+ids = [libc.shmget(0, 4096, 0o1600), libc.semget(0, 1, 0o1600), libc.msgget(0, 0o1600)]
+name = "cg-nested-" + sys.argv[1]
+os.close(os.open("/dev/shm/" + name, os.O_CREAT | os.O_RDWR, 0o600))
+queue = libc.mq_open(("/" + name).encode(), os.O_CREAT | os.O_RDWR, 0o600, None)
+assert min(*ids, queue) >= 0, (ids, queue, ctypes.get_errno())
+print(*ids, flush=True)
+if sys.argv[2:]:
+    time.sleep(600)
+"""
+
+
+def remaining(ids: list[str], name: str) -> list[str]:
+    left = [kind for kind, number in zip(("shm", "sem", "msg"), ids)
+            if number in {line.split()[1] for line in Path("/proc/sysvipc", kind).read_text().splitlines()[1:]}]
+    return left + [place for place in ("/dev/shm", "/dev/mqueue") if Path(place, name).exists()]
+
+
+def test_objects_of_a_nested_run_go_with_a_callgate_that_is_killed(world):
+    """The control: without callgate they stay."""
+    box, name = world.box, f"cg-nested-{world.box.root.name}-{os.getpid()}"
+    words = [PYTHON, "-c", OBJECTS, name.removeprefix("cg-nested-")]
+    bare = box.run(words, supervised=False).text.split()
+    left = remaining(bare, name)
+    script = ("import ctypes, os, sys\nlibc = ctypes.CDLL(None)\nlibc.shmctl(int(sys.argv[1]), 0, None); libc.semctl(int(sys.argv[2]), 0, 0, 0); "
+              "libc.msgctl(int(sys.argv[3]), 0, None)\nlibc.mq_unlink(('/' + sys.argv[4]).encode()); os.unlink('/dev/shm/' + sys.argv[4])")
+    assert left[:4] == ["shm", "sem", "msg", "/dev/shm"] and box.run([PYTHON, "-c", script, *bare, name], supervised=False).code == 0, left
+    rules = world.outer({"id": "shared", "allow": ["read", "write"], "path": "/dev/shm/*/**"})
+    line, _ = box.command([*world.words(rules, "-q"), *words, "stay"], rules)
+    run = box.start(line, stdout=subprocess.PIPE)
+    ids = run.stdout.readline().decode().split()
+    assert len(ids) == 3 and remaining(ids, name) == left, "the nested run has made them"
+    run.kill()
+    run.wait()
+    run.stdout.close()
+    harness.until(lambda: remaining(ids, name) == [], "the guardian removes them")
 
 
 def test_a_rule_that_kills_ends_the_nested_run_alone(world):

@@ -52,8 +52,8 @@ bool leads_to(const UniqueFd& entry, const std::string& rest, const audit::FileI
 
 }  // namespace
 
-SharedMemory::SharedMemory(agent::CreatedIpc::Files& list, std::string place)
-    : place_(std::move(place)), list_(list) {}
+SharedMemory::SharedMemory(agent::CreatedIpc::Files& list, std::string place, SharedMemory* also)
+    : place_(std::move(place)), list_(list), also_(also) {}
 
 std::optional<std::string_view> SharedMemory::beneath(std::string_view path) const {
     if (path.size() <= place_.size() + 1 || !path.starts_with(place_) || path[place_.size()] != '/')
@@ -136,6 +136,11 @@ void SharedMemory::Making::note(int directory, const char* leaf, const struct st
 
 void SharedMemory::add(const agent::SharedFile& file) {
     if (owns(file)) return;
+    if (also_ != nullptr) {
+        const std::lock_guard held(also_->mutex_);
+        if (also_->list_.count.load() >= also_->list_.values.size()) also_->forget_removed();
+        also_->add(file);
+    }
     const std::uint32_t count = list_.count.load();
     if (count >= list_.values.size()) return;
     list_.values[count].inode.store(file.inode);

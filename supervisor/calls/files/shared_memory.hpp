@@ -32,7 +32,9 @@ namespace callgate::calls {
 /// Any thread.
 class SharedMemory {
 public:
-    explicit SharedMemory(agent::CreatedIpc::Files& list, std::string place = agent::shared_memory_place());
+    /// `also` lists the objects of all nested runs, so that they are removed if the supervisor is lost.
+    explicit SharedMemory(agent::CreatedIpc::Files& list, std::string place = agent::shared_memory_place(),
+                          SharedMemory* also = nullptr);
 
     /// The denial of a call on what the run did not make.
     [[nodiscard]] std::optional<rules::Verdict> refuses(const Subject& subject);
@@ -69,6 +71,7 @@ private:
     const std::string place_;
     std::mutex mutex_;
     agent::CreatedIpc::Files& list_;
+    SharedMemory* const also_;
     std::unordered_map<std::uint64_t, std::uint64_t> own_;  // time of birth by inode
 };
 

@@ -5,8 +5,19 @@
 
 namespace callgate::calls {
 
+bool OwnIds::exhausted() const {
+    if (made_ >= agent::CreatedIpc::max_ids || also_ == nullptr) return made_ >= agent::CreatedIpc::max_ids;
+    const auto held = also_->lock();
+    return also_->exhausted();
+}
+
 void OwnIds::add(int id) {
+    if (also_ != nullptr) {
+        const auto held = also_->lock();
+        also_->add(id);
+    }
     const std::uint32_t count = list_.count.load();
+    if (count == agent::CreatedIpc::max_ids) return;  // nested runs have made the last ones at once
     list_.values[count].store(id);
     list_.count.store(count + 1);
     positions_[id] = count;
@@ -14,6 +25,10 @@ void OwnIds::add(int id) {
 }
 
 void OwnIds::remove(int id) {
+    if (also_ != nullptr) {
+        const auto held = also_->lock();
+        also_->remove(id);
+    }
     const auto found = positions_.find(id);
     if (found == positions_.end()) return;
     // The last one takes its place. For a moment it is there twice, and never missing.
@@ -33,11 +48,19 @@ std::uint64_t OwnQueues::inode(std::string_view name) const {
 }
 
 bool OwnQueues::full() const {
+    if (also_ != nullptr) {
+        const auto held = also_->lock();
+        if (also_->full()) return true;
+    }
     return std::ranges::all_of(names_, [](const auto& entry) { return entry.used.load(); });
 }
 
 void OwnQueues::add(std::string_view name, std::uint64_t inode) {
     remove(name);
+    if (also_ != nullptr) {
+        const auto held = also_->lock();
+        also_->add(name, inode);
+    }
     any_.store(true);
     for (auto& entry : names_) {
         if (entry.used.load()) continue;
@@ -51,8 +74,19 @@ void OwnQueues::add(std::string_view name, std::uint64_t inode) {
 
 void OwnQueues::remove(std::string_view name) {
     for (auto& entry : names_) {
-        if (entry.used.load() && name == entry.text.data()) entry.used.store(false);
+        if (!entry.used.load() || name != entry.text.data()) continue;
+        entry.used.store(false);
+        if (also_ == nullptr) continue;
+        const auto held = also_->lock();
+        also_->remove(name, entry.inode.load());
     }
+}
+
+/// Another nested run may have made a queue of this name meanwhile.
+void OwnQueues::remove(std::string_view name, std::uint64_t inode) {
+    for (auto& entry : names_)
+        if (entry.used.load() && name == entry.text.data() && entry.inode.load() == inode)
+            entry.used.store(false);
 }
 
 }  // namespace callgate::calls

@@ -3,7 +3,8 @@
 // They are kept by the ids and inodes that the kernel gave when they were made on behalf. An id in the list
 // never belongs to an outside process (agent/created_ipc.hpp says why). Any thread: short locks. Making and
 // looking up by key or name hold the lock of their kind. So no process of the run meets an object that is
-// made but not yet known.
+// made but not yet known. `also` lists the objects of all nested runs, so that they are removed if the
+// supervisor is lost; no caller is judged by it.
 #pragma once
 
 #include <sys/types.h>
@@ -24,13 +25,13 @@ using agent::ObjectKind;
 /// Ids of one kind.
 class OwnIds {
 public:
-    explicit OwnIds(agent::CreatedIpc::Ids& list) : list_(list) {}
+    explicit OwnIds(agent::CreatedIpc::Ids& list, OwnIds* also = nullptr) : list_(list), also_(also) {}
 
     [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
     // With the lock held:
     [[nodiscard]] bool has(int id) const { return positions_.contains(id); }
     /// Whether no further one may be made in this run.
-    [[nodiscard]] bool exhausted() const { return made_ >= agent::CreatedIpc::max_ids; }
+    [[nodiscard]] bool exhausted() const;
     void add(int id);
     void remove(int id);
 
@@ -43,6 +44,7 @@ public:
 private:
     std::mutex mutex_;
     agent::CreatedIpc::Ids& list_;
+    OwnIds* const also_;
     std::unordered_map<int, std::uint32_t> positions_;
     std::uint32_t made_ = 0;
 };
@@ -50,7 +52,8 @@ private:
 /// POSIX message queues by name.
 class OwnQueues {
 public:
-    explicit OwnQueues(agent::CreatedIpc& made) : any_(made.any_queue), names_(made.message_queues) {}
+    explicit OwnQueues(agent::CreatedIpc& made, OwnQueues* also = nullptr)
+        : any_(made.any_queue), names_(made.message_queues), also_(also) {}
 
     [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
     // With the lock held:
@@ -62,14 +65,20 @@ public:
     void remove(std::string_view name);
 
 private:
+    void remove(std::string_view name, std::uint64_t inode);
+
     std::mutex mutex_;
     std::atomic<bool>& any_;
     std::array<agent::CreatedIpc::Name, agent::CreatedIpc::max_names>& names_;
+    OwnQueues* const also_;
 };
 
 struct IpcObjects {
-    explicit IpcObjects(agent::CreatedIpc& made)
-        : ids{OwnIds(made.ids[0]), OwnIds(made.ids[1]), OwnIds(made.ids[2])}, queues(made) {}
+    explicit IpcObjects(agent::CreatedIpc& made, IpcObjects* also = nullptr)
+        : ids{OwnIds(made.ids[0], also == nullptr ? nullptr : &also->ids[0]),
+              OwnIds(made.ids[1], also == nullptr ? nullptr : &also->ids[1]),
+              OwnIds(made.ids[2], also == nullptr ? nullptr : &also->ids[2])},
+          queues(made, also == nullptr ? nullptr : &also->queues) {}
 
     [[nodiscard]] OwnIds& of(ObjectKind kind) { return ids[static_cast<std::size_t>(kind)]; }
 
