@@ -5,6 +5,7 @@
 #include <linux/landlock.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -36,6 +37,8 @@ std::vector<std::string_view> refused_calls(bool filtered) {
     try_call("pidfd_send_signal", ::syscall(SYS_pidfd_send_signal, -1, 0, nullptr, 0U));
     try_call("openat2", ::syscall(SYS_openat2, -1, "", nullptr, 0UL));
     try_call("close_range", ::syscall(SYS_close_range, 2U, 1U, 0U));
+    rlimit now{};
+    try_call("prlimit", ::prlimit(0, RLIMIT_LOCKS, nullptr, &now));
     if (landlock_refused(filtered)) names.emplace_back("landlock_create_ruleset");
     return names;
 }
@@ -54,6 +57,8 @@ Container probe_container() {
     found.ptrace = !refused(::ptrace(PTRACE_SEIZE, 0, nullptr, nullptr));
     found.kcmp = !refused(::syscall(SYS_kcmp, ::getpid(), ::getpid(), 2, 0UL, 0UL));
     found.keyrings = !refused(::syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_PROCESS_KEYRING, 0));
+    rlimit now{};
+    found.limits = !refused(::prlimit(::getpid(), RLIMIT_LOCKS, nullptr, &now));
     return found;
 }
 

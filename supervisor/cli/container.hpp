@@ -22,6 +22,7 @@ struct Container {
     bool ptrace = true;
     bool kcmp = true;
     bool keyrings = true;  // keyctl
+    bool limits = true;    // prlimit of another process
 };
 [[nodiscard]] Container probe_container();
 

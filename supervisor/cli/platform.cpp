@@ -189,6 +189,8 @@ std::vector<Feature> features(const Platform& platform, const ListenerTrial& tri
          "literally (degraded: names-tcp-only)"},
         {"keyrings", platform.container.keyrings, "keyctl is refused", "a session keyring of the run's own",
          "it keeps the caller's, without the calls to use it", loosen_profile},
+        {"nested-runs", platform.container.limits, "prlimit is refused", "callgate run within a run",
+         "a nested run does not start", loosen_profile},
     };
 }
 

@@ -288,6 +288,12 @@ void Runs::add(Channel::Peer& peer, const json& request, const Channel::Answer& 
     Level* const outer = level_of(peer.needs);
     if (outer == nullptr && peer.needs != &around_.decide)
         return refuse("the level of this process is not known");
+    rlimit now{};
+    if (::prlimit(::getpid(), RLIMIT_LOCKS, nullptr, &now) != 0 && check_enabled("nested-limits"))
+        return refuse(
+            "the seccomp profile of this container refuses prlimit, by which processes of nested runs are "
+            "known: "
+            "start the container with --security-opt seccomp=unconfined, or with a profile that allows it");
     if (peer.ended) return refuse("this connection has a nested run already");
     if (around_.audit_mode)
         return refuse(

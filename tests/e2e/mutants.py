@@ -311,6 +311,7 @@ CHECKS = (
     # The world comes before the user in the name of that test.
     Mutant("nested-look-ups", (), test="test_nested.py::test_a_name_that_the_nested_run_denies_does_not_leave[root]", user="room"),
     Mutant("RLIMIT_LOCKS", (), test="test_nested.py::test_the_mark_of_another_nested_run_cannot_be_taken[setrlimit]"),
+    Mutant("nested-limits", (), test="test_containers.py::test_nested_runs_do_not_start_where_their_processes_could_not_be_known"),
     Mutant("nested-objects", (), test="test_nested.py::test_objects_of_a_nested_run_go_with_a_callgate_that_is_killed"),
     Mutant("party", ("party.child", "party.shell", "party.connect")),
     Mutant("party-of-process", ("party.child", "party.fork", "party.own_again")),

@@ -204,14 +204,25 @@ def test_the_listener_comes_by_a_socket_and_nobody_else_keeps_it(box):
         assert result.code == 0 and result.text == "alone\n", result.describe()
 
 
-@pytest.mark.parametrize("call", ["seccomp", "landlock_create_ruleset", "openat2", "close_range", "pidfd_open", "pidfd_send_signal"])
+@pytest.mark.parametrize("call", ["seccomp", "landlock_create_ruleset", "openat2", "close_range", "pidfd_open", "pidfd_send_signal", "prlimit64"])
 def test_a_profile_without_what_callgate_needs_is_named_and_nothing_runs(box, call):
     result = contained(box, f"{DOCKER},-{call}", ["/bin/sh", "-c", f"echo ran > {box.tree}/ran"], tree_rules(box))
     assert result.code == 125 and not (box.tree / "ran").exists(), result.describe()
-    assert call in result.errors and "--security-opt seccomp=" in result.errors, result.describe()
+    assert call.removesuffix("64") in result.errors and "--security-opt seccomp=" in result.errors, result.describe()
     assert len(result.errors.splitlines()) == 1, result.describe()
     code, found = doctor(box, f"{DOCKER},-{call}")
     assert code == 1 and not found["works"] and found["obstacle"] in result.errors, found
+
+
+def test_nested_runs_do_not_start_where_their_processes_could_not_be_known(box):
+    """Else each call of the outer run would be denied from then on. The control: the same container without that refusal."""
+    own = [{"id": "self", "allow": ["read", "execute"], "path": str(box.callgate)}, {"id": "tmp", "allow": ["read", "write"], "path": "${tmp}/**"}]
+    inner = f"{box.callgate} run -q --no-user-rules --rules-json '{json.dumps(tree_rules(box))}' -- /bin/echo inner"
+    for profile, said in ((f"{DOCKER},{ADDED}", "inner\n0\nouter\n"), (f"{DOCKER},{ADDED},-prlimit_others", "125\nouter\n")):
+        box.file(box.tree / "notes", b"outer\n")
+        result = contained(box, profile, ["/bin/sh", "-c", f"{inner}; echo $?; cat notes"], tree_rules(box, *own))
+        assert result.text == said and ("refuses prlimit, by which" in result.errors) == (said[0] == "1"), result.describe()
+    assert "nested-runs" in missing(doctor(box, f"{DOCKER},-prlimit_others")[1])
 
 
 def test_a_profile_from_before_landlock_is_named(box):

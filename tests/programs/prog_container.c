@@ -71,6 +71,7 @@ static struct call calls[] = {
     {"pidfd_open", SYS_pidfd_open, 0, 0},
     {"pidfd_send_signal", SYS_pidfd_send_signal, 0, 0},
     {"pivot_root", SYS_pivot_root, EPERM, 0},
+    {"prlimit64", SYS_prlimit64, 0, 0},
     {"process_madvise", SYS_process_madvise, EPERM, EPERM},
     {"process_vm_readv", SYS_process_vm_readv, 0, EPERM},
     {"process_vm_writev", SYS_process_vm_writev, 0, EPERM},
@@ -103,7 +104,8 @@ static struct call calls[] = {
 static const int kept[] = {CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FSETID, CAP_FOWNER, CAP_SETGID, CAP_SETUID, CAP_SETFCAP,
                            CAP_SETPCAP, CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT, CAP_KILL};
 
-static int may_trace; /* +cap_sys_ptrace */
+static int may_trace;     /* +cap_sys_ptrace */
+static int own_limits;    /* -prlimit_others: prlimit64 of the caller itself alone */
 
 static void fail(const char *what) {
     perror(what);
@@ -146,6 +148,13 @@ static void install(int docker) {
         add(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)calls[at].number, 0, 1);
         answer(error(refusal));
     }
+    if (own_limits) {
+        add(BPF_JMP | BPF_JEQ | BPF_K, SYS_prlimit64, 0, 4);
+        load(offsetof(struct seccomp_data, args[0]));
+        add(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
+        answer(error(EPERM));
+        answer(SECCOMP_RET_ALLOW);
+    }
     if (docker) {
         add(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 4);
         load(offsetof(struct seccomp_data, args[0]));
@@ -167,6 +176,10 @@ static void change(const char *word) {
     int refusal = word[0] == '-' ? EPERM : 0;
     if (strcmp(word, "+cap_sys_ptrace") == 0) {
         may_trace = 1;
+        return;
+    }
+    if (strcmp(word, "-prlimit_others") == 0) {
+        own_limits = 1;
         return;
     }
     for (size_t at = 0; at < CALLS; ++at) {
