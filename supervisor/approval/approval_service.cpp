@@ -14,7 +14,6 @@
 
 #include "base/clock.hpp"
 #include "base/write_all.hpp"
-#include "base/write_error.hpp"
 #include "supervisor/approval/protocol/connection.hpp"
 #include "supervisor/approval/protocol/runtime_directory.hpp"
 #include "supervisor/kernel/target.hpp"
@@ -106,11 +105,6 @@ ApprovalService::~ApprovalService() = default;
 
 void ApprovalService::start() {
     started_ns_ = monotonic_ns();
-    if (settings_.notify_desktop)
-        desktop_.emplace(run_.loop, [this] {
-            untold_ = true;
-            if (run_.terminal == nullptr) say_untold();
-        });
     if (settings_.who == AskSettings::Who::descriptor) {
         UniqueFd fd(::fcntl(settings_.descriptor, F_DUPFD_CLOEXEC, 3));
         ::close(settings_.descriptor);  // so the command never gets it
@@ -149,7 +143,6 @@ void ApprovalService::start() {
 void ApprovalService::stop() {
     stopped_ = true;
     if (run_.terminal != nullptr) run_.terminal->stop();
-    if (run_.terminal != nullptr && untold_) say_untold();
     static_cast<void>(questions_.tick());  // the callers are gone, so questions are withdrawn, not denied
     questions_.open(false);
     connections_.clear();
@@ -256,8 +249,8 @@ void ApprovalService::synchronise() {
         one->flush();
     }
     announce(!questions.empty());
-    if (desktop_ && !told_ && !questions.empty())
-        desktop_->tell(run_.run, *questions.front().question, questions.size());
+    if (!told_ && !questions.empty() && run_.begin_to_wait)
+        run_.begin_to_wait(*questions.front().question, questions.size());
     told_ = !questions.empty();
     if (!questions.empty() && !ticking_) tick();
 }
@@ -271,13 +264,6 @@ void ApprovalService::announce(bool questions_wait) {
                                            " waits for an answer; give it in another terminal with: callgate "
                                            "approve " +
                                            run_.run + "\r\n"));
-}
-
-/// A frame that is on the terminal would be drawn over, so there it waits until the run's end.
-void ApprovalService::say_untold() const {
-    write_error(
-        "callgate: the desktop was not told that a question waits: busctl --user found no "
-        "org.freedesktop.Notifications\n");
 }
 
 void ApprovalService::tick() {

@@ -9,11 +9,10 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
-#include "supervisor/approval/desktop.hpp"
 #include "supervisor/approval/protocol/protocol_session.hpp"
 #include "supervisor/approval/questions/question_queue.hpp"
 #include "supervisor/approval/terminal/terminal.hpp"
@@ -63,6 +62,8 @@ public:
         bool may_ask = true;           // some rule asks
         pid_t guardian = -1;           // its descendants never answer
         AuditApprovalLog::NoteTree note_tree = nullptr;
+        /// Questions begin to wait: the first one, and how many. May be empty.
+        std::function<void(const Question& first, std::size_t count)> begin_to_wait{};
     };
     /// `owner` outlives the service.
     ApprovalService(AskSettings settings, RunParts run, ApprovalOwner& owner);
@@ -95,7 +96,6 @@ private:
     [[nodiscard]] bool asks_on_terminal() const;
     void synchronise();
     void announce(bool questions_wait);
-    void say_untold() const;
     void tick();
     void open_socket();
     void add_connection(UniqueFd fd, audit::Answerer who, std::string token, rules::DecidedBy by);
@@ -115,8 +115,7 @@ private:
     std::atomic<bool> synchronising_{false};
     std::vector<std::unique_ptr<Connection>> connections_;
     std::unique_ptr<Socket> socket_;
-    std::optional<Desktop> desktop_;
-    bool told_ = false, untold_ = false;  // the desktop, of questions that wait; it could not be told
+    bool told_ = false;  // that questions wait
 };
 
 }  // namespace callgate::approval

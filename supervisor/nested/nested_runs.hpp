@@ -35,7 +35,6 @@
 #include "agent/created_ipc.hpp"
 #include "rules/plan/plan.hpp"
 #include "supervisor/calls/files/shared_memory.hpp"
-#include "supervisor/calls/ipc/ipc_objects.hpp"
 #include "supervisor/nested/channel.hpp"
 #include "supervisor/receive/families.hpp"
 

@@ -4,8 +4,8 @@
 // waits for a call of the target, and no call waits for the loop.
 //
 // The target chooses when its processes stop. A stop is followed only as a job of the person's shell, in the
-// foreground of a terminal that callgate shares. A tracer's stop never is. The guardian keeps the deadline, so
-// it holds while callgate is stopped.
+// foreground of a terminal that callgate shares. A tracer's stop never is. The guardian keeps the deadline,
+// so it holds while callgate is stopped.
 #pragma once
 
 #include <array>

@@ -9,6 +9,7 @@
 #include "base/process/held_signals.hpp"
 #include "base/process/open_files.hpp"
 #include "base/write_all.hpp"
+#include "base/write_error.hpp"
 #include "supervisor/approval/terminal/terminal.hpp"
 #include "supervisor/calls/files/settings_copy.hpp"
 #include "supervisor/host/own_addresses.hpp"
@@ -192,15 +193,26 @@ void RunLoop::prepare_answers(const Work& work) {
     status_ = work.status;
     if (work.log != nullptr) sync_.emplace(loop_, *work.log);
     const approval::AskSettings& ask = given_.request.ask;
-    approval_.emplace(ask,
-                      approval::ApprovalService::RunParts{.loop = loop_.context(),
-                                                          .run = given_.request.run,
-                                                          .log = work.log,
-                                                          .terminal = given_.compiled.terminal.get(),
-                                                          .may_ask = given_.compiled.rules->may_ask(),
-                                                          .guardian = given_.launched.guardian.pid,
-                                                          .note_tree = given_.compiled.note_tree},
-                      static_cast<approval::ApprovalOwner&>(*this));
+    if (ask.notify_desktop)
+        desktop_.emplace(loop_.context(), [this] {
+            untold_ = true;
+            if (!given_.compiled.terminal) say_untold();
+        });
+    approval_.emplace(
+        ask,
+        approval::ApprovalService::RunParts{.loop = loop_.context(),
+                                            .run = given_.request.run,
+                                            .log = work.log,
+                                            .terminal = given_.compiled.terminal.get(),
+                                            .may_ask = given_.compiled.rules->may_ask(),
+                                            .guardian = given_.launched.guardian.pid,
+                                            .note_tree = given_.compiled.note_tree,
+                                            .begin_to_wait =
+                                                [this](const approval::Question& first, std::size_t count) {
+                                                    if (desktop_)
+                                                        desktop_->tell(given_.request.run, first, count);
+                                                }},
+        static_cast<approval::ApprovalOwner&>(*this));
     if (given_.compiled.plan.look_ups) {
         look_ups_.emplace(loop_.context(), deciding_);
         network_.look_ups = &*look_ups_;
@@ -214,6 +226,13 @@ void RunLoop::prepare_answers(const Work& work) {
     if (given_.compiled.rules->needs_party())
         deciding_.parties = &parties_.emplace(given_.launched.agent, work.command.agent);
     if (given_.compiled.terminal) approval_->start();
+}
+
+/// A frame that is on the terminal would be drawn over, so there it waits until the run's end.
+void RunLoop::say_untold() const {
+    write_error(
+        "callgate: the desktop was not told that a question waits: busctl --user found no "
+        "org.freedesktop.Notifications\n");
 }
 
 /// On the main thread, which lives as long as the run.
@@ -273,6 +292,7 @@ RunOutcome RunLoop::run(Work work) {
                                    .tick_interval = std::chrono::milliseconds(WorkerPool::tick_interval_ms)});
     if (deciding_.log != nullptr) deciding_.log->limit_waiting(max_log_wait);
     approval_->stop();
+    if (untold_ && given_.compiled.terminal) say_untold();
     workers_.stop();
     note_tree_limits(tree_limits_, outcome);
     nested_.remove_created();

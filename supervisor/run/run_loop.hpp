@@ -22,6 +22,7 @@
 #include "supervisor/names/service.hpp"
 #include "supervisor/nested/nested_runs.hpp"
 #include "supervisor/receive/worker_pool.hpp"
+#include "supervisor/run/desktop.hpp"
 #include "supervisor/run/event_loop.hpp"
 #include "supervisor/run/launch.hpp"
 #include "supervisor/run/limits/tree_limits.hpp"
@@ -65,6 +66,7 @@ public:
     void say_soon(std::string line);
 
 private:
+    void say_untold() const;
     [[nodiscard]] calls::DecideNeeds decide_needs();
     [[nodiscard]] calls::FileNeeds file_needs();
     [[nodiscard]] std::function<std::optional<std::string>(const struct stat&)> replacement();
@@ -112,6 +114,8 @@ private:
     std::optional<boost::asio::posix::stream_descriptor> front_events_;
     std::function<approval::RunStatus()> status_;
     std::optional<approval::ApprovalService> approval_;  // once the log is known
+    std::optional<Desktop> desktop_;                     // --notify desktop
+    bool untold_ = false;                                // it could not be told
     WorkerPool workers_;
     std::optional<limits::TreeLimits> tree_limits_;
 };

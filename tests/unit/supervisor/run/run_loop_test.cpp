@@ -88,7 +88,8 @@ struct SupervisedCaller {
         confined.pid = caller;
         confined.value = listener;
         fake.send(confined);
-        Launched launched(agent::SharedObjects::make().value(), {}, request);
+        Launched launched(agent::SharedObjects::make().value(), agent::SharedObjects::make().value(), {},
+                          request);
         launched.guardian = std::move(fake.guardian);
         RunLoop loop({request, compiled, launched, report, refusals});
         fake.play([caller = caller](FakeGuardian& guardian) {

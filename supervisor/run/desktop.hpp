@@ -11,16 +11,16 @@
 #include <string>
 #include <vector>
 
-#include "supervisor/approval/questions/question.hpp"
+#include "supervisor/approval/approval_service.hpp"
 
-namespace callgate::approval {
+namespace callgate {
 
 /// The path of busctl; null if there is none.
 [[nodiscard]] const char* find_busctl();
 
 /// The words of busctl that show the first of `count` questions of a run.
-[[nodiscard]] std::vector<std::string> notification_words(const std::string& run, const Question& first,
-                                                          std::size_t count);
+[[nodiscard]] std::vector<std::string> notification_words(const std::string& run,
+                                                          const approval::Question& first, std::size_t count);
 
 class Desktop {
 public:
@@ -29,7 +29,7 @@ public:
         : loop_(loop), failed_(std::move(failed)) {}
 
     /// Sends one notification. While one is sent, the next is left out.
-    void tell(const std::string& run, const Question& first, std::size_t count);
+    void tell(const std::string& run, const approval::Question& first, std::size_t count);
 
 private:
     void ended(bool told);
@@ -39,4 +39,4 @@ private:
     std::optional<boost::asio::posix::stream_descriptor> sending_;
 };
 
-}  // namespace callgate::approval
+}  // namespace callgate

@@ -1,4 +1,4 @@
-#include "supervisor/approval/desktop.hpp"
+#include "supervisor/run/desktop.hpp"
 
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 #include "supervisor/approval/terminal/prompt.hpp"
 #include "supervisor/host/host.hpp"
 
-namespace callgate::approval {
+namespace callgate {
 
 namespace {
 
@@ -22,7 +22,7 @@ std::string bounded(std::string_view name) {
     constexpr std::size_t columns = 160;
     bool cut = false;
     std::string plain;
-    for (const char one : shortened(shown_name(name), columns, cut))
+    for (const char one : approval::shortened(shown_name(name), columns, cut))
         plain += one == '<' ? "&lt;" : one == '>' ? "&gt;" : one == '&' ? "&amp;" : std::string(1, one);
     return plain;
 }
@@ -35,7 +35,7 @@ const char* find_busctl() {
     return found == places_of_busctl.end() ? nullptr : *found;
 }
 
-std::vector<std::string> notification_words(const std::string& run, const Question& first,
+std::vector<std::string> notification_words(const std::string& run, const approval::Question& first,
                                             std::size_t count) {
     const std::string& program = first.subject.program;
     std::string body = std::string(rules::name(first.operation)) + ' ' +
@@ -63,7 +63,7 @@ std::vector<std::string> notification_words(const std::string& run, const Questi
             "-1"};
 }
 
-void Desktop::tell(const std::string& run, const Question& first, std::size_t count) {
+void Desktop::tell(const std::string& run, const approval::Question& first, std::size_t count) {
     if (sending_) return;
     const char* const program = find_busctl();
     if (program == nullptr) return ended(false);
@@ -82,4 +82,4 @@ void Desktop::ended(bool told) {
     if (!told && failed_) std::exchange(failed_, {})();
 }
 
-}  // namespace callgate::approval
+}  // namespace callgate
