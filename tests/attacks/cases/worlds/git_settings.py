@@ -190,7 +190,7 @@ def deny():
 def swapped():
     put(first); fd = os.open(lock, os.O_WRONLY); while_asked(lambda: over(fd))
 def replaced():
-    def act(): put(second, "other"); os.rename("other", lock)
+    def act(): os.unlink(lock); put(second)
     put(first); while_asked(act)
 def removed():
     put(first); while_asked(lambda: os.unlink(lock))

@@ -41,7 +41,7 @@ WAYS = {
                           "mv -f made/.git inner/.git || ln -f made/.git inner/.git || { mv inner away; rm -rf inner; mv -T made inner; } || "
                           "{ mkdir -p inner; cp made/.git inner/.git; } || true")),
     # Settings that name the work directory, as of a repository apart.
-    "apart": (("private", 'cp private/.git/config made; printf "[core]\\n\\tworktree = %s\\n" "$PWD/projects/w" >> made; mv made private/.git/config'),
+    "apart": (("private", 'cd private; cp .git/config made; printf "[core]\\n\\tworktree = %s\\n" "${PWD%/*}/projects/w" >> made; mv made .git/config'),
               ("projects", f"set -- private/.git; {PLANTED}")),
     "link": (("private", f"set -- private/.git/worktrees/tree tree; {WORKTREE}"), ("main", "cd main && mv .git away && ln -s ../private/.git .git")),
     "objects": (("main", "cd main/.git && mv objects away && ln -s ../../private/.git/objects objects"),),
