@@ -60,11 +60,12 @@ constexpr std::array<std::string_view, 41> names = {"chown",
                                                     "bpf",
                                                     "checkpoint_restore"};
 
-/// For programs that root starts and that become another user: apt-get, su, initdb, nginx.
+/// For programs that root starts and that become another user: apt-get, su, initdb, nginx, sshd.
 constexpr std::string_view preset = "users";
 constexpr CapabilitySet of_preset = capability(CAP_CHOWN) | capability(CAP_DAC_OVERRIDE) |
                                     capability(CAP_FOWNER) | capability(CAP_KILL) | capability(CAP_SETGID) |
-                                    capability(CAP_SETUID) | capability(CAP_NET_BIND_SERVICE);
+                                    capability(CAP_SETUID) | capability(CAP_NET_BIND_SERVICE) |
+                                    capability(CAP_SYS_CHROOT);
 
 CapabilitySet set_of(const Arguments& arguments, std::string_view name, CapabilitySet held) {
     if (name == preset) {

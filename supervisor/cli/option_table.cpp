@@ -72,10 +72,11 @@ constexpr std::array surroundings_options = {
     OptionSpec{"background", 0, one, "WHAT",
                "end (default) processes that the command leaves running, or wait", "end wait"},
     OptionSpec{"die-with-parent", 0, flag, "", "end the run when the process that started callgate ends"},
-    OptionSpec{"keep-capabilities", 0, Arity::optional, "NAME,..",
-               "keep these capabilities, such as setuid,setgid; users: what apt-get, su, initdb and nginx "
-               "need; alone: all (recorded as degraded)",
-               "users chown dac_override fowner kill net_bind_service setgid setuid"},
+    OptionSpec{
+        "keep-capabilities", 0, Arity::optional, "NAME,..",
+        "keep these capabilities, such as setuid,setgid; users: what apt-get, su, initdb, nginx and sshd "
+        "need; alone: all (recorded as degraded)",
+        "users chown dac_override fowner kill net_bind_service setgid setuid sys_chroot"},
     OptionSpec{"nice", 0, one, "N", "add N to the nice value"},
     OptionSpec{"ionice", 0, one, "CLASS[:N]", "idle, best-effort:0-7 or realtime:0-7"},
     OptionSpec{

@@ -330,8 +330,9 @@ CompiledRules compile_rules(const Arguments& arguments, const Places& places,
                                                               .processes = decides_processes(),
                                                               .reasons = options.reasons});
     compiled.choice.sources.profile_text = nullptr;  // `context` ends before the choice does
-    compiled.plan.set_ids_left_out =
-        (kept_capabilities(arguments) & capability(CAP_FSETID)) == 0 && check_enabled("set-ids");
+    const CapabilitySet kept = kept_capabilities(arguments);
+    compiled.plan.set_ids_left_out = (kept & capability(CAP_FSETID)) == 0 && check_enabled("set-ids");
+    if ((kept & capability(CAP_SYS_CHROOT)) != 0) compiled.plan.processes_read = false;
     return compiled;
 }
 

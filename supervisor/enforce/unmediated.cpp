@@ -47,6 +47,10 @@ constexpr CallGroup groups[] = {
      "`--keep-capabilities`, contested calls are made under the identity that the caller has then",
      "setuid setgid setreuid setregid setresuid setresgid setfsuid setfsgid setgroups capset"},
     {CallClass::harmless, 0, "sets state that callgate reads when it decides a call", "umask chdir fchdir"},
+    {CallClass::harmless, 0,
+     "needs a capability, and gives no access: Landlock knows objects, not names. With "
+     "`--keep-capabilities`, contested calls of a caller with another root are denied",
+     "chroot"},
     {CallClass::harmless, 0, "restricts the caller further",
      "landlock_create_ruleset landlock_add_rule landlock_restrict_self"},
     {CallClass::harmless, 0,
@@ -87,7 +91,7 @@ constexpr CallGroup groups[] = {
      "io_uring_setup io_uring_enter io_uring_register", &refused::io_uring},
     {CallClass::closed, ENOSYS, "its flags lie in memory; C libraries fall back to clone", "clone3"},
     {CallClass::closed, EPERM, "names must mean the same to caller and supervisor",
-     "mount umount2 pivot_root chroot move_mount open_tree open_tree_attr fsopen fsconfig fsmount fspick "
+     "mount umount2 pivot_root move_mount open_tree open_tree_attr fsopen fsconfig fsmount fspick "
      "mount_setattr setns",
      &refused::mounts},
     {CallClass::closed, EPERM, "opens a file without a name; without callgate it needs a capability too",

@@ -6,6 +6,7 @@
 
 #include <climits>
 
+#include "base/test_switch.hpp"
 #include "supervisor/kernel/acting_identity.hpp"
 
 namespace callgate::kernel {
@@ -88,6 +89,7 @@ Identity CallerCache::look_up(pid_t thread, std::string& executable) {
         const ssize_t length = ::readlinkat(entry.directory.get(), "exe", buffer, sizeof buffer);
         if (length > 0) {
             executable.assign(buffer, static_cast<std::size_t>(length));
+            if (roots_change && check_enabled("caller-chrooted")) entry.elsewhere = is_elsewhere(thread);
             return entry.identity;
         }
     }

@@ -31,8 +31,12 @@ public:
     /// The identity of `thread`, and its executable's path in `executable` (empty if it cannot be read).
     [[nodiscard]] Identity look_up(pid_t thread, std::string& executable);
     /// Whether the thread last looked up under this number has another root, user or mount namespace than we:
-    /// its paths then mean something else. Determined once, because the filter lets no thread change them.
+    /// its paths then mean something else. Determined once, because the filter lets no thread change them,
+    /// unless the run keeps CAP_SYS_CHROOT.
     [[nodiscard]] bool elsewhere(pid_t thread) const;
+
+    /// Roots can change from now on. Before any look-up.
+    static void expect_other_roots() { roots_change = true; }
 
     /// Like kernel::descriptor_copy, by a cached handle on the thread. If the thread's number was reused, the
     /// handle gives ESRCH: it never stands for another thread.
@@ -54,6 +58,7 @@ private:
     };
     static constexpr std::size_t size = 64;
     static inline std::atomic<int> all_handles{0};
+    static inline std::atomic<bool> roots_change{false};
 
     void keep(Entry& entry, pid_t thread);
     [[nodiscard]] static bool may_keep();

@@ -1,5 +1,6 @@
 #include "supervisor/run/run_loop.hpp"
 
+#include <linux/capability.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -63,6 +64,8 @@ RunLoop::RunLoop(Needs needs)
       workers_(listener_, needs_, [this] { loop_.wake_watchdog(); }) {
     // Threads from here on: they inherit the blocked signals.
     raise_open_files();
+    if ((given_.request.keep_capabilities & capability(CAP_SYS_CHROOT)) != 0)
+        kernel::CallerCache::expect_other_roots();
     if (own_sockets_) network_.own_sockets = &*own_sockets_;
     if (given_.compiled.plan.run_servers) network_.own_servers = &own_servers_;
     network_.reserved = &channel_;

@@ -19,7 +19,7 @@ from test_containers import ADDED, DOCKER, TRACES, contained
 
 PYTHON = "/usr/bin/python3"
 TABLE = Path(__file__).parent / "identitytable.py"
-OF_USERS = "chown,dac_override,fowner,kill,setgid,setuid,net_bind_service"  # --keep-capabilities=users
+OF_USERS = "chown,dac_override,fowner,kill,setgid,setuid,net_bind_service,sys_chroot"  # --keep-capabilities=users
 NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
 WAYS = {"all": ([], "--keep-capabilities"), "users": (["setpriv", "--inh-caps=-all", "--bounding-set", "-all," + ",".join(
     f"+{name}" for name in OF_USERS.split(","))], "--keep-capabilities=users")}

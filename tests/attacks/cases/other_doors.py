@@ -46,7 +46,7 @@ PRIVILEGED = {
     "ioperm": "personality", "reboot": "names", "kexec_load": "names", "kexec_file_load": "names", "init_module": "names",
     "finit_module": "names", "delete_module": "names", "quotactl": "usage", "quotactl_fd": "usage", "swapon": "usage", "swapoff": "usage",
     "clock_settime": "clock", "settimeofday": "clock", "acct": "usage", "sethostname": "names", "setdomainname": "names",
-    "mount": "directory", "umount": "directory", "pivot_root": "directory", "chroot": "directory", "move_mount": "directory",
+    "mount": "directory", "umount": "directory", "pivot_root": "directory", "move_mount": "directory",
     "open_tree": "directory", "open_tree_attr": "directory", "fsconfig": "directory", "fsmount": "directory", "fspick": "directory",
     "mount_setattr": "directory", "setns_nothing": "fork", "open_by_handle": "directory",
 }

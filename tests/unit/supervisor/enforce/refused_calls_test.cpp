@@ -127,7 +127,8 @@ TEST_CASE("the kind says what was refused") {
     CHECK(kind(SYS_socketpair, {AF_UNIX, SOCK_RAW}) == &refused::unix_datagram);
     CHECK(kind(SYS_socket, {AF_PACKET, SOCK_RAW}) == &refused::families);
     CHECK(kind(SYS_unshare, {garbage | CLONE_NEWNET}) == &refused::namespaces);
-    CHECK(kind(SYS_chroot, {}) == &refused::mounts);
+    CHECK(kind(SYS_pivot_root, {}) == &refused::mounts);
+    CHECK(refused.find(SYS_chroot, {}).kind == nullptr);
     CHECK(kind(SYS_ioctl, {0, TIOCSTI}) == &refused::terminal_input);
     CHECK(refused.find(SYS_ioctl, {0, TCGETS}).kind == nullptr);
 }
