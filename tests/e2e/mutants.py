@@ -220,7 +220,7 @@ CHECKS = (
     Mutant("git-parts", ("pointer.objects",), beside="link-of-run"),
     Mutant("git-owner", (), test="test_worktrees.py::test_a_repository_that_others_may_write_stays_closed"),
     Mutant("git-settings", ("later.git_settings_plain", "later.git_key_hooks", "later.git_remote_changed")),
-    Mutant("settings-lock", ("later.git_lock_written", "later.git_lock_made_anew", "worktree.lock_settings", "worktree.lock_other")),
+    Mutant("lock-of-others", ("later.git_lock_written", "later.git_lock_made_anew", "worktree.lock_settings", "worktree.lock_other")),
     Mutant("git-asked", ("later.git_remote_changed",)),
     Mutant("git-asked-values", ("later.git_asked_swapped",)),
     Mutant("new-settings", ("later.git_settings_kept", "later.git_settings_mapped", "later.git_settings_linked")),

@@ -219,7 +219,7 @@ def test_what_other_users_leave_is_removed(box, option):
 
 @ROOT
 @pytest.mark.parametrize(("value", "held"), [
-    ("setuid,cap_setgid", {6, 7}), ("users", {0, 1, 3, 5, 6, 7, 10})])
+    ("setuid,cap_setgid", {6, 7}), ("users", {0, 1, 3, 5, 6, 7, 10, 18})])
 def test_only_what_is_named_is_kept(box, value, held):
     result = box.run(["sh", "-c", "grep Cap /proc/self/status"], harness.rule_set(), options=[f"--keep-capabilities={value}"])
     sets = {line.split()[0]: int(line.split()[1], 16) for line in result.text.splitlines()}

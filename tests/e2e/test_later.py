@@ -180,9 +180,9 @@ def test_what_changed_while_the_question_waited_is_not_written(box):
     there = repository(box)
     config = there / ".git/config"
     wanted = config.read_text().replace(f"{box.tree}/up", "https://one.example/x.git")
-    lock = box.file(box.tree / "w/.git/config.lock", wanted.encode())
-    run = asked_about(box, there, "mv -f .git/config.lock .git/config; echo $?")
-    ask = run.ask()
+    box.file(there / "wanted", wanted.encode())
+    run = asked_about(box, there, "cat wanted > .git/config.lock; mv -f .git/config.lock .git/config; echo $?")
+    ask, lock = run.ask(), there / ".git/config.lock"
     before = config.read_bytes()
     lock.write_text(wanted.replace("one.example", "two.example"))
     run.decide(ask, "allow")
@@ -274,8 +274,9 @@ def test_fuzzed_settings_keep_the_keys_that_git_reads(box):
         folder = box.directory(box.directory(made / str(number)) / ".git")
         box.file(folder / "config", text.encode())
         wanted[number] = (text + ("" if text.endswith("\n") else "\n") + "[user]\n\tname = added\n").encode()
-        box.file(folder / "config.lock", wanted[number])
-    script = "import os\nfor one in os.listdir('.'):\n try: os.rename(one + '/.git/config.lock', one + '/.git/config')\n except PermissionError: pass\n"
+        box.file(folder / "wanted", wanted[number])
+    script = "import os\nfor one in os.listdir('.'):\n git = one + '/.git/'\n open(git + 'config.lock', 'wb').write(open(git + 'wanted', 'rb').read())\n" \
+             " try: os.rename(git + 'config.lock', git + 'config')\n except PermissionError: pass\n"
     result = box.run(["/usr/bin/python3", "-c", script], options=["--ask", "never"], cwd=made)
     assert result.code == 0, result.describe()
     taken = {int(path.split("/")[-3]) for path in filtered(result)}

@@ -57,7 +57,7 @@ bool SettingsLocks::owns(std::string_view path, const audit::FileIdentity& ident
 std::optional<rules::Verdict> SettingsLocks::refuses(const rules::RuleSet& rules, const Subject& subject) {
     constexpr OperationSet decided{Operation::modify, Operation::remove, Operation::metadata};
     const auto* const object = std::get_if<rules::FileObject>(&subject.object);
-    if (object == nullptr || !check_enabled("settings-lock")) return std::nullopt;
+    if (object == nullptr || !check_enabled("lock-of-others")) return std::nullopt;
     const auto foreign = [&](std::string_view path) {
         return is_settings_lock(rules, path) && !(subject.identity && owns(path, *subject.identity));
     };
