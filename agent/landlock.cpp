@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <string_view>
+#include <utility>
 
 #include "agent/landlock_abi.hpp"
 #include "base/open_without_links.hpp"
@@ -96,9 +98,11 @@ result<UniqueFd> RulesetParts::make(std::vector<std::string>* left_out) const {
         if (added == Added::failed) return errno_code();
         if (added == Added::left_out && left_out != nullptr) left_out->emplace_back(one.path);
     }
-    if (auto added = add_ports(ruleset->get(), connect, landlock::net_connect_tcp); !added)
-        return added.error();
-    if (auto added = add_ports(ruleset->get(), bind, landlock::net_bind_tcp); !added) return added.error();
+    const std::array rights = {
+        std::pair(tcp.connect, landlock::net_connect_tcp), std::pair(tcp.bind, landlock::net_bind_tcp),
+        std::pair(udp.connect, landlock::net_connect_send_udp), std::pair(udp.bind, landlock::net_bind_udp)};
+    for (const auto& [ports, right] : rights)
+        if (auto added = add_ports(ruleset->get(), ports, right); !added) return added.error();
     return ruleset;
 }
 

@@ -32,7 +32,10 @@ struct RulesetParts {
     int abi = 0;
     landlock::RulesetAttributes attributes;
     std::span<const GrantedPath> grants;
-    std::span<const PortRange> connect, bind;
+    struct Ports {
+        std::span<const PortRange> connect, bind;
+    };
+    Ports tcp{}, udp{};
 
     /// Makes the ruleset. Errors: errno of landlock_create_ruleset, open, landlock_add_rule; EOPNOTSUPP if
     /// `abi` is 0. Async-signal-safe: allocates only if `left_out` is given, which receives the paths that

@@ -22,6 +22,8 @@ enum Section : std::size_t {
     grants_section,
     connect_section,
     bind_section,
+    udp_connect_section,
+    udp_bind_section,
     section_count
 };
 
@@ -106,8 +108,10 @@ std::vector<std::byte> pack_ruleset(const RulesetParts* landlock) {
         for (GrantedPath& one : grants)
             one.path = reinterpret_cast<const char*>(std::uintptr_t{packer.text(one.path)});
         header.sections[grants_section] = packer.array(std::span<const GrantedPath>(grants));
-        header.sections[connect_section] = packer.array(landlock->connect);
-        header.sections[bind_section] = packer.array(landlock->bind);
+        header.sections[connect_section] = packer.array(landlock->tcp.connect);
+        header.sections[bind_section] = packer.array(landlock->tcp.bind);
+        header.sections[udp_connect_section] = packer.array(landlock->udp.connect);
+        header.sections[udp_bind_section] = packer.array(landlock->udp.bind);
         header.has_landlock = true;
         header.attributes = landlock->attributes;
         header.abi = landlock->abi;
@@ -157,8 +161,11 @@ int LaunchMessage::receive(int pipe) {
     }
     for (GrantedPath& one : section<GrantedPath>(grants_section))
         one.path = reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(one.path) + base);
-    landlock_ = {header_->abi, header_->attributes, section<const GrantedPath>(grants_section),
-                 section<const PortRange>(connect_section), section<const PortRange>(bind_section)};
+    landlock_ = {header_->abi,
+                 header_->attributes,
+                 section<const GrantedPath>(grants_section),
+                 {section<const PortRange>(connect_section), section<const PortRange>(bind_section)},
+                 {section<const PortRange>(udp_connect_section), section<const PortRange>(udp_bind_section)}};
     return 0;
 }
 

@@ -168,14 +168,47 @@ void hold_what_abi_holds(Plan& plan) {
     plan.abstract_held = plan.signals_held = plan.landlock_abi >= 6;
 }
 
+/// Adds connect to the grant of a directory, with the rules behind it.
+void grant_connect(std::vector<Grant>& grants, const std::string& directory, const RuleSet& rules) {
+    auto at = std::lower_bound(
+        grants.begin(), grants.end(), directory,
+        [](const Grant& one, const std::string& wanted) { return PathOrder()(one.path, wanted); });
+    if (at == grants.end() || at->path != directory)
+        at = grants.insert(at, Grant{.path = directory, .directory = true, .operations = {}, .rules = {}});
+    at->operations |= Operation::connect;
+    for (const Rule& rule : rules.rules()) {
+        const bool carries = !restricts(rule) && rule.operations.contains(Operation::connect) &&
+                             std::ranges::any_of(rule.when.unix_socket, [&](const Glob& glob) {
+                                 return glob.covers_hierarchy(directory);
+                             });
+        if (carries && std::ranges::find(at->rules, rule.id) == at->rules.end()) at->rules.push_back(rule.id);
+    }
+}
+
+/// Datagrams are held where Landlock allows each receiver that the rules allow, and no other.
+void hold_datagrams(Plan& plan, const NetworkPlan& connect, const NetworkPlan& bind) {
+    if (plan.record != RecordMode::minimal || plan.landlock_abi < 10 || plan.look_ups) {
+        plan.sends_held = plan.sockets_held && plan.unix_datagram && !plan.udp;
+        return;
+    }
+    if (plan.udp) {
+        plan.udp_connect = connect.udp;
+        plan.udp_bind = bind.udp;
+    }
+    plan.sends_held = (plan.udp || plan.unix_datagram) && (!plan.udp || connect.udp.exact) &&
+                      (!plan.unix_datagram || plan.sockets_held);
+}
+
 void plan_contests(Plan& plan, const RuleSet& rules, const PathPlan& paths, const NetworkPlan& connect,
                    const NetworkPlan& bind) {
     const bool kept = connect.contested.kept();
     const FileReasons files(rules, paths, plan.landlock_abi, kept);
     const bool minimal = plan.record == RecordMode::minimal;
     plan.unix_closed = minimal && connect.unix_shut && bind.unix_shut;
-    const bool unix_mixed = !(connect.unix_shut && bind.unix_shut) &&
-                            !(connect.minimal_unix.empty() && bind.minimal_unix.empty());
+    // Landlock compares its own right where a name moves, and a name that is bound later was decided.
+    const bool unix_mixed =
+        !(connect.unix_shut && bind.unix_shut) &&
+        (plan.sockets_held || !(connect.minimal_unix.empty() && bind.minimal_unix.empty()));
     for (const Operation operation : file_operations | network_operations) {
         if (file_operations.contains(operation)) {
             add_contest(
@@ -272,14 +305,18 @@ Plan make_plan(const RuleSet& rules, const PlanInput& input) {
     const bool losses = input.reasons || input.record == RecordMode::minimal;  // only then read
     PathPlan paths = plan_paths(rules, losses, input);
     plan.processes_read = paths.processes_read;
-    const NetworkPlan connect = plan_network(rules, Operation::connect, input.landlock_abi, input.reasons);
-    const NetworkPlan bind = plan_network(rules, Operation::bind, input.landlock_abi, input.reasons);
-    plan.connect_ports = connect.ports;
-    plan.bind_ports = bind.ports;
-    plan.all_connect = connect.all;
-    plan.all_bind = bind.all;
-    plan.connect_exact = connect.exact;
-    plan.bind_exact = bind.exact;
+    const auto sockets = plan_sockets(rules, input);
+    plan.sockets_held = sockets && input.record == RecordMode::minimal;
+    const NetworkPlan connect =
+        plan_network(rules, Operation::connect, input.landlock_abi, plan.sockets_held, input.reasons);
+    const NetworkPlan bind = plan_network(rules, Operation::bind, input.landlock_abi, false, input.reasons);
+    plan.connect_ports = connect.tcp.ports;
+    plan.bind_ports = bind.tcp.ports;
+    plan.all_connect = connect.tcp.all;
+    plan.all_bind = bind.tcp.all;
+    plan.connect_exact = connect.tcp.exact;
+    plan.bind_exact = bind.tcp.exact;
+    hold_datagrams(plan, connect, bind);
     plan.notify_only = std::any_of(paths.grants.begin(), paths.grants.end(),
                                    [](const Grant& grant) { return grant.notify_only_read; });
     plan.notify_only_execute = std::any_of(paths.grants.begin(), paths.grants.end(),
@@ -297,6 +334,8 @@ Plan make_plan(const RuleSet& rules, const PlanInput& input) {
         servers.add("default", "a connect is decided by what the run has bound");
         add_contest(plan, Operation::bind, servers);
     }
+    if (plan.sockets_held)
+        for (const std::string& directory : *sockets) grant_connect(paths.grants, directory, rules);
     plan.grants = std::move(paths.grants);
     if (input.reasons) plan.tiers = tiers_of(rules, plan, paths.losses);
     return plan;

@@ -62,9 +62,9 @@ struct PlanInput {
     bool reasons = true;
 };
 
-/// Operations that Landlock allows at and beneath `path` (a directory), or on `path` itself (a file). Code
-/// that opens `path` must follow no symbolic link in any component: a path that has become a link since is
-/// left out.
+/// Operations that Landlock allows at and beneath `path` (a directory), or on `path` itself (a file); connect
+/// is of unix sockets. Code that opens `path` must follow no symbolic link in any component: a path that has
+/// become a link since is left out.
 struct Grant {
     std::string path;
     bool directory = false;
@@ -96,6 +96,15 @@ struct Contest {
     std::string why;
 };
 
+/// The ports of one operation that Landlock is given.
+struct HeldPorts {
+    std::vector<PortRange> ports;
+    bool all = false;  // every one is allowed: Landlock does not handle the right
+    bool exact =
+        false;  // Landlock's rules equal the rules: no host, address or program decides, nothing asks
+    [[nodiscard]] bool limited() const { return exact && !all; }
+};
+
 struct Plan {
     int landlock_abi = 0;
     RecordMode record = RecordMode::contested;
@@ -106,6 +115,16 @@ struct Plan {
     bool all_connect = false, all_bind = false;
     /// The port rules of Landlock equal the rules for TCP: no host, address or program decides, nothing asks.
     bool connect_exact = false, bind_exact = false;
+    /// The same for UDP, from ABI 10. Landlock asks for the right to bind port 0 where a socket that is not
+    /// bound connects or sends. So it holds binds only if the rules allow that one; connects and sends are
+    /// held without.
+    HeldPorts udp_connect, udp_bind;
+    /// Landlock holds connects and sends to unix sockets with a path (ABI 9). It allows them beneath the
+    /// grants of connect, and to each server that the run itself has bound. The rules allow the same
+    /// (plan_sockets.cpp).
+    bool sockets_held = false;
+    /// Landlock holds where each datagram goes: sendto, sendmsg and sendmmsg are not notified.
+    bool sends_held = false;
     /// Operations whose calls are notified, because some request may be contested or must be recorded.
     OperationSet notified;
     std::vector<Contest> contests;

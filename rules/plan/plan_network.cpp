@@ -1,10 +1,33 @@
-// Landlock's part of connect and bind: TCP ports that are allowed to every host, and nothing else.
+// Landlock's part of connect and bind: TCP and UDP ports that are allowed to every host, and nothing else.
 #include <algorithm>
 #include <bitset>
 
 #include "rules/plan/plan_parts.hpp"
 
 namespace callgate::rules::planning {
+
+bool concerns(const Rule& rule, Operation operation, SocketClass which) {
+    if (!rule.operations.contains(operation)) return false;
+    const bool internet = which == SocketClass::tcp || which == SocketClass::udp;
+    if (internet ? !(rule.when.unix_socket.empty() && rule.when.path.empty()) : !decides_sockets(rule))
+        return false;
+    const Protocols& stated = rule.when.protocol;
+    if (!stated.stated()) {
+        const bool opens = rule.action == Action::allow || rule.action == Action::ask;
+        return !opens || which == SocketClass::tcp || which == SocketClass::unix_stream;
+    }
+    switch (which) {
+        case SocketClass::tcp:
+            return stated.tcp;
+        case SocketClass::udp:
+            return stated.udp;
+        case SocketClass::unix_stream:
+            return stated.stream;
+        case SocketClass::unix_datagram:
+            return stated.datagram;
+    }
+    return true;
+}
 
 namespace {
 
@@ -13,36 +36,12 @@ constexpr std::size_t port_count = 65536;
 constexpr std::size_t max_held_ports = 1024;
 using Ports = std::bitset<port_count>;
 
-enum class Class { tcp, udp, unix_stream, unix_datagram };
-
-/// Whether the rule can match something of the class.
-bool concerns(const Rule& rule, Operation operation, Class which) {
-    if (!rule.operations.contains(operation)) return false;
-    const bool internet = which == Class::tcp || which == Class::udp;
-    if (internet ? !(rule.when.unix_socket.empty() && rule.when.path.empty()) : !decides_sockets(rule))
-        return false;
-    const Protocols& stated = rule.when.protocol;
-    if (!stated.stated()) {
-        const bool opens = rule.action == Action::allow || rule.action == Action::ask;
-        return !opens || which == Class::tcp || which == Class::unix_stream;
-    }
-    switch (which) {
-        case Class::tcp:
-            return stated.tcp;
-        case Class::udp:
-            return stated.udp;
-        case Class::unix_stream:
-            return stated.stream;
-        case Class::unix_datagram:
-            return stated.datagram;
-    }
-    return true;
-}
+using Class = SocketClass;
 
 /// Whether the rule matches every address on its ports, for every program.
 bool every_host(const Rule& rule) {
     return rule.when.host.empty() && rule.when.address.empty() && rule.when.unix_socket.empty() &&
-           !names_asker(rule.when) && !rule.except;
+           !names_asker(rule.when) && !rule.when.run_server && !rule.except;
 }
 bool everything(const Rule& rule) { return every_host(rule) && rule.when.port.empty(); }
 
@@ -95,12 +94,13 @@ public:
     [[nodiscard]] bool whole(Class which) const;
     [[nodiscard]] bool open(Class which) const;
     void contested(Class which, const std::string& what, Reasons& reasons) const;
-    void tcp(NetworkPlan& plan, int abi) const;
+    /// Ports, if the ABI is new enough. `minimal`: why Landlock does not hold all of it.
+    void hold(Class which, int abi, HeldPorts& held, Reasons& minimal) const;
 
 private:
-    [[nodiscard]] bool allows_some_port() const;
-    void held_ports(NetworkPlan& plan) const;
-    void minimal_tcp(NetworkPlan& plan) const;
+    [[nodiscard]] bool allows_some_port(Class which) const;
+    void hold_ports(Class which, HeldPorts& held) const;
+    void beyond_ports(Class which, HeldPorts& held, Reasons& minimal) const;
 
     const RuleSet& rules_;
     Operation operation_;
@@ -145,86 +145,101 @@ void Network::contested(Class which, const std::string& what, Reasons& reasons) 
         });
 }
 
-void Network::tcp(NetworkPlan& plan, int abi) const {
-    plan.all = plan.exact = whole(Class::tcp);
-    if (plan.all) return;
-    if (abi < 4) {
-        plan.minimal.add("landlock",
-                         [&] { return "Landlock holds TCP from ABI 4, this is " + std::to_string(abi); });
+void Network::hold(Class which, int abi, HeldPorts& held, Reasons& minimal) const {
+    held.all = held.exact = whole(which);
+    if (held.all) return;
+    const int needed = which == Class::tcp ? 4 : 10;
+    if (abi < needed) {
+        minimal.add("landlock", [&] {
+            return "Landlock holds " + std::string(which == Class::tcp ? "TCP" : "UDP") + " from ABI " +
+                   std::to_string(needed) + ", this is " + std::to_string(abi);
+        });
         return;
     }
-    plan.exact = true;
-    if (allows_some_port()) held_ports(plan);
-    minimal_tcp(plan);
+    held.exact = true;
+    if (allows_some_port(which)) hold_ports(which, held);
+    beyond_ports(which, held, minimal);
 }
 
-bool Network::allows_some_port() const {
+bool Network::allows_some_port(Class which) const {
     return rules_.fallback() == Action::allow || std::ranges::any_of(rules_.rules(), [&](const Rule& rule) {
-               return !restricts(rule) && concerns(rule, operation_, Class::tcp);
+               return !restricts(rule) && concerns(rule, operation_, which);
            });
 }
 
-void Network::held_ports(NetworkPlan& plan) const {
+void Network::hold_ports(Class which, HeldPorts& held) const {
     Ports allowed, somewhere, shut;
     if (rules_.fallback() == Action::allow) allowed.set(), somewhere.set();
     for (const Rule& rule : rules_.rules()) {
-        if (restricts(rule) || !concerns(rule, operation_, Class::tcp)) continue;
+        if (restricts(rule) || !concerns(rule, operation_, which)) continue;
         somewhere |= ports_of(rule);
         if (every_host(rule)) allowed |= ports_of(rule);
     }
     for (const Rule& rule : rules_.rules()) {
-        if (!restricts(rule) || !concerns(rule, operation_, Class::tcp)) continue;
+        if (!restricts(rule) || !concerns(rule, operation_, which)) continue;
         allowed &= ~ports_of(rule);
         if (every_host(rule)) shut |= ports_of(rule);
     }
-    plan.ports = ranges_of(allowed);
-    keep_few(plan.ports, allowed);
-    plan.exact = (somewhere & ~shut & ~allowed).none();
+    held.ports = ranges_of(allowed);
+    keep_few(held.ports, allowed);
+    held.exact = (somewhere & ~shut & ~allowed).none();
 }
 
-void Network::minimal_tcp(NetworkPlan& plan) const {
+void Network::beyond_ports(Class which, HeldPorts& held, Reasons& minimal) const {
     for (const Rule& rule : rules_.rules()) {
-        if (!concerns(rule, operation_, Class::tcp)) continue;
-        if (rule.action == Action::ask || rule.action == Action::kill) plan.exact = false;
+        if (!concerns(rule, operation_, which)) continue;
+        if (rule.action == Action::ask || rule.action == Action::kill) held.exact = false;
         const auto because = [&](std::string_view what) {
-            plan.minimal.add(rule.id, [&] { return "rule " + rule.id + std::string(what); });
+            minimal.add(rule.id, [&] { return "rule " + rule.id + std::string(what); });
         };
         if (rule.action == Action::ask) because(" asks");
         if (rule.action == Action::kill) because(" kills");
         if (rule.action == Action::deny && rule.error) because(" states an errno");
-        if (!plan.exact && (!every_host(rule) || !rule.when.port.empty()))
+        if (!held.exact && (!every_host(rule) || !rule.when.port.empty()))
             because(" says more than ports for every host");
     }
     if (rules_.fallback() == Action::ask) {
-        plan.exact = false;
-        plan.minimal.add("default", "the default asks");
+        held.exact = false;
+        minimal.add("default", "the default asks");
     }
-    if (!plan.exact && plan.minimal.empty()) plan.minimal.add("default", "more ports than Landlock is given");
+    if (!held.exact && minimal.empty()) minimal.add("default", "more ports than Landlock is given");
+}
+
+bool has_port_0(const HeldPorts& held) {
+    return held.all || (!held.ports.empty() && held.ports.front().first == 0);
 }
 
 }  // namespace
 
-NetworkPlan plan_network(const RuleSet& rules, Operation operation, int abi, bool reasons) {
+NetworkPlan plan_network(const RuleSet& rules, Operation operation, int abi, bool sockets_held,
+                         bool reasons) {
     const Network network(rules, operation);
     const std::string verb(name(operation));
     NetworkPlan plan(reasons);
     plan.unix_shut = !network.open(Class::unix_stream) && !rules.opens_unix_datagram();
     network.contested(Class::tcp, "TCP " + verb, plan.contested);
     network.contested(Class::unix_stream, verb + " of unix sockets", plan.contested);
-    network.contested(Class::unix_stream, verb + " of unix sockets, which Landlock does not hold",
-                      plan.minimal_unix);
+    if (!sockets_held)
+        network.contested(Class::unix_stream, verb + " of unix sockets, which Landlock does not hold",
+                          plan.minimal_unix);
     if (rules.opens_udp()) {
         network.contested(Class::udp, "UDP " + verb, plan.contested);
-        network.contested(Class::udp, "UDP " + verb + ", which Landlock does not hold", plan.minimal);
+        Reasons beyond(reasons);
+        network.hold(Class::udp, abi, plan.udp, beyond);
+        if (!beyond.empty()) plan.udp.exact = false;
+        if (operation == Operation::bind && !has_port_0(plan.udp)) plan.udp.exact = false;
+        if (!plan.udp.exact)
+            network.contested(Class::udp, "UDP " + verb + ", which Landlock does not hold", plan.minimal);
     }
     if (rules.opens_unix_datagram()) {
         const std::string what = verb + " of unix datagram sockets";
         network.contested(Class::unix_datagram, what, plan.contested);
-        network.contested(Class::unix_datagram, what + ", which Landlock does not hold", plan.minimal_unix);
+        if (!sockets_held)
+            network.contested(Class::unix_datagram, what + ", which Landlock does not hold",
+                              plan.minimal_unix);
     }
-    network.tcp(plan, abi);
-    const bool any_port = plan.all || (!plan.ports.empty() && plan.ports.front().first == 0);
-    if (operation == Operation::bind && !any_port)
+    network.hold(Class::tcp, abi, plan.tcp, plan.minimal);
+    if (operation == Operation::bind && !has_port_0(plan.tcp))
         plan.minimal.add("landlock", "listen on an unbound socket takes a port that Landlock does not see");
     return plan;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -95,14 +96,24 @@ private:
 /// The plan of one network operation.
 struct NetworkPlan {
     explicit NetworkPlan(bool kept) : contested(kept), minimal(kept), minimal_unix(kept) {}
-    std::vector<PortRange> ports;
-    bool all = false, exact = false;
+    HeldPorts tcp, udp;
     /// No rule could allow it on any unix socket.
     bool unix_shut = false;
     /// Reasons if every decision is recorded (`contested`), and those that remain with `minimal`.
     Reasons contested, minimal, minimal_unix;  // minimal_unix: of unix sockets, unless they are closed
 };
-[[nodiscard]] NetworkPlan plan_network(const RuleSet& rules, Operation operation, int abi, bool reasons);
+/// `sockets_held`: Landlock holds the operation on unix sockets.
+[[nodiscard]] NetworkPlan plan_network(const RuleSet& rules, Operation operation, int abi, bool sockets_held,
+                                       bool reasons);
+
+/// The classes of sockets that rules tell apart.
+enum class SocketClass { tcp, udp, unix_stream, unix_datagram };
+/// Whether the rule can match something of the class.
+[[nodiscard]] bool concerns(const Rule& rule, Operation operation, SocketClass which);
+/// The directories for which Landlock can hold connects to unix sockets, if it then allows exactly what the
+/// rules allow.
+[[nodiscard]] std::optional<std::vector<std::string>> plan_sockets(const RuleSet& rules,
+                                                                   const PlanInput& input);
 /// Whether the rule, or part of it, concerns datagram sockets alone.
 [[nodiscard]] bool only_datagrams(const Rule& rule);
 

@@ -75,11 +75,13 @@ RuleTier network(const Rule& rule, const Plan& plan) {
         return {&rule, Tier::filter, "no datagram socket can be made"};
     if (plan.unix_closed && unix_only(rule)) return {&rule, Tier::filter, "no unix socket can be made"};
     if (!plan.notified.intersects(rule.operations & network_operations))
-        return {&rule, Tier::landlock, "Landlock holds TCP ports, and nothing else contests the call"};
+        return {&rule, Tier::landlock,
+                "Landlock holds ports and unix sockets, and nothing else contests the call"};
     if (names_asker(when)) return {&rule, Tier::contested, "it needs the asking program"};
     if (!when.host.empty() || !when.address.empty())
         return {&rule, Tier::contested, "Landlock knows ports, not hosts or addresses"};
-    if (unix_only(rule)) return {&rule, Tier::contested, "no part of the kernel holds unix sockets by name"};
+    if (unix_only(rule) && !plan.sockets_held)
+        return {&rule, Tier::contested, "the kernel does not hold unix sockets by name here"};
     const Operation operation =
         rule.operations.contains(Operation::connect) ? Operation::connect : Operation::bind;
     const Contest* contest = plan.contest(operation);

@@ -42,14 +42,18 @@ std::string grants_text(const rules::Plan& plan) {
                 terminal_safe(joined(grant.rules, ", ")) +
                 (grant.notify_only_execute ? " (execute: notify-only)" : "") +
                 (grant.notify_only_read ? " (read: notify-only)" : "") + "\n";
-    const auto ports = [&text](std::string_view operation, bool all,
+    const auto ports = [&text](std::string_view operation, const std::string& protocol, bool all,
                                const std::vector<rules::PortRange>& list) {
-        if (all) text += "  " + cell(std::string(operation), 20) + "every TCP port\n";
+        if (all) text += "  " + cell(std::string(operation), 20) + "every " + protocol + " port\n";
         for (const rules::PortRange& range : list)
-            text += "  " + cell(std::string(operation), 20) + "TCP port " + rules::text(range) + "\n";
+            text += "  " + cell(std::string(operation), 20) + protocol + " port " + rules::text(range) + "\n";
     };
-    ports("connect", plan.all_connect, plan.connect_ports);
-    ports("bind", plan.all_bind, plan.bind_ports);
+    ports("connect", "TCP", plan.all_connect, plan.connect_ports);
+    ports("bind", "TCP", plan.all_bind, plan.bind_ports);
+    ports("connect", "UDP", plan.udp_connect.all, plan.udp_connect.ports);
+    ports("bind", "UDP", plan.udp_bind.all, plan.udp_bind.ports);
+    if (plan.sockets_held)
+        text += "  " + cell("connect", 20) + "unix sockets that the run itself has bound\n";
     return text;
 }
 
@@ -140,6 +144,9 @@ void write_plan(JsonWriter& json, const rules::Plan& plan, const CompiledRules& 
         .list("grants", plan.grants, [&](const rules::Grant& one) { write_grant(json, one); });
     write_ports(json, "connect_ports", plan.all_connect, plan.connect_ports);
     write_ports(json, "bind_ports", plan.all_bind, plan.bind_ports);
+    write_ports(json, "udp_connect_ports", plan.udp_connect.all, plan.udp_connect.ports);
+    write_ports(json, "udp_bind_ports", plan.udp_bind.all, plan.udp_bind.ports);
+    json.member("sockets_held", plan.sockets_held);
     json.list("rules", plan.tiers, [&](const rules::RuleTier& one) { write_tier(json, one); });
     json.list("contested", plan.contests, [&](const rules::Contest& one) {
         json.begin_object()

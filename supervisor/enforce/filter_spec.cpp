@@ -97,7 +97,7 @@ private:
             case NotifyWhen::contested_truncation:
                 return contested || !plan_.truncation_held;
             case NotifyWhen::contested_datagrams:
-                return contested && (plan_.udp || plan_.unix_datagram);
+                return contested && (plan_.udp || plan_.unix_datagram) && !plan_.sends_held;
             case NotifyWhen::signals_not_held:
                 return !plan_.signals_held || plan_.parties;
             case NotifyWhen::run_servers:
@@ -220,6 +220,11 @@ std::optional<std::string> lacks_for_nested(const Plan& around, const Plan& nest
                " call by call, and the run around this one leaves that to the kernel: give that run a rule "
                "that "
                "restricts it, or --record contested";
+    if ((nested.udp || nested.unix_datagram) && nested.notified.contains(Operation::connect) &&
+        around.sends_held)
+        return "these rules decide datagrams one by one, and the run around this one leaves them to the "
+               "kernel: "
+               "give that run --record contested";
     if (nested.look_ups && !around.look_ups)
         return "these rules name hosts, and the run around this one decides no look-up of a name: give that "
                "run a "

@@ -1,6 +1,7 @@
 """The look of a refused network call: the kernel's own checks first, nothing left behind, the rest of a call as native."""
 from __future__ import annotations
 
+import json
 import socket
 
 import pytest
@@ -215,3 +216,53 @@ def test_a_send_without_copying_is_not_made_from_callgates_memory(box):
         assert python(box, ZERO, None, port).text == "5 60000\n6\n"
         result = python(box, ZERO, rules(box, {"id": "udp", "allow": "connect", "address": "127.0.0.1", "protocol": "udp"}), port)
         assert result.text == "5 105\n6\n", "ENOBUFS: programs send with a copy then\n" + result.describe()
+
+
+OWN = """
+import socket, sys
+port, top, outside = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+def tried(what):
+    try: return what()
+    except OSError as error: return type(error).__name__
+def datagram(family): return socket.socket(family, socket.SOCK_DGRAM)
+for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+    one = datagram(family); one.connect((host, port)); one.send(b"x")
+    print(datagram(family).sendmsg([b"xy"], [], 0, (host, port)), one.getpeername()[1] == port)
+    one = datagram(family); one.bind((host, 0)); print(one.sendto(b"x", (host, port)))
+for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):
+    server, client = socket.socket(socket.AF_UNIX, kind), socket.socket(socket.AF_UNIX, kind)
+    server.bind(f"{top}/{kind:d}")
+    if kind != socket.SOCK_DGRAM: server.listen()
+    client.connect(f"{top}/{kind:d}"); client.send(b"x")
+    print((server if kind == socket.SOCK_DGRAM else server.accept()[0]).recv(9))
+server = datagram(socket.AF_UNIX); server.bind(f"{top}/answers"); client = datagram(socket.AF_UNIX); client.bind(f"{top}/asks")
+client.sendto(b"1", f"{top}/answers"); server.sendto(b"2", server.recvfrom(9)[1]); print(client.recvfrom(9)[0])
+print(datagram(socket.AF_UNIX).sendto(b"x", outside))
+"""
+
+
+def test_what_the_kernel_can_hold_is_left_to_it_and_works_as_bare(box):
+    """UDP by port, and unix sockets in whole directories."""
+    top, outside = box.directory(box.tree / "sockets"), box.directory(box.tree / "outside")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        server.bind(("127.0.0.1", 0))
+        other.bind(str(outside / "s"))
+        box.own(outside / "s")
+        port = server.getsockname()[1]
+        arguments = (port, top, outside / "s")
+        bare = python(box, OWN, None, *arguments)
+        for one in top.iterdir():
+            one.unlink()
+        names = [f"{top}/**", f"{outside}/**"]
+        held = rules(box, {"id": "udp", "allow": "connect", "port": port, "protocol": "udp"},
+                     {"id": "source", "allow": "bind", "port": 0, "protocol": "udp"},
+                     {"id": "own", "allow": ["connect", "bind"], "unix": names, "protocol": ["stream", "datagram"]})
+        result = box.run([PYTHON, "-c", RAW + OWN, *map(str, arguments)], held, options=["--record", "minimal"])
+    assert bare.code == 0 and (result.code, result.out) == (0, bare.out), f"{bare.describe()}\n{result.describe()}"
+    shown = box.run([str(box.callgate), "plan", "--json", "--record", "minimal", "-R", str(box.rules_file(held))], supervised=False)
+    plan = json.loads(shown.text)
+    called = {one["call"] for one in plan["notified_calls"]}
+    udp, sockets = harness.LANDLOCK_ABI >= 10, harness.LANDLOCK_ABI >= 9
+    assert (plan["udp_connect_ports"], plan["udp_bind_ports"]) == (([str(port)], ["0"]) if udp else ([], [])), shown.describe()
+    assert plan["sockets_held"] == sockets and ("sendmsg" not in called) == udp and "bind" in called
+    assert sum(one["operations"] == "connect" for one in plan["grants"]) == (2 if sockets else 0)

@@ -202,7 +202,10 @@ void Opening::run() {
     }
     constexpr int max_attempts = 64;  // a name that changes more often while it is opened is refused
     for (int attempt = 0; attempt < max_attempts; ++attempt) {
-        auto object = resolve_object(given_.request(context_.thread(), wanted_.follow(), wanted_.resolve));
+        auto object =
+            given_.text->empty()
+                ? describe(UniqueFd(::fcntl(given_.base.get(), F_DUPFD_CLOEXEC, 0)))
+                : resolve_object(given_.request(context_.thread(), wanted_.follow(), wanted_.resolve));
         // Path and pin are the caller's only if it still waits: its number may be another thread's by now.
         if (attempt == 0 && !context_.call.waiting()) return;
         Next next = Next::done;

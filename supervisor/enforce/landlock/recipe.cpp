@@ -30,6 +30,7 @@ std::uint64_t landlock_access(rules::OperationSet operations, bool directory, in
         rights |= LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR;
     if (operations.contains_all({Operation::create, Operation::remove})) rights |= LANDLOCK_ACCESS_FS_REFER;
     rights &= agent::landlock::known_rights(abi);
+    if (operations.contains(Operation::connect)) rights |= agent::landlock::fs_resolve_unix;
     return directory ? rights : rights & file_rights;
 }
 
@@ -50,6 +51,8 @@ RulesetRecipe::RulesetRecipe(const rules::Plan& plan) : abi_(plan.landlock_abi) 
     attributes_.handled_fs = agent::landlock::known_rights(abi_);
     if (abi_ >= 4 && !plan.all_connect) attributes_.handled_net |= agent::landlock::net_connect_tcp;
     if (abi_ >= 4 && !plan.all_bind) attributes_.handled_net |= agent::landlock::net_bind_tcp;
+    if (plan.udp_connect.limited()) attributes_.handled_net |= agent::landlock::net_connect_send_udp;
+    if (plan.udp_bind.limited()) attributes_.handled_net |= agent::landlock::net_bind_udp;
     if (abi_ >= 6)
         attributes_.scoped = agent::landlock::scope_signal | agent::landlock::scope_abstract_socket;
     grants_.reserve(plan.grants.size());
@@ -59,10 +62,15 @@ RulesetRecipe::RulesetRecipe(const rules::Plan& plan) : abi_(plan.landlock_abi) 
         const std::uint64_t access = landlock_access(operations, grant.directory, abi_);
         if (access != 0) grants_.push_back({grant.path.c_str(), grant.directory, access});
     }
-    if ((attributes_.handled_net & agent::landlock::net_connect_tcp) != 0)
-        connect_ = split_ports(plan.connect_ports).held;
-    if ((attributes_.handled_net & agent::landlock::net_bind_tcp) != 0)
-        bind_ = split_ports(plan.bind_ports).held;
+    if (plan.sockets_held) attributes_.handled_fs |= agent::landlock::fs_resolve_unix;
+    const auto ports_of = [this](std::uint64_t right, const std::vector<rules::PortRange>& ports) {
+        return (attributes_.handled_net & right) != 0 ? split_ports(ports).held
+                                                      : std::vector<rules::PortRange>();
+    };
+    connect_ = ports_of(agent::landlock::net_connect_tcp, plan.connect_ports);
+    bind_ = ports_of(agent::landlock::net_bind_tcp, plan.bind_ports);
+    udp_connect_ = ports_of(agent::landlock::net_connect_send_udp, plan.udp_connect.ports);
+    udp_bind_ = ports_of(agent::landlock::net_bind_udp, plan.udp_bind.ports);
 }
 
 }  // namespace callgate::enforce

@@ -13,7 +13,7 @@
 namespace callgate::enforce {
 
 /// The LANDLOCK_ACCESS_FS_* rights for operations, limited to those that `abi` knows, and without `directory`
-/// to file rights.
+/// to file rights. A plan grants connect only where `abi` knows its right.
 [[nodiscard]] std::uint64_t landlock_access(rules::OperationSet operations, bool directory, int abi);
 
 /// Bound on port rules for one operation: Landlock knows single ports only. Further ranges stay contested.
@@ -30,13 +30,15 @@ struct PortSplit {
 class RulesetRecipe {
 public:
     explicit RulesetRecipe(const rules::Plan& plan);
-    [[nodiscard]] agent::RulesetParts parts() const { return {abi_, attributes_, grants_, connect_, bind_}; }
+    [[nodiscard]] agent::RulesetParts parts() const {
+        return {abi_, attributes_, grants_, {connect_, bind_}, {udp_connect_, udp_bind_}};
+    }
 
 private:
     int abi_;
     agent::landlock::RulesetAttributes attributes_;
     std::vector<agent::GrantedPath> grants_;
-    std::vector<rules::PortRange> connect_, bind_;
+    std::vector<rules::PortRange> connect_, bind_, udp_connect_, udp_bind_;
 };
 
 }  // namespace callgate::enforce

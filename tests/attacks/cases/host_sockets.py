@@ -8,6 +8,7 @@ from cases.worlds.desktop import Desktop, Passed
 from cases.worlds.listeners import UnixReach
 from cases.worlds.work_sockets import WorkSocket
 
+MINIMAL = ("--record", "minimal")
 PARAGRAPH = "Sockets of the desktop and the host"
 
 # The names on which services listen; the shipped profiles deny them.
@@ -30,6 +31,11 @@ SERVICES = {
 CASES = [
     *(Case(f"unix.{mode.removeprefix('unix_')}", UnixReach(mode))
       for mode in ("unix", "unix_relative", "unix_symlink", "unix_hardlink", "unix_proc_fd")),
+    # From ABI 9 Landlock holds these, and no call is decided.
+    *(Case(f"unix.held_{mode}", UnixReach(f"unix_{mode}" if mode != "plain" else "unix", options=MINIMAL))
+      for mode in ("plain", "symlink", "hardlink", "proc_fd")),
+    Case("unix.held_datagram", UnixReach("unix_datagram", socket.SOCK_DGRAM, datagrams=True, options=MINIMAL)),
+    Case("unix.held_denied", UnixReach("unix", options=MINIMAL, denied_inside=True)),
     Case("unix.abstract", UnixReach("unix", abstract=True)),
     Case("unix.datagram_without_rule", UnixReach("unix_datagram", socket.SOCK_DGRAM, twin_mode="unix")),
     Case("unix.pair_without_rule", UnixReach("unix_pair_datagram", socket.SOCK_DGRAM, twin_mode="unix")),

@@ -45,7 +45,7 @@ WITH_ABI = {"rename.exchange"}
 # A descriptor's number gets another file while what it names is changed: reading is allowed, changing is not.
 BY_NUMBER = ("fchmod", "fchown", "futimens", "fsetxattr")
 
-NAMES = ("plain", "rdwr", "creat_flag", "nofollow", "nonblocking", "openat2", "in_root", "beneath", "no_symlinks", "symlink", "chain",
+NAMES = ("plain", "rdwr", "creat_flag", "nofollow", "nonblocking", "openat2", "empty_path", "empty_path_openat2", "in_root", "beneath", "no_symlinks", "symlink", "chain",
          "folder_link", "dotdot", "slashes", "relative", "proc_cwd", "proc_root", "thread_root", "task_root", "task_cwd", "child_root",
          "child_cwd", "proc_fd", "thread_fd", "dev_fd", "proc_fd_number", "stdin", "opath_folder", "fd_folder", "dev_fd_folder", "fd_up",
          "link_to_proc", "link_to_fd", "own_table", "own_cwd", "vfork")

@@ -26,6 +26,17 @@ MODE(openat2) {
     struct open_how how = {O_RDONLY, 0, 0};
     return show(syscall(SYS_openat2, AT_FDCWD, victim, &how, sizeof how), "openat2");
 }
+/* Linux 7.2: the descriptor's own object, opened anew */
+#define EMPTY_PATH (1 << 26)
+MODE(empty_path) {
+    int fd = openat(open(victim, O_PATH | O_CLOEXEC), "", O_RDONLY | EMPTY_PATH);
+    return fd < 0 && errno == ENOENT ? UNSUPPORTED : show(fd, "empty path");
+}
+MODE(empty_path_openat2) {
+    struct open_how how = {O_RDONLY | EMPTY_PATH, 0, 0};
+    int fd = (int)syscall(SYS_openat2, open(victim, O_PATH | O_CLOEXEC), "", &how, sizeof how);
+    return fd < 0 && errno == EINVAL ? UNSUPPORTED : show(fd, "empty path");
+}
 MODE(symlink) {
     if (symlink(victim, in(allowed, "soft")) != 0) return refused("symlink");
     return show_path(in(allowed, "soft"));

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Callable, ClassVar
 
 import harness
-from cases.case import ENOUGH_WINS, HELD_FACTOR, RACE_ROUNDS, Attack, Outcome, Scene, check, possible, wins
+from cases.case import ENOUGH_WINS, HELD_FACTOR, RACE_ROUNDS, Attack, Impossible, Outcome, Scene, check, possible, wins
 
 
 class Listener:
@@ -115,14 +115,15 @@ def udp(port: int) -> dict[str, Any]:
 RulesFor = Callable[[int, int], list[dict[str, Any]]]  # good port, bad port
 
 
-def run_between(servers: Servers, scene: Scene, words: list[str], allowed: RulesFor | None) -> tuple[harness.Result, int, int]:
+def run_between(servers: Servers, scene: Scene, words: list[str], allowed: RulesFor | None,
+                options: tuple[str, ...] = ()) -> tuple[harness.Result, int, int]:
     """attack_net between the two, bare where nothing is `allowed`, and what the good and the bad one saw of it."""
     line = [scene.box.program("attack_net"), *words]
     try:
         if allowed is None:
             result = scene.bare(line)
         else:
-            result = scene.supervised(line, rules(scene.box, *allowed(servers.good_port, servers.bad_port)))
+            result = scene.supervised(line, rules(scene.box, *allowed(servers.good_port, servers.bad_port)), options)
     finally:
         good, bad = servers.close()
     return result, good, bad
@@ -135,12 +136,13 @@ class Reach(Attack):
     mode: str
     allowed: RulesFor = lambda good, bad: [tcp(good)]
     twin_mode: str = ""
+    options: tuple[str, ...] = ()
 
     def play(self, scene: Scene, supervised: bool, twin: bool = False) -> tuple[harness.Result, int, int]:
         servers = Servers()
         mode = self.twin_mode or self.mode if twin else self.mode
         words = [mode, str(servers.good_port), str(servers.good_port if twin else servers.bad_port)]
-        return run_between(servers, scene, words, self.allowed if supervised else None)
+        return run_between(servers, scene, words, self.allowed if supervised else None, self.options)
 
     def control(self, scene: Scene) -> Outcome:
         result, _, seen = self.play(scene, supervised=False)
@@ -206,6 +208,8 @@ class UnixReach(Attack):
     raced: bool = False
     datagrams: bool = False  # the rule says so; otherwise no datagram socket can be made
     twin_mode: str = ""
+    options: tuple[str, ...] = ()
+    denied_inside: bool = False  # both directories are in an allowed one, and the bad one is denied: where Landlock could hold sockets
 
     @property
     def tags(self) -> frozenset[str]:  # type: ignore[override]
@@ -234,16 +238,21 @@ class UnixReach(Attack):
         if self.raced:
             rounds = RACE_ROUNDS * scene.factor * (HELD_FACTOR if supervised else 1)
             line += [str(scene.milliseconds), str(rounds), "0" if supervised else str(ENOUGH_WINS)]
-        allowed = [{"id": "unix", "allow": "connect", "unix": good if self.abstract else f"{Path(good).parent}/**"}]
+        above = Path(good).parent.parent if self.denied_inside else Path(good).parent
+        allowed = [{"id": "unix", "allow": "connect", "unix": good if self.abstract else f"{above}/**"}]
+        if self.denied_inside:
+            allowed.append({"id": "inside", "deny": "connect", "unix": f"{Path(bad).parent}/**"})
         if self.datagrams:
             allowed.append({**allowed[0], "id": "datagrams", "protocol": "datagram"})
         try:
-            result = scene.supervised(line, rules(scene.box, *allowed)) if supervised else scene.bare(line)
+            result = scene.supervised(line, rules(scene.box, *allowed), self.options) if supervised else scene.bare(line)
         finally:
             seen = [one.close() for one in listeners]
         return result, seen[0], seen[1]
 
     def control(self, scene: Scene) -> Outcome:
+        if self.denied_inside and harness.LANDLOCK_ABI < 9:
+            raise Impossible("Landlock holds no unix sockets before ABI 9")
         for scene.factor in scene.factors if self.raced else (1,):
             result, _, seen = self.play(scene, f"control{scene.factor}", supervised=False)
             possible(result)

@@ -586,7 +586,7 @@ TEST_SUITE("plan, older kernels") {
         const RuleSet rules({rule("work", Action::allow, read_write, {"/w/**"}),
                              ports(rule("web", Action::allow, Operation::connect), {{443, 443}})},
                             Action::deny);
-        for (int abi = 1; abi <= 7; ++abi) {
+        for (int abi = 1; abi <= 10; ++abi) {
             CAPTURE(abi);
             const Plan made = plan(rules, tree, abi, RecordMode::minimal);
             CHECK(made.refer_held == (abi >= 2));
@@ -603,6 +603,100 @@ TEST_SUITE("plan, older kernels") {
             CHECK(made.connect_ports.empty() == (abi < 4));
             CHECK_FALSE(made.notified.contains(Operation::read));
         }
+    }
+
+    Rule of(Rule from, bool udp, bool datagram) {
+        from.when.protocol.udp = udp;
+        from.when.protocol.datagram = datagram;
+        return from;
+    }
+
+    TEST_CASE("from ABI 10 UDP ports are Landlock's, and datagrams are not notified") {
+        const MemoryTree tree{"/w/"};
+        const Rule names =
+            of(ports(rule("names", Action::allow, Operation::connect), {{53, 53}}), true, false);
+        const Rule any =
+            of(ports(rule("any", Action::allow, Operation::bind), {{0, 0}, {5000, 5001}}), true, false);
+        const Rule fixed =
+            of(ports(rule("fixed", Action::allow, Operation::bind), {{5000, 5000}}), true, false);
+        const auto minimal = [&](std::vector<Rule> rules, int abi = 10,
+                                 RecordMode mode = RecordMode::minimal) {
+            return plan(RuleSet(std::move(rules), Action::deny), tree, abi, mode);
+        };
+        const Plan held = minimal({names, any});
+        CHECK(held.udp_connect.ports == std::vector<PortRange>{{53, 53}});
+        CHECK(held.udp_connect.limited());
+        CHECK(held.udp_bind.ports == std::vector<PortRange>{{0, 0}, {5000, 5001}});
+        CHECK(held.udp_bind.limited());
+        CHECK(held.sends_held);
+        CHECK_FALSE(held.notified.contains(Operation::connect));
+        CHECK_FALSE(minimal({names, any}, 9).sends_held);
+        CHECK(minimal({names, any}, 9).notified.contains(Operation::connect));
+        CHECK_FALSE(minimal({names, any}, 10, RecordMode::contested).sends_held);
+        // A socket that is not bound could not send, so binds stay with callgate.
+        const Plan without = minimal({names, fixed});
+        CHECK(without.sends_held);
+        CHECK_FALSE(without.udp_bind.limited());
+        CHECK(without.notified.contains(Operation::bind));
+        Rule local = names;
+        local.when.address = {{IpAddress{{127, 0, 0, 1}, false}, 8}};
+        for (const Rule& one :
+             {local, by(names, "/bin/dig"),
+              of(ports(rule("ask", Action::ask, Operation::connect), {{54, 54}}), true, false)}) {
+            CAPTURE(one.id);
+            CHECK_FALSE(minimal({one}).sends_held);
+            CHECK_FALSE(minimal({one}).udp_connect.limited());
+            CHECK(minimal({one}).notified.contains(Operation::connect));
+        }
+        Rule host = rule("host", Action::allow, Operation::connect);
+        host.when.host.push_back({"example.org", false});
+        CHECK_FALSE(minimal({names, any, host}).sends_held);
+    }
+
+    TEST_CASE("from ABI 9 unix sockets in whole directories are Landlock's, where binds allow no more") {
+        const MemoryTree tree{"/w/s/", "/w/f", "/w/l@", "/t/"};
+        constexpr OperationSet both{Operation::connect, Operation::bind};
+        const auto minimal = [&](std::vector<Rule> rules, int abi = 9) {
+            return plan(RuleSet(std::move(rules), Action::deny), tree, abi, RecordMode::minimal);
+        };
+        const auto held = [&](std::vector<Rule> rules) { return minimal(std::move(rules)).sockets_held; };
+        const Rule here = socket("here", Action::allow, both, {"/w/s/**", "/t/**"});
+        const Plan made = minimal({here});
+        CHECK(made.sockets_held);
+        CHECK(granted(made, "/w/s") == "connect");
+        CHECK(granted(made, "/t") == "connect");
+        CHECK(made.contest(Operation::connect) == nullptr);
+        CHECK(made.notified.contains(Operation::bind));
+        CHECK(made.notified.contains(Operation::create));  // a name of a socket could move
+        CHECK(StaticGrants(made).may_carry("/w"));
+        CHECK_FALSE(minimal({here}, 8).sockets_held);
+        CHECK(minimal({here}, 8).notified.contains(Operation::connect));
+        CHECK_FALSE(plan(RuleSet({here}, Action::deny), tree, 9).sockets_held);  // denials are on record
+        CHECK(held({socket("c", Action::allow, Operation::connect, {"/t/**"})}));
+        CHECK_FALSE(held({socket("b", Action::allow, Operation::bind, {"/t/**"})}));
+        CHECK_FALSE(held({here, socket("b", Action::allow, Operation::bind, {"/t/**"})}));
+        for (const std::string name :
+             {"/w/f", "/w/s/one", "/w/l/**", "/w/none/**", "/w/s/*", "@x", "/w/*/**"}) {
+            CAPTURE(name);
+            CHECK_FALSE(held({socket("n", Action::allow, Operation::connect, {name})}));
+        }
+        CHECK_FALSE(held({here, socket("d", Action::deny, Operation::connect, {"/w/s/x"})}));
+        CHECK_FALSE(held({here, socket("d", Action::deny, both, {"/**/x"})}));
+        CHECK(held({here, socket("d", Action::deny, both, {"/run/**", "/w/x"})}));
+        CHECK(held({here, socket("d", Action::deny, Operation::bind, {"/w/s/x"})}));
+        CHECK_FALSE(held({here, socket("a", Action::ask, Operation::connect, {"/run/**"})}));
+        CHECK_FALSE(held({here, socket("k", Action::kill, Operation::bind, {"/run/**"})}));
+        CHECK_FALSE(held({by(here, "/bin/sh")}));
+        Rule besides = socket("d", Action::deny, both, {"/w/**"});
+        besides.except.emplace().unix_socket = globs({"/w/s/**"});
+        CHECK(held({here, besides}));
+        // Landlock knows no types of sockets.
+        const Rule datagrams = of(socket("dgram", Action::allow, both, {"/t/**"}), false, true);
+        CHECK_FALSE(held({here, datagrams}));
+        const Plan same =
+            minimal({here, of(socket("dgram", Action::allow, both, {"/w/s/**", "/t/**"}), false, true)});
+        CHECK(same.sockets_held);
+        CHECK(same.sends_held);
     }
 
     TEST_CASE("before ABI 2 renames are answered on behalf even where everything is allowed") {

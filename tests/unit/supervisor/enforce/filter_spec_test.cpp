@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <initializer_list>
 #include <set>
@@ -60,6 +61,26 @@ constexpr std::uint32_t refused(int error) { return SECCOMP_RET_ERRNO | static_c
 constexpr std::uint64_t garbage = 0xdeadbeef00000000;
 
 }  // namespace
+
+TEST_CASE("datagrams are not notified where Landlock holds them, and a nested run then decides none") {
+    rules::Plan around, nested;
+    around.notified = nested.notified = rules::Operation::connect;
+    around.udp = nested.udp = true;
+    CHECK_FALSE(enforce::lacks_for_nested(around, nested));
+    const auto asks = [](const rules::Plan& plan) {
+        const auto calls = enforce::notified_calls(plan);
+        return std::ranges::any_of(calls,
+                                   [](const enforce::NotifiedCall& one) { return one.name == "sendmsg"; });
+    };
+    CHECK(asks(around));
+    around.sends_held = true;
+    CHECK_FALSE(asks(around));
+    CHECK(enforce::lacks_for_nested(around, nested)
+              .value_or("")
+              .starts_with("these rules decide datagrams one by one"));
+    nested.udp = false;
+    CHECK_FALSE(enforce::lacks_for_nested(around, nested));
+}
 
 TEST_CASE("every mediated call has one entry, a name and a handler") {
     std::set<std::uint32_t> numbers;
