@@ -132,9 +132,11 @@ class RealTime(OutsideProcess):
         return victim
 
 
-def first_address(pid: int) -> str:
-    """An address of something that is mapped: the attacker is given what it would have to find out."""
-    return str(int(Path(f"/proc/{pid}/maps").read_text().split("-")[0], 16))
+def unused_address(pid: int) -> int:
+    """The low end of the stack: the attacker is given what it would have to find out. The process itself may write there, which Linux
+    7.2 asks of a write by /proc/PID/mem, and nothing is there."""
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return int(next(line for line in lines if line.endswith("[stack]")).partition("-")[0], 16)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,7 +167,7 @@ class CallgateItself(Attack):
             if victim is None:
                 victim = process.pid if self.whom == "supervisor" else harness.children(process.pid)[0]
             before = self.state(victim)
-            process.stdin.write(f"{victim} {first_address(victim)}\n".encode())
+            process.stdin.write(f"{victim} {unused_address(victim)}\n".encode())
             said = harness.read_until(process.stdout.fileno(), b"ended")
             if "WON" in said.decode("utf-8", "replace") and self.goal == "end":  # a signal takes its time
                 harness.until(lambda: set(self.state(victim)) == {"state"}, "the signal arrives")
