@@ -41,7 +41,8 @@ def ports_alone(good: int, bad: int) -> list[dict[str, object]]:
 
 
 CASES = [
-    *(Case(f"net.held_{mode}", Reach(mode, ports_alone, options=MINIMAL)) for mode in DATAGRAM),
+    # Landlock refuses every IPv4 address that is not mapped, on an IPv6 socket (docs/differences.md).
+    *(Case(f"net.held_{mode}", Reach(mode, ports_alone, "udp_sendto" if mode == "udp_v4_on_v6" else "", MINIMAL)) for mode in DATAGRAM),
     *(Case(f"net.{mode}", Reach(mode), abi(mode)) for mode in STREAM),
     *(Case(f"net.{mode}", Reach(mode, twin_mode="connect")) for mode in CLOSED),
     *(Case(f"net.{mode}", Reach(mode, with_udp), abi(mode)) for mode in DATAGRAM),
