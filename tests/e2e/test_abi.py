@@ -20,7 +20,7 @@ from conftest import KINDS
 from test_programs import PROGRAMS
 from toolchains import compare
 
-ALL_ABIS = (1, 2, 3, 4, 5, 6) if harness.SOAK else (2, 3, 5)
+ALL_ABIS = (1, 2, 3, 4, 5, 6, 8, 9) if harness.SOAK else (2, 3, 5, 9)
 # An ABI that is newer than the kernel's cannot be injected.
 ABIS = [abi for abi in ALL_ABIS if abi <= harness.LANDLOCK_ABI and os.environ.get("CALLGATE_TEST_ABI") in (None, str(abi))]
 CASES = [case for case in cases.CASES.values() if harness.SOAK or "abi" in case.all_tags]
