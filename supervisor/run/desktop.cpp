@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/process/await_readable.hpp"
 #include "base/process/spawn.hpp"
 #include "base/reader_letters.hpp"
 #include "supervisor/approval/terminal/prompt.hpp"
@@ -71,10 +72,9 @@ void Desktop::tell(const std::string& run, const approval::Question& first, std:
                        SignalState::current());
     if (!child) return ended(false);
     sending_.emplace(loop_, child->pidfd.release());
-    sending_->async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                         [this, pid = child->pid](const auto& error) {
-                             if (!error) ended(reap(pid) == 0);
-                         });
+    await_readable(*sending_, [this, pid = child->pid](const auto& error) {
+        if (!error) ended(reap(pid) == 0);
+    });
 }
 
 void Desktop::ended(bool told) {
