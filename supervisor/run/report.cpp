@@ -60,8 +60,16 @@ bool is_look_of_callgate(const audit::Decision& decision) {
            decision.caller.executable == own && audit::refused(decision);
 }
 
+/// Agents list all processes by ps, which then looks at the environment of each and goes on without.
+bool is_look_of_ps(const audit::Decision& decision) {
+    const auto* const file = std::get_if<rules::FileObject>(&decision.object);
+    return file != nullptr && file->path.starts_with("/proc/") && file->path.ends_with("/environ") &&
+           decision.operation == rules::Operation::read &&
+           decision.verdict.rule_name() == "callgate-parties" && decision.caller.executable == "/usr/bin/ps";
+}
+
 bool is_quiet(const audit::Decision& decision) {
-    return (decision.verdict.rule != nullptr && decision.verdict.rule->quiet) ||
+    return is_look_of_ps(decision) || (decision.verdict.rule != nullptr && decision.verdict.rule->quiet) ||
            is_look_of_callgate(decision);
 }
 

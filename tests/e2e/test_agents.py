@@ -7,12 +7,16 @@ reach for its login, the person's keys, and its own process.
 from __future__ import annotations
 
 import dataclasses
+import http.server
+import io
 import json
 import os
 import re
 import subprocess
+import threading
 import time
 import types
+import zipfile
 from pathlib import Path
 from typing import Any, Callable
 
@@ -262,8 +266,7 @@ AGENTS = [one for one in (
           {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GOOGLE_GEMINI_BASE_URL": "URL"}, reads_login=False, key_in_environment=True),
     # Its read tool is its shell.
     Agent("codex", ("exec", "--skip-git-repo-check", "fix it"), ".codex/auth.json", log_codex_in, reads_login=False),
-    # It looks at all processes with ps, which reads what only a tracer may.
-    Agent("qwen", ("-p", "fix it", "--yolo"), ".qwen/settings.json", log_qwen_in, does_without=r"/proc/\d+/environ"),
+    Agent("qwen", ("-p", "fix it", "--yolo"), ".qwen/settings.json", log_qwen_in),
     # Its repository of states works without git's settings.
     Agent("opencode", ("run", "-m", "own/m", "fix it"), ".local/share/opencode/auth.json", log_opencode_in,
           does_without=".*/snapshot/.*/config"),
@@ -276,7 +279,7 @@ AGENTS = [one for one in (
     Agent("continue", ("-p", "--auto", "fix it"), ".continue/config.yaml", log_continue_in, reads_login=False, file="node_modules/.bin/cn"),
     # Between it and the command is a shell that watches whether it lives.
     Agent("droid", ("exec", "--auto", "high", "-m", "custom:m", "fix it"), ".factory/settings.json", log_droid_in,
-          {"FACTORY_API_KEY": "fk-test"}, key_in_environment=True, does_without=r"/proc/\d+/environ",
+          {"FACTORY_API_KEY": "fk-test"}, key_in_environment=True,
           parent="$(ps -o ppid= -p $PPID | tr -d ' ')"),
     Agent("cline", ("fix it", "--json"), ".cline/data/settings/providers.json", log_cline_in),
     # It reads by its shell.
@@ -291,11 +294,54 @@ PROJECT = """git init -q && git config user.email a@b.c && git config user.name 
 printf 'from calc import add\\nassert add(1, 2) == 3\\nprint(\"tests pass\")\\n' > test_calc.py && git add . && git commit -qm first"""
 
 
+def wheel() -> bytes:
+    """A package of one module, as an index has it."""
+    whole = io.BytesIO()
+    about = "thing-1.0.dist-info"
+    files = {"thing.py": "print('thing ' + 'works')\n", f"{about}/METADATA": "Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n",
+             f"{about}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
+    with zipfile.ZipFile(whole, "w") as packed:
+        for name, text in files.items():
+            packed.writestr(name, text)
+        packed.writestr(f"{about}/RECORD", "".join(f"{name},,\n" for name in (*files, f"{about}/RECORD")))
+    return whole.getvalue()
+
+
+class Registry:
+    """A package index on loopback."""
+
+    def __init__(self) -> None:
+        files = {"/simple/thing/": b'<a href="/thing-1.0-py3-none-any.whl">thing-1.0-py3-none-any.whl</a>', "/thing-1.0-py3-none-any.whl": wheel()}
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                found = files.get(self.path)
+                self.send_response(404 if found is None else 200)
+                self.send_header("Content-Type", "text/html" if self.path.endswith("/") else "application/octet-stream")
+                self.send_header("Content-Length", str(len(found or b"")))
+                self.end_headers()
+                self.wfile.write(found or b"")
+
+            def log_message(self, *_words: Any) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def __enter__(self) -> Registry:
+        return self
+
+    def __exit__(self, *_why: Any) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
 class Session:
     """This is one session of a real agent in a project of the box. `lasting`: in a home that lasts, where it is logged in,
     and then one more with the same script."""
 
-    def __init__(self, box: harness.Box, agent: Agent, script: list[Step], *options: str, lasting: bool = False) -> None:
+    def __init__(self, box: harness.Box, agent: Agent, script: list[Step], *options: str, lasting: bool = False, registry: int = 0) -> None:
         self.box, self.agent = box, agent
         logged_in: Any = box
         if lasting:
@@ -320,6 +366,8 @@ class Session:
                                {"id": "interpreter", "allow": ["read", "execute"], "path": f"{interpreter.parents[1]}/**"},
                                {"id": "above", "allow": "read", "path": [str(box.tree.parent), str(box.tree.parent.parent)]},
                                {"id": "installed", "allow": ["read", "execute"], "path": f"{INSTALLED}/**"}]}
+            if registry:
+                rules["rules"].append({"id": "registry", "allow": "connect", "address": "127.0.0.1", "port": registry})
             passed = [word for name in agent.variables for word in ("--env", name)]
             earlier: list[str] = []
             for _ in range(2 if lasting else 1):
@@ -340,19 +388,24 @@ class Session:
         return f"{self.result.describe()}\n{json.dumps(self.model.results, indent=1)}"
 
 
-def work(box: harness.Box) -> list[Step]:
-    return [("write", f"{box.tree}/fixed.py", "def add(a, b):\n    return a + b\n"), ("shell", "mv fixed.py calc.py && python3 test_calc.py"),
+def work(box: harness.Box, registry: int) -> list[Step]:
+    install = (f"python3 -m pip install -q --target site --index-url http://127.0.0.1:{registry}/simple thing && "
+               "PYTHONPATH=site python3 -c 'import thing' && rm -r site")
+    return [("shell", install), ("write", f"{box.tree}/fixed.py", "def add(a, b):\n    return a + b\n"), ("shell", "mv fixed.py calc.py && python3 test_calc.py"),
             ("shell", "git add -A && git commit -q -m fixed && git log --oneline | wc -l")]
 
 
 if AGENTS:
 
     @pytest.mark.parametrize("agent", AGENTS, ids=lambda one: one.name)
-    def test_an_agent_works_and_nothing_is_denied(box, agent):
-        session = Session(box, agent, work(box))
+    def test_an_agent_works_and_nothing_is_asked_or_denied(box, agent):
+        """A first session: it starts, installs a package, edits, tests and commits."""
+        with Registry() as registry:
+            session = Session(box, agent, work(box, registry.port), registry=registry.port)
         results = session.model.results
-        assert session.result.code == 0 and len(results) == 3, session.describe()
-        assert "tests pass" in results[1] and "2" in results[2] and session.shell("git log --oneline | wc -l").strip() == "2", session.describe()
+        assert session.result.code == 0 and len(results) == 4, session.describe()
+        assert "thing works" in results[0], session.describe()
+        assert "tests pass" in results[2] and "2" in results[3] and session.shell("git log --oneline | wc -l").strip() == "2", session.describe()
         assert session.model.keys == {LOGIN}, session.describe()
         denied = [one for one in session.result.report["denials"] if one.get("rule") not in (f"{agent.name}.telemetry", "elsewhere")
                   and not re.fullmatch(agent.does_without, one["object"])]

@@ -126,6 +126,17 @@ def test_a_word_that_is_no_party_is_an_error(world):
     assert said.code != 0 and 'unknown party "tool": did you mean "tools"?' in said.text + said.errors, said.describe()
 
 
+def test_a_list_of_processes_has_no_line_and_a_look_at_the_agent_has_one(world):
+    """ps looks at the environment of each process. Both are denied and on record."""
+    world.program.write_text("#!/usr/bin/python3\nimport os, subprocess\nos.environ['HELD'] = 'x'\nfor line in (['/usr/bin/ps', 'axeww'], "
+                             "['/bin/cat', f'/proc/{os.getpid()}/environ']): subprocess.run(line, stdout=subprocess.DEVNULL)\n")
+    proc = {"id": "processes", "allow": "read", "path": "/proc/**"}
+    result = world.run(world.rules(proc))
+    denied = {one["process"]["executable"].rpartition("/")[2] for one in result.decisions(verdict="deny") if one["file"]["path"].endswith("/environ")}
+    assert denied == {"ps", "cat"}, result.describe()
+    assert {one["program"] for one in result.report["denials"]} == {"/usr/bin/cat"} and result.report["quiet_denials"] > 0, result.describe()
+
+
 def test_suggested_rules_are_for_the_party_that_needs_them(world):
     """The agent needs one file, and its tool another one too. Examples speak of tools."""
     data = world.box.file(world.box.home / "data.csv", b"x")
