@@ -72,7 +72,7 @@ while :; do
     esac
 done
 [ ${#only[@]} -eq 0 ] || series_and_abi=("${only[@]}")
-guest_deadline=${CALLGATE_KERNELS_DEADLINE:-7200}
+guest_deadline=${CALLGATE_KERNELS_DEADLINE:-10800}
 
 # selections SERIES [PYTEST-ARGUMENTS]: what the guest with this kernel runs, the arguments of one pytest on each line.
 selections() {
