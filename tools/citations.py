@@ -29,7 +29,7 @@ INVARIANTS = re.compile(rf"\b[Ii]nvariants?{GAP}((?:\d+(?:,{GAP}|{GAP}and{GAP})?
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 SOURCE = re.compile(r"`((?:\.ci|agent|base|bench|cmake|demo|docs|python|rules|supervisor|tests|tools)/[\w./-]+)`")
 # Pages that a test or a build makes for itself.
-ELSEWHERE = re.compile(r"(comment\.md|build/.*)$")
+ELSEWHERE = re.compile(r"(comment\.md|AGENTS\.md|build/.*)$")
 
 
 def sources() -> list[pathlib.Path]:

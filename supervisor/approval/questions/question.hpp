@@ -56,7 +56,7 @@ struct Subject {
     std::vector<std::string> arguments;
     std::optional<rules::Party> party;  // the asking process's, where the rules know parties
     bool any_program = false;  // `callgate request` asks: an answer for the run is for each program of it
-    bool widens = false;  // the move lets the object be used for more, so it is offered once only
+    bool widens = false;       // the move lets the object be used for more, so it is offered once only
 };
 
 struct Process {
