@@ -8,7 +8,7 @@
 # that apt has Debian's packages from: this machine's own sources and lists stay as they are. Its kernel changes, so a newer
 # ABI than 10 passes too. The kernels boot
 # from an ext4 disk that is made here, with the program, its tests, and of this system's packages the few that the
-# tests need: they have NVMe and ext4 built in, so no module and no network is needed. (A disk and not an
+# tests need: they have NVMe and ext4 built in, so no network and of the modules only unix_diag is needed. (A disk and not an
 # initramfs: in memory file systems of 6.1 no extended attribute of a user's can be set, and the tests would skip
 # that.) A guest runs one pytest after the other as root, which tests as root and as an ordinary user, and powers itself
 # off. What it says is printed to stderr as it comes, and to stdout a row of a table for each pytest that ended, so that
@@ -105,6 +105,11 @@ unstable_apt() {
         -o Dir::State::lists="$work/unstable/lists" -o Dir::Cache="$work/unstable/cache" -o APT::Sandbox::User=root "$@"
 }
 
+# keep_modules FOLDER: those that a test needs, from what was unpacked here. unix_diag tells where a unix socket is bound.
+keep_modules() {
+    find . -name 'unix_diag.ko*' -exec mv -t "$1" {} + && { [ ! -e "$1/unix_diag.ko.xz" ] || unxz "$1/unix_diag.ko.xz"; }
+}
+
 # fetch_unstable: prints the path of unstable's kernel; nothing where apt knows no archive of Debian's.
 fetch_unstable() {
     local archive package directory
@@ -120,7 +125,8 @@ fetch_unstable() {
     if ! ls "$directory"/vmlinuz-* >/dev/null 2>&1; then
         rm -rf "$directory"
         mkdir -p "$directory"
-        (cd "$directory" && unstable_apt apt-get download "$package" >&2 && dpkg-deb -x ./*.deb . &&
+        (cd "$directory" && unstable_apt apt-get download "$package" "${package/binary/modules}" >&2 &&
+            for one in *.deb; do dpkg-deb -x "$one" .; done && keep_modules . &&
             mv usr/lib/modules/*/vmlinuz "vmlinuz-${package#linux-binary-}" && rm -rf ./*.deb usr)
     fi
     echo "$directory"/vmlinuz-*
@@ -150,7 +156,7 @@ fetch_kernel() {
         rm -rf "$directory"
         mkdir -p "$directory"
         (cd "$directory" && apt-get -q -o APT::Sandbox::User=root download "$package" >&2 &&
-            dpkg-deb -x ./*.deb . && rm -rf ./*.deb lib usr)
+            dpkg-deb -x ./*.deb . && keep_modules boot && rm -rf ./*.deb lib usr)
     fi
     echo "$directory"/boot/vmlinuz-*
 }
@@ -209,10 +215,12 @@ make_root() {
 
 # make_disk [PYTEST-ARGUMENTS]
 make_disk() {
-    local root=$work/root disk=$work/disk.img entry
+    local root=$work/root disk=$work/disk.img entry kernel
     make_root "$root"
     for entry in "${series_and_abi[@]}"; do
         selections "${entry% *}" "$@" >"$root/callgate/selections.${entry% *}"
+        kernel=$(fetch_kernel "${entry% *}")
+        [ ! -e "${kernel%/*}/unix_diag.ko" ] || cp "${kernel%/*}/unix_diag.ko" "$root/callgate/unix_diag.ko.${entry% *}"
     done
     rm -f "$disk"
     truncate -s 4G "$disk"

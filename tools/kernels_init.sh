@@ -22,8 +22,13 @@ echo 0 >/proc/sys/kernel/yama/ptrace_scope
 # The kernel passes `report=LINE` and `selections=SERIES` of its command line on as variables.
 stty -F "/dev/$report" raw -echo
 exec >"/dev/$report" 2>&1 </dev/null
-python3 - <<'PYTHON'
-import fcntl, socket, struct
+python3 - "/callgate/unix_diag.ko.$selections" <<'PYTHON'
+import ctypes, fcntl, os, socket, struct, sys
+if os.path.exists(sys.argv[1]):
+    image = open(sys.argv[1], "rb").read()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.syscall(105 if os.uname().machine == "aarch64" else 175, image, ctypes.c_ulong(len(image)), b""):  # init_module
+        print("kernels: unix_diag:", os.strerror(ctypes.get_errno()))
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:  # lo: up
     fcntl.ioctl(one, 0x8914, struct.pack("16sh14x", b"lo", 0x1 | 0x40))
 PYTHON
