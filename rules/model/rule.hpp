@@ -71,6 +71,8 @@ struct Conditions {
 
 /// The end of a new file's name until it takes the place of one that the run may change by a list of keys.
 inline constexpr std::string_view new_file_suffix = ".callgate";
+/// The end of the name of git's lock on such a file.
+inline constexpr std::string_view lock_suffix = ".lock";
 
 struct Rule {
     std::string id;

@@ -9,6 +9,7 @@
 // must permit it, and the notification alone decides (`Grant::notify_only_execute`). That costs every execve
 // of the run, so it is done only if something may be executed that no static grant covers.
 #include <algorithm>
+#include <deque>
 #include <type_traits>
 #include <unordered_map>
 
@@ -44,6 +45,10 @@ public:
             const bool handed = rule.built_in && rule.action == Action::allow && names_asker(rule.when);
             if ((restricts(rule) || handed) && !operations.empty() && decides_files(rule))
                 add_obstacles(restrictions, rule, operations, rule.when.path, false);
+            if (rule.filters_changes()) {
+                const Rule& lock = locks_.emplace_back(lock_of(rule));
+                add_obstacles(restrictions, lock, lock.operations & held_by_path, lock.when.path, false);
+            }
             const bool creates = rule.operations.contains(Operation::create);
             const bool by_asker = names_asker(rule.when) || (rule.except && names_asker(*rule.except));
             if (by_asker && creates) asker_may_create_ = true;
@@ -80,6 +85,17 @@ private:
         rule.when.path.push_back(Glob::beneath(directory));
         return rule;
     }
+    /// A lock that is there at the start is somebody's who is changing the file now.
+    static Rule lock_of(const Rule& rule) {
+        Rule lock;
+        lock.id = "callgate-settings-lock";
+        lock.action = Action::ask;
+        lock.operations = write_operations;
+        for (const Glob& glob : rule.when.path)
+            if (auto beside = Glob::compile(glob.text() + std::string(lock_suffix), GlobKind::path))
+                lock.when.path.push_back(std::move(*beside));
+        return lock;
+    }
     void allow(const Rule& rule);
     void branch(const Rule& rule, OperationSet operations, const Glob::Branch& branch);
     void by_asker(const Rule& rule, OperationSet operations, std::string_view why);
@@ -112,6 +128,7 @@ private:
     const FileTree& tree_;
     const bool collects_losses_;
     const Rule shared_memory_, opaque_;
+    std::deque<Rule> locks_;
     bool processes_read_ = false;  // nothing but `opaque_` restricts reading in /proc
     ObstacleIndex restrictions_;
     ObstacleIndex receiving_;         // not obstacles: the patterns of rules that allow create

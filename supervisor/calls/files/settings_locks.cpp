@@ -17,8 +17,6 @@ namespace {
 using rules::Operation;
 using rules::OperationSet;
 
-constexpr std::string_view suffix = ".lock";
-
 const rules::Rule& others_lock() {
     static const rules::Rule rule = [] {
         rules::Rule made;
@@ -36,8 +34,8 @@ const rules::Rule& others_lock() {
 }  // namespace
 
 bool is_settings_lock(const rules::RuleSet& rules, std::string_view path) {
-    if (!path.ends_with(suffix)) return false;
-    const rules::FileObject file{path.substr(0, path.size() - suffix.size())};
+    if (!path.ends_with(rules::lock_suffix)) return false;
+    const rules::FileObject file{path.substr(0, path.size() - rules::lock_suffix.size())};
     for (const rules::RuleSet* level = &rules; level != nullptr; level = level->outer()) {
         const auto all = level->matching({Operation::create, file, {}, {}, {}}, Operation::create);
         if (std::ranges::any_of(all, [](const rules::Rule* rule) { return rule->filters_changes(); }))
