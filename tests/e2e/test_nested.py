@@ -285,10 +285,12 @@ def test_objects_of_a_nested_run_go_with_a_callgate_that_is_killed(world):
     run = box.start(line, stdout=subprocess.PIPE)
     ids = run.stdout.readline().decode().split()
     assert len(ids) == 3 and remaining(ids, name) == left, "the nested run has made them"
+    tree = harness.descendants(run.pid)
     run.kill()
     run.wait()
     run.stdout.close()
-    harness.until(lambda: remaining(ids, name) == [], "the guardian removes them")
+    harness.until(lambda: not any(map(harness.alive, tree)), "the guardian has ended")
+    assert remaining(ids, name) == []
 
 
 def test_a_rule_that_kills_ends_the_nested_run_alone(world):
