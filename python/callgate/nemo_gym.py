@@ -30,7 +30,7 @@ WRITE = 'mkdir -p -- "$(dirname -- "$1")" && cat > "$1"'
 
 @dataclasses.dataclass
 class _Held:
-    """What a handle stands for."""
+    """A handle stands for this."""
 
     sandbox: Sandbox
     directory: tempfile.TemporaryDirectory[str]

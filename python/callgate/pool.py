@@ -1,9 +1,8 @@
 """Many jobs at once: a `concurrent.futures.Executor` over `callgate exec --serve`.
 
-    from callgate import Pool
-    with Pool(profile="python", timeout=60, memory="1G") as pool:
-        for future in pool.as_completed(Job(code=one, name=number) for number, one in enumerate(codes)):
-            print(future.job.name, future.result().exit_code)
+    with Pool(profile="python", timeout=60) as pool:
+        for future in pool.as_completed(Job(code=one) for one in codes):
+            print(future.result().exit_code)
 
 A job that was given to a server has begun, as far as anybody can tell. So no more are given out than run at once, and what
 a lost server had is lost. All others wait here and go to the next server.

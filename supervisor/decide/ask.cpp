@@ -38,7 +38,7 @@ Questioned unasked(const rules::Verdict& ask, std::string_view reason) {
     return denied(ask, reason, ask.decided_by);
 }
 
-/// Of callgate's own file, which no run may write.
+/// Compares with callgate's own file, which no run may write.
 bool is_callgate(std::string_view program) {
     static const std::string own = [] {
         std::string path;

@@ -4,11 +4,11 @@
 //
 // Soundness. `.git` names another directory, and a run may have written it. So the repository must confirm it
 // by a file of its own. For a worktree that is COMMON/worktrees/NAME/gitdir, which holds the name of
-// that very `.git`. For the others it is `config`, whose core.worktree is that very work directory. git sets
-// it for submodules alone, so the user sets it for a repository apart. An attacker with runs in two places
-// could write both. So one of the two must lie where no run on record could write it. If it is `.git`, the
-// user or their git said which repository this is. If it is the repository's file, the user's git made this
-// directory a worktree of it once. Then nobody else's choice opens anything.
+// that very `.git`. For the others it is `config`, whose core.worktree is that very work directory. git
+// sets it for submodules alone. So the user sets it for a repository apart. An attacker with runs in two
+// places could write both. So one of the two must lie where no run on record could write it. If it is `.git`,
+// the user or their git said which repository this is. If it is the repository's file, the user's git made
+// this directory a worktree of it once. Then nobody else's choice opens anything.
 //
 // A run on record stays on record, and is there before its command begins. So both files are read first, and
 // the record afterwards: a run that wrote what was read is in it.

@@ -106,21 +106,23 @@ bool PromptKeys::escaped(std::int64_t now_ns) {
     return escape_at_ns_ >= guarded_until_ns_;
 }
 
-void LateLine::begin(bool begun, std::int64_t now_ns) {
+void LateLine::begin(bool to_enter, std::int64_t now_ns) {
     keys_.begin(now_ns - PromptKeys::guard_ns);
-    begun_ = begun;
+    to_enter_ = to_enter;
+    dropped_ = false;
     until_ns_ = now_ns + window_ns;
 }
 
 std::string LateLine::pass(std::string_view typed, std::int64_t now_ns) {
     std::string passed, echo;
-    while (!typed.empty() && (begun_ || now_ns < until_ns_)) {
+    while (!typed.empty() && (to_enter_ || now_ns < until_ns_)) {
         const bool ended = !keys_.feed(typed.substr(0, 1), now_ns, echo).empty();
         typed.remove_prefix(1);
         passed += keys_.take_reports();
         if (keys_.take_suspend()) passed += suspend;
-        begun_ = !ended && (begun_ || keys_.touched());
-        if (ended) until_ns_ = now_ns;
+        if (keys_.touched() || ended) dropped_ = true;
+        if (dropped_) until_ns_ = ended ? now_ns : now_ns + window_ns;
+        to_enter_ = to_enter_ && !ended;
     }
     return passed.append(typed);
 }

@@ -31,7 +31,7 @@ public:
     [[nodiscard]] std::int64_t escape_due_ns() const { return escape_at_ns_ + escape_ns; }
     /// Whether Ctrl-Z was typed since the last call. It counts in the guard time too, as it answers nothing.
     [[nodiscard]] bool take_suspend() { return std::exchange(suspend_, false); }
-    /// What the terminal has sent by itself since the last call, as CSI: reports that a program may wait for.
+    /// Reports that the terminal has sent by itself since the last call, as CSI: a program may wait for them.
     [[nodiscard]] std::string take_reports() { return std::exchange(reports_, {}); }
     /// A key was pressed since the prompt was drawn.
     [[nodiscard]] bool touched() const { return touched_; }
@@ -47,21 +47,23 @@ private:
     bool touched_ = false, suspend_ = false;
 };
 
-/// Drops what a person still types for a question that is over, so that it does not reach the command. This
-/// is the line that was begun at the prompt, up to its Enter. Else it is a line that begins within
-/// `window_ns` of the prompt's end. Reports of the terminal pass.
+/// Drops what a person still types for a question that is over, so that it does not reach the command. A line
+/// that was begun at the prompt is dropped up to its Enter. Other keys are dropped while each comes within
+/// `window_ns` of the last one, or of the prompt's end. Reports of the terminal pass.
 class LateLine {
 public:
     static constexpr std::int64_t window_ns = 1'000'000'000;
 
-    /// The prompt has ended without an answer from here. `begun`: a key was pressed at it.
-    void begin(bool begun, std::int64_t now_ns);
+    /// The prompt has ended without an answer from here. `to_enter`: a line was begun at it.
+    void begin(bool to_enter, std::int64_t now_ns);
     /// Returns what of `typed` is the command's.
     [[nodiscard]] std::string pass(std::string_view typed, std::int64_t now_ns);
+    /// Whether a key was dropped since the last call.
+    [[nodiscard]] bool take_dropped() { return std::exchange(dropped_, false); }
 
 private:
     PromptKeys keys_;
-    bool begun_ = false;
+    bool to_enter_ = false, dropped_ = false;
     std::int64_t until_ns_ = 0;
 };
 

@@ -83,20 +83,34 @@ void TerminalPrompt::update() {
     if (unseen_) give_up();
 }
 
-/// The question was not answered here, and a person may be typing for it.
+/// The question was not answered here, and a person may be typing for it. Nothing is written to the screen of
+/// a full-screen program, and nothing where nobody types.
 void TerminalPrompt::over() {
-    const bool begun = engine_.begun();
+    const bool to_enter = engine_.begun() && !relay_.screen().alternate();
     end();
     if (jobs_.keys_are_the_commands())
-        late_.begin(begun, monotonic_ns());
+        late_.begin(to_enter, monotonic_ns());
     else
         ::tcflush(person_.descriptor(), TCIFLUSH);
-    relay_.show(Screen::end_strings() +
-                "\r\ncallgate: that question is over, answered elsewhere or denied; " +
-                (begun ? "your line is dropped up to Enter\r\n" : "a line for it is dropped\r\n"));
+    late_is_told_ = to_enter;
+    if (to_enter) tell_late("; your line is dropped up to Enter");
 }
 
-std::string TerminalPrompt::of_command(std::string_view typed) { return late_.pass(typed, monotonic_ns()); }
+void TerminalPrompt::tell_late(std::string_view what) {
+    relay_.show(Screen::end_strings() + "\r\ncallgate: that question is over, answered elsewhere or denied" +
+                std::string(what) + "\r\n");
+}
+
+std::string TerminalPrompt::of_command(std::string_view typed) {
+    std::string passed = late_.pass(typed, monotonic_ns());
+    if (late_.take_dropped() && !std::exchange(late_is_told_, true)) {
+        if (relay_.screen().alternate())
+            relay_.show("\a");
+        else
+            tell_late("; what is typed for it is dropped");
+    }
+    return passed;
+}
 
 /// The question waits for another channel, or is denied.
 void TerminalPrompt::give_up() {

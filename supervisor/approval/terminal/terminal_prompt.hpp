@@ -62,6 +62,7 @@ private:
                                                 std::string& typed);
     void give_up();
     void over();
+    void tell_late(std::string_view what);
     [[nodiscard]] int moved_up() const;
     void show(std::string_view text);
     void erase();
@@ -78,6 +79,7 @@ private:
     std::string run_;
     PromptEngine engine_;
     LateLine late_;
+    bool late_is_told_ = false;
     bool open_ = false;
     bool waiting_ = false;  // a question waits until it can be drawn
     std::int64_t last_key_ns_ = 0;

@@ -65,7 +65,7 @@ void create_name(FileCall& context, const PathArgument& argument, std::optional<
     if (masked) subject.note = set_ids_left_out;
     if (made != Made::device && !masked && context.files.grants.allow(subject.operations, place->path)) {
         if (made != Made::link) return let_continue(context, subject);
-        // Where roots change, the caller's is looked at by `decide`.
+        // `decide` looks at the caller's root where roots can change.
         if (!records_every_call(context) && !context.files.moves.reserves(place->path) &&
             (context.files.keep_capabilities & capability(CAP_SYS_CHROOT)) == 0)
             return answer_act(context, 0, act(place->parent.get(), place->leaf.c_str()));

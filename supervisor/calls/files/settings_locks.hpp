@@ -6,9 +6,9 @@
 // say.
 //
 // An attacker makes, links, moves and removes names at any time. A file is known by a descriptor that is kept
-// while it stands there: nothing else gets its inode. git makes a lock only where none is. So while the run's
-// own file stands at the name, no lock of the user's does. Removing and moving hold FileNeeds::names alone,
-// from the look to the act (is_settings_lock): no other thread of the run makes room in between.
+// while it stands there. So nothing else gets its inode. git makes a lock only where none is. So while the
+// run's own file stands at the name, no lock of the user's does. Removing and moving hold FileNeeds::names
+// alone, from the look to the act (is_settings_lock). So no other thread of the run makes room in between.
 #pragma once
 
 #include <mutex>

@@ -119,11 +119,19 @@ TEST_CASE("a line for a question that is over is dropped, and what follows it pa
     CHECK(line.pass("b", much_later).empty());
     CHECK(line.pass("\rnext\r", much_later) == "next\r");
     line.begin(false, over);
+    CHECK_FALSE(line.take_dropped());
     CHECK(line.pass("a", over + 1).empty());
-    CHECK(line.pass("\x03x", much_later) == "x");
+    CHECK(line.take_dropped());
+    CHECK(line.pass("b", over + LateLine::window_ns).empty());
+    CHECK(line.pass("\x03x", over + 2 * LateLine::window_ns - 1) == "x");
+    line.begin(false, over);
+    CHECK(line.pass("a", over + 1).empty());
+    CHECK(line.pass("ls\r", much_later) == "ls\r");  // nobody types a line for so long
+    CHECK(line.take_dropped());
     line.begin(false, over);
     CHECK(line.pass("ls\r", over + LateLine::window_ns) == "ls\r");
     line.begin(false, over);
     CHECK(line.pass("\x1b[24;80R\x1b[200~a\rb\x1b[201~\x1a", over + 1) == "\x1b[24;80R\x1a");
+    CHECK_FALSE(line.take_dropped());
     CHECK(line.pass("ls\r", over + LateLine::window_ns) == "ls\r");
 }
