@@ -62,8 +62,9 @@ def test_what_is_typed_too_late_reaches_nobody(room):
     person = Person(room.box)
     person.asked()
     person.answers("a")
-    outer.sees("that question is over, answered elsewhere or denied; your line is dropped up to Enter")
-    assert "asked content" in outer.sees("asked content")
+    told = outer.sees("that question is over, answered elsewhere or denied; your line is dropped up to Enter")
+    if "asked content" not in told:  # the command may be quicker
+        outer.sees("asked content")
     outer.type("y\rnext\r")
     outer.sees("got next\r\n")
     outer.end()
