@@ -87,10 +87,10 @@ class JobExecutor(futures.Executor):
         with self._changed:
             if threading.current_thread() not in self._own:
                 self._changed.wait_for(lambda: len(self._waiting) < self._most or self._closed or self._broken)
-            if self._broken:
-                raise self._broken
             if self._closed:
                 raise RuntimeError("the pool is closed; no job can be given to it any more")
+            if self._broken:
+                raise self._broken
             self._waiting.append(future)
             self._changed.notify_all()
         return future
@@ -218,7 +218,7 @@ class JobExecutor(futures.Executor):
             if more:
                 self._waiting.append(future)
                 return
-        future.set_exception(error)
+        future.set_exception(self._broken or error)
 
     def _break(self, error: CallgateError) -> None:
         """There will be no worker any more: every job that waits fails."""
@@ -289,7 +289,7 @@ class Pool(JobExecutor):
             self._running = None if self._running is server else self._running
             lost, server.jobs = [*server.jobs.values()], {}
         why = server.why()
-        if not server.answered and server.process.returncode > 0:
+        if not server.answered and server.process.returncode >= 0:  # none would
             error = CallgateError(why)
             for future in lost:
                 self._failed(future, error)
