@@ -1,6 +1,8 @@
 """Shared by all adapters: a ready Sandbox or the options for one (sandbox=None, **options), and the text for a model."""
 from __future__ import annotations
 
+import os
+import pwd
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +20,11 @@ def choose(sandbox: Sandbox | None, options: dict[str, Any], most: int = MOST) -
     if "max_output" not in options and (sandbox is None or sandbox.max_output == MOST_OUTPUT):
         options = {**options, "max_output": most}
     return Sandbox(**options) if sandbox is None else sandbox.with_options(**options)
+
+
+def is_own_user(user: str | int | None) -> bool:
+    """Whether commands run as `user` (a name or an id) anyway: callgate runs them as the user of this program."""
+    return user is None or str(user) in (str(os.geteuid()), pwd.getpwuid(os.geteuid()).pw_name)
 
 
 def merged(options: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:

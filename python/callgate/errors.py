@@ -19,6 +19,9 @@ class CallgateError(Exception):
         self.report: dict[str, Any] = report or {}
         self.result = result
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.report, self.result)
+
 
 class CallgateNotFound(CallgateError):
     """There is no callgate program, or it cannot be executed."""
@@ -34,3 +37,6 @@ class WorkerLost(CallgateError):
         from .result import Result
         report = {"outcome": "worker_lost", "error": message}
         super().__init__(message, report, Result.from_report(125, report))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self),)

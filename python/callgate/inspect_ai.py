@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import pwd
 import tempfile
 from typing import Literal, overload
 
@@ -21,7 +20,7 @@ from inspect_ai.util import (
     sandboxenv,
 )
 
-from .adapter import apart, lateness, told, whole
+from .adapter import apart, is_own_user, lateness, told, whole
 from .sandbox import Sandbox
 
 __all__ = ["CallgateSandboxEnvironment"]
@@ -65,7 +64,7 @@ class CallgateSandboxEnvironment(SandboxEnvironment):
     async def exec(self, cmd: list[str], input: str | bytes | None = None, cwd: str | None = None,
                    env: dict[str, str] | None = None, user: str | None = None, timeout: int | None = None,
                    timeout_retry: bool = True, concurrency: bool = True) -> ExecResult[str]:
-        if user is not None and user not in (str(os.geteuid()), pwd.getpwuid(os.geteuid()).pw_name):
+        if not is_own_user(user):
             raise SandboxUserUnsupportedError(f"callgate runs commands as the user of this program, not as {user!r}")
         limit = SandboxEnvironmentLimits.MAX_EXEC_OUTPUT_SIZE
         data = input.encode() if isinstance(input, str) else input

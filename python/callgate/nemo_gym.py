@@ -9,14 +9,13 @@ import asyncio
 import dataclasses
 import os
 import pathlib
-import pwd
 import tempfile
 import time
 from typing import Any
 
 from nemo_gym.sandbox import SandboxCreateError, SandboxExecResult, SandboxHandle, SandboxSpec, SandboxStatus
 
-from .adapter import lateness, told
+from .adapter import is_own_user, lateness, told
 from .errors import CallgateError
 from .result import Result
 from .sandbox import Sandbox
@@ -88,7 +87,7 @@ class CallgateProvider:
                    timeout_s: float | None = None, user: str | int | None = None) -> SandboxExecResult:
         """Runs the command by bash. `error_type` is `timeout`, `sandbox` where callgate could not run it, or the limit that
         ended it (`memory`, `processes`, `disk`)."""
-        if user is not None and str(user) not in (str(os.geteuid()), pwd.getpwuid(os.geteuid()).pw_name):
+        if not is_own_user(user):
             return failed(f"callgate runs commands as the user of this program, not as {user!r}")
         held: _Held = handle.raw
         if held.over():

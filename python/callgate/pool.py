@@ -29,6 +29,7 @@ from .errors import CallgateError, CallgateNotFound, WorkerLost
 from .exchange import GRACE, SAID, raise_failure
 from .job import Job, JobFuture
 from .options import MemoryFiles, environment, milliseconds, run_arguments
+from .question import OnAsk
 from .result import Result
 from .sandbox import Command, Sandbox
 
@@ -44,7 +45,9 @@ class JobExecutor(futures.Executor):
                 run twice.
     """
 
-    def __init__(self, at_once: int, waiting: int, retries: int) -> None:
+    def __init__(self, at_once: int, waiting: int, retries: int, on_ask: OnAsk | None) -> None:
+        if on_ask:
+            raise CallgateError("on_ask cannot be used with a pool; ask='socket' lets `callgate approve` answer")
         for name, value, least in (("at_once", at_once, 1), ("waiting", waiting, 1), ("retries", retries, 0)):
             if value < least:
                 raise ValueError(f"{name} is {value}; expected {least} or more")
@@ -247,9 +250,7 @@ class Pool(JobExecutor):
         if sandbox is not None and options:
             raise TypeError(f"Pool() got a sandbox and its options: {', '.join(options)}")
         self._sandbox = sandbox or Sandbox(**options)
-        if self._sandbox.on_ask:
-            raise CallgateError("on_ask cannot be used with a pool; ask='socket' lets `callgate approve` answer")
-        super().__init__(at_once or len(os.sched_getaffinity(0)), waiting, retries)
+        super().__init__(at_once or len(os.sched_getaffinity(0)), waiting, retries, self._sandbox.on_ask)
         self._workdir, self._numbers = self._sandbox.workdir, itertools.count(1)
         self._running: _Server | None = None
         self._words, self._env = server_line(self._sandbox, self.at_once)

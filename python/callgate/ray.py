@@ -48,11 +48,9 @@ class SandboxPool(JobExecutor):
                  **options: Any) -> None:
         if not ray.is_initialized():
             raise CallgateError("this program is connected to no Ray cluster; call ray.init() first")
-        if options.get("on_ask"):
-            raise CallgateError("on_ask cannot be used with a pool; ask='socket' lets `callgate approve` answer")
         if per_node is not None and per_node < 1:
             raise ValueError(f"per_node is {per_node}; expected 1 or more")
-        super().__init__(1, waiting, retries)
+        super().__init__(1, waiting, retries, options.get("on_ask"))
         self._per_node, self._logs = per_node, None if logs is None else pathlib.Path(logs)
         self._options = {**options, "audit": True} if logs is not None else options
         if self._logs is not None:
@@ -109,9 +107,9 @@ class SandboxPool(JobExecutor):
             if kind == "result":
                 self._ended(future, value)
             elif kind == "not begun":
-                self._not_begun(future, value.error())
+                self._not_begun(future, value)
             else:
-                self._failed(future, value.error())
+                self._failed(future, value)
 
     def _gone(self, worker: _Worker, error: CallgateError | None = None) -> None:
         with self._changed:
@@ -156,18 +154,6 @@ class _Worker:
         ray.kill(self.actor)
 
 
-class _Said:
-    """A CallgateError on its way: exceptions leave their members behind when they are pickled."""
-
-    def __init__(self, error: CallgateError) -> None:
-        self.text, self.report, self.result = str(error), error.report, error.result
-
-    def error(self) -> CallgateError:
-        if (self.report or {}).get("outcome") == "worker_lost":
-            return WorkerLost(self.text)
-        return CallgateError(self.text, self.report, self.result)
-
-
 class _Actor:
     """A pool on one node. It is never restarted, and no call of it is made twice, by Ray."""
 
@@ -193,10 +179,10 @@ class _Actor:
                     future.end(self.ending.pop(number))
             result = future.result()
         except futures.CancelledError:
-            return "not begun", _Said(CallgateError("the job was ended before it began")), None
+            return "not begun", CallgateError("the job was ended before it began"), None
         except CallgateError as error:
             begun = error.result is not None
-            return "error" if begun else "not begun", _Said(error), log_of(error.report)
+            return "error" if begun else "not begun", error, log_of(error.report)
         finally:
             self.running.pop(number, None)
         return "result", result, log_of(result.report)

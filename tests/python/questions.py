@@ -14,11 +14,12 @@ import secrets
 import socket
 import subprocess
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from callgate import Sandbox
+from callgate import JobFuture, Sandbox, WorkerLost
 
 PATIENCE = 40.0
 LONG = "1" in (os.environ.get("CALLGATE_SOAK"), os.environ.get("CALLGATE_LONG"))
@@ -66,6 +67,23 @@ async def until(condition: Any, what: str) -> None:
     while not condition():
         assert time.monotonic() < end, f"not within {PATIENCE:.0f} s: {what}"
         await asyncio.sleep(0.01)
+
+
+def wait(condition: Any, what: str) -> None:
+    """`until`, for tests that have no loop."""
+    asyncio.run(until(condition, what))
+
+
+def each_ended_once(coming: Iterable[JobFuture], ended: set[Any]) -> Iterator[JobFuture]:
+    """Futures of a pool, whose jobs succeeded or were lost; `ended` gets their jobs' names, each once."""
+    for future in coming:
+        assert future.job.name not in ended
+        ended.add(future.job.name)
+        if future.exception() is None:
+            assert future.result().exit_code == 0, future.result()
+        else:
+            assert isinstance(future.exception(), WorkerLost), future.exception()
+        yield future
 
 
 class Memory:
