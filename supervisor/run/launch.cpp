@@ -115,11 +115,6 @@ Launched::Launched(agent::SharedObjects objects, agent::SharedObjects of_nested,
     : made(std::move(objects)),
       nested(std::move(of_nested)),
       report(std::move(target)),
-      denials(require(
-          DenialsFile::make(request.denials, request.hints),
-          "cannot make " + request.denials +
-              (request.outer != nullptr ? " (the run around this one must allow writing beneath ${tmp})"
-                                        : ""))),
       temporary_directory_(request.temporary_directory),
       denials_name_(request.denials),
       request_(request) {
@@ -128,7 +123,7 @@ Launched::Launched(agent::SharedObjects objects, agent::SharedObjects of_nested,
 }
 
 Launched::~Launched() {
-    ::unlink(denials_name_.c_str());
+    if (denials) ::unlink(denials_name_.c_str());
     if (guardian.pid <= 0 || dismiss_and_reap() || temporary_directory_.empty()) return;
     ::rmdir(temporary_directory_.c_str());  // a killed guardian left it; it is still empty
 }
@@ -171,6 +166,11 @@ void Launch::fork_guardian(const Request& request, const approval::Terminal* ter
     config.report = &run_->report;
     config.lost_report = run_->lost_report_ ? &*run_->lost_report_ : nullptr;
     run_->guardian = require(agent::start_guardian(config), "cannot start the guardian process");
+    // From here on the guardian removes the list if callgate is killed.
+    run_->denials = require(
+        DenialsFile::make(request.denials, request.hints),
+        "cannot make " + request.denials +
+            (request.outer != nullptr ? " (the run around this one must allow writing beneath ${tmp})" : ""));
 }
 
 /// The run around gets the rules first. The private directory exists, so both plans see it.

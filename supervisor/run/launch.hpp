@@ -58,8 +58,8 @@ public:
     agent::SharedObjects nested;  // IPC objects that nested runs make
     std::unique_ptr<calls::CrossDirectoryRename> cross_directory_rename;  // Landlock ABI 1 only
     agent::ReportTarget report;                                           // --report
-    DenialsFile denials;                                                  // what was denied, for the command
-    enforce::RefusedCalls refused;  // of the filter: refusals that are notified and put on record
+    std::optional<DenialsFile> denials;  // what was denied, for the command; after `fork_guardian`
+    enforce::RefusedCalls refused;       // of the filter: refusals that are notified and put on record
 
 private:
     friend class Launch;

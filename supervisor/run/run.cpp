@@ -89,7 +89,7 @@ public:
         : request_(request), compiled_(compiled), launched_(launched) {
         report_.use_rules(compiled.rules, request.home);
         report_.use_refusals(refusals_);
-        report_.use_denials(launched.denials);
+        report_.use_denials(*launched.denials);
         const RunLoop::Needs needs{request, compiled, launched, report_, refusals_};
         request.outer != nullptr ? void(nested_.emplace(needs)) : void(loop_.emplace(needs));
     }
