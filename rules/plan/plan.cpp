@@ -310,12 +310,8 @@ Plan make_plan(const RuleSet& rules, const PlanInput& input) {
     const NetworkPlan connect =
         plan_network(rules, Operation::connect, input.landlock_abi, plan.sockets_held, input.reasons);
     const NetworkPlan bind = plan_network(rules, Operation::bind, input.landlock_abi, false, input.reasons);
-    plan.connect_ports = connect.tcp.ports;
-    plan.bind_ports = bind.tcp.ports;
-    plan.all_connect = connect.tcp.all;
-    plan.all_bind = bind.tcp.all;
-    plan.connect_exact = connect.tcp.exact;
-    plan.bind_exact = bind.tcp.exact;
+    plan.tcp_connect = connect.tcp;
+    plan.tcp_bind = bind.tcp;
     hold_datagrams(plan, connect, bind);
     plan.notify_only = std::any_of(paths.grants.begin(), paths.grants.end(),
                                    [](const Grant& grant) { return grant.notify_only_read; });

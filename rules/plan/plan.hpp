@@ -109,15 +109,10 @@ struct Plan {
     int landlock_abi = 0;
     RecordMode record = RecordMode::contested;
     std::vector<Grant> grants;
-    /// TCP ports that are allowed to every host (Landlock from ABI 4).
-    std::vector<PortRange> connect_ports, bind_ports;
-    /// Every TCP connect or bind is allowed. Landlock then does not handle the right.
-    bool all_connect = false, all_bind = false;
-    /// The port rules of Landlock equal the rules for TCP: no host, address or program decides, nothing asks.
-    bool connect_exact = false, bind_exact = false;
-    /// The same for UDP, from ABI 10. Landlock asks for the right to bind port 0 where a socket that is not
-    /// bound connects or sends. So it holds binds only if the rules allow that one; connects and sends are
-    /// held without.
+    /// TCP, from ABI 4: a port that is allowed to every host.
+    HeldPorts tcp_connect, tcp_bind;
+    /// UDP, from ABI 10. Landlock asks for the right to bind port 0 where a socket that is not bound connects
+    /// or sends. So it holds binds only if the rules allow that one; connects and sends are held without.
     HeldPorts udp_connect, udp_bind;
     /// Landlock holds connects and sends to unix sockets with a path (ABI 9). It allows them beneath the
     /// grants of connect, and to each server that the run itself has bound. The rules allow the same

@@ -42,16 +42,16 @@ std::string grants_text(const rules::Plan& plan) {
                 terminal_safe(joined(grant.rules, ", ")) +
                 (grant.notify_only_execute ? " (execute: notify-only)" : "") +
                 (grant.notify_only_read ? " (read: notify-only)" : "") + "\n";
-    const auto ports = [&text](std::string_view operation, const std::string& protocol, bool all,
-                               const std::vector<rules::PortRange>& list) {
-        if (all) text += "  " + cell(std::string(operation), 20) + "every " + protocol + " port\n";
-        for (const rules::PortRange& range : list)
+    const auto ports = [&text](std::string_view operation, const std::string& protocol,
+                               const rules::HeldPorts& held) {
+        if (held.all) text += "  " + cell(std::string(operation), 20) + "every " + protocol + " port\n";
+        for (const rules::PortRange& range : held.ports)
             text += "  " + cell(std::string(operation), 20) + protocol + " port " + rules::text(range) + "\n";
     };
-    ports("connect", "TCP", plan.all_connect, plan.connect_ports);
-    ports("bind", "TCP", plan.all_bind, plan.bind_ports);
-    ports("connect", "UDP", plan.udp_connect.all, plan.udp_connect.ports);
-    ports("bind", "UDP", plan.udp_bind.all, plan.udp_bind.ports);
+    ports("connect", "TCP", plan.tcp_connect);
+    ports("bind", "TCP", plan.tcp_bind);
+    ports("connect", "UDP", plan.udp_connect);
+    ports("bind", "UDP", plan.udp_bind);
     if (plan.sockets_held)
         text += "  " + cell("connect", 20) + "unix sockets that the run itself has bound\n";
     return text;
@@ -94,12 +94,11 @@ std::string calls_text(const rules::Plan& plan) {
     return text;
 }
 
-void write_ports(JsonWriter& json, std::string_view name, bool all,
-                 const std::vector<rules::PortRange>& ports) {
-    if (all) {
+void write_ports(JsonWriter& json, std::string_view name, const rules::HeldPorts& held) {
+    if (held.all) {
         json.member(name, "all");
     } else {
-        json.list(name, ports, [&](const rules::PortRange& range) { json.value(rules::text(range)); });
+        json.list(name, held.ports, [&](const rules::PortRange& range) { json.value(rules::text(range)); });
     }
 }
 
@@ -142,10 +141,10 @@ void write_plan(JsonWriter& json, const rules::Plan& plan, const CompiledRules& 
         .member("landlock_abi", plan.landlock_abi)
         .member("default", rules::name(compiled.loaded.rules->fallback()))
         .list("grants", plan.grants, [&](const rules::Grant& one) { write_grant(json, one); });
-    write_ports(json, "connect_ports", plan.all_connect, plan.connect_ports);
-    write_ports(json, "bind_ports", plan.all_bind, plan.bind_ports);
-    write_ports(json, "udp_connect_ports", plan.udp_connect.all, plan.udp_connect.ports);
-    write_ports(json, "udp_bind_ports", plan.udp_bind.all, plan.udp_bind.ports);
+    write_ports(json, "connect_ports", plan.tcp_connect);
+    write_ports(json, "bind_ports", plan.tcp_bind);
+    write_ports(json, "udp_connect_ports", plan.udp_connect);
+    write_ports(json, "udp_bind_ports", plan.udp_bind);
     json.member("sockets_held", plan.sockets_held);
     json.list("rules", plan.tiers, [&](const rules::RuleTier& one) { write_tier(json, one); });
     json.list("contested", plan.contests, [&](const rules::Contest& one) {

@@ -49,8 +49,8 @@ PortSplit split_ports(const std::vector<rules::PortRange>& ranges) {
 
 RulesetRecipe::RulesetRecipe(const rules::Plan& plan) : abi_(plan.landlock_abi) {
     attributes_.handled_fs = agent::landlock::known_rights(abi_);
-    if (abi_ >= 4 && !plan.all_connect) attributes_.handled_net |= agent::landlock::net_connect_tcp;
-    if (abi_ >= 4 && !plan.all_bind) attributes_.handled_net |= agent::landlock::net_bind_tcp;
+    if (abi_ >= 4 && !plan.tcp_connect.all) attributes_.handled_net |= agent::landlock::net_connect_tcp;
+    if (abi_ >= 4 && !plan.tcp_bind.all) attributes_.handled_net |= agent::landlock::net_bind_tcp;
     if (plan.udp_connect.limited()) attributes_.handled_net |= agent::landlock::net_connect_send_udp;
     if (plan.udp_bind.limited()) attributes_.handled_net |= agent::landlock::net_bind_udp;
     if (abi_ >= 6)
@@ -63,14 +63,14 @@ RulesetRecipe::RulesetRecipe(const rules::Plan& plan) : abi_(plan.landlock_abi) 
         if (access != 0) grants_.push_back({grant.path.c_str(), grant.directory, access});
     }
     if (plan.sockets_held) attributes_.handled_fs |= agent::landlock::fs_resolve_unix;
-    const auto ports_of = [this](std::uint64_t right, const std::vector<rules::PortRange>& ports) {
-        return (attributes_.handled_net & right) != 0 ? split_ports(ports).held
+    const auto ports_of = [this](std::uint64_t right, const rules::HeldPorts& ports) {
+        return (attributes_.handled_net & right) != 0 ? split_ports(ports.ports).held
                                                       : std::vector<rules::PortRange>();
     };
-    connect_ = ports_of(agent::landlock::net_connect_tcp, plan.connect_ports);
-    bind_ = ports_of(agent::landlock::net_bind_tcp, plan.bind_ports);
-    udp_connect_ = ports_of(agent::landlock::net_connect_send_udp, plan.udp_connect.ports);
-    udp_bind_ = ports_of(agent::landlock::net_bind_udp, plan.udp_bind.ports);
+    connect_ = ports_of(agent::landlock::net_connect_tcp, plan.tcp_connect);
+    bind_ = ports_of(agent::landlock::net_bind_tcp, plan.tcp_bind);
+    udp_connect_ = ports_of(agent::landlock::net_connect_send_udp, plan.udp_connect);
+    udp_bind_ = ports_of(agent::landlock::net_bind_udp, plan.udp_bind);
 }
 
 }  // namespace callgate::enforce

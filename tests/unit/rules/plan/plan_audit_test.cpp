@@ -30,7 +30,7 @@ TEST_CASE("in audit mode the kernel holds what is enforced, and what the rules w
             CHECK(plan.notified.contains(static_cast<Operation>(index)));
         CHECK(plan.udp);
         CHECK(plan.unix_datagram);
-        CHECK(plan.all_connect);
+        CHECK(plan.tcp_connect.all);
         CHECK_FALSE(plan.unix_closed);
         CHECK(plan.record == record);
     }

@@ -103,13 +103,13 @@ inline std::string decisions(const Plan& plan) {
     for (const Grant& grant : plan.grants)
         text += grant.path + (grant.directory ? "/ " : " ") + names(grant.operations) +
                 (grant.notify_only_read ? " notify-only;" : ";");
-    for (const auto* ports : {&plan.connect_ports, &plan.bind_ports}) {
-        for (const PortRange& range : *ports)
+    for (const HeldPorts* held : {&plan.tcp_connect, &plan.tcp_bind, &plan.udp_connect, &plan.udp_bind}) {
+        for (const PortRange& range : held->ports)
             text += std::to_string(range.first) + '-' + std::to_string(range.last) + ' ';
-        text += ';';
+        text += held->all ? "all" : "";
+        text += held->exact ? "exact;" : ";";
     }
-    for (const bool one : {plan.all_connect, plan.all_bind, plan.connect_exact, plan.bind_exact,
-                           plan.notify_only, plan.udp, plan.unix_datagram, plan.unix_closed})
+    for (const bool one : {plan.notify_only, plan.udp, plan.unix_datagram, plan.unix_closed})
         text += one ? '1' : '0';
     return text;
 }

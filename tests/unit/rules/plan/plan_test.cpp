@@ -370,8 +370,8 @@ TEST_SUITE("plan") {
         const Plan made = plan(rules, tree);
         CHECK(made.notified.empty());
         CHECK(made.contests.empty());
-        CHECK(made.all_connect);
-        CHECK(made.all_bind);
+        CHECK(made.tcp_connect.all);
+        CHECK(made.tcp_bind.all);
         CHECK(granted(made, "/") == "read,modify,create,delete,execute");
         const Plan all = plan(rules, tree, 7, RecordMode::all);
         CHECK(all.notified == (file_operations | network_operations));
@@ -415,8 +415,8 @@ TEST_SUITE("plan, minimal records") {
         // "web" names a port, so nothing opens unix sockets: the filter closes them.
         CHECK(made.unix_closed);
         CHECK(made.notified == OperationSet{Operation::metadata, Operation::bind});
-        CHECK(made.connect_ports == std::vector<PortRange>{{443, 443}});
-        CHECK(made.connect_exact);
+        CHECK(made.tcp_connect.ports == std::vector<PortRange>{{443, 443}});
+        CHECK(made.tcp_connect.exact);
         CHECK(tier(made, "web") == Tier::landlock);
         CHECK(plan(rules, tree).notified == (file_operations | network_operations));
         CHECK_FALSE(plan(rules, tree).unix_closed);
@@ -541,31 +541,31 @@ TEST_SUITE("plan, network") {
              ports(rule("serve", Action::allow, Operation::bind), {{0, 0}, {3000, 3000}})},
             Action::deny);
         const Plan made = plan(rules, tree);
-        CHECK(made.connect_ports == std::vector<PortRange>{{443, 443}, {8000, 8004}, {8007, 8009}});
-        CHECK_FALSE(made.connect_exact);
-        CHECK(made.bind_ports == std::vector<PortRange>{{0, 0}, {3000, 3000}});
-        CHECK(made.bind_exact);
+        CHECK(made.tcp_connect.ports == std::vector<PortRange>{{443, 443}, {8000, 8004}, {8007, 8009}});
+        CHECK_FALSE(made.tcp_connect.exact);
+        CHECK(made.tcp_bind.ports == std::vector<PortRange>{{0, 0}, {3000, 3000}});
+        CHECK(made.tcp_bind.exact);
         CHECK(why(made, "host") == "Landlock knows ports, not hosts or addresses");
     }
 
     TEST_CASE("conditions of program, unix, protocol and exceptions keep a port from Landlock") {
         const MemoryTree tree;
         const Rule web = ports(rule("web", Action::allow, Operation::connect), {{443, 443}});
-        CHECK(plan(RuleSet({by(web, "/bin/curl")}, Action::deny), tree).connect_ports.empty());
+        CHECK(plan(RuleSet({by(web, "/bin/curl")}, Action::deny), tree).tcp_connect.ports.empty());
         Rule excepted = web;
         excepted.except.emplace();
         excepted.except->port = {{443, 443}};
-        CHECK(plan(RuleSet({excepted}, Action::deny), tree).connect_ports.empty());
+        CHECK(plan(RuleSet({excepted}, Action::deny), tree).tcp_connect.ports.empty());
         Rule udp = web;
         udp.when.protocol.udp = true;
         const Plan made = plan(RuleSet({udp}, Action::deny), tree);
-        CHECK(made.connect_ports.empty());
+        CHECK(made.tcp_connect.ports.empty());
         CHECK(made.udp);
         Rule datagrams = rule("datagrams", Action::deny, Operation::connect);
         datagrams.when.protocol.udp = true;
         const RuleSet both({web, datagrams}, Action::deny);
         const Plan filtered = plan(both, tree);
-        CHECK(filtered.connect_ports.size() == 1);
+        CHECK(filtered.tcp_connect.ports.size() == 1);
         CHECK(tier(filtered, "datagrams") == Tier::filter);
     }
 
@@ -575,8 +575,8 @@ TEST_SUITE("plan, network") {
             {ports(rule("web", Action::allow, Operation::connect), {{1, 5000}, {8000, 8999}, {9100, 9100}})},
             Action::deny);
         const Plan made = plan(rules, tree);
-        CHECK(made.connect_ports == std::vector<PortRange>{{8000, 8999}, {9100, 9100}});
-        CHECK_FALSE(made.connect_exact);
+        CHECK(made.tcp_connect.ports == std::vector<PortRange>{{8000, 8999}, {9100, 9100}});
+        CHECK_FALSE(made.tcp_connect.exact);
     }
 }
 
@@ -600,7 +600,7 @@ TEST_SUITE("plan, older kernels") {
             // A modification that is decided call by call must not be freed by a rename.
             CHECK(made.notified.contains(Operation::create) == (abi < 3));
             CHECK(made.notified.contains(Operation::connect) == (abi < 4));
-            CHECK(made.connect_ports.empty() == (abi < 4));
+            CHECK(made.tcp_connect.ports.empty() == (abi < 4));
             CHECK_FALSE(made.notified.contains(Operation::read));
         }
     }
@@ -708,7 +708,7 @@ TEST_SUITE("plan, older kernels") {
             CHECK(plan(rules, tree, 1, mode).contest(Operation::create)->because ==
                   std::vector<std::string>{"landlock"});
         }
-        CHECK(plan(rules, tree, 1).all_connect);
+        CHECK(plan(rules, tree, 1).tcp_connect.all);
     }
 }
 
@@ -754,7 +754,7 @@ TEST_SUITE("plan, servers of the run's own") {
         for (const RecordMode record : {RecordMode::contested, RecordMode::minimal}) {
             const Plan plan = make_plan(rules, {.landlock_abi = 7, .record = record});
             CHECK(plan.run_servers);
-            CHECK(plan.connect_ports.empty());
+            CHECK(plan.tcp_connect.ports.empty());
             CHECK(plan.notified.contains_all({Operation::connect, Operation::bind}));
         }
     }

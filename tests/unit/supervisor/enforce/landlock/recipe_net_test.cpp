@@ -75,13 +75,13 @@ TEST_CASE("TCP ports that are granted can be connected to and bound, others not"
     const UniqueFd open_server = loopback_socket(true, open_port);
     const UniqueFd closed_server = loopback_socket(true, closed_port);
     rules::Plan ports = plan(kernel_landlock_abi(), {});
-    ports.connect_ports = {{open_port, open_port}};
+    ports.tcp_connect.ports = {{open_port, open_port}};
     const UniqueFd ruleset = ruleset_of(ports);
     CHECK(in_domain(ruleset, [&] { return try_connect(open_port); }) == 0);
     CHECK(in_domain(ruleset, [&] { return try_connect(closed_port); }) == EACCES);
     CHECK(in_domain(ruleset, [&] { return try_bind(open_port); }) == EACCES);
-    ports.all_connect = true;
-    ports.bind_ports = {{open_port, open_port}};
+    ports.tcp_connect.all = true;
+    ports.tcp_bind.ports = {{open_port, open_port}};
     const UniqueFd wider = ruleset_of(ports);
     CHECK(in_domain(wider, [&] { return try_connect(closed_port); }) == 0);
     CHECK(in_domain(wider, [&] { return try_bind(open_port); }) == EADDRINUSE);
@@ -94,7 +94,7 @@ TEST_CASE("port ranges beyond the bound are left out whole and named") {
     CHECK(split.left_out == std::vector<rules::PortRange>{{8000, 65535}, {3000, 3000}});
     if (skipped_below(4)) return;
     rules::Plan ports = plan(kernel_landlock_abi(), {});
-    ports.connect_ports = {{0, 65535}};
+    ports.tcp_connect.ports = {{0, 65535}};
     const auto ruleset = RulesetRecipe(ports).parts().make();
     REQUIRE(ruleset.has_value());
     CHECK(in_domain(*ruleset, [] { return try_connect(9); }) == EACCES);
